@@ -71,13 +71,11 @@ export function middleFrame(
         : next;
     });
     const [a, b] = halves(moveAlong(concat(frames, 0), guess!.flow));
-    const merged = elementwise(
-      "b + (a - b) / (1.0 + exp(clamp(-1.0 * m, 0.0 * m - 80.0, 0.0 * m + 80.0)))",
-      {
-        ...{ a: a!, b: b! },
-        m: guess!.mask,
-      },
-    );
+    // The sigmoid of m, as tanh has it.
+    const merged = elementwise("b + (a - b) * (0.5 + 0.5 * act_tanh(0.5 * m))", {
+      ...{ a: a!, b: b! },
+      m: guess!.mask,
+    });
     return slice(slice(merged, 1, 0, height), 2, 0, width);
   });
 }

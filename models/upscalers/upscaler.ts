@@ -57,7 +57,10 @@ function compact(
   for (let i = 0; i <= num_block; i++) {
     x = convolutionLayer(body, 2 * i, x, num_feat);
     const slope = body.tensor(graph, `${2 * i + 1}.weight`, [num_feat]);
-    x = elementwise("max(x, 0.0 * x) + slope * min(x, 0.0 * x)", { x, slope }, { name: "prelu" });
+    x = elementwise("max(x, zero) + slope * min(x, zero)", { x, slope }, {
+      scalars: { zero: 0 },
+      name: "prelu",
+    });
   }
   const pixels = pixelShuffle(
     convolutionLayer(body, 2 * num_block + 2, x, 3 * scale * scale),

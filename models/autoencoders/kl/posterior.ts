@@ -25,13 +25,13 @@ export function posteriorMode(moments: Tensor): Tensor {
 export function posteriorSample(moments: Tensor, noise: Tensor): Tensor {
   const channels = moments.dim(-1) / 2;
   return elementwise(
-    "mean + exp(0.5 * min(max(logvar, 0.0 * logvar - 30.0), 0.0 * logvar + 20.0)) * noise",
+    "mean + exp(0.5 * clamp(logvar, least, most)) * noise",
     {
       mean: slice(moments, -1, 0, channels),
       logvar: slice(moments, -1, channels, 2 * channels),
       noise,
     },
-    { name: "posterior sample" },
+    { scalars: { least: -30, most: 20 }, name: "posterior sample" },
   );
 }
 

@@ -29,10 +29,8 @@ export const NORMED_GUIDANCE: CombinedGuidance = {
   settings: 1,
   trace(positive, negative, settings) {
     const predicted = elementwise("n + g * (p - n)", { p: positive, n: negative, g: settings });
-    const factor = elementwise("sqrt(p / max(q, 0.0 * q + 1e-30))", {
-      p: sumOfRows(squares(positive)),
-      q: sumOfRows(squares(predicted)),
-    });
+    const squared = { p: sumOfRows(squares(positive)), q: sumOfRows(squares(predicted)) };
+    const factor = elementwise("sqrt(p / max(q, least))", squared, { scalars: { least: 1e-30 } });
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },
 };

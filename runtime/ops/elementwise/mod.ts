@@ -14,7 +14,10 @@ const ELEMENTWISE = new KernelFile("elementwise/elementwise", elementwiseSource)
 
 /** Optional parts of an elementwise computation. */
 export interface ElementwiseOptions {
-  /** Numbers used in the expression by name; not compiled in, so changing them costs nothing. */
+  /**
+   * Numbers used in the expression by name, as if they were inputs of the same type: `max(a, least)`. They are not
+   * compiled in, so changing them costs nothing.
+   */
   readonly scalars?: Readonly<Record<string, number>>;
   /** How the result is stored; f16 needs rows of a multiple of 4 elements. */
   readonly dtype?: "f32" | "f16";
