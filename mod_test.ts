@@ -224,7 +224,7 @@ Deno.test("Model.generate() edits by masks, and takes an image with holes for it
       { prompt: "a", images, mask: { ...half, data: half.data.fill(0) } },
       /it keeps all of the image/,
     ],
-    [{ prompt: "a", mask: half }, /Cannot do T2I with a mask: leave it out/],
+    [{ prompt: "a", mask: half }, /Cannot do T2I with a mask: name the image that it is for/],
   ];
   for (const [options, message] of refused) {
     await assert.rejects(model.generate(options), { name: "RangeError", message });

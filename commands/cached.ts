@@ -7,7 +7,7 @@
 import { BUNDLED_MODEL } from "../generation/open_model.ts";
 import { columns } from "./columns.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
-import { hubCacheFolder } from "../hub/cache.ts";
+import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import {
   CATALOGUE,
   type CatalogueControlNet,
@@ -16,6 +16,8 @@ import {
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
+import { parseHubFile } from "../hub/resolve.ts";
+import { UsageError } from "./failure.ts";
 import { gigabytes } from "./pull.ts";
 
 /**
@@ -46,15 +48,19 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
  *
  * @param ids of repositories, or names of the catalogue
  * @returns 0
+ * @throws {UsageError} for what is neither
  */
 export async function runRemove(ids: readonly string[]): Promise<number> {
   const folder = hubCacheFolder();
   for (const id of ids) {
-    const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
+    const named = repositoriesNamed(id);
+    if (!named && !isHubId(id)) {
+      throw new UsageError(
+        `Cannot remove ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name`,
+      );
+    }
     const cached = new Set((await listCachedModels(folder)).map((model) => model.id));
-    const repositories = entry
-      ? repositoriesOf(entry).filter((repository) => cached.has(repository))
-      : [id];
+    const repositories = named?.filter((repository) => cached.has(repository)) ?? [id];
     if (repositories.length === 0) {
       throw new Deno.errors.NotFound(`Cannot remove ${id}: nothing of it is in ${folder}`);
     }
@@ -64,6 +70,15 @@ export async function runRemove(ids: readonly string[]): Promise<number> {
     }
   }
   return 0;
+}
+
+/** The repositories behind a name of the catalogue, a model's or a ControlNet's. */
+function repositoriesNamed(id: string): string[] | undefined {
+  const wanted = id.trim().toLowerCase();
+  const model = CATALOGUE.find(({ name }) => name === wanted);
+  if (model) return repositoriesOf(model);
+  const control = CONTROLNETS.find(({ name }) => name === wanted);
+  return control && [parseHubFile(control.source)?.id ?? control.source];
 }
 
 function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {

@@ -5,7 +5,13 @@
  */
 
 import { InvalidArgumentError, Option } from "commander";
-import { type Field, snakeCase } from "../generation/mod.ts";
+import {
+  type Field,
+  httpNames,
+  REQUEST_FIELDS,
+  SETTING_FIELDS,
+  snakeCase,
+} from "../generation/mod.ts";
 import { LORA_TARGETS, type LoraTargetName } from "../generation/lora_words.ts";
 
 /** Flags of the reference that are called otherwise here. */
@@ -35,12 +41,20 @@ export function normalizeArgs(args: readonly string[]): string[] {
 /**
  * The flag of a field.
  *
- * @param name of its row, such as `numFrames`
- * @returns such as `--num-frames`
+ * @param name of its row, such as `numFrames` or `guidanceScale2`
+ * @returns such as `--num-frames` or `--guidance-scale-2`
  */
 export function flagName(name: string): string {
-  return `--${snakeCase(name).replaceAll("_", "-")}`;
+  return `--${snakeCase(name).replaceAll("_", "-").replace(/\d+$/, "-$&")}`;
 }
+
+/** The flags of fields, by the names that these have over HTTP. */
+const FLAGS_OF_FIELDS: ReadonlyMap<string, string> = new Map([
+  ["size", "--size"],
+  ...Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS }).flatMap(([name, row]) =>
+    httpNames(name, row).map((http): [string, string] => [http, flagName(name)])
+  ),
+]);
 
 /**
  * Makes an option of a row.
@@ -53,10 +67,9 @@ export function fieldOption(
   name: string,
   { text, kind, placeholder = kind, choices }: Field,
 ): Option {
-  const words = text.replaceAll("`", "").replace(
-    /^[A-Z](?=[a-z])/,
-    (letter) => letter.toLowerCase(),
-  );
+  const words = text
+    .replace(/`([^`]*)`/g, (_, word: string) => FLAGS_OF_FIELDS.get(word) ?? word)
+    .replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
   if (kind === "flag") return new Option(flagName(name), words);
   const option = new Option(`${flagName(name)} <${placeholder}>`, words);
   if (choices) return option.choices(choices);

@@ -4,6 +4,8 @@ import {
   address,
   boolean,
   duration,
+  fieldOption,
+  flagName,
   integer,
   lora,
   type LoraFlag,
@@ -32,6 +34,20 @@ Deno.test("normalizeArgs() knows the reference's other names", () => {
     "2",
     "--output=a.png",
   ]);
+});
+
+Deno.test("flagName() parts words and the number at the end", () => {
+  assert.equal(flagName("numFrames"), "--num-frames");
+  assert.equal(flagName("guidanceScale2"), "--guidance-scale-2");
+});
+
+Deno.test("fieldOption() names other fields as flags, and values as they are", () => {
+  const { long, description } = fieldOption("canny", {
+    text: "What wins over `num_frames` and `size`, `cover` or not",
+    kind: "text",
+  });
+  assert.equal(long, "--canny");
+  assert.equal(description, "what wins over --num-frames and --size, cover or not");
 });
 
 Deno.test("integer() accepts what lies in its range and refuses all else", () => {

@@ -52,9 +52,9 @@ export function createProgram(onStatus: OnStatus): Command {
     .addCommand(doctorCommand(onStatus))
     .addCommand(tuneCommand(onStatus))
     .addCommand(reportCommand(onStatus))
-    .addCommand(sourceCommand("test", "Check that everything works on this machine"))
-    .addCommand(sourceCommand("bench", "Measure how fast this machine is"));
-  return program;
+    .addCommand(testCommand())
+    .addCommand(benchCommand());
+  return program.helpCommand(false).addCommand(helpCommand(program));
 }
 
 /** A command; whoever ends the program writes to standard error, in one sentence. */
@@ -389,12 +389,50 @@ function reportCommand(onStatus: OnStatus): Command {
   });
 }
 
-/** What the launcher starts without this program: it is in the source alone, with flags of its own. */
+function testCommand(): Command {
+  return sourceCommand("test", "Check that everything works on this machine")
+    .argument("[path...]", "files or folders whose tests run (default: all, and every other check)")
+    .option("--verbose", "show the output of tests that pass, too");
+}
+
+function benchCommand(): Command {
+  return sourceCommand("bench", "Measure how fast this machine is")
+    .argument("[op...]", "ops of sizes of your own, such as linear:1x4096x4096:q4_k")
+    .option("--ops", "ops; with --kernels and --models what runs when nothing is named")
+    .option("--kernels", "time and share of each kernel")
+    .option("--models", "the bundled model")
+    .option("--loras", "what LoRAs cost")
+    .option("--image-steps", "steps of large models with random weights; wants 14 GB on a card")
+    .option("--memory", "whether memory stays flat")
+    .option("--images <count>", "how long that goes on (default: 100)")
+    .option("--server", "the server, and 500 clients that poll")
+    .option("--first-image", "time from empty caches to the first image")
+    .option("--peers", "ops beside those of other libraries, which it fetches once (150 MB)")
+    .option("--all", "every variant of the ops that takes these sizes")
+    .option("--json <file>", "file for the figures")
+    .option("--save", "add the figures to bench/history.jsonl");
+}
+
+/** What the launcher starts without this program, but for its help: it is in the source alone. */
 function sourceCommand(name: string, description: string): Command {
   return command(name, description)
     .allowUnknownOption()
     .allowExcessArguments()
     .action(() => {
       throw new UsageError(`Cannot run ${name} from here: start ./denoise ${name} in the source`);
+    });
+}
+
+function helpCommand(program: Command): Command {
+  return command("help", "Show the flags of a command")
+    .argument("[command]", "a command; all are listed when it is left out")
+    .action((name?: string) => {
+      const named = program.commands.find((one) => one.name() === name);
+      if (name !== undefined && !named) {
+        throw new UsageError(
+          `Cannot show the flags of ${name}: there is no such command; denoise help lists them`,
+        );
+      }
+      (named ?? program).help();
     });
 }

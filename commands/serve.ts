@@ -7,6 +7,7 @@
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
 import {
+  checkApiKeys,
   createLog,
   type FleetPlace,
   isLoopback,
@@ -148,7 +149,7 @@ export async function runServe(flags: ServeFlags): Promise<number> {
       ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
       ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
       settings: {
-        apiKeys: flags.apiKey,
+        apiKeys: readApiKeys(flags),
         corsOrigins: flags.corsOrigin,
         allowedHosts: flags.allowedHost,
         strictFields: flags.strictFields === true,
@@ -327,10 +328,20 @@ export function readBucket(
   }
 }
 
+function readApiKeys({ apiKey }: ServeFlags): string[] {
+  asUsage(() => checkApiKeys(apiKey));
+  return apiKey;
+}
+
 function readWebhookSecret({ webhookSecret }: ServeFlags): string {
+  asUsage(() => readSecret(webhookSecret!));
+  return webhookSecret!;
+}
+
+/** Calls a check of a flag's value. */
+function asUsage(check: () => unknown): void {
   try {
-    readSecret(webhookSecret!);
-    return webhookSecret!;
+    check();
   } catch (cause) {
     throw new UsageError((cause as Error).message, { cause });
   }

@@ -373,7 +373,12 @@ export class Model implements AsyncDisposable {
     if (mask === undefined) {
       return isTaken && !second && first && hasHoles(first) ? first : undefined;
     }
-    if (!isTaken) throw new RangeError(`Cannot do ${taskType} with a mask: leave it out`);
+    if (!isTaken) {
+      const advice = !first && this.info.inpainting
+        ? "name the image that it is for"
+        : "leave it out";
+      throw new RangeError(`Cannot do ${taskType} with a mask: ${advice}`);
+    }
     const own = await readPixels(mask);
     if (first) checkMaskShape(own, first);
     return own;

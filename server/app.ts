@@ -12,7 +12,7 @@ import { matchedRoutes } from "hono/route";
 import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
-import { authorizationOf, checkKey } from "./auth.ts";
+import { authorizationOf, checkApiKeys, checkKey } from "./auth.ts";
 import { checkEncoding } from "./body.ts";
 import { BodyMemory } from "./body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
@@ -139,6 +139,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     log,
   };
   const { settings } = services;
+  checkApiKeys(settings.apiKeys);
   const bodies = new BodyMemory(settings.maxBodyMemory);
   const app: App = new Hono<AppEnv>();
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));

@@ -42,6 +42,22 @@ export function authorizationOf(request: Request): string | undefined {
 }
 
 /**
+ * Checks keys before a server asks for them: an empty one is a variable that was not set, and no client can send it.
+ *
+ * @param apiKeys of a server
+ * @throws {RangeError} for a key that no header can carry; the message does not repeat it
+ */
+export function checkApiKeys(apiKeys: readonly string[]): void {
+  for (const key of apiKeys) {
+    if (/^[\x21-\x7e]+$/.test(key)) continue;
+    const state = key === "" ? "is empty" : "has spaces, or signs beyond ASCII";
+    throw new RangeError(
+      `Cannot use an API key that ${state}: give one such as $(openssl rand -hex 32), or none`,
+    );
+  }
+}
+
+/**
  * Checks the key of a request.
  *
  * @param request with or without `Authorization: Bearer <key>`

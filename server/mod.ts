@@ -26,6 +26,7 @@ export {
   type LogFormat,
   type LogLevel,
 } from "./log.ts";
+export { checkApiKeys } from "./auth.ts";
 export type { StartLora } from "./loras/start_loras.ts";
 export { isLoopback } from "./origin.ts";
 export type {

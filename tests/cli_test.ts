@@ -53,6 +53,24 @@ Deno.test("denoise serve --help lists every flag of the service", async () => {
   for (const flag of flags.split(" ")) assert.ok(stdout.includes(`--${flag}`), flag);
 });
 
+Deno.test("denoise help lists the commands, and the flags of the one that is named", async () => {
+  for (const [args, line] of [[[], /^ {2}serve\b/m], [["ps"], /^ {2}--json\b/m]] as const) {
+    const { code, stdout, stderr } = await run(["help", ...args]);
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.match(stdout, line);
+  }
+});
+
+Deno.test("denoise bench --help lists every flag of the benches", async () => {
+  const { code, stdout } = await run(["bench", "--help"]);
+  assert.equal(code, 0);
+  const source = await Deno.readTextFile(new URL("../tools/bench/main.ts", import.meta.url));
+  const [, options] = /^const OPTIONS = \{\n(.*?)^\}/ms.exec(source)!;
+  const flags = [...options!.matchAll(/^ {2}"?([\w-]+)"?: \{/gm)].map(([, name]) => name);
+  assert.ok(flags.length > 10);
+  for (const flag of flags) assert.match(stdout, new RegExp(`^  --${flag}\\b`, "m"));
+});
+
 /** Command lines that end at once: arguments, status, what the one sentence says. */
 const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["paint"], 2, /unknown command 'paint'/],
@@ -72,6 +90,11 @@ const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["genrate", "--prompt", "a"], 2, /unknown command 'genrate' \(Did you mean generate\?\)/],
   [["serve", "--public-url", "here"], 2, /an address such as https:/],
   [["serve", "--default-seed=-1"], 2, /integer of at least 0/],
+  [["help", "paint"], 2, /Cannot show the flags of paint: there is no such command/],
+  [["rm", "paint"], 2, /Cannot remove paint: it is neither a name .* nor a hub id/],
+  [["serve", "--api-key", ""], 2, /Cannot use an API key that is empty: give one such as/],
+  [["serve", "--api-key", "a b"], 2, /Cannot use an API key that has spaces/],
+  [["generate", "--prompt", "a", "--guidance-scale-2", "x"], 2, /number of at least 0/],
   [["bench", "--models"], 2, /start \.\/denoise bench in the source/],
   [["generate", "--prompt", "a", "--output", "a.gif"], 2, /Cannot write a\.gif: name it with/],
   [["generate", "--prompt", "a", "--seed=-2"], 2, /integer of at least -1/],

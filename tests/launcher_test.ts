@@ -157,6 +157,14 @@ launcherTest("denoise bench starts the benches", (box) => {
   assert.match(out, /arg=.*\/tools\/bench\/main\.ts\narg=--ops\n$/);
 });
 
+launcherTest("denoise asks cli.ts for the help of what it starts itself", (box) => {
+  box.program("deno", DENO("2.9.6"));
+  for (const args of [["test", "--help"], ["bench", "-h"]]) {
+    const { out } = box.run(args);
+    assert.match(out, new RegExp(`arg=.*/cli\\.ts\\narg=${args.join("\\narg=")}\\n$`));
+  }
+});
+
 launcherTest("denoise finds its folder through symlinks, absolute and relative", (box) => {
   box.program("deno", DENO("2.9.6"));
   Deno.symlinkSync(LAUNCHER, `${box.home}/first`);
