@@ -82,6 +82,21 @@ Deno.test("Flux1Pipeline.generate() gives the images of diffusers: Fill, from no
       for (const call of FILL.calls) {
         await t.step(call.name, () => checkImage(FILL, call.name, pipeline, requestOf(FILL, call)));
       }
+      await t.step("from noise levels below 1 as by strength", async () => {
+        const request = requestOf(FILL, FILL.call("partly"));
+        const from = { ...request, numInferenceSteps: 4, strength: 0.5 };
+        const [half, levels] = [
+          await pipeline.generate(from),
+          await pipeline.generate({
+            ...from,
+            numInferenceSteps: 2,
+            strength: 1,
+            sigmas: [0.5, 0.25],
+          }),
+        ];
+        const data = (data: Float32Array) => ({ shape: [data.length], data });
+        assertClose("latents", data(levels.latents), data(half.latents), 1e-6);
+      });
     }, { folder });
   }));
 

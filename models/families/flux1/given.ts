@@ -28,7 +28,7 @@ export interface GivenShape {
 
 /** What a request's image is for, and the first step that is taken. */
 export function givenShape(
-  { images: [image] = [], mask, strength = 1, numInferenceSteps: steps }: PipelineRequest,
+  { images: [image] = [], mask, strength = 1, numInferenceSteps: steps, sigmas }: PipelineRequest,
   { className, transformer: { config } }: Pick<Flux1Parts, "className" | "transformer">,
   sizeMultiple: number,
 ): GivenShape & { readonly start: number } {
@@ -36,9 +36,10 @@ export function givenShape(
   const seen = isFill(config) ? "fill" : drawsAfterPicture(config) ? "picture" : undefined;
   const isRedrawn = image !== undefined && !isKontext && seen !== "picture";
   const start = isRedrawn || mask ? strengthStart(steps, strength, "start") : 0;
+  const isPureNoise = start === 0 && (sigmas?.[0] ?? 1) === 1;
   return {
     // Of pure noise nothing of the image is left; Fill sees it beside.
-    ...{ isDrawn: isRedrawn && (start > 0 || seen !== "fill"), seen, start },
+    ...{ isDrawn: isRedrawn && !(isPureNoise && seen === "fill"), seen, start },
     reference: isKontext && image ? gridOf(image, sizeMultiple) : undefined,
   };
 }
