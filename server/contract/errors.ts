@@ -127,13 +127,15 @@ export function formTooLarge(why: string): ApiError {
  * A client's mistake in the types of a body or a query, status 422.
  *
  * @param issues at least one
+ * @param got what was sent in place of the first one's value, in words
  * @returns the error, to be thrown
  */
-export function unprocessable(issues: ValidationIssue[]): ApiError {
+export function unprocessable(issues: ValidationIssue[], got?: string): ApiError {
   const [first] = issues;
   const param = first?.loc.slice(1).join(".");
   const where = param ? `field '${param}'` : "the body";
-  return new ApiError(422, `Cannot read ${where}: ${first?.msg ?? "it is not valid"}`, {
+  const why = `${first?.msg ?? "it is not valid"}${got === undefined ? "" : `, got ${got}`}`;
+  return new ApiError(422, `Cannot read ${where}: ${why}`, {
     ...(param ? { param } : {}),
     code: first?.type ?? "invalid",
     detail: issues,

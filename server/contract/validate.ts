@@ -5,6 +5,7 @@
  */
 
 import type { z } from "zod";
+import { shorten } from "../../generation/shorten.ts";
 import { unprocessable, type ValidationIssue } from "./errors.ts";
 
 /** What an integer's schema says of anything else: without it, zod says that it wants a number. */
@@ -38,11 +39,13 @@ export function validate<T extends z.ZodType>(
 ): z.output<T> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
-  throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)));
+  const [first] = result.error.issues;
+  const got = first && quote(valueAt(body, pathOf(first)));
+  throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)), got);
 }
 
 function describe(issue: z.core.$ZodIssue, body: unknown, place: string): ValidationIssue {
-  const path = issue.path.map((part) => typeof part === "number" ? part : String(part));
+  const path = pathOf(issue);
   const input = valueAt(body, path);
   const [type, msg] = explain(issue, input);
   return { type, loc: [place, ...path], msg, input: echo(input) };
@@ -53,7 +56,16 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
   if (typeof input === "number" && !Number.isFinite(input)) {
     return ["finite_number", "Input should be a finite number"];
   }
-  if (issue.message === NOT_AN_INTEGER) return ["int_type", NOT_AN_INTEGER];
+  if (issue.message === NOT_AN_INTEGER) {
+    // A double that large stands for many integers.
+    if (!Number.isInteger(input)) return ["int_type", NOT_AN_INTEGER];
+    return Number(input) > 0
+      ? ["less_than_equal", `Input should be less than or equal to ${Number.MAX_SAFE_INTEGER}`]
+      : [
+        "greater_than_equal",
+        `Input should be greater than or equal to ${Number.MIN_SAFE_INTEGER}`,
+      ];
+  }
   switch (issue.code) {
     case "invalid_type":
       return EXPECTED[issue.expected] ??
@@ -72,6 +84,10 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
     default:
       return ["value_error", issue.message];
   }
+}
+
+function pathOf({ path }: z.core.$ZodIssue): (string | number)[] {
+  return path.map((part) => typeof part === "number" ? part : String(part));
 }
 
 function valueAt(body: unknown, path: readonly (string | number)[]): unknown {
@@ -93,4 +109,10 @@ function echo(input: unknown): unknown {
   if (Array.isArray(input)) return `a list of ${input.length}`;
   if (typeof input === "object" && input !== null) return "a dictionary";
   return input ?? null;
+}
+
+/** A value as a sentence repeats it; nothing where there is none. */
+function quote(input: unknown): string | undefined {
+  if (typeof input === "string") return `'${shorten(input)}'`;
+  return input === undefined ? undefined : String(echo(input));
 }

@@ -16,3 +16,11 @@ Deno.test("explainEngineFailure() calls LoRAs what the client called them", () =
     });
   }
 });
+
+Deno.test("explainEngineFailure() calls settings what a request calls them", () => {
+  const error = new RangeError("Cannot finish: it gave NaN, because guidanceScale is 1e+308");
+  assert.throws(() => explainEngineFailure(error), {
+    failure: "refused",
+    message: "Cannot finish: it gave NaN, because guidance_scale is 1e+308",
+  });
+});

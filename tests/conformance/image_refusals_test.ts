@@ -7,14 +7,15 @@ const PATH = "/v1/images/generations";
 /** Bodies that are refused: what is wrong, the body, the status, and a part of the message. */
 const REFUSED: [title: string, body: unknown, status: number, message: string | RegExp][] = [
   ["a missing prompt", {}, 422, "Field required"],
-  ["a prompt of the wrong type", { prompt: 5 }, 422, "Input should be a valid string"],
-  ["a body that is a list", [1], 422, "Input should be a valid dictionary"],
+  ["a prompt of the wrong type", { prompt: 5 }, 422, "should be a valid string, got 5"],
+  ["a body that is a list", [1], 422, "should be a valid dictionary, got a list of 1"],
   ["a body that is null", null, 422, "Input should be a valid dictionary"],
   ["a blank prompt", { prompt: " \n" }, 400, "prompt is empty"],
   ["a prompt of 100 kB", { prompt: "a".repeat(100_000) }, 400, "100000 characters"],
-  ["n as words", { prompt: "a", n: "two" }, 422, "Input should be a valid integer"],
+  ["n as words", { prompt: "a", n: "two" }, 422, "should be a valid integer, got 'two'"],
   ["n as a fraction in text", { prompt: "a", n: "1.5" }, 422, "Input should be a valid integer"],
   ["n as a fraction", { prompt: "a", n: 1.5 }, 422, "Input should be a valid integer"],
+  ["n beyond integers", { prompt: "a", n: 1e30 }, 422, /than or equal to 90071\d+, got 1e\+30$/],
   ["n of 0", { prompt: "a", n: 0 }, 400, "n must be between 1 and 10, got 0"],
   ["n of 11", { prompt: "a", n: 11 }, 400, "n must be between 1 and 10, got 11"],
   ["size as words", { prompt: "a", size: "big" }, 400, "positive WIDTHxHEIGHT"],
