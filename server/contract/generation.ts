@@ -103,9 +103,14 @@ const TIERS: Readonly<Record<string, QualityTier>> = {
 /** Qualities of the generic API that say nothing of a tier; they mean `auto`. */
 const GENERIC_QUALITIES: readonly string[] = ["standard", "hd", "low", "medium"];
 
-const MAX_OUTPUTS = 10;
-const DEVICES = ["cuda", "cpu", "musa"];
-const SERVICE_TIERS = ["auto", "default", "flex"];
+/** What `quality` may say over HTTP. */
+export const QUALITIES: readonly string[] = [...Object.keys(TIERS), ...GENERIC_QUALITIES];
+/** Most results of a request. */
+export const MAX_OUTPUTS = 10;
+/** What `generator_device` may say. */
+export const DEVICES: readonly string[] = ["cuda", "cpu", "musa"];
+/** What `service_tier` may say. */
+export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
 
 /**
  * Reads what every generation says.

@@ -64,8 +64,10 @@ export interface ImageRequest extends GenerationSettings {
   ignored: string[];
 }
 
-const BACKGROUNDS = ["auto", "transparent", "opaque"];
-const FORMATS: Readonly<Record<string, OutputFormat>> = {
+/** What `background` may say. */
+export const BACKGROUNDS: readonly string[] = ["auto", "transparent", "opaque"];
+/** Formats by the names that requests have for them. */
+export const FORMATS: Readonly<Record<string, OutputFormat>> = {
   png: "png",
   jpeg: "jpeg",
   jpg: "jpeg",
@@ -74,7 +76,7 @@ const FORMATS: Readonly<Record<string, OutputFormat>> = {
 /** Models of the generic API that answer with files alone; their clients take a link to be a whole address. */
 const GPT_IMAGE = /^(?:chat)?gpt-image-/i;
 /** Most previews of an image, as in the generic API. */
-const MAX_PREVIEWS = 3;
+export const MAX_PREVIEWS = 3;
 
 /**
  * Reads the body of an image generation.

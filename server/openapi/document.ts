@@ -23,6 +23,7 @@ import {
 import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "./answers.ts";
+import { FIELD_VALUES, type FieldValues } from "./field_values.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
 import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
 
@@ -155,11 +156,11 @@ function describeOperation(operation: Operation): Record<string, unknown> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   const parameters = [
     ...names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
-    ...query.map(([name, type, description]) => ({
+    ...query.map(([name, type, description, values]) => ({
       name,
       in: "query",
       description,
-      schema: { type },
+      schema: { type, ...values },
     })),
     ...(isOnce ? [IDEMPOTENCY_KEY] : []),
   ];
@@ -228,8 +229,17 @@ function bodySchema(
   const document = jsonSchema(schema, "input");
   for (const [name, field] of Object.entries(document.properties ?? {})) {
     field.description = withoutEffect.has(name) ? NO_EFFECT : notes[name] ?? name;
+    const values = FIELD_VALUES[name];
+    if (values) restrict(field, values);
   }
   return document;
+}
+
+/** Says what a field may be; null, with which it is as if left out, stays. */
+function restrict(field: JsonSchema, values: FieldValues): void {
+  if (field.anyOf) Object.assign(field.anyOf[0]!, values);
+  else if ("enum" in values) field["enum"] = [...values.enum, null];
+  else Object.assign(field, values);
 }
 
 /** The schema of a form: the same fields, with files where a form may have them. */

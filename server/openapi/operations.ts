@@ -33,8 +33,13 @@ export interface Operation {
   readonly tag: string;
   /** What the operation does, in one sentence without a period. */
   readonly summary: string;
-  /** Query parameters: name, JSON type, meaning. */
-  readonly query?: readonly (readonly [name: string, type: "string" | "integer", note: string])[];
+  /** Query parameters: name, JSON type, meaning, and the least and the greatest value of a number. */
+  readonly query?: readonly (readonly [
+    name: string,
+    type: "string" | "integer",
+    note: string,
+    values?: { readonly minimum: number; readonly maximum?: number },
+  ])[];
   /** The body and the content types that it may have. */
   readonly body?: {
     readonly schema: BodyName;
@@ -57,7 +62,7 @@ export interface Operation {
 const FORM = "multipart/form-data";
 const URL_FORM = "application/x-www-form-urlencoded";
 const JSON_TYPE = "application/json";
-const VARIANT = ["variant", "integer", "Which of several results, from 0"] as const;
+const VARIANT = ["variant", "integer", "Which of several results, from 0", { minimum: 0 }] as const;
 
 /** Operations in the order of the document. */
 export const OPERATIONS: readonly Operation[] = [
@@ -113,7 +118,7 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "List videos",
     query: [
       ["after", "string", "Begin after the video of this id"],
-      ["limit", "integer", "Most videos, 1 to 100"],
+      ["limit", "integer", "Most videos, 1 to 100", { minimum: 1, maximum: 100 }],
       ["order", "string", "`asc` or `desc` by the time they were queued"],
     ],
     answer: { json: "VideoList" },
@@ -211,7 +216,10 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "Look at the queue, and at the jobs that ended",
     query: [
       ["after", "string", "Only those that were queued before the job of this id, and have ended"],
-      ["limit", "integer", "Most jobs that have ended, 1 to 200; 50 when left out"],
+      ["limit", "integer", "Most jobs that have ended, 1 to 200; 50 when left out", {
+        minimum: 1,
+        maximum: 200,
+      }],
     ],
     answer: { json: "JobList" },
   },

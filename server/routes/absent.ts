@@ -9,10 +9,12 @@ import type { App } from "../services.ts";
 
 const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ["image variations", ["/v1/images/variations"]],
+  ["remixes of videos", ["/v1/videos/:id/remix"]],
+  ["a store of files", ["/v1/files", "/v1/files/*"]],
   ["mesh generation", ["/v1/meshes", "/v1/meshes/*"]],
   ["action generation", ["/v1/actions/*"]],
   ["audio", ["/v1/audio/*"]],
-  ["text generation", ["/v1/chat/*", "/v1/completions", "/v1/text/*"]],
+  ["text generation", ["/v1/chat/*", "/v1/completions", "/v1/responses", "/v1/text/*"]],
   ["realtime video", ["/v1/realtime_video", "/v1/realtime_video/*"]],
   ["Vertex predictions", ["/vertex_generate"]],
   ["statistics", ["/stats"]],

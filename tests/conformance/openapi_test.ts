@@ -79,6 +79,41 @@ Deno.test("GET /openapi.json has the fields of requests with types and meaning",
   );
 });
 
+Deno.test("GET /openapi.json has the values that fields may have, and the server takes no others", async () => {
+  await using service = await testService();
+  const { components: { schemas }, paths } = await (await service.get("/openapi.json")).json();
+  const path = "/v1/images/generations";
+  const { properties } = schemas.ImageGeneration;
+  const choices = (name: string): string[] | undefined =>
+    (properties[name].enum ?? properties[name].anyOf?.[0].enum)?.filter(Boolean);
+  const listed = Object.keys(properties).filter(choices);
+  assert.ok(["quality", "fit", "sampler", "output_format"].every((name) => listed.includes(name)));
+  const bodies = [
+    ...listed.map((name) => ({ [name]: "none of these" })),
+    ...Object.entries<{ minimum?: number; maximum?: number }>(properties).flatMap(
+      ([name, { minimum, maximum }]) => [
+        ...minimum === undefined ? [] : [{ [name]: minimum - 1 }],
+        ...maximum === undefined ? [] : [{ [name]: maximum + 1 }],
+      ],
+    ),
+  ];
+  for (const body of bodies) {
+    const response = await service.post(path, { prompt: "a", ...body });
+    const { error } = await response.json();
+    assert.equal(response.status, 400, JSON.stringify(body));
+    assert.equal(error.param, Object.keys(body)[0]);
+  }
+  for (const list of ["/v1/jobs", "/v1/videos"]) {
+    // deno-lint-ignore no-explicit-any -- the document is what is tested
+    const limit = paths[list].get.parameters.find(({ name }: any) => name === "limit").schema;
+    for (const [asked, status] of [[limit.maximum, 200], [limit.maximum + 1, 422], [0, 422]]) {
+      const response = await service.get(`${list}?limit=${asked}`);
+      await response.body?.cancel();
+      assert.equal(response.status, status, `${list} ${asked}`);
+    }
+  }
+});
+
 Deno.test("every field that has an effect is explained", () => {
   for (const { known, withoutEffect } of [imageFieldTable, imageEditFieldTable, videoFieldTable]) {
     for (const name of known) {
