@@ -8,7 +8,7 @@ import { z } from "zod";
 import { type Field, httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import type { FieldTable } from "./fields.ts";
-import { NOT_AN_INTEGER } from "./validate.ts";
+import { NOT_AN_INTEGER, NOT_INTEGERS } from "./validate.ts";
 
 type Nullish<T extends z.ZodType> = z.ZodOptional<z.ZodNullable<T>>;
 
@@ -26,6 +26,14 @@ export const longText = (): Nullish<z.ZodString> => z.string().nullish();
 export const integer = (): Nullish<z.ZodInt> => z.int(NOT_AN_INTEGER).nullish();
 /** A number, null or absent. */
 export const number = (): Nullish<z.ZodNumber> => z.number().nullish();
+/** A text or a list of them, null or absent. */
+export const stringOrList = (): Nullish<
+  z.ZodUnion<readonly [z.ZodString, z.ZodArray<z.ZodString>]>
+> =>
+  z.union(
+    [z.string(), z.array(z.string())],
+    "Input should be a valid string or a list of valid strings",
+  ).nullish();
 /** A flag, null or absent. */
 export const flag = (): Nullish<z.ZodBoolean> => z.boolean().nullish();
 /** An object, null or absent. */
@@ -51,7 +59,7 @@ const SCHEMAS = {
   integer,
   number,
   flag,
-  integers: () => z.union([z.int(), z.array(z.int())]).nullish(),
+  integers: () => z.union([z.int(), z.array(z.int())], NOT_INTEGERS).nullish(),
   numbers: () => z.union([z.number(), z.array(z.number())], NOT_NUMBERS).nullish(),
 } as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
 

@@ -14,6 +14,7 @@ import {
   integer,
   longText,
   NEUTRAL,
+  stringOrList,
   text,
 } from "./generation_fields.ts";
 
@@ -52,11 +53,11 @@ export const imageFieldTable: FieldTable = fieldTable(
 
 /** Fields that only edits have: images, in a form as files or texts. */
 const EDIT_FIELDS = {
-  image: z.union([z.string(), z.array(z.string())]).nullish(),
-  "image[]": z.union([z.string(), z.array(z.string())]).nullish(),
-  url: z.union([z.string(), z.array(z.string())]).nullish(),
-  "url[]": z.union([z.string(), z.array(z.string())]).nullish(),
-  mask: z.string().nullish(),
+  image: stringOrList(),
+  "image[]": stringOrList(),
+  url: stringOrList(),
+  "url[]": stringOrList(),
+  mask: longText(),
 };
 
 /** The fields of an image edit as a form has them; unknown ones are kept. */

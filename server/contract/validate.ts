@@ -11,6 +11,9 @@ import { unprocessable, type ValidationIssue } from "./errors.ts";
 /** What an integer's schema says of anything else: without it, zod says that it wants a number. */
 export const NOT_AN_INTEGER = "Input should be a valid integer";
 
+/** What a schema of one or several integers says of anything else. */
+export const NOT_INTEGERS = "Input should be a valid integer or a list of valid integers";
+
 /** Longest text of a request that is repeated in an answer. */
 const MAX_ECHO = 200;
 
@@ -71,9 +74,7 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
       return EXPECTED[issue.expected] ??
         ["type_error", `Input should be of type ${issue.expected}`];
     case "invalid_union":
-      return issue.message.startsWith("Input should")
-        ? ["union_type", issue.message]
-        : ["int_or_list", "Input should be a valid integer or a list of valid integers"];
+      return [issue.message === NOT_INTEGERS ? "int_or_list" : "union_type", issue.message];
     case "too_big":
       if (issue.origin === "string") {
         return ["string_too_long", `String should have at most ${issue.maximum} characters`];

@@ -13,19 +13,24 @@ import {
   IDLE_FIELDS,
   integer,
   longText,
+  stringOrList,
   text,
 } from "./generation_fields.ts";
+import { NOT_AN_INTEGER } from "./validate.ts";
 
 const VIDEO_FIELDS = {
   ...GENERATION_FIELDS,
   num_outputs_per_prompt: integer(),
-  seconds: z.union([z.int(), z.string()]).nullish(),
+  seconds: z.union([z.int(), z.string()], NOT_AN_INTEGER).nullish(),
   fps: integer(),
   num_frames: integer(),
   x264_preset: text(),
   enable_audio: flag(),
   fragmented: flag(),
-  input_reference: z.union([z.string(), z.object({ image_url: z.string() })]).nullish(),
+  input_reference: z.union(
+    [z.string(), z.object({ image_url: z.string() })],
+    "Input should be a valid string or a dictionary with image_url",
+  ).nullish(),
   "input_reference[image_url]": longText(),
   reference_url: longText(),
   video_reference: longText(),
@@ -33,8 +38,7 @@ const VIDEO_FIELDS = {
   video: longText(),
   last_image: longText(),
   mask: longText(),
-  reference: z.union([z.string(), z.array(z.string())], "Input should be a valid string or list")
-    .nullish(),
+  reference: stringOrList(),
 };
 
 /** The body of a video request; unknown fields are kept. */

@@ -56,6 +56,9 @@ const VIDEO_START =
 /** Brands of still images in the same container as MP4. */
 const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 
+/** First bytes of images that are read: PNG, JPEG, WebP, BMP. */
+const IMAGE_START = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|BM)/s;
+
 /** How sources are turned into files. */
 interface ReferenceOptions {
   /** Takes the files. */
@@ -83,7 +86,7 @@ export async function resolveReferences(
   const files: InputFile[] = [];
   for (const source of sources) {
     const path = "path" in source ? source.path : await fetchSource(source, options);
-    const kind = options.takesVideo && await isVideo(path) ? "video" : "image";
+    const kind = options.takesVideo && await isVideo(path, saysVideo(source)) ? "video" : "image";
     files.push({ field: source.field, path, kind });
   }
   return files;
@@ -157,12 +160,21 @@ async function readDataUrl(
   }
 }
 
-async function isVideo(path: string): Promise<boolean> {
+/** Whether a client calls it a video. */
+function saysVideo(source: Source): boolean {
+  return "path" in source
+    ? /^video\//i.test(source.contentType)
+    : /^data:video\//i.test(source.url);
+}
+
+/** Whether a file is a video; one that is damaged beyond knowing is what its client says. */
+async function isVideo(path: string, isSaid: boolean): Promise<boolean> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
     const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-    return VIDEO_START.test(start) && !STILL_START.test(start);
+    if (VIDEO_START.test(start)) return !STILL_START.test(start);
+    return isSaid && !IMAGE_START.test(start);
   } finally {
     await file.close();
   }

@@ -9,6 +9,7 @@ import type { LookupFunction } from "node:net";
 import { lookup } from "node:dns";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { shorten } from "../../generation/shorten.ts";
 import { isPublicAddress } from "./public_address.ts";
 import { Slots } from "./slots.ts";
 
@@ -132,6 +133,8 @@ async function follow(
   throw new RemoteError(`it leads through more than ${MAX_REDIRECTS} redirects`);
 }
 
+const NOT_PUBLIC = "its address is not public; a server with --allow-private-urls takes such ones";
+
 /**
  * Reads an address that a client names.
  *
@@ -142,7 +145,7 @@ async function follow(
  */
 export function parseRemoteUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base);
-  if (!url) throw new RemoteError("the URL is not valid");
+  if (!url) throw new RemoteError(`'${shorten(text)}' is not a URL; use http or https`);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw new RemoteError(
       `the scheme '${url.protocol.slice(0, 20)}' is not supported; use http or https`,
@@ -173,7 +176,7 @@ interface RemoteRequest {
 export function checkLiteralAddress({ hostname }: URL): void {
   const host = hostname.replace(/^\[|\]$/g, "");
   if (/^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {
-    throw new RemoteError("its address is not public");
+    throw new RemoteError(NOT_PUBLIC);
   }
 }
 
@@ -236,7 +239,7 @@ const publicLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, { all: true }, (error, addresses) => {
     if (error) return callback(error, "", 0);
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address))) {
-      return callback(new RemoteError("its address is not public"), "", 0);
+      return callback(new RemoteError(NOT_PUBLIC), "", 0);
     }
     const [first] = addresses;
     if (options.all) callback(null, addresses);

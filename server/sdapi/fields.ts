@@ -8,6 +8,7 @@ import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
 import { nearestSize } from "../../generation/size.ts";
 import { badRequest } from "../contract/errors.ts";
+import { MAX_OUTPUTS } from "../contract/generation.ts";
 import { dictionary, flag, integer, longText, number } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { validate } from "../contract/validate.ts";
@@ -36,7 +37,10 @@ const FIELDS = {
   override_settings: dictionary(),
   init_images: z.array(z.string()).max(MAX_IMAGES).nullish(),
   mask: longText(),
-  inpainting_mask_invert: z.union([z.number(), z.boolean()]).nullish(),
+  inpainting_mask_invert: z.union(
+    [z.number(), z.boolean()],
+    "Input should be a valid number or boolean",
+  ).nullish(),
   resize_mode: integer(),
   alwayson_scripts: z.unknown().optional(),
 };
@@ -112,6 +116,13 @@ export function readWebui(
   if (startsFromImages && images.length === 0) {
     throw badRequest("Init image not found: send it in init_images", "init_images");
   }
+  const n = (given.batch_size ?? 1) * (given.n_iter ?? 1);
+  if (n < 1 || n > MAX_OUTPUTS) {
+    throw badRequest(
+      `Cannot make ${n} images: batch_size times n_iter must be between 1 and ${MAX_OUTPUTS}`,
+      "batch_size",
+    );
+  }
   const ignored: string[] = [];
   const sampler = named("sampler_name", given.sampler_name || given.sampler_index, readSampler);
   const schedule = named("scheduler", given.scheduler, readSchedule);
@@ -128,7 +139,7 @@ export function readWebui(
   const fields = present({
     prompt,
     negative_prompt: given.negative_prompt || undefined,
-    n: (given.batch_size ?? 1) * (given.n_iter ?? 1),
+    n,
     seed: given.seed,
     num_inference_steps: given.steps,
     guidance_scale: given.cfg_scale,

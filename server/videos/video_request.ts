@@ -162,6 +162,12 @@ export async function readVideoRequest(
       files[0]!.field,
     );
   }
+  if (givenImages[0]?.field === "last_image") {
+    throw badRequest(
+      "Cannot end with 'last_image': there is no first frame; send it as 'input_reference'",
+      "last_image",
+    );
+  }
   const { minImages = 1 } = info;
   if (givenImages.length > 0 && givenImages.length < minImages) {
     throw badRequest(

@@ -369,7 +369,7 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
       400,
       /^Failed to process image source: Cannot/,
     ],
-    [{ url: "http://127.0.0.1/a.png", prompt: "a" }, 400, /^Failed to process.*not public$/],
+    [{ url: "http://127.0.0.1/a.png", prompt: "a" }, 400, /^Failed to process.*not public;/],
     [{ url: "file:///etc/passwd", prompt: "a" }, 400, /^Failed to process.*scheme 'file:'/],
     [{ url: "data:image/png;base64,$$", prompt: "a" }, 400, /base64 is not valid$/],
     [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 images at once: this model takes 2$/],

@@ -187,7 +187,7 @@ Deno.test("sdapi refuses in WebUI's shape, names what changes nothing, and can b
       "txt2img",
       { prompt: "a", batch_size: 4, n_iter: 4 },
       400,
-      /n must be between 1 and 10, got 16/,
+      /Cannot make 16 images: batch_size times n_iter must be between 1 and 10/,
     ],
     ["txt2img", { prompt: "a", steps: "many" }, 422, /Input should be a valid integer/],
     ["img2img", { prompt: "a" }, 400, /Init image not found/],

@@ -112,6 +112,18 @@ Deno.test("POST /v1/videos takes a first and a last frame, and shows both to the
   assert.deepEqual(sizes, [[64, 48, 14 * 14 * 3], [64, 48, 14 * 14 * 3]]);
 });
 
+Deno.test("POST /v1/videos takes no last frame without a first one", async () => {
+  await using service = await steered();
+  const form = new FormData();
+  form.set("prompt", "a");
+  form.set("last_image", new Blob([await png()]), "a.png");
+  const response = await service.get(PATH, { method: "POST", body: form });
+  assert.equal(response.status, 400);
+  const { error } = await response.json();
+  assert.match(error.message, /^Cannot end with 'last_image': there is no first frame; /);
+  assert.equal(error.param, "last_image");
+});
+
 Deno.test("POST /v1/videos goes on from the frames that a clip ends with", async () => {
   await using service = await steered();
   const { request } = await made(service, {

@@ -121,8 +121,19 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
     [{ prompt: "a", task_type: "F2V" }, 400, /^Unsupported task_type F2V/],
     [{ prompt: "a", video_path: "/etc/passwd" }, 400, /may not name paths/],
     [{ prompt: "a", output_path: "/tmp" }, 400, /may not name paths/],
-    [{ prompt: "a", input_reference: "/etc/passwd" }, 400, /^Failed to process image source/],
-    [{ prompt: "a", reference_url: "http://localhost/x.png" }, 400, /not public$/],
+    [
+      { prompt: "a", input_reference: "/etc/passwd" },
+      400,
+      /^Failed to process image source: '\/etc\/passwd' is not a URL; use http or https$/,
+    ],
+    [{ prompt: "a", input_reference: { file_id: "1" } }, 422, /or a dictionary with image_url$/],
+    [{ prompt: "a", seconds: 1.5 }, 422, /^Input should be a valid integer$/],
+    [
+      { prompt: "a", video_reference: `data:video/mp4;base64,${btoa("damaged")}` },
+      400,
+      /it is damaged or of no known format; send MP4/,
+    ],
+    [{ prompt: "a", reference_url: "http://localhost/x.png" }, 400, /not public;/],
     [{ prompt: "a", enhance_prompt: true }, 400, /requires --prompt-enhancer-config$/],
     [{ prompt: "a", seed: [1, 2] }, 400, /^Cannot use 2 seeds for 1 output/],
   ];
