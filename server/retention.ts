@@ -54,7 +54,7 @@ export function startSweeping(services: Services, aloneSince?: number): () => vo
  * @param store records
  * @returns true when no record leads to it, and none will; false for files that are not ours
  */
-export async function isLeftOver(name: string, store: JobStore): Promise<boolean> {
+export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Promise<boolean> {
   const id = /^((?:img|video)_[0-9a-f-]{36})[_.]/.exec(name)?.[1];
   if (id === undefined) return false;
   const { status, error } = await store.get(id) ?? {};
