@@ -1,6 +1,6 @@
 /** Results that leave the device where it has no room for them: programs read them from host memory, like weights. */
 import { DeviceTensor } from "./device_tensor.ts";
-import { exchange } from "./exchange.ts";
+import { exchange } from "./ops/exchange/mod.ts";
 import { elementwise } from "./ops/elementwise/mod.ts";
 import { SaturationError } from "./saturation.ts";
 import { elementCount, formatShape, type Shape } from "./shape.ts";

@@ -9,7 +9,7 @@ export { type CompileHelpers, type KernelCode, Turns } from "./compile_helpers.t
 export * from "./device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
-export { type Exchange, exchange, type PreparedExchange, type TakenTensor } from "./exchange.ts";
+export type { Exchange, PreparedExchange } from "./exchange.ts";
 export * from "./graph.ts";
 export { HostResult } from "./host_result.ts";
 export { freeHostBytes, usableHostBytes } from "./host_memory.ts";

@@ -9,6 +9,7 @@ export { combine, combineTo } from "./combine/mod.ts";
 export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
 export { copyTo } from "./copy/mod.ts";
 export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";
+export { exchange, type TakenTensor } from "./exchange/mod.ts";
 export { gather, type GatherOptions } from "./gather/mod.ts";
 export { concat, permute, slice } from "./layout/mod.ts";
 export { linear, type LinearOptions } from "./linear/mod.ts";
