@@ -1,8 +1,8 @@
 /** Which WebGPU implementation `auto` stands for on this machine: measured once, and kept beside what tuning runs found. */
 import { join } from "node:path";
 import { type Device, openDevice } from "../runtime/mod.ts";
-import { defaultBackend, type GpuBackend } from "../runtime/backends/backend.ts";
-import { DAWN_VERSION, findDawn } from "../runtime/backends/dawn_package.ts";
+import { defaultBackend, type GpuBackend } from "../runtime/device/backends/backend.ts";
+import { DAWN_VERSION, findDawn } from "../runtime/device/backends/dawn_package.ts";
 import type { DeviceSettings } from "./protocol.ts";
 
 /** What is kept. */

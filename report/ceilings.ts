@@ -26,7 +26,7 @@ import {
   workgroupReadKernel,
 } from "../runtime/probes.ts";
 import { fillRandom } from "./random_bytes.ts";
-import { Stopwatch } from "../runtime/stopwatch.ts";
+import { Stopwatch } from "../runtime/program/stopwatch.ts";
 
 /** The rates that bound every op. */
 export interface Ceilings {

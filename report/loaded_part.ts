@@ -16,7 +16,7 @@ import {
   type StreamingOptions,
   type Weights,
 } from "../runtime/mod.ts";
-import { measureTickPeriod, TimestampRecorder } from "../runtime/profile.ts";
+import { measureTickPeriod, TimestampRecorder } from "../runtime/program/profile.ts";
 import { fillRandom } from "./random_bytes.ts";
 
 /** One run. */

@@ -1,7 +1,7 @@
 /** The sections of a report, one after the other, each with its part of the time. */
 
 import type { GpuBackend } from "../runtime/mod.ts";
-import { findDawn } from "../runtime/backends/dawn_package.ts";
+import { findDawn } from "../runtime/device/backends/dawn_package.ts";
 import { readMachine } from "./machine.ts";
 import { runSectionProcess } from "./section_process.ts";
 import type { Known, SectionOrder } from "./sections/section.ts";

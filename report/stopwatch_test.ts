@@ -9,7 +9,7 @@ import { LoadedOp, variantsOf } from "./loaded_op.ts";
 import { parseCase } from "./op_cases.ts";
 import { LoadedPart, streamingOf } from "./loaded_part.ts";
 import { fillRandom, RandomBytes } from "./random_bytes.ts";
-import { Stopwatch, type TimedWork } from "../runtime/stopwatch.ts";
+import { Stopwatch, type TimedWork } from "../runtime/program/stopwatch.ts";
 import { QWEN3_CONFIG } from "../models/text_encoders/qwen3.ts";
 import { DeviceTensor } from "../runtime/mod.ts";
 

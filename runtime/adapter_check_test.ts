@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { runSelfTests } from "./adapter_check.ts";
-import { openDevice } from "./open_device.ts";
+import { openDevice } from "./device/open_device.ts";
 import type { OpCase } from "./ops/conformance.ts";
 import { ndarray } from "./ops/ndarray.ts";
 import type { Check, Op } from "./ops/op.ts";

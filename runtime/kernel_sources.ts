@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { traceCase, UnsupportedCase } from "./ops/conformance.ts";
 import { OP_SUITES } from "./ops/registry.ts";
-import { kernelCode } from "./compile.ts";
+import { kernelCode } from "./program/compile.ts";
 import type { Target } from "./target.ts";
 
 /** One kernel as a dispatch needs it: specialised, with the accessors of its tensors. */

@@ -3,21 +3,22 @@
  *
  * @module
  */
-export type { BackendChoice, GpuBackend } from "./backends/backend.ts";
-export { compileInTurn, compileKernels, kernelCodes } from "./compile.ts";
-export { type CompileHelpers, type KernelCode, Turns } from "./compile_helpers.ts";
-export * from "./device.ts";
+export type { BackendChoice, GpuBackend } from "./device/backends/backend.ts";
+export { compileInTurn, compileKernels, kernelCodes } from "./program/compile.ts";
+export { type CompileHelpers, type KernelCode, Turns } from "./device/compile_helpers.ts";
+export * from "./device/device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
-export type { Exchange, PreparedExchange } from "./exchange.ts";
-export * from "./graph.ts";
-export { HostResult } from "./host_result.ts";
-export { freeHostBytes, usableHostBytes } from "./host_memory.ts";
-export { estimateExchange, type ExchangedBytes } from "./measure_exchange.ts";
-export { measureMemory } from "./measure_memory.ts";
-export type { AdapterEnvironment } from "./adapter_environment.ts";
-export * from "./open_device.ts";
-export { Pacer } from "./pacer.ts";
+export type { Exchange } from "./graph/exchange.ts";
+export type { PreparedExchange } from "./program/run_exchange.ts";
+export * from "./graph/graph.ts";
+export { HostResult } from "./program/host_result.ts";
+export { freeHostBytes, usableHostBytes } from "./device/host_memory.ts";
+export { estimateExchange, type ExchangedBytes } from "./team/measure_exchange.ts";
+export { measureMemory } from "./device/measure_memory.ts";
+export type { AdapterEnvironment } from "./device/adapter_environment.ts";
+export * from "./device/open_device.ts";
+export { Pacer } from "./device/pacer.ts";
 export {
   type MemoryPlan,
   mergePlans,
@@ -25,24 +26,29 @@ export {
   type PlannedDispatch,
   type PlannedProgram,
   planSlabs,
-} from "./plan.ts";
-export * from "./program.ts";
-export { profileProgram, type ProfileRow } from "./profile.ts";
-export { Executable, ExecutableSet, instantiate, type PreparedDispatch } from "./executable.ts";
+} from "./program/plan.ts";
+export * from "./program/program.ts";
+export { profileProgram, type ProfileRow } from "./program/profile.ts";
+export {
+  Executable,
+  ExecutableSet,
+  instantiate,
+  type PreparedDispatch,
+} from "./program/executable.ts";
 export type { BlockFormat, WeightFormat } from "./quantization/block_format.ts";
 export { blockBytes, dequantize, isWeightFormat, type Room } from "./quantization/formats.ts";
-export { DeviceTensor, type DeviceTensorSource } from "./device_tensor.ts";
-export { Saturation, SaturationError } from "./saturation.ts";
-export type { Segment, SlabRange, StreamingOptions } from "./segments.ts";
+export { DeviceTensor, type DeviceTensorSource } from "./device/device_tensor.ts";
+export { Saturation, SaturationError } from "./graph/saturation.ts";
+export type { Segment, SlabRange, StreamingOptions } from "./program/segments.ts";
 export type { BufferSlot, Kernel, ParamType, SlotPlace, WgslDialect } from "./shaders/kernel.ts";
 export { type RunControl, throwIfCancelled } from "./run_control.ts";
 export * from "./shape.ts";
-export * from "./shared_team.ts";
+export * from "./team/shared_team.ts";
 export * from "./target.ts";
-export * from "./team.ts";
-export * from "./tensor.ts";
+export * from "./team/team.ts";
+export * from "./graph/tensor.ts";
 export * from "./tuning/mod.ts";
-export * from "./work_queue.ts";
+export * from "./program/work_queue.ts";
 export { allocatedBytes, type BufferWindow } from "./windows.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/adaptation.ts";

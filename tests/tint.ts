@@ -1,6 +1,6 @@
 /** Tint, the WGSL front end of Dawn, on Dawn's null adapter: compiles shaders on any machine, with or without a driver. */
 import { createRequire } from "node:module";
-import { findDawn } from "../runtime/backends/dawn_package.ts";
+import { findDawn } from "../runtime/device/backends/dawn_package.ts";
 
 /** Features that kernels may enable. */
 const FEATURES = [

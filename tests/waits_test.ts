@@ -1,7 +1,7 @@
 /** How often a step of a full-size model waits, on a simulated graphics card. */
 import assert from "node:assert/strict";
 import { BASELINE_TARGET, planMemory, type Target } from "../runtime/mod.ts";
-import { submitCost } from "../runtime/plan.ts";
+import { submitCost } from "../runtime/program/plan.ts";
 import { MadeUpWeights } from "../report/made_up_weights.ts";
 import { klein4B, type ModelPart, type Size, wan1B, zImage } from "../report/model_parts.ts";
 import { type SimulatedSubmit, simulateRuns } from "./simulated_gpu.ts";

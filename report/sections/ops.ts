@@ -11,7 +11,7 @@ import {
 import { ceilingShare } from "../ceilings.ts";
 import { LoadedOp } from "../loaded_op.ts";
 import { benchOf, type OpCase, parseCase, specOf } from "../op_cases.ts";
-import { Stopwatch } from "../../runtime/stopwatch.ts";
+import { Stopwatch } from "../../runtime/program/stopwatch.ts";
 import type { OpRow } from "../types.ts";
 import { type Known, type SectionContext, timeLeft } from "./section.ts";
 

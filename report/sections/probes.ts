@@ -12,7 +12,7 @@ import {
 } from "../ceilings.ts";
 import { LoadedOp } from "../loaded_op.ts";
 import { parseCase } from "../op_cases.ts";
-import { Stopwatch } from "../../runtime/stopwatch.ts";
+import { Stopwatch } from "../../runtime/program/stopwatch.ts";
 import type { ProbesData, Transfer } from "../types.ts";
 import { type SectionContext, timeLeft } from "./section.ts";
 

@@ -8,10 +8,10 @@
  * a variant runs and must give the same bits; once when unset, 100 times when slow.
  */
 import assert from "node:assert/strict";
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
-import { kernelCode } from "../compile.ts";
-import type { DeviceOptions } from "../open_device.ts";
+import { kernelCode } from "../program/compile.ts";
+import type { DeviceOptions } from "../device/open_device.ts";
 import type { Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
 import { type OpCase, runCase, storesHalf, traceCase, UnsupportedCase } from "./conformance.ts";

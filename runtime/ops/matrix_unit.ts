@@ -1,6 +1,6 @@
 /** When kernels for matrix units may be used, and which of the adapter's multiplications they take. */
 import type { StorageFormat } from "../dtype.ts";
-import type { Graph } from "../graph.ts";
+import type { Graph } from "../graph/graph.ts";
 import type { ParamValues } from "../shaders/expand.ts";
 import type { Target, TargetFeatures } from "../target.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { StorageFormat } from "../dtype.ts";
-import { Graph } from "../graph.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { Graph } from "../graph/graph.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import type { Target } from "../target.ts";
 import { attention } from "./attention/mod.ts";
 import { conv2d } from "./conv/mod.ts";

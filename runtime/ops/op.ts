@@ -1,6 +1,6 @@
 /** What an op is to those who check, race and time it; `registry.ts` lists them all. */
 import type { StorageFormat } from "../dtype.ts";
-import type { Tensor } from "../graph.ts";
+import type { Tensor } from "../graph/graph.ts";
 import type { Shape } from "../shape.ts";
 import type { Target } from "../target.ts";
 import type { OpCase, OpSuite } from "./conformance.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { Graph } from "../graph.ts";
+import { Graph } from "../graph/graph.ts";
 import { linear } from "../ops/linear/mod.ts";
 import { matmul } from "../ops/matmul/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { slice } from "../ops/layout/slice.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../target.ts";
 import type { WeightFormat } from "./block_format.ts";
 import { decodeF8 } from "./f8_e4m3.ts";

@@ -1,8 +1,8 @@
 /** What a tuning run's results hold for: this adapter, as it is, and these kernels. */
-import type { Device } from "../device.ts";
-import { kernelCode } from "../compile.ts";
+import type { Device } from "../device/device.ts";
+import { kernelCode } from "../program/compile.ts";
 import type { Target } from "../target.ts";
-import { DAWN_VERSION } from "../backends/dawn_package.ts";
+import { DAWN_VERSION } from "../device/backends/dawn_package.ts";
 import { raceTarget, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";

@@ -1,19 +1,19 @@
 /** One race: all variants of an op compute one problem in turn, and the clock decides. */
-import type { Device } from "../device.ts";
-import { Graph } from "../graph.ts";
+import type { Device } from "../device/device.ts";
+import { Graph } from "../graph/graph.ts";
 import { encodeElements } from "../dtype.ts";
 import { DeviceLostError, OutOfMemoryError } from "../errors.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
-import { planMemory } from "../plan.ts";
-import { type Executable, instantiate } from "../executable.ts";
+import { planMemory } from "../program/plan.ts";
+import { type Executable, instantiate } from "../program/executable.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import { findOutliers } from "./agreement.ts";
 import type { Race, RaceInput } from "../ops/op.ts";
-import type { Stopwatch } from "../stopwatch.ts";
+import type { Stopwatch } from "../program/stopwatch.ts";
 import type { BufferWindow } from "../windows.ts";
 
 /** How a race ended. */

@@ -1,5 +1,5 @@
 /** The tuning run: which variant of an op is the fastest here, class by class of problems. */
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { OutOfMemoryError } from "../errors.ts";
 import { explainChoice, rank } from "../ops/variants.ts";
 import type { MeasuredChoices, Target, VariantTiming } from "../target.ts";
@@ -13,7 +13,7 @@ import {
 } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
-import { Stopwatch } from "../stopwatch.ts";
+import { Stopwatch } from "../program/stopwatch.ts";
 
 /** What tuning runs found; `Device.applyTuning` takes it. */
 export interface Tuning {

@@ -1,19 +1,19 @@
 /** Tuning on the adapter at hand; what is the fastest there is not asserted. */
 import assert from "node:assert/strict";
-import { Device } from "../device.ts";
-import { Graph } from "../graph.ts";
-import type { DeviceOptions } from "../open_device.ts";
+import { Device } from "../device/device.ts";
+import { Graph } from "../graph/graph.ts";
+import type { DeviceOptions } from "../device/open_device.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { adapterKey, kernelSetVersion } from "./kernel_set.ts";
 import { raceTarget, sizeRace, traceRace } from "./race.ts";
 import type { Race } from "../ops/op.ts";
 import { RACES } from "../ops/registry.ts";
 import { listChoices } from "./report.ts";
 import { tune, type Tuning } from "./tune.ts";
-import type { Stopwatch } from "../stopwatch.ts";
+import type { Stopwatch } from "../program/stopwatch.ts";
 import { BASELINE_TARGET } from "../target.ts";
 import { matrixTarget } from "../../tests/matrix_target.ts";
 import { openTestDevice } from "../../tests/model_run.ts";

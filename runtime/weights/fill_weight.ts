@@ -2,7 +2,7 @@
 import { bytesPerElement, decodeFloats, type DType, encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { blockBytes, isWeightFormat } from "../quantization/formats.ts";
-import type { DeviceTensor } from "../device_tensor.ts";
+import type { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
 import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";

@@ -1,6 +1,6 @@
 /** The factors of several low-rank products on the device, side by side: what they add to a matrix is one product. */
-import type { Device } from "../device.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import type { Device } from "../device/device.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { roundUp } from "../shape.ts";
 
 /** The tensors of a `LowRank` as they lie on the device. */

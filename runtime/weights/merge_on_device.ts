@@ -2,13 +2,13 @@
  * Low-rank products added to weights where they lie: by the device, which has both the weights and the arithmetic, and
  * not while they are read from the files.
  */
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { OutOfMemoryError } from "../errors.ts";
-import { instantiate } from "../executable.ts";
-import { Graph } from "../graph.ts";
+import { instantiate } from "../program/executable.ts";
+import { Graph } from "../graph/graph.ts";
 import { mergeLowRank } from "../ops/merge/mod.ts";
-import { planMemory } from "../plan.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { planMemory } from "../program/plan.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import type { ScaledProduct } from "./adaptation.ts";
 import { LowRankFactors } from "./low_rank_factors.ts";
 

@@ -1,9 +1,9 @@
 /** What the device adds to weights, against the same in double precision. */
 import assert from "node:assert/strict";
 import { safetensorsOf, withFolder } from "../../tests/safetensors.ts";
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { decodeElements, encodeElements } from "../dtype.ts";
-import { type DeviceOptions, openDevice } from "../open_device.ts";
+import { type DeviceOptions, openDevice } from "../device/open_device.ts";
 import { randomNormal } from "../ops/ndarray.ts";
 import type { Shape } from "../shape.ts";
 import type { ScaledProduct, TensorRewrite } from "./adaptation.ts";

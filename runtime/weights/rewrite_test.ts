@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { safetensorsOf, type TensorValues, withFolder } from "../../tests/safetensors.ts";
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { decodeFloats, encodeElements, type StorageFormat } from "../dtype.ts";
 import { randomNormal } from "../ops/ndarray.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";

@@ -1,7 +1,7 @@
 /** Every format of files, on its way to the device and to the CPU. */
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../tests/memory_tensors.ts";
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { encodeElements } from "../dtype.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";

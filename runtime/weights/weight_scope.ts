@@ -1,4 +1,4 @@
-import type { Graph, Tensor } from "../graph.ts";
+import type { Graph, Tensor } from "../graph/graph.ts";
 import type { LowRank } from "../ops/linear/low_rank.ts";
 import type { Shape } from "../shape.ts";
 import type { LinearSite } from "./adaptation.ts";

@@ -1,9 +1,9 @@
 /** From stored tensors to tensors on the device, by ranges: no tensor is ever whole in JavaScript memory. */
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { bytesPerElement, type DType, type StorageFormat } from "../dtype.ts";
 import { takesMerge } from "../ops/merge/mod.ts";
 import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
-import { DeviceTensor } from "../device_tensor.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
 import type { LinearSite, LowRankSource, TensorRewrite } from "./adaptation.ts";
 import { fillWeight, Staging, type StoredPart } from "./fill_weight.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Device } from "../device.ts";
+import type { Device } from "../device/device.ts";
 import { decodeElements, type DType } from "../dtype.ts";
 import { OutOfMemoryError } from "../errors.ts";
 import { elementCount } from "../shape.ts";

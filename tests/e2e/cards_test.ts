@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import { chooseCards } from "../../engine/cards/choose_cards.ts";
 import { WorkerEngine } from "../../engine/worker_engine.ts";
-import { UNIFIED_SHARE } from "../../runtime/host_memory.ts";
+import { UNIFIED_SHARE } from "../../runtime/device/host_memory.ts";
 import { type RunningServer, serve, type WorkerRecord } from "../../server/mod.ts";
 
 const SLOW = !Deno.env.get("DENOISE_SLOW");

@@ -1,6 +1,6 @@
 /** Brings Dawn into Deno's cache of packages. */
 
-import { DAWN_VERSION, findDawn } from "../../runtime/backends/dawn_package.ts";
+import { DAWN_VERSION, findDawn } from "../../runtime/device/backends/dawn_package.ts";
 import { NoAdapterError } from "../../runtime/errors.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** Drivers and WebGPU implementations that tests run on beside this machine's, each fetched once. */
 import { NoAdapterError } from "../../runtime/errors.ts";
-import { openDevice } from "../../runtime/open_device.ts";
+import { openDevice } from "../../runtime/device/open_device.ts";
 import { fetchDawn } from "./dawn.ts";
 import { denoWithMesa } from "./mesa.ts";
 import { swiftShader } from "./swiftshader.ts";

@@ -2,7 +2,7 @@
  * Lengths and a bias of the last key, which a dispatch may have or not have with the same kernel: software adapters compile one
  * for most of a second, and take next to no time for what is not there.
  */
-import type { Graph, Tensor } from "../../graph.ts";
+import type { Graph, Tensor } from "../../graph/graph.ts";
 import type { ParamValues } from "../../shaders/expand.ts";
 
 /** What an attention takes besides its own operands. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { DeviceTensor } from "../../device_tensor.ts";
-import { Graph } from "../../graph.ts";
+import { DeviceTensor } from "../../device/device_tensor.ts";
+import { Graph } from "../../graph/graph.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { attention } from "./mod.ts";
 

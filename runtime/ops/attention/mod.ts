@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { isFloat } from "../../dtype.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";

@@ -1,6 +1,6 @@
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
-import type { DeviceTensor } from "../../device_tensor.ts";
+import type { DeviceTensor } from "../../device/device_tensor.ts";
 import { combineTo } from "./mod.ts";
 
 function combineCase(shape: number[], count: number, first: number, inPlace = false): OpCase {

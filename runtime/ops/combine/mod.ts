@@ -1,5 +1,5 @@
-import type { Tensor } from "../../graph.ts";
-import type { DeviceTensor } from "../../device_tensor.ts";
+import type { Tensor } from "../../graph/graph.ts";
+import type { DeviceTensor } from "../../device/device_tensor.ts";
 import { sameShape } from "../../shape.ts";
 import combineSource from "../../shaders/combine/combine.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";

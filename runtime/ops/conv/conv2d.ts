@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { Activation } from "../activations.ts";
 import type { GroupNormOptions } from "../norm/group_norm.ts";
 import { convolution } from "./convolution.ts";

@@ -1,5 +1,5 @@
 import { isFloat } from "../../dtype.ts";
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
 import type { Activation } from "../activations.ts";
 import { concat } from "../layout/mod.ts";

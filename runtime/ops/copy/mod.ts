@@ -1,5 +1,5 @@
-import type { Tensor } from "../../graph.ts";
-import type { DeviceTensor } from "../../device_tensor.ts";
+import type { Tensor } from "../../graph/graph.ts";
+import type { DeviceTensor } from "../../device/device_tensor.ts";
 import type { Kernel } from "../../shaders/kernel.ts";
 import { formatShape } from "../../shape.ts";
 import copySource from "../../shaders/copy/copy.wgsl" with { type: "text" };

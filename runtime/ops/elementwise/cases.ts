@@ -15,7 +15,7 @@ function modulateCase(a: number[], scale: number[], shift: number[], dtype: DTyp
       scale: { values: randomNormal(scale, 2), dtype: "f32" as const },
       shift: { values: randomNormal(shift, 3), dtype },
     },
-    build: ({ a, scale, shift }: Record<string, import("../../graph.ts").Tensor>) => [
+    build: ({ a, scale, shift }: Record<string, import("../../graph/graph.ts").Tensor>) => [
       elementwise("a * (1.0 + scale) + shift", { a: a!, scale: scale!, shift: shift! }),
     ],
     reference: ({ a, scale, shift }: Record<string, import("../ndarray.ts").NdArray>) => [
@@ -52,7 +52,7 @@ export const ELEMENTWISE_SUITE: OpSuite = {
           dtype: "f32" as const,
         },
       },
-      build: ({ a }: Record<string, import("../../graph.ts").Tensor>) => [
+      build: ({ a }: Record<string, import("../../graph/graph.ts").Tensor>) => [
         elementwise(`act_${activation}(a * 0.1) * k`, { a: a! }, { scalars: { k: 0.5 } }),
       ],
       reference: ({ a }: Record<string, import("../ndarray.ts").NdArray>) => [

@@ -4,7 +4,7 @@
  * `elementwise("a * (1 + scale) + shift", { a, scale, shift })` computes in f32; the names in the expression are
  * those of the tensors, of `scalars`, and WGSL's built-in functions, plus `act_silu(x)` and its like.
  */
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { broadcastShapes, stridesOf } from "../../shape.ts";
 import elementwiseSource from "../../shaders/elementwise/elementwise.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";

@@ -1,8 +1,8 @@
 /** Tensors that GPUs hand each other in the middle of a program. */
-import type { Graph, Tensor } from "../../graph.ts";
+import type { Graph, Tensor } from "../../graph/graph.ts";
 import type { Kernel } from "../../shaders/kernel.ts";
 import { elementCount, type Shape } from "../../shape.ts";
-import type { Team } from "../../team.ts";
+import type { Team } from "../../team/team.ts";
 
 /** A tensor that a rank takes: elements of what ranks bring, one piece behind the other. */
 export interface TakenTensor {

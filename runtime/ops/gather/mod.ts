@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import { formatShape, sameShape } from "../../shape.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Graph } from "../../graph.ts";
-import { DeviceTensor } from "../../device_tensor.ts";
+import { Graph } from "../../graph/graph.ts";
+import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { gather } from "./mod.ts";
 

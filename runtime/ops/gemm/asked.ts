@@ -3,7 +3,7 @@
  * a fifth of a second, and take next to no time for an operand that is not there.
  */
 import { isFloat } from "../../dtype.ts";
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { ParamValues } from "../../shaders/expand.ts";
 import type { GemmProblem } from "./problem.ts";
 

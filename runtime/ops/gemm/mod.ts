@@ -1,5 +1,5 @@
 /** Matrix products: what `linear` and `matmul` have in common, and the choice of the kernel. */
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import { linearClass, matmulClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";

@@ -1,8 +1,8 @@
 /** The rule that chooses kernels of products by shape where nothing was measured. */
 import assert from "node:assert/strict";
 import type { StorageFormat } from "../../dtype.ts";
-import { Graph } from "../../graph.ts";
-import { DeviceTensor } from "../../device_tensor.ts";
+import { Graph } from "../../graph/graph.ts";
+import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { linear } from "../linear/mod.ts";
 import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";

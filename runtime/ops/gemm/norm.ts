@@ -1,5 +1,5 @@
 /** Layer normalisation of the rows of a matrix product: by the product's own kernel, or by one before it. */
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { ParamValues } from "../../shaders/expand.ts";
 import type { LayerNormOptions } from "../norm/layer_norm.ts";
 import type { GemmEpilogue } from "./epilogue.ts";

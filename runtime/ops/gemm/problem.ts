@@ -1,5 +1,5 @@
 /** Matrix products as `linear` and `matmul` ask for them, and what a variant must tell of itself. */
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { Kernel } from "../../shaders/kernel.ts";
 import type { ParamValues } from "../../shaders/expand.ts";

@@ -1,7 +1,7 @@
 import type { DType } from "../../dtype.ts";
 import { bytesPerElement, isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { Kernel } from "../../shaders/kernel.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import moveRunsSource from "../../shaders/layout/move_runs.wgsl" with { type: "text" };

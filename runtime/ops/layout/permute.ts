@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { stridesOf } from "../../shape.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import permuteSource from "../../shaders/layout/permute.wgsl" with { type: "text" };

@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { elementCount, resolveAxis } from "../../shape.ts";
 import { movedDType, moveRuns } from "./move_runs.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { Graph } from "../../graph.ts";
-import { planMemory } from "../../plan.ts";
-import { instantiate } from "../../executable.ts";
-import { DeviceTensor } from "../../device_tensor.ts";
+import { Graph } from "../../graph/graph.ts";
+import { planMemory } from "../../program/plan.ts";
+import { instantiate } from "../../program/executable.ts";
+import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";

@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 
 /**
  * Low-rank adapters of a linear layer: scales ⊙ (x · downᵀ) · upᵀ is added to x · wᵀ. Several LoRAs are one after

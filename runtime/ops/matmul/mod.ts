@@ -1,5 +1,5 @@
 import { isFloat } from "../../dtype.ts";
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { broadcastShapes } from "../../shape.ts";
 import { dispatchGemm } from "../gemm/mod.ts";
 import type { GemmBatch } from "../gemm/problem.ts";

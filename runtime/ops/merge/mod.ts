@@ -1,6 +1,6 @@
 import { isFloat, type StorageFormat } from "../../dtype.ts";
-import type { Graph } from "../../graph.ts";
-import type { DeviceTensor } from "../../device_tensor.ts";
+import type { Graph } from "../../graph/graph.ts";
+import type { DeviceTensor } from "../../device/device_tensor.ts";
 import { elementCount } from "../../shape.ts";
 import mergeSource from "../../shaders/merge/low_rank.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";

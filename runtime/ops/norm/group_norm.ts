@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import applySource from "../../shaders/norm/group_apply.wgsl" with { type: "text" };

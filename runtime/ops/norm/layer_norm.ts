@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { rowNorm } from "./row_norm.ts";
 
 /** Optional parts of a layer normalisation. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Graph, type Tensor } from "../../graph.ts";
-import { DeviceTensor } from "../../device_tensor.ts";
+import { Graph, type Tensor } from "../../graph/graph.ts";
+import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
 import { groupNorm, layerNorm, rmsNorm } from "./mod.ts";
 

@@ -1,4 +1,4 @@
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import type { Activation } from "../activations.ts";
 import { type Rotation, rowNorm } from "./row_norm.ts";
 

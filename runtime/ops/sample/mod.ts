@@ -1,5 +1,5 @@
 /** Images read between their pixels, bilinearly: at another size, and where a flow leads. */
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { formatShape, sameShape } from "../../shape.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import resizeSource from "../../shaders/sample/resize.wgsl" with { type: "text" };

@@ -1,5 +1,5 @@
 import { isFloat } from "../../dtype.ts";
-import type { Tensor } from "../../graph.ts";
+import type { Tensor } from "../../graph/graph.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import groupSource from "../../shaders/softmax/group.wgsl" with { type: "text" };
 import rowSource from "../../shaders/softmax/row.wgsl" with { type: "text" };

@@ -1,0 +1,91 @@
+/** Dawn, the WebGPU of Chromium, as a native addon: waits without Deno's 10 ms, faster uploads, matrix units. */
+import { createRequire } from "node:module";
+import { NoAdapterError } from "../../errors.ts";
+import { findDawn, HERE } from "./dawn_package.ts";
+
+/** What the addon exports, as far as it is used here. */
+interface DawnAddon {
+  create(flags: readonly string[]): GPU;
+}
+
+/**
+ * Checks of bounds stay on: without them kernels on a software adapter gain up to a half, but an index that is off would
+ * reach foreign memory.
+ */
+const FLAGS = [
+  // Subgroup matrices are not in the standard yet.
+  "enable-dawn-features=allow_unsafe_apis",
+  // Else timestamps are rounded to a tenth of a millisecond.
+  "disable-dawn-features=timestamp_quantization",
+];
+
+/** Asked for first where it is not Dawn's own first choice: only through Vulkan has it matrix units. */
+const VULKAN = "backend=vulkan";
+
+/** The instance of this thread, whose polling is calmed once. */
+let instance: GPU | undefined;
+
+/**
+ * Dawn's entry point on this thread; loaded on first use.
+ *
+ * @throws {NoAdapterError} when it is not on this machine, or does not start here
+ */
+export function dawnGpu(): GPU {
+  return instance ??= load();
+}
+
+function load(): GPU {
+  const path = findDawn(HERE);
+  try {
+    const addon = createRequire(import.meta.url)(path) as DawnAddon;
+    calmPolling();
+    return createGpu((flags) => addon.create([...FLAGS, ...flags]), Deno.build.os);
+  } catch (error) {
+    throw new NoAdapterError(
+      `Cannot use Dawn: ${path} does not start on this machine (${(error as Error).message}); ` +
+        `use --gpu-backend deno`,
+    );
+  }
+}
+
+/**
+ * Dawn's entry point; on Windows one that takes Vulkan where there is an adapter for it, else Direct3D.
+ *
+ * @param create makes an entry point with flags
+ * @param os as `Deno.build.os`
+ */
+export function createGpu(create: (flags: readonly string[]) => GPU, os: string): GPU {
+  if (os !== "windows") return create([]);
+  const vulkan = create([VULKAN]);
+  let other: GPU | undefined;
+  const requestAdapter = async (options?: GPURequestAdapterOptions) => {
+    const adapter = await vulkan.requestAdapter(options).catch(() => null);
+    if (adapter) return adapter;
+    other ??= create([]);
+    return await other.requestAdapter(options);
+  };
+  return { requestAdapter } as GPU;
+}
+
+/** How long a wait asks without a pause, in milliseconds. */
+const EAGER_MS = 1;
+/** Polls further apart than this belong to different waits, in milliseconds. */
+const GAP_MS = 20;
+
+/**
+ * While anything is awaited, the addon asks the driver at every `setImmediate`, which keeps one core busy for as long
+ * as the GPU works. A software adapter then loses that core: with two cores, kernels took twice their time. So after
+ * the first millisecond of a wait its polls come a millisecond apart.
+ */
+function calmPolling(): void {
+  const immediately = globalThis.setImmediate;
+  let begun = -Infinity;
+  let last = -Infinity;
+  const calm = (poll: (...args: unknown[]) => void, ...args: unknown[]): unknown => {
+    const now = performance.now();
+    if (now - last > GAP_MS) begun = now;
+    last = now;
+    return now - begun < EAGER_MS ? immediately(poll, ...args) : setTimeout(poll, 1, ...args);
+  };
+  globalThis.setImmediate = calm as typeof setImmediate;
+}
