@@ -74,7 +74,7 @@ function schemasOf(rows: Readonly<Record<string, Field>>): Record<string, z.ZodT
 
 /** Fields that steer any generation. */
 export const GENERATION_FIELDS = {
-  ...schemasOf(SETTING_FIELDS),
+  // Documents list fields in this order.
   prompt: z.string(),
   model: text(),
   n: integer(),
@@ -82,6 +82,7 @@ export const GENERATION_FIELDS = {
   width: integer(),
   height: integer(),
   seed: SCHEMAS.integers(),
+  ...schemasOf(SETTING_FIELDS),
   generator_device: text(),
   quality: text(),
   output_quality: text(),

@@ -18,6 +18,11 @@ summary b { min-width: 4rem; text-transform: uppercase; }
 table { border-collapse: collapse; width: 100%; margin: 0.5rem 0 1rem; }
 td { border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent);
   padding: 0.25rem 1rem 0.25rem 0; vertical-align: top; }
+@media (max-width: 40rem) {
+  table, tbody, tr, td { display: block; }
+  tr { border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent); padding: 0.25rem 0; }
+  td { border: 0; padding: 0; overflow-wrap: anywhere; }
+}
 pre { overflow-x: auto; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 8%, transparent); border-radius: 6px; }
 `;

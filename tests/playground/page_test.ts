@@ -306,3 +306,21 @@ browserTest(
   },
   true,
 );
+
+browserTest(
+  "/docs fits narrow screens with every operation open, and names the prompt first",
+  async (browser) => {
+    await using service = await testService();
+    await using server = listen(service);
+    const page = await browser.open(`${server.url}docs`, { width: 360, height: 740 });
+    const [excess, first] = await page.evaluate<[number, string]>(`
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    [
+      document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      document.querySelector("#createImage td").textContent,
+    ]
+  `);
+    assert.equal(excess, 0);
+    assert.equal(first, "prompt");
+  },
+);
