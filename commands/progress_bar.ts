@@ -6,13 +6,15 @@
 
 import type { LoadModelOptions, Progress } from "../mod.ts";
 
-/** Cells of the bar. */
+/** Cells of the bar, where the line has room for them. */
 const WIDTH = 24;
 
 /** Where the line goes. */
 interface ProgressTerminal {
   /** Whether lines can be drawn over; nothing is drawn otherwise. */
   readonly isTerminal: boolean;
+  /** Cells of a row; any number when left out. */
+  readonly columns?: () => number;
   /** Writes text as it is. */
   write(text: string): void;
 }
@@ -30,7 +32,11 @@ export class ProgressBar {
   /** Shows a share of some work, 0 to 1, with words before and after the bar. */
   show(fraction: number, before: string, after = ""): void {
     if (!this.#terminal.isTerminal) return;
-    const line = `${before} ${bar(fraction)} ${after}`.trimEnd();
+    // A line that wraps could not be drawn over.
+    const room = (this.#terminal.columns?.() ?? Infinity) - 1;
+    const cells = Math.max(0, Math.min(WIDTH, room - before.length - after.length - 2));
+    const line = [before, bar(fraction, cells), after].filter((part) => part !== "").join(" ")
+      .slice(0, Math.max(0, room));
     if (line === this.#shown) return;
     this.#shown = line;
     this.#terminal.write(`\r\x1b[K${line}`);
@@ -110,15 +116,25 @@ const STAGES = {
   decode: "decoding",
 } as const;
 
-function bar(fraction: number): string {
-  const filled = Math.round(Math.min(1, Math.max(0, fraction)) * WIDTH);
-  return "█".repeat(filled) + "░".repeat(WIDTH - filled);
+function bar(fraction: number, cells: number): string {
+  const filled = Math.round(Math.min(1, Math.max(0, fraction)) * cells);
+  return "█".repeat(filled) + "░".repeat(cells - filled);
 }
 
 function standardError(): ProgressTerminal {
   const encoder = new TextEncoder();
   return {
     isTerminal: Deno.stderr.isTerminal(),
+    columns: terminalColumns,
     write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
   };
+}
+
+/** Cells of a row; as good as any number where the terminal does not tell. */
+function terminalColumns(): number {
+  try {
+    return Deno.consoleSize().columns || Infinity;
+  } catch {
+    return Infinity;
+  }
 }

@@ -11,6 +11,18 @@ Deno.test("ProgressBar draws over itself on a terminal and takes itself away", (
   assert.ok(written.endsWith("1/2\r\x1b[K"));
 });
 
+Deno.test("ProgressBar keeps to a row of the terminal", () => {
+  for (
+    const [columns, line] of [[30, "Working ███░░░ some 1/2 words"], [12, "Working som"]] as const
+  ) {
+    let written = "";
+    const write = (text: string) => void (written += text);
+    new ProgressBar({ isTerminal: true, columns: () => columns, write })
+      .show(0.5, "Working", "some 1/2 words");
+    assert.equal(written, `\r\x1b[K${line}`);
+  }
+});
+
 Deno.test("ProgressBar writes nothing where there is no terminal", () => {
   let written = "";
   const bar = new ProgressBar({ isTerminal: false, write: (text) => void (written += text) });

@@ -11,7 +11,6 @@ import { resolveQuality } from "../media/quality.ts";
 import {
   crfOfQuality,
   DEFAULT_X264_PRESET,
-  FfmpegError,
   findFfmpeg,
   writeVideo,
   X264_PRESETS,
@@ -163,8 +162,7 @@ export async function saveFrames(
     if (isNew) await rm(path, { force: true }).catch(() => {});
     if (failure) throw failure.error;
     if (signal?.aborted) throw cause;
-    const why = cause instanceof FfmpegError ? cause.message : describeWriteError(cause);
-    throw new Error(`Cannot write ${path}: ${why}`, { cause });
+    throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
   }
 }
 
