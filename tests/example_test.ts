@@ -70,3 +70,30 @@ for (const example of examples) {
     }
   });
 }
+
+const isSlow = Deno.env.has("DENOISE_SLOW");
+
+Deno.test({
+  name: `the types of all examples are right in a project of its own${
+    isSlow ? "" : "; a minute, with DENOISE_SLOW"
+  }`,
+  ignore: !isSlow,
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      await Deno.writeTextFile(`${folder}/deno.json`, projectConfig());
+      const names = [...examples].map((_, i) => `example_${i}.ts`);
+      for (const [i, example] of [...examples].entries()) {
+        await Deno.writeTextFile(`${folder}/${names[i]}`, example);
+      }
+      const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: ["check", "--no-lock", ...names],
+        cwd: folder,
+        env: { NO_COLOR: "1" },
+      }).output();
+      assert.equal(code, 0, new TextDecoder().decode(stderr));
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
