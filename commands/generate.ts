@@ -72,12 +72,16 @@ export async function runGenerate(
     controller.abort(new DOMException("Cancelled", "AbortError"))
   );
   const screen = flags.preview ? openScreen() : undefined;
+  const onNote = (line: string) => {
+    bar.clear();
+    console.error(line);
+  };
   try {
     const { url, apiKey } = flags;
     if (url !== undefined) {
       const client = new ServerClient({ url, ...(apiKey === undefined ? {} : { apiKey }) });
       const what = await generateRemotely({
-        ...{ client, flags, media: asked, name, bar, screen, signal },
+        ...{ client, flags, media: asked, name, bar, screen, signal, onNote },
       });
       console.error(`Generated ${what}`);
       return 0;
@@ -88,10 +92,7 @@ export async function runGenerate(
       signal,
       ...preparedOf(flags, asked, options),
       onLoadProgress: loadingBar(bar),
-      onNote: (line) => {
-        bar.clear();
-        console.error(line);
-      },
+      onNote,
     });
     const media = asked ?? (outputOf(model.info.taskType) === "VIDEO" ? "video" : "image");
     const file = flags.output ?? `${name}${ENDINGS[media]}`;

@@ -129,7 +129,9 @@ function stateOf({ status, progress, place }: Job): string {
 /** How long it took, or has taken so far. */
 function timeOf({ started_at, ended_at }: Job): string {
   if (started_at === null) return "";
-  return duration((ended_at ?? Math.floor(Date.now() / 1000)) - started_at);
+  // The server tells whole seconds.
+  const seconds = (ended_at ?? Math.floor(Date.now() / 1000)) - started_at;
+  return seconds < 1 ? "below 1 s" : seconds < 10 ? `${seconds} s` : duration(seconds);
 }
 
 function shortPrompt(prompt: string | null): string {

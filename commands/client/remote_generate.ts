@@ -27,6 +27,8 @@ export interface RemoteWork {
   /** Shows previews, where they are wanted. */
   readonly screen: TerminalImage | undefined;
   readonly signal: AbortSignal;
+  /** Takes what a user should know of the request. */
+  readonly onNote: (line: string) => void;
 }
 
 /**
@@ -37,7 +39,7 @@ export interface RemoteWork {
  * @throws {Error} that the server gives as the reason of a failure
  */
 export async function generateRemotely(work: RemoteWork): Promise<string> {
-  const { client, flags, bar, signal } = work;
+  const { client, flags, bar, signal, onNote } = work;
   const media = work.media ?? await mediaOfServer(client);
   const file = flags.output ?? `${work.name}${media === "video" ? ".mp4" : ".png"}`;
   const request = generationRequest(
@@ -46,11 +48,13 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     media === "image" ? formatOfPath(file) : undefined,
   );
   bar.show(0, "Sending");
-  const { id } = await client.json<{ id: string }>(request.path, {
-    ...await requestInit(request),
-    signal,
-  });
-  const job = await follow(work, id);
+  const answer = await client.request(request.path, { ...await requestInit(request), signal });
+  const unused = answer.headers.get("x-ignored-fields");
+  if (unused) {
+    onNote(`Note: the server made no use of ${unused.split(", ").map(flagOf).join(", ")}`);
+  }
+  const { id } = await answer.json();
+  const { job, seconds } = await follow(work, id);
   bar.clear();
   if (job.status !== "completed") {
     throw new Error(job.error?.message ?? `Cannot generate: the job was ${job.status}`);
@@ -66,17 +70,24 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   }
   const what = outputs.length === 1 ? `1 ${media}` : `${outputs.length} ${media}s`;
   const seeds = outputs.map(({ seed }) => seed).join(", ");
-  const seconds = (job.ended_at ?? 0) - (job.started_at ?? 0);
   return `${what} of ${job.size ?? "?"} in ${duration(seconds)}, ${
     outputs.length === 1 ? "seed" : "seeds"
   } ${seeds}`;
 }
 
-/** The job at its end. */
+/** The flag behind a field of the request. */
+function flagOf(field: string): string {
+  return field === "model" ? "--model-path" : `--${field.replaceAll("_", "-")}`;
+}
+
+/** The job at its end, and for how long it ran: its own times are whole seconds. */
 async function follow(
   { client, bar, screen, signal }: RemoteWork,
   id: string,
-): Promise<Job> {
+): Promise<{ job: Job; seconds: number }> {
+  let start = performance.now();
+  const ended = (job: Job) => ({ job, seconds: (performance.now() - start) / 1000 });
+  let isQueued = false;
   try {
     for await (const { event, data } of client.events(id, signal)) {
       if (event === "preview") {
@@ -94,14 +105,16 @@ async function follow(
       } else if (event === "status") {
         const { status, place } = data as Job;
         if (status === "queued") bar.show(0, "Waiting", place === null ? "" : `place ${place}`);
-        if (status !== "queued" && status !== "in_progress") return data;
+        else if (status !== "in_progress") return ended(data);
+        else if (isQueued) start = performance.now();
+        isQueued = status === "queued";
       }
     }
   } catch (error) {
     if (signal.aborted) await client.cancel(id).catch(() => {});
     throw error;
   }
-  return await client.json<Job>(`/v1/jobs/${id}`);
+  return ended(await client.json<Job>(`/v1/jobs/${id}`));
 }
 
 async function mediaOfServer(client: ServerClient): Promise<Media> {

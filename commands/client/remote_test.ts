@@ -58,6 +58,9 @@ async function printed(run: () => Promise<unknown>): Promise<string> {
   return lines.join("\n");
 }
 
+/** What users were told of requests. */
+const notes: string[] = [];
+
 function work(fetcher: typeof fetch, flags: Partial<GenerateFlags>, signal?: AbortSignal) {
   const all = { prompt: "a", modelPath: "bundled", numOutputs: 1, outputPath: "", ...flags };
   return {
@@ -67,6 +70,7 @@ function work(fetcher: typeof fetch, flags: Partial<GenerateFlags>, signal?: Abo
     name: "",
     bar: new ProgressBar({ isTerminal: false, write: () => {} }),
     screen: undefined,
+    onNote: (line: string) => void notes.push(line),
     signal: signal ?? new AbortController().signal,
   };
 }
@@ -87,6 +91,14 @@ Deno.test("generateRemotely() writes the images of a server's job, and shows its
     assert.deepEqual([width, height], [48, 32]);
     assert.ok(shown > 0);
     assert.equal(service.engine.requests.length, 2);
+  }));
+
+Deno.test("generateRemotely() says what the server made no use of", () =>
+  withService(async (_, fetcher, folder) => {
+    notes.length = 0;
+    const flags = { output: `${folder}/a.png`, modelPath: "other", strength: 0.5 };
+    await printed(() => generateRemotely(work(fetcher, flags)));
+    assert.deepEqual(notes, ["Note: the server made no use of --model-path, --strength"]);
   }));
 
 Deno.test("generateRemotely() sends images with their fields", () =>
