@@ -99,6 +99,22 @@ Deno.test("WanPipeline.generate() gives the same with sequential as with batched
   }
 });
 
+Deno.test("WanPipeline.generate() brings references of VACE to whole latents before they are fitted, as diffusers does", async () => {
+  const golden = new Golden("wan/pipeline-vace");
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(golden.folder);
+  try {
+    await pipeline.load(device);
+    const { references: [image] = [], ...request } = requestOf(golden, golden.call("references"));
+    const odd = resize(image!, 29, 37, "bicubic");
+    const first = await pipeline.generate({ ...request, references: [odd] });
+    const second = await pipeline.generate({ ...request, references: [resize(odd, 24, 32)] });
+    assert.deepEqual(first.latents, second.latents);
+  } finally {
+    device.destroy();
+  }
+});
+
 /** Goldens, and where their model is when it does not lie beside them. */
 const PIPELINES: readonly (readonly [name: string, model?: URL])[] = [
   ["wan/pipeline-t2v"],

@@ -4,6 +4,7 @@
  *
  * Source: Jiang et al. 2025, "VACE: All-in-One Video Creation and Editing"; diffusers `WanVACEPipeline`.
  */
+import { resize } from "../../../media/resize.ts";
 import {
   concat,
   copyTo,
@@ -74,7 +75,7 @@ export function traceControl(
       const { request } = work;
       const parts = controlParts(request, pixelFrames, size);
       for (const [i, image] of (request.references ?? []).entries()) {
-        await imageEncoder!.run(work, [letterbox(image, size)]);
+        await imageEncoder!.run(work, [letterbox(image, size, scale)]);
         await work.run([keepImages[i]!.call({})]);
       }
       await encoder.run(work, parts.kept);
@@ -158,10 +159,14 @@ function foldMasks(
 }
 
 /**
- * An image in the middle of white, as large as it fits, in [-1, 1]. Scaled as PyTorch's `interpolate` does with
- * `bilinear`, without a filter against aliasing.
+ * An image in the middle of white, as large as it fits, in [-1, 1]. Like the reference, it is first brought to whole
+ * latents by Lanczos, then scaled as PyTorch's `interpolate` does with `bilinear`, without a filter against aliasing.
+ *
+ * @param side of a latent, in pixels
  */
-function letterbox({ width, height, data }: InputImage, size: Size): Float32Array {
+function letterbox(image: InputImage, size: Size, side: number): Float32Array {
+  const whole = (length: number) => Math.max(side, length - length % side);
+  const { width, height, data } = resize(image, whole(image.width), whole(image.height));
   const scale = Math.min(size.height / height, size.width / width);
   const [rows, columns] = [Math.floor(height * scale), Math.floor(width * scale)];
   const [top, left] = [(size.height - rows) >> 1, (size.width - columns) >> 1];
