@@ -78,6 +78,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const openOn = async (card: Card) => {
       let [weights, kernels] = [0, 0];
       let nextLine = performance.now() + LINE_MS;
+      const where = [...isAlone ? [] : [`GPU ${card.id}`], ...devices ? [name] : []].join(", ");
+      const log = (line: string) => options.log?.(where ? `${where}: ${line}` : line);
       const engine = await openModel(
         modelPath,
         {
@@ -90,7 +92,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
             if (stage === "kernels") {
               kernels = fraction;
               const now = performance.now();
-              if (now > nextLine) options.log?.(`Compiling kernels: ${done} of ${total}`);
+              if (now > nextLine) log(`Compiling kernels: ${done} of ${total}`);
               if (now > nextLine) nextLine = now + LINE_MS;
             }
             onProgress((weights + kernels) / 2);
@@ -98,9 +100,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
             tenths = Math.floor(fraction * 10);
             options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
           },
-          ...(options.log && {
-            onNote: (line) => options.log!(isAlone ? line : `GPU ${card.id}: ${line}`),
-          }),
+          ...(options.log && { onNote: log }),
         },
         devices !== undefined,
         {

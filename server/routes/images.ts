@@ -183,7 +183,7 @@ async function answerWithJob(
 ): Promise<Response> {
   if (!services.storage) {
     throw badRequest(
-      "Cannot answer with a job: this server keeps no results (its output path is empty)",
+      "Cannot answer with a job: this server keeps no results; start it with --output-path and a folder",
       undefined,
       "no_storage",
     );

@@ -74,7 +74,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
   const { settings, inputRoot } = services;
   if (!services.storage) {
     throw badRequest(
-      "Cannot make a video: this server keeps no results (its output path is empty)",
+      "Cannot make a video: this server keeps no results; start it with --output-path and a folder",
       undefined,
       "no_storage",
     );
