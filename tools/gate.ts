@@ -181,13 +181,13 @@ function defaults(variables: Readonly<Record<string, string>>): Record<string, s
   return Object.fromEntries(Object.entries(variables).filter(([name]) => !Deno.env.has(name)));
 }
 
-/** Cuts files into batches, in their order; those that compile most are apart from the others. */
+/** Cuts files into batches, in their order; those that compile most come first, so that none of them is left at the end. */
 export function batchesOf(files: readonly string[]): string[][] {
   const { compiling = [], others = [] } = Object.groupBy(
     files,
     (path) => isCompiling(path) ? "compiling" : "others",
   );
-  return [others, compiling].flatMap((group) =>
+  return [compiling, others].flatMap((group) =>
     Array.from(
       { length: Math.ceil(group.length / BATCH) },
       (_, i) => group.slice(i * BATCH, (i + 1) * BATCH),
