@@ -189,10 +189,9 @@ const MAX_HEAD_DIM = 128;
 const SCORE_BYTES = 64 * 1024 * 1024;
 
 /**
- * Attention with a single head of any width, as autoencoders have it. Heads too wide for the fused kernel compute
- * their scores by row tiles.
+ * Attention with heads of any width. Those too wide for the fused kernel, above 128, compute their scores by row tiles.
  *
- * @param query [batch, tokens, dim]
+ * @param query [batch, tokens, dim]; several heads lie in the batch
  * @param key [batch, keys, dim]
  * @param value likewise
  * @param scoreBytes bytes of scores to hold at a time, where they are held

@@ -1,6 +1,6 @@
 /** The code in docs/add-an-op.md and docs/add-a-family.md works as it stands. */
 import { strict as assert } from "node:assert";
-import { cpSync } from "node:fs";
+import { cpSync, existsSync } from "node:fs";
 import { dirname, join } from "node:path/posix";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { openModelFiles } from "../models/checkpoints/open_model.ts";
@@ -61,6 +61,21 @@ Deno.test("the op of docs/add-an-op.md equals its reference in every case", asyn
   });
 });
 
+const TUTORIALS = ["docs/add-an-op.md", "docs/add-a-family.md"];
+
+Deno.test("the code of the tutorials imports files that are there", () => {
+  for (const document of TUTORIALS) {
+    const files = filesIn(document);
+    for (const [path, code] of files) {
+      for (const [, specifier] of code.matchAll(/from "(\.[^"]+)"/g)) {
+        const target = join(dirname(path), specifier!);
+        const isThere = files.has(target) || existsSync(new URL(target, ROOT));
+        assert.ok(isThere, `${document}: ${path} imports ${target}`);
+      }
+    }
+  }
+});
+
 Deno.test({
   name: "the family of docs/add-a-family.md makes an image (slow)",
   ignore: !isSlow,
@@ -97,10 +112,7 @@ Deno.test({
   name: "the code of the tutorials has no error of types (slow)",
   ignore: !isSlow,
   fn: async () => {
-    const files = new Map([
-      ...filesIn("docs/add-an-op.md"),
-      ...filesIn("docs/add-a-family.md"),
-    ]);
+    const files = new Map(TUTORIALS.flatMap((document) => [...filesIn(document)]));
     for (const excerpt of ["runtime/ops/mod.ts", "models/mod.ts"]) files.delete(excerpt);
     await withFiles(files, async (urlOf) => {
       const modules = [...files.keys()].filter((path) => path.endsWith(".ts")).map(urlOf);

@@ -26,6 +26,7 @@ import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import { controlShape } from "./control.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
+import { completeInfo, USUAL_SEQUENCE_LENGTH } from "./family_info.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
 import { agreed } from "./agreed_error.ts";
@@ -43,9 +44,6 @@ import type {
   PlanRequest,
 } from "./types.ts";
 import { type Attempt, Work } from "./work.ts";
-
-/** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
-const USUAL_SEQUENCE_LENGTH = 512;
 
 /** Tokens of a prompt of one sentence. */
 const SHORT_PROMPT = 12;
@@ -98,8 +96,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#critic = critic;
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     this.#about = {
-      maxSequenceLength: family.maxSequenceLength ?? USUAL_SEQUENCE_LENGTH,
-      ...family.info(parts),
+      ...completeInfo(family.info(parts)),
       className,
       weightBytes: Object.values(parts.components)
         .reduce((sum, weights) => sum + weights.storedBytes, 0),

@@ -7,7 +7,8 @@ import type { Session } from "../memory/session.ts";
 import type { ControlShape } from "./control.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
 import type { LatentSize } from "./latents.ts";
-import type { FamilyInfo, PipelineInfo, PipelineRequest } from "./types.ts";
+import type { FamilyInfo } from "./family_info.ts";
+import type { PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
 /** How long the prompts of a request are. */
@@ -55,7 +56,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   readonly files: FamilyFiles;
   /** The components, in one table. */
   readonly parts: PartsTable;
-  /** How trainers of LoRA call the transformer and the text encoder. */
+  /** What messages about LoRAs call the transformer and the text encoder, and other names that trainers give their modules. */
   readonly lora: {
     readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
     readonly textEncoder: string;
@@ -75,8 +76,6 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   prompts(request: PipelineRequest, parts: P): string[];
   /** Tokens before every prompt that do not count as its own; none when left out. */
   templateTokens?(request: PipelineRequest, parts: P): number;
-  /** Most tokens of a prompt that a request may ask for; 512 when left out. */
-  readonly maxSequenceLength?: number;
   /** What a request's programs depend on. */
   shapeOf(
     request: PipelineRequest,

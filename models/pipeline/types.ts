@@ -393,7 +393,7 @@ export interface PipelineInfo {
   readonly visionSide?: number;
   /** Settings that a request may have beside those that every model takes. */
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
-  /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
+  /** Most tokens of a prompt that `maxSequenceLength` may ask for; prompts have at most 512 where a request says nothing. */
   readonly maxSequenceLength: number;
   /** How large given images are; where left out, they have the size of the result. */
   readonly imageLimits?: ImageLimits;
@@ -404,20 +404,6 @@ export interface PipelineInfo {
   /** Components that LoRAs can change. */
   readonly adaptable: readonly AdaptableComponent[];
 }
-
-/** What a family says of its models; the rest of {@linkcode PipelineInfo} is the same for all, unless it says otherwise. */
-export type FamilyInfo =
-  & Omit<
-    PipelineInfo,
-    | "className"
-    | "weightBytes"
-    | "precisions"
-    | "adaptable"
-    | "maxSequenceLength"
-    | "optionalParts"
-    | "upscalerScale"
-  >
-  & Partial<Pick<PipelineInfo, "maxSequenceLength">>;
 
 /** A model of any family. */
 export interface Pipeline extends Disposable {

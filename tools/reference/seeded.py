@@ -24,7 +24,7 @@ FILES = ("diffusion_pytorch_model.safetensors", "model.safetensors")
 
 
 def rules_of(module, overrides=None):
-    """(name, shape, mean, std) of every parameter, by the rules of `common.randomise`."""
+    """(name, shape, mean, std) of every parameter, by how many dimensions it has; tables that need others are `overrides`."""
     for name, parameter in module.named_parameters():
         if overrides and name in overrides:
             mean, std = overrides[name]

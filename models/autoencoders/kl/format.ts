@@ -20,8 +20,8 @@ const NAMINGS: readonly ComponentNaming[] = [
   { probes: ["decoder.mid_block.resnets.0.norm1.weight", "encoder.conv_in.weight"] },
 ];
 
-/** The autoencoder of FLUX.1 and Z-Image in single files. */
-export const KL_VAE_FORMAT: ComponentFormat = {
+/** The autoencoder of FLUX.1 and Z-Image in single files; one with other channels needs a format of its own. */
+export const FLUX1_VAE_FORMAT: ComponentFormat = {
   name: "an autoencoder of FLUX.1 and Z-Image",
   component: "vae",
   className: "AutoencoderKL",
@@ -29,7 +29,7 @@ export const KL_VAE_FORMAT: ComponentFormat = {
   fits: (tensors) => latentChannels(tensors) === FLUX1_CHANNELS,
   config: (tensors) => ({
     ...bodyOf(tensors),
-    _class_name: KL_VAE_FORMAT.className,
+    _class_name: FLUX1_VAE_FORMAT.className,
     // Source: vae/config.json of FLUX.1 and of Z-Image.
     scaling_factor: 0.3611,
     shift_factor: 0.1159,

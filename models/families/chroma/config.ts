@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/types.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 
@@ -80,15 +80,10 @@ export function chromaInfo({ vae, scheduler }: ChromaParts): FamilyInfo {
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: {
-      ...{ width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "" },
-      ...{ numInferenceSteps: 40, guidanceScale: 3 },
-    },
+    defaults: { width: side, height: side, numInferenceSteps: 40, guidanceScale: 3 },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 0.6 },
     sizeMultiple: scale * PACKED_SIDE,
-    frameMultiple: 1,
-    maxFrames: 1,
     maxImages: 1,
     optionalSettings: [
       "maxSequenceLength",

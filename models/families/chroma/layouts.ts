@@ -5,7 +5,7 @@
  */
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
-import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
   countModules,
@@ -60,7 +60,7 @@ function transformerConfig(tensors: TensorSource): JsonObject {
 
 /** Single files. */
 export const CHROMA_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, { ...T5_FORMAT, component: "text_encoder" }, KL_VAE_FORMAT],
+  formats: [TRANSFORMER, { ...T5_FORMAT, component: "text_encoder" }, FLUX1_VAE_FORMAT],
   defaults: () => ({
     className: "ChromaPipeline",
     settings: {},

@@ -5,7 +5,8 @@ import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
-import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import type { ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
@@ -233,12 +234,10 @@ export function flux1Info(
   return {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
-    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
+    defaults: { width: side, height: side, ...sampling },
     taskDefaults: isKontext || needsImage ? {} : { TI2I: { strength: 0.6 } },
     ...(!isDrawnAfter && { inpainting: { strength: isKontext || fills ? 1 : 0.6 } }),
     sizeMultiple,
-    frameMultiple: 1,
-    maxFrames: 1,
     maxImages: 1,
     maxSequenceLength: isGuided ? DEV_TOKENS : SCHNELL_TOKENS,
     optionalSettings: [

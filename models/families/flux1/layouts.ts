@@ -7,7 +7,7 @@
 import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
-import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
   type FamilyDefaults,
@@ -207,7 +207,7 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
 
 /** Single files. */
 export const FLUX1_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, CONTROLNET, CLIP_TEXT_FORMAT, T5_FORMAT, KL_VAE_FORMAT],
+  formats: [TRANSFORMER, CONTROLNET, CLIP_TEXT_FORMAT, T5_FORMAT, FLUX1_VAE_FORMAT],
   defaults,
 };
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/types.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -123,12 +123,9 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
-    taskDefaults: {},
+    defaults: { width: side, height: side, ...sampling },
     inpainting: { strength: 0.8 },
     sizeMultiple,
-    frameMultiple: 1,
-    maxFrames: 1,
     maxImages: MAX_IMAGES,
     optionalSettings: ["maxSequenceLength", ...SAMPLING_CHOICES],
     imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS },

@@ -1,10 +1,12 @@
 /** What Qwen-Image's models can do, with the defaults of the published ones. */
 import { controlSettings } from "../../pipeline/control.ts";
-import type { FamilyInfo, ImageLimits } from "../../pipeline/types.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { editRules } from "./edit.ts";
 import { layerRules } from "./layers.ts";
+import { MAX_PROMPT_TOKENS } from "./prompt.ts";
 
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
@@ -29,17 +31,16 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: {
-      ...{ width: side, height: side, numFrames: 1, fps: 1 },
+      ...{ width: side, height: side },
       ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
     },
     taskDefaults: needsImage ? {} : { TI2I: { strength: 0.6 } },
     ...(!layers && { inpainting: { strength: byMask ? 1 : 0.6 } }),
     ...(layers && { layers }),
     sizeMultiple: scale * PATCH_SIDE,
-    frameMultiple: 1,
-    maxFrames: 1,
     maxImages: edit?.isPlus ? MAX_EDIT_IMAGES : 1,
     ...(edit && { imageLimits: EDIT_LIMITS }),
+    maxSequenceLength: MAX_PROMPT_TOKENS,
     optionalSettings: [
       ...["trueCfgScale", "flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...layers ? ["layers"] as const : [],

@@ -34,7 +34,7 @@ import { imageCounts, layerRules } from "./layers.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
 import { patchesOf } from "./patches.ts";
-import { DROPPED_TOKENS, MAX_PROMPT_TOKENS } from "./prompt.ts";
+import { DROPPED_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
@@ -58,7 +58,6 @@ export const QWEN_IMAGE = defineFamily({
       wholePrompt(text, request, parts)
     ),
   templateTokens,
-  maxSequenceLength: MAX_PROMPT_TOKENS,
 
   shapeOf(request, parts, { lengths }, { sizeMultiple }) {
     const { strength = 1, numInferenceSteps: steps } = request;

@@ -8,8 +8,8 @@ import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { DMD_STEPS } from "../../schedulers/names.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
 import { UMT5_CONFIG } from "../../text_encoders/umt5.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type {
-  FamilyInfo,
   PipelineDefaults,
   PipelineRequest,
   PipelineTask,

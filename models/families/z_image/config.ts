@@ -5,7 +5,8 @@ import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/con
 import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
-import type { FamilyInfo, PipelineRequest } from "../../pipeline/types.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -202,12 +203,10 @@ export function zImageInfo(
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { width: side, height: side, numFrames: 1, fps: 1, negativePrompt: "", ...sampling },
+    defaults: { width: side, height: side, ...sampling },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
-    frameMultiple: 1,
-    maxFrames: 1,
     maxImages: 1,
     optionalSettings: [
       "guidanceLimit",

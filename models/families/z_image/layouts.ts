@@ -5,7 +5,7 @@
  */
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
-import { KL_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
   countModules,
@@ -136,7 +136,7 @@ function isEmpty(tensors: TensorSource, name: string): boolean {
 
 /** Single files. Their names do not tell Z-Image from Z-Image-Turbo, whose scheduler this is. */
 export const Z_IMAGE_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, CONTROLNET, QWEN3_FORMAT, KL_VAE_FORMAT],
+  formats: [TRANSFORMER, CONTROLNET, QWEN3_FORMAT, FLUX1_VAE_FORMAT],
   defaults: () => ({
     className: "ZImagePipeline",
     settings: {},

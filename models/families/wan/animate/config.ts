@@ -5,7 +5,8 @@ import { WAN_VAE_CONFIG } from "../../../autoencoders/wan/config.ts";
 import { viewLayout } from "../../../checkpoints/layout_view.ts";
 import { CLIP_VISION_CONFIG } from "../../../image_encoders/clip_vision.ts";
 import { type PartsOf, partsTable } from "../../../pipeline/components.ts";
-import type { FamilyInfo, PipelineRequest } from "../../../pipeline/types.ts";
+import type { FamilyInfo } from "../../../pipeline/family_info.ts";
+import type { PipelineRequest } from "../../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
 import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
@@ -142,9 +143,7 @@ export function animateInfo({ settings, transformer: { config }, vae }: AnimateP
       fps: 16,
       numInferenceSteps: isDistilled ? 10 : 40,
       guidanceScale: isDistilled ? 1 : 3,
-      negativePrompt: "",
     },
-    taskDefaults: {},
     animates: true,
     sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
     // A result has as many frames as the driving video.
