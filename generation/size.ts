@@ -156,7 +156,9 @@ export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSi
     );
   }
   if (sizes) {
-    const shape = width / height;
+    // The reference takes the shape of the image as it would be in whole tokens.
+    const whole = (side: number) => Math.max(multiple, side - side % multiple);
+    const shape = whole(width) / whole(height);
     const distance = ([w, h]: readonly [number, number]) => Math.abs(shape - w / h);
     const nearest = sizes.reduce((best, size) => (distance(size) < distance(best) ? size : best));
     const scaled = { width: nearest[0], height: nearest[1] };

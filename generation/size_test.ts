@@ -63,6 +63,8 @@ Deno.test("keepOwnSize() scales to the nearest shape where a model takes a few s
       [[4000, 3500], [1104, 944]],
       [[300, 2000], [672, 1568]],
       [[1000, 201], [1568, 672]],
+      // 96x80 in whole tokens.
+      [[103, 95], [1104, 944]],
     ] as const
   ) {
     const size = { width: to[0], height: to[1] };
