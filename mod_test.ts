@@ -175,7 +175,7 @@ Deno.test("Model.generateVideo() takes masks, references, the end of a clip and 
   const [steered, continued, both] = fake.requests;
   const { mask, references, controlScale, guidanceScale2 } = steered!;
   assert.deepEqual(mask!.map(({ width, height }) => [width, height]), new Array(5).fill([64, 48]));
-  assert.deepEqual(references!.map(({ width, height }) => [width, height]), [[64, 32]]);
+  assert.deepEqual(references!.map(({ width, height }) => [width, height]), [[100, 50]]);
   assert.deepEqual([controlScale, guidanceScale2], [[0.5], 2]);
   assert.deepEqual(continued!.video!.map(({ data }) => data[0]), [20, 30]);
   assert.equal(continued!.numFrames, 9);

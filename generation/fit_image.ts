@@ -5,7 +5,7 @@
  */
 
 import type { GivenImage, ModelInfo } from "../engine/types.ts";
-import { type Fit, fit, fitWithAlpha, sizeInside } from "../media/fit.ts";
+import { type Fit, fit, fitWithAlpha } from "../media/fit.ts";
 import { type PixelImage, type RgbImage, toRgb } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
@@ -86,27 +86,31 @@ export function visionFit(image: Size, side: number): Fit {
   return { scaled: { width, height }, cut, filter: "bicubic" };
 }
 
+/** Most pixels of a reference image. */
+const MAX_REFERENCE_PIXELS = 2048 * 2048;
+
 /**
- * How a reference image is brought to what a model takes: as large as it fits into the result.
+ * How a reference image is brought to what a model takes: as it comes, for the model fits it into the result itself.
+ * Very large ones are scaled down first.
  *
  * @param image its size
- * @param result size of the result
  * @returns how
  */
-export function referenceFit(image: Size, result: Size): Fit {
-  const inside = sizeInside(image, result);
-  return { scaled: inside, cut: inside };
+export function referenceFit(image: Size): Fit {
+  const scale = Math.min(1, Math.sqrt(MAX_REFERENCE_PIXELS / (image.width * image.height)));
+  const side = (length: number) => Math.max(1, Math.floor(length * scale));
+  const scaled = { width: side(image.width), height: side(image.height) };
+  return { scaled, cut: scaled };
 }
 
 /**
  * Brings a reference image to what a model takes, as {@link referenceFit} says.
  *
  * @param image of any size; its transparency is left out
- * @param result size of the result
  * @returns the image as the model takes it
  */
-export function fitReference(image: PixelImage, result: Size): RgbImage {
-  return fit(image, referenceFit(image, result));
+export function fitReference(image: PixelImage): RgbImage {
+  return fit(image, referenceFit(image));
 }
 
 /**

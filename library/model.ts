@@ -140,7 +140,7 @@ export class Model implements AsyncDisposable {
     }
     if (control) checkControlMode(settings, info, "controlMode");
     const steered = control && { control: fit(control, fitToResult(settings, options.fit)) };
-    const references = await this.#references(options, settings);
+    const references = await this.#references(options);
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
       const request = {
@@ -292,7 +292,7 @@ export class Model implements AsyncDisposable {
         ...(images.length > 0 ? { images } : {}),
         ...(video ? { video } : {}),
         ...(mask ? { mask } : {}),
-        ...await this.#references(options, settings),
+        ...await this.#references(options),
       },
       stream: {
         ...resultSize(settings),
@@ -337,10 +337,9 @@ export class Model implements AsyncDisposable {
     return sizeWithin(first, budget, sizeMultiple);
   }
 
-  /** Images of what shall be seen, as large as they fit into the result. */
+  /** Images of what shall be seen. */
   async #references(
     { references: sources = [] }: SamplingOptions,
-    size: Size,
   ): Promise<{ references?: Image[] }> {
     const { maxReferences = 0 } = this.info;
     if (sources.length === 0) return {};
@@ -352,7 +351,7 @@ export class Model implements AsyncDisposable {
       );
     }
     const given = await readImageSources(sources, maxReferences);
-    return { references: given.map((image) => fitReference(image, size)) };
+    return { references: given.map((image) => fitReference(image)) };
   }
 
   /** The picture that steers, as it is given. */

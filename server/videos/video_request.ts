@@ -258,7 +258,7 @@ export async function readVideoRequest(
   for (const source of takes.reference ? steering.reference : []) {
     const [file] = await resolveReferences([source], { ...sources, takesVideo: false });
     const image = await openImage(file!, signal);
-    references.push(await storeFitted(image, referenceFit(image.info, size), folder, signal));
+    references.push(await storeFitted(image, referenceFit(image.info), folder, signal));
   }
   return {
     ...settings,
