@@ -11,6 +11,7 @@ import {
   type ModelParts,
   type SamplingOptions,
   type SamplingSettings,
+  type TaskType,
   type X264Preset,
 } from "../mod.ts";
 import { resolveQuality } from "../media/quality.ts";
@@ -132,8 +133,16 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
       : task !== undefined
-      ? outputOf(task) === "VIDEO" ? "video" : "image"
+      ? mediaOfTask(task)
       : videoFlag && "video";
+    if (task !== undefined && media !== mediaOfTask(task)) {
+      const [made, endings] = mediaOfTask(task) === "video"
+        ? ["a video", ".mp4"]
+        : ["an image", ".png, .jpg or .webp"];
+      throw new RangeError(
+        `Cannot do ${task} for ${flags.output}: it makes ${made}; name the output with ${endings} at the end`,
+      );
+    }
     if (media === "image" && videoFlag) {
       throw new RangeError(
         `Cannot use ${
@@ -143,6 +152,10 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     }
     return media;
   });
+}
+
+function mediaOfTask(task: TaskType): Media {
+  return outputOf(task) === "VIDEO" ? "video" : "image";
 }
 
 /**

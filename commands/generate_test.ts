@@ -187,6 +187,10 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
       [{ strength: 2 }, /^strength must be above 0 and at most 1, got 2$/],
       [{ taskType: "T2X" }, /^Unknown task_type 'T2X'; choose from/],
       [{ output: `${folder}/a.png`, fps: 3 }, /^Cannot use --fps for an image: name the output/],
+      [
+        { output: `${folder}/a.png`, taskType: "t2v" },
+        /^Cannot do T2V for .*a\.png: it makes a video; name the output with \.mp4 at the end$/,
+      ],
       [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for an image/],
       [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4 at the end$/],
     ];

@@ -167,6 +167,13 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const compatible = [...new Set(fitting.map((task) => withoutImage(task, query, model)))];
   const [sole] = compatible;
   if (sole === undefined) {
+    const takes = (kind: "image" | "video") =>
+      candidates.some((task) => traitsOf(task, model).accepts?.includes(kind));
+    if (query.hasImage && query.hasVideo && takes("image") && takes("video")) {
+      throw new RangeError(
+        "Cannot use an image and a video together: no task of this model takes both; leave one out",
+      );
+    }
     // Each of them then says what is wrong with the inputs; the default says it best.
     return candidates.includes(model.taskType) ? model.taskType : only;
   }

@@ -96,6 +96,13 @@ const CASES: Case[] = [
     expected: "Cannot do T2V: it takes no input image; this model does ['T2V', 'V2V']",
   },
   {
+    title: "no image beside a video where each task takes one of them",
+    supported: ["T2V", "I2V", "V2V"],
+    query: { output: "VIDEO", hasImage: true, hasVideo: true },
+    expected:
+      "Cannot use an image and a video together: no task of this model takes both; leave one out",
+  },
+  {
     title: "no request without inputs where each task needs one",
     supported: ["I2V", "V2V"],
     query: { output: "VIDEO" },

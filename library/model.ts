@@ -345,9 +345,9 @@ export class Model implements AsyncDisposable {
     if (sources.length === 0) return {};
     if (sources.length > maxReferences) {
       throw new RangeError(
-        `Cannot use ${sources.length} reference images: this model takes ${
-          maxReferences || "none"
-        }`,
+        `Cannot use ${sources.length} reference image${
+          sources.length === 1 ? "" : "s"
+        }: this model takes ${maxReferences || "none"}`,
       );
     }
     const given = await readImageSources(sources, maxReferences);

@@ -230,7 +230,9 @@ export async function readVideoRequest(
   }
   if (takes.reference && steering.reference.length > info.maxReferences!) {
     throw badRequest(
-      `Cannot use ${steering.reference.length} reference images: this model takes ${info.maxReferences}`,
+      `Cannot use ${steering.reference.length} reference image${
+        steering.reference.length === 1 ? "" : "s"
+      }: this model takes ${info.maxReferences || "none"}`,
       "reference",
     );
   }
