@@ -18,6 +18,9 @@ const SPELLINGS: ReadonlyMap<string, string> = new Map([
   ["output-compression", "output_compression"],
 ]);
 
+/** What the record of a job tells of a request's inputs; where it had none, its request is whole without them. */
+const TOLD_INPUTS = ["input_images", "input_mask", "input_control", "input_video"] as const;
+
 /** Nested objects whose members count as fields of the body. */
 const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
 
@@ -42,6 +45,10 @@ export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<s
     if (!flat.has(spelling)) continue;
     if (!flat.has(name)) flat.set(name, flat.get(spelling));
     flat.delete(spelling);
+  }
+  for (const name of TOLD_INPUTS) {
+    const told = flat.get(name);
+    if (told === 0 || told === false) flat.delete(name);
   }
   // As a key of an object it would become its prototype, and lend it fields that nobody checked.
   flat.delete("__proto__");

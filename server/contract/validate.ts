@@ -43,7 +43,8 @@ export function validate<T extends z.ZodType>(
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   const [first] = result.error.issues;
-  const got = first && quote(valueAt(body, pathOf(first)));
+  const isNamed = first?.code === "unrecognized_keys";
+  const got = first && !isNamed ? quote(valueAt(body, pathOf(first))) : undefined;
   throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)), got);
 }
 
@@ -75,6 +76,11 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
         ["type_error", `Input should be of type ${issue.expected}`];
     case "invalid_union":
       return [issue.message === NOT_INTEGERS ? "int_or_list" : "union_type", issue.message];
+    case "unrecognized_keys":
+      return [
+        "extra_forbidden",
+        `Extra inputs are not permitted: ${issue.keys.map(quote).join(", ")}`,
+      ];
     case "too_big":
       if (issue.origin === "string") {
         return ["string_too_long", `String should have at most ${issue.maximum} characters`];

@@ -79,6 +79,12 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
   ["extra_params", { prompt: "a", extra_params: "{" }, 400, "extra_params is not valid JSON"],
   ["extra_body", { prompt: "a", extra_body: [1] }, 400, "extra_body: it must be a JSON object"],
   ["a wrong type in extra_body", { prompt: "a", extra_body: { n: "x" } }, 422, "valid integer"],
+  [
+    "a LoRA with a key that nobody knows",
+    { prompt: "a", loras: [{ path: "x", weight: 1 }] },
+    422,
+    /^Cannot read field 'loras\.0': Extra inputs are not permitted: 'weight'$/,
+  ],
   ["malformed JSON", "{", 400, "Cannot read the body as JSON"],
   ["an empty body", "", 400, "it is empty"],
 ];
