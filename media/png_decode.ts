@@ -96,7 +96,10 @@ export function decodePng(bytes: Uint8Array): PixelImage {
   for (const { type, data, intact } of pngChunks(bytes)) {
     const critical = type.charCodeAt(0) < 0x60;
     if (critical && !intact) {
-      throw new ImageError(`Cannot read PNG: the checksum of its ${type} chunk is wrong`);
+      const chunk = /^[A-Za-z]{4}$/.test(type)
+        ? `its ${type} chunk`
+        : "a chunk without a valid name";
+      throw new ImageError(`Cannot read PNG: the checksum of ${chunk} is wrong`);
     }
     if (type === "IDAT") packed.push(data);
     else if (type === "PLTE") palette = data;

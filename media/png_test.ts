@@ -73,6 +73,16 @@ Deno.test("decodePng() refuses damage in every byte of the pixel data", () => {
   }
 });
 
+Deno.test("decodePng() says of a chunk without a valid name that it is one, in one line", () => {
+  const file = encodePng(pixel);
+  const chunk = chunkOf("\n\0AT", []);
+  chunk[11] = chunk[11]! ^ 1;
+  const damaged = Uint8Array.from([...file.subarray(0, 33), ...chunk, ...file.subarray(33)]);
+  assert.throws(() => decodePng(damaged), {
+    message: "Cannot read PNG: the checksum of a chunk without a valid name is wrong",
+  });
+});
+
 Deno.test("decodePng() refuses a file that unpacks to more or less than its header says", () => {
   const file = encodePng(pixel);
   const head = file.slice(0, 33);

@@ -35,8 +35,13 @@ export function roundTo(array: NdArray, dtype: DType): NdArray {
 }
 
 /** Rounds every value to f16 as kernels round factors: what f16 does not hold becomes the largest that it does. */
-export function roundToHalf({ shape, data }: NdArray): NdArray {
-  return roundTo({ shape, data: data.map((v) => Math.max(-65504, Math.min(65504, v))) }, "f16");
+export function roundToHalf(array: NdArray): NdArray {
+  return roundTo(clampToHalf(array), "f16");
+}
+
+/** Numbers beyond what f16 holds as the largest that it does, as kernels store them. */
+export function clampToHalf({ shape, data }: NdArray): NdArray {
+  return { shape, data: data.map((value) => Math.max(-65504, Math.min(65504, value))) };
 }
 
 /** Deterministic standard-normal values (xorshift and Box–Muller): the same test data on every machine. */
