@@ -180,6 +180,36 @@ export function address(text: string): string {
 }
 
 /**
+ * Collects origins of pages; the flag may be repeated.
+ *
+ * @param text such as `https://app.example` or `app://obsidian.md`, or `*` for any
+ * @param before those of earlier arguments
+ * @returns all origins so far
+ * @throws {InvalidArgumentError} for what no page's `Origin` is
+ */
+export function origins(text: string, before: readonly string[] | undefined): string[] {
+  const one = text.trim();
+  if (one === "*" || /^[a-z][a-z\d+.-]*:\/\/[^\s/]+\/?$/i.test(one)) return [...before ?? [], one];
+  throw new InvalidArgumentError("It must be an origin such as https://app.example, or *.");
+}
+
+/**
+ * Collects names of hosts; the flag may be repeated.
+ *
+ * @param text such as `images.example.org` or `[::1]`, or `*` for any
+ * @param before those of earlier arguments
+ * @returns all names so far
+ * @throws {InvalidArgumentError} for what is no name, or has a scheme or a port
+ */
+export function hosts(text: string, before: readonly string[] | undefined): string[] {
+  const one = text.trim();
+  if (/^(?:\*|\[[\da-f:.]+\]|[\w.-]+)$/i.test(one)) return [...before ?? [], one];
+  throw new InvalidArgumentError(
+    "It must be a name without scheme and port, such as images.example.org, or *.",
+  );
+}
+
+/**
  * Reads the value of a switch that is given one.
  *
  * @param text such as `true` or `off`

@@ -6,12 +6,14 @@ import {
   duration,
   fieldOption,
   flagName,
+  hosts,
   integer,
   lora,
   type LoraFlag,
   memory,
   nonNegative,
   normalizeArgs,
+  origins,
   seeds,
 } from "./flags.ts";
 
@@ -48,6 +50,25 @@ Deno.test("fieldOption() names other fields as flags, and values as they are", (
   });
   assert.equal(long, "--canny");
   assert.equal(description, "what wins over --num-frames and --size, cover or not");
+});
+
+Deno.test("origins() and hosts() collect what requests may bring, and refuse what they never do", () => {
+  const first = origins("https://app.example/", undefined);
+  assert.deepEqual(origins("app://obsidian.md", first), [
+    "https://app.example/",
+    "app://obsidian.md",
+  ]);
+  assert.deepEqual(origins("*", []), ["*"]);
+  for (const text of ["app.example", "https://app.example/page", "https://", ""]) {
+    assert.throws(() => origins(text, []), InvalidArgumentError, text);
+  }
+  assert.deepEqual(hosts("[::1]", hosts("images.example.org", [])), [
+    "images.example.org",
+    "[::1]",
+  ]);
+  for (const text of ["https://a.example", "a.example:443", "a.example/", ""]) {
+    assert.throws(() => hosts(text, []), InvalidArgumentError, text);
+  }
 });
 
 Deno.test("integer() accepts what lies in its range and refuses all else", () => {

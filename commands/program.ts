@@ -9,7 +9,17 @@ import { LOG_FORMATS } from "../server/log.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { MERGE_MODES, REQUEST_FIELDS, SETTING_FIELDS, version } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
-import { address, duration, fieldOption, integer, lora, memory, nonNegative } from "./flags.ts";
+import {
+  address,
+  duration,
+  fieldOption,
+  hosts,
+  integer,
+  lora,
+  memory,
+  nonNegative,
+  origins,
+} from "./flags.ts";
 import {
   addCardFlags,
   addDeviceFlags,
@@ -107,11 +117,11 @@ function serveCommand(onStatus: OnStatus): Command {
     .option("--max-queue <jobs>", "most requests that wait", integer(0), 64)
     .addOption(
       new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
-        .argParser(collect).default([], "this machine"),
+        .argParser(origins).default([], "this machine"),
     )
     .addOption(
       new Option("--allowed-host <name>", "name by which clients may call; may be repeated")
-        .argParser(collect).default([], "those of the address"),
+        .argParser(hosts).default([], "those of the address"),
     )
     .option(
       "--default-seed <seed>",

@@ -256,6 +256,11 @@ export function notes(flags: ServeFlags): string[] {
       `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
     );
   }
+  for (const folder of flags.loraDir) {
+    if (!isFolder(folder)) {
+      lines.push(`Note: --lora-dir ${folder} is no folder; no LoRA is found there`);
+    }
+  }
   if (flags.modelId !== undefined && modelsOf(flags)[0].modelPath === BUNDLED_MODEL) {
     lines.push("Note: --model-id names the bundled model; it does not choose another");
   }
@@ -336,6 +341,14 @@ function readApiKeys({ apiKey }: ServeFlags): string[] {
 function readWebhookSecret({ webhookSecret }: ServeFlags): string {
   asUsage(() => readSecret(webhookSecret!));
   return webhookSecret!;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
+  }
 }
 
 /** Calls a check of a flag's value. */

@@ -35,6 +35,13 @@ Deno.test("notes() warns when others can reach a server without a key", () => {
   assert.match(line!, /^Warning: everybody who reaches 0\.0\.0\.0 can use this server/);
 });
 
+Deno.test("notes() names folders for LoRAs that are none", () => {
+  assert.deepEqual(notes({ ...FLAGS, loraDir: [import.meta.dirname!] }), []);
+  assert.match(
+    notes({ ...FLAGS, loraDir: ["/gone"] })[0]!,
+    /^Note: --lora-dir \/gone is no folder/,
+  );
+});
 Deno.test("notes() says that nothing can be resumed without records", () => {
   assert.deepEqual(notes({ ...FLAGS, resumeJobs: true }), []);
   const [line] = notes({ ...FLAGS, resumeJobs: true, outputPath: "" });

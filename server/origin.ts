@@ -54,8 +54,9 @@ export function checkOrigin(request: Request, policy: OriginPolicy): void {
     : !isSameHost(origin, host) && allowedOrigin(origin, policy.corsOrigins) === null;
   if (isForeign) {
     const page = origin === null ? "a page of another site" : `the page of ${shown(origin)}`;
+    const flag = origin === null ? "--cors-origin" : `--cors-origin ${shown(origin)}`;
     throw refused(
-      `${page} may not change anything here; start it with --cors-origin where it may`,
+      `${page} may not change anything here; start it with ${flag} where it may`,
       "foreign_origin",
     );
   }
