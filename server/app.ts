@@ -221,7 +221,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountAbsent(app);
 
   app.notFound((c) => {
-    const message = `Cannot ${c.req.method} ${c.req.path}: there is no such path`;
+    const message =
+      `Cannot ${c.req.method} ${c.req.path}: there is no such path; /docs lists those that are`;
     const error = new ApiError(404, message, { code: "not_found", detail: "Not Found" });
     return Response.json(error.body, { status: 404 });
   });

@@ -69,7 +69,7 @@ export class EngineState {
       return new ServiceError("model_failed", message, { retryAfter: 60 });
     }
     const percent = Math.floor(this.#progress * 100);
-    const message = `Cannot answer yet: the model is loading, ${percent} % are done`;
+    const message = `Cannot answer yet: the model is loading, ${percent} % of it done`;
     return new ServiceError("model_loading", message, { retryAfter: 2 });
   }
 }

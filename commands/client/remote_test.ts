@@ -191,6 +191,17 @@ Deno.test("runPs() says that a fleet has no worker", async () => {
   );
 });
 
+Deno.test("runPs() says how to give the key that a server asks for", async () => {
+  await using service = await testService({ settings: { apiKeys: ["k"] } });
+  const fetcher = fetcherOf(service);
+  await assert.rejects(
+    runPs({ url: URL }, fetcher),
+    /Cannot use http:\/\/denoise\.test: it asks for a key; give it as --api-key or DENOISE_API_KEY$/,
+  );
+  await assert.rejects(runPs({ url: URL, apiKey: "wrong" }, fetcher), /asks for another key; give/);
+  assert.match(await printed(() => runPs({ url: URL, apiKey: "k" }, fetcher)), /^http.* serves /);
+});
+
 Deno.test("runPs() says that no server answers", async () => {
   const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
   await assert.rejects(runPs({ url: URL }, nobody), /Cannot reach http:.*start one/);

@@ -80,6 +80,13 @@ export class ServerClient {
       );
     }
     if (response.ok) return response;
+    if (isOwn && response.status === 401) {
+      await response.body?.cancel();
+      const asked = this.#headers["authorization"] ? "another key" : "a key";
+      throw new Error(
+        `Cannot use ${this.#url}: it asks for ${asked}; give it as --api-key or DENOISE_API_KEY`,
+      );
+    }
     throw new Error(await errorOf(response));
   }
 
