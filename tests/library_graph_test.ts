@@ -1,5 +1,6 @@
 /** What importing the library loads. */
 import assert from "node:assert/strict";
+import manifest from "../deno.json" with { type: "json" };
 
 /** What `deno info` tells of a module. */
 interface ModuleInfo {
@@ -46,6 +47,19 @@ Deno.test("importing the library loads no server, no database and no store", asy
   for (const name of ["/server/app.ts", "npm:/hono@", "node:sqlite", "npm:/aws4fetch@"]) {
     assert.ok(served.some((module) => module.includes(name)), `the pattern knows ${name}`);
   }
+});
+
+/** Packages that only tests, benches and tools use. */
+const OF_TESTS = /npm:\/?(?:openai|playwright-core|axe-core|fast-check|yaml|@smithy)/;
+
+Deno.test("the program fetches no package that only tests use", async () => {
+  // Without this, Deno fetches every package that deno.json names, those for tests too.
+  assert.ok(manifest.unstable.includes("npm-lazy-caching"));
+  for (const path of ["cli.ts", "mod.ts", "engine/worker.ts"]) {
+    assert.deepEqual((await modulesOf(path)).filter((module) => OF_TESTS.test(module)), [], path);
+  }
+  const clients = await modulesOf("tests/conformance/openai_client_test.ts");
+  assert.ok(clients.some((module) => OF_TESTS.test(module)), "the pattern knows one");
 });
 
 Deno.test("importing the server does not load the library", async () => {
