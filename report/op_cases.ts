@@ -49,7 +49,9 @@ export function parseCase(spec: string): OpCase {
   const isComplete = sizes.length === names.length;
   if (!isComplete || !sizes.every((size) => Number.isInteger(size) && size > 0)) {
     throw new RangeError(
-      `Cannot bench "${spec}": ${op} takes ${names.join("x")}, all of them positive integers`,
+      `Cannot bench "${spec}": ${op} takes ${
+        names.join("x")
+      }, all of them positive integers; each spec is an argument of its own`,
     );
   }
   const format = formats.find((each) => each === weights);

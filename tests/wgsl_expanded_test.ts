@@ -75,7 +75,14 @@ Deno.test("kernelSources() leads to every variant of every op", () => {
   const wanted = new Set(
     OP_SUITES.flatMap(({ op, variants }) => variants.map((v) => `${op} ${v}`)),
   );
-  assert.deepEqual([...wanted.difference(variants)], []);
+  const missing = [...wanted.difference(variants)];
+  assert.deepEqual(
+    missing,
+    [],
+    `no case leads to ${
+      missing.join(", ")
+    }: the case table and chooseVariant() must have the same names`,
+  );
 });
 
 Deno.test("lintWgsl() finds nothing in the expanded kernels", () => {

@@ -12,7 +12,7 @@ import type { Device } from "../device/device.ts";
 import { openTestDevice } from "../../tests/model_run.ts";
 import { kernelCode } from "../program/compile.ts";
 import type { DeviceOptions } from "../device/open_device.ts";
-import type { Target } from "../target.ts";
+import type { Choice, Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
 import { type OpCase, runCase, storesHalf, traceCase, UnsupportedCase } from "./conformance.ts";
 import { whyNoMatrixUnit } from "./matrix_unit.ts";
@@ -154,11 +154,19 @@ interface CaseKernel {
 function chooseCases({ op, variants, cases, operands = "f32" }: typeof OP_SUITES[number]) {
   const chosen = new Map<string, OpCase[]>();
   const options = variants.map((variant) => {
-    const target = { ...adapter, operands, forcedVariants: force(op, variant) };
+    let isForced = variant === "";
+    const onChoice = (choice: Choice) =>
+      isForced ||= choice.op === op && choice.reason === "forced";
+    const target = { ...adapter, operands, forcedVariants: force(op, variant), onChoice };
     const kernels = new Map<OpCase, readonly CaseKernel[]>();
     for (const testCase of cases) {
       const needed = kernelsOf(testCase, target);
       if (needed) kernels.set(testCase, needed);
+    }
+    if (kernels.size > 0 && !isForced) {
+      throw new Error(
+        `Cannot test ${op} (${variant}): no case chooses among variants as "${op}"; give chooseVariant() the op's name`,
+      );
     }
     return { variant, kernels, compiled: new Set<string>() };
   });
@@ -280,7 +288,7 @@ async function withDevice<T>(
 /** Why the adapter takes no case of a variant. */
 function whyNot(variant: string): string {
   const reason = variant.startsWith("matrix") ? whyNoMatrixUnit(adapter) : undefined;
-  return reason ?? "the adapter lacks what it needs";
+  return reason ?? "no case takes it on this adapter";
 }
 
 /** Whether the target takes the case, and a tensor of it needs more than one binding. */

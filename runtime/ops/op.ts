@@ -8,7 +8,7 @@ import { whyNoMatrixUnit } from "./matrix_unit.ts";
 
 /** One op with everything that is asked of it. */
 export interface Op {
-  /** Name, as in `Target.choices` and `Target.forcedVariants`. */
+  /** Name, as `chooseVariant()` gets it, and as in `Target.choices` and `Target.forcedVariants`; in camelCase. */
   readonly name: string;
   /** Case tables, which every variant must pass. */
   readonly suites: readonly OpSuite[];
@@ -16,7 +16,7 @@ export interface Op {
   readonly checks?: readonly Check[];
   /** One problem for each class that models often meet; left out for ops with a single way. */
   readonly races?: readonly RaceProblem[];
-  /** Problems at any size, by the name that specs of benches have. */
+  /** Problems at any size, by the name that specs of benches have, in snake_case. */
   readonly benches?: Readonly<Record<string, Bench>>;
 }
 
