@@ -26,10 +26,12 @@ export type ImageRules = Pick<
  * @throws {RangeError} when the model cannot use such an image
  */
 export function sizeFromImage(image: Size, rules: ImageRules): Size {
-  const { imageLimits, defaults } = rules;
-  if (!imageLimits) return sizeLike(image, defaults, rules);
+  const { imageLimits, defaults, layers } = rules;
+  const like = (sizeMultiple = rules.sizeMultiple) =>
+    sizeLike(image, defaults, { ...rules, sizeMultiple });
+  if (!imageLimits) return like(layers?.shapeMultiple);
   const { cut } = keepOwnSize(image, imageLimits);
-  return imageLimits.givesShapeOnly ? sizeLike(image, defaults, rules) : cut;
+  return imageLimits.shapeMultiple ? like(imageLimits.shapeMultiple) : cut;
 }
 
 /**

@@ -31,6 +31,19 @@ Deno.test("sizeFromMasked() keeps an image's own size, cut to the multiple, from
   assert.ok(sizeFromMasked({ width: 1024, height: 1024 }, small).width < 1024);
 });
 
+Deno.test("sizeFromImage() rounds sides to a multiple of their own where a model says one, as Qwen-Image-Edit does", () => {
+  const limits = { multiple: 1, maxPixels: 2048 ** 2, minSide: 16, maxAspect: 8 };
+  const edits = { ...rules, imageLimits: { ...limits, shapeMultiple: 32 } };
+  const image = { width: 1600, height: 900 };
+  assert.deepEqual(sizeFromImage(image, edits), { width: 1376, height: 768 });
+  const layers = { initial: 4, most: 16, shapeMultiple: 32 };
+  const square = { ...defaults, width: 640, height: 640 };
+  assert.deepEqual(sizeFromImage(image, { ...rules, defaults: square, layers }), {
+    width: 864,
+    height: 480,
+  });
+});
+
 Deno.test("sizeFromMasked() refuses images that the model refuses without a mask", () => {
   const imageLimits = { multiple: 16, maxPixels: 1024 ** 2, minSide: 64, maxAspect: 4 };
   assert.throws(

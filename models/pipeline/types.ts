@@ -335,8 +335,11 @@ export interface ImageLimits {
   readonly maxAspect: number;
   /** The sizes that it may have: every image is scaled to the one whose shape is nearest. Any when left out. */
   readonly sizes?: readonly (readonly [width: number, height: number])[];
-  /** Whether a result for which no size is asked has the model's number of pixels in their shape, not their size. */
-  readonly givesShapeOnly?: boolean;
+  /**
+   * A result for which no size is asked has the model's number of pixels in their shape, not their size, with sides that
+   * are multiples of this many pixels. It has their size when left out.
+   */
+  readonly shapeMultiple?: number;
 }
 
 /** The layers of a model that splits images. */
@@ -345,6 +348,8 @@ export interface LayerLimits {
   readonly initial: number;
   /** How many there can be. */
   readonly most: number;
+  /** Sides for which no size is asked are multiples of this many pixels, in the shape of the image. */
+  readonly shapeMultiple?: number;
 }
 
 /** What a pipeline says of itself. */

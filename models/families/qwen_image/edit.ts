@@ -10,8 +10,8 @@ import { type PatchGrid, patchGrid, roundToEven } from "../../image_encoders/qwe
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { EDIT_CLASSES, type QwenImageParts } from "./config.ts";
 
-/** Sides of the copies of images are multiples of this many pixels. */
-const SIDE_MULTIPLE = 32;
+/** Sides of the copies of images, and of results in their shape, are multiples of this many pixels. */
+export const SIDE_MULTIPLE = 32;
 
 /** A width and a height in pixels. */
 interface Sides {

@@ -4,7 +4,7 @@ import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
-import { editRules } from "./edit.ts";
+import { editRules, SIDE_MULTIPLE } from "./edit.ts";
 import { layerRules } from "./layers.ts";
 import { MAX_PROMPT_TOKENS } from "./prompt.ts";
 
@@ -16,7 +16,7 @@ const MAX_EDIT_IMAGES = 3;
 /** What is allowed of them: they are brought to the model's own numbers of pixels. */
 const EDIT_LIMITS: ImageLimits = {
   ...{ multiple: 1, maxPixels: 2048 * 2048, minSide: 16, maxAspect: 8 },
-  givesShapeOnly: true,
+  shapeMultiple: SIDE_MULTIPLE,
 };
 
 /** Tasks, defaults and limits of a Qwen-Image model. */

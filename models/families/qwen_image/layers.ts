@@ -6,6 +6,7 @@
  */
 import type { LayerLimits, PipelineRequest } from "../../pipeline/types.ts";
 import { LAYERED_CLASS, type QwenImageParts } from "./config.ts";
+import { SIDE_MULTIPLE } from "./edit.ts";
 
 /** Tokens of an image whose noise levels are shifted by e. */
 const BASE_TOKENS = 256;
@@ -22,7 +23,8 @@ export interface LayerRules extends LayerLimits {
 export function layerRules(
   { className }: Pick<QwenImageParts, "className">,
 ): LayerRules | undefined {
-  return className === LAYERED_CLASS ? { initial: 4, most: 16, side: DEFAULT_SIDE } : undefined;
+  if (className !== LAYERED_CLASS) return undefined;
+  return { initial: 4, most: 16, side: DEFAULT_SIDE, shapeMultiple: SIDE_MULTIPLE };
 }
 
 /** How many images a sample holds, and how many of them, the last ones, are the result. */
