@@ -24,7 +24,7 @@ const MAX_REPLY_LENGTH = 2 ** 20;
 const RESERVED = ["model", "messages", "stream", "n", "tools", "tool_choice"];
 
 const configSchema = z.strictObject({
-  base_url: z.url({ protocol: /^https?$/ }),
+  base_url: z.url({ protocol: /^https?$/, error: "it must be an http or https address" }),
   model: z.string().min(1),
   system_prompt: z.string().min(1).default(SYSTEM_PROMPT),
   include_images: z.boolean().default(false),
@@ -72,13 +72,8 @@ export function readEnhancer(
   }
   const parsed = configSchema.safeParse(json);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.join(".");
-    throw new TypeError(
-      `Cannot use the prompt enhancer's configuration: ${
-        where ? `${where}: ` : ""
-      }${issue?.message}`,
-    );
+    const why = explain(parsed.error.issues[0]!, json);
+    throw new TypeError(`Cannot use the prompt enhancer's configuration: ${why}`);
   }
   const config = parsed.data;
   const url = new URL(config.base_url);
@@ -99,6 +94,18 @@ export function readEnhancer(
     throw new TypeError(`Prompt enhancer API key env ${config.api_key_env} is unset`);
   }
   return { enhance: (prompt, task, signal) => ask(config, key, prompt, task, signal) };
+}
+
+/** What is wrong with a configuration. */
+function explain(issue: z.core.$ZodIssue, json: unknown): string {
+  if (issue.code === "unrecognized_keys") {
+    const known = Object.keys(configSchema.shape).join(", ");
+    return `there is no key ${issue.keys.join(", ")}; its keys are ${known}`;
+  }
+  const [name] = issue.path;
+  if (name === undefined) return "it is no JSON object";
+  const isMissing = !Object.hasOwn(json as object, name);
+  return isMissing ? `${String(name)} is missing` : `${String(name)}: ${issue.message}`;
 }
 
 async function ask(

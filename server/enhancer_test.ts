@@ -118,7 +118,10 @@ Deno.test("readEnhancer() refuses configurations that are wrong, and says where"
     [{ ...base, timeout: 0 }, /timeout/],
     [{ ...base, generation_kwargs: { n: 2 } }, /generation_kwargs may not contain n/],
     [{ ...base, api_key_env: "GONE" }, /^Prompt enhancer API key env GONE is unset$/],
-    [[], /configuration/],
+    [[], /configuration: it is no JSON object$/],
+    [{ model: "m" }, /configuration: base_url is missing$/],
+    [{ base_url: "ftp://a", model: "m" }, /base_url: it must be an http or https address$/],
+    [{ base_url: "http://a", model: "m", key: 1 }, /there is no key key; its keys are base_url, /],
   ];
   for (const [config, message] of cases) {
     assert.throws(
