@@ -36,8 +36,8 @@ export function askedOperands(
   return {
     asked: { KEY_LENGTHS: true, LAST_KEY_BIAS: true, ASKS: true },
     buffers: {
-      ...(!lengths && { key_lengths: integerOf(graph) }),
-      ...(!lastBias && { last_key_bias: q }),
+      ...(lengths ? {} : { key_lengths: integerOf(graph) }),
+      ...(lastBias ? {} : { last_key_bias: q }),
     },
     params: { has_key_lengths: Number(!!lengths), has_last_key_bias: Number(!!lastBias) },
   };
