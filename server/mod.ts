@@ -16,7 +16,7 @@
 export type { DeviceOptions, ModelParts, OffloadableComponent } from "../engine/options.ts";
 export type { Engine, ModelInfo } from "../engine/types.ts";
 export type { LoraTargetName, MergeMode } from "../generation/lora_words.ts";
-export type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
+export type { EnhancerTask, PromptEnhancer } from "./prompts/enhancer.ts";
 export type { FormLimits } from "./inputs/multipart.ts";
 export {
   createLog,
@@ -26,9 +26,9 @@ export {
   type LogFormat,
   type LogLevel,
 } from "./log.ts";
-export { checkApiKeys } from "./auth.ts";
+export { checkApiKeys } from "./http/auth.ts";
 export type { StartLora } from "./loras/start_loras.ts";
-export { isLoopback } from "./origin.ts";
+export { isLoopback } from "./http/origin.ts";
 export type {
   EngineOpener,
   FleetPlace,

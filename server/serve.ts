@@ -15,9 +15,9 @@ import type { JobRecord } from "./jobs/job_store.ts";
 import { watchNeighbours } from "./jobs/neighbours.ts";
 import { openJobStore } from "./jobs/open_store.ts";
 import { lockedOwners } from "./jobs/server_lock.ts";
-import { DEFAULT_HOST, listen, type Listener } from "./listen.ts";
-import { resumeJobs } from "./resume.ts";
-import { startSweeping } from "./retention.ts";
+import { DEFAULT_HOST, listen, type Listener } from "./http/listen.ts";
+import { resumeJobs } from "./jobs/resume.ts";
+import { startSweeping } from "./jobs/retention.ts";
 import {
   absolute,
   FREE_MS,

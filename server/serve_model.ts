@@ -12,7 +12,7 @@ import { SharedDevice } from "../engine/shared_device.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
-import { readEnhancer } from "./enhancer.ts";
+import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";
 import { startServer } from "./serve.ts";
 import type { EngineOpener, RunningServer, StartOptions } from "./start_options.ts";

@@ -5,16 +5,16 @@
  */
 
 import type { Hono } from "hono";
-import type { BodyShare } from "./body_memory.ts";
+import type { BodyShare } from "./http/body_memory.ts";
 import type { EngineState } from "./engine_state.ts";
-import type { PromptEnhancer } from "./enhancer.ts";
+import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { Queue } from "./jobs/queue.ts";
 import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { ServiceMetrics } from "./metrics/service_metrics.ts";
-import type { Runners } from "./runners.ts";
+import type { Runners } from "./jobs/runners.ts";
 import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";

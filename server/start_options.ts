@@ -6,7 +6,7 @@
 
 import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
-import type { PromptEnhancer } from "./enhancer.ts";
+import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { Log } from "./log.ts";
 import type { StartLora } from "./loras/start_loras.ts";
 import type { ServerSettings } from "./settings.ts";

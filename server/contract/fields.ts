@@ -5,7 +5,7 @@
  */
 
 import { closest } from "fastest-levenshtein";
-import { readJsonText } from "../json_text.ts";
+import { readJsonText } from "../http/json_text.ts";
 import { badRequest } from "./errors.ts";
 
 /** How many names the header holds, and how long it may become. */

@@ -7,7 +7,7 @@
 import { LoraError } from "../../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus } from "../contract/errors.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
-import { answerOf } from "../respond.ts";
+import { answerOf } from "../http/respond.ts";
 import { ServiceError } from "../service_error.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";

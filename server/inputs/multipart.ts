@@ -9,9 +9,9 @@ import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 // @ts-types="./busboy.d.ts"
 import busboy, { type Busboy } from "busboy";
-import type { BodyShare } from "../body_memory.ts";
+import type { BodyShare } from "../http/body_memory.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { nextTurn } from "../next_turn.ts";
+import { nextTurn } from "../http/next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";

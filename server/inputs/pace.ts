@@ -5,7 +5,7 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
-import { Stretch } from "../next_turn.ts";
+import { Stretch } from "../http/next_turn.ts";
 
 /** How slowly a body may come. */
 export interface Pace {

@@ -7,7 +7,7 @@
 
 import { open } from "node:fs/promises";
 import { badRequest } from "../contract/errors.ts";
-import { nextTurn } from "../next_turn.ts";
+import { nextTurn } from "../http/next_turn.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";

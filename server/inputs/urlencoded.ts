@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { BodyShare } from "../body_memory.ts";
+import type { BodyShare } from "../http/body_memory.ts";
 import { formTooLarge } from "../contract/errors.ts";
 import { hearOut, readPaced } from "./pace.ts";
 

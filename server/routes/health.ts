@@ -4,7 +4,7 @@
  * @module
  */
 
-import { answerOf } from "../respond.ts";
+import { answerOf } from "../http/respond.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 

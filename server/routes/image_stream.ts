@@ -11,7 +11,7 @@ import { streamSSE } from "hono/streaming";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
 import type { QueuedJob } from "../jobs/job.ts";
-import { toApiError } from "../respond.ts";
+import { toApiError } from "../http/respond.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { imageItem } from "./image_item.ts";
 import { News } from "./news.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Context } from "hono";
-import { readJson } from "../body.ts";
+import { readJson } from "../http/body.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
@@ -18,9 +18,9 @@ import type { NewJob, QueuedJob } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { once, requestKeyOf } from "../repeated_requests.ts";
+import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
-import { toApiError } from "../respond.ts";
+import { toApiError } from "../http/respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";

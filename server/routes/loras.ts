@@ -4,10 +4,10 @@
  * @module
  */
 
-import { answerOf } from "../respond.ts";
+import { answerOf } from "../http/respond.ts";
 import { ServiceError } from "../service_error.ts";
 import type { Context } from "hono";
-import { readAnyJson } from "../body.ts";
+import { readAnyJson } from "../http/body.ts";
 import { ApiError } from "../contract/errors.ts";
 import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
 import type { ActiveLora } from "../loras/server_loras.ts";

@@ -6,7 +6,7 @@
 
 import type { Context } from "hono";
 import { z } from "zod";
-import { readJson } from "../body.ts";
+import { readJson } from "../http/body.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/video_fields.ts";
@@ -16,9 +16,9 @@ import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { once, requestKeyOf } from "../repeated_requests.ts";
+import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
-import { toApiError } from "../respond.ts";
+import { toApiError } from "../http/respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { readVideoRequest } from "../videos/video_request.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Context } from "hono";
-import { readJson } from "../body.ts";
+import { readJson } from "../http/body.ts";
 import { badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
@@ -18,8 +18,8 @@ import type { JobOutput } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { nextTurn } from "../next_turn.ts";
-import { once, requestKeyOf } from "../repeated_requests.ts";
+import { nextTurn } from "../http/next_turn.ts";
+import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
 import { nameDrawnSize } from "../routes/name_drawn_size.ts";

@@ -6,7 +6,7 @@
 
 import type { Context } from "hono";
 import { z } from "zod";
-import { readJson } from "../body.ts";
+import { readJson } from "../http/body.ts";
 import { badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { shorten } from "../../generation/shorten.ts";

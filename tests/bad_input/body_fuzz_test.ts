@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { readJson } from "../../server/body.ts";
+import { readJson } from "../../server/http/body.ts";
 import { ApiError } from "../../server/contract/errors.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { readForm } from "../../server/inputs/multipart.ts";

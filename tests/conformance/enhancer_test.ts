@@ -2,7 +2,7 @@
 
 import { strict as assert } from "node:assert";
 import { ApiError } from "../../server/contract/errors.ts";
-import type { PromptEnhancer } from "../../server/enhancer.ts";
+import type { PromptEnhancer } from "../../server/prompts/enhancer.ts";
 import { testService, until } from "../fakes/service.ts";
 
 const IMAGES = "/v1/images/generations";

@@ -5,7 +5,7 @@ import { Cards } from "../../engine/cards/cards.ts";
 import { EnginePool } from "../../engine/cards/engine_pool.ts";
 import { createApp } from "../../server/app.ts";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
-import type { PromptEnhancer } from "../../server/enhancer.ts";
+import type { PromptEnhancer } from "../../server/prompts/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { Queue } from "../../server/jobs/queue.ts";

@@ -5,7 +5,7 @@
 
 import { strict as assert } from "node:assert";
 import type { JobRecord } from "../../server/jobs/job_store.ts";
-import { isLeftOver } from "../../server/retention.ts";
+import { isLeftOver } from "../../server/jobs/retention.ts";
 import { LocalStorage } from "../../server/storage/local.ts";
 import { FakeS3 } from "../fakes/s3.ts";
 import { missing } from "../clients/python.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { endOf, isStopping } from "./jobs/job_end.ts";
-import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
-import { toApiError } from "./respond.ts";
-import type { Services } from "./services.ts";
+import { endOf, isStopping } from "./job_end.ts";
+import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./job_store.ts";
+import { toApiError } from "../http/respond.ts";
+import type { Services } from "../services.ts";
 
 /**
  * Queues jobs that were left. Their ends are in their records.

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { ApiError, badRequest } from "./contract/errors.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
 
 /** What pages and names are let in. */
 interface OriginPolicy {

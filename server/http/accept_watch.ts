@@ -8,7 +8,7 @@
  */
 
 import { connect, type Server } from "node:net";
-import type { Log } from "./log.ts";
+import type { Log } from "../log.ts";
 
 /** How a server is watched. */
 interface AcceptWatchOptions {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { badRequest } from "./contract/errors.ts";
+import { badRequest } from "../contract/errors.ts";
 import { JsonTally } from "./json_tally.ts";
 
 /** Longest text that is read as JSON, in characters: parsing a longer one would hold up every other request. */

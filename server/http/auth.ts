@@ -5,7 +5,7 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { ApiError } from "./contract/errors.ts";
+import { ApiError } from "../contract/errors.ts";
 
 /** Paths of probes and of documents that tell nothing of this server: no key is asked for. */
 const OPEN_PATHS: readonly string[] = [

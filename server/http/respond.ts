@@ -4,11 +4,11 @@
  * @module
  */
 
-import type { Log } from "./log.ts";
-import { ApiError, type ErrorStatus, internalError } from "./contract/errors.ts";
-import { RecordsBusyError } from "./jobs/job_store.ts";
-import { ServiceError, type ServiceFailure } from "./service_error.ts";
-import { recordsBusy } from "./storage/write_error.ts";
+import type { Log } from "../log.ts";
+import { ApiError, type ErrorStatus, internalError } from "../contract/errors.ts";
+import { RecordsBusyError } from "../jobs/job_store.ts";
+import { ServiceError, type ServiceFailure } from "../service_error.ts";
+import { recordsBusy } from "../storage/write_error.ts";
 
 /** Status with which each failure of the service is answered. */
 const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {

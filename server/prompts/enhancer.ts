@@ -5,8 +5,8 @@
  */
 
 import { z } from "zod";
-import { ServiceError } from "./service_error.ts";
-import { MAX_PROMPT_LENGTH } from "../generation/sampling.ts";
+import { ServiceError } from "../service_error.ts";
+import { MAX_PROMPT_LENGTH } from "../../generation/sampling.ts";
 
 /** What a prompt is for, as the language model is told. */
 export type EnhancerTask = "image" | "image_edit" | "video";

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { SqliteJobStore } from "./jobs/sqlite_store.ts";
+import { SqliteJobStore } from "./sqlite_store.ts";
 import { isLeftOver } from "./retention.ts";
 
 Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody writes", async () => {

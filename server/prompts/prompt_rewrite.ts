@@ -4,9 +4,9 @@
  * @module
  */
 
-import type { GenerationSettings } from "./contract/generation.ts";
+import type { GenerationSettings } from "../contract/generation.ts";
 import type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
-import type { JobChange } from "./jobs/job_store.ts";
+import type { JobChange } from "../jobs/job_store.ts";
 
 /** What a prompt is rewritten with. */
 interface RewriteOptions {

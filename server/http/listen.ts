@@ -9,9 +9,9 @@ import type { Server, ServerResponse } from "node:http";
 import { createAdaptorServer, type HttpBindings } from "@hono/node-server";
 import { watchAccepting } from "./accept_watch.ts";
 import { type ConnectionLimits, Connections, DEFAULT_LIMITS } from "./connections.ts";
-import { BODY_DEADLINE_MS } from "./inputs/pace.ts";
-import type { App } from "./services.ts";
-import type { Log } from "./log.ts";
+import { BODY_DEADLINE_MS } from "../inputs/pace.ts";
+import type { App } from "../services.ts";
+import type { Log } from "../log.ts";
 
 /** Where to listen, and to how many. */
 export interface ListenOptions extends ConnectionLimits {

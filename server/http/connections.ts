@@ -7,7 +7,7 @@
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Log } from "./log.ts";
+import type { Log } from "../log.ts";
 
 /** Bounds on the connections of a server. */
 export interface ConnectionLimits {

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { ServiceError } from "./service_error.ts";
+import { ServiceError } from "../service_error.ts";
 import { readEnhancer } from "./enhancer.ts";
 
 const never = new AbortController().signal;

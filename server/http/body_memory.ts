@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ApiError } from "./contract/errors.ts";
+import { ApiError } from "../contract/errors.ts";
 
 /** Bytes of each body that do not count: most bodies are no longer, and those are never refused. */
 const FREE_BYTES = 64 * 1024;

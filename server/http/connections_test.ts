@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { Hono } from "hono";
 import { Connections, maxConnections } from "./connections.ts";
 import { listen, type Listener, type ListenOptions } from "./listen.ts";
-import type { App, AppEnv } from "./services.ts";
+import type { App, AppEnv } from "../services.ts";
 
 const isLinux = Deno.build.os === "linux";
 const GET = "GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
@@ -215,7 +215,7 @@ async function withFewDescriptors(
      const listener = await listen(app, { port: 0, log: (line) => console.log(line), ${code} });
      console.log("port", listener.port);`,
   );
-  const config = new URL("../deno.json", import.meta.url).pathname;
+  const config = new URL("../../deno.json", import.meta.url).pathname;
   const child = new Deno.Command("sh", {
     args: [
       "-c",

@@ -5,8 +5,8 @@
  */
 
 import type { BodyShare } from "./body_memory.ts";
-import { ApiError, badRequest } from "./contract/errors.ts";
-import { hearOut, readPaced } from "./inputs/pace.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import { hearOut, readPaced } from "../inputs/pace.ts";
 import { JsonTally } from "./json_tally.ts";
 import { nextTurn } from "./next_turn.ts";
 

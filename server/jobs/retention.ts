@@ -4,11 +4,11 @@
  * @module
  */
 
-import { removeLeftInputs } from "./inputs/left_inputs.ts";
-import type { JobStore } from "./jobs/job_store.ts";
-import { DAMAGED } from "./jobs/job_store.ts";
-import type { Services } from "./services.ts";
-import type { ResultStorage, StoredFile } from "./storage/result_storage.ts";
+import { removeLeftInputs } from "../inputs/left_inputs.ts";
+import type { JobStore } from "./job_store.ts";
+import { DAMAGED } from "./job_store.ts";
+import type { Services } from "../services.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 
 /** Records of one sweep that are read at once. */
 const BATCH = 100;

@@ -9,15 +9,15 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import type { Context } from "hono";
-import { ApiError, badRequest } from "./contract/errors.ts";
-import type { UploadedFile } from "./inputs/multipart.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import type { UploadedFile } from "../inputs/multipart.ts";
 import {
   type JobRecord,
   type RepeatedRequest,
   RepeatedRequestError,
   type RequestKey,
-} from "./jobs/job_store.ts";
-import type { AppEnv, Services } from "./services.ts";
+} from "./job_store.ts";
+import type { AppEnv, Services } from "../services.ts";
 
 /** Longest key, in characters; as Stripe's. */
 const MAX_LENGTH = 255;
