@@ -99,7 +99,7 @@ Deno.test("GET …/content refuses variants that there are not", async () => {
 });
 
 Deno.test("GET …/content of work under way, of failed work and of removed files is 404", async () => {
-  const engine = new FakeEngine({ stepMs: 30 });
+  const engine = new FakeEngine({ stepMs: 150 });
   await using service = await testService({ engine });
   const answer = service.post("/v1/images/generations", { prompt: "a" });
   await until(() => service.queue.running.length > 0);

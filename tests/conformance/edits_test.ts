@@ -8,8 +8,11 @@ import { isErrorBody, keptInputs, type TestService, testService, until } from ".
 
 const PATH = "/v1/images/edits";
 
-const editor = () =>
-  new FakeEngine({ info: { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } });
+const editor = (stepMs = 0) =>
+  new FakeEngine({
+    stepMs,
+    info: { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 },
+  });
 
 /** A PNG whose left half is red and whose right half is blue. */
 async function makePng(width = 80, height = 60): Promise<Uint8Array<ArrayBuffer>> {
@@ -405,7 +408,7 @@ Deno.test("POST /v1/images/edits on a model that takes no image says what it doe
 });
 
 Deno.test("POST /v1/images/edits streams previews, then the image", async () => {
-  await using service = await testService({ engine: editor() });
+  await using service = await testService({ engine: editor(60) });
   const response = await post(service, {
     image: new Blob([await makePng()]),
     prompt: "a",
