@@ -7,8 +7,8 @@ import {
   PROGRAM_COMMAND,
   programCommand,
 } from "../media/isolated/program.ts";
-import { plainWebp } from "../tests/hostile_images.ts";
-import { slopes } from "../tests/pixels.ts";
+import { plainWebp } from "../tests/support/hostile_images.ts";
+import { slopes } from "../tests/support/pixels.ts";
 
 const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
 

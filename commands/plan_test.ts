@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { planModel } from "../mod.ts";
-import { Golden } from "../tests/golden.ts";
+import { Golden } from "../tests/support/golden.ts";
 import { describe } from "./plan.ts";
 
 Deno.test("planModel() tells what the bundled model takes, and that a budget is too small", async () => {

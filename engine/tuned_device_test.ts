@@ -1,6 +1,6 @@
 /** Opening devices with and without results of a tuning run, on the adapter at hand taken for a GPU. */
 import assert from "node:assert/strict";
-import { withFolder } from "../tests/safetensors.ts";
+import { withFolder } from "../tests/support/safetensors.ts";
 import { join } from "node:path";
 import { type Device, type DeviceOptions, openDevice, type TuningRecord } from "../runtime/mod.ts";
 import { hasDawn } from "./chosen_backend.ts";

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { FAKE_LAYERS, loraFile } from "../tests/fakes/loras.ts";
-import { withFolder } from "../tests/safetensors.ts";
+import { withFolder } from "../tests/support/safetensors.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { EngineOptions } from "./options.ts";
 import type { GenerateRequest, LoraUse } from "./types.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DeviceLostError } from "../runtime/mod.ts";
-import { FOLDER, REQUEST } from "../tests/pipeline_fixture.ts";
+import { FOLDER, REQUEST } from "../tests/support/pipeline_fixture.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
 import { WorkerGroup } from "./worker_group.ts";

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
 import goldens from "../tests/goldens/media/canny.json" with { type: "json" };
-import { noise } from "../tests/pixels.ts";
+import { noise } from "../tests/support/pixels.ts";
 import { cannyEdges } from "./canny.ts";
 
 type Case = [

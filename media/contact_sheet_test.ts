@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { noise } from "../tests/pixels.ts";
+import { noise } from "../tests/support/pixels.ts";
 import { contactSheet } from "./contact_sheet.ts";
 import { crop } from "./image.ts";
 

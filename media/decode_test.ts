@@ -1,8 +1,8 @@
 import { strict as assert } from "node:assert";
 import { inflateSync } from "node:zlib";
 import goldens from "../tests/goldens/media/images.json" with { type: "json" };
-import { scannedJpeg } from "../tests/hostile_images.ts";
-import { noise, worstSample } from "../tests/pixels.ts";
+import { scannedJpeg } from "../tests/support/hostile_images.ts";
+import { noise, worstSample } from "../tests/support/pixels.ts";
 import { decodeImage, type ImageFormat, inspectImage, sniffImage } from "./decode.ts";
 import { ImageError, type PixelImage } from "./image.ts";
 import { encodePng } from "./png.ts";

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { meanDifference, noise, SIZES, slopes, worstSample } from "../tests/pixels.ts";
+import { meanDifference, noise, SIZES, slopes, worstSample } from "../tests/support/pixels.ts";
 import { decodeImage, inspectImage } from "./decode.ts";
 import { encodeImage, type OutputFormat, readImageText } from "./encode.ts";
 import { encodeJpeg } from "./jpeg.ts";

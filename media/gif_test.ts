@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import goldens from "../tests/goldens/media/images.json" with { type: "json" };
-import { gif } from "../tests/hostile_images.ts";
+import { gif } from "../tests/support/hostile_images.ts";
 import { decodeImage } from "./decode.ts";
 import { scanGif } from "./gif.ts";
 import { ImageError } from "./image.ts";

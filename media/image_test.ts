@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { noise } from "../tests/pixels.ts";
+import { noise } from "../tests/support/pixels.ts";
 import { channelsOf, checkImage, crop, toRgb, toRgba } from "./image.ts";
 
 Deno.test("checkImage() refuses sizes and data that do not agree", () => {

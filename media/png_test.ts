@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { deflateSync } from "node:zlib";
-import { noise, SIZES, slopes } from "../tests/pixels.ts";
+import { noise, SIZES, slopes } from "../tests/support/pixels.ts";
 import { ImageError, type PixelImage } from "./image.ts";
 import { encodePng, pngChunks, readPngText } from "./png.ts";
 import { decodePng, readPngHeader } from "./png_decode.ts";

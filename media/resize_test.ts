@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
 import { inflateSync } from "node:zlib";
 import goldens from "../tests/goldens/media/resize.json" with { type: "json" };
-import { noise, worstSample } from "../tests/pixels.ts";
+import { noise, worstSample } from "../tests/support/pixels.ts";
 import type { PixelImage } from "./image.ts";
 import { resize, type ResizeFilter } from "./resize.ts";
 

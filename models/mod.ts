@@ -17,7 +17,7 @@ import { type Inspection, inspectPath } from "./inspect/mod.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
-import type { Ranks } from "./ranks.ts";
+import type { Ranks } from "./sharing/ranks.ts";
 import type { Pipeline } from "./pipeline/types.ts";
 import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/format.ts";
 
@@ -33,7 +33,7 @@ export type {
 } from "./lora/types.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
 export { memoryTable } from "./memory/memory_table.ts";
-export type { Ranks } from "./ranks.ts";
+export type { Ranks } from "./sharing/ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { PartPaths } from "./checkpoints/open_model.ts";
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";

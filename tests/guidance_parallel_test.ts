@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import type { PipelineRequest } from "../models/mod.ts";
 import type { SharedTeam } from "../runtime/mod.ts";
-import { saturateAlways, withMatrixUnits } from "./emulated_matrix_units.ts";
-import { Golden } from "./golden.ts";
-import { FOLDER, REQUEST } from "./pipeline_fixture.ts";
-import { generateAlone, withTeam } from "./ranks.ts";
+import { saturateAlways, withMatrixUnits } from "./support/emulated_matrix_units.ts";
+import { Golden } from "./support/golden.ts";
+import { FOLDER, REQUEST } from "./support/pipeline_fixture.ts";
+import { generateAlone, withTeam } from "./support/ranks.ts";
 
 const isSlow = Deno.env.has("DENOISE_SLOW");
 

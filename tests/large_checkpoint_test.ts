@@ -1,7 +1,7 @@
 /** Checkpoints of several GB go to the device in pieces. */
 import assert from "node:assert/strict";
 import { Checkpoint, Graph, openDevice, Weights } from "../runtime/mod.ts";
-import { encodeGguf } from "./gguf.ts";
+import { encodeGguf } from "./support/gguf.ts";
 
 /** Writes a safetensors file whose data are zeros: sparse, so it takes no room on disk. */
 function writeSparse(path: string, tensors: Record<string, number[]>): void {

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import type { AppliedLora, LoraComponent, ModuleChange } from "../models/lora/types.ts";
 import { openPipeline } from "../models/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
-import { loraOf, randomTensor } from "./lora_reference.ts";
+import { loraOf, randomTensor } from "./support/lora_reference.ts";
 import { damagedModel } from "./bad_input/damaged_model.ts";
-import { type Fixture, FOLDER, REQUEST, withPipeline } from "./pipeline_fixture.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "./support/pipeline_fixture.ts";
 
 const SWITCHES = 50;
 const SESSIONS = 20;

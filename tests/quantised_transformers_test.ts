@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../models/checkpoints/quantize/mod.ts";
 import { openPipeline, type PartPaths, type PipelineRequest } from "../models/mod.ts";
-import { withChroma, withComposed } from "./composed.ts";
-import { assertClose, Golden } from "./golden.ts";
-import { textRequest } from "./golden_request.ts";
-import { openTestDevice } from "./model_run.ts";
-import { safetensorsOf } from "./safetensors.ts";
-import { numbersOf, tensorsOf } from "./single_files.ts";
+import { withChroma, withComposed } from "./support/composed.ts";
+import { assertClose, Golden } from "./support/golden.ts";
+import { textRequest } from "./support/golden_request.ts";
+import { openTestDevice } from "./support/model_run.ts";
+import { safetensorsOf } from "./support/safetensors.ts";
+import { numbersOf, tensorsOf } from "./support/single_files.ts";
 
 /** Of the latents after the last step, as a part of their largest magnitude. */
 const LATENT_GATE = 1e-4;

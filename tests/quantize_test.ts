@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { loadModel, type ModelParts } from "../mod.ts";
 import { quantizeCheckpoint, type QuantizedType } from "../models/checkpoints/quantize/mod.ts";
-import { withFolder } from "./safetensors.ts";
+import { withFolder } from "./support/safetensors.ts";
 
 const TRANSFORMER = fileURLToPath(new URL("../models/bundled/transformer", import.meta.url));
 

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
-import { withChroma, withComposed } from "./composed.ts";
-import { Golden } from "./golden.ts";
-import { openTestDevice } from "./model_run.ts";
+import { withChroma, withComposed } from "./support/composed.ts";
+import { Golden } from "./support/golden.ts";
+import { openTestDevice } from "./support/model_run.ts";
 
 const MODELS = [
   "z_image/pipeline",

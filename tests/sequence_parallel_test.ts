@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import type { PipelineRequest, PipelineResult, Ranks } from "../models/mod.ts";
 import type { SharedTeam } from "../runtime/mod.ts";
-import { withChroma, withComposed } from "./composed.ts";
-import { controlRequest } from "./controlled.ts";
-import { Golden } from "./golden.ts";
-import { REQUEST } from "./pipeline_fixture.ts";
-import { psnr } from "./pixels.ts";
-import { generateAlone, withTeam } from "./ranks.ts";
+import { withChroma, withComposed } from "./support/composed.ts";
+import { controlRequest } from "./support/controlled.ts";
+import { Golden } from "./support/golden.ts";
+import { REQUEST } from "./support/pipeline_fixture.ts";
+import { psnr } from "./support/pixels.ts";
+import { generateAlone, withTeam } from "./support/ranks.ts";
 
 const isSlow = Deno.env.has("DENOISE_SLOW");
 const MIN_PSNR = 60;

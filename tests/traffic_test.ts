@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Target } from "../runtime/mod.ts";
 import { MadeUpWeights } from "../report/made_up_weights.ts";
 import { klein4B, type ModelPart, type Size, wan1B, zImage } from "../report/model_parts.ts";
-import { matrixTarget } from "./matrix_target.ts";
+import { matrixTarget } from "./support/matrix_target.ts";
 
 const LARGE = 2 ** 31 - 4;
 const TARGET = matrixTarget(undefined, {

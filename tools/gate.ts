@@ -197,7 +197,7 @@ export function batchesOf(files: readonly string[]): string[][] {
 
 /** Tests of what belongs to a process or to globals: each is loaded by itself, beside others of its batch. */
 const ALONE =
-  /^(?:commands|engine|runtime\/device\/backends|tests\/(?:bad_input|clients|e2e|fleet|playground))\/|^tests\/[^/]+$/;
+  /^(?:commands|engine|runtime\/device\/backends|tests\/(?:bad_input|clients|e2e|fleet|house|playground))\/|^tests\/[^/]+$/;
 
 /** A module that imports test files, one after the other; a file that does not load is a test that fails. */
 export function batchModule(files: readonly string[]): string {

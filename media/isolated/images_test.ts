@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { interlacedPng, plainWebp, scannedJpeg } from "../../tests/hostile_images.ts";
-import { noise, slopes } from "../../tests/pixels.ts";
+import { interlacedPng, plainWebp, scannedJpeg } from "../../tests/support/hostile_images.ts";
+import { noise, slopes } from "../../tests/support/pixels.ts";
 import { decodeImage, inspectImage } from "../decode.ts";
 import { encodeImage } from "../encode.ts";
 import { fit } from "../fit.ts";

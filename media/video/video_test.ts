@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { makeGap, makeHugeFrame, makeVideo } from "../../tests/hostile_videos.ts";
+import { makeGap, makeHugeFrame, makeVideo } from "../../tests/support/hostile_videos.ts";
 import { FfmpegError } from "./ffmpeg.ts";
 import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { Golden } from "../../tests/golden.ts";
-import { encodeGguf } from "../../tests/gguf.ts";
-import { withFolder } from "../../tests/safetensors.ts";
+import { Golden } from "../../tests/support/golden.ts";
+import { encodeGguf } from "../../tests/support/gguf.ts";
+import { withFolder } from "../../tests/support/safetensors.ts";
 import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import { openModelFiles, type PartPaths } from "./open_model.ts";

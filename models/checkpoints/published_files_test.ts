@@ -1,7 +1,7 @@
 /** Files as people have them: names and shapes of published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
-import { repeated } from "../../tests/published_shapes.ts";
-import { type MemoryTensor, memoryTensors } from "../../tests/memory_tensors.ts";
+import { repeated } from "../../tests/support/published_shapes.ts";
+import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";

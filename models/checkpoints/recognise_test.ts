@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../tests/memory_tensors.ts";
+import { memoryTensors } from "../../tests/support/memory_tensors.ts";
 import type { ComponentFormat } from "./component_format.ts";
 import { countModules, shapeOf } from "./component_format.ts";
 import { recognise } from "./recognise.ts";

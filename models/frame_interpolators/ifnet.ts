@@ -18,8 +18,8 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
-import { convolutionLayer } from "../layers.ts";
-import { rearrange } from "../rearrange.ts";
+import { convolutionLayer } from "../blocks/layers.ts";
+import { rearrange } from "../blocks/rearrange.ts";
 import type { FrameInterpolatorConfig } from "./config.ts";
 
 /** Residual convolutions of a block. */

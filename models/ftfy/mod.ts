@@ -17,7 +17,7 @@
  */
 
 import { decodeHTML, decodeHTMLStrict } from "entities";
-import { unescapeHtml } from "../html_entities.ts";
+import { unescapeHtml } from "./html_entities.ts";
 import { fixC1Controls, fixEncoding } from "./mojibake.ts";
 
 export { fixEncoding } from "./mojibake.ts";

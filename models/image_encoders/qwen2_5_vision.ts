@@ -18,8 +18,8 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { rotaryConstants } from "../embeddings.ts";
-import { linearLayer, patchEmbeddingLayer } from "../layers.ts";
+import { rotaryConstants } from "../blocks/embeddings.ts";
+import { linearLayer, patchEmbeddingLayer } from "../blocks/layers.ts";
 import {
   PATCHES_PER_SIDE,
   type PatchGrid,

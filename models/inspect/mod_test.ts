@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { safetensorsOf, withFolder } from "../../tests/safetensors.ts";
+import { safetensorsOf, withFolder } from "../../tests/support/safetensors.ts";
 import { inspect } from "../mod.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));

@@ -24,13 +24,13 @@ import {
   changesOfAllKinds,
   loraOf,
   randomTensor,
-} from "../../tests/lora_reference.ts";
-import { assertClose, type Values } from "../../tests/golden.ts";
-import { linearLayer, linearLayers } from "../layers.ts";
+} from "../../tests/support/lora_reference.ts";
+import { assertClose, type Values } from "../../tests/support/golden.ts";
+import { linearLayer, linearLayers } from "../blocks/layers.ts";
 import { AdaptedComponent } from "./adapted_component.ts";
 import { DeviceLoras } from "./device_loras.ts";
 import type { AppliedLora, ModuleChange, WeightChange } from "./types.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const [TOKENS, COLUMNS, ROWS] = [5, 256, 32];
 const LAYERS = ["q", "k", "v", "o"];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { changeReference, changesOfAllKinds } from "../../tests/lora_reference.ts";
+import { changeReference, changesOfAllKinds } from "../../tests/support/lora_reference.ts";
 import { branchRank, needsWriting, summedRank, toLowRank } from "./low_rank_form.ts";
 
 const [ROWS, COLUMNS] = [16, 24];

@@ -1,7 +1,12 @@
 import { strict as assert } from "node:assert";
-import { madeUpComponent } from "../../tests/adaptable.ts";
-import { type FileOptions, numbers, readTensors, type Tensors } from "../../tests/lora_files.ts";
-import { changeReference, randomTensor } from "../../tests/lora_reference.ts";
+import { madeUpComponent } from "../../tests/support/adaptable.ts";
+import {
+  type FileOptions,
+  numbers,
+  readTensors,
+  type Tensors,
+} from "../../tests/support/lora_files.ts";
+import { changeReference, randomTensor } from "../../tests/support/lora_reference.ts";
 import { ORIGINAL_FLUX2 } from "../families/flux2/layouts.ts";
 import { ORIGINAL_WAN } from "../families/wan/layouts.ts";
 import { ORIGINAL_Z_IMAGE } from "../families/z_image/layouts.ts";

@@ -1,6 +1,6 @@
 /** LoRAs that are damaged, hostile or of another model: refused with all that is wrong, and nothing half-read. */
 import { strict as assert } from "node:assert";
-import { madeUpComponent } from "../../tests/adaptable.ts";
+import { madeUpComponent } from "../../tests/support/adaptable.ts";
 import {
   type FileOptions,
   loraFile,
@@ -8,9 +8,9 @@ import {
   readBytes,
   readTensors,
   type Tensors,
-} from "../../tests/lora_files.ts";
-import { randomTensor } from "../../tests/lora_reference.ts";
-import { encodeSafetensors, withFolder } from "../../tests/safetensors.ts";
+} from "../../tests/support/lora_files.ts";
+import { randomTensor } from "../../tests/support/lora_reference.ts";
+import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.ts";
 import { ORIGINAL_WAN } from "../families/wan/layouts.ts";
 import { LoraError } from "./lora_error.ts";
 import { readLora } from "./read_lora.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { loraOf, randomTensor } from "../../tests/lora_reference.ts";
+import { loraOf, randomTensor } from "../../tests/support/lora_reference.ts";
 import { type ModeRequest, resolveModes } from "./resolve_mode.ts";
 import type { AdaptableComponent, Lora, ModuleChange, WeightChange } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /** What a device's budget changes: where weights are and how often they are read, never an image. */
 import assert from "node:assert/strict";
 import { type Device, OutOfMemoryError } from "../../runtime/mod.ts";
-import { FOLDER, REQUEST, withPipeline } from "../../tests/pipeline_fixture.ts";
+import { FOLDER, REQUEST, withPipeline } from "../../tests/support/pipeline_fixture.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
 import { WAN } from "../families/wan/pipeline.ts";
 import { openFamily } from "../pipeline/diffusion_pipeline.ts";

@@ -9,7 +9,7 @@ import {
   HostResult,
   SaturationError,
 } from "../../runtime/mod.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 import { Session } from "./session.ts";
 import { SessionRunner, type StageQueue } from "./session_runner.ts";
 import { bytesOf } from "./streaming.ts";

@@ -13,7 +13,7 @@ import { ModelMemory, type RequestKind, roomOf, type Variant } from "./model_mem
 import type { PlannedSession } from "./session_cache.ts";
 import type { ResidencyPlan } from "./residency.ts";
 import type { SessionRunner } from "./session_runner.ts";
-import { FOLDER } from "../../tests/pipeline_fixture.ts";
+import { FOLDER } from "../../tests/support/pipeline_fixture.ts";
 
 const SIZE = { task: "T2V", width: 256, height: 256, numFrames: 5, promptTokens: 1 } as const;
 

@@ -11,7 +11,7 @@ import {
   type Traced,
 } from "../../runtime/mod.ts";
 
-import { ALONE, type Ranks } from "../ranks.ts";
+import { ALONE, type Ranks } from "../sharing/ranks.ts";
 
 /** What clients are told is going on. */
 export type Phase = "encode" | "denoise" | "decode";

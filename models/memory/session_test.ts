@@ -1,8 +1,8 @@
 /** What a family may get wrong while it traces, or runs what it traced. */
 import { strict as assert } from "node:assert";
 import { copyTo, elementwise, f32, Weights, writing } from "../../runtime/mod.ts";
-import { memoryTensors } from "../../tests/memory_tensors.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { memoryTensors } from "../../tests/support/memory_tensors.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 import { Session } from "./session.ts";
 import { SessionRunner, type StageQueue } from "./session_runner.ts";
 

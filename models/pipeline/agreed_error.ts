@@ -1,6 +1,6 @@
 /** Failures that wider factors may help against, where several GPUs make a request: all of them begin anew, or none. */
 import { NoteError, type RunControl, SaturationError, TeamError } from "../../runtime/mod.ts";
-import { type Ranks, teamsOf } from "../ranks.ts";
+import { type Ranks, teamsOf } from "../sharing/ranks.ts";
 import { OverflowError } from "./non_finite.ts";
 import type { Attempt } from "./work.ts";
 

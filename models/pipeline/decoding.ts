@@ -2,7 +2,7 @@
 import { copyTo, type Inputs, type Program, type Tensor, type Traced } from "../../runtime/mod.ts";
 import type { Decoder } from "../autoencoders/decoder.ts";
 import type { Session, Stage } from "../memory/session.ts";
-import { isFirst } from "../ranks.ts";
+import { isFirst } from "../sharing/ranks.ts";
 import type { Work } from "./work.ts";
 
 /** How the pixels of a sample are made. */

@@ -20,7 +20,7 @@ import {
 } from "../memory/model_memory.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
-import { ALONE, isFirst, type Ranks } from "../ranks.ts";
+import { ALONE, isFirst, type Ranks } from "../sharing/ranks.ts";
 import { adaptedParts } from "./adapted_parts.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";

@@ -1,6 +1,6 @@
 /** Guidance: what the outputs for several prompts make together. */
 import { elementwise, type Tensor } from "../../runtime/mod.ts";
-import { sumOfAll } from "../sums.ts";
+import { sumOfAll } from "../blocks/sums.ts";
 import type { PipelineRequest } from "./types.ts";
 
 /** How a request is guided. */

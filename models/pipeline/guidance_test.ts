@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { assertClose } from "../../tests/golden.ts";
-import { ModelRun, openTestDevice } from "../../tests/model_run.ts";
-import { REQUEST, withPipeline } from "../../tests/pipeline_fixture.ts";
+import { assertClose } from "../../tests/support/golden.ts";
+import { ModelRun, openTestDevice } from "../../tests/support/model_run.ts";
+import { REQUEST, withPipeline } from "../../tests/support/pipeline_fixture.ts";
 import { cfgZeroStar, classifierFree, withSkippedLayers, ZERO_STAR_GUIDANCE } from "./guidance.ts";
 
 const golden: {

@@ -6,7 +6,7 @@ import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../autoencoders/tiled_coder.ts";
 import { type TinyDecoder, tinyImageCoder } from "../autoencoders/tiny/coders.ts";
 import type { Session } from "../memory/session.ts";
-import { rearrange } from "../rearrange.ts";
+import { rearrange } from "../blocks/rearrange.ts";
 import type { Component } from "./components.ts";
 import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
 

@@ -14,7 +14,7 @@ import {
   type Traced,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
-import { teamsOf } from "../ranks.ts";
+import { teamsOf } from "../sharing/ranks.ts";
 import type { CommonShape } from "./family.ts";
 
 /** What the passes are made of. */

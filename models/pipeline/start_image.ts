@@ -8,7 +8,7 @@ import {
   type Tensor,
 } from "../../runtime/mod.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
-import { TorchGenerator } from "../noise.ts";
+import { TorchGenerator } from "../schedulers/noise.ts";
 import { noisyLatents } from "./latents.ts";
 import type { PipelineRequest } from "./types.ts";
 

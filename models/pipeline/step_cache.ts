@@ -1,5 +1,5 @@
 /** Steps that can do without the transformer. */
-import { timestepEmbedding } from "../embeddings.ts";
+import { timestepEmbedding } from "../blocks/embeddings.ts";
 
 /** Share of the steps that give an image its shape. */
 const SHAPING_SHARE = 0.4;

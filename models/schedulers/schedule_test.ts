@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { applyStep } from "../../tests/apply_step.ts";
+import { applyStep } from "../../tests/support/apply_step.ts";
 import { strengthStart } from "./schedule.ts";
 
 Deno.test("strengthStart() rounds the first step down, or the number of steps down", () => {

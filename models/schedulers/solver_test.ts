@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { BASELINE_TARGET, elementCount, writing } from "../../runtime/mod.ts";
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
-import { applyStep } from "../../tests/apply_step.ts";
+import { applyStep } from "../../tests/support/apply_step.ts";
 import { createScheduler, type SamplerName, type Schedule } from "./mod.ts";
 import { Solver } from "./solver.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const SHAPE = [1, 3, 1, 5, 7];
 

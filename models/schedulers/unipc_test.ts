@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { close, model, schedulerGolden } from "../../tests/scheduler_golden.ts";
+import { close, model, schedulerGolden } from "../../tests/support/scheduler_golden.ts";
 import { UniPcScheduler } from "./unipc.ts";
-import { applyStep } from "../../tests/apply_step.ts";
+import { applyStep } from "../../tests/support/apply_step.ts";
 
 const golden = schedulerGolden<{
   readonly float32: readonly number[];

@@ -16,7 +16,7 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { affine, clipLayer } from "../clip_layer.ts";
+import { affine, clipLayer } from "../blocks/clip_layer.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPTextConfig`. */

@@ -19,8 +19,8 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { rotaryConstants } from "../embeddings.ts";
-import { gluLayer, linearLayer, linearLayers } from "../layers.ts";
+import { rotaryConstants } from "../blocks/embeddings.ts";
+import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** What the models differ in. */

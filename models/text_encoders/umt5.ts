@@ -17,7 +17,7 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { gluLayer, linearLayer } from "../layers.ts";
+import { gluLayer, linearLayer } from "../blocks/layers.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` of T5's and of UMT5's encoder may say, but for the kind and the vocabulary. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
+import { tokenizerGoldens } from "../../tests/support/tokenizer_goldens.ts";
 import { Charsmap } from "./charsmap.ts";
 
 const root = tokenizerGoldens();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Checkpoint } from "../../runtime/mod.ts";
-import { encodeGguf, type GgufField } from "../../tests/gguf.ts";
-import { encodeSafetensors, withFolder } from "../../tests/safetensors.ts";
-import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
+import { encodeGguf, type GgufField } from "../../tests/support/gguf.ts";
+import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.ts";
+import { tokenizerGoldens } from "../../tests/support/tokenizer_goldens.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "./embedded.ts";
 import { parseSentencePieceModel } from "./sentencepiece_model.ts";
 import type { Tokenizer } from "./tokenizer.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { withFolder } from "../../tests/safetensors.ts";
+import { withFolder } from "../../tests/support/safetensors.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
+import { tokenizerGoldens } from "../../tests/support/tokenizer_goldens.ts";
 import { loadTokenizer } from "./mod.ts";
 
 const root = fileURLToPath(tokenizerGoldens());

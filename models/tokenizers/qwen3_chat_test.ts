@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { tokenizerGoldens } from "../../tests/tokenizer_goldens.ts";
+import { tokenizerGoldens } from "../../tests/support/tokenizer_goldens.ts";
 import { loadTokenizer, qwen3ChatPrompt, requireQwenChat } from "./mod.ts";
 
 const root = fileURLToPath(tokenizerGoldens());

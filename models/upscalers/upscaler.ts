@@ -12,8 +12,8 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
-import { convolutionLayer } from "../layers.ts";
-import { rearrange } from "../rearrange.ts";
+import { convolutionLayer } from "../blocks/layers.ts";
+import { rearrange } from "../blocks/rearrange.ts";
 import type { UpscalerConfig } from "./config.ts";
 
 /** Share of what a block adds. */

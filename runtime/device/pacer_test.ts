@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { simulateRuns } from "../../tests/simulated_gpu.ts";
+import { simulateRuns } from "../../tests/support/simulated_gpu.ts";
 import { Pacer } from "./pacer.ts";
 
 Deno.test("Pacer has room for one budget until something is measured", () => {

@@ -1,6 +1,6 @@
 /** Factors beyond f16, on emulated matrix units and in f16 tiles. */
 import assert from "node:assert/strict";
-import { withMatrixUnits } from "../../tests/emulated_matrix_units.ts";
+import { withMatrixUnits } from "../../tests/support/emulated_matrix_units.ts";
 import type { Device } from "../device/device.ts";
 import { instantiate } from "../program/executable.ts";
 import { Graph } from "./graph.ts";

@@ -9,7 +9,7 @@
  */
 import assert from "node:assert/strict";
 import type { Device } from "../device/device.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 import { kernelCode } from "../program/compile.ts";
 import type { DeviceOptions } from "../device/open_device.ts";
 import type { Choice, Target } from "../target.ts";

@@ -1,5 +1,5 @@
 /** Ops on matrix units that this machine has not, as Apple's, emulated. */
-import { withMatrixUnits } from "../../tests/emulated_matrix_units.ts";
+import { withMatrixUnits } from "../../tests/support/emulated_matrix_units.ts";
 import { openDevice } from "../device/open_device.ts";
 import { ATTENTION_SUITE } from "./attention/cases.ts";
 import { type OpCase, runCase } from "./conformance.ts";

@@ -8,7 +8,7 @@ import { conv2d } from "./conv/mod.ts";
 import { linear } from "./linear/mod.ts";
 import { matmul } from "./matmul/mod.ts";
 import { matrixUnitOf } from "./matrix_unit.ts";
-import { matrixTarget, matrixUnit } from "../../tests/matrix_target.ts";
+import { matrixTarget, matrixUnit } from "../../tests/support/matrix_target.ts";
 
 Deno.test("matrixUnitOf() takes the largest multiplication of f16 into f32 that tiles are made of", () => {
   const listed = [

@@ -1,6 +1,6 @@
 /** Which results are stored as f16, and what becomes of those that it does not hold. */
 import assert from "node:assert/strict";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { instantiate } from "./executable.ts";
 import { Graph, type Tensor } from "../graph/graph.ts";

@@ -1,6 +1,6 @@
 /** Results that are computed where they are joined. */
 import assert from "node:assert/strict";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { instantiate } from "./executable.ts";
 import { Graph, type Tensor } from "../graph/graph.ts";

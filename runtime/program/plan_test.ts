@@ -8,7 +8,7 @@ import { DeviceTensor } from "../device/device_tensor.ts";
 import { runSequence } from "./work_queue.ts";
 import { COPY_KERNEL } from "../ops/copy/mod.ts";
 import { BASELINE_TARGET, type Target } from "../target.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 /** A chain of additions in which every result is read by some later ones. */
 function randomGraph(

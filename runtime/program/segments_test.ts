@@ -13,7 +13,7 @@ import { runSequence } from "./work_queue.ts";
 import { cutSegments, type Segment, type StreamingOptions } from "./segments.ts";
 import { BASELINE_TARGET, type Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const LAYERS = 9;
 const SIZE = 48;

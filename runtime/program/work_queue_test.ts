@@ -8,7 +8,7 @@ import { type Executable, instantiate } from "./executable.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { Pacer } from "../device/pacer.ts";
 import { type Run, runSequence } from "./work_queue.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 interface Bench {
   readonly device: Device;

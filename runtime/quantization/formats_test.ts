@@ -17,7 +17,7 @@ import {
   repack,
   repackedBytes,
 } from "./formats.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const NAMES = Object.keys(BLOCK_FORMATS) as WeightFormat[];
 

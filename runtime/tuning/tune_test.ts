@@ -15,8 +15,8 @@ import { listChoices } from "./report.ts";
 import { tune, type Tuning } from "./tune.ts";
 import type { Stopwatch } from "../program/stopwatch.ts";
 import { BASELINE_TARGET } from "../target.ts";
-import { matrixTarget } from "../../tests/matrix_target.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { matrixTarget } from "../../tests/support/matrix_target.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const SOFTMAX: Race = {
   op: "softmax",

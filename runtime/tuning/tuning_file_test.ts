@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { withFolder } from "../../tests/safetensors.ts";
+import { withFolder } from "../../tests/support/safetensors.ts";
 import { join } from "node:path";
 import fc from "fast-check";
 import type { TuningKey } from "./kernel_set.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Checkpoint } from "./checkpoint.ts";
-import { encodeSafetensors, safetensorsOf, withFolder } from "../../tests/safetensors.ts";
+import { encodeSafetensors, safetensorsOf, withFolder } from "../../tests/support/safetensors.ts";
 
 const ONE = safetensorsOf({ a: { dtype: "f32", shape: [2], values: [1, 2] } });
 const TWO = safetensorsOf({

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { encodeGguf, type GgufContents } from "../../tests/gguf.ts";
-import { withFolder } from "../../tests/safetensors.ts";
+import { encodeGguf, type GgufContents } from "../../tests/support/gguf.ts";
+import { withFolder } from "../../tests/support/safetensors.ts";
 import { Checkpoint } from "./checkpoint.ts";
 
 /** Opens a file of these contents. */

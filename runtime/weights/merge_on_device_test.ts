@@ -1,6 +1,6 @@
 /** What the device adds to weights, against the same in double precision. */
 import assert from "node:assert/strict";
-import { safetensorsOf, withFolder } from "../../tests/safetensors.ts";
+import { safetensorsOf, withFolder } from "../../tests/support/safetensors.ts";
 import type { Device } from "../device/device.ts";
 import { decodeElements, encodeElements } from "../dtype.ts";
 import { type DeviceOptions, openDevice } from "../device/open_device.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { safetensorsOf, type TensorValues, withFolder } from "../../tests/safetensors.ts";
+import { safetensorsOf, type TensorValues, withFolder } from "../../tests/support/safetensors.ts";
 import type { Device } from "../device/device.ts";
 import { decodeFloats, encodeElements, type StorageFormat } from "../dtype.ts";
 import { randomNormal } from "../ops/ndarray.ts";
@@ -9,7 +9,7 @@ import type { TensorRewrite } from "./adaptation.ts";
 import { Checkpoint } from "./checkpoint.ts";
 import type { TensorSource } from "./tensor_source.ts";
 import { Weights } from "./weights.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 /** Counts how often tensors are read. */
 class CountingSource implements TensorSource {

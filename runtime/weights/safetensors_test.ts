@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readSafetensorsHeader, type SafetensorsHeader } from "./safetensors.ts";
-import { encodeSafetensors, withFolder } from "../../tests/safetensors.ts";
+import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.ts";
 
 /** Reads the header of a file with these bytes. */
 function read(bytes: Uint8Array): SafetensorsHeader {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeSafetensors, withFolder } from "../../tests/safetensors.ts";
+import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.ts";
 import { Checkpoint } from "./checkpoint.ts";
 
 type Entry = readonly [dtype: string, shape: readonly number[], bytes: Uint8Array];

@@ -1,6 +1,6 @@
 /** Every format of files, on its way to the device and to the CPU. */
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../tests/memory_tensors.ts";
+import { memoryTensors } from "../../tests/support/memory_tensors.ts";
 import type { Device } from "../device/device.ts";
 import { encodeElements } from "../dtype.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
@@ -11,7 +11,7 @@ import { findNonFinite } from "./non_finite.ts";
 import { readRows } from "./read_rows.ts";
 import { storageOf } from "./storage.ts";
 import { Weights } from "./weights.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 const FORMATS = Object.keys(BLOCK_FORMATS) as WeightFormat[];
 

@@ -9,9 +9,9 @@ import {
   safetensorsOf,
   type TensorValues,
   withFolder,
-} from "../../tests/safetensors.ts";
+} from "../../tests/support/safetensors.ts";
 import { Weights } from "./weights.ts";
-import { openTestDevice } from "../../tests/model_run.ts";
+import { openTestDevice } from "../../tests/support/model_run.ts";
 
 /** 0, 1, 2, … and wrapping before f16 and bf16 would round. */
 function counted(shape: readonly number[], dtype: DType): TensorValues {

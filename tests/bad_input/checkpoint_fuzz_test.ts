@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { Checkpoint } from "../../runtime/weights/checkpoint.ts";
-import { encodeGguf } from "../gguf.ts";
-import { encodeSafetensors, safetensorsOf, withFolder } from "../safetensors.ts";
+import { encodeGguf } from "../support/gguf.ts";
+import { encodeSafetensors, safetensorsOf, withFolder } from "../support/safetensors.ts";
 
 const FILE = "model.safetensors";
 const INDEX = "model.safetensors.index.json";

@@ -3,7 +3,7 @@ import { type GenerateOptions, loadModel, type Model } from "../../mod.ts";
 import { bundledLoraFiles } from "../../models/lora/bundled.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { DeviceLostError, openDevice } from "../../runtime/mod.ts";
-import { openTestDevice } from "../model_run.ts";
+import { openTestDevice } from "../support/model_run.ts";
 import { damagedModel } from "./damaged_model.ts";
 
 /** A small request that takes no time. */

@@ -5,10 +5,10 @@ import { tensorsOf } from "../../models/lora/read_lora.ts";
 import type { Lora, LoraTensor } from "../../models/lora/types.ts";
 import { ORIGINAL_FLUX2 } from "../../models/families/flux2/layouts.ts";
 import { elementCount, readSafetensorsHeader } from "../../runtime/mod.ts";
-import { madeUpComponent } from "../adaptable.ts";
-import { loraFile, numbers, readBytes, type Tensors } from "../lora_files.ts";
-import { changeReference, randomTensor } from "../lora_reference.ts";
-import { encodeSafetensors, withFolder } from "../safetensors.ts";
+import { madeUpComponent } from "../support/adaptable.ts";
+import { loraFile, numbers, readBytes, type Tensors } from "../support/lora_files.ts";
+import { changeReference, randomTensor } from "../support/lora_reference.ts";
+import { encodeSafetensors, withFolder } from "../support/safetensors.ts";
 
 const MODEL = madeUpComponent("FLUX.2", {
   "transformer_blocks.0.attn.to_q": [4, 4],

@@ -12,8 +12,8 @@ import { fitForeignImage, inspectForeignImage } from "../../media/isolated/image
 import { decodePng } from "../../media/png_decode.ts";
 import { bundledFfmpeg, systemFfmpeg } from "../../media/video/find_ffmpeg.ts";
 import { type Ffmpeg, probeVideo, readVideo, VideoError } from "../../media/video/mod.ts";
-import { makeVideo } from "../hostile_videos.ts";
-import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_images.ts";
+import { makeVideo } from "../support/hostile_videos.ts";
+import { gif, interlacedPng, plainWebp, scannedJpeg } from "../support/hostile_images.ts";
 
 const isSlow = Deno.env.has("DENOISE_SLOW");
 

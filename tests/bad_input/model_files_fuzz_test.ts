@@ -9,8 +9,8 @@ import { hasTokenizer, readEmbeddedTokenizer } from "../../models/tokenizers/emb
 import { loadTokenizer, type Tokenizer } from "../../models/tokenizers/mod.ts";
 import { parseSentencePieceModel } from "../../models/tokenizers/sentencepiece_model.ts";
 import { Checkpoint, elementCount, openDevice } from "../../runtime/mod.ts";
-import { encodeGguf, type GgufField } from "../gguf.ts";
-import { withFolder } from "../safetensors.ts";
+import { encodeGguf, type GgufField } from "../support/gguf.ts";
+import { withFolder } from "../support/safetensors.ts";
 import { BUNDLED, damagedModel } from "./damaged_model.ts";
 import { byteDamage, fuzz, jsonDamage, takenOrRefused } from "./fuzz.ts";
 

@@ -8,7 +8,7 @@ import {
   header,
   type JsonFields,
 } from "./damaged_model.ts";
-import { openTestDevice } from "../model_run.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const INDEX = "model_index.json";
 const TRANSFORMER = "transformer/config.json";

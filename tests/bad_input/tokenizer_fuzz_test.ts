@@ -8,7 +8,7 @@ import {
   readTokenizerJson,
   type Tokenizer,
 } from "../../models/tokenizers/mod.ts";
-import { tokenizerGoldens } from "../tokenizer_goldens.ts";
+import { tokenizerGoldens } from "../support/tokenizer_goldens.ts";
 import { BUNDLED } from "./damaged_model.ts";
 
 const TEXT = Deno.readTextFileSync(join(BUNDLED, "tokenizer", "tokenizer.json"));

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_CHROMA } from "../../models/families/chroma/layouts.ts";
 import { openPipeline, type PartPaths, type PipelineRequest } from "../../models/mod.ts";
-import { withChroma } from "../composed.ts";
-import { Golden, type GoldenCall } from "../golden.ts";
-import { checkImage } from "../golden_image.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { renamed, tensorsOf, writeSafetensors } from "../single_files.ts";
+import { withChroma } from "../support/composed.ts";
+import { Golden, type GoldenCall } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
 
 const golden = new Golden("chroma");
 const WIDE = new Golden("chroma-hd128");

@@ -2,8 +2,8 @@
 import { parseConfig } from "../../models/config.ts";
 import { CLIP_VISION_CONFIG, clipVision } from "../../models/image_encoders/clip_vision.ts";
 import { Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, transpose } from "../golden.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, transpose } from "../support/golden.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
 
 for (const name of ["vision-tiny", "vision-hd80"]) {
   Deno.test(`clipVision() gives the states of ${name}`, async () => {

@@ -10,10 +10,10 @@ import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
 import { Weights } from "../../runtime/mod.ts";
-import { Golden, transpose } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { Golden, transpose } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

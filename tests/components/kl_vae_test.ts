@@ -20,9 +20,9 @@ import {
 } from "../../models/autoencoders/kl/posterior.ts";
 import { parseConfig } from "../../models/config.ts";
 import { type Device, type Graph, type Tensor, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../golden.ts";
-import { checkCalls, ModelRun, openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../support/golden.ts";
+import { checkCalls, ModelRun, openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 /** [batch, channels, height, width] of the reference to [batch, height, width, channels] and back. */
 const TO_CHANNELS_LAST = [0, 2, 3, 1];

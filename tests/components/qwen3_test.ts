@@ -4,8 +4,8 @@ import { parseConfig } from "../../models/config.ts";
 import { qwenEmbeddings, qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { QWEN3_CONFIG } from "../../models/text_encoders/qwen3.ts";
 import { type Checkpoint, type Device, type DeviceOptions, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../golden.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../support/golden.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
 
 const GATE = 1e-4;
 /** Largest error with factors that are rounded to f16. */

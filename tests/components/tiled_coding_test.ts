@@ -19,9 +19,9 @@ import { openParts } from "../../models/pipeline/components.ts";
 import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
-import { Golden } from "../golden.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 /** Runs what is traced, to its end. */
 async function runSession(

@@ -12,11 +12,11 @@ import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import type { Component } from "../../models/pipeline/components.ts";
 import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
-import { Golden, transpose } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
-import { memoryTensors } from "../memory_tensors.ts";
+import { Golden, transpose } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
+import { memoryTensors } from "../support/memory_tensors.ts";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

@@ -11,10 +11,10 @@ import { Finishing } from "../../models/pipeline/finishing.ts";
 import { UPSCALER_CONFIG } from "../../models/upscalers/config.ts";
 import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "../../models/upscalers/format.ts";
 import { Weights } from "../../runtime/mod.ts";
-import { Golden, transpose } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { Golden, transpose } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

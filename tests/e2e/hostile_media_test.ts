@@ -5,8 +5,8 @@
 
 import assert from "node:assert/strict";
 import { findFfmpeg } from "../../media/video/mod.ts";
-import { makeGap, makeHugeFrame } from "../hostile_videos.ts";
-import { gif, interlacedPng, plainWebp, scannedJpeg } from "../hostile_images.ts";
+import { makeGap, makeHugeFrame } from "../support/hostile_videos.ts";
+import { gif, interlacedPng, plainWebp, scannedJpeg } from "../support/hostile_images.ts";
 import { type ServerProcess, startProcess } from "./server_process.ts";
 import { ServerWatch } from "./server_watch.ts";
 

@@ -4,9 +4,9 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
-import { withChroma } from "../composed.ts";
-import { Golden } from "../golden.ts";
-import { withFolder } from "../safetensors.ts";
+import { withChroma } from "../support/composed.ts";
+import { Golden } from "../support/golden.ts";
+import { withFolder } from "../support/safetensors.ts";
 import { startProcess } from "./server_process.ts";
 
 /** Sides of the image, and those with what is painted around it. */

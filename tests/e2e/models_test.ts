@@ -1,7 +1,7 @@
 /** One server, the bundled model under two names and a small one of another family, in too little memory for two. */
 import { strict as assert } from "node:assert";
 import { decodeImage } from "../../media/decode.ts";
-import { Golden } from "../golden.ts";
+import { Golden } from "../support/golden.ts";
 import { postJson, startProcess } from "./server_process.ts";
 
 Deno.test({

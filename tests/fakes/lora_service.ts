@@ -3,7 +3,7 @@
 import { strict as assert } from "node:assert";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import type { ServerSettings } from "../../server/settings.ts";
-import { withFolder } from "../safetensors.ts";
+import { withFolder } from "../support/safetensors.ts";
 import { FAKE_LAYERS, FAKE_TEXT_LAYER, loraFile } from "./loras.ts";
 import { FakeEngine, type FakeOptions } from "./engine.ts";
 import { isErrorBody, type TestService, testService } from "./service.ts";

@@ -1,7 +1,7 @@
 /** LoRAs of a model that only exists in tests: files to read, and what applying them looks like. */
 
 import type { AdaptableComponent, AppliedLora } from "../../models/lora/types.ts";
-import { safetensorsOf, type TensorValues } from "../safetensors.ts";
+import { safetensorsOf, type TensorValues } from "../support/safetensors.ts";
 
 const SIDE = 4;
 

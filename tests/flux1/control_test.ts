@@ -4,11 +4,11 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../../models/checkpoints/quantize/mod.ts";
 import { openPipeline } from "../../models/mod.ts";
-import { withComposed } from "../composed.ts";
-import { checkControlled, controlRequest } from "../controlled.ts";
-import { Golden } from "../golden.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { withComposed } from "../support/composed.ts";
+import { checkControlled, controlRequest } from "../support/controlled.ts";
+import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 const UNION = new Golden("controlnets/flux1");
 const WIDE = new Golden("controlnets/flux1_wide");

@@ -1,8 +1,8 @@
 /** LoRAs of FLUX.1 as trainers name them: all of every module lead to one of the model. */
 import assert from "node:assert/strict";
 import { openPipeline } from "../../models/mod.ts";
-import { Golden } from "../golden.ts";
-import { readTensors, type Tensors } from "../lora_files.ts";
+import { Golden } from "../support/golden.ts";
+import { readTensors, type Tensors } from "../support/lora_files.ts";
 
 /** Sizes of the golden's transformer, of its CLIP and of its T5. */
 const [DIM, CLIP_DIM, CLIP_INNER, T5_DIM, T5_INNER] = [32, 32, 37, 64, 96];

@@ -8,12 +8,12 @@ import type { InputImage } from "../../models/pipeline/types.ts";
 import type { LoraTensor } from "../../models/lora/types.ts";
 import type { Pipeline, PipelineRequest } from "../../models/mod.ts";
 import { randomNormal } from "../../runtime/ops/ndarray.ts";
-import { assertClose, distance, Golden, type GoldenCall } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { readTensors } from "../lora_files.ts";
-import { checkImage, LATENT_GATE } from "../golden_image.ts";
-import { withPipeline } from "../pipeline_fixture.ts";
-import { withFolder } from "../safetensors.ts";
+import { assertClose, distance, Golden, type GoldenCall } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { readTensors } from "../support/lora_files.ts";
+import { checkImage, LATENT_GATE } from "../support/golden_image.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
+import { withFolder } from "../support/safetensors.ts";
 
 /** `LATENT_GATE` where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 1e-2;

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { ORIGINAL_FLUX1 } from "../../models/families/flux1/layouts.ts";
 import { originalKlLayout } from "../../models/autoencoders/kl/layouts.ts";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { encodeGguf, type GgufTensor } from "../gguf.ts";
-import { assertClose, Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { withFolder } from "../safetensors.ts";
-import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../single_files.ts";
+import { encodeGguf, type GgufTensor } from "../support/gguf.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withFolder } from "../support/safetensors.ts";
+import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
 
 const DEV = new Golden("flux1/dev");
 const SCHNELL = new Golden("flux1/schnell");

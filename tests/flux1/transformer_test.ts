@@ -1,7 +1,7 @@
 /** The FLUX.1 transformer against the reference. */
 import assert from "node:assert/strict";
 import { parseConfig } from "../../models/config.ts";
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import { FLUX1_TRANSFORMER_CONFIG, hiddenSize } from "../../models/families/flux1/config.ts";
 import {
   EMBEDDING_CHANNELS,
@@ -9,9 +9,9 @@ import {
   modulationTables,
 } from "../../models/families/flux1/modulation.ts";
 import { flux1Context, flux1Transformer } from "../../models/families/flux1/transformer.ts";
-import { embeddingLayers } from "../../models/layers.ts";
-import { assertClose, Golden } from "../golden.ts";
-import { checkCalls, type InputValues, ModelRun } from "../model_run.ts";
+import { embeddingLayers } from "../../models/blocks/layers.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { checkCalls, type InputValues, ModelRun } from "../support/model_run.ts";
 
 /** Largest error of the velocity, as a part of its largest magnitude. */
 const GATE = 1e-4;

@@ -1,10 +1,10 @@
 /** How the pipeline treats the device: memory, reuse, cancellation. What it computes is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
 import { OutOfMemoryError } from "../../runtime/mod.ts";
-import { Golden } from "../golden.ts";
-import { psnr } from "../pixels.ts";
-import { type Fixture, withPipeline } from "../pipeline_fixture.ts";
-import { checkSecondRequest } from "../second_request.ts";
+import { Golden } from "../support/golden.ts";
+import { psnr } from "../support/pixels.ts";
+import { type Fixture, withPipeline } from "../support/pipeline_fixture.ts";
+import { checkSecondRequest } from "../support/second_request.ts";
 import type { InputImage, PipelineControl, PipelineRequest } from "../../models/pipeline/types.ts";
 
 const FOLDER = new Golden("flux2/pipeline").folder;

@@ -5,11 +5,11 @@ import type { Image } from "../../engine/types.ts";
 import { readLora } from "../../models/lora/read_lora.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { fitImage, sizeFromImage } from "../../generation/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { checkMasked } from "../masked.ts";
-import { psnr } from "../pixels.ts";
-import { openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { checkMasked } from "../support/masked.ts";
+import { psnr } from "../support/pixels.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;

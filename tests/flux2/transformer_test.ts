@@ -1,7 +1,7 @@
 /** The FLUX.2 transformer against the reference. */
 import assert from "node:assert/strict";
 import { parseConfig } from "../../models/config.ts";
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import {
   FLUX2_TRANSFORMER_CONFIG,
   type Flux2TransformerConfig,
@@ -10,8 +10,8 @@ import {
 import { modulationTable } from "../../models/families/flux2/modulation.ts";
 import { flux2Context, flux2Transformer } from "../../models/families/flux2/transformer.ts";
 import type { Checkpoint, Device, DeviceOptions, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
-import { checkCalls, type InputValues, ModelRun } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { checkCalls, type InputValues, ModelRun } from "../support/model_run.ts";
 
 /** Largest error of the velocity, as a part of its largest magnitude. */
 const GATE = 1e-4;

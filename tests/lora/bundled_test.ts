@@ -8,11 +8,11 @@ import type { AppliedLora, Lora } from "../../models/lora/types.ts";
 import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Checkpoint, Weights } from "../../runtime/mod.ts";
-import { changeReference } from "../lora_reference.ts";
-import { Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { psnr } from "../pixels.ts";
-import { openTestDevice } from "../model_run.ts";
+import { changeReference } from "../support/lora_reference.ts";
+import { Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { psnr } from "../support/pixels.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const MODEL = new URL("../../models/bundled/", import.meta.url);
 const DIALECTS = ["", ".kohya", ".comfyui"] as const;

@@ -5,9 +5,9 @@ import type { AdaptableComponent, LoraTensor } from "../../models/lora/types.ts"
 import { ORIGINAL_FLUX1, XLABS_FLUX1 } from "../../models/families/flux1/layouts.ts";
 import { ORIGINAL_Z_IMAGE } from "../../models/families/z_image/layouts.ts";
 import { decodeElements, elementCount } from "../../runtime/mod.ts";
-import { madeUpComponent } from "../adaptable.ts";
-import { changedWeight, type Use } from "../lora_reference.ts";
-import { assertClose, type GoldenCall, type Values } from "../golden.ts";
+import { madeUpComponent } from "../support/adaptable.ts";
+import { changedWeight, type Use } from "../support/lora_reference.ts";
+import { assertClose, type GoldenCall, type Values } from "../support/golden.ts";
 import { LORA_GOLDEN, loraCount, openLoraBase, readUsed } from "./golden.ts";
 
 /** The stored changes are f32; nothing else rounds. */

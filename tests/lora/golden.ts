@@ -15,8 +15,8 @@ import type {
 import { ORIGINAL_WAN } from "../../models/families/wan/layouts.ts";
 import type { Layout } from "../../models/layouts.ts";
 import { Checkpoint, decodeElements, encodeElements, Weights } from "../../runtime/mod.ts";
-import { Golden, type GoldenCall } from "../golden.ts";
-import { withDrawnWeights } from "../seeded_weights.ts";
+import { Golden, type GoldenCall } from "../support/golden.ts";
+import { withDrawnWeights } from "../support/seeded_weights.ts";
 
 /** See `tools/reference/lora.py`. */
 export const LORA_GOLDEN = new Golden("lora");

@@ -7,7 +7,7 @@ import { parseConfig } from "../../models/config.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../../models/families/wan/config.ts";
 import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../../models/text_encoders/umt5.ts";
 import type { Device } from "../../runtime/mod.ts";
-import { assertClose, type GoldenCall, type Values } from "../golden.ts";
+import { assertClose, type GoldenCall, type Values } from "../support/golden.ts";
 import {
   appliedOf,
   LORA_GOLDEN,
@@ -16,7 +16,7 @@ import {
   openLoraBase,
   readUsed,
 } from "./golden.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
 import { contextOf, timestepsOf, velocityGraph } from "../wan/velocity.ts";
 
 /** Largest error of what branches give, as a part of the largest magnitude. */

@@ -1,11 +1,11 @@
 /** LoRAs in whole pipelines against the reference: from files and a prompt to pixels. */
 import assert from "node:assert/strict";
 import { openPipeline } from "../../models/mod.ts";
-import { assertClose, Golden, type Values } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
+import { assertClose, Golden, type Values } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
 import { appliedOf, LORA_GOLDEN, readUsed } from "./golden.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 
 /** Of latents after the last step: beside the weights, and written into them, in 16 bits. */
 const LATENT_GATES = { dynamic: 1e-5, merge: 5e-3 };

@@ -11,7 +11,7 @@ import { decodeImage } from "../../media/decode.ts";
 import { startServer } from "../../server/serve.ts";
 import { colourOfParts, FAKE_COMPONENTS, loraFile } from "../fakes/loras.ts";
 import { type Applied, runSequences } from "./sequences.ts";
-import { safetensorsOf, withFolder } from "../safetensors.ts";
+import { safetensorsOf, withFolder } from "../support/safetensors.ts";
 
 const SCRIPT = new URL("../fakes/gpu_worker.ts", import.meta.url);
 const MARKS: Readonly<Record<string, number>> = { "a.safetensors": 1, "b.safetensors": 2 };

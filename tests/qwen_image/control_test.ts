@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
-import { withComposed } from "../composed.ts";
-import { checkControlled, controlRequest } from "../controlled.ts";
-import { Golden } from "../golden.ts";
+import { withComposed } from "../support/composed.ts";
+import { checkControlled, controlRequest } from "../support/controlled.ts";
+import { Golden } from "../support/golden.ts";
 
 const UNION = new Golden("controlnets/qwen_image");
 const INPAINTING = new Golden("controlnets/qwen_image_inpaint");

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { fitImage, sizeFromImage } from "../../generation/mod.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { Golden, type GoldenCall } from "../golden.ts";
-import { checkImage } from "../golden_image.ts";
-import { textRequest } from "../golden_request.ts";
-import { withFolder } from "../safetensors.ts";
-import { openTestDevice } from "../model_run.ts";
+import { Golden, type GoldenCall } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { withFolder } from "../support/safetensors.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const golden = new Golden("qwen_image/pipeline");
 

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden, type GoldenCall, rowsOf } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
-import { withFolder } from "../safetensors.ts";
+import { assertClose, Golden, type GoldenCall, rowsOf } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
+import { withFolder } from "../support/safetensors.ts";
 
 /** f32 against torch in f32; weights as stored. Gate of the design for a few steps: 50 dB. */
 const MIN_PSNR = 50;

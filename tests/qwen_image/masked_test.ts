@@ -1,11 +1,11 @@
 /** Images of which a mask keeps a part, against diffusers: same folder, prompt, image, mask and seed. */
 import { cpSync } from "node:fs";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { Golden } from "../golden.ts";
-import { checkImage } from "../golden_image.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { withFolder } from "../safetensors.ts";
+import { Golden } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withFolder } from "../support/safetensors.ts";
 
 const golden = new Golden("qwen_image/masked");
 const model = new Golden("qwen_image/pipeline");

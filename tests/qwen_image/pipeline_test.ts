@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
-import { checkBudgets } from "../budgets.ts";
-import { Golden, type GoldenCall } from "../golden.ts";
-import { checkImage } from "../golden_image.ts";
-import { textRequest } from "../golden_request.ts";
-import { readTensors } from "../lora_files.ts";
-import { openTestDevice } from "../model_run.ts";
-import { withPipeline } from "../pipeline_fixture.ts";
+import { checkBudgets } from "../support/budgets.ts";
+import { Golden, type GoldenCall } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { readTensors } from "../support/lora_files.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
 
 const golden = new Golden("qwen_image/pipeline");
 

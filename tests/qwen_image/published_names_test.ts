@@ -1,6 +1,6 @@
 /** Qwen-Image's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
-import { layer } from "../published_shapes.ts";
+import { layer } from "../support/published_shapes.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
@@ -18,7 +18,7 @@ import { QWEN2_5_VL_CONFIG } from "../../models/text_encoders/qwen2_5_vl.ts";
 import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl_format.ts";
 import { BASELINE_TARGET, DeviceTensor, Graph, Weights } from "../../runtime/mod.ts";
-import { memoryTensors } from "../memory_tensors.ts";
+import { memoryTensors } from "../support/memory_tensors.ts";
 
 type Shapes = Record<string, readonly number[]>;
 

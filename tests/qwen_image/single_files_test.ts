@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { openPipeline } from "../../models/mod.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
-import { assertClose, Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { encodeGguf, type GgufField } from "../gguf.ts";
-import { encodeSafetensors, withFolder } from "../safetensors.ts";
-import { openTestDevice } from "../model_run.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { encodeGguf, type GgufField } from "../support/gguf.ts";
+import { encodeSafetensors, withFolder } from "../support/safetensors.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const golden = new Golden("qwen_image/pipeline");
 

@@ -1,7 +1,7 @@
 /** The Qwen-Image transformer against the reference. */
 import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import {
   QWEN_IMAGE_TRANSFORMER_CONFIG,
   type QwenImageTransformerConfig,
@@ -17,8 +17,8 @@ import {
   qwenImageTransformer,
 } from "../../models/families/qwen_image/transformer.ts";
 import { type Device, slice, type Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
-import { checkCalls, ModelRun } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { checkCalls, ModelRun } from "../support/model_run.ts";
 
 const GATE = 2e-4;
 

@@ -11,10 +11,10 @@ import type { ResidencyPlan } from "../../models/memory/residency.ts";
 import { type DeviceOptions, elementwise, f32, Weights } from "../../runtime/mod.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { openPipeline, type PipelineProgress, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
-import { psnr } from "../pixels.ts";
+import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
+import { psnr } from "../support/pixels.ts";
 import { animateInputs, animateVelocity } from "./animate_velocity.ts";
 
 for (const name of ["transformer-animate-tiny", "transformer-animate-hd128"]) {

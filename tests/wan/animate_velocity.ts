@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import type { AnimateTransformerConfig } from "../../models/families/wan/animate/config.ts";
 import {
   animateTransformer,
@@ -19,8 +19,8 @@ import {
 } from "../../models/families/wan/modulation.ts";
 import { patchify, tokenGrid, unpatchify } from "../../models/families/wan/patches.ts";
 import { concat, type Graph, permute, type Tensor, type Weights } from "../../runtime/mod.ts";
-import type { Golden, GoldenCall, Values } from "../golden.ts";
-import type { InputValues } from "../model_run.ts";
+import type { Golden, GoldenCall, Values } from "../support/golden.ts";
+import type { InputValues } from "../support/model_run.ts";
 
 /** What a call passes, and the distinct timesteps. */
 export function animateInputs(

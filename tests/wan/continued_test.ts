@@ -1,8 +1,8 @@
 /** Videos that go on from the end of another one. */
 import assert from "node:assert/strict";
 import type { PipelineRequest } from "../../models/mod.ts";
-import { Golden } from "../golden.ts";
-import { REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { Golden } from "../support/golden.ts";
+import { REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
 
 const size = REQUEST.width * REQUEST.height * 3;
 const frames = Array.from(

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { BASELINE_TARGET, GpuValidationError, OutOfMemoryError } from "../../runtime/mod.ts";
-import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
-import { loraOf, randomTensor } from "../lora_reference.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
+import { loraOf, randomTensor } from "../support/lora_reference.ts";
 import type {
   PipelineControl,
   PipelineProgress,
@@ -13,9 +13,9 @@ import type {
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import type { DeviceOptions } from "../../runtime/mod.ts";
-import { matrixTarget } from "../matrix_target.ts";
-import { openTestDevice } from "../model_run.ts";
-import { checkSecondRequest } from "../second_request.ts";
+import { matrixTarget } from "../support/matrix_target.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { checkSecondRequest } from "../support/second_request.ts";
 
 const GIVEN = { width: 32, height: 32, data: new Uint8Array(32 * 32 * 3) };
 const CLIP: Partial<PipelineRequest> = {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { loadModel } from "../../mod.ts";
 import { openPipeline } from "../../models/mod.ts";
-import { Golden } from "../golden.ts";
+import { Golden } from "../support/golden.ts";
 
 /** The folder of a golden under another class. */
 async function distilled(golden: string): Promise<{ folder: string } & AsyncDisposable> {

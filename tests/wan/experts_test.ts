@@ -4,9 +4,9 @@ import type { AppliedLora, LoraComponent } from "../../models/lora/types.ts";
 import type { Pipeline, PipelineRequest, PipelineResult } from "../../models/mod.ts";
 import type { PipelineProgress } from "../../models/pipeline/types.ts";
 import { DeviceTensor } from "../../runtime/mod.ts";
-import { Golden } from "../golden.ts";
-import { loraOf, randomTensor } from "../lora_reference.ts";
-import { type Fixture, REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { Golden } from "../support/golden.ts";
+import { loraOf, randomTensor } from "../support/lora_reference.ts";
+import { type Fixture, REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
 
 const { folder } = new Golden("wan/pipeline-t2v-experts");
 

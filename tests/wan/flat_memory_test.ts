@@ -18,8 +18,8 @@ import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
 import { toUnitRange } from "../../models/pipeline/pixels.ts";
 import { type Checkpoint, type Device, Weights, writing } from "../../runtime/mod.ts";
-import { Golden } from "../golden.ts";
-import { openTestDevice } from "../model_run.ts";
+import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 const SIZE = { height: 4, width: 4, tileSide: Infinity };

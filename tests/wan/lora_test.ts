@@ -1,9 +1,9 @@
 /** How the pipeline switches LoRAs. What they compute is tested beside `models/lora` and in `tests/lora/`. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { loraOf, randomTensor } from "../lora_reference.ts";
-import { assertClose, type Values } from "../golden.ts";
-import { type Fixture, FOLDER, REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { loraOf, randomTensor } from "../support/lora_reference.ts";
+import { assertClose, type Values } from "../support/golden.ts";
+import { type Fixture, FOLDER, REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
 import type { AppliedLora, LoraComponent, ModuleChange } from "../../models/lora/types.ts";
 
 /** Low-rank changes of all linear layers and of the patches that a pattern matches. */

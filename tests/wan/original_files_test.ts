@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline, type PartPaths, type PipelineRequest } from "../../models/mod.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
-import { encodeGguf } from "../gguf.ts";
-import { Golden } from "../golden.ts";
-import { openTestDevice } from "../model_run.ts";
-import { encodeSafetensors, withFolder } from "../safetensors.ts";
+import { encodeGguf } from "../support/gguf.ts";
+import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { encodeSafetensors, withFolder } from "../support/safetensors.ts";
 
 /** From diffusers' names to those of the Wan team's code, in the order in which they are replaced. */
 const RENAMED: readonly (readonly [RegExp, string])[] = [

@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import { crop } from "../../media/image.ts";
 import { resize } from "../../media/resize.ts";
 import { type InputImage, openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { psnr } from "../pixels.ts";
-import { openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { psnr } from "../support/pixels.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 /** f32 against torch in f32; weights as stored. Gates of the design: 50 dB after a few steps. */
 const MIN_PSNR = 50;

@@ -1,7 +1,7 @@
 /** What a request gives on the way and at its end; what the pixels must be is tested in `pipeline_test.ts`. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
 import type {
   PipelineControl,
   PipelineProgress,

@@ -1,7 +1,7 @@
 /** What a pipeline does about factors that f16 does not hold. */
 import assert from "node:assert/strict";
-import { saturateAlways, withMatrixUnits } from "../emulated_matrix_units.ts";
-import { REQUEST, withPipeline } from "../pipeline_fixture.ts";
+import { saturateAlways, withMatrixUnits } from "../support/emulated_matrix_units.ts";
+import { REQUEST, withPipeline } from "../support/pipeline_fixture.ts";
 
 /** A GPU whose matrix units find every factor beyond f16, and compute nothing. */
 const opening = {

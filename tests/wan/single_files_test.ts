@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
-import { assertClose, Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { psnr } from "../pixels.ts";
-import { openTestDevice } from "../model_run.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { psnr } from "../support/pixels.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 /** f32 against torch in f32 on the same numbers. */
 const MIN_PSNR = 50;

@@ -5,10 +5,10 @@ import { openPipeline } from "../../models/mod.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../../models/families/wan/config.ts";
 import { TIMESTEP_ROWS } from "../../models/families/wan/modulation.ts";
 import { sparedSteps, teaCacheOf } from "../../models/families/wan/teacache.ts";
-import { Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { withOtherComponent } from "../seeded_weights.ts";
+import { Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withOtherComponent } from "../support/seeded_weights.ts";
 
 Deno.test("teaCacheOf() knows the checkpoints of Wan 2.1 that were fitted, and no others", () => {
   const first = (config: Record<string, unknown>, pixels = 832 * 480) =>

@@ -3,8 +3,8 @@ import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
 import { UMT5_CONFIG, umt5Embeddings, umt5Encoder } from "../../models/text_encoders/umt5.ts";
 import { type Device, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, rowsOf, transpose, type Values } from "../golden.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, rowsOf, transpose, type Values } from "../support/golden.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
 
 /** One program per golden call: the ids it is given, and the last hidden state of all rows. */
 async function encode(

@@ -6,8 +6,8 @@ import {
   type WanTransformerConfig,
 } from "../../models/families/wan/config.ts";
 import { type Device, elementCount, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, rowsOf, type Values } from "../golden.ts";
-import { type InputValues, ModelRun, openTestDevice } from "../model_run.ts";
+import { assertClose, Golden, rowsOf, type Values } from "../support/golden.ts";
+import { type InputValues, ModelRun, openTestDevice } from "../support/model_run.ts";
 import { contextOf, timestepsOf, velocityGraph } from "./velocity.ts";
 
 interface Opened {

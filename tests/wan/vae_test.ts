@@ -17,8 +17,15 @@ import {
   type Tensor,
   Weights,
 } from "../../runtime/mod.ts";
-import { assertClose, concatRows, Golden, rowsOf, transpose, type Values } from "../golden.ts";
-import { ModelRun, openTestDevice } from "../model_run.ts";
+import {
+  assertClose,
+  concatRows,
+  Golden,
+  rowsOf,
+  transpose,
+  type Values,
+} from "../support/golden.ts";
+import { ModelRun, openTestDevice } from "../support/model_run.ts";
 
 /** [batch, channels, frames, height, width] of the reference to [batch, frames, height, width, channels]. */
 const TO_CHANNELS_LAST = [0, 2, 3, 4, 1];

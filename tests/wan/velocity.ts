@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import type { WanTransformerConfig } from "../../models/families/wan/config.ts";
 import {
   modulationIndices,
@@ -14,8 +14,8 @@ import { patchify, tokenGrid, unpatchify } from "../../models/families/wan/patch
 import { wanImageStates, wanTextStates } from "../../models/families/wan/context.ts";
 import { wanTransformer } from "../../models/families/wan/transformer.ts";
 import { type Graph, permute, type Tensor, type Weights } from "../../runtime/mod.ts";
-import type { Golden, GoldenCall } from "../golden.ts";
-import type { InputValues } from "../model_run.ts";
+import type { Golden, GoldenCall } from "../support/golden.ts";
+import type { InputValues } from "../support/model_run.ts";
 
 /** `collapsed`: one row stands for all pads, as the pipeline does it. `whole`: every pad row is there. */
 type ContextKind = "collapsed" | "whole";

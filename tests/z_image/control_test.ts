@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
-import { withComposed } from "../composed.ts";
-import { checkControlled, controlRequest } from "../controlled.ts";
-import { Golden } from "../golden.ts";
-import { openTestDevice } from "../model_run.ts";
+import { withComposed } from "../support/composed.ts";
+import { checkControlled, controlRequest } from "../support/controlled.ts";
+import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const UNION = new Golden("controlnets/z_image");
 const MODEL = new Golden("z_image/pipeline");

@@ -3,11 +3,11 @@
  * either mode, what LoRAs compute is tested beside `models/lora`.
  */
 import assert from "node:assert/strict";
-import { loraOf, randomTensor } from "../lora_reference.ts";
-import { assertClose, distance, Golden, type Values } from "../golden.ts";
+import { loraOf, randomTensor } from "../support/lora_reference.ts";
+import { assertClose, distance, Golden, type Values } from "../support/golden.ts";
 import type { AppliedLora, LoraComponent, ModuleChange } from "../../models/lora/types.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { openTestDevice } from "../model_run.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const REQUEST: PipelineRequest = {
   task: "T2I",

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { readLora } from "../../models/lora/read_lora.ts";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
-import { checkBudgets } from "../budgets.ts";
-import { assertClose, Golden, type GoldenCall } from "../golden.ts";
-import { checkImage, LATENT_GATE } from "../golden_image.ts";
-import { textRequest } from "../golden_request.ts";
-import { openTestDevice } from "../model_run.ts";
-import { withPipeline } from "../pipeline_fixture.ts";
+import { checkBudgets } from "../support/budgets.ts";
+import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { checkImage, LATENT_GATE } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
 
 /** `LATENT_GATE` where LoRAs were written into weights, which are stored as bf16. */
 const MERGED_GATE = 1e-2;

@@ -7,12 +7,12 @@ import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
 import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
 import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
 import { BLOCK_FORMATS, dequantize } from "../../runtime/quantization/formats.ts";
-import { encodeGguf, type GgufTensor } from "../gguf.ts";
-import { assertClose, Golden } from "../golden.ts";
-import { textRequest } from "../golden_request.ts";
-import { withFolder } from "../safetensors.ts";
-import { type Bytes, tensorsOf, writeSafetensors } from "../single_files.ts";
-import { openTestDevice } from "../model_run.ts";
+import { encodeGguf, type GgufTensor } from "../support/gguf.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { withFolder } from "../support/safetensors.ts";
+import { type Bytes, tensorsOf, writeSafetensors } from "../support/single_files.ts";
+import { openTestDevice } from "../support/model_run.ts";
 
 const golden = new Golden("z_image/pipeline");
 const CALL = golden.call("text");

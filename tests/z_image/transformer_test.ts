@@ -1,7 +1,7 @@
 /** The Z-Image transformer against the reference. */
 import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
-import { timestepEmbedding } from "../../models/embeddings.ts";
+import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import {
   Z_IMAGE_TRANSFORMER_CONFIG,
   type ZImageTransformerConfig,
@@ -9,10 +9,10 @@ import {
 import { modulationTable, TIMESTEP_FREQUENCIES } from "../../models/families/z_image/modulation.ts";
 import { paddedCount } from "../../models/families/z_image/positions.ts";
 import { zImageContext, zImageTransformer } from "../../models/families/z_image/transformer.ts";
-import { rearrange } from "../../models/rearrange.ts";
+import { rearrange } from "../../models/blocks/rearrange.ts";
 import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
-import { assertClose, Golden, type GoldenCall, type Values } from "../golden.ts";
-import { checkCalls, ModelRun } from "../model_run.ts";
+import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
+import { checkCalls, ModelRun } from "../support/model_run.ts";
 
 const GATE = 2e-4;
 

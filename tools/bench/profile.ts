@@ -3,7 +3,7 @@
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import type { Session } from "../../models/memory/session.ts";
-import { TorchGenerator } from "../../models/noise.ts";
+import { TorchGenerator } from "../../models/schedulers/noise.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import {
   type Device,

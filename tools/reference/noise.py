@@ -1,4 +1,4 @@
-"""Golden values of torch.randn on the CPU generator, for models/noise_test.ts.
+"""Golden values of torch.randn on the CPU generator, for models/schedulers/noise_test.ts.
 
 Run: python3 tools/reference/noise.py
 Writes tests/goldens/noise/noise.json and noise.f32. Needs an x86-64 processor with AVX2, because

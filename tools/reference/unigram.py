@@ -250,7 +250,7 @@ def umt5(samples):
 
 
 def share_rules():
-    """Stores the rules, which both models hold, once; `tests/tokenizer_goldens.ts` puts the files together again."""
+    """Stores the rules, which both models hold, once; `tests/support/tokenizer_goldens.ts` puts the files together again."""
     proto = pb.ModelProto.FromString((OUT / "t5" / "spiece.model").read_bytes())
     rules = proto.normalizer_spec.precompiled_charsmap
     (OUT / "nmt_nfkc.charsmap").write_bytes(rules)

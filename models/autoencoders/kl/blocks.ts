@@ -10,7 +10,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { convolutionLayer, linearLayer, wideAttention } from "../../layers.ts";
+import { convolutionLayer, linearLayer, wideAttention } from "../../blocks/layers.ts";
 import type { KlCoderConfig } from "./config.ts";
 
 /** Added to variances by every norm; no config changes it. */

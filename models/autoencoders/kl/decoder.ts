@@ -1,5 +1,5 @@
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import { convolutionLayer } from "../../layers.ts";
+import { convolutionLayer } from "../../blocks/layers.ts";
 import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 

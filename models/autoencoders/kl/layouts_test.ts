@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { Golden } from "../../../tests/golden.ts";
+import { Golden } from "../../../tests/support/golden.ts";
 import { toOurs } from "../../layouts.ts";
 import { originalKlLayout } from "./layouts.ts";
 

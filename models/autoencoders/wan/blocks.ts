@@ -13,8 +13,8 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { convolutionLayer, wideAttention } from "../../layers.ts";
-import { rearrange } from "../../rearrange.ts";
+import { convolutionLayer, wideAttention } from "../../blocks/layers.ts";
+import { rearrange } from "../../blocks/rearrange.ts";
 import type { ChunkPlace, FrameHistory } from "./history.ts";
 
 /** What every block needs beside its input. */

@@ -1,7 +1,7 @@
 import type { Tensor } from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
-import { assertClose, type Values } from "../../../tests/golden.ts";
-import { ModelRun, openTestDevice } from "../../../tests/model_run.ts";
+import { assertClose, type Values } from "../../../tests/support/golden.ts";
+import { ModelRun, openTestDevice } from "../../../tests/support/model_run.ts";
 import { addDuplicateUp, averageDown, foldPatches, unfoldPatches } from "./blocks.ts";
 
 /** Element of [1, frames, height, width, channels]; 0 before the first frame. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Golden } from "../../../tests/golden.ts";
-import { type MemoryTensor, memoryTensors } from "../../../tests/memory_tensors.ts";
+import { Golden } from "../../../tests/support/golden.ts";
+import { type MemoryTensor, memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { Checkpoint } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { WAN_VAE_CONFIG } from "./config.ts";

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { BASELINE_TARGET, DeviceTensor, Graph, type Target } from "../../../runtime/mod.ts";
-import { matrixTarget } from "../../../tests/matrix_target.ts";
+import { matrixTarget } from "../../../tests/support/matrix_target.ts";
 import { FrameHistory } from "./history.ts";
 
 const GPU = matrixTarget();

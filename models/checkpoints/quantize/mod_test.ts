@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { encodeGguf } from "../../../tests/gguf.ts";
-import { safetensorsOf, withFolder } from "../../../tests/safetensors.ts";
+import { encodeGguf } from "../../../tests/support/gguf.ts";
+import { safetensorsOf, withFolder } from "../../../tests/support/safetensors.ts";
 import { Checkpoint, dequantize, encodeElements, quantize } from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
 import { openPipeline } from "../../mod.ts";

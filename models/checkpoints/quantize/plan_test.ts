@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../../tests/memory_tensors.ts";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { planTensors } from "./plan.ts";
 import { containersOf, QUANTIZE_TYPES, quantizedType } from "./types.ts";
 

@@ -12,9 +12,9 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { DOUBLE_MODULATION, SINGLE_MODULATION, takeVectors } from "../../double_stream.ts";
-import { timestepEmbedding } from "../../embeddings.ts";
-import { embeddingLayers, linearLayer } from "../../layers.ts";
+import { DOUBLE_MODULATION, SINGLE_MODULATION, takeVectors } from "../../blocks/double_stream.ts";
+import { timestepEmbedding } from "../../blocks/embeddings.ts";
+import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 import { hiddenSize } from "../flux1/config.ts";
 import type { Modulation } from "../flux1/modulation.ts";
 import type { ChromaTransformerConfig } from "./config.ts";

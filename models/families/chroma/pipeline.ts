@@ -15,7 +15,7 @@ import { KlImages } from "../../pipeline/kl_images.ts";
 import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../rearrange.ts";
+import { rearrange } from "../../blocks/rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { flux1Schedule, modelTimestep } from "../flux1/schedule.ts";

@@ -1,7 +1,7 @@
 /** Files as people have them: all names and shapes of Chroma's published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/published_shapes.ts";
-import { memoryTensors } from "../../../tests/memory_tensors.ts";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";

@@ -19,11 +19,11 @@ import {
   type SINGLE_MODULATION,
   type Streams,
   type Vectors,
-} from "../../double_stream.ts";
-import { rotaryConstants } from "../../embeddings.ts";
-import { linearLayer, linearLayers } from "../../layers.ts";
+} from "../../blocks/double_stream.ts";
+import { rotaryConstants } from "../../blocks/embeddings.ts";
+import { linearLayer, linearLayers } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import type { TokenSplit } from "../../token_split.ts";
+import type { TokenSplit } from "../../sharing/token_split.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 import { positions } from "./positions.ts";

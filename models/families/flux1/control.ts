@@ -13,11 +13,11 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import type { Streams } from "../../double_stream.ts";
-import { linearLayer } from "../../layers.ts";
+import type { Streams } from "../../blocks/double_stream.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import type { TokenSplit } from "../../token_split.ts";
+import type { TokenSplit } from "../../sharing/token_split.ts";
 import { Flux1Blocks } from "./blocks.ts";
 import { type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";

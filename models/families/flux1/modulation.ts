@@ -10,8 +10,8 @@ import {
   type StreamModulation,
   takeVectors,
   type Vectors,
-} from "../../double_stream.ts";
-import { embeddingLayers, linearLayer } from "../../layers.ts";
+} from "../../blocks/double_stream.ts";
+import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 import { type Flux1TransformerConfig, hiddenSize } from "./config.ts";
 
 /** Width of the sinusoidal embeddings. */

@@ -1,12 +1,12 @@
 /** Files as people have them: all names and shapes of FLUX.1's published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/published_shapes.ts";
-import { memoryTensors } from "../../../tests/memory_tensors.ts";
-import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/support/safetensors_header.ts";
 import { DeviceTensor, Graph, type Tensor, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
-import { embeddingLayers } from "../../layers.ts";
+import { embeddingLayers } from "../../blocks/layers.ts";
 import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
@@ -20,7 +20,7 @@ import {
 } from "./config.ts";
 import { flux1Control } from "./control.ts";
 import { FLUX1_FILES } from "./layouts.ts";
-import { ALL_TOKENS } from "../../token_split.ts";
+import { ALL_TOKENS } from "../../sharing/token_split.ts";
 import {
   blockModulationOf,
   blockTables,

@@ -4,13 +4,13 @@
  * Source: Black Forest Labs 2024, FLUX.1; diffusers `FluxTransformer2DModel`, whose module names are the weight names.
  */
 import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
-import type { Streams } from "../../double_stream.ts";
-import { LayerSplit } from "../../layer_split.ts";
-import { embeddingLayers, linearLayer } from "../../layers.ts";
+import type { Streams } from "../../blocks/double_stream.ts";
+import { LayerSplit } from "../../sharing/layer_split.ts";
+import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 import type { Steered } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
-import { TokenSplit } from "../../token_split.ts";
+import { ALONE, type Ranks } from "../../sharing/ranks.ts";
+import { TokenSplit } from "../../sharing/token_split.ts";
 import { EPS, Flux1Blocks, type Flux1Sizes } from "./blocks.ts";
 import { hiddenSize } from "./config.ts";
 import type { ControlResiduals } from "./control.ts";

@@ -10,8 +10,8 @@ import {
   type StreamModulation,
   takeVectors,
   type Vectors,
-} from "../../double_stream.ts";
-import { embeddingLayers, linearLayer } from "../../layers.ts";
+} from "../../blocks/double_stream.ts";
+import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 
 /** Modulation layers, and the vectors that each gives. */
 const LAYERS = [

@@ -13,7 +13,7 @@ import {
   unpackLatents,
 } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { timestepConstant } from "../../embeddings.ts";
+import { timestepConstant } from "../../blocks/embeddings.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -21,7 +21,7 @@ import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { gridOf, latentSize, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../rearrange.ts";
+import { rearrange } from "../../blocks/rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";

@@ -21,13 +21,13 @@ import {
   doubleBlock,
   headProjections,
   type StreamModulation,
-} from "../../double_stream.ts";
-import { rotaryConstants } from "../../embeddings.ts";
-import { LayerSplit } from "../../layer_split.ts";
-import { linearLayer } from "../../layers.ts";
+} from "../../blocks/double_stream.ts";
+import { rotaryConstants } from "../../blocks/embeddings.ts";
+import { LayerSplit } from "../../sharing/layer_split.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
-import { TokenSplit } from "../../token_split.ts";
+import { ALONE, type Ranks } from "../../sharing/ranks.ts";
+import { TokenSplit } from "../../sharing/token_split.ts";
 import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
 import { positions } from "./positions.ts";

@@ -9,8 +9,8 @@ import {
   geluFeedForward,
   type StreamModulation,
   type Streams,
-} from "../../double_stream.ts";
-import { ALL_TOKENS, type TokenSplit } from "../../token_split.ts";
+} from "../../blocks/double_stream.ts";
+import { ALL_TOKENS, type TokenSplit } from "../../sharing/token_split.ts";
 import { EPS, type QwenImageSizes } from "./config.ts";
 
 /** Names of its feed-forwards. */

@@ -5,11 +5,11 @@
  * Source: diffusers `QwenImageControlNetModel`, whose module names are the weight names.
  */
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import type { Streams } from "../../double_stream.ts";
-import { linearLayer } from "../../layers.ts";
+import type { Streams } from "../../blocks/double_stream.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import type { TokenSplit } from "../../token_split.ts";
+import type { TokenSplit } from "../../sharing/token_split.ts";
 import { qwenImageBlock } from "./block.ts";
 import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
 import { blockModulation, type BlockTables } from "./modulation.ts";

@@ -1,12 +1,12 @@
 /** All names and shapes of Qwen-Image's published ControlNet, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, layer, type Shapes } from "../../../tests/published_shapes.ts";
+import { LARGE, layer, type Shapes } from "../../../tests/support/published_shapes.ts";
 import { createHash } from "node:crypto";
-import { memoryTensors } from "../../../tests/memory_tensors.ts";
-import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/support/safetensors_header.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
-import { ALL_TOKENS } from "../../token_split.ts";
+import { ALL_TOKENS } from "../../sharing/token_split.ts";
 import { parseConfig } from "../../config.ts";
 import { QWEN_IMAGE_CONTROLNET_CONFIG } from "./config.ts";
 import { qwenImageControl } from "./control.ts";

@@ -6,7 +6,7 @@
 import { elementwise } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import { squares, sumOfRows } from "../../sums.ts";
+import { squares, sumOfRows } from "../../blocks/sums.ts";
 
 /** The scale of a request, by either name. */
 export function guidanceOf(

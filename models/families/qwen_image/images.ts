@@ -14,7 +14,7 @@ import { wanImageDecoder } from "../../autoencoders/wan/image_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { ResultDecoder, type SampleDecoder } from "../../pipeline/decoding.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { rearrange } from "../../rearrange.ts";
+import { rearrange } from "../../blocks/rearrange.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { type ImageCounts, layerRules } from "./layers.ts";
 

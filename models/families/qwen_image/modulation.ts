@@ -11,8 +11,8 @@ import {
   type Streams,
   takeVectors,
   type Vectors,
-} from "../../double_stream.ts";
-import { linearLayer } from "../../layers.ts";
+} from "../../blocks/double_stream.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 
 /** Channels of the sinusoidal embedding. */

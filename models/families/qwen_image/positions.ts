@@ -5,7 +5,7 @@
  * Source: diffusers `QwenEmbedRope` with `scale_rope`, and `QwenEmbedLayer3DRope`.
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
-import { rotaryConstants } from "../../embeddings.ts";
+import { rotaryConstants } from "../../blocks/embeddings.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { QwenImageTransformerConfig } from "./config.ts";
 

@@ -12,12 +12,12 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import type { Streams } from "../../double_stream.ts";
-import { LayerSplit } from "../../layer_split.ts";
-import { linearLayer } from "../../layers.ts";
+import type { Streams } from "../../blocks/double_stream.ts";
+import { LayerSplit } from "../../sharing/layer_split.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
-import { TokenSplit } from "../../token_split.ts";
+import { ALONE, type Ranks } from "../../sharing/ranks.ts";
+import { TokenSplit } from "../../sharing/token_split.ts";
 import { qwenImageBlock } from "./block.ts";
 import type { ControlResiduals } from "./control.ts";
 import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";

@@ -6,7 +6,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { linearLayer } from "../../layers.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import type { WanTransformerConfig } from "./config.ts";
 import { blockNames } from "./modulation.ts";
 

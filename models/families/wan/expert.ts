@@ -12,7 +12,7 @@ import {
 } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
-import { timestepConstant } from "../../embeddings.ts";
+import { timestepConstant } from "../../blocks/embeddings.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";

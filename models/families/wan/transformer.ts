@@ -15,10 +15,10 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { forEachSample, linearLayer, linearLayers } from "../../layers.ts";
-import { LayerSplit } from "../../layer_split.ts";
-import { TokenSplit } from "../../token_split.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
+import { forEachSample, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { LayerSplit } from "../../sharing/layer_split.ts";
+import { TokenSplit } from "../../sharing/token_split.ts";
+import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import type { WanTransformerConfig } from "./config.ts";
 import { type CrossAttentionState, normalizeHeads, splitHeads } from "./context.ts";
 import {

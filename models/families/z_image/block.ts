@@ -14,8 +14,8 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { gluLayer, linearLayer, linearLayers } from "../../layers.ts";
-import { ALL_TOKENS, type TokenSplit } from "../../token_split.ts";
+import { gluLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { ALL_TOKENS, type TokenSplit } from "../../sharing/token_split.ts";
 import { hiddenFeatures, type ZImageTransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 import { paddedCount } from "./positions.ts";

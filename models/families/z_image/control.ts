@@ -5,9 +5,9 @@
  * Source: diffusers `ZImageControlNetModel`, whose module names are the weight names.
  */
 import type { Graph, Rotation, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import { linearLayer } from "../../layers.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { steered } from "../../pipeline/control.ts";
-import type { TokenSplit } from "../../token_split.ts";
+import type { TokenSplit } from "../../sharing/token_split.ts";
 import { embedImage, zImageBlock } from "./block.ts";
 import { PATCH_KEY, type ZImageControlNetConfig } from "./config.ts";
 import { type BlockModulation, blockVectors } from "./modulation.ts";

@@ -7,7 +7,7 @@
 import { elementwise, slice } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import { squares, sumOfAll } from "../../sums.ts";
+import { squares, sumOfAll } from "../../blocks/sums.ts";
 import { elapsedTime } from "./schedule.ts";
 
 /**

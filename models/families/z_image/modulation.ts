@@ -3,7 +3,7 @@
  * that they are made once for all steps and the layers that make them are not needed later.
  */
 import { concat, elementwise, slice, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
-import { linearLayer } from "../../layers.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { PATCH_KEY, timestepChannels, type ZImageTransformerConfig } from "./config.ts";
 
 /** Channels of the sinusoidal embedding. */

@@ -5,7 +5,7 @@
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
  */
 import type { Graph, Rotation } from "../../../runtime/mod.ts";
-import { rotaryConstants } from "../../embeddings.ts";
+import { rotaryConstants } from "../../blocks/embeddings.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import type { ZImageTransformerConfig } from "./config.ts";
 

@@ -1,11 +1,11 @@
 /** Files as people have them: all names and shapes of Z-Image's published ControlNets, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, repeated } from "../../../tests/published_shapes.ts";
-import { type MemoryTensor, memoryTensors } from "../../../tests/memory_tensors.ts";
-import { safetensorsHeader } from "../../../tests/safetensors_header.ts";
+import { LARGE, repeated } from "../../../tests/support/published_shapes.ts";
+import { type MemoryTensor, memoryTensors } from "../../../tests/support/memory_tensors.ts";
+import { safetensorsHeader } from "../../../tests/support/safetensors_header.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
-import { ALL_TOKENS } from "../../token_split.ts";
+import { ALL_TOKENS } from "../../sharing/token_split.ts";
 import { parseConfig } from "../../config.ts";
 import { PATCH_KEY, Z_IMAGE_CONTROLNET_CONFIG, Z_IMAGE_TRANSFORMER_CONFIG } from "./config.ts";
 import { controlStacks, ZImageControl } from "./control.ts";

@@ -13,14 +13,14 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { LayerSplit } from "../../layer_split.ts";
-import { linearLayer } from "../../layers.ts";
+import { LayerSplit } from "../../sharing/layer_split.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import { embedImage, zImageBlock } from "./block.ts";
 import { PATCH_KEY, patchFeatures, type ZImageTransformerConfig } from "./config.ts";
 import { modulationVectors } from "./modulation.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { ALONE, type Ranks } from "../../ranks.ts";
-import { TokenSplit } from "../../token_split.ts";
+import { ALONE, type Ranks } from "../../sharing/ranks.ts";
+import { TokenSplit } from "../../sharing/token_split.ts";
 import type { ZImageControl } from "./control.ts";
 import { imagePositions, positionTables, textPositions } from "./positions.ts";
 

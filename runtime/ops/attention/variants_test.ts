@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";
+import { matrixTarget, matrixUnit } from "../../../tests/support/matrix_target.ts";
 import { ATTENTION_VARIANTS } from "./variants.ts";
 
 Deno.test("matrix128 takes no unit that is deeper than the keys which workgroup memory holds", () => {

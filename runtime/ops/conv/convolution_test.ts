@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph/graph.ts";
 import { DeviceTensor } from "../../device/device_tensor.ts";
-import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";
+import { matrixTarget, matrixUnit } from "../../../tests/support/matrix_target.ts";
 import { BASELINE_TARGET, type TargetFeatures } from "../../target.ts";
 import { causalConv3d, conv2d } from "./mod.ts";
 

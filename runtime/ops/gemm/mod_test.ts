@@ -5,7 +5,7 @@ import { Graph } from "../../graph/graph.ts";
 import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET, type Target } from "../../target.ts";
 import { linear } from "../linear/mod.ts";
-import { matrixTarget, matrixUnit } from "../../../tests/matrix_target.ts";
+import { matrixTarget, matrixUnit } from "../../../tests/support/matrix_target.ts";
 
 /** The variant and the grid of x [m, k] · wᵀ [k, n]. */
 function ruleOf(

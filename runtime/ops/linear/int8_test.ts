@@ -10,7 +10,7 @@ import { sampleBlocks } from "../sample_blocks.ts";
 import { runCase } from "../conformance.ts";
 import { LINEAR_INT8_SUITE } from "./cases.ts";
 import { linear } from "./mod.ts";
-import { openTestDevice } from "../../../tests/model_run.ts";
+import { openTestDevice } from "../../../tests/support/model_run.ts";
 
 Deno.test("linear() rounds x to int8 only where the target allows it, and w is integers in blocks", () => {
   for (const operands of ["f32", "f16", "int8"] as const) {

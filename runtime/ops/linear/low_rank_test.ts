@@ -7,7 +7,7 @@ import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { linear } from "./mod.ts";
-import { openTestDevice } from "../../../tests/model_run.ts";
+import { openTestDevice } from "../../../tests/support/model_run.ts";
 
 const [M, N, K, RANK] = [5, 12, 7, 4];
 

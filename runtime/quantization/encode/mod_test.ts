@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { TorchGenerator } from "../../../models/noise.ts";
+import { TorchGenerator } from "../../../models/schedulers/noise.ts";
 import { decodeFloats } from "../../dtype.ts";
 import type { WeightFormat } from "../block_format.ts";
 import { BLOCK_FORMATS, dequantize } from "../formats.ts";

@@ -3,14 +3,14 @@ import type { DeviceTensor, Graph, Program, Tensor, Traced } from "../../../../r
 import { HostResult, slice } from "../../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
-import { timestepConstant } from "../../../embeddings.ts";
+import { timestepConstant } from "../../../blocks/embeddings.ts";
 import type { Variant } from "../../../memory/model_memory.ts";
 import type { Session, Stage } from "../../../memory/session.ts";
 import { Denoiser } from "../../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../../pipeline/family.ts";
 import type { Guidance } from "../../../pipeline/guidance.ts";
 import type { Work } from "../../../pipeline/work.ts";
-import { teamsOf } from "../../../ranks.ts";
+import { teamsOf } from "../../../sharing/ranks.ts";
 import type { Schedule } from "../../../schedulers/mod.ts";
 import { besideSample } from "../channels.ts";
 import { hiddenSize } from "../config.ts";

@@ -14,7 +14,7 @@ import { defineFamily } from "../../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../../pipeline/guidance.ts";
 import { ofPrompt, PromptEncoder } from "../../../pipeline/prompts.ts";
 import { noiseOf } from "../../../pipeline/start_image.ts";
-import { rearrange } from "../../../rearrange.ts";
+import { rearrange } from "../../../blocks/rearrange.ts";
 import { samplingOf } from "../../../schedulers/mod.ts";
 import { umt5TextEncoder } from "../../../text_encoders/umt5.ts";
 import { contextPadding, contextRows, wanImageStates, wanTextStates } from "../context.ts";

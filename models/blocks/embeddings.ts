@@ -1,0 +1,103 @@
+/** Sinusoidal tables, made on the CPU: sines of large arguments differ between drivers. */
+import type { Graph, Rotation, Tensor } from "../../runtime/mod.ts";
+
+/**
+ * Sinusoidal embedding of timesteps, cosines first:
+ * `[cos(t·f_0), …, cos(t·f_{h-1}), sin(t·f_0), …]` with `f_i = exp(−ln(10000)·i/h)`, `h = dim/2`.
+ * Frequencies and angles are rounded to f32 as the reference computes them.
+ *
+ * Source: diffusers `get_timestep_embedding` with `flip_sin_to_cos=True`, `downscale_freq_shift=0`.
+ *
+ * @param dim even
+ * @param scale what the angles are multiplied by last
+ * @returns [timesteps, dim]
+ */
+export function timestepEmbedding(
+  timesteps: readonly number[],
+  dim: number,
+  scale = 1,
+): Float32Array<ArrayBuffer> {
+  const half = dim / 2;
+  const result = new Float32Array(timesteps.length * dim);
+  timesteps.forEach((timestep, row) => {
+    for (let i = 0; i < half; i++) {
+      const exponent = Math.fround(Math.fround(-Math.fround(Math.log(10000)) * i) / half);
+      const turns = Math.fround(Math.fround(timestep) * Math.fround(Math.exp(exponent)));
+      const angle = Math.fround(scale * turns);
+      result[row * dim + i] = Math.cos(angle);
+      result[row * dim + half + i] = Math.sin(angle);
+    }
+  });
+  return result;
+}
+
+/** {@linkcode timestepEmbedding} as a constant of a graph. */
+export function timestepConstant(
+  graph: Graph,
+  timesteps: ArrayLike<number>,
+  dim: number,
+  scale = 1,
+): Tensor {
+  const values = () => timestepEmbedding(Array.from(timesteps), dim, scale);
+  return graph.constant("timesteps", [timesteps.length, dim], "f32", values);
+}
+
+/** Cosines and sines of rotary position embeddings, each [tokens, headDim/2]. */
+export interface RotaryTables {
+  /** Row by row. */
+  readonly cos: Float32Array<ArrayBuffer>;
+  /** Sines, in the same order. */
+  readonly sin: Float32Array<ArrayBuffer>;
+}
+
+/**
+ * Rotary tables over several position axes: the pairs of a head are shared out between the axes in order.
+ *
+ * Source: RoFormer (Su et al. 2021) with one block of frequencies `theta^(−2j/d)` per axis.
+ *
+ * @param positions per token its position on every axis
+ * @param axisDims head dimensions per axis, each even; their sum is headDim
+ * @param replaced a pair of an axis that turns by another angle for each position
+ */
+export function rotaryTables(
+  positions: readonly (readonly number[])[],
+  axisDims: readonly number[],
+  theta: number,
+  replaced?: { readonly axis: number; readonly pair: number; readonly frequency: number },
+): RotaryTables {
+  const pairs = axisDims.reduce((sum, dim) => sum + dim / 2, 0);
+  const cos = new Float32Array(positions.length * pairs);
+  const sin = new Float32Array(positions.length * pairs);
+  positions.forEach((position, token) => {
+    let at = token * pairs;
+    axisDims.forEach((dim, axis) => {
+      for (let j = 0; j < dim / 2; j++, at++) {
+        const isReplaced = axis === replaced?.axis && j === replaced.pair;
+        const angle = position[axis]! * (isReplaced ? replaced.frequency : theta ** (-2 * j / dim));
+        cos[at] = Math.cos(angle);
+        sin[at] = Math.sin(angle);
+      }
+    });
+  });
+  return { cos, sin };
+}
+
+/**
+ * {@linkcode rotaryTables} as constants of a graph.
+ *
+ * @param name what theirs begin with
+ */
+export function rotaryConstants(
+  graph: Graph,
+  name: string,
+  positions: readonly (readonly number[])[],
+  axisDims: readonly number[],
+  theta: number,
+): Rotation {
+  const { cos, sin } = rotaryTables(positions, axisDims, theta);
+  const shape = [positions.length, axisDims.reduce((sum, dim) => sum + dim, 0) / 2];
+  return {
+    cos: graph.constant(`${name}_cos`, shape, "f32", cos),
+    sin: graph.constant(`${name}_sin`, shape, "f32", sin),
+  };
+}

@@ -1,0 +1,223 @@
+/** Layers that many models share: an op together with the names of its weights. */
+import {
+  type Activation,
+  attention,
+  concat,
+  conv2d,
+  type Conv2dOptions,
+  gather,
+  isFloat,
+  linear,
+  type LinearOptions,
+  matmul,
+  slice,
+  softmax,
+  type Tensor,
+  type WeightScope,
+} from "../../runtime/mod.ts";
+
+/**
+ * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`, and
+ * the low-rank branch that LoRAs give it.
+ *
+ * @param x [..., in]
+ * @returns [..., outFeatures]
+ */
+export function linearLayer(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  outFeatures: number,
+  options: Omit<LinearOptions, "bias" | "lowRank"> = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const lowRank = weights.lowRank(x.graph, {
+    names: [name],
+    n: outFeatures,
+    k: x.dim(-1),
+    taps: 1,
+  });
+  const weight = scope.tensor(x.graph, "weight", [outFeatures, x.dim(-1)]);
+  const bias = scope.has("bias") ? { bias: scope.tensor(x.graph, "bias", [outFeatures]) } : {};
+  return linear(x, weight, { name, ...options, ...bias, ...(lowRank && { lowRank }) });
+}
+
+/** The two layers `linear_1` and `linear_2`, with SiLU between them, through which embeddings of numbers go. */
+export function embeddingLayers(weights: WeightScope, x: Tensor, features: number): Tensor {
+  const hidden = linearLayer(weights, "linear_1", x, features, { activation: "silu" });
+  return linearLayer(weights, "linear_2", hidden, features);
+}
+
+/**
+ * A convolution whose stride is its kernel, as patch embeddings have it: a linear layer on patches, with the weights
+ * `name.weight` [outFeatures, channels, ...patch] and, where the checkpoint has it, `name.bias`, and its low-rank branch.
+ *
+ * @param patches [..., taps · channels], each in the order (..., row, column, channel)
+ * @param kernel channels of the convolution, and its sizes
+ * @returns [..., outFeatures]
+ */
+export function patchEmbeddingLayer(
+  weights: WeightScope,
+  name: string,
+  patches: Tensor,
+  outFeatures: number,
+  { channels, patch }: { readonly channels: number; readonly patch: readonly number[] },
+): Tensor {
+  const { graph } = patches;
+  const scope = weights.scope(name);
+  const [n, k] = [outFeatures, patches.dim(-1)];
+  const weight = scope.tensor(graph, "weight", [n, channels, ...patch], "channels-last");
+  const lowRank = weights.lowRank(graph, { names: [name], n, k, taps: k / channels });
+  return linear(patches, weight.reshape(n, k), {
+    name,
+    ...(scope.has("bias") && { bias: scope.tensor(graph, "bias", [n]) }),
+    ...(lowRank && { lowRank }),
+  });
+}
+
+/**
+ * A convolution of 3 x 3 with the weights `name.weight` [outChannels, channels, 3, 3] and, where the checkpoint has it,
+ * `name.bias`; it keeps the size unless `options` say otherwise.
+ *
+ * @param x [batch, height, width, channels]
+ * @returns [batch, height, width, outChannels]
+ */
+export function convolutionLayer(
+  weights: WeightScope,
+  name: string | number,
+  x: Tensor,
+  outChannels: number,
+  options: Omit<Conv2dOptions, "bias"> = {},
+): Tensor {
+  const scope = weights.scope(name);
+  const shape = [outChannels, x.dim(-1), 3, 3];
+  return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
+    ...(scope.has("bias") && { bias: scope.tensor(x.graph, "bias", [outChannels]) }),
+    padding: [1, 1, 1, 1],
+    name: String(name),
+    ...options,
+  });
+}
+
+/**
+ * Linear layers of the same sizes that take the same input, as one product where their weights are stored alike.
+ *
+ * @param names of the layers; their weights are those of {@linkcode linearLayer}
+ * @param x [..., in]
+ * @returns [layers, ..., outFeatures]
+ */
+export function linearLayers(
+  weights: WeightScope,
+  names: readonly string[],
+  x: Tensor,
+  outFeatures: number,
+  options: Pick<LinearOptions, "norm"> = {},
+): Tensor {
+  const stack = (part: string, shape: readonly number[]) =>
+    weights.stack(x.graph, names.map((name) => ({ name: `${name}.${part}`, shape })));
+  const biased = names.filter((name) => weights.scope(name).has("bias")).length;
+  const isAlike = outFeatures % 4 === 0 && (biased === 0 || biased === names.length);
+  const weight = isAlike ? stack("weight", [outFeatures, x.dim(-1)]) : undefined;
+  const bias = weight && biased > 0 ? stack("bias", [outFeatures]) : undefined;
+  if (!weight || (biased > 0 && !bias)) {
+    const results = names.map((name) => linearLayer(weights, name, x, outFeatures, options));
+    return concat(results.map((y) => y.reshape(1, ...y.shape)), 0);
+  }
+  const lowRank = weights.lowRank(x.graph, {
+    names,
+    n: names.length * outFeatures,
+    k: x.dim(-1),
+    taps: 1,
+  });
+  return linear(x, weight, {
+    name: names.join("+"),
+    parts: names.length,
+    ...(lowRank && { lowRank }),
+    ...options,
+    ...(bias && { bias: bias.reshape(-1) }),
+  });
+}
+
+/** Repeats a tensor with a leading 1 for every sample of a batch. */
+export function forEachSample(x: Tensor, batch: number): Tensor {
+  if (x.dim(0) === batch) return x;
+  if (!isFloat(x.dtype)) return concat(new Array<Tensor>(batch).fill(x), 0);
+  const first = x.graph.constant("first sample", [batch], "u32", new Uint32Array(batch));
+  return gather(x.reshape(1, -1), first).reshape(batch, ...x.shape.slice(1));
+}
+
+/**
+ * A gated linear unit of two linear layers that take the same input: activation(gate layer) * up layer. On GPUs it is one
+ * product where the weights are stored alike and would fit into one binding as f32.
+ *
+ * Source: Shazeer 2020, "GLU Variants Improve Transformer".
+ *
+ * @param names of the gate layer and of the up layer, which have no biases; their weights are those of {@linkcode linearLayer}
+ * @param x [..., in]
+ * @returns [..., features]
+ */
+export function gluLayer(
+  weights: WeightScope,
+  names: readonly [gate: string, up: string],
+  x: Tensor,
+  features: number,
+  activation: Activation,
+): Tensor {
+  const { schedule, limits } = x.graph.target;
+  const shape = [features, x.dim(-1)];
+  const fits = 4 * 2 * features * x.dim(-1) <= limits.maxBindingBytes;
+  const weight = schedule === "gpu" && features % 4 === 0 && fits
+    ? weights.stack(x.graph, names.map((name) => ({ name: `${name}.weight`, shape })))
+    : undefined;
+  if (!weight) {
+    const [gateName, upName] = names;
+    const gate = linearLayer(weights, gateName, x, features, { activation });
+    return linearLayer(weights, upName, x, features, { gate });
+  }
+  const lowRank = weights.lowRank(x.graph, { names, n: 2 * features, k: x.dim(-1), taps: 1 });
+  return linear(x, weight, {
+    name: names.join("*"),
+    activation,
+    glu: true,
+    ...(lowRank && { lowRank }),
+  });
+}
+
+/** Widest head that the fused attention kernels take. */
+const MAX_HEAD_DIM = 128;
+/** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */
+const SCORE_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Attention with heads of any width. Those too wide for the fused kernel, above 128, compute their scores by row tiles.
+ *
+ * @param query [batch, tokens, dim]; several heads lie in the batch
+ * @param key [batch, keys, dim]
+ * @param value likewise
+ * @param scoreBytes bytes of scores to hold at a time, where they are held
+ * @returns [batch, tokens, dim]
+ */
+export function wideAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  scoreBytes: number = SCORE_BYTES,
+): Tensor {
+  const [batch, tokens, dim] = query.shape as [number, number, number];
+  if (dim <= MAX_HEAD_DIM && dim % 4 === 0) {
+    const [q, k, v] = [query, key, value].map((x) => x.reshape(batch, x.dim(1), 1, dim)) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    return attention(q, k, v).reshape(...query.shape);
+  }
+  const rows = Math.max(1, Math.min(tokens, Math.floor(scoreBytes / (4 * batch * key.dim(1)))));
+  const tiles: Tensor[] = [];
+  for (let start = 0; start < tokens; start += rows) {
+    const part = slice(query, 1, start, Math.min(tokens, start + rows));
+    const scores = softmax(matmul(part, key, { transposeB: true, scale: dim ** -0.5 }));
+    tiles.push(matmul(scores, value));
+  }
+  return tiles.length === 1 ? tiles[0]! : concat(tiles, 1);
+}

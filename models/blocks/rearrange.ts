@@ -1,0 +1,59 @@
+/** Splitting, reordering and merging axes, written as papers and einops write it. */
+import { permute, type Tensor } from "../../runtime/mod.ts";
+
+/**
+ * The same elements in another layout. `"1 c (y i) (x j) -> 1 (y x) (i j c)"` cuts latents into patches of `i` by `j`,
+ * each a token.
+ *
+ * Source: Rogozhnikov 2022, "Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation".
+ *
+ * @param pattern dimensions before and after the arrow; axes in parentheses lie in one dimension, 1 has no axis
+ * @param sizes of axes in parentheses; one in each pair may be left out
+ * @throws {TypeError} when the axes before and after the arrow differ
+ * @throws {RangeError} when the tensor has other dimensions
+ */
+export function rearrange(
+  x: Tensor,
+  pattern: string,
+  sizes: Readonly<Record<string, number>> = {},
+): Tensor {
+  const [from, to] = pattern.split("->").map(dimensionsOf);
+  const axes = from!.flat();
+  const moved = to?.flat() ?? [];
+  const isSame = axes.length === new Set(axes).size && moved.length === axes.length &&
+    moved.every((axis) => axes.includes(axis));
+  if (!isSame) {
+    throw new TypeError(
+      `Cannot rearrange ${x} by "${pattern}": every axis is needed once on both sides`,
+    );
+  }
+  if (from!.length !== x.rank) {
+    throw new RangeError(
+      `Cannot rearrange ${x} by "${pattern}": the pattern has ${from!.length} dimensions`,
+    );
+  }
+  const known = new Map(Object.entries(sizes));
+  for (const [i, names] of from!.entries()) {
+    const open = names.filter((name) => !known.has(name));
+    const product = names.reduce((size, name) => size * (known.get(name) ?? 1), 1);
+    const size = x.dim(i) / product;
+    if (open.length > 1 || !Number.isInteger(size) || (open.length === 0 && size !== 1)) {
+      throw new RangeError(
+        `Cannot rearrange ${x} by "${pattern}": dimension ${i} does not split into ${
+          names.map((name) => `${name} = ${known.get(name) ?? "?"}`).join(", ") || 1
+        }`,
+      );
+    }
+    if (open[0] !== undefined) known.set(open[0], size);
+  }
+  const sizeOf = (names: readonly string[]) =>
+    names.reduce((size, name) => size * known.get(name)!, 1);
+  const split = x.reshape(...axes.map((axis) => known.get(axis)!));
+  return permute(split, moved.map((axis) => axes.indexOf(axis))).reshape(...to!.map(sizeOf));
+}
+
+/** The axes of every dimension of one side of a pattern. */
+function dimensionsOf(side: string): string[][] {
+  return (side.match(/\([^()]*\)|[^\s()]+/g) ?? [])
+    .map((dimension) => (dimension.match(/[a-z]\w*/g) ?? []) as string[]);
+}

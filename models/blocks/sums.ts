@@ -1,0 +1,20 @@
+/** Sums of what a tensor holds. */
+import { elementwise, linear, type Tensor } from "../../runtime/mod.ts";
+
+/** The square of every element. */
+export function squares(x: Tensor): Tensor {
+  return elementwise("x * x", { x });
+}
+
+/** [..., n] summed to [..., 1]. */
+export function sumOfRows(x: Tensor): Tensor {
+  const count = x.dim(-1);
+  const values = new Float32Array(count).fill(1);
+  const ones = x.graph.constant(`ones ${count}`, [1, count], "f32", values);
+  return linear(x, ones, { name: "sum" });
+}
+
+/** All elements of [1, m, n] summed to [1, 1, 1]; by rows first, so that no sum is long. */
+export function sumOfAll(x: Tensor): Tensor {
+  return sumOfRows(sumOfRows(x).reshape(1, 1, x.dim(1)));
+}

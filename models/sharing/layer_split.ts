@@ -1,0 +1,104 @@
+/**
+ * The layers of a transformer's pass on several GPUs, one after the other: each has the weights of its own alone, and hands
+ * on what it computed. So a model fits that no single one of them holds.
+ */
+import { exchange, type Team, Tensor } from "../../runtime/mod.ts";
+
+/** How one GPU takes part. One that is alone has all layers. */
+export class LayerSplit {
+  readonly #team: Team | undefined;
+  /** The GPU of each layer. */
+  readonly #owners: readonly number[];
+
+  /**
+   * @param team nothing for a GPU alone. Where there are fewer layers than GPUs, each computes all of them
+   * @param sizes of the layers, of whatever unit: each GPU gets as equal a part as can be
+   */
+  constructor(team: Team | undefined, sizes: readonly number[]) {
+    if (!team || sizes.length < team.size) {
+      this.#owners = [];
+      return;
+    }
+    this.#team = team;
+    this.#owners = ownersOf(sizes, team.size);
+  }
+
+  /**
+   * Runs a layer where it is own, and hands on what it gives where the next one is another GPU's.
+   *
+   * @param index of the layer; all are run in order
+   * @param state what goes from layer to layer: lists and records of tensors, of the same shapes before and after
+   * @returns the state, as the next layer takes it; of no use where that is not own
+   */
+  run<S>(index: number, state: S, layer: (state: S) => S): S {
+    if (!this.#team) return layer(state);
+    const [owner, next] = [this.#owners[index]!, this.#owners[index + 1]];
+    const result = owner === this.#team.rank ? layer(state) : state;
+    return next === undefined || next === owner ? result : this.#hand(result, owner, next);
+  }
+
+  /** What the last layer's GPU makes, on all of them. */
+  share(result: Tensor): Tensor {
+    const last = this.#owners.at(-1);
+    return last === undefined ? result : this.#give(result, last, () => true);
+  }
+
+  #hand<S>(state: S, from: number, to: number): S {
+    return this.#give(state, from, (rank) => rank === to);
+  }
+
+  #give<S>(state: S, from: number, takes: (rank: number) => boolean): S {
+    const team = this.#team!;
+    const values = tensorsOf(state);
+    const { graph } = values[0]!;
+    let start = 0;
+    const taken = values.map(({ name, shape, size }) => {
+      const piece = { rank: from, start, size };
+      start += size;
+      return { name, shape, pieces: [piece] };
+    });
+    const isGiver = team.rank === from;
+    const received = exchange(
+      ...[graph, team, `from GPU ${from}`, isGiver ? values : []] as const,
+      !isGiver && takes(team.rank) ? taken : [],
+    );
+    if (received.length === 0) return state;
+    const left = [...received];
+    return mapTensors(state, () => left.shift()!);
+  }
+}
+
+function tensorsOf(state: unknown): Tensor[] {
+  const tensors: Tensor[] = [];
+  mapTensors(state, (tensor) => {
+    tensors.push(tensor);
+    return tensor;
+  });
+  return tensors;
+}
+
+/** Replaces the tensors of lists and records. */
+function mapTensors<S>(state: S, change: (tensor: Tensor) => Tensor): S {
+  if (state instanceof Tensor) return change(state) as S;
+  if (Array.isArray(state)) return state.map((part) => mapTensors(part, change)) as S;
+  if (typeof state !== "object" || state === null) return state;
+  // In the same order on all GPUs, however a layer wrote its result.
+  const names = Object.keys(state).toSorted() as (keyof S)[];
+  return Object.fromEntries(names.map((name) => [name, mapTensors(state[name], change)])) as S;
+}
+
+/** Which of several GPUs has each layer: neighbours, so that each has about as much, and none has nothing. */
+function ownersOf(sizes: readonly number[], ranks: number): number[] {
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const owners: number[] = [];
+  let before = 0;
+  for (const [i, size] of sizes.entries()) {
+    const wanted = Math.floor((before + size / 2) / total * ranks);
+    const last = owners.at(-1) ?? -1;
+    // Each GPU follows the one before, and as many layers are left as GPUs.
+    const least = Math.max(0, last, ranks - (sizes.length - i));
+    owners.push(Math.min(Math.max(wanted, least), last + 1, ranks - 1));
+    before += size;
+  }
+  return owners;
+}

@@ -1,0 +1,105 @@
+/**
+ * Models with a ControlNet, and requests as calls of the reference's pipelines were made of them.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { readLora } from "../../models/lora/read_lora.ts";
+import type { AppliedLora } from "../../models/lora/types.ts";
+import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import { withComposed } from "./composed.ts";
+import { assertClose, type Golden, type GoldenCall } from "./golden.ts";
+import { textRequest } from "./golden_request.ts";
+import { checkMasked } from "./masked.ts";
+import { openTestDevice } from "./model_run.ts";
+import { psnr } from "./pixels.ts";
+
+/** f32 against torch in f32; weights as stored. */
+const MIN_PSNR = 100;
+/** Largest error of latents after the last step, as a part of their largest magnitude. */
+const LATENT_GATE = 1e-4;
+
+/** Names of FLUX.1's modes by their numbers. */
+const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"];
+
+/** The request of a call with a control picture, maybe an input image and a mask. */
+export function controlRequest(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const given = args as Record<string, number | undefined>;
+  const image = (key: string) => {
+    const { shape: [height, width], data } = golden.tensor(name, key);
+    return { width: width!, height: height!, data: Uint8Array.from(data) };
+  };
+  const settings = {
+    // What begins from noise alone has none in the reference.
+    strength: given["strength"] ?? (inputs.includes("given") ? 1 : undefined),
+    guidanceScale: given["guidance_scale"] ?? given["true_cfg_scale"],
+    trueCfgScale: given["true_cfg_scale"],
+    controlScale: given["controlnet_conditioning_scale"] === undefined
+      ? undefined
+      : [given["controlnet_conditioning_scale"]],
+    controlStart: given["control_guidance_start"],
+    controlEnd: given["control_guidance_end"],
+    controlMode: MODES[given["control_mode"] ?? -1],
+  };
+  return {
+    ...textRequest(call),
+    ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
+    ...(inputs.includes("control") && { control: image("control") }),
+    ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),
+    ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
+  };
+}
+
+/**
+ * Runs all calls, and compares latents and pixels.
+ *
+ * @param goldens that of the ControlNet, then those of the model
+ */
+export async function checkControlled(
+  t: Deno.TestContext,
+  goldens: readonly [Golden, ...Golden[]],
+): Promise<void> {
+  const [golden] = goldens;
+  await withComposed(goldens, async (folder) => {
+    const device = await openTestDevice();
+    try {
+      using pipeline = await openPipeline(folder);
+      await pipeline.load(device);
+      for (const call of golden.calls) {
+        await t.step(call.name, async () => {
+          const loras = call.name === "adapted" ? await adaptersOf(folder, pipeline) : [];
+          await checkCall(golden, pipeline, call, loras);
+        });
+      }
+    } finally {
+      device.destroy();
+    }
+  });
+}
+
+/** The LoRA of FLUX.1's golden, as strong as there. */
+async function adaptersOf(folder: string, pipeline: Pipeline): Promise<AppliedLora[]> {
+  const key = join(folder, "adapter-diffusers.safetensors");
+  const lora = await readLora(key, pipeline.info.adaptable);
+  return [{ key, lora, strength: 0.7, mode: "dynamic", targets: ["transformer"] }];
+}
+
+async function checkCall(
+  golden: Golden,
+  pipeline: Pipeline,
+  call: GoldenCall,
+  loras: readonly AppliedLora[],
+): Promise<void> {
+  const request = { ...controlRequest(golden, call), loras };
+  const { latents, frames } = await pipeline.generate(request);
+  const expected = golden.tensor(call.name, "latents");
+  assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
+  const { data } = golden.tensor(call.name, "image");
+  const decibels = request.mask ? checkMasked(frames[0]!, request, data) : psnr(frames[0]!, data);
+  if (Deno.env.get("DENOISE_SHOW_ERRORS")) {
+    console.log(`${call.name}: PSNR ${decibels.toFixed(1)} dB`);
+  }
+  assert.ok(decibels > MIN_PSNR, `PSNR is ${decibels.toFixed(1)} dB`);
+}

@@ -1,0 +1,73 @@
+/**
+ * LoRA files made by hand, and read.
+ *
+ * @module
+ */
+import { readLora } from "../../models/lora/read_lora.ts";
+import type { AdaptableComponent, Lora, LoraTensor } from "../../models/lora/types.ts";
+import { encodeSafetensors, withFolder } from "./safetensors.ts";
+
+/** Tensors by key. */
+export type Tensors = Readonly<Record<string, LoraTensor>>;
+
+/** What lies beside the tensors, and how they are read. */
+export interface FileOptions {
+  readonly metadata?: Record<string, string>;
+  /** Contents of `adapter_config.json`; text as it is. */
+  readonly config?: unknown;
+  readonly alpha?: number;
+}
+
+/** A safetensors file of these tensors. */
+export function loraFile(tensors: Tensors, metadata?: Record<string, string>): Uint8Array {
+  const header: Record<string, unknown> = metadata ? { __metadata__: metadata } : {};
+  let offset = 0;
+  for (const [key, { dtype, shape, bytes }] of Object.entries(tensors)) {
+    const end = offset + bytes.byteLength;
+    header[key] = { dtype: dtype.toUpperCase(), shape, data_offsets: [offset, end] };
+    offset = end;
+  }
+  const data = new Uint8Array(offset);
+  let at = 0;
+  for (const { bytes } of Object.values(tensors)) {
+    data.set(bytes, at);
+    at += bytes.byteLength;
+  }
+  return encodeSafetensors(header, data);
+}
+
+/** Reads a file of these bytes. */
+export function readBytes(
+  bytes: Uint8Array,
+  components: readonly AdaptableComponent[],
+  { config, alpha }: Omit<FileOptions, "metadata"> = {},
+): Promise<Lora> {
+  const files: Record<string, Uint8Array | string> = { "a.safetensors": bytes };
+  if (config !== undefined) {
+    files["adapter_config.json"] = typeof config === "string" ? config : JSON.stringify(config);
+  }
+  return withFolder(files, (folder) =>
+    readLora(
+      `${folder}/a.safetensors`,
+      components,
+      alpha === undefined ? {} : { alpha },
+    ));
+}
+
+/** Reads a file of these tensors. */
+export function readTensors(
+  tensors: Tensors,
+  components: readonly AdaptableComponent[],
+  { metadata, ...options }: FileOptions = {},
+): Promise<Lora> {
+  return readBytes(loraFile(tensors, metadata), components, options);
+}
+
+/** A vector of f32, or a number without dimensions. */
+export function numbers(...values: number[]): LoraTensor {
+  return {
+    shape: values.length === 1 ? [] : [values.length],
+    dtype: "f32",
+    bytes: new Uint8Array(Float32Array.from(values).buffer),
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * Components in the files of other programs, made of those of goldens.
+ *
+ * @module
+ */
+import { type Layout, namesIn } from "../../models/layouts.ts";
+import { decodeElements } from "../../runtime/dtype.ts";
+import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
+import { decoderOf, elementTypeOf } from "../../runtime/weights/storage.ts";
+import { encodeSafetensors, type TensorValues } from "./safetensors.ts";
+
+/** A tensor with its bytes. */
+export type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: Uint8Array };
+
+/** All tensors of a component's folder, or of a file. */
+export function tensorsOf(folder: string): Map<string, Bytes> {
+  using checkpoint = Checkpoint.open(folder);
+  return new Map([...checkpoint.names].map((name) => {
+    const { format, shape, byteLength } = checkpoint.find(name)!;
+    const bytes = new Uint8Array(byteLength);
+    checkpoint.read(name, 0, bytes);
+    return [name, { format, shape, bytes }];
+  }));
+}
+
+/** Likewise, as the numbers that their blocks stand for. */
+export function numbersOf(path: string): Record<string, TensorValues> {
+  using checkpoint = Checkpoint.open(path);
+  return Object.fromEntries(
+    [...checkpoint.names].map((name) => {
+      const { format, shape, byteLength, scale } = checkpoint.find(name)!;
+      const bytes = new Uint8Array(byteLength);
+      checkpoint.read(name, 0, bytes);
+      const values = decoderOf(format)?.decode(bytes, scale) ??
+        decodeElements(bytes, elementTypeOf(format)!);
+      return [name, { dtype: "f32", shape, values }];
+    }),
+  );
+}
+
+/** Joined along the rows. */
+function joined(parts: readonly Bytes[], swapsHalves: boolean): Bytes {
+  const [{ format, shape: [, ...rest] }] = parts as [Bytes];
+  const rows = parts.reduce((sum, { shape }) => sum + shape[0]!, 0);
+  const bytes = concatenated(parts.map(({ bytes }) => bytes));
+  const half = bytes.length / 2;
+  return {
+    format,
+    shape: [rows, ...rest],
+    bytes: swapsHalves ? concatenated([bytes.subarray(half), bytes.subarray(0, half)]) : bytes,
+  };
+}
+
+function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** Under the names of another layout. */
+export function renamed(tensors: ReadonlyMap<string, Bytes>, layout: Layout): Map<string, Bytes> {
+  const result = new Map<string, Bytes>();
+  const left = new Set(tensors.keys());
+  for (const tail of ["", ".weight", ".bias"]) {
+    const modules = [...left].filter((name) => name.endsWith(tail))
+      .map((name) => name.slice(0, name.length - tail.length));
+    for (const [theirs, ours] of namesIn(layout, modules)) {
+      const names = ours.map((name) => name + tail);
+      if (!names.every((name) => left.delete(name))) continue;
+      const swaps = theirs === "final_layer.adaLN_modulation.1";
+      result.set(theirs + tail, joined(names.map((name) => tensors.get(name)!), swaps));
+    }
+  }
+  for (const name of left) result.set(name, tensors.get(name)!);
+  return result;
+}
+
+/** Writes a file with these tensors. */
+export function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
+  const header: Record<string, unknown> = {};
+  let offset = 0;
+  for (const [name, { format, shape, bytes }] of tensors) {
+    header[name] = { dtype: format, shape, data_offsets: [offset, offset += bytes.length] };
+  }
+  const data = concatenated([...tensors.values()].map(({ bytes }) => bytes));
+  Deno.writeFileSync(path, encodeSafetensors(header, data));
+}
