@@ -113,6 +113,19 @@ export function nonNegative(text: string): number {
 }
 
 /**
+ * Reads a number above 0.
+ *
+ * @param text such as `1.5`
+ * @returns the number
+ * @throws {InvalidArgumentError} for anything else
+ */
+export function positive(text: string): number {
+  const value = Number(text);
+  if (Number.isFinite(value) && value > 0) return value;
+  throw new InvalidArgumentError("It must be a number above 0.");
+}
+
+/**
  * Collects seeds: the flag may be repeated, and hold several with commas or spaces between.
  *
  * @param text such as `7` or `7,8,9`; -1 stands for a new one

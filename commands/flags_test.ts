@@ -14,6 +14,7 @@ import {
   nonNegative,
   normalizeArgs,
   origins,
+  positive,
   seeds,
 } from "./flags.ts";
 
@@ -77,6 +78,13 @@ Deno.test("integer() accepts what lies in its range and refuses all else", () =>
   assert.equal(port(" 65535 "), 65535);
   for (const text of ["", "x", "1.5", "-1", "65536", "0x10", "1e3", "9".repeat(30)]) {
     assert.throws(() => port(text), InvalidArgumentError, text);
+  }
+});
+
+Deno.test("positive() accepts numbers above 0", () => {
+  assert.equal(positive("1.5"), 1.5);
+  for (const text of ["0", "-1", "", "Infinity", "x"]) {
+    assert.throws(() => positive(text), InvalidArgumentError, text);
   }
 });
 

@@ -7,6 +7,7 @@
 import { columns } from "./columns.ts";
 import { join } from "node:path";
 import { MODEL_INDEX } from "../hub/model_index.ts";
+import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { readLora } from "../models/lora/read_lora.ts";
 import {
   inspect,
@@ -82,12 +83,12 @@ async function lookInto(
   return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }
 
-/** A folder without an index is looked at as it is; all else is found as models are. */
+/** A folder without an index is looked at as it is; all else is found as models are, or is a LoRA of the bundled model. */
 async function findPath(input: string): Promise<string> {
   const stat = await Deno.stat(input).catch(() => undefined);
   const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(() => true, () => false);
   if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
-  return (await localModel(input)).path;
+  return bundledLoraFiles()[input] ?? (await localModel(input)).path;
 }
 
 async function fitOf(path: string, model: string): Promise<LoraFit> {

@@ -19,6 +19,7 @@ import {
   memory,
   nonNegative,
   origins,
+  positive,
 } from "./flags.ts";
 import {
   addCardFlags,
@@ -390,7 +391,7 @@ function reportCommand(onStatus: OnStatus): Command {
   const report = command("report", "Measure the GPU, for a page that one can post");
   addDeviceFlags(report)
     .option("--out <folder>", "where report.md and report.json go", "gpu-report")
-    .option("--minutes <minutes>", "how long it may take", nonNegative, 10)
+    .option("--minutes <minutes>", "how long it may take", positive, 10)
     .option("--sections <names>", "sections to run, with commas between (default: all)")
     .option("--torch <file>", "torch's times on the same card, from tools/gpu_report/torch.py");
   return report.action(async (flags) => {
