@@ -12,6 +12,7 @@ import {
   CATALOGUE,
   type CatalogueControlNet,
   type CatalogueModel,
+  controlNetNamed,
   CONTROLNETS,
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
@@ -77,7 +78,7 @@ function repositoriesNamed(id: string): string[] | undefined {
   const wanted = id.trim().toLowerCase();
   const model = CATALOGUE.find(({ name }) => name === wanted);
   if (model) return repositoriesOf(model);
-  const control = CONTROLNETS.find(({ name }) => name === wanted);
+  const control = controlNetNamed(wanted);
   return control && [parseHubFile(control.source)?.id ?? control.source];
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { CommanderError } from "commander";
-import { SETTING_NAMES } from "../generation/mod.ts";
+import { spellSettings } from "../generation/mod.ts";
 import { OutOfMemoryError } from "../runtime/mod.ts";
 import { flagName } from "./flags.ts";
 
@@ -47,19 +47,8 @@ export function describeFailure(error: unknown): Failure {
   // Its table of what each stage needs is our own and cannot be read without its lines.
   if (error instanceof OutOfMemoryError) return { sentence: error.message.trim(), status: 1 };
   const message = error instanceof Error ? error.message : String(error);
-  const said = error instanceof RangeError ? withFlags(message) : message;
+  const said = error instanceof RangeError ? spellSettings(message, flagName) : message;
   return { sentence: oneLine(said || "Cannot go on: an unknown error occurred"), status: 1 };
-}
-
-/** Settings as the library calls them, where that is no word that means something else. */
-const LIBRARY_NAMES = new RegExp(
-  `\\b(?:${SETTING_NAMES.filter((name) => /[A-Z]/.test(name)).join("|")})\\b`,
-  "g",
-);
-
-/** A sentence of the library with the names of flags. */
-function withFlags(text: string): string {
-  return text.replace(LIBRARY_NAMES, (name) => flagName(name));
 }
 
 /** No message fills the terminal, whatever a file had in it. */

@@ -48,7 +48,11 @@ export function flagName(name: string): string {
   return `--${snakeCase(name).replaceAll("_", "-").replace(/\d+$/, "-$&")}`;
 }
 
-/** The flags of fields, by the names that these have over HTTP. */
+/** The flag of a field by a name that it has over HTTP; undefined where no row has it. */
+export function flagOfField(http: string): string | undefined {
+  return FLAGS_OF_FIELDS.get(http);
+}
+
 const FLAGS_OF_FIELDS: ReadonlyMap<string, string> = new Map([
   ["size", "--size"],
   ...Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS }).flatMap(([name, row]) =>
@@ -68,7 +72,7 @@ export function fieldOption(
   { text, kind, placeholder = kind, choices }: Field,
 ): Option {
   const words = text
-    .replace(/`([^`]*)`/g, (_, word: string) => FLAGS_OF_FIELDS.get(word) ?? word)
+    .replace(/`([^`]*)`/g, (_, word: string) => flagOfField(word) ?? word)
     .replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
   if (kind === "flag") return new Option(flagName(name), words);
   const option = new Option(`${flagName(name)} <${placeholder}>`, words);

@@ -13,7 +13,6 @@ import {
   type Model,
   type SamplingOptions,
 } from "../mod.ts";
-import { outputOf } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
@@ -25,6 +24,7 @@ import {
   type GenerateFlags,
   type Media,
   mediaOf,
+  mediaOfTask,
   present,
   readOptions,
   seedsOf,
@@ -94,7 +94,7 @@ export async function runGenerate(
       onLoadProgress: loadingBar(bar),
       onNote,
     });
-    const media = asked ?? (outputOf(model.info.taskType) === "VIDEO" ? "video" : "image");
+    const media = asked ?? (mediaOfTask(model.info.taskType));
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
     const images = media === "image" ? options.layers ?? model.info.layers?.initial ?? 1 : 1;
     const paths = outputPaths(file, flags.numOutputs * images);

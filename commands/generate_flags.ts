@@ -154,7 +154,8 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
   });
 }
 
-function mediaOfTask(task: TaskType): Media {
+/** What a task makes. */
+export function mediaOfTask(task: TaskType): Media {
   return outputOf(task) === "VIDEO" ? "video" : "image";
 }
 

@@ -5,6 +5,7 @@
  */
 
 import type { LoadModelOptions, Progress } from "../mod.ts";
+import { terminalColumns } from "./terminal_columns.ts";
 
 /** Cells of the bar, where the line has room for them. */
 const WIDTH = 24;
@@ -13,8 +14,8 @@ const WIDTH = 24;
 interface ProgressTerminal {
   /** Whether lines can be drawn over; nothing is drawn otherwise. */
   readonly isTerminal: boolean;
-  /** Cells of a row; any number when left out. */
-  readonly columns?: () => number;
+  /** Cells of a row; any number where it gives none. */
+  readonly columns?: () => number | undefined;
   /** Writes text as it is. */
   write(text: string): void;
 }
@@ -128,13 +129,4 @@ function standardError(): ProgressTerminal {
     columns: terminalColumns,
     write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
   };
-}
-
-/** Cells of a row; as good as any number where the terminal does not tell. */
-function terminalColumns(): number {
-  try {
-    return Deno.consoleSize().columns || Infinity;
-  } catch {
-    return Infinity;
-  }
 }

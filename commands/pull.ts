@@ -6,7 +6,7 @@
 
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId } from "../hub/cache.ts";
-import { type CatalogueControlNet, CONTROLNETS } from "../hub/catalogue.ts";
+import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
@@ -45,7 +45,7 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   try {
     const named = await findNamed(id);
     if (named) return await pullNamed(id, named, flags, watched, bar);
-    const control = CONTROLNETS.find(({ name }) => name === id.trim().toLowerCase());
+    const control = controlNetNamed(id.trim());
     if (control) return await pullControlNet(control, flags, watched, bar);
     const hubFile = parseHubFile(id);
     const repository = hubFile?.id ?? id;

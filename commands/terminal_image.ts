@@ -10,6 +10,7 @@ import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import type { PixelImage } from "../media/image.ts";
 import { resize } from "../media/resize.ts";
+import { terminalColumns } from "./terminal_columns.ts";
 
 /** How a terminal shows images. */
 export type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";
@@ -172,20 +173,12 @@ function runs(bits: Uint8Array): string {
 /** Columns of a terminal that does not say how many it has. */
 const USUAL_COLUMNS = 80;
 
-function columnsOfTerminal(): number {
-  try {
-    return Deno.consoleSize().columns || USUAL_COLUMNS;
-  } catch {
-    return USUAL_COLUMNS;
-  }
-}
-
 /** The terminal of standard error; undefined where it is none. */
 export function openScreen(): TerminalImage | undefined {
   if (!Deno.stderr.isTerminal()) return undefined;
   const encoder = new TextEncoder();
   const terminal = {
-    columns: columnsOfTerminal(),
+    columns: terminalColumns() ?? USUAL_COLUMNS,
     write(text: string) {
       const bytes = encoder.encode(text);
       for (let at = 0; at < bytes.length;) at += Deno.stderr.writeSync(bytes.subarray(at));

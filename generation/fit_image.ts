@@ -88,6 +88,23 @@ export function visionFit(image: Size, side: number): Fit {
   return { scaled: { width, height }, cut, filter: "bicubic" };
 }
 
+/**
+ * Checks how many reference images a request brings.
+ *
+ * @throws {RangeError} when the model takes fewer, or none
+ */
+export function checkReferenceCount(
+  count: number,
+  { maxReferences = 0 }: Pick<ModelInfo, "maxReferences">,
+): void {
+  if (count <= maxReferences) return;
+  throw new RangeError(
+    `Cannot use ${count} reference image${count === 1 ? "" : "s"}: this model takes ${
+      maxReferences || "none"
+    }`,
+  );
+}
+
 /** Most pixels of a reference image. */
 const MAX_REFERENCE_PIXELS = 2048 * 2048;
 

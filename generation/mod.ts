@@ -8,7 +8,13 @@ export { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
 export { type Field, httpNames, type SettingField, snakeCase } from "./field.ts";
 export { type FitMode, FITS, REQUEST_FIELDS, SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
-export { fitImage, fitReference, fitToResult, sizeFromImage } from "./fit_image.ts";
+export {
+  checkReferenceCount,
+  fitImage,
+  fitReference,
+  fitToResult,
+  sizeFromImage,
+} from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -41,6 +47,7 @@ export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export type { Recipe, RecipeLora } from "./recipe.ts";
 export { recipeText } from "./recipe_text.ts";
 export { checkPrompt, resolveSeeds } from "./sampling.ts";
+export { spellSettings } from "./setting_names.ts";
 export { completeSettings, FieldError, settingsOf } from "./settings.ts";
 export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";
 export { outputOf, readTask, resolveTask } from "./task.ts";

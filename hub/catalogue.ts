@@ -279,6 +279,11 @@ const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_NON_COMMERCIAL.licence }
 const Z_IMAGE_CONTROL = { family: "Z-Image", ...APACHE };
 const ALIBABA = "alibaba-pai/Z-Image-Turbo-Fun-Controlnet-Union";
 
+/** The ControlNet of a name, in whatever case. */
+export function controlNetNamed(name: string): CatalogueControlNet | undefined {
+  return CONTROLNETS.find((each) => each.name === name.toLowerCase());
+}
+
 /** ControlNets, which are parts of models and none by themselves. */
 export const CONTROLNETS: readonly CatalogueControlNet[] = [
   {

@@ -6,7 +6,7 @@
 
 import { join, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
-import { CONTROLNETS } from "./catalogue.ts";
+import { controlNetNamed } from "./catalogue.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
 
@@ -61,7 +61,7 @@ export async function obtainPart(
 ): Promise<string> {
   if (await exists(named)) return resolve(named);
   const isControlNet = component === "controlnet";
-  const known = isControlNet && CONTROLNETS.find(({ name }) => name === named.toLowerCase());
+  const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;
   if (!isHubId(pathOrId)) return (await obtainModel(pathOrId, options, onPull)).path;
   const cache = options.settings && { cacheFolder: options.settings.cacheFolder };

@@ -21,6 +21,7 @@ import {
   checkFps,
   checkMaskShape,
   checkPrompt,
+  checkReferenceCount,
   checkSize,
   checkTakesControl,
   checkVideoPath,
@@ -341,17 +342,10 @@ export class Model implements AsyncDisposable {
   async #references(
     { references: sources = [] }: SamplingOptions,
   ): Promise<{ references?: Image[] }> {
-    const { maxReferences = 0 } = this.info;
     if (sources.length === 0) return {};
-    if (sources.length > maxReferences) {
-      throw new RangeError(
-        `Cannot use ${sources.length} reference image${
-          sources.length === 1 ? "" : "s"
-        }: this model takes ${maxReferences || "none"}`,
-      );
-    }
-    const given = await readImageSources(sources, maxReferences);
-    return { references: given.map((image) => fitReference(image)) };
+    checkReferenceCount(sources.length, this.info);
+    const given = await Promise.all(sources.map(readPixels));
+    return { references: given.map(fitReference) };
   }
 
   /** The picture that steers, as it is given. */

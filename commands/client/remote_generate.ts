@@ -7,8 +7,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatOfPath, type TaskType } from "../../mod.ts";
-import { outputOf } from "../../generation/mod.ts";
-import type { GenerateFlags, Media } from "../generate_flags.ts";
+import { flagOfField } from "../flags.ts";
+import { type GenerateFlags, type Media, mediaOfTask } from "../generate_flags.ts";
 import { outputPaths } from "../output_name.ts";
 import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts";
 import type { TerminalImage } from "../terminal_image.ts";
@@ -77,7 +77,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
 
 /** The flag behind a field of the request. */
 function flagOf(field: string): string {
-  return field === "model" ? "--model-path" : `--${field.replaceAll("_", "-")}`;
+  return flagOfField(field) ?? `--${field === "model" ? "model-path" : field.replaceAll("_", "-")}`;
 }
 
 /** The job at its end, and for how long it ran: its own times are whole seconds. */
@@ -119,5 +119,5 @@ async function follow(
 
 async function mediaOfServer(client: ServerClient): Promise<Media> {
   const { data } = await client.json<{ data: { task_type: TaskType }[] }>("/v1/models");
-  return data[0] && outputOf(data[0].task_type) === "VIDEO" ? "video" : "image";
+  return data[0] ? mediaOfTask(data[0].task_type) : "image";
 }

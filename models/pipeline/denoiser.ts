@@ -21,7 +21,7 @@ import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
-import { Passes, type PassOptions } from "./passes.ts";
+import { type Pass, Passes, type PassOptions, type Weighted } from "./passes.ts";
 import { Previews, previewSteps } from "./previews.ts";
 import type { Work } from "./work.ts";
 
@@ -45,10 +45,6 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   /** Tensors of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];
 }
-
-/** A program that takes a few numbers. */
-type Weighted = Program<{ readonly numbers: InputSpec }>;
-type Pass = Program<Record<never, never>, Tensor>;
 
 /** {@linkcode CombinedGuidance} on the device. */
 interface TracedGuidance {

@@ -7,6 +7,7 @@ import {
   exchange,
   type Graph,
   type Inputs,
+  type InputSpec,
   type Program,
   type RunControl,
   type Team,
@@ -39,7 +40,11 @@ interface LoopInputs {
   readonly step: DeviceTensor;
 }
 
-type Pass = Program<Record<never, never>, Tensor>;
+/** A program that takes nothing, and gives a tensor. */
+export type Pass = Program<Record<never, never>, Tensor>;
+
+/** A program that takes a few numbers. */
+export type Weighted = Program<{ readonly numbers: InputSpec }>;
 
 /** The transformer's passes, some of which other GPUs may compute. */
 export class Passes<Own extends Inputs> {

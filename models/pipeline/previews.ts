@@ -1,22 +1,12 @@
 /** Unfinished samples, shown as images while the steps go on. */
-import {
-  type Call,
-  combine,
-  copyTo,
-  type DeviceTensor,
-  f32,
-  type InputSpec,
-  type Program,
-} from "../../runtime/mod.ts";
+import { type Call, combine, copyTo, type DeviceTensor, f32 } from "../../runtime/mod.ts";
 import type { Decoder } from "../autoencoders/decoder.ts";
 import type { Stage } from "../memory/session.ts";
 import { splitOutputs } from "../schedulers/solver.ts";
 import type { SampleDecoder } from "./decoding.ts";
+import type { Weighted } from "./passes.ts";
 import { toUnitRange } from "./pixels.ts";
 import type { Work } from "./work.ts";
-
-/** A program that takes a few numbers. */
-type Weighted = Program<{ readonly numbers: InputSpec }>;
 
 /** Makes images of unfinished samples: what each would be without its noise, x0 = x − σ·v. */
 export class Previews {

@@ -124,6 +124,20 @@ export function formTooLarge(why: string): ApiError {
 }
 
 /**
+ * What leads to a result that is fetched later, on a server that keeps none.
+ *
+ * @param what cannot be done, such as `make a video`
+ * @returns the error, to be thrown
+ */
+export function noStorage(what: string): ApiError {
+  return badRequest(
+    `Cannot ${what}: this server keeps no results; start it with --output-path and a folder`,
+    undefined,
+    "no_storage",
+  );
+}
+
+/**
  * A client's mistake in the types of a body or a query, status 422.
  *
  * @param issues at least one

@@ -4,24 +4,10 @@
  * @module
  */
 
-import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
+import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.ts";
 import { ServiceError } from "../service_error.ts";
 import { type JobLora, namesOf } from "../loras/job_lora.ts";
 import { loraRefusal } from "../loras/lora_refusal.ts";
-
-/** Settings as the library calls them, where that is no word of its own. */
-const LIBRARY_NAMES = new RegExp(
-  `\\b(?:${SETTING_NAMES.filter((name) => /[A-Z]/.test(name)).join("|")})\\b`,
-  "g",
-);
-
-/** A sentence of the library with the names that fields have over HTTP. */
-function withFieldNames(text: string): string {
-  return text.replace(LIBRARY_NAMES, (name) => {
-    const [http] = httpNames(name, SETTING_FIELDS[name as keyof typeof SETTING_FIELDS]);
-    return http!;
-  });
-}
 
 /**
  * Turns what the engine threw into what the job ends with.
@@ -35,7 +21,11 @@ export function explainEngineFailure(error: unknown, loras: readonly JobLora[] =
   // A request that the model refuses says so in a sentence; other type errors are defects of ours.
   const isRefusal = error instanceof RangeError || error instanceof TypeError;
   if (isRefusal && error.message.startsWith("Cannot ")) {
-    throw new ServiceError("refused", withFieldNames(error.message));
+    const message = spellSettings(
+      error.message,
+      (name) => httpNames(name, SETTING_FIELDS[name])[0]!,
+    );
+    throw new ServiceError("refused", message);
   }
   const refusal = loraRefusal(error, "loras", namesOf(loras));
   if (refusal !== error) throw refusal;

@@ -6,7 +6,7 @@
 
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
+import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
@@ -181,13 +181,7 @@ async function answerWithJob(
   job: NewJob<ImageOutcome>,
   services: Services,
 ): Promise<Response> {
-  if (!services.storage) {
-    throw badRequest(
-      "Cannot answer with a job: this server keeps no results; start it with --output-path and a folder",
-      undefined,
-      "no_storage",
-    );
-  }
+  if (!services.storage) throw noStorage("answer with a job");
   // Whoever has gone would never learn the id.
   c.req.raw.signal.throwIfAborted();
   const { outcome } = await services.queue.add(job);

@@ -7,7 +7,7 @@
 import type { Context } from "hono";
 import { z } from "zod";
 import { readJson } from "../http/body.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
+import { ApiError, noStorage } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/video_fields.ts";
 import { formBody } from "../inputs/form_body.ts";
@@ -72,13 +72,7 @@ export async function findVideo(
 
 async function create(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { settings, inputRoot } = services;
-  if (!services.storage) {
-    throw badRequest(
-      "Cannot make a video: this server keeps no results; start it with --output-path and a folder",
-      undefined,
-      "no_storage",
-    );
-  }
+  if (!services.storage) throw noStorage("make a video");
   const id = `video_${crypto.randomUUID()}`;
   const folder = new InputFolder(inputRoot, id);
   try {

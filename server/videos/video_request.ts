@@ -32,7 +32,7 @@ import {
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { referenceFit, visionFit } from "../../generation/fit_image.ts";
+import { checkReferenceCount, referenceFit, visionFit } from "../../generation/fit_image.ts";
 import { checkSize, type Size, sizeWithin } from "../../generation/size.ts";
 import { resolveTask } from "../../generation/task.ts";
 import { followedLength, wholeLength } from "../../generation/video_frames.ts";
@@ -228,13 +228,8 @@ export async function readVideoRequest(
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     checkWork(givenVideos[0]!, video.info, { fps, numFrames: decoded });
   }
-  if (takes.reference && steering.reference.length > info.maxReferences!) {
-    throw badRequest(
-      `Cannot use ${steering.reference.length} reference image${
-        steering.reference.length === 1 ? "" : "s"
-      }: this model takes ${info.maxReferences || "none"}`,
-      "reference",
-    );
+  if (takes.reference) {
+    asClientError("reference", () => checkReferenceCount(steering.reference.length, info));
   }
   await context.checkRoom(
     {
