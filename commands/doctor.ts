@@ -145,7 +145,7 @@ export function findProblem(report: DeviceReport): string | undefined {
   const failed = report.selfTests.filter(({ outcome }) => outcome === "failed")
     .map(({ name }) => name);
   if (failed.length > 0) {
-    return `Cannot trust ${report.adapter}: it computes wrong results in ${failed.join(", ")}; ` +
+    return `Cannot trust ${report.adapter}: its self-test failed in ${failed.join(", ")}; ` +
       "update its driver, or use the software adapter with --software";
   }
   if (report.selfTests.every(({ outcome }) => outcome === "skipped")) {

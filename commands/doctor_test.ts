@@ -38,7 +38,7 @@ Deno.test("findProblem() is content only when tests ran and all passed", () => {
   assert.equal(findProblem({ ...REPORT, selfTests }), undefined);
   assert.match(
     findProblem({ ...REPORT, selfTests: [...selfTests, failed] })!,
-    /wrong results in softmax/,
+    /self-test failed in softmax/,
   );
   assert.match(findProblem({ ...REPORT, selfTests: [skipped] })!, /no self-test could run/);
   assert.match(findProblem({ ...REPORT, selfTests: [] })!, /no self-test could run/);

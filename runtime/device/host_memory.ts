@@ -58,12 +58,13 @@ export function unifiedBytes(
 
 /** Bytes of host memory that this process may still take. */
 export function freeHostBytes(
-  { available }: Pick<Deno.SystemMemoryInfo, "available"> = Deno.systemMemoryInfo(),
+  { available, free }: Pick<Deno.SystemMemoryInfo, "available" | "free"> = Deno.systemMemoryInfo(),
   readText: (path: string) => string | undefined = readTextOrNothing,
 ): number {
-  const free = cgroupsOf(readText("/proc/self/cgroup") ?? "")
+  const within = cgroupsOf(readText("/proc/self/cgroup") ?? "")
     .map(({ files, folder }) => freeBytesOf(files, folder, readText));
-  return Math.max(0, Math.min(available, ...free));
+  // On Windows Deno says 0 for what is available, and gives that number as what is free.
+  return Math.max(0, Math.min(available || free, ...within));
 }
 
 /** The process's memory cgroups and all that they lie in, whose limits count as well. */

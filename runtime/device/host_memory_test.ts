@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { freeHostBytes, usableHostBytes } from "./host_memory.ts";
 
-const MACHINE = { available: 16e9 };
+const MACHINE = { available: 16e9, free: 12e9 };
 
 /** Free bytes on a machine with these files. */
 function freeWith(files: Readonly<Record<string, string>>): number {
@@ -52,6 +52,10 @@ Deno.test("freeHostBytes() is never negative", () => {
     "/sys/fs/cgroup/memory.current": "2000",
   };
   assert.equal(freeWith(files), 0);
+});
+
+Deno.test("freeHostBytes() is what is free where the system does not say how much is available", () => {
+  assert.equal(freeHostBytes({ available: 0, free: 12e9 }, () => undefined), 12e9);
 });
 
 Deno.test("usableHostBytes() leaves room for what is no tensor", () => {

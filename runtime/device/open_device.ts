@@ -6,6 +6,7 @@ import { Device } from "./device.ts";
 import { NoAdapterError } from "../errors.ts";
 import { unifiedBytes } from "./host_memory.ts";
 import { isUnified } from "./unified_memory.ts";
+import type { WgslDialect } from "../shaders/kernel.ts";
 import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "../target.ts";
 
 /** How to open a device. */
@@ -102,8 +103,7 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
     limits: tighter(own, options.limits ?? {}),
     offsetAlignment: limits.minStorageBufferOffsetAlignment,
     features,
-    // Whoever lists subgroups wants them enabled, as the specification says.
-    dialect: adapter.features.has(SUBGROUPS) ? "spec" : "naga",
+    dialect: await dialectOf(adapter, device),
     // About a tenth of a second on a slow GPU, three on a slow software adapter: its threads wait for each other at every end.
     submitBudget: isSoftware ? { flops: 1e10, bytes: 3e9 } : { flops: 1e11, bytes: 5e9 },
     operands: options.operands ?? "f16",
@@ -115,6 +115,17 @@ async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Prom
   const maxBytes = options.maxBytes ??
     (description.isUnified ? unifiedBytes() / (options.sharers ?? 1) : Infinity);
   return new Device(device, target, description, maxBytes);
+}
+
+/** Implementations that list subgroups want them enabled, as the specification says; only naga is short of functions. */
+async function dialectOf({ features }: GPUAdapter, device: GPUDevice): Promise<WgslDialect> {
+  if (features.has(SUBGROUPS)) return "spec";
+  if (device.features.has("shader-f16")) return "naga";
+  device.pushErrorScope("validation");
+  device.createShaderModule({
+    code: "@compute @workgroup_size(1) fn main() { let half = unpack2x16float(0u); }",
+  });
+  return await device.popErrorScope() ? "naga-f32" : "naga";
 }
 
 /** Dawn gives the adapter's name as device and its driver as description, Deno a PCI id and the adapter's name. */

@@ -42,7 +42,7 @@ export function assembleKernel(
   });
   const [x, y, z] = kernel.workgroupSize;
   const { usesSubgroupId, subgroupSize } = kernel;
-  return `${directives(kernel, dialect)}struct Params {
+  const wgsl = `${directives(kernel, dialect)}struct Params {
   base_x: u32,
   base_y: u32,
   base_z: u32,
@@ -60,7 +60,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) l
   });${isCounting(kernel) ? "\n  count_saturated();" : ""}
 }
 `;
+  return dialect === "naga-f32" ? withIntegerHalves(wgsl) : wgsl;
 }
+
+/** Reads and writes halves by integer arithmetic in place of the built-in functions. */
+function withIntegerHalves(wgsl: string): string {
+  let text = wgsl;
+  for (const [builtin, own, file] of INTEGER_HALVES) {
+    const replaced = text.replace(builtin, own);
+    if (replaced !== text) text = `${replaced}${expandInclude(file, { NAME: "halves" })}\n`;
+  }
+  return text;
+}
+
+const INTEGER_HALVES = [
+  [/\bunpack2x16float\b/g, "halves_unpacked", "formats/unpack_f16.wgsl"],
+  [/\bpack2x16float\b/g, "halves_pair", "formats/round_f16.wgsl"],
+] as const;
 
 /** One `enable` for every extension that the body makes use of. */
 function directives({ usesF16, subgroupSize, body }: Kernel, dialect: WgslDialect): string {

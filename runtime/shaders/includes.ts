@@ -41,6 +41,7 @@ import formatQ51 from "./formats/q5_1.wgsl" with { type: "text" };
 import formatTable from "./formats/table.wgsl" with { type: "text" };
 import formatRoundBf16 from "./formats/round_bf16.wgsl" with { type: "text" };
 import formatRoundF16 from "./formats/round_f16.wgsl" with { type: "text" };
+import formatUnpackF16 from "./formats/unpack_f16.wgsl" with { type: "text" };
 import gemmColumns from "./gemm/columns.wgsl" with { type: "text" };
 import gemmEpilogue from "./gemm/epilogue.wgsl" with { type: "text" };
 import gemmMatrixFetch from "./gemm/matrix_fetch.wgsl" with { type: "text" };
@@ -106,6 +107,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "formats/table.wgsl": formatTable,
   "formats/round_bf16.wgsl": formatRoundBf16,
   "formats/round_f16.wgsl": formatRoundF16,
+  "formats/unpack_f16.wgsl": formatUnpackF16,
   "gemm/columns.wgsl": gemmColumns,
   "gemm/epilogue.wgsl": gemmEpilogue,
   "gemm/matrix_fetch.wgsl": gemmMatrixFetch,

@@ -2,9 +2,10 @@
 
 /**
  * What the compiler of WGSL expects: `spec` follows the specification, so that extensions are enabled by directives;
- * `naga` (in Deno) refuses the directive of subgroups and has no subgroup matrices.
+ * `naga` (in Deno) refuses the directive of subgroups and has no subgroup matrices; `naga-f32` is naga on an adapter without
+ * f16, where it refuses `unpack2x16float` and `pack2x16float` too.
  */
-export type WgslDialect = "naga" | "spec";
+export type WgslDialect = "naga" | "naga-f32" | "spec";
 
 /** WGSL type of one kernel parameter. */
 export type ParamType = "u32" | "i32" | "f32";

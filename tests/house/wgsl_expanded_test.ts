@@ -10,9 +10,10 @@ import { lintWgsl } from "../../tools/lint/wgsl.ts";
 import { matrixTarget, matrixUnit } from "../support/matrix_target.ts";
 import { openTint, whyNoTint } from "../support/tint.ts";
 
-/** A GPU, a software adapter with subgroups, a GPU on which tensors take several bindings, and five with matrix units. */
+/** A GPU, one without f16, a software adapter with subgroups, a GPU on which tensors take several bindings, and five with matrix units. */
 const TARGETS: readonly Target[] = [
   BASELINE_TARGET,
+  { ...BASELINE_TARGET, dialect: "naga-f32" },
   {
     ...BASELINE_TARGET,
     schedule: "cpu",
@@ -53,7 +54,8 @@ const chosen = new Map<string, string>();
 
 const seen = new Set<string>();
 for (const target of TARGETS) {
-  for (const { op, variant, kernel, wgsl } of kernelSources({ ...target, dialect: "spec" })) {
+  const dialect = target.dialect === "naga" ? "spec" : target.dialect;
+  for (const { op, variant, kernel, wgsl } of kernelSources({ ...target, dialect })) {
     const name = `${op} ${variant}: ${kernel}`;
     variants.add(`${op} ${variant}`);
     const [file] = kernel.split(" ");
