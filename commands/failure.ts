@@ -55,6 +55,6 @@ export function describeFailure(error: unknown): Failure {
 const MAX_LENGTH = 2000;
 
 function oneLine(text: string): string {
-  const line = text.trim().replace(/\s*\n\s*/g, " ");
+  const line = text.split("\n").map((line) => line.trim()).filter(Boolean).join(" ");
   return line.length > MAX_LENGTH ? `${line.slice(0, MAX_LENGTH)}…` : line;
 }

@@ -45,7 +45,7 @@ export function normalizeArgs(args: readonly string[]): string[] {
  * @returns such as `--num-frames` or `--guidance-scale-2`
  */
 export function flagName(name: string): string {
-  return `--${snakeCase(name).replaceAll("_", "-").replace(/\d+$/, "-$&")}`;
+  return `--${snakeCase(name).replaceAll("_", "-").replace(/(?<!\d)\d+$/, "-$&")}`;
 }
 
 /** The flag of a field by a name that it has over HTTP; undefined where no row has it. */
@@ -192,7 +192,7 @@ export function address(text: string): string {
   const url = URL.parse(text.trim());
   const isPlain = url !== null && /^https?:$/.test(url.protocol) && url.username === "" &&
     url.search === "" && url.hash === "";
-  if (isPlain) return url.href.replace(/\/+$/, "");
+  if (isPlain) return url.href.replace(/(?<!\/)\/+$/, "");
   throw new InvalidArgumentError("It must be an address such as https://images.example.org.");
 }
 

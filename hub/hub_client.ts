@@ -267,7 +267,7 @@ async function readJson<Schema extends z.ZodType>(
 
 /** The address of the next page, if it is one of the same hub. */
 function nextPage({ headers }: Response, endpoint: string): string | undefined {
-  const target = /<([^>]+)>;\s*rel="next"/.exec(headers.get("link") ?? "")?.[1];
+  const target = /<([^<>]+)>;\s*rel="next"/.exec(headers.get("link") ?? "")?.[1];
   const url = target === undefined ? null : URL.parse(target, endpoint);
   return url?.origin === new URL(endpoint).origin ? url.href : undefined;
 }

@@ -51,7 +51,7 @@ function readEndpoint(text: string): string {
       `Cannot use HF_ENDPOINT ${JSON.stringify(text)}: it must be an http or https address`,
     );
   }
-  return url.href.replace(/\/+$/, "");
+  return url.href.replace(/(?<!\/)\/+$/, "");
 }
 
 /** What `hf auth login` left, or nothing. */

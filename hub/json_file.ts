@@ -29,7 +29,7 @@ const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 const LFS_POINTER = "version https://git-lfs.github.com/spec/";
 
 /** Values at the end of a line that Python writes and JSON does not have; they are read as null. */
-const INFINITE_VALUES = /^(\s*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
+const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
 
 /**
  * Reads a JSON file.

@@ -8,7 +8,7 @@ import { sniffImage } from "./decode.ts";
 import { readExif, writeExif } from "./exif.ts";
 import type { PixelImage } from "./image.ts";
 import { encodeJpeg, scanJpeg } from "./jpeg.ts";
-import { encodePng, readPngText } from "./png.ts";
+import { encodePng, MAX_TEXT_BYTES, readPngText, tooMuchText } from "./png.ts";
 import { encodeWebp, scanWebp } from "./webp.ts";
 
 /** Formats that {@link encodeImage} writes. */
@@ -83,13 +83,14 @@ export async function encodeImage(
  * @param bytes a PNG, JPEG or WebP file
  * @returns text by keyword; an EXIF comment that is not ours comes under `UserComment`; empty for
  * files without text and for other formats
- * @throws {ImageError} when the file is damaged or of no known format
+ * @throws {ImageError} when the file is damaged, of no known format, or has more than {@link MAX_TEXT_BYTES} of text
  */
 export function readImageText(bytes: Uint8Array): Record<string, string> {
   const format = sniffImage(bytes);
   if (format === "png") return readPngText(bytes);
   if (format !== "jpeg" && format !== "webp") return {};
   const { exif } = format === "jpeg" ? scanJpeg(bytes) : scanWebp(bytes);
+  if (exif && exif.length > MAX_TEXT_BYTES) throw tooMuchText();
   const comment = exif === undefined ? undefined : readExif(exif).comment;
   return comment === undefined ? {} : unpack(comment);
 }

@@ -164,9 +164,9 @@ function writeEntry(
 }
 
 function decodeComment(note: Uint8Array, little: boolean): string {
-  const code = new TextDecoder("latin1").decode(note.subarray(0, 8)).replace(/\0+$/, "");
+  const code = new TextDecoder("latin1").decode(note.subarray(0, 8)).replace(/(?<!\0)\0+$/, "");
   const text = note.subarray(8);
   // UNICODE is UTF-16 in the byte order of the structure; ASCII and "unknown" are read as UTF-8.
   const label = code === "UNICODE" ? (little ? "utf-16le" : "utf-16be") : "utf-8";
-  return new TextDecoder(label).decode(text).replace(/\0+$/, "");
+  return new TextDecoder(label).decode(text).replace(/(?<!\0)\0+$/, "");
 }

@@ -28,8 +28,8 @@ interface PngChunk {
 
 const SIGNATURE = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 
-/** Longest text that {@link readPngText} unpacks from one compressed chunk, in bytes. */
-const MAX_TEXT_BYTES = 1 << 20;
+/** Most text that is read of a file, in bytes, unpacked. */
+export const MAX_TEXT_BYTES: number = 1 << 20;
 
 /**
  * Encodes an image as PNG, 8 bits per channel, without interlacing.
@@ -94,31 +94,43 @@ export function* pngChunks(bytes: Uint8Array): Generator<PngChunk> {
  *
  * @param bytes the file
  * @returns text by keyword; the last chunk wins where a keyword is repeated
- * @throws {ImageError} when the file is not a whole PNG, or a compressed text is damaged or would
- * unpack to more than 1 MiB
+ * @throws {ImageError} when the file is not a whole PNG, a compressed text is damaged, or all texts together have more
+ * than {@link MAX_TEXT_BYTES}
  */
 export function readPngText(bytes: Uint8Array): Record<string, string> {
   const found = new Map<string, string>();
+  let room = MAX_TEXT_BYTES;
   for (const { type, data, intact } of pngChunks(bytes)) {
     if (!intact || !/^(?:tEXt|zTXt|iTXt)$/.test(type)) continue;
     const keyEnd = data.indexOf(0);
     if (keyEnd < 1) continue;
+    room -= keyEnd;
+    if (room < 0) throw tooMuchText();
     const keyword = latin1(data.subarray(0, keyEnd));
-    let rest = data.subarray(keyEnd + 1);
-    if (type === "tEXt") {
-      found.set(keyword, latin1(rest));
-    } else if (type === "zTXt") {
-      found.set(keyword, latin1(unpackText(keyword, rest.subarray(1))));
-    } else {
-      const compressed = rest[0] === 1;
-      rest = afterNul(afterNul(rest.subarray(2)));
-      found.set(
-        keyword,
-        new TextDecoder().decode(compressed ? unpackText(keyword, rest) : rest),
-      );
+    let text = data.subarray(keyEnd + 1);
+    let isCompressed = type === "zTXt";
+    if (isCompressed) text = text.subarray(1);
+    if (type === "iTXt") {
+      isCompressed = text[0] === 1;
+      text = afterNul(afterNul(text.subarray(2)));
     }
+    if (isCompressed) text = unpackText(keyword, text, room);
+    room -= text.length;
+    if (room < 0) throw tooMuchText();
+    found.set(keyword, type === "iTXt" ? new TextDecoder().decode(text) : latin1(text));
   }
   return Object.fromEntries(found);
+}
+
+/**
+ * Refuses the texts of a file.
+ *
+ * @returns the error, to be thrown
+ */
+export function tooMuchText(): ImageError {
+  return new ImageError(
+    `Cannot read the image's text: it has more than ${MAX_TEXT_BYTES} bytes, which is the most that is read`,
+  );
 }
 
 /**
@@ -233,14 +245,12 @@ function afterNul(bytes: Uint8Array): Uint8Array {
   return nul < 0 ? new Uint8Array(0) : bytes.subarray(nul + 1);
 }
 
-function unpackText(keyword: string, bytes: Uint8Array): Uint8Array {
+function unpackText(keyword: string, bytes: Uint8Array, room: number): Uint8Array {
   try {
-    return inflateSync(bytes, { maxOutputLength: MAX_TEXT_BYTES });
+    return inflateSync(bytes, { maxOutputLength: Math.max(1, room) });
   } catch (cause) {
-    throw new ImageError(
-      `Cannot read PNG text ${JSON.stringify(keyword)}: it is damaged or unpacks to more than ` +
-        `${MAX_TEXT_BYTES} bytes`,
-      { cause },
-    );
+    if ((cause as { code?: unknown }).code === "ERR_BUFFER_TOO_LARGE") throw tooMuchText();
+    const name = JSON.stringify(keyword.slice(0, 80));
+    throw new ImageError(`Cannot read PNG text ${name}: it is damaged`, { cause });
   }
 }

@@ -117,3 +117,13 @@ function chunkOf(type: string, parts: (string | Uint8Array)[]): Uint8Array {
   view.setUint32(body.length + 4, ~crc >>> 0);
   return out;
 }
+
+Deno.test("readPngText() bounds the texts of a file together, packed or not", () => {
+  const half = new Uint8Array(2 ** 19 + 1).fill(0x61);
+  for (const second of [["tEXt", "b\0", half], ["zTXt", "b\0\0", deflateSync(half)]] as const) {
+    const [type, ...parts] = second;
+    const file = insert(encodePng(pixel), "tEXt", ["a\0", half]);
+    assert.equal(readPngText(file)["a"]?.length, half.length);
+    assert.throws(() => readPngText(insert(file, type, parts)), /more than 1048576 bytes/);
+  }
+});

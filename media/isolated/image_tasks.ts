@@ -5,7 +5,7 @@
  */
 
 import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
-import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";
+import { type EncodedImage, encodeImage, type EncodeOptions, readImageText } from "../encode.ts";
 import { type Fit, fitWithAlpha } from "../fit.ts";
 import type { PixelImage } from "../image.ts";
 import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
@@ -14,6 +14,8 @@ import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
 export type ImageTask =
   /** Say what a file's container says. */
   | ({ readonly kind: "inspect" } & DecodeOptions)
+  /** Say what text a file carries. */
+  | { readonly kind: "text" }
   /** Decode a file. */
   | ({ readonly kind: "decode" } & DecodeOptions)
   /** Decode a file, fit it, and make a PNG of it. */
@@ -37,6 +39,8 @@ export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { k
 export interface ImageResults {
   /** The whole answer. */
   readonly inspect: ImageInfo;
+  /** The text by keyword. */
+  readonly text: Record<string, string>;
   /** Decodes an image; the bytes are the samples. */
   readonly decode: Omit<PixelImage, "data">;
   /** Fits an image; the bytes are a PNG. */
@@ -66,6 +70,8 @@ export async function performImageTask(
   switch (task.kind) {
     case "inspect":
       return { result: inspectImage(bytes, task), bytes: new Uint8Array(0) };
+    case "text":
+      return { result: readImageText(bytes), bytes: new Uint8Array(0) };
     case "decode": {
       const { data, ...image } = await decodeImage(bytes, task);
       return { result: image, bytes: data };

@@ -126,6 +126,26 @@ export async function inspectForeignImage(
 }
 
 /**
+ * Reads the text that a foreign image carries.
+ *
+ * @param source a file, or its bytes
+ * @param options limits
+ * @returns text by keyword; see `readImageText`
+ * @throws {ImageError} when it is of no known format, damaged, or has too much text
+ * @throws {BusyError} when too many wait
+ * @throws the signal's reason
+ */
+export async function readForeignText(
+  source: ImageSource,
+  { timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+): Promise<Record<string, string>> {
+  const { result } = await blamed(
+    foreign.perform({ kind: "text" }, source, { pixels: 0, timeoutMs, signal }),
+  );
+  return result;
+}
+
+/**
  * Decodes a foreign image and brings it to a size.
  *
  * @param source a file, or its bytes

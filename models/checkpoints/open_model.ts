@@ -248,7 +248,7 @@ async function towerBeside(path: string): Promise<string | undefined> {
   const folder = dirname(path);
   const towers: string[] = [];
   for await (const { name } of Deno.readDir(folder)) {
-    if (/mmproj.*\.gguf$/i.test(name)) towers.push(join(folder, name));
+    if (/mmproj/i.test(name) && /\.gguf$/i.test(name)) towers.push(join(folder, name));
   }
   return towers.length === 1 ? towers[0] : undefined;
 }

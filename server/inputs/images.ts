@@ -168,8 +168,18 @@ export async function readImage(path: string, signal?: AbortSignal): Promise<Giv
   return givenImage(await decodeOwnImage({ path }, { signal }));
 }
 
-/** A damaged image is its sender's mistake. */
-async function explained<T>({ field }: InputFile, reading: Promise<T>): Promise<T> {
+/**
+ * A damaged image is its sender's mistake.
+ *
+ * @param file says in which field it came
+ * @param reading of the image
+ * @returns what the reading gives
+ * @throws {ApiError} 400 for a damaged image; 429 when too many wait
+ */
+export async function explained<T>(
+  { field }: Pick<InputFile, "field">,
+  reading: Promise<T>,
+): Promise<T> {
   try {
     return await reading;
   } catch (error) {

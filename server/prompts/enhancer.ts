@@ -118,7 +118,7 @@ async function ask(
   const timeout = AbortSignal.timeout(config.timeout * 1000);
   let reply: unknown;
   try {
-    const response = await fetch(`${config.base_url.replace(/\/+$/, "")}/chat/completions`, {
+    const response = await fetch(`${config.base_url.replace(/(?<!\/)\/+$/, "")}/chat/completions`, {
       method: "POST",
       headers: {
         "content-type": "application/json",

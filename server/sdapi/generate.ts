@@ -18,7 +18,6 @@ import type { JobOutput } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { nextTurn } from "../http/next_turn.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
@@ -26,6 +25,7 @@ import { nameDrawnSize } from "../routes/name_drawn_size.ts";
 import { nameIgnored } from "../routes/name_ignored.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { infoOf } from "./answers.ts";
+import { decodeBase64 } from "./base64_image.ts";
 import type { CurrentJobs } from "./current.ts";
 import { readWebui, theirName, type WebuiRequest } from "./fields.ts";
 
@@ -209,20 +209,14 @@ async function writeImages(
     ...mask === undefined ? [] : [["mask", mask] as const],
   ];
   for (const [field, text] of given) {
-    const bytes = await decode(field, text);
+    const bytes = await decodeBase64(text);
+    if (!bytes) {
+      throw badSource(field === "mask" ? "mask" : "init_images", "its base64 is not valid");
+    }
     const path = await folder.write(`${field}.img`, bytes);
     files.push({ field, path, name: field, contentType: "", size: bytes.length });
   }
   return files;
-}
-
-async function decode(field: string, text: string): Promise<Uint8Array> {
-  await nextTurn();
-  try {
-    return Uint8Array.fromBase64(text.replace(/^data:[^,]{0,200};base64,/i, ""));
-  } catch {
-    throw badSource(field === "mask" ? "mask" : "init_images", "its base64 is not valid");
-  }
 }
 
 /** LoRAs that a prompt names: nicknames, names of the server, or files in its folders without their ending. */

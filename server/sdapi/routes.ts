@@ -107,7 +107,9 @@ export function mountSdapi(app: App, services: Services): void {
       );
     },
   });
-  mount(app, `${SDAPI}/png-info`, { POST: async (c) => c.json(pngInfo(await json(c))) });
+  mount(app, `${SDAPI}/png-info`, {
+    POST: async (c) => c.json(await pngInfo(await json(c), c.req.raw.signal)),
+  });
   for (const [path, value] of Object.entries(NOTHING)) {
     mount(app, `${SDAPI}/${path}`, { GET: (c) => c.json(value) });
   }

@@ -101,7 +101,7 @@ function checkEndpoint(text: string): string {
   const url = URL.parse(text);
   const isPlain = url && /^https?:$/.test(url.protocol) && !url.search && !url.hash &&
     !url.username;
-  if (isPlain) return url.href.replace(/\/+$/, "");
+  if (isPlain) return url.href.replace(/(?<!\/)\/+$/, "");
   throw new TypeError(
     `Cannot use the S3 endpoint ${JSON.stringify(text)}: it must be an http or https address`,
   );

@@ -55,8 +55,13 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     use_layer3d_rope: makesLayers,
     // ComfyUI's files of 2511 say so by a tensor of their own.
     zero_cond_t: tensors.find("__index_timestep_zero__") !== undefined ||
-      /edit.*2511/i.test(basename(tensors.path)),
+      isEdit2511(basename(tensors.path).toLowerCase()),
   };
+}
+
+function isEdit2511(name: string): boolean {
+  const at = name.indexOf("edit");
+  return at >= 0 && name.includes("2511", at);
 }
 
 function sizesOf(tensors: TensorSource): JsonObject {

@@ -1,0 +1,72 @@
+import { strict as assert } from "node:assert";
+import { readWebuiText } from "./webui_text.ts";
+import { webuiText } from "./webui.ts";
+
+Deno.test("readWebuiText() reads what WebUI writes", () => {
+  const settings =
+    'Steps: 20, Sampler: DPM++ 2M, Schedule type: Karras, CFG scale: 7, Seed: 5, Size: 512x768, Model: "a, b", ' +
+    'Lora hashes: "x: 1, y: \\"2\\"", Version: v1.10.1';
+  assert.deepEqual(
+    readWebuiText(`a cat,\nby the sea <lora:x:1>\nNegative prompt: dark:\nugly\n${settings}`),
+    {
+      prompt: "a cat,\nby the sea <lora:x:1>",
+      negativePrompt: "dark:\nugly",
+      settings: {
+        ...{ Steps: "20", Sampler: "DPM++ 2M", "Schedule type": "Karras", "CFG scale": "7" },
+        ...{ Seed: "5", Size: "512x768", Model: "a, b", "Lora hashes": 'x: 1, y: "2"' },
+        Version: "v1.10.1",
+      },
+    },
+  );
+  for (
+    const [text, prompt, negativePrompt] of [
+      ["a cat", "a cat", ""],
+      ["", "", ""],
+      ["Steps: 3, Seed: 1", "", ""],
+      ["Negative prompt: dark", "", "dark"],
+      ["Negative prompt: dark\nSteps: 3", "", "dark"],
+      ["a\nSteps: 3\nthat is all", "a\nSteps: 3\nthat is all", ""],
+    ] as const
+  ) {
+    const read = readWebuiText(text);
+    assert.deepEqual([read.prompt, read.negativePrompt], [prompt, negativePrompt], text);
+  }
+});
+
+Deno.test("readWebuiText() gives back what webuiText() wrote", () => {
+  const recipe = {
+    ...{ prompt: "a, b\nc: d", negativePrompt: "x\ny", seed: 7, width: 64, height: 32 },
+    ...{ model: 'a "b", c:\\d', numInferenceSteps: 4, guidanceScale: 1.5 },
+  };
+  const { prompt, negativePrompt, settings } = readWebuiText(webuiText(recipe));
+  assert.deepEqual([prompt.trim(), negativePrompt], [recipe.prompt, recipe.negativePrompt]);
+  assert.deepEqual([settings["Seed"], settings["Model"]], ["7", recipe.model]);
+});
+
+Deno.test("readWebuiText() takes no longer than its text is long", () => {
+  const length = 2 ** 20;
+  for (const line of ["", "Steps: 1, "]) {
+    for (
+      const pump of [
+        "a",
+        " ",
+        ",",
+        ":",
+        "a:",
+        'a:"',
+        'a:"\\",',
+        "x\n",
+        "\n",
+        "a:1,",
+        "Negative prompt:\n",
+      ]
+    ) {
+      for (const size of [2 ** 15, length]) {
+        const text = line + pump.repeat(size / pump.length) + "!";
+        const start = performance.now();
+        readWebuiText(text);
+        assert.ok(performance.now() - start < 300, JSON.stringify([line, pump]));
+      }
+    }
+  }
+});
