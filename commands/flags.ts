@@ -257,28 +257,37 @@ export interface LoraFlag {
   strength?: number;
   /** The component that the LoRA changes. */
   target?: LoraTargetName;
+  /** Replaces the alpha that the file gives. */
+  alpha?: number;
 }
 
+/** How a LoRA is written. */
+export const LORA_SYNTAX = "path[:strength[:target]][:alpha=number]";
+
 /**
- * Collects LoRAs: `path`, `path:strength` or `path:strength:target`; the flag may be repeated.
+ * Collects LoRAs, each as {@linkcode LORA_SYNTAX}; the flag may be repeated.
  *
  * @param text such as `style.safetensors:0.8:transformer`
  * @param before LoRAs of earlier arguments
  * @returns all LoRAs so far
- * @throws {InvalidArgumentError} for a strength or a target that is none
+ * @throws {InvalidArgumentError} for a strength, a target or an alpha that is none
  */
 export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[] {
   // From the right: a path may have colons of its own, as on Windows.
   const parts = text.trim().split(":");
+  const alpha = parts.at(-1)!.startsWith("alpha=")
+    ? Number(parts.pop()!.slice("alpha=".length) || NaN)
+    : undefined;
   const target = LORA_TARGETS.find((known) => parts.length > 1 && known === parts.at(-1));
   if (target !== undefined) parts.pop();
   const last = parts.length > 1 ? parts.at(-1)! : "";
   const strength = last !== "" && Number.isFinite(Number(last)) ? Number(last) : undefined;
   if (strength !== undefined) parts.pop();
   const path = parts.join(":");
-  if (path === "" || /\.safetensors:|:[+-]?[\d.]+:/i.test(path)) {
+  const isWrong = alpha !== undefined && !(alpha > 0 && alpha < Infinity);
+  if (isWrong || path === "" || /\.safetensors:|:[+-]?[\d.]+:/i.test(path)) {
     throw new InvalidArgumentError(
-      `It must be path, path:strength or path:strength:target, with a number as strength and ${
+      `It must be ${LORA_SYNTAX}, with a number as strength, a number above 0 as alpha and ${
         LORA_TARGETS.join(", ")
       } as target.`,
     );
@@ -287,6 +296,7 @@ export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[]
     path,
     ...(strength === undefined ? {} : { strength }),
     ...(target === undefined ? {} : { target }),
+    ...(alpha === undefined ? {} : { alpha }),
   }];
 }
 

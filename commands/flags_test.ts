@@ -133,7 +133,7 @@ Deno.test("duration() refuses numbers without a unit, and nonsense", () => {
   }
 });
 
-Deno.test("lora() reads a path with strength and target, and leaves other colons to the path", () => {
+Deno.test("lora() reads a path with strength, target and alpha, and leaves other colons to the path", () => {
   const cases: [text: string, lora: LoraFlag][] = [
     ["a.safetensors", { path: "a.safetensors" }],
     ["a.safetensors:0.8", { path: "a.safetensors", strength: 0.8 }],
@@ -141,10 +141,21 @@ Deno.test("lora() reads a path with strength and target, and leaves other colons
     ["a.safetensors:all", { path: "a.safetensors", target: "all" }],
     ["C:\\x\\a.safetensors:1e-1", { path: "C:\\x\\a.safetensors", strength: 0.1 }],
     ["a:b", { path: "a:b" }],
+    ["a.safetensors:alpha=16", { path: "a.safetensors", alpha: 16 }],
+    ["a:0.5:all:alpha=0.5", { path: "a", strength: 0.5, target: "all", alpha: 0.5 }],
   ];
   for (const [text, expected] of cases) assert.deepEqual(lora(text), [expected]);
   assert.deepEqual(lora("b", lora("a")), [{ path: "a" }, { path: "b" }]);
-  for (const text of ["", "a.safetensors:x", "a:1:x", "a.safetensors:1:transformer:2"]) {
+  for (
+    const text of [
+      "",
+      "a.safetensors:x",
+      "a:1:x",
+      "a.safetensors:1:transformer:2",
+      "a:alpha=",
+      "a:alpha=0",
+    ]
+  ) {
     assert.throws(() => lora(text), InvalidArgumentError, text);
   }
 });

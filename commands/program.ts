@@ -16,6 +16,7 @@ import {
   hosts,
   integer,
   lora,
+  LORA_SYNTAX,
   memory,
   nonNegative,
   origins,
@@ -145,7 +146,7 @@ function serveCommand(onStatus: OnStatus): Command {
         .choices(LOG_FORMATS).default("text"),
     )
     .option(
-      "--lora <path[:strength[:target]]>",
+      `--lora <${LORA_SYNTAX}>`,
       "LoRA adapter to set at the start; may be repeated",
       lora,
     )
@@ -224,7 +225,7 @@ function generateCommand(onStatus: OnStatus): Command {
   }
   addModelFlags(generate)
     .option(
-      "--lora <path[:strength[:target]]>",
+      `--lora <${LORA_SYNTAX}>`,
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
       lora,
     )

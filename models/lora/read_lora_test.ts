@@ -151,6 +151,7 @@ Deno.test("readLora() scales by the alpha asked for, the module's own, the setti
   const module = "base_model.model.blocks.0.attn1.to_q";
   const factors = { [`${module}.lora_A.weight`]: DOWN, [`${module}.lora_B.weight`]: UP };
   const withAlpha = { ...factors, [`${module}.alpha`]: numbers(4) };
+  const unprefixed = renamed(factors, "base_model.model.", "");
   const plain = { peft_type: "LORA", r: 2, lora_alpha: 6 };
   const metadata = (fields: unknown) => ({ lora_adapter_metadata: JSON.stringify(fields) });
   const cases: [string, Tensors, FileOptions, number][] = [
@@ -176,7 +177,10 @@ Deno.test("readLora() scales by the alpha asked for, the module's own, the setti
     ["other pattern", factors, { config: { ...plain, alpha_pattern: { "1.to_q": 1 } } }, 3],
     ["rank pattern", factors, { config: { ...plain, r: 9, rank_pattern: { to_q: 2 } } }, 3],
     ["metadata", factors, { metadata: { lora_alpha: "8" } }, 4],
-    ["config before metadata", factors, { config: plain, metadata: { lora_alpha: "8" } }, 3],
+    ["metadata before config", factors, { config: plain, metadata: { lora_alpha: "8" } }, 4],
+    ["config of another file", unprefixed, { config: plain, name: "a.safetensors" }, 1],
+    ["config of PEFT's keys", factors, { config: plain, name: "a.safetensors" }, 3],
+    ["no number in the metadata", withAlpha, { metadata: { lora_alpha: "None" } }, 2],
     ["diffusers' metadata", { ...renamed(factors, "base_model.model.", "transformer.") }, {
       metadata: metadata({ "transformer.r": 2, "transformer.lora_alpha": 5 }),
     }, 2.5], // deno-fmt-ignore
@@ -200,6 +204,26 @@ function int64(value: number): LoraTensor {
   const bytes = new Uint8Array(BigInt64Array.of(BigInt(value)).buffer);
   return { shape: [], dtype: "i64" as "f32", bytes };
 }
+
+Deno.test("readLora() finds modules behind the names of wrappers, and behind a prefix that all names share", async () => {
+  const modules = ["blocks.0.attn1.to_q", "blocks.0.attn1.to_out.0"];
+  const wrap = [
+    (name: string) => `transformer._orig_mod.${name}`,
+    (name: string) => `_orig_mod.${name}`,
+    (name: string) => `module.${name}`,
+    (name: string) => `pipe.dit.${name}`,
+    (name: string) => `dit.module._orig_mod.${name}`,
+    (name: string) => name.replace("blocks.0.", "blocks.0._fsdp_wrapped_module."),
+  ];
+  for (const wrapped of wrap) {
+    const names = modules.map(wrapped);
+    const { changes, unmatchedKeys } = await read(Object.fromEntries(
+      names.flatMap((name) => [[`${name}.lora_A.weight`, DOWN], [`${name}.lora_B.weight`, UP]]),
+    ));
+    assert.deepEqual(changes.map(({ module }) => module), modules, names[0]);
+    assert.deepEqual(unmatchedKeys, []);
+  }
+});
 
 Deno.test("readLora() means every denoiser where a key names none, and one where it names it", async () => {
   const twin = (target: LoraComponent) => ({ ...WAN, target });

@@ -16,6 +16,8 @@ export interface FileOptions {
   /** Contents of `adapter_config.json`; text as it is. */
   readonly config?: unknown;
   readonly alpha?: number;
+  /** Of the file; PEFT's when left out. */
+  readonly name?: string;
 }
 
 /** A safetensors file of these tensors. */
@@ -40,15 +42,15 @@ export function loraFile(tensors: Tensors, metadata?: Record<string, string>): U
 export function readBytes(
   bytes: Uint8Array,
   components: readonly AdaptableComponent[],
-  { config, alpha }: Omit<FileOptions, "metadata"> = {},
+  { config, alpha, name = "adapter_model.safetensors" }: Omit<FileOptions, "metadata"> = {},
 ): Promise<Lora> {
-  const files: Record<string, Uint8Array | string> = { "a.safetensors": bytes };
+  const files: Record<string, Uint8Array | string> = { [name]: bytes };
   if (config !== undefined) {
     files["adapter_config.json"] = typeof config === "string" ? config : JSON.stringify(config);
   }
   return withFolder(files, (folder) =>
     readLora(
-      `${folder}/a.safetensors`,
+      `${folder}/${name}`,
       components,
       alpha === undefined ? {} : { alpha },
     ));

@@ -71,8 +71,14 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
 /** ComfyUI names the encoder too: `text_encoders.qwen3_4b.transformer.model.layers.0.…`. */
 const COMFYUI_ENCODER = /^text_encoders\.(?:[^.]+\.)?transformer\./;
 
+/** Modules that compile, shard or checkpoint the one that they hold. */
+const WRAPPERS = /(?<=^|\.)(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\./g;
+
 /** More prefixes than any file puts before one another. */
 const MAX_PREFIXES = 4;
+
+/** Share of the names that a prefix of all of them must lead to modules. */
+const MIN_SHARE = 0.5;
 
 interface Named {
   readonly place: Place;
@@ -92,6 +98,8 @@ export class ModuleIndex {
   readonly #components: readonly ComponentNames[];
   readonly #prefixes: readonly (readonly [string, readonly LoraComponent[] | "any"])[];
   readonly #transformerOnly: boolean;
+  /** What stands before all names and means nothing to us, such as `pipe.dit.`. */
+  readonly #wrapper: string;
 
   /**
    * Builds all names once.
@@ -117,11 +125,27 @@ export class ModuleIndex {
     this.#transformerOnly = names.some((name) =>
       /^(base_model\.model\.)?transformer_2\./.test(name)
     );
+    this.#wrapper = "";
+    this.#wrapper = this.#wrapperOf(names);
   }
 
   /** Where a name leads, or nothing. */
   find(name: string): FoundPlaces | undefined {
-    return this.#find(name.replace(COMFYUI_ENCODER, "text_encoders."), "any", MAX_PREFIXES);
+    const plain = name.slice(this.#wrapper.length).replaceAll(WRAPPERS, "")
+      .replace(COMFYUI_ENCODER, "text_encoders.");
+    return this.#find(plain, "any", MAX_PREFIXES);
+  }
+
+  #wrapperOf(names: readonly string[]): string {
+    const parts = names[0]?.split(".") ?? [];
+    for (let count = 1; count <= MAX_PREFIXES && count < parts.length; count++) {
+      const prefix = `${parts.slice(0, count).join(".")}.`;
+      if (this.#prefixes.some(([known]) => known === prefix)) return "";
+      if (!names.every((name) => name.startsWith(prefix))) return "";
+      const found = names.filter((name) => this.find(name.slice(prefix.length)));
+      if (found.length >= MIN_SHARE * names.length) return prefix;
+    }
+    return "";
   }
 
   #find(

@@ -2,10 +2,11 @@
 import type { LoraFile } from "./lora_file.ts";
 import { MisfitError } from "./change_kinds.ts";
 import type { ModuleTensors } from "./module_tensors.ts";
-import { type LoraSettings, readSettings, settingsOfMetadata } from "./settings.ts";
+import { GIVE_ALPHA, type LoraSettings, readSettings, settingsOfMetadata } from "./settings.ts";
 
-/** Keys as PEFT's methods write them: only then is `adapter_config.json` about the file. */
-const PEFT_KEY = /\.(lora_[AB]|hada_w\d|lokr_w\d)(_[ab])?\b/;
+/** PEFT's own file, by its name or its keys: only then is `adapter_config.json` about it. */
+const PEFT_FILE = /(^|[/\\])adapter_model\.safetensors$/;
+const PEFT_KEY = "base_model.model.";
 
 /** What a file and its folder say of scales. */
 export class Scales {
@@ -28,12 +29,13 @@ export class Scales {
     if (alpha !== undefined && !(Number.isFinite(alpha) && alpha > 0)) {
       throw new RangeError(`Cannot use the alpha ${alpha}: it has to be a number above 0`);
     }
-    const settings: LoraSettings[] = [];
-    if ([...file.tensors.keys()].some((key) => PEFT_KEY.test(key))) {
+    const settings = settingsOfMetadata(file.metadata, file.path);
+    const isPeft = PEFT_FILE.test(file.path) ||
+      file.tensors.keys().some((key) => key.startsWith(PEFT_KEY));
+    if (settings.length === 0 && isPeft) {
       const beside = await readSettings(file.path.replace(/[^/\\]*$/, "adapter_config.json"));
       if (beside) settings.push(beside);
     }
-    settings.push(...settingsOfMetadata(file.metadata, file.path));
     return new Scales(file, settings, alpha);
   }
 
@@ -68,8 +70,8 @@ export class Scales {
     const [said, alpha] = [settings.rankOf(module), settings.alphaOf(module)];
     if (said !== undefined && rank !== undefined && said !== rank) {
       throw new MisfitError(
-        `"${name}" has rank ${rank}, ${settings.source} says ${said}; if that belongs to another ` +
-          "file, give the LoRA's alpha",
+        `"${name}" has rank ${rank}, ${settings.source} says ${said}, so it was written for another ` +
+          `file, or before the LoRA was resized; ${GIVE_ALPHA}`,
       );
     }
     const of = rank ?? said;

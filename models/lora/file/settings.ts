@@ -1,5 +1,6 @@
 /** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
 import { LoraError } from "../lora_error.ts";
+import { MisfitError } from "./change_kinds.ts";
 
 /** How strongly factors count where the file has no alpha of their own. */
 export interface LoraSettings {
@@ -18,6 +19,10 @@ export interface LoraSettings {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** The next step where a file's own settings cannot be used. */
+export const GIVE_ALPHA =
+  "give the alpha yourself: alpha=16 behind the path of --lora, lora_alpha over HTTP, alpha in the library";
 
 /** Larger files are no settings. */
 const MAX_BYTES = 1024 * 1024;
@@ -98,10 +103,16 @@ export function settingsOfMetadata(
   }
   const alpha = metadata.lora_alpha ?? metadata.network_alpha ?? metadata.alpha;
   if (alpha === undefined) return [];
-  if (alpha.trim() === "" || !Number.isFinite(Number(alpha))) {
-    throw new LoraError(`Cannot use ${source}: its alpha is ${excerpt(alpha)}, not a number`);
+  if (alpha.trim() !== "" && Number.isFinite(Number(alpha))) {
+    return [settingsOf({ lora_alpha: Number(alpha) }, source, "")];
   }
-  return [settingsOf({ lora_alpha: Number(alpha) }, source, "")];
+  // Modules may have alphas of their own, and then nobody asks.
+  const alphaOf = () => {
+    throw new MisfitError(
+      `the alpha in ${source} is ${excerpt(alpha)}, not a number; ${GIVE_ALPHA}`,
+    );
+  };
+  return [{ ...settingsOf({}, source, ""), alphaOf }];
 }
 
 function settingsOf(fields: Fields, source: string, prefix: string): LoraSettings {
@@ -157,7 +168,7 @@ class Patterns {
       if (!PLAIN_PATTERN.test(pattern) || name.includes("\\")) {
         throw new LoraError(
           `Cannot use ${source}: its ${field} has the expression ${excerpt(pattern)}, names of ` +
-            "modules are known; give the LoRA's alpha",
+            `modules are known; ${GIVE_ALPHA}`,
         );
       }
       const valueOf = numberOf(number, `${field} of ${excerpt(pattern)}`, source);
