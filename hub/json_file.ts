@@ -5,6 +5,8 @@
  * @module
  */
 
+import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
+
 /** Any JSON value. */
 type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
@@ -25,9 +27,6 @@ const MAX_EXCERPT = 80;
 
 const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 
-/** How a file begins that was cloned without its large files. */
-const LFS_POINTER = "version https://git-lfs.github.com/spec/";
-
 /** Values at the end of a line that Python writes and JSON does not have; they are read as null. */
 const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
 
@@ -44,24 +43,45 @@ const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
  */
 export async function readJsonFile(
   path: string,
-  options: JsonFileOptions = {},
+  { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},
 ): Promise<JsonValue> {
-  const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
-  const bytes = await readBounded(path, maxBytes);
+  return parse(path, await readBounded(path, maxBytes));
+}
+
+/**
+ * As {@link readJsonFile}, in the calling thread.
+ *
+ * @param path the file; a symbolic link is followed
+ * @param options limits
+ * @returns the value in it
+ * @throws {Error} as {@link readJsonFile} does
+ */
+export function readJsonFileSync(
+  path: string,
+  { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},
+): JsonValue {
+  try {
+    checkInfo(path, Deno.statSync(path), maxBytes);
+    return parse(path, Deno.readFileSync(path));
+  } catch (error) {
+    throw readError(path, error);
+  }
+}
+
+function parse(path: string, bytes: Uint8Array): JsonValue {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw new SyntaxError(`Cannot read ${path}: it is not UTF-8 text`, { cause });
-  }
-  if (text.startsWith(LFS_POINTER)) {
-    throw new SyntaxError(
-      `Cannot read ${path}: it is a Git LFS pointer and not the file itself; run git lfs pull`,
-    );
+    const what = foreignFile(bytes.subarray(0, FIRST_BYTES), "JSON") ?? "it is not UTF-8 text";
+    throw new SyntaxError(`Cannot read ${path}: ${what}`, { cause });
   }
   try {
     return JSON.parse(text.replace(INFINITE_VALUES, "$1null"));
   } catch (cause) {
+    const isBroken = /^\s*[[{]/.test(text);
+    const other = isBroken ? undefined : foreignFile(bytes.subarray(0, FIRST_BYTES), "JSON");
+    if (other !== undefined) throw new SyntaxError(`Cannot read ${path}: ${other}`, { cause });
     // The engine's message shows some of the text, whose control characters are for no terminal.
     const reason = text.trim() === ""
       ? "it is empty"
@@ -124,29 +144,31 @@ export function excerpt(value: unknown): string {
 }
 
 async function readBounded(path: string, maxBytes: number): Promise<Uint8Array> {
-  let bytes: Uint8Array;
   try {
-    // Looked at before it is opened: opening a pipe would wait for a writer.
-    const { isFile, isDirectory, size } = await Deno.stat(path);
-    if (!isFile) {
-      throw new Error(isDirectory ? "it is a folder" : "it is not a regular file");
-    }
-    checkSize(path, size, maxBytes);
-    bytes = await Deno.readFile(path);
-  } catch (cause) {
-    if (cause instanceof RangeError) throw cause;
-    const message = `Cannot read ${path}: ${describeFileError(cause)}`;
-    if (cause instanceof Deno.errors.NotFound) throw new Deno.errors.NotFound(message, { cause });
-    throw new Error(message, { cause });
+    checkInfo(path, await Deno.stat(path), maxBytes);
+    return await Deno.readFile(path);
+  } catch (error) {
+    throw readError(path, error);
   }
-  checkSize(path, bytes.length, maxBytes);
-  return bytes;
 }
 
-function checkSize(path: string, size: number, maxBytes: number): void {
-  if (size > maxBytes) {
+/** Looked at before the file is opened: opening a pipe would wait for a writer. */
+function checkInfo(path: string, info: Deno.FileInfo, maxBytes: number): void {
+  if (!info.isFile) {
+    throw new Error(info.isDirectory ? "it is a folder" : "it is not a regular file");
+  }
+  if (info.size > maxBytes) {
     throw new RangeError(
-      `Cannot read ${path}: it has ${size} bytes, and at most ${maxBytes} are allowed`,
+      `Cannot read ${path}: it has ${info.size} bytes, and at most ${maxBytes} are allowed`,
     );
   }
+}
+
+/** What is thrown in place of an error of the file system; errors of this file stay as they are. */
+function readError(path: string, cause: unknown): Error {
+  if (cause instanceof RangeError || cause instanceof SyntaxError) return cause;
+  const message = `Cannot read ${path}: ${describeFileError(cause)}`;
+  return cause instanceof Deno.errors.NotFound
+    ? new Deno.errors.NotFound(message, { cause })
+    : new Error(message, { cause });
 }

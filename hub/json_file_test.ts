@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import { describeFileError, readJsonFile, readJsonObject } from "./json_file.ts";
+import { describeFileError, readJsonFile, readJsonFileSync, readJsonObject } from "./json_file.ts";
 
 /** Runs a test in a folder of its own. */
 async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
@@ -51,7 +51,12 @@ Deno.test("readJsonFile() names the file and what is wrong with its text", async
       [" \n", /it is not valid JSON: it is empty$/],
       ['{"a": 1,}', /it is not valid JSON: .*position 8/],
       ['{"a": NaN}', /it is not valid JSON: /],
-      ["<html>", /it is not valid JSON: /],
+      ["nul", /it is text that begins with "nul"; give a file of JSON$/],
+      [
+        "<html>",
+        /it is a web page and not the file itself, .*; log in, and fetch the file as JSON$/,
+      ],
+      [Uint8Array.of(0x89, 0x50, 0x4e, 0x47), /it is a PNG image; fetch it as JSON$/],
       ["{\n\u001b[31m\n}", /it is not valid JSON: \P{Cc}+$/u],
       [Uint8Array.of(0xff, 0xfe, 0x7b, 0), /it is not UTF-8 text$/],
       ["version https://git-lfs.github.com/spec/v1\noid sha256:0", /run git lfs pull$/],
@@ -63,6 +68,7 @@ Deno.test("readJsonFile() names the file and what is wrong with its text", async
       );
       const error = await errorOf(readJsonFile(path));
       assert.ok(error instanceof SyntaxError, error.message);
+      assert.throws(() => readJsonFileSync(path), { message: error.message });
       assert.ok(error.message.startsWith(`Cannot read ${path}: `), error.message);
       assert.match(error.message, message);
     }

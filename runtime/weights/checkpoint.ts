@@ -1,3 +1,4 @@
+import { readJsonFileSync } from "../../hub/json_file.ts";
 import { readFully, type TensorEntry } from "./container.ts";
 import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_array.ts";
@@ -8,9 +9,6 @@ import type { StoredTensor, TensorSource } from "./tensor_source.ts";
 
 /** Names under which diffusers and transformers save the weights of a component, most specific first. */
 const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
-
-/** The first four bytes of a zip archive, as a little-endian number. */
-const ZIP_MAGIC = 0x04034b50;
 
 /** Far more than the index of any model has. */
 const MAX_INDEX_BYTES = 16 * 1024 * 1024;
@@ -153,13 +151,7 @@ function readHeader({ file, path }: OpenFile): Header {
   readFully(file, 0, head);
   const magic = head.byteLength === 4 ? new DataView(head.buffer).getUint32(0, true) : 0;
   if (magic === GGUF_MAGIC) return readGgufHeader(file, path);
-  if (magic === ZIP_MAGIC) {
-    throw new SyntaxError(
-      `Cannot read "${path}": it is a zip archive, as PyTorch writes its pickles, which can run code; ` +
-        "fetch the model as safetensors or GGUF",
-    );
-  }
-  const { tensors, metadata } = readSafetensorsHeader(file, path);
+  const { tensors, metadata } = readSafetensorsHeader(file, path, "safetensors or GGUF");
   return { tensors, metadata: new Map(Object.entries(metadata)), arrays: new Map() };
 }
 
@@ -195,18 +187,7 @@ function listFiles(folder: string): WeightFile[] {
 }
 
 function listShards(folder: string, index: string): WeightFile[] {
-  let json: unknown;
-  try {
-    const { size } = Deno.statSync(index);
-    if (size > MAX_INDEX_BYTES) {
-      throw new RangeError(`it has ${size} bytes, the limit is ${MAX_INDEX_BYTES}`);
-    }
-    json = JSON.parse(Deno.readTextFileSync(index));
-  } catch (error) {
-    throw new SyntaxError(`Cannot read "${index}": ${(error as Error).message}; fetch it again`, {
-      cause: error,
-    });
-  }
+  const json = readJsonFileSync(index, { maxBytes: MAX_INDEX_BYTES });
   const weightMap = isRecord(json) ? json["weight_map"] : undefined;
   if (!isRecord(weightMap) || Object.keys(weightMap).length === 0) {
     throw new SyntaxError(`Cannot read "${index}": it has no "weight_map"; fetch it again`);

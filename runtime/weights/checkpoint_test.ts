@@ -55,6 +55,17 @@ Deno.test("Checkpoint.open() joins the files of an index, and read() takes range
   });
 });
 
+Deno.test("Checkpoint.open() reads an index with a byte order mark", () => {
+  const index = `\ufeff${indexOf({ a: "model-1.safetensors" })}`;
+  withFolder(
+    { "model-1.safetensors": ONE, "model.safetensors.index.json": index },
+    (folder) => {
+      using checkpoint = Checkpoint.open(folder);
+      assert.deepEqual([...checkpoint.names], ["a"]);
+    },
+  );
+});
+
 Deno.test("Checkpoint.open() refuses a folder without weights", () => {
   assertRefused({ "config.json": "{}" }, /Cannot find weights in/);
 });
@@ -75,7 +86,10 @@ Deno.test("Checkpoint.open() refuses an index whose files are missing, or do not
     },
     /the index says it holds tensor "z", it does not/,
   );
-  assertRefused({ "model.safetensors.index.json": "{" }, /Cannot read ".*index\.json"/);
+  assertRefused(
+    { "model.safetensors.index.json": "{" },
+    /Cannot read .*index\.json: it is not valid JSON/,
+  );
   assertRefused({ "model.safetensors.index.json": "{}" }, /it has no "weight_map"/);
   assertRefused(index("model.safetensors"), /it has no "weight_map"/);
 });

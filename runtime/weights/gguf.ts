@@ -5,7 +5,7 @@
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./container.ts";
 import { GgufReader } from "./gguf_reader.ts";
-import { GGML_TYPES, type GgufArray, type GgufValue } from "./gguf_types.ts";
+import { GGML_TYPES, type GgufArray, type GgufValue, REMOVED_TYPES } from "./gguf_types.ts";
 
 /** A parsed header. */
 export interface GgufHeader {
@@ -69,7 +69,7 @@ export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
       }, it must be a power of two up to ${MAX_ALIGNMENT}`,
     );
   }
-  const infos = Array.from({ length: tensorCount }, () => readInfo(reader, fail));
+  const infos = Array.from({ length: tensorCount }, () => readInfo(reader, path, fail));
   const dataStart = Math.ceil(reader.position / alignment) * alignment;
   const tensors = new Map<string, TensorEntry>();
   for (const info of infos) {
@@ -111,7 +111,11 @@ function readCount(reader: GgufReader, what: string, fail: (what: string) => nev
     : fail(`it claims ${count} ${what}, the limit is ${MAX_ENTRIES}`);
 }
 
-function readInfo(reader: GgufReader, fail: (what: string) => never): TensorInfo {
+function readInfo(
+  reader: GgufReader,
+  path: string,
+  fail: (what: string) => never,
+): TensorInfo {
   const name = reader.text();
   const problem = nameProblem(name);
   if (problem) fail(problem);
@@ -122,7 +126,15 @@ function readInfo(reader: GgufReader, fail: (what: string) => never): TensorInfo
   const number = reader.u32();
   const offset = reader.u64();
   const type = GGML_TYPES.get(number);
-  if (!type) return fail(`tensor "${name}" has the unknown type ${number}`);
+  if (!type) {
+    const known = REMOVED_TYPES.get(number);
+    const words = known
+      ? `as ${known} (${number}), a type that ggml no longer has`
+      : `as ggml's type ${number}, which this program does not know`;
+    throw new SyntaxError(
+      `Cannot read "${path}": tensor "${name}" is stored ${words}; fetch the model in another type, such as Q8_0`,
+    );
+  }
   const [format, elements, bytes] = type;
   const count = elementCount(shape);
   if (![count, ...shape].every(Number.isSafeInteger)) {

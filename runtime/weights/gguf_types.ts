@@ -43,6 +43,18 @@ export const GGML_TYPES: ReadonlyMap<
   [40, ["NVFP4", 64, 36]],
 ]);
 
+/** Types that ggml had once, by their numbers. */
+export const REMOVED_TYPES: ReadonlyMap<number, string> = new Map([
+  [4, "Q4_2"],
+  [5, "Q4_3"],
+  [31, "Q4_0_4_4"],
+  [32, "Q4_0_4_8"],
+  [33, "Q4_0_8_8"],
+  [36, "IQ4_NL_4_4"],
+  [37, "IQ4_NL_4_8"],
+  [38, "IQ4_NL_8_8"],
+]);
+
 /** A value of the metadata; arrays are kept where they are numbers and few. */
 export type GgufValue = number | string | boolean | readonly number[];
 

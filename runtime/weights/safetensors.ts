@@ -2,6 +2,7 @@
  * The safetensors container: an 8-byte little-endian header length, a JSON header, then raw tensor data.
  * Format: https://github.com/huggingface/safetensors#format
  */
+import { FIRST_BYTES, foreignFile } from "../../hub/first_bytes.ts";
 import { elementCount } from "../shape.ts";
 import { findOverlap, MAX_RANK, nameProblem, readFully, type TensorEntry } from "./container.ts";
 
@@ -16,40 +17,42 @@ export interface SafetensorsHeader {
 /** Larger headers are refused: real ones stay below 1 MB, and parsing takes up to 50 times the memory. */
 const MAX_HEADER_BYTES = 16 * 1024 * 1024;
 
-/** How a file begins that was cloned without its large files, as the length of a header. */
-const LFS_POINTER = new DataView(new TextEncoder().encode("version ").buffer).getBigUint64(0, true);
-
-/** Bits of an element, by format. */
+/** Bits of an element, by format, of all that the format of files has, whether this program reads it or not. */
 export const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
-  ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3"].map((format) => [format, 8] as const),
+  ["F4", 4],
+  ...["F6_E2M3", "F6_E3M2"].map((format) => [format, 6] as const),
+  ...["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E5M2FNUZ", "F8_E4M3FNUZ"]
+    .map((format) => [format, 8] as const),
   ...["I16", "U16", "F16", "BF16"].map((format) => [format, 16] as const),
   ...["I32", "U32", "F32"].map((format) => [format, 32] as const),
-  ...["I64", "U64", "F64"].map((format) => [format, 64] as const),
+  ...["I64", "U64", "F64", "C64"].map((format) => [format, 64] as const),
 ]);
 
 /**
  * Reads and checks the header of an open file. No tensor data is read.
  *
  * @param path only for messages
+ * @param wanted what the caller reads, for messages
  * @throws {SyntaxError} when the file is truncated, not safetensors, or its header contradicts itself
  */
-export function readSafetensorsHeader(file: Deno.FsFile, path: string): SafetensorsHeader {
+export function readSafetensorsHeader(
+  file: Deno.FsFile,
+  path: string,
+  wanted = "safetensors",
+): SafetensorsHeader {
   const fileBytes = file.statSync().size;
   const fail = (what: string): never => {
     throw new SyntaxError(
       `Cannot read "${path}": ${what}. The file is damaged or no safetensors file; fetch it again`,
     );
   };
+  if (fileBytes < 8) refuseForeign(file, path, wanted);
   if (fileBytes < 8) fail(`it has ${fileBytes} bytes, a safetensors file has at least 8`);
   const head = new Uint8Array(8);
   readFully(file, 0, head);
   const declared = new DataView(head.buffer).getBigUint64(0, true);
-  if (declared === LFS_POINTER) {
-    throw new SyntaxError(
-      `Cannot read "${path}": it is a Git LFS pointer and not the file itself; run git lfs pull`,
-    );
-  }
   if (declared > BigInt(MAX_HEADER_BYTES)) {
+    refuseForeign(file, path, wanted);
     fail(`its header claims ${declared} bytes, the limit is ${MAX_HEADER_BYTES}`);
   }
   const headerBytes = Number(declared);
@@ -72,32 +75,50 @@ export function readSafetensorsHeader(file: Deno.FsFile, path: string): Safetens
     const problem = nameProblem(name);
     if (problem) fail(problem);
     if (name === "__metadata__") {
-      if (!isRecord(value)) fail("its metadata is not an object");
-      for (const [key, text] of Object.entries(value as Record<string, unknown>)) {
+      // Writers in C and Rust have null for none.
+      if (value !== null && !isRecord(value)) fail("its metadata is not an object");
+      for (const [key, text] of Object.entries(value ?? {})) {
         if (typeof text !== "string") fail("its metadata is not all text");
         else metadata[key] = text;
       }
       continue;
     }
-    tensors.set(name, parseEntry(name, value, dataStart, fileBytes, fail));
+    tensors.set(name, parseEntry(name, value, { path, dataStart, fileBytes, fail }));
   }
   const overlap = findOverlap(tensors.values());
   if (overlap) fail(`tensors "${overlap[0].name}" and "${overlap[1].name}" overlap`);
   return { tensors, metadata };
 }
 
+/** Refuses what its first bytes tell to be another kind of file. */
+export function refuseForeign(file: Deno.FsFile, path: string, wanted: string): void {
+  const head = new Uint8Array(Math.min(FIRST_BYTES, file.statSync().size));
+  readFully(file, 0, head);
+  const other = foreignFile(head, wanted);
+  if (other !== undefined) throw new SyntaxError(`Cannot read "${path}": ${other}`);
+}
+
 function parseEntry(
   name: string,
   value: unknown,
-  dataStart: number,
-  fileBytes: number,
-  fail: (what: string) => never,
+  { path, dataStart, fileBytes, fail }: {
+    readonly path: string;
+    readonly dataStart: number;
+    readonly fileBytes: number;
+    fail(what: string): never;
+  },
 ): TensorEntry {
   if (!isRecord(value)) return fail(`the entry of tensor "${name}" is not an object`);
   const { dtype, shape, data_offsets: offsets } = value;
   const bits = typeof dtype === "string" ? FORMAT_BITS.get(dtype) : undefined;
   if (bits === undefined) {
-    return fail(`tensor "${name}" has the unknown type ${excerpt(dtype)}`);
+    if (typeof dtype !== "string" || !/^[A-Z][A-Z\d_]{0,30}$/.test(dtype)) {
+      return fail(`tensor "${name}" has the unknown type ${excerpt(dtype)}`);
+    }
+    throw new SyntaxError(
+      `Cannot read "${path}": tensor "${name}" is stored as ${dtype}, which this program does not know; ` +
+        "fetch the model in fp8, in bf16, or as GGUF",
+    );
   }
   if (!isSizes(shape) || shape.length > MAX_RANK) {
     return fail(`tensor "${name}" has the shape ${excerpt(shape)}`);

@@ -1,0 +1,68 @@
+/**
+ * What a file is that is not what its reader wants, by its first bytes.
+ *
+ * @module
+ */
+
+/** As many first bytes as {@link foreignFile} looks at. */
+export const FIRST_BYTES = 64;
+
+const PICKLE = "a Python pickle, which can run code";
+
+/** Bytes of files that are often taken for others, as Latin-1, with their offset. */
+const SIGNS: readonly (readonly [offset: number, bytes: string, kind: string])[] = [
+  [0, "PK\x03\x04", "a zip archive, as PyTorch writes its pickles, which can run code"],
+  ...["\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"].map((sign) => [0, sign, PICKLE] as const),
+  [0, "GGUF", "a GGUF file"],
+  [4, "\0\0\0\0{", "a safetensors file"],
+  [0, "\x89HDF", "an HDF5 file"],
+  [0, "\x1f\x8b", "a gzip archive"],
+  [0, "7z\xbc\xaf", "a 7z archive"],
+  [0, "Rar!", "a RAR archive"],
+  [0, "\x89PNG", "a PNG image"],
+  [0, "\xff\xd8\xff", "a JPEG image"],
+  [0, "GIF8", "a GIF image"],
+  [8, "WEBP", "a WebP image"],
+  [4, "ftyp", "an MP4 video"],
+  [0, "%PDF", "a PDF document"],
+];
+
+/** How a file begins that was cloned without its large files. */
+const LFS_POINTER = "version https://git-lfs";
+
+/**
+ * Says what a file is, where it is not what its reader wants.
+ *
+ * @param head the first {@link FIRST_BYTES} bytes of the file, or all of a shorter one
+ * @param wanted what the reader reads, such as `safetensors or GGUF`
+ * @returns words that follow a colon, with what to do; nothing where the bytes tell nothing
+ */
+export function foreignFile(head: Uint8Array, wanted: string): string | undefined {
+  const bytes = String.fromCharCode(...head.subarray(0, FIRST_BYTES));
+  if (bytes.startsWith(LFS_POINTER)) {
+    return "it is a Git LFS pointer and not the file itself; run git lfs pull";
+  }
+  const found = SIGNS.find(([offset, sign]) => bytes.startsWith(sign, offset));
+  if (found) return `it is ${found[2]}; fetch it as ${wanted}`;
+  const text = readText(head);
+  if (text === undefined) return undefined;
+  if (text.startsWith("<")) {
+    return "it is a web page and not the file itself, as sites answer without a login; " +
+      `log in, and fetch the file as ${wanted}`;
+  }
+  const kind = /^[[{]/.test(text) ? "JSON" : `text that begins with ${JSON.stringify(text)}`;
+  return `it is ${kind}; give a file of ${wanted}`;
+}
+
+/** The text that a file begins with, on one line and without a byte order mark; nothing where it is none. */
+function readText(head: Uint8Array): string | undefined {
+  try {
+    // The last character may be cut.
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true });
+    // deno-lint-ignore no-control-regex
+    if (/[\x00-\x08\x0e-\x1f\x7f]/.test(text)) return undefined;
+    return text.trim().replace(/\s+/g, " ") || undefined;
+  } catch {
+    return undefined;
+  }
+}
