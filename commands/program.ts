@@ -404,6 +404,10 @@ function reportCommand(onStatus: OnStatus): Command {
 function testCommand(): Command {
   return sourceCommand("test", "Check that everything works on this machine")
     .argument("[path...]", "files or folders whose tests run (default: all, and every other check)")
+    .option(
+      "--changed [ref]",
+      "only the tests that a change since a commit can reach (default: main)",
+    )
     .option("--verbose", "show the output of tests that pass, too");
 }
 

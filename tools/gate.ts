@@ -4,13 +4,15 @@
  * Prints each stage with its time and a stage's output only where it fails; while the tests run, how
  * far they are; after them, which took longest. The last line is `N passed, N failed` (and
  * `, N skipped`): the tests, with every other stage counted as one. With paths (relative to the
- * repository), only the tests under them run; `--verbose` lets all output through.
+ * repository), only the tests under them run; with `--changed [REF]`, only those that a change since
+ * REF (`main` by default) can reach; `--verbose` lets all output through.
  *
  * The tests run in batches of files, two batches at a time, each in a process of its own: a software
  * driver compiles on one core, and tests may change what belongs to a process. Most files of a batch
  * are imported by one module, so that they load the library and compile kernels once.
  */
 import { join, posix } from "node:path";
+import { testsOfChange } from "./changed_tests.ts";
 
 /** The folder of the repository. */
 const ROOT = new URL("../", import.meta.url);
@@ -300,10 +302,13 @@ function report(name: string, failed: boolean, since: number, detail = ""): void
 
 async function main(args: string[]): Promise<number> {
   const verbose = args.includes("--verbose");
-  const paths = args.filter((arg) => arg !== "--verbose");
+  const isChanged = args.includes("--changed");
+  const named = args.filter((arg) => !arg.startsWith("--"));
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
+  const paths = isChanged ? await testsOfChange(named[0]) ?? [] : named;
+  if (isChanged) console.log(`The change reaches ${paths.length || "all"} test files`);
 
-  for (const stage of paths.length > 0 ? [] : STAGES) {
+  for (const stage of paths.length > 0 && !isChanged ? [] : STAGES) {
     const since = performance.now();
     const { code, output } = await runDeno(stage.args, verbose);
     report(stage.name, code !== 0, since);
