@@ -5,7 +5,7 @@ import type { Machine } from "./types.ts";
 /** Reads what figures depend on. */
 export async function readMachine(): Promise<Machine> {
   const { os, arch } = Deno.build;
-  const nvidia = /Kernel Module.*?\s(\d+(?:\.\d+)+)\s/.exec(
+  const nvidia = /Kernel Module.{0,80}?\s(\d+(?:\.\d+)+)\s/.exec(
     await textOf("/proc/driver/nvidia/version"),
   )?.[1];
   return {
