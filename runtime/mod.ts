@@ -68,6 +68,6 @@ export { blockFormatOf, elementTypeOf } from "./weights/storage.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
 export * from "./weights/low_rank_factors.ts";
 export * from "./weights/safetensors.ts";
-export type { StoredTensor, TensorSource } from "./weights/tensor_source.ts";
+export { storedBytes, type StoredTensor, type TensorSource } from "./weights/tensor_source.ts";
 export * from "./weights/weight_scope.ts";
 export * from "./weights/weights.ts";

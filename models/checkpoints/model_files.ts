@@ -6,7 +6,6 @@ import { basename, join } from "node:path";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
 import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";
-import { refuseBitsAndBytes } from "./bits_and_bytes.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
 
 /** Far more than any component's configuration has. */
@@ -167,7 +166,6 @@ export class ModelFiles implements Disposable {
 
   #keep(checkpoint: Checkpoint): Checkpoint {
     this.#opened.push(checkpoint);
-    refuseBitsAndBytes(checkpoint);
     return checkpoint;
   }
 }

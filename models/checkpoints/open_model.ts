@@ -11,7 +11,6 @@ import {
 import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
-import { refuseBitsAndBytes } from "./bits_and_bytes.ts";
 import type {
   ComponentFormat,
   ComponentName,
@@ -261,7 +260,6 @@ function openFile(
 ): RecognisedComponent[] {
   const checkpoint = Checkpoint.open(path);
   opened.push(checkpoint);
-  refuseBitsAndBytes(checkpoint);
   const formats = [...families.flatMap((family) => family.formats), ...optional];
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
@@ -331,7 +329,6 @@ async function openPart(
     open: () => {
       const checkpoint = Checkpoint.open(folder);
       opened.push(checkpoint);
-      refuseBitsAndBytes(checkpoint);
       return checkpoint;
     },
   };

@@ -13,7 +13,9 @@ export async function configMetadata(folder: string): Promise<Record<string, str
   const path = join(folder, "config.json");
   const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);
   if (!isThere) return {};
-  const text = JSON.stringify(await readJsonObject(path));
+  // How the folder's own weights are quantised says nothing of the file's.
+  const { quantization_config: _, ...config } = await readJsonObject(path);
+  const text = JSON.stringify(config);
   return text.length <= MAX_BYTES ? { [KEY]: text } : {};
 }
 

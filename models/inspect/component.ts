@@ -4,6 +4,7 @@ import {
   bytesPerElement,
   elementCount,
   isWeightFormat,
+  storedBytes,
   type StoredTensor,
   type TensorSource,
 } from "../../runtime/mod.ts";
@@ -50,7 +51,8 @@ export function inspectTensors(
   let hasUnreadFormats = false;
   for (const name of tensors.names) {
     const tensor = tensors.find(name)!;
-    const { format, byteLength } = tensor;
+    const format = tensor.storedAs ?? tensor.format;
+    const byteLength = storedBytes(tensor);
     const share = shares.get(format) ?? { format, tensors: 0, bytes: 0 };
     shares.set(format, { format, tensors: share.tensors + 1, bytes: share.bytes + byteLength });
     parameters += elementCount(tensor.shape);

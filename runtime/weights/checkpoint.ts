@@ -4,14 +4,19 @@ import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_array.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
 import { readSafetensorsHeader } from "./safetensors.ts";
-import { applyScales } from "./scales.ts";
-import type { StoredTensor, TensorSource } from "./tensor_source.ts";
+import { type Quantization, readQuantization } from "./quantization_config.ts";
+import { readScaled } from "./scale_grid.ts";
+import { applyScales, type ScaledTensor } from "./scales.ts";
+import { storedBytes, type StoredTensor, type TensorSource } from "./tensor_source.ts";
 
 /** Names under which diffusers and transformers save the weights of a component, most specific first. */
 const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
 
 /** Far more than the index of any model has. */
 const MAX_INDEX_BYTES = 16 * 1024 * 1024;
+
+/** Far more than any component's configuration has. */
+const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** The name of a file beside the index: no separators, no drive, no control characters. */
 // deno-lint-ignore no-control-regex
@@ -29,7 +34,7 @@ interface WeightFile {
 }
 
 /** A tensor and the file that it lies in. */
-interface FileTensor extends TensorEntry {
+interface FileTensor extends TensorEntry, ScaledTensor {
   readonly source: OpenFile;
 }
 
@@ -84,7 +89,9 @@ export class Checkpoint implements TensorSource, Disposable {
           tensors.set(name, { ...entry, source });
         }
       }
-      return new Checkpoint(path, said, applyScales(tensors, readWhole, path), files);
+      const quantization = quantizationOf(path, said);
+      const scaled = applyScales(tensors, { path, quantization, read: readWhole });
+      return new Checkpoint(path, said, scaled, files);
     } catch (error) {
       for (const { file } of files) file.close();
       throw error;
@@ -98,7 +105,7 @@ export class Checkpoint implements TensorSource, Disposable {
 
   /** Size on disk of all tensors, in bytes. */
   get byteLength(): number {
-    return this.#tensors.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return this.#tensors.values().reduce((sum, tensor) => sum + storedBytes(tensor), 0);
   }
 
   /** What the header says of a tensor, or nothing. */
@@ -114,11 +121,15 @@ export class Checkpoint implements TensorSource, Disposable {
         `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.path}"`,
       );
     }
+    const { source, byteOffset, storedAs, grid } = found;
+    const readStored = (from: number, bytes: Uint8Array) =>
+      readFully(source.file, byteOffset + from, bytes);
     try {
-      readFully(found.source.file, found.byteOffset + start, target);
+      if (grid && storedAs) readScaled({ ...found, storedAs, grid }, start, target, readStored);
+      else readStored(start, target);
     } catch (cause) {
       throw new SyntaxError(
-        `Cannot read tensor "${name}" from "${found.source.path}": ${(cause as Error).message}; ` +
+        `Cannot read tensor "${name}" from "${source.path}": ${(cause as Error).message}; ` +
           "the file has changed since it was opened, fetch it again and load the model anew",
         { cause },
       );
@@ -153,6 +164,18 @@ function readHeader({ file, path }: OpenFile): Header {
   if (magic === GGUF_MAGIC) return readGgufHeader(file, path);
   const { tensors, metadata } = readSafetensorsHeader(file, path, "safetensors or GGUF");
   return { tensors, metadata: new Map(Object.entries(metadata)), arrays: new Map() };
+}
+
+/** What the header of the only file, or the configuration in a component's folder, says. */
+function quantizationOf(
+  path: string,
+  { metadata }: Omit<Header, "tensors">,
+): Quantization | undefined {
+  const config = `${path}/config.json`;
+  const told = readQuantization(Object.fromEntries(metadata), path);
+  if (!isFile(config)) return told;
+  const json = readJsonFileSync(config, { maxBytes: MAX_CONFIG_BYTES });
+  return isRecord(json) ? readQuantization(json, config) ?? told : told;
 }
 
 function readWhole({ source, byteOffset, byteLength }: FileTensor): Uint8Array {

@@ -1,83 +1,165 @@
 /**
- * The scales that fp8 files keep beside their weights, in two flavours of ComfyUI: `layer.scale_weight` with a tensor
- * `scaled_fp8` that marks the file, and since the end of 2025 `layer.weight_scale` with `layer.comfy_quant`.
+ * What quantisers keep beside their weights: scales of fp8 are read, anything else that a weight needs to be understood is
+ * refused. ComfyUI has `layer.scale_weight` with a tensor `scaled_fp8` that marks the file, and since the end of 2025
+ * `layer.weight_scale` with `layer.comfy_quant`; transformers has `layer.weight_scale_inv`, which multiplies, too.
  */
 import { decodeElements, type DType } from "../dtype.ts";
 import { elementCount, formatShape } from "../shape.ts";
+import { gridOf, READ_BYTES, type ScaleGrid } from "./scale_grid.ts";
+import { checkComfyFormat, type Quantization } from "./quantization_config.ts";
+import { blockFormatOf } from "./storage.ts";
 import type { StoredTensor } from "./tensor_source.ts";
 
-/** Endings of tensors that hold the scale of `weight`. */
-const SCALES = ["scale_weight", "weight_scale"] as const;
+/** A tensor whose elements have scales by blocks, and are read as bf16 therefore. */
+export interface ScaledTensor extends StoredTensor {
+  readonly grid?: ScaleGrid;
+}
 
-/** Endings of tensors that say nothing about the numbers in `weight`: scales of activations, names of formats. */
-const SILENT = ["scale_input", "input_scale", "comfy_quant", "scaled_fp8"] as const;
+/** Endings of tensors that hold the scale, or the scales, of `weight`. */
+const SCALES = /^\.(?:scale_weight|weight_scale|weight_scale_inv)$/;
 
-/** Endings of tensors that change what `weight` means in ways that are not read. */
-const UNREAD = ["weight_scale_2", "pre_quant_scale"] as const;
+/** Tensors that say nothing about the numbers in `weight`: ranges of activations, and the mark of a file. */
+const SILENT =
+  /(?:^|[._])(?:scale_input|(?:input|output)_(?:scale|amax|quantizer\._\w+)|scaled_fp8)$/;
+
+/** Names that quantisers use, as endings. */
+const COMPANION =
+  /(?:scale_weight|scales?|scales?_(?:inv|ub|\d)|a(?:bs)?max|zero_?points?|zeros|SCB|quant\w{0,20}|codebook\w{0,20})$/i;
+/** What layers have beside a weight that is stored in any way. */
+const PLAIN = /^\.(?:bias|running_mean|running_var|num_batches_tracked|\d+)$/;
+/** Types whose numbers stand for themselves. */
+const PLAIN_TYPES = /^(?:F32|F16|BF16|F64|C64|BOOL|[IU](?:16|32|64))$/;
+
+/** Methods that are told by a tensor's name. */
+const METHODS: readonly (readonly [sign: RegExp, method: string])[] = [
+  [/\.quant_state\.bitsandbytes__(\w{1,20})$/, "bitsandbytes ($1)"],
+  [/\.SCB$/, "bitsandbytes (int8)"],
+  [/\.wscales$/, "Nunchaku (SVDQuant)"],
+  [/\.(?:qweight|qzeros|g_idx)$/, "GPTQ or AWQ"],
+  [/\.weight_packed$/, "compressed-tensors (packed)"],
+  [/\.W_q$/, "HQQ"],
+  [/\.weight\._data$/, "Quanto"],
+  [/[._:]qdata$/, "torchao"],
+  [/\.encoded_exponent$/, "DFloat11"],
+];
 
 const DTYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
 
+/** How the tensors of a checkpoint are read. */
+interface ScaleReader<Entry> {
+  /** The file or folder, for messages. */
+  readonly path: string;
+  /** What the file says of its quantisation beside tensors. */
+  readonly quantization?: Quantization | undefined;
+  /** All bytes of a tensor. */
+  read(entry: Entry): Uint8Array;
+}
+
 /**
- * Gives every fp8 weight its scale and leaves out the tensors that held it.
+ * Gives every fp8 weight its scale or scales, and leaves out the tensors that held them.
  *
- * @param read all bytes of a tensor
- * @param path for messages
- * @throws {SyntaxError} when a scale is not one positive number, or belongs to something other than fp8
+ * @throws {SyntaxError} when a weight is quantised in a way that is not read, or a scale is no positive number
  */
 export function applyScales<Entry extends StoredTensor>(
   entries: ReadonlyMap<string, Entry>,
-  read: (entry: Entry) => Uint8Array,
-  path: string,
-): Map<string, Entry> {
-  const result = new Map(entries);
+  reader: ScaleReader<Entry>,
+): Map<string, Entry & ScaledTensor> {
+  const { path, quantization } = reader;
+  const result = new Map<string, Entry & ScaledTensor>(entries);
   for (const [name, entry] of entries) {
-    const place = name.slice(0, name.lastIndexOf(".") + 1);
-    const ending = name.slice(place.length);
-    if (includes(SILENT, ending)) result.delete(name);
-    const weight = result.get(`${place}weight`);
-    if (weight === undefined) continue;
-    if (includes(UNREAD, ending)) {
+    const method = METHODS.find(([sign]) => sign.test(name));
+    if (method) {
       throw new SyntaxError(
-        `Cannot read "${path}": tensor "${weight.name}" has a "${ending}", as files for other hardware do; ` +
-          "fetch the model in fp8 with one scale per tensor, in bf16, or as GGUF",
+        `Cannot read "${path}": its weights are quantised by ${
+          method[0].exec(name)![0].replace(...method)
+        }, which is not supported; take the model in bf16, in fp8 or as GGUF`,
       );
     }
-    if (!includes(SCALES, ending)) continue;
-    const scale = readScale(entry, read, path);
-    if (weight.format.startsWith("F8_")) result.set(weight.name, { ...weight, scale });
-    else if (scale !== 1) {
+    if (name.endsWith(".comfy_quant")) {
+      checkComfyFormat(reader.read(entry), `"${path}": "${name}"`);
+      result.delete(name);
+    } else if (SILENT.test(name)) result.delete(name);
+    else {
+      const owned = ownerOf(entries, name);
+      if (!owned) continue;
+      const weight = result.get(owned.weight)!;
+      result.set(weight.name, withScale(weight, owned.rest, entry, reader));
+      result.delete(name);
+    }
+  }
+  if (quantization) {
+    for (const { name, format, shape, scale, grid } of result.values()) {
+      if (!format.startsWith("F8_") || shape.length < 2 || scale !== undefined || grid) continue;
       throw new SyntaxError(
-        `Cannot read "${path}": tensor "${weight.name}" is stored as ${weight.format} and has a scale; ` +
-          "scales are read for fp8 only, fetch the model in that, in bf16, or as GGUF",
+        `Cannot read "${path}": tensor "${name}" is stored as ${format} and has no scale, ` +
+          "though its quantization_config asks for one; the download may be incomplete, fetch it again",
       );
     }
-    result.delete(name);
   }
   return result;
 }
 
-function readScale<Entry extends StoredTensor>(
-  entry: Entry,
-  read: (entry: Entry) => Uint8Array,
-  path: string,
-): number {
-  const { name, shape, format } = entry;
-  const dtype = DTYPES[format];
-  if (elementCount(shape) !== 1 || dtype === undefined) {
-    throw new SyntaxError(
-      `Cannot read "${path}": scale "${name}" has the shape ${
-        formatShape(shape)
-      } and type ${format}; ` +
-        "one number per tensor is read, fetch the model with that, in bf16, or as GGUF",
-    );
+/** The weight that a tensor belongs to as a quantiser's companion, and what its name adds; nothing for other tensors. */
+function ownerOf(
+  entries: ReadonlyMap<string, StoredTensor>,
+  name: string,
+): { readonly weight: string; readonly rest: string } | undefined {
+  const whole = [...name.matchAll(/[.:]/g)].map(({ index }) => index).reverse();
+  const lastPart = (whole[0] ?? -1) + 1;
+  const words = [...name.slice(lastPart).matchAll(/_/g)].map(({ index }) => lastPart + index);
+  for (const at of [...whole, ...words]) {
+    const [stem, rest] = [name.slice(0, at), name.slice(at)];
+    const weight = entries.get(`${stem}.weight`) ?? entries.get(stem);
+    if (!weight || weight.name === name || PLAIN.test(rest)) continue;
+    const isDirect = /^\.[^.:]+$/.test(rest);
+    const isCompanion = PLAIN_TYPES.test(weight.format)
+      ? isDirect && rest.includes("weight") && COMPANION.test(rest)
+      : isDirect || COMPANION.test(rest);
+    if (isCompanion) return { weight: weight.name, rest };
   }
-  const scale = decodeElements(read(entry), dtype)[0]!;
-  if (scale > 0 && scale < Infinity) return scale;
+  return undefined;
+}
+
+/** The weight with what its companion says. */
+function withScale<Entry extends StoredTensor>(
+  weight: Entry & ScaledTensor,
+  ending: string,
+  companion: Entry,
+  reader: ScaleReader<Entry>,
+): Entry & ScaledTensor {
+  const { name, format, shape } = weight;
+  const values = SCALES.test(ending) ? readScales(companion, reader) : undefined;
+  const isScaled = weight.scale !== undefined || weight.grid !== undefined;
+  const [scale] = values ?? [];
+  if (values && !isScaled && format.startsWith("F8_") && blockFormatOf(format)) {
+    if (values.length === 1) return { ...weight, scale: scale! };
+    const grid = gridOf(shape, companion.shape, values, reader.quantization?.blockSize);
+    const byteLength = READ_BYTES * elementCount(shape);
+    if (grid) return { ...weight, format: "BF16", byteLength, storedAs: format, grid };
+  } else if (values?.length === 1 && scale === 1 && PLAIN_TYPES.test(format)) return weight;
   throw new SyntaxError(
-    `Cannot read "${path}": scale "${name}" is ${scale}; the file is damaged, fetch it again`,
+    `Cannot read "${reader.path}": tensor "${name}" ${
+      formatShape(shape)
+    } is stored as ${format} and comes with "${companion.name}" ${
+      formatShape(companion.shape)
+    }, stored as ${companion.format}, which this program does not read; ` +
+      "fetch the model in fp8 with one scale for each tensor, row or block, in bf16, or as GGUF",
   );
 }
 
-function includes(endings: readonly string[], ending: string): boolean {
-  return endings.includes(ending);
+/** The numbers of scales; nothing where their type is not read. */
+function readScales<Entry extends StoredTensor>(
+  entry: Entry,
+  { read, path }: ScaleReader<Entry>,
+): Float64Array | undefined {
+  const dtype = DTYPES[entry.format];
+  if (dtype === undefined || elementCount(entry.shape) === 0) return undefined;
+  const scales = decodeElements(read(entry), dtype);
+  // A block of zeros has the scale 0.
+  const isScale = (scale: number) => scales.length > 1 ? scale >= 0 : scale > 0;
+  const wrong = scales.find((scale) => !(isScale(scale) && scale < Infinity));
+  if (wrong === undefined) return scales;
+  throw new SyntaxError(
+    `Cannot read "${path}": scale "${entry.name}" is ${wrong}; the file is damaged, fetch it again`,
+  );
 }

@@ -1,5 +1,5 @@
 /** Where tensors come from: names, shapes and ranges of bytes, whatever the container. */
-import type { Shape } from "../shape.ts";
+import { elementCount, type Shape } from "../shape.ts";
 
 /** A tensor as its container has it. */
 export interface StoredTensor {
@@ -13,6 +13,13 @@ export interface StoredTensor {
   readonly byteLength: number;
   /** Multiplies every element; 1 when left out. */
   readonly scale?: number;
+  /** The format in the file, of one byte for each element, where it is decoded to `format` while it is read. */
+  readonly storedAs?: string;
+}
+
+/** Bytes of a tensor in its file. */
+export function storedBytes({ storedAs, shape, byteLength }: StoredTensor): number {
+  return storedAs === undefined ? byteLength : elementCount(shape);
 }
 
 /** Tensors that can be read by ranges. */

@@ -18,7 +18,7 @@ import {
   storageOf,
   type WeightLayout,
 } from "./storage.ts";
-import type { TensorSource } from "./tensor_source.ts";
+import { storedBytes, type TensorSource } from "./tensor_source.ts";
 import { WeightScope } from "./weight_scope.ts";
 
 interface Declared {
@@ -85,8 +85,9 @@ export class Weights {
   get mainFormat(): string {
     const bytes = new Map<string, number>();
     for (const name of this.#source.names) {
-      const { format, byteLength } = this.#source.find(name)!;
-      bytes.set(format, (bytes.get(format) ?? 0) + byteLength);
+      const tensor = this.#source.find(name)!;
+      const format = tensor.storedAs ?? tensor.format;
+      bytes.set(format, (bytes.get(format) ?? 0) + storedBytes(tensor));
     }
     return [...bytes].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ["none", -1])[0];
   }
@@ -94,7 +95,7 @@ export class Weights {
   /** Size of all tensors on disk, in bytes. */
   get storedBytes(): number {
     let bytes = 0;
-    for (const name of this.#source.names) bytes += this.#source.find(name)!.byteLength;
+    for (const name of this.#source.names) bytes += storedBytes(this.#source.find(name)!);
     return bytes;
   }
 

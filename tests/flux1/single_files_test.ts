@@ -93,7 +93,7 @@ Deno.test("openPipeline() says what a file of FLUX.1 lacks, and refuses weights 
       const nf4 = join(folder, "flux1-dev-bnb-nf4.safetensors");
       writeSafetensors(nf4, transformer);
       await assert.rejects(openPipeline(nf4), {
-        name: "TypeError",
+        name: "SyntaxError",
         message:
           /nf4.safetensors": its weights are quantised by bitsandbytes \(nf4\), which is not supported; take the model in bf16, in fp8 or as GGUF/,
       });
