@@ -178,6 +178,7 @@ Deno.test("readLora() scales by the alpha asked for, the module's own, the setti
     ["rank pattern", factors, { config: { ...plain, r: 9, rank_pattern: { to_q: 2 } } }, 3],
     ["metadata", factors, { metadata: { lora_alpha: "8" } }, 4],
     ["metadata before config", factors, { config: plain, metadata: { lora_alpha: "8" } }, 4],
+    ["config with a byte order mark", factors, { config: `\ufeff${JSON.stringify(plain)}` }, 3],
     ["config of another file", unprefixed, { config: plain, name: "a.safetensors" }, 1],
     ["config of PEFT's keys", factors, { config: plain, name: "a.safetensors" }, 3],
     ["no number in the metadata", withAlpha, { metadata: { lora_alpha: "None" } }, 2],

@@ -231,8 +231,8 @@ const NESTED = "[".repeat(200_000) + "]".repeat(200_000);
 const PEFT_CONFIG = { peft_type: "LORA", r: 2, lora_alpha: 4 };
 for (
   const [what, config, message] of [
-    ["settings that are no JSON", "{", /it is not JSON/],
-    ["settings that are a list", [], /it is no JSON object/],
+    ["settings that are no JSON", "{", /it is not valid JSON/],
+    ["settings that are a list", [], /it must hold a JSON object/],
     ["another method", { peft_type: "IA3" }, /it is of the method "IA3"/],
     [
       "an alpha that is text",

@@ -1,4 +1,5 @@
 /** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
+import { readJsonObject } from "../../../hub/json_file.ts";
 import { LoraError } from "../lora_error.ts";
 import { MisfitError } from "./change_kinds.ts";
 
@@ -52,21 +53,13 @@ const CHANGED_BASES = /^(pissa|olora|corda|loftq|lora_ga)/;
  * @throws {LoraError} when it cannot be read, or asks for what is not applied
  */
 export async function readSettings(path: string): Promise<LoraSettings | undefined> {
-  let text: string;
+  let fields: Fields;
   try {
-    const { size } = await Deno.stat(path);
-    if (size > MAX_BYTES) {
-      throw new LoraError(
-        `Cannot read "${path}": it has ${size} bytes, the limit is ${MAX_BYTES}`,
-      );
-    }
-    text = await Deno.readTextFile(path);
+    fields = await readJsonObject(path, { maxBytes: MAX_BYTES });
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound) return undefined;
-    if (cause instanceof LoraError) throw cause;
-    throw new LoraError(`Cannot read "${path}": ${String(cause)}`, [], { cause });
+    throw new LoraError((cause as Error).message, [], { cause });
   }
-  const fields = parseFields(text, `"${path}"`);
   const method = fields.peft_type;
   if (method !== undefined && !METHODS.some((known) => known === method)) {
     throw new LoraError(
