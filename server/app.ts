@@ -240,7 +240,7 @@ async function noteEnd(id: string, { store, metrics, log }: Services): Promise<v
   if (!record) return;
   metrics.job(record);
   const { kind, status, startedAt, endedAt, error } = record;
-  const ms = startedAt === null || endedAt === null ? undefined : endedAt - startedAt;
+  const ms = startedAt === null || endedAt === null ? undefined : Math.max(0, endedAt - startedAt);
   const after = ms === undefined ? "before it began" : `after ${(ms / 1000).toFixed(1)} s`;
   log(`${id} ${status} ${after}${error ? `: ${error.code}` : ""}`, {
     level: status === "failed" ? "error" : "info",

@@ -114,7 +114,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     take: (jobs) => resumeJobs(services, jobs),
     fail: (error) => log(`Cannot read the records of jobs: ${describeWriteError(error)}`),
   });
-  const stopSweeping = startSweeping(services, isAlone ? startedAt : undefined);
+  const stopSweeping = startSweeping(services, isAlone ? { aloneSince: startedAt } : {});
 
   let closing: Promise<void> | undefined;
   const close = async () => {

@@ -8,8 +8,7 @@
 import { isEnd } from "../jobs/job.ts";
 import type { JobChange, JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
 import type { Database } from "./database.ts";
-import type { PostgresJobStore } from "./postgres_store.ts";
-import { columnsOf } from "../jobs/job_rows.ts";
+import { changesOf, type PostgresJobStore } from "./postgres_store.ts";
 
 /** Shortest time between two records of a job's progress, in milliseconds. */
 const PROGRESS_MS = 1000;
@@ -77,15 +76,16 @@ export class LeaseStore implements Rest, JobStore {
     const { status } = change;
     const isOver = status !== undefined && isEnd(status);
     const isGivenBack = status === "queued";
-    const columns = {
-      ...columnsOf(change),
+    const states = {
       ...(isOver || isGivenBack ? { lease_until: null } : {}),
       ...(isGivenBack ? { owner: null } : {}),
       ...(status === "failed" ? { error_status: this.#errorStatus.get(id) ?? 500 } : {}),
     };
     // A job whose lease ran out while the database was away is still this worker's until another has it.
     const { count } = await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id} AND owner = ${this.#member}
+      sql`UPDATE denoise_jobs SET ${
+        sql({ ...changesOf(sql, change), ...states })
+      } WHERE id = ${id} AND owner = ${this.#member}
         AND status IN ('in_progress', 'queued')`
     );
     if (count > 0) return true;
@@ -116,9 +116,9 @@ export class LeaseStore implements Rest, JobStore {
     return this.#store.counts();
   }
 
-  /** See {@link JobStore.endedBefore}. */
-  endedBefore(...args: Parameters<JobStore["endedBefore"]>): ReturnType<JobStore["endedBefore"]> {
-    return this.#store.endedBefore(...args);
+  /** See {@link JobStore.expired}. */
+  expired(...args: Parameters<JobStore["expired"]>): ReturnType<JobStore["expired"]> {
+    return this.#store.expired(...args);
   }
 
   /** See {@link JobStore.delete}. */

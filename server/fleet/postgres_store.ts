@@ -15,6 +15,7 @@ import {
   type JobStatus,
   type JobStore,
   type NewRecord,
+  type RecordBounds,
   REPEAT_MS,
   type RepeatedRequest,
   RepeatedRequestError,
@@ -182,10 +183,9 @@ export class PostgresJobStore implements JobStore {
 
   /** See {@link JobStore.update}. */
   async update(id: string, change: JobChange): Promise<boolean> {
-    const columns = columnsOf(change);
-    if (Object.keys(columns).length === 0) return true;
+    if (Object.keys(change).length === 0) return true;
     const { count } = await this.#database.use(
-      (sql) => sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id}`,
+      (sql) => sql`UPDATE denoise_jobs SET ${sql(changesOf(sql, change))} WHERE id = ${id}`,
       PATIENCE_MS,
     );
     this.#known?.forget(id);
@@ -233,12 +233,20 @@ export class PostgresJobStore implements JobStore {
     }));
   }
 
-  /** See {@link JobStore.endedBefore}. */
-  async endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
-    const rows = await this.#database.use((sql) =>
-      sql`SELECT ${sql.unsafe(LISTED)} FROM denoise_jobs WHERE ended_at < ${time}
-        ORDER BY ended_at LIMIT ${limit}`
-    );
+  /** See {@link JobStore.expired}. */
+  async expired(
+    { ms, unfinished }: RecordBounds,
+    limit: number,
+  ): Promise<Pick<JobEntry, "id" | "result">[]> {
+    const rows = await this.#database.use((sql) => {
+      const isUnfinished = sql`status IN ('failed', 'cancelled')`;
+      return sql`SELECT ${sql.unsafe(LISTED)} FROM denoise_jobs
+        WHERE ended_at < ${sql.unsafe(NOW)} - ${Math.min(ms, Number.MAX_SAFE_INTEGER)}::bigint
+          OR (${isUnfinished} AND ended_at < (SELECT ended_at FROM denoise_jobs
+            WHERE ${isUnfinished} AND ended_at IS NOT NULL
+            ORDER BY ended_at DESC LIMIT 1 OFFSET ${unfinished - 1}))
+        ORDER BY ended_at LIMIT ${limit}`;
+    });
     return rows.map(toEntry);
   }
 
@@ -288,9 +296,10 @@ export class PostgresJobStore implements JobStore {
    * @param change what to record of what was done before
    */
   async makeReady(id: string, change: JobChange): Promise<void> {
-    const columns = { ...columnsOf(change), is_ready: true };
     await this.#database.use(
-      (sql) => sql`UPDATE denoise_jobs SET ${sql(columns)} WHERE id = ${id}`,
+      (sql) =>
+        sql`UPDATE denoise_jobs SET ${sql({ ...changesOf(sql, change), is_ready: true })}
+        WHERE id = ${id}`,
       PATIENCE_MS,
     );
     this.#known?.forget(id);
@@ -405,6 +414,26 @@ export class PostgresJobStore implements JobStore {
   close(): Promise<void> {
     return Promise.resolve();
   }
+}
+
+/**
+ * The columns that a change of a job sets. Times are those of the database's clock: they say how long ago it was here.
+ *
+ * @param sql of the database
+ * @param change of a job
+ * @returns values and expressions by column
+ */
+export function changesOf(
+  sql: Sql,
+  change: JobChange,
+): Record<string, string | number | null | Fragment> {
+  const columns: Record<string, string | number | null | Fragment> = columnsOf(change);
+  for (const name of ["started_at", "ended_at"]) {
+    const time = columns[name];
+    if (typeof time !== "number") continue;
+    columns[name] = sql`${sql.unsafe(NOW)} - ${Math.max(0, Date.now() - time)}::bigint`;
+  }
+  return columns;
 }
 
 /** The turn of a new job; its client's next one is kept. */

@@ -254,11 +254,12 @@ export class JobQueue implements Queue {
     try {
       await prepared;
       await unlessAborted(signal, entry.turn.promise);
-      const startedAt = Date.now();
-      this.#record(id, { status: "in_progress", startedAt });
+      const since = performance.now();
+      this.#record(id, { status: "in_progress", startedAt: Date.now() });
       const outcome = await job.work(this.#context(id, signal));
       await this.#complete(job, outcome, signal);
-      this.#secondsPerJob += 0.3 * ((Date.now() - startedAt) / 1000 - this.#secondsPerJob);
+      const seconds = (performance.now() - since) / 1000;
+      this.#secondsPerJob += 0.3 * (seconds - this.#secondsPerJob);
       return outcome;
     } catch (error) {
       const reason = signal.aborted ? signal.reason : error;

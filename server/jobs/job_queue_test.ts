@@ -301,3 +301,19 @@ test("JobQueue ends a job whose preparation fails or is cancelled, without a tur
   await assert.rejects(stuck.outcome, { name: "AbortError" });
   assert.equal((await store.get("b"))!.status, "cancelled");
 });
+
+test("JobQueue measures jobs by no clock that may be set back meanwhile", async (store) => {
+  const queue = newQueue(store);
+  const { now } = Date;
+  const work = () => {
+    Date.now = () => now() - 1e8;
+    return Promise.resolve("done");
+  };
+  try {
+    const [outcome] = await outcomes(queue, [job("a", work)]);
+    assert.equal(await outcome, "done");
+    assert.ok(queue.secondsPerJob > 0, `${queue.secondsPerJob}`);
+  } finally {
+    Date.now = now;
+  }
+});

@@ -94,6 +94,14 @@ export interface JobFilter {
   order?: "asc" | "desc";
 }
 
+/** What is kept of jobs that have ended. */
+export interface RecordBounds {
+  /** For how long, in milliseconds. */
+  readonly ms: number;
+  /** How many of those that failed or were cancelled: they cost nothing to make. The newest stay. */
+  readonly unfinished: number;
+}
+
 /** How many jobs there are of a kind and status. */
 export interface JobCount {
   /** What the jobs make. */
@@ -146,8 +154,14 @@ export interface JobStore {
   /** How many jobs there are of each kind and status. */
   counts(): Promise<JobCount[]>;
 
-  /** Jobs whose end is further back than a time in Unix milliseconds, the oldest first. */
-  endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
+  /**
+   * Jobs whose time has come, by the clock of the records.
+   *
+   * @param bounds how long and how many are kept
+   * @param limit most of them
+   * @returns some of the oldest; none when there are no more
+   */
+  expired(bounds: RecordBounds, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
 
   /** Removes the record of an id, if there is one. */
   delete(id: string): Promise<void>;

@@ -4,6 +4,7 @@ import { strict as assert } from "node:assert";
 import { onStores, STORE_KINDS, type TestRecords } from "../../tests/fakes/job_stores.ts";
 import { type JobFilter, type NewRecord, REPEAT_MS, RepeatedRequestError } from "./job_store.ts";
 
+const HOUR_MS = 60 * 60 * 1000;
 const RECORD: NewRecord = { id: "a", kind: "image", request: 0, summary: null };
 
 function test(
@@ -25,7 +26,6 @@ test("keeps what it is told, with any text in it", async (store) => {
   const change = {
     status: "completed",
     progress: 100,
-    endedAt: 5,
     revisedPrompt: odd,
     result: { files: [] },
   } as const;
@@ -62,14 +62,48 @@ test("counts by kind and status", async (store) => {
   assert.deepEqual(counts.sort(), [["image", "failed", 1], ["image", "queued", 1]]);
 });
 
-test("endedBefore() gives what ended long ago", async (store) => {
-  for (const id of ["a", "b", "c"]) await store.insert({ ...RECORD, id });
-  await store.update("a", { status: "completed", endedAt: 200 });
-  await store.update("b", { status: "failed", endedAt: 100 });
-  const ids = async (time: number) => (await store.endedBefore(time, 10)).map(({ id }) => id);
-  assert.deepEqual(await ids(201), ["b", "a"]);
-  assert.deepEqual(await ids(200), ["b"]);
+test("expired() gives what ended long ago, and what has no result beyond a number", async (store) => {
+  const now = Date.now();
+  const ends = {
+    a: ["completed", 1],
+    b: ["failed", 2],
+    c: ["cancelled", 3],
+    d: ["failed", 4],
+  } as const;
+  for (const [id, [status, hours]] of Object.entries(ends)) {
+    await store.insert({ ...RECORD, id });
+    await store.update(id, { status, endedAt: now - hours * HOUR_MS });
+  }
+  await store.insert({ ...RECORD, id: "waits" });
+  const ids = async (ms: number, unfinished: number, limit = 10) =>
+    (await store.expired({ ms, unfinished }, limit)).map(({ id }) => id).sort();
+  assert.deepEqual(await ids(0, 10), ["a", "b", "c", "d"]);
+  assert.deepEqual(await ids(2.5 * HOUR_MS, 10), ["c", "d"]);
+  assert.deepEqual(await ids(2.5 * HOUR_MS, 10, 1), ["d"]);
+  assert.deepEqual(await ids(Infinity, 3), []);
+  assert.deepEqual(await ids(Infinity, 2), ["d"]);
+  assert.deepEqual(await ids(Infinity, 1), ["c", "d"]);
+  assert.deepEqual(await ids(3.5 * HOUR_MS, 1), ["c", "d"]);
 });
+
+onStores(
+  STORE_KINDS.filter((kind) => kind.includes("Postgre")),
+  "a store has the times of its database, whatever the clocks of those who write and read say",
+  async ({ store }) => {
+    const { now } = Date;
+    for (const [id, days] of [["a", -30], ["b", 30]] as const) {
+      await store.insert({ ...RECORD, id });
+      Date.now = () => now() + days * 24 * HOUR_MS;
+      await store.update(id, { status: "in_progress", startedAt: Date.now() - 5000 });
+      await store.update(id, { status: "completed", endedAt: Date.now() - 2000 });
+      assert.deepEqual(await store.expired({ ms: HOUR_MS, unfinished: 1 }, 10), []);
+      Date.now = now;
+      const { startedAt, endedAt } = (await store.get(id))!;
+      assert.ok(Math.abs(endedAt! - startedAt! - 3000) < 1000, `${startedAt} ${endedAt}`);
+      assert.ok(Math.abs(endedAt! - now()) < 10_000, `${endedAt} ${now()}`);
+    }
+  },
+);
 
 test("cancelRequests() names jobs until they have ended", async (store) => {
   for (const id of ["a", "b", "c"]) await store.insert({ ...RECORD, id });

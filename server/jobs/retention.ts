@@ -5,8 +5,7 @@
  */
 
 import { removeLeftInputs } from "../inputs/left_inputs.ts";
-import type { JobStore } from "./job_store.ts";
-import { DAMAGED } from "./job_store.ts";
+import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 
@@ -14,37 +13,71 @@ import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 const BATCH = 100;
 /** Time between two sweeps, in milliseconds. */
 const SWEEP_MS = 10 * 60 * 1000;
+/** Jobs without a result that are kept: whoever queues and cancels makes as many as they like. */
+const MAX_UNFINISHED = 10_000;
 
 /**
- * Sweeps now and from time to time; what servers that were killed left behind goes at once.
+ * Removes what servers that were killed left behind, now and from time to time, and results whose time has come, for
+ * the first time when a while has passed: a clock that is wrong at the start may be right by then. A clock that jumps
+ * ahead later is believed no sooner than after as much time as it jumped.
  *
  * @param services records, files and for how long they are kept
- * @param aloneSince when this server started, if no other one shared its folder then, in Unix milliseconds
+ * @param options `aloneSince`: when this server started, if no other one shared its folder then, in Unix milliseconds;
+ * `everyMs`: time between two sweeps
  * @returns stops it
  */
-export function startSweeping(services: Services, aloneSince?: number): () => void {
+export function startSweeping(
+  services: Pick<Services, "store" | "storage" | "settings" | "inputRoot" | "log">,
+  { aloneSince, everyMs = SWEEP_MS }: {
+    readonly aloneSince?: number | undefined;
+    readonly everyMs?: number;
+  } = {},
+): () => void {
   const { store, storage, settings, inputRoot, log } = services;
+  const believe = slowClock();
   let isStopped = false;
-  const run = async () => {
+  const run = async (isFirst: boolean) => {
     try {
-      await removeLeftInputs(inputRoot, store, aloneSince === undefined ? {} : { aloneSince });
-      await storage?.clean((name) => isLeftOver(name, store));
-      const removed = settings.retainMs > 0
-        ? await sweep(store, storage, Date.now() - settings.retainMs)
-        : 0;
-      if (removed > 0) log(`Removed ${removed} results whose time had come`);
+      const now = believe();
+      await removeLeftInputs(inputRoot, store, {
+        now,
+        ...(aloneSince === undefined ? {} : { aloneSince }),
+      });
+      await storage?.clean(async (name) => {
+        await breath();
+        return await isLeftOver(name, store);
+      });
+      if (isFirst) return;
+      const ms = settings.retainMs > 0 ? settings.retainMs + Date.now() - now : Infinity;
+      const removed = await sweep(store, storage, { ms, unfinished: MAX_UNFINISHED });
+      if (removed > 0) log(`Removed ${removed} jobs whose time had come`);
     } catch (error) {
       // The records may be closed by now.
       if (isStopped) return;
       log(`Cannot remove old results: ${error instanceof Error ? error.message : error}`);
     }
   };
-  void run();
-  const timer = setInterval(run, SWEEP_MS);
+  void run(true);
+  const timer = setInterval(() => void run(false), everyMs);
   return () => {
     isStopped = true;
     clearInterval(timer);
   };
+}
+
+/** Unix milliseconds that run at twice the speed of time at most, whatever the clock does. */
+function slowClock(): () => number {
+  let [time, at] = [Date.now(), performance.now()];
+  return () => {
+    const now = performance.now();
+    [time, at] = [Math.min(Date.now(), time + 2 * (now - at)), now];
+    return time;
+  };
+}
+
+/** Lets others go on. */
+function breath(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
 }
 
 /**
@@ -71,29 +104,30 @@ export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Pr
  *
  * @param store records
  * @param storage files; absent when none are kept
- * @param before end of the time that is over, in Unix milliseconds
+ * @param bounds what is kept
  * @returns number of records removed
  */
 async function sweep(
   store: JobStore,
   storage: ResultStorage | undefined,
-  before: number,
+  bounds: RecordBounds,
 ): Promise<number> {
   let removed = 0;
   for (;;) {
-    const jobs = await store.endedBefore(before, BATCH);
-    let left = jobs.length;
+    const jobs = await store.expired(bounds, BATCH);
+    let left = 0;
     for (const { id, result } of jobs) {
       const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
+      await breath();
       try {
         for (const file of files) await storage?.remove(file);
       } catch {
+        left++;
         continue;
       }
       await store.delete(id);
-      left--;
       removed++;
     }
-    if (jobs.length < BATCH || left > 0) return removed;
+    if (jobs.length === 0 || left > 0) return removed;
   }
 }

@@ -1,6 +1,8 @@
 import { strict as assert } from "node:assert";
 import { SqliteJobStore } from "./sqlite_store.ts";
-import { isLeftOver } from "./retention.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { DEFAULT_SETTINGS } from "../settings.ts";
+import { isLeftOver, startSweeping } from "./retention.ts";
 
 Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody writes", async () => {
   const store = SqliteJobStore.inMemory();
@@ -27,4 +29,47 @@ Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody 
     assert.equal(await isLeftOver(name, store), false, name);
   }
   await store.close();
+});
+
+/** Sweeps every 20 ms, with a job that ended a second ago and is kept for an hour. */
+async function sweeping(run: (ids: () => Promise<string[]>) => Promise<void>, ahead = 0) {
+  const { now } = Date;
+  const store = SqliteJobStore.inMemory();
+  await store.insert({ id: "img_a", kind: "image", request: {}, summary: null });
+  await store.update("img_a", { status: "completed", endedAt: now() - 1000 });
+  Date.now = () => now() + ahead;
+  const services = {
+    ...{ store, storage: undefined, inputRoot: "/nowhere", log: () => {} },
+    settings: { ...DEFAULT_SETTINGS, retainMs: 3_600_000 },
+  };
+  const stop = startSweeping(services, { everyMs: 20 });
+  try {
+    await run(async () => (await store.list()).map(({ id }) => id));
+  } finally {
+    stop();
+    Date.now = now;
+    await store.close();
+  }
+}
+
+Deno.test("startSweeping() removes nothing by a clock that is wrong when the server starts", async () => {
+  await sweeping(async (ids) => {
+    await delay(5);
+    assert.deepEqual(await ids(), ["img_a"]);
+  }, 3e9);
+});
+
+Deno.test("startSweeping() removes what is too old, after a while", async () => {
+  await sweeping(async (ids) => {
+    while ((await ids()).length > 0) await delay(5);
+  }, 3e9);
+});
+
+Deno.test("startSweeping() does not believe a clock that jumps ahead", async () => {
+  await sweeping(async (ids) => {
+    const { now } = Date;
+    Date.now = () => now() + 30 * 86_400_000;
+    await delay(100);
+    assert.deepEqual(await ids(), ["img_a"]);
+  });
 });

@@ -39,6 +39,11 @@ const TABLE = `
   ) STRICT;
   CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
   CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (kind, created_at);
+  CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs (status, created_at);
+  CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended_at) WHERE ended_at IS NOT NULL;
+  CREATE INDEX IF NOT EXISTS jobs_unfinished ON jobs (ended_at)
+    WHERE status IN ('failed', 'cancelled');
+  CREATE INDEX IF NOT EXISTS jobs_by_kind ON jobs (kind, status);
 `;
 
 /** Indices of columns that tables of older versions lack. */

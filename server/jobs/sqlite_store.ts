@@ -17,6 +17,7 @@ import {
   type JobStatus,
   type JobStore,
   type NewRecord,
+  type RecordBounds,
   REPEAT_MS,
   type RepeatedRequest,
   RepeatedRequestError,
@@ -39,6 +40,9 @@ export interface SqliteStoreOptions {
 
 /** How long to wait for a lock when nothing else was said, in milliseconds. */
 const PATIENCE_MS = 5000;
+
+/** Jobs without results; the planner would rather sort them. */
+const UNFINISHED = "jobs INDEXED BY jobs_unfinished WHERE status IN ('failed', 'cancelled')";
 
 /** Servers that may die while they run a job, before it is taken for the reason. */
 const MAX_DEATHS = 5;
@@ -188,12 +192,18 @@ export class SqliteJobStore implements JobStore {
     }));
   }
 
-  /** See {@link JobStore.endedBefore}. */
-  async endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
+  /** See {@link JobStore.expired}. */
+  async expired(
+    { ms, unfinished }: RecordBounds,
+    limit: number,
+  ): Promise<Pick<JobEntry, "id" | "result">[]> {
+    const oldest = (which: string) =>
+      `SELECT * FROM (SELECT ${LISTED} FROM ${which} ORDER BY ended_at LIMIT ?)`;
+    const beyond = `${UNFINISHED} AND ended_at < (SELECT ended_at FROM ${UNFINISHED}
+      ORDER BY ended_at DESC LIMIT 1 OFFSET ?)`;
     const rows = await this.#try((database) =>
-      database.prepare(
-        `SELECT ${LISTED} FROM jobs WHERE ended_at < ? ORDER BY ended_at LIMIT ?`,
-      ).all(time, limit)
+      database.prepare(`${oldest("jobs WHERE ended_at < ?")} UNION ${oldest(beyond)} LIMIT ?`)
+        .all(Date.now() - ms, limit, unfinished - 1, limit, limit)
     );
     return rows.map(toEntry);
   }

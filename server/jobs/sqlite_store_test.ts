@@ -197,7 +197,7 @@ Deno.test("SqliteJobStore shows a row that is damaged as failed, and the others 
     }
     foreign.close();
     assert.equal((await store.list()).length, columns.length + 1);
-    assert.equal((await store.endedBefore(Infinity, 10)).length, 0);
+    assert.equal((await store.expired({ ms: -Infinity, unfinished: 1 }, 10)).length, 0);
     assert.equal((await store.get("whole"))!.status, "completed");
     for (const column of columns) {
       const { status, error } = (await store.get(column))!;

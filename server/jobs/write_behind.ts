@@ -116,9 +116,9 @@ export class WriteBehindStore implements JobStore {
     return counts.filter(({ count }) => count > 0);
   }
 
-  /** See {@link JobStore.endedBefore}. */
-  endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
-    return this.#store.endedBefore(time, limit);
+  /** See {@link JobStore.expired}. */
+  expired(...args: Parameters<JobStore["expired"]>): ReturnType<JobStore["expired"]> {
+    return this.#store.expired(...args);
   }
 
   /** See {@link JobStore.delete}. */

@@ -141,7 +141,7 @@ export class ServiceMetrics {
     }
     if (status === "failed") this.#failures.inc({ kind, code: error?.code ?? "unknown" });
     if (status !== "completed" || startedAt === null || endedAt === null) return;
-    this.#jobSeconds.observe({ kind }, (endedAt - startedAt) / 1000);
+    this.#jobSeconds.observe({ kind }, Math.max(0, endedAt - startedAt) / 1000);
     const { peakBytes, stageSeconds = {} } = result as {
       peakBytes?: number;
       stageSeconds?: StageSeconds;

@@ -79,20 +79,28 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
     limit: limit + 1,
     ...(after === undefined ? {} : { after }),
   });
-  const jobs = [...after === undefined ? await pending(services) : [], ...ended.slice(0, limit)];
+  const places = placesIn(queue);
+  const jobs = [
+    ...after === undefined ? await pending(store, places) : [],
+    ...ended.slice(0, limit),
+  ];
   return c.json({
     object: "list",
     running: queue.running.length,
     waiting: queue.waiting,
     seconds_per_job: queue.secondsPerJob,
-    data: await Promise.all(jobs.map((job) => jobListItem(job, contextOf(job, c, services)))),
+    data: await Promise.all(
+      jobs.map((job) => jobListItem(job, contextOf(job, c, services, places))),
+    ),
     has_more: ended.length > limit,
   });
 }
 
 /** What runs, then what waits, in the order in which it will run. */
-async function pending({ queue, store }: Services): Promise<JobEntry[]> {
-  const places = placesIn(queue);
+async function pending(
+  store: Services["store"],
+  places: ReadonlyMap<string, number>,
+): Promise<JobEntry[]> {
   const running = await store.list({ statuses: ["in_progress"] });
   const queued = await store.list({ statuses: ["queued"] });
   const waiting = queued.filter(({ id }) => places.has(id))
@@ -110,10 +118,15 @@ async function findJob(c: Context<AppEnv>, { store }: Services): Promise<JobReco
   return job;
 }
 
-function contextOf(job: JobEntry, c: Context<AppEnv>, { queue, settings, storage }: Services) {
+function contextOf(
+  job: JobEntry,
+  c: Context<AppEnv>,
+  { queue, settings, storage }: Services,
+  places?: ReadonlyMap<string, number>,
+) {
   const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
   return {
-    place: job.status === "queued" ? placesIn(queue).get(job.id) ?? null : null,
+    place: job.status === "queued" ? (places ?? placesIn(queue)).get(job.id) ?? null : null,
     isOwn: settings.apiKeys.length === 0 || owner === ownerOf(c.get("client"), settings.apiKeys),
     storage,
     publicUrl: settings.publicUrl,

@@ -47,8 +47,8 @@ export class FailingStore implements JobStore {
     return this.#unless("counts", () => this.#store.counts());
   }
 
-  endedBefore(time: number, limit: number): Promise<Pick<JobEntry, "id" | "result">[]> {
-    return this.#unless("endedBefore", () => this.#store.endedBefore(time, limit));
+  expired(...args: Parameters<JobStore["expired"]>): ReturnType<JobStore["expired"]> {
+    return this.#unless("expired", () => this.#store.expired(...args));
   }
 
   delete(id: string): Promise<void> {
