@@ -9,6 +9,7 @@ import { normalizeArgs } from "./commands/flags.ts";
 import { createProgram } from "./commands/program.ts";
 import { SECTION_COMMAND } from "./report/section_command.ts";
 import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/program.ts";
+import { tell } from "./commands/print.ts";
 
 /**
  * Runs the program.
@@ -34,7 +35,7 @@ async function main(args: readonly string[]): Promise<number> {
     return status;
   } catch (error) {
     const failure = describeFailure(error);
-    if (failure.sentence) console.error(`denoise: ${failure.sentence}`);
+    if (failure.sentence) tell(`denoise: ${failure.sentence}`);
     return failure.status;
   }
 }

@@ -20,6 +20,7 @@ import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { gigabytes } from "./pull.ts";
+import { print, tell } from "./print.ts";
 
 /**
  * Prints what is on this machine, or which names there are.
@@ -30,17 +31,17 @@ import { gigabytes } from "./pull.ts";
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
   const own = await readOwnModels();
   if (flags.all) {
-    console.log(describeCatalogue(CATALOGUE));
-    console.log(`\nControlNets, for --controlnet:\n${describeControlNets(CONTROLNETS)}`);
-    if (own.size > 0) console.log(describeOwn(own));
+    print(describeCatalogue(CATALOGUE));
+    print(`\nControlNets, for --controlnet:\n${describeControlNets(CONTROLNETS)}`);
+    if (own.size > 0) print(describeOwn(own));
     return 0;
   }
   const folder = hubCacheFolder();
   const models = await listCachedModels(folder);
-  console.log(`${BUNDLED_MODEL}  comes with the program; 96x96 images and short videos`);
-  if (own.size > 0) console.log(describeOwn(own));
-  if (models.length > 0) console.log(describeModels(models));
-  else console.error(`Nothing is in ${folder}; "denoise list --all" shows what can be pulled`);
+  print(`${BUNDLED_MODEL}  comes with the program; 96x96 images and short videos`);
+  if (own.size > 0) print(describeOwn(own));
+  if (models.length > 0) print(describeModels(models));
+  else tell(`Nothing is in ${folder}; "denoise list --all" shows what can be pulled`);
   return 0;
 }
 
@@ -67,7 +68,7 @@ export async function runRemove(ids: readonly string[]): Promise<number> {
     }
     for (const repository of repositories) {
       const { bytes } = await removeCachedModel(repository, folder);
-      console.log(`Removed ${repository}: ${gigabytes(bytes)} are free again`);
+      print(`Removed ${repository}: ${gigabytes(bytes)} are free again`);
     }
   }
   return 0;

@@ -18,6 +18,7 @@ import { findFfmpeg } from "../media/video/mod.ts";
 import { type DeviceOptions, version } from "../mod.ts";
 import { vendorName } from "../report/vendor.ts";
 import { describeKernels } from "./kernel_table.ts";
+import { print, tell } from "./print.ts";
 
 /** More than is asked for of memory that has to be tried. */
 const MOST_BYTES = 48e9;
@@ -53,18 +54,18 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
     tuning: "cached",
     ...(flags.dump === undefined ? {} : { dumpFolder: flags.dump }),
   });
-  console.log(describeReport(report));
+  print(describeReport(report));
   const listing = listVulkanAdapters();
   const gpus = usableAdapters(listing?.adapters ?? [], flags.software);
-  if (gpus.length > 1) console.log(describeGpus(gpus, listing!.canSelect));
+  if (gpus.length > 1) print(describeGpus(gpus, listing!.canSelect));
   const bytes = report.maxBytes ?? await measureDevice(adapter, MOST_BYTES);
-  console.log(`Models    ${describeModels(report, bytes)}`);
-  console.log(`Video     ${(await findFfmpeg()).description}`);
-  if (flags.kernels) console.log(["Kernels", ...describeKernels(report.kernels)].join("\n"));
-  if (report.dump) console.log(`Wrote ${report.dump.files} kernels to ${report.dump.folder}`);
+  print(`Models    ${describeModels(report, bytes)}`);
+  print(`Video     ${(await findFfmpeg()).description}`);
+  if (flags.kernels) print(["Kernels", ...describeKernels(report.kernels)].join("\n"));
+  if (report.dump) print(`Wrote ${report.dump.files} kernels to ${report.dump.folder}`);
   const problem = findProblem(report);
   if (problem === undefined) return 0;
-  console.error(`denoise: ${problem}`);
+  tell(`denoise: ${problem}`);
   return 1;
 }
 

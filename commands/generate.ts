@@ -35,6 +35,7 @@ import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_bar.ts";
 import { openScreen } from "./terminal_image.ts";
+import { print, tell } from "./print.ts";
 
 /** What the making of images and videos has in common. */
 interface Work {
@@ -74,7 +75,7 @@ export async function runGenerate(
   const screen = flags.preview ? openScreen() : undefined;
   const onNote = (line: string) => {
     bar.clear();
-    console.error(line);
+    tell(line);
   };
   try {
     const { url, apiKey } = flags;
@@ -83,7 +84,7 @@ export async function runGenerate(
       const what = await generateRemotely({
         ...{ client, flags, media: asked, name, bar, screen, signal, onNote },
       });
-      console.error(`Generated ${what}`);
+      tell(`Generated ${what}`);
       return 0;
     }
     await using model = await load(flags.modelPath, {
@@ -114,7 +115,7 @@ export async function runGenerate(
     const work = { ...{ model, flags, seeds, paths, bar, signal }, options: shown ?? options };
     const what = media === "video" ? await makeVideos(work) : await makeImages(work);
     const seconds = duration((performance.now() - start) / 1000);
-    console.error(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);
+    tell(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);
     return 0;
   } finally {
     bar.clear();
@@ -163,7 +164,7 @@ async function makeImages(work: Work): Promise<string> {
   bar.clear();
   for (const [index, image] of images.entries()) {
     await image.save(paths[index]!, fileQuality(flags, "image"));
-    console.log(paths[index]);
+    print(paths[index]!);
   }
   const kind = images[0].recipe.layer === undefined ? "image" : "layer";
   const what = images.length === 1 ? `1 ${kind}` : `${images.length} ${kind}s`;
@@ -194,7 +195,7 @@ async function makeVideos(work: Work): Promise<string> {
       ...(preset ? { preset } : {}),
     });
     bar.clear();
-    console.log(paths[index]);
+    print(paths[index]!);
     const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
     what = `${videos} of ${video.frameCount} frames of ${describeSize(video.recipe)}`;
   }

@@ -20,6 +20,7 @@ import {
 import { describeFailure } from "./failure.ts";
 import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
+import { print } from "./print.ts";
 
 /** Flags of `inspect`. */
 interface InspectFlags {
@@ -61,16 +62,16 @@ export async function runInspect(
       const { found, fit } = await lookInto(input, flags);
       if (found.kind === "unknown" || fit?.fits === false) status = 1;
       list.push({ ...found, ...(fit && { fit }) });
-      if (!flags.json) console.log(`${index > 0 ? "\n" : ""}${describe(input, found, fit)}`);
+      if (!flags.json) print(`${index > 0 ? "\n" : ""}${describe(input, found, fit)}`);
     } catch (error) {
       if (!isList) throw error;
       const problem = describeFailure(error).sentence;
       status = 1;
       list.push({ path: input, problem });
-      if (!flags.json) console.log(`${index > 0 ? "\n" : ""}${input}: ${problem}`);
+      if (!flags.json) print(`${index > 0 ? "\n" : ""}${input}: ${problem}`);
     }
   }
-  if (flags.json) console.log(JSON.stringify(isList ? list : list[0], undefined, 2));
+  if (flags.json) print(JSON.stringify(isList ? list : list[0], undefined, 2));
   return status;
 }
 

@@ -8,6 +8,7 @@ import type { WorkerRecord } from "../server/mod.ts";
 import { type Job, type JobList, ServerClient, type ServerFlags } from "./client/server_client.ts";
 import { columns } from "./columns.ts";
 import { duration } from "./progress_bar.ts";
+import { print } from "./print.ts";
 
 /** Flags of `jobs`. */
 export interface JobsFlags extends ServerFlags {
@@ -39,18 +40,18 @@ export async function runPs(
   const jobs = list.data.filter(({ ended_at }) => ended_at === null);
   const { data: workers } = await client.json<{ data: WorkerRecord[] }>("/v1/workers");
   if (flags.json) {
-    console.log(JSON.stringify({ models: models.data, jobs, workers }, undefined, 2));
+    print(JSON.stringify({ models: models.data, jobs, workers }, undefined, 2));
     return 0;
   }
   const names = models.data.map(({ id }) => id).join(", ");
-  console.log(
+  print(
     `${flags.url} serves ${names}: ${list.running} at work, ${list.waiting} ${
       list.waiting === 1 ? "waits" : "wait"
     }`,
   );
-  if (workers.length === 0) console.log("No worker is there: jobs wait until one joins the fleet");
-  if (workers.length > 1) console.log(tableOfWorkers(workers));
-  if (jobs.length > 0) console.log(tableOf(jobs));
+  if (workers.length === 0) print("No worker is there: jobs wait until one joins the fleet");
+  if (workers.length > 1) print(tableOfWorkers(workers));
+  if (jobs.length > 0) print(tableOf(jobs));
   return 0;
 }
 
@@ -70,17 +71,17 @@ export async function runJobs(
   const client = new ServerClient(flags, fetcher);
   if (flags.cancel !== undefined) {
     const { status } = await client.cancel(encodeURIComponent(flags.cancel));
-    console.log(`${flags.cancel} is ${status.replace("_", " ")}`);
+    print(`${flags.cancel} is ${status.replace("_", " ")}`);
     return 0;
   }
   if (id !== undefined) {
     const job = await client.json<Job>(`/v1/jobs/${encodeURIComponent(id)}`);
-    console.log(flags.json ? JSON.stringify(job, undefined, 2) : describeJob(job));
+    print(flags.json ? JSON.stringify(job, undefined, 2) : describeJob(job));
     return 0;
   }
   const list = await client.json<JobList>(`/v1/jobs?limit=${flags.limit}`);
-  if (flags.json) console.log(JSON.stringify(list, undefined, 2));
-  else console.log(list.data.length === 0 ? "There are no jobs" : tableOf(list.data));
+  if (flags.json) print(JSON.stringify(list, undefined, 2));
+  else print(list.data.length === 0 ? "There are no jobs" : tableOf(list.data));
   return 0;
 }
 

@@ -16,6 +16,7 @@ import { parseSize } from "../generation/mod.ts";
 import { describeSize } from "./described_size.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { partsOf } from "./part_flags.ts";
+import { print, tell } from "./print.ts";
 
 /** Flags of `plan`, read and checked. */
 interface PlanFlags extends DeviceFlags, ModelParts {
@@ -40,14 +41,14 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
   const plan = await planModel(model, {
     ...deviceOptions(flags),
     parts: partsOf(flags),
-    onNote: (line) => console.error(line),
+    onNote: (line) => tell(line),
     ...(flags.size === undefined ? {} : parseSize(flags.size)),
     ...(flags.numFrames === undefined ? {} : { numFrames: flags.numFrames }),
     ...(flags.numInferenceSteps === undefined
       ? {}
       : { numInferenceSteps: flags.numInferenceSteps }),
   });
-  console.log(
+  print(
     flags.json ? JSON.stringify({ model, ...plan }, undefined, 2) : describe(model, plan),
   );
   return plan.memory.fits ? 0 : 1;

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { escapeControls } from "../generation/escape_controls.ts";
 import type { LoadModelOptions, Progress } from "../mod.ts";
 import { terminalColumns } from "./terminal_columns.ts";
 
@@ -36,8 +37,8 @@ export class ProgressBar {
     // A line that wraps could not be drawn over.
     const room = (this.#terminal.columns?.() ?? Infinity) - 1;
     const cells = Math.max(0, Math.min(WIDTH, room - before.length - after.length - 2));
-    const line = [before, bar(fraction, cells), after].filter((part) => part !== "").join(" ")
-      .slice(0, Math.max(0, room));
+    const parts = [before, bar(fraction, cells), after].filter((part) => part !== "");
+    const line = escapeControls(parts.join(" ")).slice(0, Math.max(0, room));
     if (line === this.#shown) return;
     this.#shown = line;
     this.#terminal.write(`\r\x1b[K${line}`);

@@ -14,6 +14,7 @@ import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
+import { print, tell } from "./print.ts";
 
 /** Flags of `pull`. */
 interface PullFlags {
@@ -57,10 +58,10 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
     const chosen = hubFile ? { ...flags, include: [hubFile.file] } : flags;
     const { path, commit, files, bytes } = await pullModel(repository, { ...chosen, ...watched });
     bar.clear();
-    console.error(
+    tell(
       `${id} at ${commit.slice(0, 8)}: ${files} files, ${gigabytes(bytes)}`,
     );
-    console.log(path);
+    print(path);
     return 0;
   } finally {
     bar.clear();
@@ -89,12 +90,12 @@ async function pullControlNet(
 ): Promise<number> {
   refuseChoice(name, flags);
   const path = await obtainPart(name, "controlnet", watched, () => {
-    console.error(`${name}, a ControlNet for ${family}, licence ${licence}`);
-    console.error(`Fetching ${source}, about ${gigabytes(2 * parameters)}`);
+    tell(`${name}, a ControlNet for ${family}, licence ${licence}`);
+    tell(`Fetching ${source}, about ${gigabytes(2 * parameters)}`);
   });
   bar.clear();
-  console.error(`${name} is here; use it with --controlnet ${name}`);
-  console.log(path);
+  tell(`${name} is here; use it with --controlnet ${name}`);
+  print(path);
   return 0;
 }
 
@@ -113,7 +114,7 @@ async function pullNamed(
   }
   const say = (line: string) => {
     bar.clear();
-    console.error(line);
+    tell(line);
   };
   const measure = async (wantedBytes: number) => {
     try {
@@ -127,7 +128,7 @@ async function pullNamed(
   say(
     `${named.entry.name} is here in ${precision.toUpperCase()}; use it with --model-path ${named.entry.name}`,
   );
-  for (const place of [...Object.values(parts), path]) console.log(place);
+  for (const place of [...Object.values(parts), path]) print(place);
   return 0;
 }
 

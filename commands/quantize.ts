@@ -17,6 +17,7 @@ import { localModel } from "./local_model.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { gigabytes } from "./pull.ts";
 import { StopSignals } from "./stop_signals.ts";
+import { print, tell } from "./print.ts";
 
 /** Flags of `quantize`, read and checked. */
 interface QuantizeFlags {
@@ -65,13 +66,13 @@ export async function runQuantize(
     });
     bar.clear();
     const words = formats.map(([format, tensors]) => `${tensors} ${format}`).join(", ");
-    console.error(
+    tell(
       `${gigabytes(bytes)} instead of ${gigabytes(sourceBytes)} in ${
         duration(seconds())
       }: ${words}`,
     );
-    if (flag) console.error(`Use it with --model-path ${input} ${flag} ${output}`);
-    console.log(output);
+    if (flag) tell(`Use it with --model-path ${input} ${flag} ${output}`);
+    print(output);
     return 0;
   } catch (error) {
     if (!isWriteError(error)) throw error;

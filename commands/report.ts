@@ -13,6 +13,7 @@ import { SECTION_COMMAND } from "../report/section_command.ts";
 import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
 import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";
+import { print, tell } from "./print.ts";
 
 /** Flags of `report`. */
 interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
@@ -50,18 +51,18 @@ export async function runReportCommand(flags: ReportFlags): Promise<number> {
     command: sectionCommand(),
     onBegin(section, what) {
       // What is done changes many times a second.
-      if (section !== last) console.error(`${section}: ${what}`);
+      if (section !== last) tell(`${section}: ${what}`);
       last = section;
     },
     onReport: (report) => write(report, flags.out, torch),
   });
   const failed = report.sections.filter(hasFailed);
-  for (const { name, backend, reason } of failed) console.error(`${name}, ${backend}: ${reason}`);
+  for (const { name, backend, reason } of failed) tell(`${name}, ${backend}: ${reason}`);
   if (report.sections.every(({ data }) => data === undefined)) {
     throw new Error(report.sections[0]?.reason ?? "Cannot make a report: nothing was measured");
   }
-  console.log(join(flags.out, "report.md"));
-  console.log(join(flags.out, "report.json"));
+  print(join(flags.out, "report.md"));
+  print(join(flags.out, "report.json"));
   return failed.length > 0 ? 1 : 0;
 }
 

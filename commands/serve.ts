@@ -8,9 +8,9 @@ import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
 import {
   checkApiKeys,
-  createLog,
   type FleetPlace,
   isLoopback,
+  type Log,
   type LogFormat,
   type ModelParts,
   type ModelSource,
@@ -27,6 +27,7 @@ import { UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
 import { runUntilStopped } from "./run_until_stopped.ts";
+import { withLog } from "./with_log.ts";
 
 /** Flags of `serve`, read and checked. */
 export interface ServeFlags extends DeviceFlags, ModelParts {
@@ -116,8 +117,11 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
  * @param flags of the command line
  * @returns the exit status
  */
-export async function runServe(flags: ServeFlags): Promise<number> {
-  const log = createLog(flags.logFormat, (line) => console.error(line));
+export function runServe(flags: ServeFlags): Promise<number> {
+  return withLog(flags.logFormat, (log) => serveUntilStopped(flags, log));
+}
+
+async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
   for (const note of notes(flags)) log(note, { level: "warning" });
   const fleet = fleetOf(flags);
   const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);

@@ -8,6 +8,7 @@ import { tuneDevice } from "../engine/mod.ts";
 import type { TuningReport } from "../engine/reports.ts";
 import type { DeviceOptions } from "../mod.ts";
 import { describeKernels } from "./kernel_table.ts";
+import { print, tell } from "./print.ts";
 
 /** Flags of `tune`. */
 interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
@@ -31,10 +32,10 @@ export async function runTune(flags: TuneFlags): Promise<number> {
     ...(flags.seconds === undefined ? {} : { budgetMs: flags.seconds * 1000 }),
     ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
   }, (event) => {
-    if (event.type === "note") return console.error(event.line);
-    console.error(`${String(Math.round(event.fraction * 100)).padStart(3)} %  ${event.line}`);
+    if (event.type === "note") return tell(event.line);
+    tell(`${String(Math.round(event.fraction * 100)).padStart(3)} %  ${event.line}`);
   });
-  console.log(describeTuning(report));
+  print(describeTuning(report));
   return 0;
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { createLog, type LogFormat, type ModelParts, serve } from "../server/mod.ts";
+import { type Log, type LogFormat, type ModelParts, serve } from "../server/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
@@ -12,6 +12,7 @@ import { UsageError } from "./failure.ts";
 import { partsOf } from "./part_flags.ts";
 import { cardOptions, fleetOf, modelsOf, readBucket, type ServeFlags } from "./serve.ts";
 import { runUntilStopped } from "./run_until_stopped.ts";
+import { withLog } from "./with_log.ts";
 
 /** Flags of `worker`, read and checked; those of `serve` mean the same. */
 export interface WorkerFlags extends
@@ -48,14 +49,17 @@ export interface WorkerFlags extends
  * @returns the exit status
  * @throws {UsageError} without a database
  */
-export async function runWorker(flags: WorkerFlags): Promise<number> {
+export function runWorker(flags: WorkerFlags): Promise<number> {
+  return withLog(flags.logFormat, (log) => workUntilStopped(flags, log));
+}
+
+async function workUntilStopped(flags: WorkerFlags, log: Log): Promise<number> {
   const place = fleetOf(flags);
   if (!place) {
     throw new UsageError(
       "Cannot work without a fleet: name its database with --database-url or DENOISE_DATABASE_URL",
     );
   }
-  const log = createLog(flags.logFormat, (line) => console.error(line));
   const s3 = readBucket(flags);
   const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
   const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));

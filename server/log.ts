@@ -4,6 +4,8 @@
  * @module
  */
 
+import { escapeControls } from "../generation/escape_controls.ts";
+
 /** How much a line matters. */
 export type LogLevel = "info" | "warning" | "error";
 
@@ -38,10 +40,6 @@ export const LOG_FORMATS = ["text", "json"] as const;
 /** A format of the log, one of {@link LOG_FORMATS}. */
 export type LogFormat = typeof LOG_FORMATS[number];
 
-/** What moves a cursor, changes colours, ends a line, or turns the direction of writing. */
-// deno-lint-ignore no-control-regex
-const CONTROLS = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
 /**
  * Makes a log. What clients send may be in a line, so that control characters are written as escapes:
  * nobody can write a line of their own, or speak to the terminal.
@@ -55,16 +53,77 @@ export function createLog(format: LogFormat, write: (line: string) => void): Log
     return (message, { stack = "" } = {}) => {
       // Its first lines repeat the message.
       const places = stack.split("\n").filter((line) => /^\s+at /.test(line));
-      for (const line of [message, ...places]) write(line.replace(CONTROLS, escape));
+      for (const line of [message, ...places]) write(escapeControls(line));
     };
   }
   return (message, { level = "info", ...fields } = {}) => {
     const line = JSON.stringify({ time: new Date().toISOString(), level, message, ...fields });
-    write(line.replace(CONTROLS, escape));
+    write(escapeControls(line));
   };
 }
 
-/** A character as JSON escapes it. */
-function escape(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+/** Most characters of lines that wait to be written. */
+const MAX_WAITING = 2 ** 20;
+/** How long the last lines may take at the end, in milliseconds. */
+const FLUSH_MS = 1000;
+
+/**
+ * Writes lines to where nobody may read, or where there is no room. It never waits and never throws: what cannot be
+ * written is dropped and counted.
+ */
+export class LineWriter {
+  readonly #write: (bytes: Uint8Array) => Promise<number>;
+  readonly #onDropped: (count: number) => void;
+  #waiting: string[] = [];
+  #characters = 0;
+  #dropped = 0;
+  #writing: Promise<void> | undefined;
+
+  /**
+   * @param write takes bytes, and says how many it took
+   * @param onDropped told how many lines were dropped, once lines are written again
+   */
+  constructor(write: (bytes: Uint8Array) => Promise<number>, onDropped: (count: number) => void) {
+    this.#write = write;
+    this.#onDropped = onDropped;
+  }
+
+  /** Takes a line without its break. */
+  line(text: string): void {
+    if (this.#characters + text.length > MAX_WAITING) {
+      this.#dropped++;
+      return;
+    }
+    this.#waiting.push(text);
+    this.#characters += text.length;
+    this.#writing ??= this.#writeAll().finally(() => this.#writing = undefined);
+  }
+
+  /** Waits for the lines that were taken, a second at most. */
+  async flush(): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => timer = setTimeout(resolve, FLUSH_MS));
+    await Promise.race([this.#writing, late]);
+    clearTimeout(timer);
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const lines = this.#waiting;
+      const text = `${lines.join("\n")}\n`;
+      this.#waiting = [];
+      try {
+        const bytes = new TextEncoder().encode(text);
+        for (let at = 0; at < bytes.length;) at += await this.#write(bytes.subarray(at));
+      } catch {
+        this.#dropped += lines.length;
+        continue;
+      } finally {
+        this.#characters -= text.length - lines.length;
+      }
+      const dropped = this.#dropped;
+      this.#dropped = 0;
+      if (dropped > 0) this.#onDropped(dropped);
+    }
+  }
 }

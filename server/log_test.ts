@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { testService } from "../tests/fakes/service.ts";
-import { createLog } from "./log.ts";
+import { createLog, LineWriter } from "./log.ts";
 
 /** A line break, codes for a terminal in both forms, and an override of the direction of writing. */
 const HOSTILE = "\n\r\x1b[31m\x9b31m\u202e\u2028\x07\0\x7f";
@@ -31,4 +31,58 @@ Deno.test("a path of a request writes no line of its own into the log", async ()
   await (await service.get(path)).body?.cancel();
   assert.equal(lines.length, 1);
   assert.match(lines[0]!, /^GET \/x\\u000aListening on http:\/\/evil\\u001b\[31m 404 /);
+});
+
+/** A writer, the lines that came through, and the drops that it told of. */
+function writer(write: (text: string) => Promise<void>) {
+  const dropped: number[] = [];
+  const lines = new LineWriter(async (bytes) => {
+    await write(new TextDecoder().decode(bytes));
+    return bytes.length;
+  }, (count) => dropped.push(count));
+  return { lines, dropped };
+}
+
+Deno.test("LineWriter writes lines in their order", async () => {
+  let written = "";
+  const { lines } = writer((text) => {
+    written += text;
+    return Promise.resolve();
+  });
+  for (const text of ["a", "b", "c"]) lines.line(text);
+  await lines.flush();
+  lines.line("d");
+  await lines.flush();
+  assert.equal(written, "a\nb\nc\nd\n");
+});
+
+Deno.test("LineWriter goes on where nothing can be written, and counts what it dropped", async () => {
+  let isFull = true;
+  let written = "";
+  const { lines, dropped } = writer((text) => {
+    if (isFull) return Promise.reject(new Error("No space left on device"));
+    written += text;
+    return Promise.resolve();
+  });
+  for (let i = 0; i < 3; i++) {
+    lines.line("lost");
+    await lines.flush();
+  }
+  isFull = false;
+  lines.line("kept");
+  await lines.flush();
+  assert.deepEqual([written, dropped], ["kept\n", [3]]);
+});
+
+Deno.test("LineWriter holds a bounded number of lines for a pipe that nobody reads", async () => {
+  const reader = Promise.withResolvers<void>();
+  const { lines, dropped } = writer(() => reader.promise);
+  for (let i = 0; i < 10_000; i++) lines.line("x".repeat(1000));
+  const start = performance.now();
+  await lines.flush();
+  assert.ok(performance.now() - start < 5000, "flush() gives up");
+  reader.resolve();
+  await lines.flush();
+  const [count = 0] = dropped;
+  assert.ok(count > 8900 && count < 9000, `${count}`);
 });

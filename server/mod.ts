@@ -20,6 +20,7 @@ export type { EnhancerTask, PromptEnhancer } from "./prompts/enhancer.ts";
 export type { FormLimits } from "./inputs/multipart.ts";
 export {
   createLog,
+  LineWriter,
   type Log,
   LOG_FORMATS,
   type LogFields,

@@ -14,6 +14,7 @@ import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts
 import type { TerminalImage } from "../terminal_image.ts";
 import { generationRequest, requestInit } from "./generation_request.ts";
 import type { Job, ServerClient } from "./server_client.ts";
+import { print } from "../print.ts";
 
 /** What the making on a server needs. */
 export interface RemoteWork {
@@ -66,7 +67,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     const path = paths[index]!;
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, bytes);
-    console.log(path);
+    print(path);
   }
   const what = outputs.length === 1 ? `1 ${media}` : `${outputs.length} ${media}s`;
   const seeds = outputs.map(({ seed }) => seed).join(", ");

@@ -1,0 +1,24 @@
+import { createLog, LineWriter, type Log, type LogFormat } from "../server/mod.ts";
+
+/**
+ * Lets a command that goes on for long write a log to standard error.
+ *
+ * @param format of the log
+ * @param run the command
+ * @returns what it gives
+ */
+export async function withLog<T>(
+  format: LogFormat,
+  run: (log: Log) => Promise<T>,
+): Promise<T> {
+  const writer = new LineWriter(
+    (bytes) => Deno.stderr.write(bytes),
+    (count) => log(`${count} lines of the log could not be written`, { level: "warning" }),
+  );
+  const log = createLog(format, (line) => writer.line(line));
+  try {
+    return await run(log);
+  } finally {
+    await writer.flush();
+  }
+}
