@@ -11,8 +11,9 @@ import { cors } from "hono/cors";
 import { matchedRoutes } from "hono/route";
 import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
+import { onBehalfOf } from "../media/isolated/slots.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
-import { authorizationOf, checkApiKeys, checkKey } from "./http/auth.ts";
+import { checkApiKeys, checkKey, clientOf } from "./http/auth.ts";
 import { checkEncoding } from "./http/body.ts";
 import { BodyMemory } from "./http/body_memory.ts";
 import { ApiError } from "./contract/errors.ts";
@@ -20,7 +21,8 @@ import type { EngineState } from "./engine_state.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { jobRecord } from "./jobs/job_record.ts";
-import type { JobStore } from "./jobs/job_store.ts";
+import type { JobSummary } from "./jobs/job_summary.ts";
+import type { JobRecord, JobStore } from "./jobs/job_store.ts";
 import type { Queue } from "./jobs/queue.ts";
 import { SqliteJobStore } from "./jobs/sqlite_store.ts";
 import type { Log } from "./log.ts";
@@ -152,12 +154,13 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const requestId = /^[\w.-]{1,128}$/.test(sent) ? sent : `req_${crypto.randomUUID()}`;
     c.set("requestId", requestId);
     // Where no key is asked for, all clients may send the same one, or each time another.
-    const key = settings.apiKeys.length > 0 ? authorizationOf(c.req.raw) : undefined;
-    c.set("client", key ?? c.env?.remoteAddress ?? "");
+    const owner = settings.apiKeys.length > 0 ? clientOf(c.req.raw) : undefined;
+    const client = owner ?? c.env?.remoteAddress ?? "";
+    c.set("client", client);
     const share = bodies.open();
     c.set("share", share);
     try {
-      await next();
+      await onBehalfOf.run(client, next);
     } finally {
       share.release();
     }
@@ -266,14 +269,24 @@ function webhooksOf(
 /** Tells the client's server of a job that has ended. */
 async function tellEnd(
   id: string,
-  { store, storage, settings, webhooks }: Services,
+  { store, storage, settings: { publicUrl }, webhooks }: Services,
 ): Promise<void> {
-  const record = await store.get(id);
-  const { webhookUrl } = (record?.request ?? {}) as { webhookUrl?: string };
-  if (!record || webhookUrl === undefined) return;
-  const { publicUrl } = settings;
-  const data = await jobRecord(record, { place: null, isOwn: true, storage, publicUrl });
-  await webhooks?.send(webhookUrl, { id, type: `job.${record.status}`, data });
+  const target = webhookOf(await store.get(id));
+  if (!target) return;
+  await webhooks?.send(id, target, async () => {
+    const job = await store.get(id);
+    if (!job) return undefined;
+    const data = await jobRecord(job, { place: null, isOwn: true, storage, publicUrl });
+    return { type: `job.${job.status}`, data };
+  });
+}
+
+/** Where the end of a job is told; nothing where nobody wants to hear of it. */
+function webhookOf(job: JobRecord | undefined): { url: string; client: string } | undefined {
+  const { webhookUrl: url } = (job?.request ?? {}) as { webhookUrl?: string };
+  if (!job || url === undefined) return undefined;
+  const { owner } = (job.summary ?? {}) as Partial<JobSummary>;
+  return { url, client: owner || new URL(url).host };
 }
 
 /** The pattern that a request's path matched; what middleware matches is everything. */

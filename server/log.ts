@@ -80,6 +80,8 @@ export class LineWriter {
   #writing: Promise<void> | undefined;
 
   /**
+   * Makes a writer of nothing yet.
+   *
    * @param write takes bytes, and says how many it took
    * @param onDropped told how many lines were dropped, once lines are written again
    */

@@ -40,8 +40,8 @@ const FOREIGN_MS = 30_000;
 /** How long our own may take, in milliseconds: long enough for the largest on a slow machine. */
 const OWN_MS = 300_000;
 
-/** Most foreign images that wait. */
-const MAX_WAITING = 256;
+/** Most foreign images that wait, half of them one client's. */
+const MAX_WAITING = 512;
 
 /** A process whose image had more pixels than this is ended after it, for its memory. */
 const KEEP_BELOW_PIXELS = 2 ** 22;

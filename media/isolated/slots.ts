@@ -1,8 +1,13 @@
 /**
- * How much may go on at once.
+ * How much may go on at once, and whose turn it is.
  *
  * @module
  */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+
+/** Says for whom all that is done within it is done. */
+export const onBehalfOf: AsyncLocalStorage<string> = new AsyncLocalStorage<string>();
 
 /** Thrown when too many wait already. */
 export class BusyError extends Error {
@@ -14,9 +19,11 @@ export class BusyError extends Error {
 interface SlotLimits {
   /** Most works at once. */
   readonly count: number;
+  /** Most works of one client at once; as many as there are when left out. */
+  readonly perClient?: number;
   /** Largest sum of their weights; a work that is heavier by itself runs alone. */
   readonly weight?: number;
-  /** Most works that wait. */
+  /** Most works that wait; half of them may be one client's. */
   readonly waiting?: number;
 }
 
@@ -26,83 +33,121 @@ interface SlotOptions {
   readonly weight?: number | undefined;
   /** Takes it out of the line. */
   readonly signal?: AbortSignal | undefined;
+  /** Whose work it is; that of {@link onBehalfOf} when left out. */
+  readonly client?: string | undefined;
 }
 
-interface Waiting {
+interface Entry {
   readonly weight: number;
+  readonly client: string;
   readonly start: () => void;
 }
 
-/** Works that share what there is, in the order in which they came. */
+/** Works that share what there is: clients take turns, and the works of one keep the order in which they came. */
 export class Slots {
-  readonly #limits: SlotLimits;
-  readonly #line: Waiting[] = [];
-  #count = 0;
-  #weight = 0;
+  readonly #limits: Required<SlotLimits>;
+  readonly #line: Entry[] = [];
+  readonly #running: Entry[] = [];
+  /** When each client had its last turn, for as long as somebody waits or it is at work. */
+  readonly #served = new Map<string, number>();
+  #turn = 0;
 
   /** @param limits what there is */
   constructor(limits: SlotLimits) {
-    this.#limits = limits;
+    this.#limits = { perClient: Infinity, weight: Infinity, waiting: Infinity, ...limits };
   }
 
   /**
    * Does a work when its turn has come.
    *
    * @param work to be done
-   * @param options its weight, and what takes it out of the line
+   * @param options its weight, whose it is, and what takes it out of the line
    * @returns what the work gives
    * @throws {BusyError} when too many wait
    * @throws the signal's reason, when it fires before the work has begun; what the work throws
    */
   async run<T>(work: () => Promise<T>, options: SlotOptions = {}): Promise<T> {
-    const { weight = 0, signal } = options;
-    await this.#enter(weight, signal);
+    const { weight = 0, signal, client = onBehalfOf.getStore() ?? "" } = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const entry = { weight, client, start: resolve };
+    await this.#enter(entry, promise, signal);
     try {
       return await work();
     } finally {
-      this.#count--;
-      this.#weight -= weight;
+      remove(this.#running, entry);
       this.#startNext();
+      if (this.#line.length === 0) this.#forget();
     }
   }
 
-  async #enter(weight: number, signal: AbortSignal | undefined): Promise<void> {
+  async #enter(entry: Entry, started: Promise<void>, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    const { waiting = Infinity } = this.#limits;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const entry = { weight, start: resolve };
     this.#line.push(entry);
     this.#startNext();
-    if (this.#line.length > waiting) {
-      this.#line.splice(this.#line.indexOf(entry), 1);
-      throw new BusyError(`${waiting} wait already`);
-    }
+    this.#checkLine(entry);
+    const { promise, reject } = Promise.withResolvers<void>();
     const leave = () => {
-      const index = this.#line.indexOf(entry);
-      if (index < 0) return;
-      this.#line.splice(index, 1);
+      if (!remove(this.#line, entry)) return;
       reject(signal!.reason);
       // What was behind may be light enough.
       this.#startNext();
     };
     signal?.addEventListener("abort", leave);
     try {
-      await promise;
+      await Promise.race([started, promise]);
     } finally {
       signal?.removeEventListener("abort", leave);
     }
   }
 
+  #checkLine(entry: Entry): void {
+    if (!this.#line.includes(entry)) return;
+    const { waiting } = this.#limits;
+    const own = countOf(this.#line, entry.client);
+    const isFull = this.#line.length > waiting;
+    if (!isFull && own <= Math.max(1, waiting / 2)) return;
+    remove(this.#line, entry);
+    throw new BusyError(isFull ? `${waiting} wait already` : `${own - 1} of yours wait already`);
+  }
+
   #startNext(): void {
-    const { count, weight = Infinity } = this.#limits;
-    for (let next = this.#line[0]; next; next = this.#line[0]) {
-      const isFull = this.#count >= count ||
-        (this.#count > 0 && this.#weight + next.weight > weight);
-      if (isFull) return;
-      this.#line.shift();
-      this.#count++;
-      this.#weight += next.weight;
+    const { count, weight } = this.#limits;
+    for (let next = this.#next(); next; next = this.#next()) {
+      const sum = this.#running.reduce((sum, one) => sum + one.weight, next.weight);
+      if (this.#running.length >= count || (this.#running.length > 0 && sum > weight)) return;
+      remove(this.#line, next);
+      this.#running.push(next);
+      this.#served.set(next.client, this.#turn++);
       next.start();
     }
   }
+
+  #forget(): void {
+    for (const client of this.#served.keys()) {
+      if (countOf(this.#running, client) === 0) this.#served.delete(client);
+    }
+  }
+
+  /** The first work of the client whose last turn is longest ago. */
+  #next(): Entry | undefined {
+    let next: Entry | undefined;
+    let least = Infinity;
+    for (const entry of this.#line) {
+      const turn = this.#served.get(entry.client) ?? -1;
+      if (turn >= least) continue;
+      if (countOf(this.#running, entry.client) >= this.#limits.perClient) continue;
+      [next, least] = [entry, turn];
+    }
+    return next;
+  }
+}
+
+function countOf(entries: readonly Entry[], client: string): number {
+  return entries.reduce((count, entry) => count + Number(entry.client === client), 0);
+}
+
+function remove(entries: Entry[], entry: Entry): boolean {
+  const index = entries.indexOf(entry);
+  if (index >= 0) entries.splice(index, 1);
+  return index >= 0;
 }

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
-import { BusyError, Slots } from "./slots.ts";
+import { BusyError, onBehalfOf, Slots } from "./slots.ts";
 
 /** Works that end when told, by their names. */
 function works(slots: Slots) {
   const started: string[] = [];
   const ends = new Map<string, () => void>();
-  const run = (name: string, weight = 0, signal?: AbortSignal) =>
+  const run = (name: string, weight = 0, signal?: AbortSignal, client?: string) =>
     slots.run(() => {
       started.push(name);
       const { promise, resolve } = Promise.withResolvers<void>();
       ends.set(name, resolve);
       return promise;
-    }, { weight, signal });
+    }, { weight, signal, client });
   const end = async (name: string) => {
     ends.get(name)!();
     await settled();
@@ -76,4 +76,36 @@ Deno.test("Slots refuse whoever would wait behind too many, and go on after a fa
   await Promise.all(running);
   await assert.rejects(slots.run(() => Promise.reject(new Error("no"))), /^Error: no$/);
   assert.equal(await slots.run(() => Promise.resolve(7)), 7);
+});
+
+Deno.test("Slots take turns by client, whose works keep their order", async () => {
+  const slots = new Slots({ count: 1 });
+  const { started, run, end } = works(slots);
+  const of = (client: string, ...names: string[]) =>
+    names.map((name) => run(name, 0, undefined, client));
+  const all = [...of("a", "a1", "a2", "a3"), ...of("b", "b1", "b2")];
+  const late = onBehalfOf.run("c", () => run("c1"));
+  await settled();
+  for (const name of ["a1", "b1", "c1", "a2", "b2", "a3"]) {
+    assert.equal(started.at(-1), name);
+    await end(name);
+  }
+  await Promise.all([...all, late]);
+});
+
+Deno.test("Slots give one client no more than its part of places and line", async () => {
+  const slots = new Slots({ count: 3, perClient: 2, waiting: 4 });
+  const { started, run, end } = works(slots);
+  const by = (client: string) => (name: string) => run(name, 0, undefined, client);
+  const all = ["a1", "a2", "a3", "a4"].map(by("a"));
+  await assert.rejects(by("a")("a5"), /^BusyError: 2 of yours wait already$/);
+  all.push(...["b1", "b2", "b3"].map(by("b")));
+  await settled();
+  assert.deepEqual(started, ["a1", "a2", "b1"]);
+  await assert.rejects(by("c")("c1"), /^BusyError: 4 wait already$/);
+  for (const name of ["a1", "a2", "a3", "a4", "b1", "b2", "b3"]) {
+    while (!started.includes(name)) await settled();
+    await end(name);
+  }
+  await Promise.all(all);
 });

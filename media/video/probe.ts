@@ -40,8 +40,8 @@ const MAX_SECONDS = 24 * 60 * 60;
 /** Most frames per second of a video that is read. */
 const MAX_FPS = 1000;
 
-/** Clients do not know of each other: two look at the same time, and so many wait. */
-const probing = new Slots({ count: 2, waiting: 64 });
+/** Two videos are looked at the same time, and so many wait. */
+const probing = new Slots({ count: 2, perClient: 1, waiting: 128 });
 
 /**
  * Reads the container: sizes, frames and times of the packets.

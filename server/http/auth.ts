@@ -26,19 +26,31 @@ const BASIC_PATHS = "/sdapi/";
  * What a request brings as its key.
  *
  * @param request any
- * @returns its `Authorization` header; of the routes of Stable Diffusion WebUI, the password of a Basic one, or the user
- *   where there is no password, as a Bearer one
+ * @returns the key of a Bearer `Authorization`; on the routes of Stable Diffusion WebUI also the password of a Basic one,
+ *   or the user where there is no password
  */
-export function authorizationOf(request: Request): string | undefined {
-  const header = request.headers.get("authorization") ?? undefined;
-  const [, basic] = /^Basic\s+(\S+)\s*$/i.exec(header ?? "") ?? [];
-  if (basic === undefined || !new URL(request.url).pathname.startsWith(BASIC_PATHS)) return header;
+function keyOf(request: Request): string | undefined {
+  const header = request.headers.get("authorization") ?? "";
+  const [, key] = /^Bearer\s+(\S+)\s*$/i.exec(header) ?? [];
+  const [, basic] = /^Basic\s+(\S+)\s*$/i.exec(header) ?? [];
+  if (basic === undefined || !new URL(request.url).pathname.startsWith(BASIC_PATHS)) return key;
   try {
     const [, user, password] = /^([^:]*):?(.*)$/s.exec(atob(basic))!;
-    return `Bearer ${password || user}`;
+    return password || user || undefined;
   } catch {
-    return header;
+    return undefined;
   }
+}
+
+/**
+ * Who sends a request, however its key is written there.
+ *
+ * @param request with or without a key
+ * @returns a digest of the key, so that records tell none; nothing without one
+ */
+export function clientOf(request: Request): string | undefined {
+  const key = keyOf(request);
+  return key === undefined ? undefined : sha256(key).toString("hex").slice(0, 32);
 }
 
 /**
@@ -68,7 +80,7 @@ export function checkKey(request: Request, apiKeys: readonly string[]): void {
   if (apiKeys.length === 0) return;
   const { pathname } = new URL(request.url);
   if (OPEN_PATHS.includes(pathname) || pathname.startsWith(OPEN_FOLDER)) return;
-  const [, sent] = /^Bearer\s+(\S+)\s*$/i.exec(authorizationOf(request) ?? "") ?? [];
+  const sent = keyOf(request);
   const headers = { "www-authenticate": 'Bearer realm="denoise"' };
   if (sent === undefined) {
     throw new ApiError(

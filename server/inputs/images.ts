@@ -24,7 +24,7 @@ import type { Size } from "../../generation/size.ts";
 import { fitOf, givenImage, type ImageRules } from "../../generation/fit_image.ts";
 import { checkPainted } from "../../generation/masks.ts";
 import type { InputFolder } from "./input_folder.ts";
-import { badSource, type InputFile } from "./references.ts";
+import { badSource, type InputFile, tooBusy } from "./references.ts";
 
 /** Longest file of an image that is read. */
 const MAX_IMAGE_BYTES = 64 * 2 ** 20;
@@ -187,19 +187,4 @@ export async function explained<T>(
     if (error instanceof BusyError) throw tooBusy("images", error);
     throw error;
   }
-}
-
-/**
- * The answer to a request whose files would have to wait too long.
- *
- * @param what is waited for
- * @param error says how many wait
- * @returns the error, to be thrown
- */
-export function tooBusy(what: string, { message }: BusyError): ApiError {
-  return new ApiError(
-    429,
-    `Cannot read the ${what} of the request: ${message}; try again in 5 s`,
-    { code: "busy", headers: { "retry-after": "5" } },
-  );
 }

@@ -85,7 +85,7 @@ Deno.test("openImage() says 429 with retry-after where too many wait, and serves
       assert.equal(reason.headers?.["retry-after"], "5");
       assert.match(
         reason.message,
-        /^Cannot read the images of the request: 256 wait already; try/,
+        /^Cannot read the images of the request: 256 of yours wait already; try/,
       );
     }
     assert.equal((await openImage(file)).info.width, 64);

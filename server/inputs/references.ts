@@ -6,7 +6,8 @@
  */
 
 import { open } from "node:fs/promises";
-import { badRequest } from "../contract/errors.ts";
+import { BusyError } from "../../media/isolated/slots.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
 import { nextTurn } from "../http/next_turn.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
@@ -77,7 +78,7 @@ interface ReferenceOptions {
  * @param sources in the order of the request
  * @param options where to, and what is allowed
  * @returns one file for each source
- * @throws {ApiError} 400 for a source that may not or cannot be used
+ * @throws {ApiError} 400 for a source that may not or cannot be used; 429 when too many wait
  */
 export async function resolveReferences(
   sources: readonly Source[],
@@ -110,6 +111,21 @@ export function badSource(field: string, why: string): Error {
   return badRequest(`Failed to process ${what}: ${why}`, field, "invalid_source");
 }
 
+/**
+ * The answer to a request whose files would have to wait too long.
+ *
+ * @param what is waited for
+ * @param error says how many wait
+ * @returns the error, to be thrown
+ */
+export function tooBusy(what: string, { message }: BusyError): ApiError {
+  return new ApiError(
+    429,
+    `Cannot read the ${what} of the request: ${message}; try again in 5 s`,
+    { code: "busy", headers: { "retry-after": "5" } },
+  );
+}
+
 async function fetchSource(
   { field, url }: { field: string; url: string },
   { folder, takesVideo, allowPrivateUrls, signal }: ReferenceOptions,
@@ -128,6 +144,7 @@ async function fetchSource(
     return await folder.write(name, bytes);
   } catch (error) {
     if (error instanceof RemoteError) throw badSource(field, error.message);
+    if (error instanceof BusyError) throw tooBusy("links", error);
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { shorten } from "../../generation/shorten.ts";
 import { isPublicAddress } from "./public_address.ts";
-import { Slots } from "./slots.ts";
+import { Slots } from "../../media/isolated/slots.ts";
 
 /** What may be fetched. */
 export interface RemotePolicy {
@@ -59,7 +59,7 @@ const FIRST_PAUSE_MS = 200;
 /** Longest time for a file, with redirects, attempts and waiting for others, in milliseconds. */
 const MAX_MS = 60_000;
 /** How many are fetched at once: each is held in memory until it is whole. */
-const slots = new Slots(16);
+const slots = new Slots({ count: 16, perClient: 8, waiting: 512 });
 
 /**
  * Fetches a file. Name resolution is part of the connection, so that the address that was checked is
@@ -70,6 +70,7 @@ const slots = new Slots(16);
  * @param signal stops it
  * @returns the file
  * @throws {RemoteError} when it may not or cannot be fetched
+ * @throws {BusyError} when too many wait
  */
 export async function fetchRemote(
   url: string,
@@ -80,7 +81,7 @@ export async function fetchRemote(
   const late = AbortSignal.timeout(maxMs);
   const either = signal ? AbortSignal.any([signal, late]) : late;
   try {
-    return await slots.run(() => fetchAgain(url, policy, either), either);
+    return await slots.run(() => fetchAgain(url, policy, either), { signal: either });
   } catch (error) {
     if (!late.aborted || signal?.aborted) throw error;
     throw new RemoteError(`it did not come within ${maxMs / 1000} s`, { cause: error });

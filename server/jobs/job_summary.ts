@@ -4,9 +4,9 @@
  * @module
  */
 
-import { createHash } from "node:crypto";
 import type { TaskType } from "../../engine/types.ts";
 import { shorten } from "../../generation/shorten.ts";
+import type { JobEntry } from "./job_store.ts";
 
 /** The part of a request that lists show; a JSON value. */
 export interface JobSummary {
@@ -42,14 +42,29 @@ export function jobSummary(
 }
 
 /**
- * Whose job one is, so that records tell no key.
+ * Whose job one is.
  *
- * @param client the `Authorization` header
+ * @param client who sent the request
  * @param apiKeys of the server
- * @returns a digest; empty where no key is asked for
+ * @returns the client; empty where no key is asked for
  */
 export function ownerOf(client: string, apiKeys: readonly string[]): string {
-  if (apiKeys.length === 0) return "";
-  const [, key = ""] = /^Bearer\s+(\S+)\s*$/i.exec(client) ?? [];
-  return createHash("sha256").update(key).digest("hex").slice(0, 32);
+  return apiKeys.length === 0 ? "" : client;
+}
+
+/**
+ * Whether a job may be shown with all that it makes.
+ *
+ * @param job its record or its entry in a list
+ * @param client who asks
+ * @param apiKeys of the server
+ * @returns true for the client's own jobs, and where no key is asked for
+ */
+export function isOwn(
+  job: Pick<JobEntry, "summary">,
+  client: string,
+  apiKeys: readonly string[],
+): boolean {
+  const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
+  return apiKeys.length === 0 || owner === client;
 }

@@ -9,15 +9,16 @@ import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isEnd, type JobEvent } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
+import { isOwn } from "../jobs/job_summary.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { News } from "./news.ts";
 import { openStream } from "./open_stream.ts";
 
 /**
- * Answers with the events of a job: `status` with the record, `progress` and `preview`.
+ * Answers with the events of a job: `status` with the record, `progress`, and `preview` for its own client.
  *
  * @param c of the request
- * @param id of the job, which exists
+ * @param watched the job, which exists
  * @param services queue and records
  * @param show makes a record of a job for its clients
  * @returns the stream, which ends with the job
@@ -25,16 +26,18 @@ import { openStream } from "./open_stream.ts";
  */
 export function jobEvents(
   c: Context<AppEnv>,
-  id: string,
+  watched: JobRecord,
   services: Services,
   show: (job: JobRecord) => Promise<unknown>,
 ): Response {
   // A body that nobody reads would never end.
   if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
   openStream(c, "another stream of events");
+  const { id } = watched;
+  const seesAll = isOwn(watched, c.get("client"), services.settings.apiKeys);
   const news = new News<Exclude<JobEvent, { type: "output" }>>();
   const stop = services.queue.watch(id, (event) => {
-    if (event.type === "output") return;
+    if (event.type === "output" || (event.type === "preview" && !seesAll)) return;
     news.push(event, (last) => event.type === "progress" && last.type === "progress");
     if (event.type === "status" && isEnd(event.status)) news.end();
   });

@@ -10,7 +10,7 @@ import { ApiError } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "../jobs/job_record.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
-import { type JobSummary, ownerOf } from "../jobs/job_summary.ts";
+import { isOwn } from "../jobs/job_summary.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { cancelJob, removeJob } from "./job_actions.ts";
 import { jobEvents } from "./job_events.ts";
@@ -48,8 +48,8 @@ export function mountJobs(app: App, services: Services): void {
   });
   mount(app, "/v1/jobs/:id/events", {
     GET: async (c) => {
-      const { id } = await findJob(c, services);
-      return jobEvents(c, id, services, (job) => show(job, c, services));
+      const found = await findJob(c, services);
+      return jobEvents(c, found, services, (job) => show(job, c, services));
     },
   });
 }
@@ -124,10 +124,9 @@ function contextOf(
   { queue, settings, storage }: Services,
   places?: ReadonlyMap<string, number>,
 ) {
-  const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
   return {
     place: job.status === "queued" ? (places ?? placesIn(queue)).get(job.id) ?? null : null,
-    isOwn: settings.apiKeys.length === 0 || owner === ownerOf(c.get("client"), settings.apiKeys),
+    isOwn: isOwn(job, c.get("client"), settings.apiKeys),
     storage,
     publicUrl: settings.publicUrl,
   };

@@ -5,10 +5,9 @@
  */
 
 import type { App, Services } from "../services.ts";
-import { videoRecord } from "../videos/video_record.ts";
 import { jobEvents } from "./job_events.ts";
 import { mount } from "./mount.ts";
-import { findVideo } from "./videos.ts";
+import { findVideo, show } from "./videos.ts";
 
 /**
  * Mounts the events of videos.
@@ -19,8 +18,8 @@ import { findVideo } from "./videos.ts";
 export function mountVideoEvents(app: App, services: Services): void {
   mount(app, "/v1/videos/:id/events", {
     GET: async (c) => {
-      const { id } = await findVideo(c, services);
-      return jobEvents(c, id, services, (job) => videoRecord(job, services));
+      const video = await findVideo(c, services);
+      return jobEvents(c, video, services, (job) => show(job, c, services));
     },
   });
 }

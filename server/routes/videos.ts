@@ -14,7 +14,7 @@ import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
-import { ownerOf } from "../jobs/job_summary.ts";
+import { isOwn, ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
@@ -47,7 +47,7 @@ export function mountVideos(app: App, services: Services): void {
     GET: (c) => list(c, services),
   });
   mount(app, "/v1/videos/:id", {
-    GET: async (c) => c.json(await show(await findVideo(c, services), services)),
+    GET: async (c) => c.json(await show(await findVideo(c, services), c, services)),
     DELETE: (c) => remove(c, services),
   });
   mount(app, "/v1/videos/:id/cancel", { POST: (c) => cancel(c, services) });
@@ -84,7 +84,7 @@ async function create(c: Context<AppEnv>, services: Services): Promise<Response>
     return await once(c, services, key, {
       repeat: async (job) => {
         await folder.remove();
-        return c.json(await show(job, services));
+        return c.json(await show(job, c, services));
       },
       make: () => queue(c, { id, folder, body, files, ...(key ? { key } : {}) }, services),
     });
@@ -137,7 +137,7 @@ async function queue(
   // A client that may send it again may come back for what it left.
   if (key) await unlessAborted(signal, prepared);
   else await untilPrepared(prepared, id, signal, services);
-  return c.json(await show((await services.store.get(id))!, services));
+  return c.json(await show((await services.store.get(id))!, c, services));
 }
 
 async function readVideoForm(
@@ -149,8 +149,20 @@ async function readVideoForm(
   return { body: formBody(form.fields, videoSchema), files: form.files };
 }
 
-function show(job: JobEntry, services: Services) {
-  return videoRecord(job, services);
+/**
+ * A video for whoever asks.
+ *
+ * @param job its record
+ * @param c of the request
+ * @param services storage and settings
+ * @returns a JSON value
+ */
+export function show(
+  job: JobEntry,
+  c: Context<AppEnv>,
+  services: Services,
+): ReturnType<typeof videoRecord> {
+  return videoRecord(job, isOwn(job, c.get("client"), services.settings.apiKeys), services);
 }
 
 /** The answer has the prompt as it was rewritten, or says why it could not be. */
@@ -178,7 +190,7 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
     order: order === "asc" ? "asc" : "desc",
     ...(after === undefined ? {} : { after }),
   });
-  const data = await Promise.all(jobs.slice(0, limit).map((job) => show(job, services)));
+  const data = await Promise.all(jobs.slice(0, limit).map((job) => show(job, c, services)));
   return c.json({
     data,
     object: "list",
@@ -190,10 +202,10 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
 
 async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await cancelJob(await findVideo(c, services), services);
-  return c.json(await show(job, services));
+  return c.json(await show(job, c, services));
 }
 
 async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await removeJob(await findVideo(c, services), services);
-  return c.json({ ...await show(job, services), status: "deleted", deleted: true });
+  return c.json({ ...await show(job, c, services), status: "deleted", deleted: true });
 }

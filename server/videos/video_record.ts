@@ -61,9 +61,9 @@ interface VideoRecord {
   inference_time_s: number | null;
   /** Always null: no model here acts. */
   action: null;
-  /** The prompt as it was rewritten; null when it was not. */
+  /** The prompt as it was rewritten; null when it was not, and of another client's job. */
   revised_prompt: string | null;
-  /** Makes the same videos again: one for each. */
+  /** Makes the same videos again: one for each; none of another client's job. */
   seeds: number[];
 }
 
@@ -82,11 +82,13 @@ export function videoSummary(request: VideoRequest): VideoSummary {
  * The record of a job.
  *
  * @param job of kind `video`
+ * @param isOwn whether it is that of whoever asks; the rewritten prompt and the seeds are not for others
  * @param services say where results are, and how long they are kept
  * @returns for a client
  */
 export async function videoRecord(
   job: JobEntry,
+  isOwn: boolean,
   { settings: { retainMs }, storage }: {
     readonly settings: Pick<ServerSettings, "retainMs">;
     readonly storage: ResultStorage | undefined;
@@ -119,7 +121,7 @@ export async function videoRecord(
     peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
     inference_time_s: result?.seconds ?? null,
     action: null,
-    revised_prompt: job.revisedPrompt,
-    seeds,
+    revised_prompt: isOwn ? job.revisedPrompt : null,
+    seeds: isOwn ? seeds : [],
   };
 }

@@ -45,8 +45,14 @@ import {
 } from "../contract/video_fields.ts";
 import type { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { type OpenImage, openImage, storeFitted, storeImage, tooBusy } from "../inputs/images.ts";
-import { badSource, type InputFile, resolveReferences, type Source } from "../inputs/references.ts";
+import { type OpenImage, openImage, storeFitted, storeImage } from "../inputs/images.ts";
+import {
+  badSource,
+  type InputFile,
+  resolveReferences,
+  type Source,
+  tooBusy,
+} from "../inputs/references.ts";
 
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;

@@ -6,8 +6,8 @@
  * @module
  */
 
+import { Slots } from "../../media/isolated/slots.ts";
 import { openRequest, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
-import { Slots } from "../inputs/slots.ts";
 import type { Log } from "../log.ts";
 import { signature } from "./signature.ts";
 
@@ -23,10 +23,16 @@ interface WebhookOptions {
   readonly pausesMs?: readonly number[];
 }
 
+/** Where a message goes. */
+interface WebhookTarget {
+  /** Of scheme http or https, without credentials. */
+  readonly url: string;
+  /** Whose job it is about; clients do not wait for each other. */
+  readonly client: string;
+}
+
 /** A message to a client's server. */
-export interface WebhookMessage {
-  /** Id that all attempts share, so that a receiver can tell them. */
-  readonly id: string;
+interface WebhookMessage {
   /** Type of the event, such as `job.completed`. */
   readonly type: string;
   /** What happened, a JSON value. */
@@ -46,13 +52,21 @@ const PAUSES_MS: readonly number[] = [
 ];
 /** How long a receiver may take, in milliseconds. */
 const ANSWER_MS = 15_000;
-/** Most attempts at once. */
-const slots = new Slots(8);
+/** Messages of one client that are not taken yet, and of all. */
+const MAX_OF_CLIENT = 1000;
+const MAX_OF_ALL = 10_000;
+/** Attempts at once. */
+const slots = new Slots({ count: 8, perClient: 4 });
+/** Attempts at once for one client and host: one that is silent leaves room for the client's others. */
+const hosts = new Slots({ count: Infinity, perClient: 2 });
 
 /** Sends webhooks, again and again until somebody takes them. */
 export class Webhooks {
   readonly #options: WebhookOptions;
   readonly #closing = new AbortController();
+  /** Messages that are not taken yet, by client. */
+  readonly #open = new Map<string, number>();
+  #count = 0;
 
   /** @param options secret and limits */
   constructor(options: WebhookOptions) {
@@ -62,17 +76,53 @@ export class Webhooks {
   /**
    * Sends a message; resolves when it was taken, or given up.
    *
-   * @param url of scheme http or https, without credentials
-   * @param message what to tell
+   * @param id that all attempts share, so that a receiver can tell them
+   * @param target where to
+   * @param read gives the message when it is sent: it may be hours until then; nothing when it is of no use any more
    * @returns whether it was taken
    */
-  async send(url: string, message: WebhookMessage): Promise<boolean> {
-    const { log, pausesMs = PAUSES_MS } = this.#options;
+  async send(
+    id: string,
+    { url, client }: WebhookTarget,
+    read: () => Promise<WebhookMessage | undefined>,
+  ): Promise<boolean> {
+    const own = this.#open.get(client) ?? 0;
+    if (own >= MAX_OF_CLIENT || this.#count >= MAX_OF_ALL) {
+      const which = own >= MAX_OF_CLIENT ? `${own} of its client` : `${this.#count}`;
+      return this.#giveUp(id, `${which} are not taken yet`);
+    }
+    this.#open.set(client, own + 1);
+    this.#count++;
+    try {
+      return await this.#sendAgain(id, { url, client }, read);
+    } finally {
+      this.#count--;
+      const left = this.#open.get(client)! - 1;
+      if (left > 0) this.#open.set(client, left);
+      else this.#open.delete(client);
+    }
+  }
+
+  async #sendAgain(
+    id: string,
+    { url, client }: WebhookTarget,
+    read: () => Promise<WebhookMessage | undefined>,
+  ): Promise<boolean> {
+    const { pausesMs = PAUSES_MS } = this.#options;
     const { signal } = this.#closing;
+    const { host } = new URL(url);
+    const post = async () => {
+      const message = await read();
+      return message && await this.#post(id, url, message);
+    };
     for (let attempt = 0;; attempt++) {
       let why: string;
       try {
-        const status = await slots.run(() => this.#post(url, message), signal);
+        const status = await hosts.run(
+          () => slots.run(post, { client, signal }),
+          { client: `${client} ${host}`, signal },
+        );
+        if (status === undefined) return false;
         if (status >= 200 && status < 300) return true;
         why = `its server answered with status ${status}`;
         // The receiver wants no more of them.
@@ -83,10 +133,7 @@ export class Webhooks {
         if (error instanceof RemoteError && !error.isTransient) attempt = Infinity;
       }
       const pause = pausesMs[attempt];
-      if (pause === undefined) {
-        log(`Gave up the webhook ${message.id}: ${why}`, { level: "warning" });
-        return false;
-      }
+      if (pause === undefined) return this.#giveUp(id, why);
       if (!await this.#wait(pause)) return false;
     }
   }
@@ -96,7 +143,12 @@ export class Webhooks {
     this.#closing.abort();
   }
 
-  async #post(url: string, { id, type, data }: WebhookMessage): Promise<number> {
+  #giveUp(id: string, why: string): false {
+    this.#options.log(`Gave up the webhook ${id}: ${why}`, { level: "warning" });
+    return false;
+  }
+
+  async #post(id: string, url: string, { type, data }: WebhookMessage): Promise<number> {
     const now = new Date();
     const timestamp = Math.floor(now.getTime() / 1000);
     const body = JSON.stringify({ type, timestamp: now.toISOString(), data });

@@ -52,22 +52,72 @@ Deno.test("Webhooks.send() tries again with the same id, and gives up in the end
     pausesMs: [1, 1],
   };
   const webhooks = new Webhooks(options);
-  const message = { id: "job-1", type: "job.completed", data: { a: 1 } };
-  assert.equal(await webhooks.send(taken.url, message), true);
+  const message = () => Promise.resolve({ type: "job.completed", data: { a: 1 } });
+  const send = (url: string, by = webhooks) => by.send("job-1", { url, client: "a" }, message);
+  assert.equal(await send(taken.url), true);
   assert.deepEqual(
     taken.got.map(({ headers }) => headers.get("webhook-id")),
     Array(3).fill("job-1"),
   );
   await using refused = receiver([500, 500, 500, 500]);
-  assert.equal(await webhooks.send(refused.url, message), false);
+  assert.equal(await send(refused.url), false);
   assert.equal(refused.got.length, 3);
   assert.match(lines.join(), /Gave up the webhook job-1: its server answered with status 500/);
   await using gone = receiver([410]);
-  assert.equal(await webhooks.send(gone.url, message), false);
+  assert.equal(await send(gone.url), false);
   assert.equal(gone.got.length, 1);
   const shy = new Webhooks({ ...options, allowPrivate: false });
-  assert.equal(await shy.send(gone.url, message), false);
+  assert.equal(await send(gone.url, shy), false);
   assert.equal(gone.got.length, 1, "addresses of this machine are not spoken to");
+});
+
+Deno.test("Webhooks.send() lets no client and no silent receiver hold back others, and bounds what waits", async () => {
+  await using heard = receiver([]);
+  const silent = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const lines: string[] = [];
+  const webhooks = new Webhooks({
+    ...{ secret: readSecret(SECRET), allowPrivate: true },
+    log: (line: string) => void lines.push(line),
+  });
+  const url = `http://127.0.0.1:${silent.addr.port}/`;
+  let isRead = 0;
+  const message = () => {
+    isRead++;
+    return Promise.resolve({ type: "job.completed", data: {} });
+  };
+  const held = Array.from(
+    { length: 1001 },
+    (_, i) => webhooks.send(`job-${i}`, { url, client: "a" }, message),
+  );
+  assert.equal(await held[1000], false);
+  assert.deepEqual(lines, ["Gave up the webhook job-1000: 1000 of its client are not taken yet"]);
+  const start = performance.now();
+  for (const client of ["b", "a"]) {
+    assert.equal(await webhooks.send("other", { url: heard.url, client }, message), client === "b");
+  }
+  assert.ok(performance.now() - start < 5000);
+  assert.equal(heard.got.length, 1);
+  assert.ok(isRead <= 3, `${isRead} messages are in memory`);
+  webhooks.close();
+  silent.close();
+  assert.deepEqual(new Set(await Promise.all(held)), new Set([false]));
+});
+
+Deno.test("Webhooks.send() lets a client's silent receiver hold back none of its others", async () => {
+  await using heard = receiver([]);
+  const silent = Deno.listen({ port: 0, hostname: "127.0.0.1" });
+  const webhooks = new Webhooks({
+    ...{ secret: readSecret(SECRET), allowPrivate: true, log: () => {} },
+  });
+  const url = `http://127.0.0.1:${silent.addr.port}/`;
+  const message = () => Promise.resolve({ type: "job.completed", data: {} });
+  const held = Array.from({ length: 20 }, () => webhooks.send("a", { url, client: "a" }, message));
+  assert.equal(await webhooks.send("a", { url: heard.url, client: "a" }, message), true);
+  const gone = await webhooks.send("a", { url, client: "b" }, () => Promise.resolve(undefined));
+  assert.equal(gone, false, "a job that was deleted is of no use");
+  webhooks.close();
+  silent.close();
+  await Promise.all(held);
 });
 
 Deno.test("webhook_url of an image or a video is told its end, signed", async () => {

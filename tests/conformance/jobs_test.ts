@@ -114,6 +114,39 @@ Deno.test("with keys, a job's prompt and results are shown to the key that sent 
   assert.ok(!JSON.stringify(await testee.store.get(id)).includes("mine"), "no key is recorded");
 });
 
+Deno.test("with keys, a video's rewritten prompt, seeds and previews are shown to the key that sent it alone", async () => {
+  const enhancer = { enhance: (prompt: string) => Promise.resolve(`rewritten ${prompt}`) };
+  await using testee = await testService({ settings: { apiKeys: ["mine", "theirs"] }, enhancer });
+  const as = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+  const body = { prompt: "a secret", enhance_prompt: true, seed: 4242 };
+  const video = await (await testee.post("/v1/videos", body, as("mine"))).json();
+  assert.deepEqual([video.revised_prompt, video.seeds], ["rewritten a secret", [4242]]);
+  const paths = [`/v1/videos/${video.id}`, "/v1/videos", `/v1/videos/${video.id}/events`];
+  for (const path of [...paths, `/v1/jobs/${video.id}/events`, "/v1/jobs"]) {
+    const shown = async (key: string) => await (await testee.get(path, as(key))).text();
+    const theirs = await shown("theirs");
+    assert.match(await shown("mine"), /secret/, path);
+    assert.doesNotMatch(theirs, /secret|4242|event: preview/, path);
+  }
+});
+
+Deno.test("a key is one client, however requests spell it", async () => {
+  const engine = new FakeEngine({ stepMs: 100 });
+  await using testee = await testService({ settings: { apiKeys: ["mine", "theirs"] }, engine });
+  const post = async (authorization: string, headers = {}) =>
+    (await start(testee, { prompt: "a", num_inference_steps: 20 }, {
+      headers: { ...ASYNC.headers, authorization, ...headers },
+    })).id;
+  const spellings = ["Bearer mine", "bearer mine", "BEARER   mine"];
+  const ids = [];
+  for (const one of spellings) ids.push(await post(one));
+  const other = await post("Bearer theirs");
+  assert.deepEqual(testee.queue.order(), [other, ...ids.slice(1)]);
+  const key = { "idempotency-key": "one" };
+  const same = await Promise.all(spellings.map((one) => post(one, key)));
+  assert.equal(new Set(same).size, 1);
+});
+
 Deno.test("POST with Prefer: respond-async is refused where no results are kept", async () => {
   await using testee = await testService({ keep: false });
   const response = await testee.post(GENERATIONS, { prompt: "a" }, ASYNC);
