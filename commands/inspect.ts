@@ -124,12 +124,16 @@ export function describe(input: string, found: Inspection, fit?: LoraFit): strin
   }
   if (fit) lines.push("", fitLine(fit));
   // What it holds was said already.
-  const advice = problem?.replace(
-    /^Cannot open ".*?": it holds .*?, and the (?=.*missing)/s,
-    "The ",
-  );
-  if (advice !== undefined) lines.push("", advice);
+  if (problem !== undefined) lines.push("", whatIsMissing(problem) ?? problem);
   return lines.join("\n");
+}
+
+/** The second half of "Cannot open "x": it holds …, and the … are missing". */
+function whatIsMissing(problem: string): string | undefined {
+  const holds = problem.indexOf('": it holds ');
+  const and = problem.indexOf(", and the ", holds);
+  if (holds < 0 || and < 0 || !problem.includes("missing", and)) return undefined;
+  return `The ${problem.slice(and + ", and the ".length)}`;
 }
 
 function titleOf({ kind, family, pipeline, components, lora }: Inspection): string {

@@ -77,7 +77,7 @@ function withoutVariants(files: readonly HubFile[]): HubFile[] {
 /** Shell patterns as the Hugging Face tools read them: `*` crosses folders. */
 function toRegExp(pattern: string): RegExp {
   const whole = pattern.endsWith("/") ? `${pattern}*` : pattern;
-  const source = whole.replaceAll(/\[!?[^\]]{1,100}\]|[*?]|[^*?[]+|\[/g, (part) => {
+  const source = whole.replaceAll(/\[!?[^\]]{1,30}\]|[*?]|[^*?[]+|\[/g, (part) => {
     if (part === "*") return ".*";
     if (part === "?") return ".";
     if (part.length > 1 && part.startsWith("[")) {

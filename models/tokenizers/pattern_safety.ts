@@ -13,6 +13,10 @@
 const FEW = 16;
 /** Ways through the choices of a pattern that are looked at. */
 const MAX_PATHS = 512;
+/** Ways in which a pattern may match the same text. */
+const MAX_WAYS = 2048;
+/** What any number of repetitions counts as, next to others of the same characters, and by itself. */
+const MANY = { shared: 256, alone: 64 };
 
 /** A part of a pattern that matches one character, a group, or what looks around without matching. */
 type Node =
@@ -62,17 +66,25 @@ function riskOf(options: readonly Item[][], sets: CharacterSets): string | undef
     const inner = node.options.flat();
     if (node.kind === "group" && max > 1) {
       const isVariable = node.options.length > 1 || inner.some(isVariableItem);
-      if (inner.some(isRepeated) || (isVariable && min !== max)) {
+      if (inner.some(isRepeated) || (isVariable && (min !== max || max > 2))) {
         return "it repeats a group that repeats";
       }
     }
     const risk = riskOf(node.options, sets);
     if (risk) return risk;
   }
-  const paths = pathsOf(options);
+  const paths = pathsOf(options.map(upToFailure));
   if (!paths) return "it has too many choices";
-  const isAmbiguous = paths.some((path) => hasOverlap(path, sets));
-  return isAmbiguous ? "it repeats the same characters twice, one after the other" : undefined;
+  const ways = paths.reduce((sum, path) => sum + waysOf(path, sets), 0);
+  return ways > MAX_WAYS ? "it repeats the same characters twice, one after the other" : undefined;
+}
+
+/** What may fail, and what is before it: nothing is tried again for what comes behind. */
+function upToFailure(items: readonly Item[]): Item[] {
+  return items.slice(
+    0,
+    1 + items.findLastIndex(({ node, min }) => node.kind === "look" || min > 0),
+  );
 }
 
 function isVariableItem({ node, min, max }: Item): boolean {
@@ -110,23 +122,30 @@ function tailsOf({ node, min, max }: Item): Step[][] | undefined {
   return [...inner.map((path) => path.map((step) => ({ ...step, isOptional: true }))), []];
 }
 
-/** Whether two repetitions can share a text between them in many ways, and something behind them may fail. */
-function hasOverlap(path: readonly Step[], sets: CharacterSets): boolean {
-  return path.some((first, i) => {
-    if (first.max <= FEW) return false;
+/** In how many ways repetitions can share a text between them before something behind them fails. */
+function waysOf(path: readonly Step[], sets: CharacterSets): number {
+  const sharing = new Set<Step>();
+  const alone = new Set<Step>();
+  for (const [i, first] of path.entries()) {
+    if (first.min === first.max) continue;
+    if (first.max > FEW && mayFail(path.slice(i + 1))) alone.add(first);
     let shared = sets.of(first.source);
-    return path.slice(i + 1).some((second, k) => {
-      if (second.isLook || shared.size === 0) return false;
+    for (const [k, second] of path.slice(i + 1).entries()) {
+      if (second.isLook || shared.size === 0) break;
       const both = shared.intersection(sets.of(second.source));
-      const mayFail = path.slice(i + k + 2).some(({ isLook, isOptional, min }) =>
-        !isOptional && (isLook || min > 0)
-      );
-      if (second.max > FEW && mayFail && both.size > 0) return true;
+      const isShared = second.min !== second.max && both.size > 0;
+      if (isShared && mayFail(path.slice(i + k + 2))) sharing.add(first).add(second);
       // What must stand between them has to match the same characters, too.
       if (second.min > 0) shared = both;
-      return false;
-    });
-  });
+    }
+  }
+  const ways = [...sharing].map(({ min, max }) => max > FEW ? MANY.shared : max - min + 1)
+    .reduce((product, count) => product * count, 1);
+  return Math.max(ways, alone.size > 0 ? MANY.alone : 1);
+}
+
+function mayFail(path: readonly Step[]): boolean {
+  return path.some(({ isLook, isOptional, min }) => !isOptional && (isLook || min > 0));
 }
 
 /** Characters that stand for all: every one of the first scripts, and some of each later one. */
@@ -187,10 +206,10 @@ class PatternParser {
   #item(): Item {
     const node = this.#node();
     const [, from, hasRange, to] = this.#take(/\{(\d+)(,?)(\d*)\}/y) ?? [];
-    const sign = this.#take(/[*+?]/y)?.[0];
+    const sign = from === undefined ? this.#take(/[*+?]/y)?.[0] : undefined;
     // Whether as many as possible are tried first makes no difference here.
     if (sign !== undefined || from !== undefined) this.#take(/\?/y);
-    if (from !== undefined && sign === undefined) {
+    if (from !== undefined) {
       return { node, min: Number(from), max: to ? Number(to) : hasRange ? Infinity : Number(from) };
     }
     return {

@@ -44,6 +44,16 @@ const RISKY: Readonly<Record<string, RegExp>> = {
   "(a+)+$": /a group that repeats/,
   "(?:a|a)*b": /a group that repeats/,
   [`${"(?:a|b)".repeat(10)}c`]: /too many choices/,
+  [`${"a?".repeat(12)}b`]: /the same characters twice/,
+  [`${"a{0,16}".repeat(3)}b`]: /the same characters twice/,
+  [`${"a{1,16}?".repeat(3)}b`]: /the same characters twice/,
+  [`${"[a-z]?\\w?".repeat(6)}b`]: /the same characters twice/,
+  [`(?:${"a?".repeat(24)}b)?`]: /the same characters twice/,
+  [`(?=${"a?".repeat(24)}b)x`]: /the same characters twice/,
+  [`${"a?".repeat(4)}a+b`]: /the same characters twice/,
+  [`a+${"a?".repeat(4)}b`]: /the same characters twice/,
+  "(?:a|a){16}b": /a group that repeats/,
+  "(?:a?a?){8}b": /a group that repeats/,
 };
 
 for (const [source, reason] of Object.entries(RISKY)) {
@@ -52,11 +62,42 @@ for (const [source, reason] of Object.entries(RISKY)) {
   });
 }
 
-for (const source of ["a+b", "a+ba+c", "\\\\1", "(?:abc)+", "a+b+c", "\\s*[\\r\\n]+", "a+a+"]) {
+for (
+  const source of [
+    "a+b",
+    "a+ba+c",
+    "\\\\1",
+    "(?:abc)+",
+    "a+b+c",
+    "\\s*[\\r\\n]+",
+    "a+a+",
+    "a?a?a?b",
+    "a?b?c?d?e?f?g?h?i?j?k?l?!",
+    "(?:ab){2}c",
+  ]
+) {
   Deno.test(`findRisk() has nothing against ${source}`, () => {
     assert.equal(riskOf(source), undefined);
   });
 }
+
+Deno.test("what findRisk() lets pass takes no second for a long text", () => {
+  const cases = [...Object.values(KNOWN), `${"a?".repeat(10)}b`, "a{0,16}a{0,16}b", "a?a?a?a+b"];
+  for (const source of cases) {
+    const pattern = translatePattern(source);
+    const isKnown = Object.values(KNOWN).includes(source);
+    if (!isKnown && riskOf(source) !== undefined) continue;
+    for (
+      const pump of ["a", "A", " ", "\n", "1", "!", "é", "\u0301", "龥", "😀", "'", " a", "a1"]
+    ) {
+      const text = pump.repeat(8000 / pump.length) + "\0";
+      const start = performance.now();
+      for (const _ of text.matchAll(pattern));
+      const ms = performance.now() - start;
+      assert.ok(ms < 2000, `${source.slice(0, 40)} on ${JSON.stringify(pump)}: ${ms} ms`);
+    }
+  }
+});
 
 Deno.test("findRisk() does not guess what it cannot read", () => {
   for (const source of ["(a", "a)", "(?>a)"]) assert.throws(() => riskOf(source), SyntaxError);

@@ -10,16 +10,22 @@ const MAX_PLAIN_BYTES = 2 ** 20;
 /** Most signs that each come with a value or a name. */
 const MAX_SIGNS = 10_000;
 const MAX_ESCAPES = 1_000_000;
+/** Most lists and objects within each other: whoever walks through a value goes as deep. */
+const MAX_DEPTH = 64;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const SIGNS: ReadonlySet<number> = new Set([..."[{,:"].map((sign) => sign.charCodeAt(0)));
+const OPENING: ReadonlySet<number> = new Set([..."[{"].map((sign) => sign.charCodeAt(0)));
+const CLOSING: ReadonlySet<number> = new Set([..."]}"].map((sign) => sign.charCodeAt(0)));
 
 /** Counts what makes a text slow to parse, piece by piece. */
 export class JsonTally {
   #plain = 0;
   #signs = 0;
   #escapes = 0;
+  #depth = 0;
+  #deepest = 0;
   #isInText = false;
   /** Whether the first byte of the next piece belongs to an escape. */
   #isEscaped = false;
@@ -44,13 +50,19 @@ export class JsonTally {
   next(): void {
     this.#isInText = false;
     this.#isEscaped = false;
+    this.#depth = 0;
   }
 
   #countPlain(piece: Uint8Array, start: number): number {
     const quote = piece.indexOf(QUOTE, start);
     const end = quote < 0 ? piece.length : quote;
     this.#plain += end - start;
-    for (let at = start; at < end; at++) if (SIGNS.has(piece[at]!)) this.#signs++;
+    for (let at = start; at < end; at++) {
+      const byte = piece[at]!;
+      if (SIGNS.has(byte)) this.#signs++;
+      if (OPENING.has(byte)) this.#deepest = Math.max(this.#deepest, ++this.#depth);
+      else if (CLOSING.has(byte)) this.#depth--;
+    }
     if (quote < 0) return end;
     this.#isInText = true;
     this.#signs++;
@@ -84,6 +96,7 @@ export class JsonTally {
   #excess(): string | undefined {
     if (this.#plain > MAX_PLAIN_BYTES) return `${MAX_PLAIN_BYTES} bytes outside of texts`;
     if (this.#signs > MAX_SIGNS) return `${MAX_SIGNS} of the characters [{,:"`;
+    if (this.#deepest > MAX_DEPTH) return `${MAX_DEPTH} lists and objects within each other`;
     if (this.#escapes > MAX_ESCAPES) return `${MAX_ESCAPES} of the characters \\`;
     return undefined;
   }

@@ -9,8 +9,18 @@ Deno.test("JsonTally counts over all pieces, and names what is too much", () => 
   for (let piece = 0; piece < 10; piece++) {
     assert.equal(tally.add(bytes(",".repeat(900) + "1")), undefined);
   }
-  assert.equal(tally.add(bytes("{".repeat(1000))), undefined);
+  assert.equal(tally.add(bytes("{}".repeat(1000))), undefined);
   assert.match(tally.add(bytes("["))!, /^it has more than 10000 of the characters \[\{,:"$/);
+});
+
+Deno.test("JsonTally refuses what is nested too deep, in one piece or many", () => {
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  const tally = new JsonTally();
+  for (const depth of [64, 1, 64]) assert.equal(tally.add(bytes(nested(depth))), undefined);
+  assert.equal(new JsonTally().add(bytes(`"${nested(100)}"`)), undefined);
+  assert.match(new JsonTally().add(bytes(nested(65)))!, /64 lists and objects within each other/);
+  for (let i = 0; i < 64; i++) assert.equal(tally.add(bytes('{"a":')), undefined);
+  assert.match(tally.add(bytes("["))!, /64 lists and objects/);
 });
 
 Deno.test("JsonTally takes a long image in base64, and refuses a text of escapes", () => {

@@ -11,7 +11,7 @@ const ROOMS = [
 ];
 const LENGTH = 100_000;
 /** A linear pattern takes a few milliseconds, one that takes the square some seconds. */
-const MAX_MS = 500;
+const MAX_MS = 200;
 
 interface Pattern {
   source: string;
