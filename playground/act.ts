@@ -4,9 +4,10 @@
  * @module
  */
 
+import { Refusal } from "./api.ts";
 import { refreshSoon } from "./jobs.ts";
-import { noteRefusal } from "./session.ts";
-import { tell } from "./view.ts";
+import { connect, noteRefusal } from "./session.ts";
+import { tell, view } from "./view.ts";
 
 /**
  * Does something; what goes wrong is told in a sentence.
@@ -19,7 +20,12 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
     await work();
     return true;
   } catch (error) {
-    if (!noteRefusal(error)) tell(error instanceof Error ? error.message : String(error));
+    const notice = error instanceof Error ? error.message : String(error);
+    if (!noteRefusal(error)) tell(notice);
+    // What the server was missed for is no news once it is there again.
+    if (error instanceof Refusal && error.status === 0) {
+      void connect().then(() => view.state.notice === notice && tell(""));
+    }
     refreshSoon();
     return false;
   }

@@ -147,6 +147,16 @@ export function createService(options: AppOptions): { app: App; services: Servic
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
   if (services.webhooks) queue.onEnd((id) => void tellEnd(id, services).catch(() => {}));
 
+  // Pages and probes ask again and again while the model is loaded: once tells all of it.
+  const waits = new Set<string>();
+  const isKnownWait = (route: string | undefined, status: number) => {
+    if (shared.engine.status !== "loading") waits.clear();
+    if (shared.engine.status !== "loading" || status !== 503 || route === undefined) return false;
+    const isKnown = waits.has(route);
+    waits.add(route);
+    return isKnown;
+  };
+
   if (options.tracing) app.use(tracedRequests(options.tracing, routeOf));
   app.use(async (c, next) => {
     const since = performance.now();
@@ -175,8 +185,9 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const job = c.get("job");
     // A page is many files, of which nobody wants to hear.
     const isAsset = status === 200 && path.startsWith(PLAYGROUND_FOLDER);
-    services.metrics.request({ route: routeOf(c), method, status, seconds: elapsed / 1000 });
-    if (isAsset) return;
+    const route = routeOf(c);
+    services.metrics.request({ route, method, status, seconds: elapsed / 1000 });
+    if (isAsset || (method === "GET" && isKnownWait(route, status))) return;
     log(`${method} ${path} ${status} ${ms} ms ${requestId}`, {
       level: status >= 500 ? "error" : "info",
       request_id: requestId,

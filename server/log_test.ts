@@ -1,5 +1,8 @@
 import { strict as assert } from "node:assert";
+import type { Engine } from "../engine/types.ts";
+import { FakeEngine } from "../tests/fakes/engine.ts";
 import { testService } from "../tests/fakes/service.ts";
+import { createApp } from "./app.ts";
 import { createLog, LineWriter } from "./log.ts";
 
 /** A line break, codes for a terminal in both forms, and an override of the direction of writing. */
@@ -85,4 +88,20 @@ Deno.test("LineWriter holds a bounded number of lines for a pipe that nobody rea
   await lines.flush();
   const [count = 0] = dropped;
   assert.ok(count > 8900 && count < 9000, `${count}`);
+});
+
+Deno.test("the log says once that a model is loading, however often a page asks", async () => {
+  const lines: string[] = [];
+  const loading = Promise.withResolvers<Engine>();
+  const app = createApp({ engine: loading.promise, log: (line) => void lines.push(line) });
+  const ask = async (path: string) => (await (await app.request(path)).body?.cancel());
+  for (let i = 0; i < 3; i++) for (const path of ["/health", "/v1/models"]) await ask(path);
+  assert.deepEqual(lines.map((line) => line.replace(/ \d+ ms .*/, "")), [
+    "GET /health 503",
+    "GET /v1/models 503",
+  ]);
+  loading.resolve(new FakeEngine());
+  await loading.promise;
+  for (let i = 0; i < 2; i++) await ask("/health");
+  assert.equal(lines.filter((line) => line.startsWith("GET /health 200")).length, 2);
 });

@@ -190,10 +190,14 @@ browserTest(
     await page.getByRole("button", { name: /^Generate/ }).waitFor();
     await first[Symbol.asyncDispose]();
     await page.getByText("The server does not answer; trying again.").waitFor();
+    await draw(page, "to nobody");
+    const notice = page.locator(".notice").getByText("The server does not answer.");
+    await notice.waitFor();
     await using _second = listen(service, first.port);
     await page.getByText("The server does not answer; trying again.").waitFor({
       state: "detached",
     });
+    await notice.waitFor({ state: "detached" });
     await draw(page, "again there");
     await page.locator(".finished img.result").waitFor();
 
