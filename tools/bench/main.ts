@@ -36,7 +36,6 @@ import { benchOps } from "./ops.ts";
 import { comparePeers } from "./peers/compare.ts";
 import { type OpResult, opTable } from "./op_result.ts";
 import { peerTable } from "./peers/results.ts";
-import { writePicture } from "./plot.ts";
 import { benchKernels } from "./profile.ts";
 import { benchRecord, opFigures, peerFigures } from "./record.ts";
 import { benchPolling } from "./polling.ts";
@@ -149,7 +148,6 @@ async function main(): Promise<void> {
   if (values.save) {
     await Deno.mkdir(new URL("./", HISTORY), { recursive: true });
     await Deno.writeTextFile(HISTORY, historyLine(run), { append: true });
-    writePicture();
   }
 }
 
