@@ -167,7 +167,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     const owner = settings.apiKeys.length > 0 ? clientOf(c.req.raw) : undefined;
     const client = owner ?? c.env?.remoteAddress ?? "";
     c.set("client", client);
-    const share = bodies.open();
+    const share = bodies.open(client);
     c.set("share", share);
     try {
       await onBehalfOf.run(client, next);

@@ -72,8 +72,8 @@ export interface AppEnv {
   Bindings: {
     /** Address of the other end. */
     remoteAddress?: string;
-    /** Takes a place for an event stream until its connection closes; false when there is none. */
-    openStream?: () => boolean;
+    /** Takes a place for an event stream of a client until its connection closes; false when there is none. */
+    openStream?: (client: string) => boolean;
   };
 }
 

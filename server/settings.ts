@@ -84,4 +84,4 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
 };
 
 /** Most jobs that wait where nothing else was said. */
-export const DEFAULT_MAX_QUEUE = 64;
+export const DEFAULT_MAX_QUEUE = 128;

@@ -18,7 +18,7 @@
  * **Memory.** A worker takes no job that it cannot hold.
  *
  * **Back-pressure.** A client may fill the queue only as far as others still find room
- * ({@link hasRoom}).
+ * (`hasRoom()`).
  *
  * Nothing here reads a clock or a database, so the same code decides in a fleet and in
  * `tools/fleet_simulation/`.
@@ -171,23 +171,6 @@ function holdOf(
 ): number {
   if (kind !== Switch.Model || attempts > 0 || !warmElsewhere.includes(model)) return 0;
   return queuedAt + holdMs - now;
-}
-
-/** Jobs that each client may have waiting while the queue has room at all. */
-const ALWAYS = 8;
-
-/**
- * Whether the queue takes another job of a client: beyond the first few, one may have as many jobs
- * waiting as there are places left. So one that floods the queue gets half of it, two get a third
- * each, and there is room for who comes next.
- *
- * @param own jobs of the client that wait
- * @param all jobs that wait
- * @param most that may wait
- * @returns false where a request is to be refused
- */
-export function hasRoom(own: number, all: number, most: number): boolean {
-  return all < most && own < Math.max(most - all, ALWAYS);
 }
 
 /** The turn of a new job. */

@@ -6,7 +6,6 @@ import {
   DEFAULT_RULES,
   type FreeWorker,
   giveTurn,
-  hasRoom,
   type WaitingJob,
 } from "./policy.ts";
 
@@ -115,19 +114,6 @@ Deno.test("clockOf() is the lowest of the last turns, and the end of all turns b
   assert.equal(clockOf([5, 900, 6]), 5);
   assert.equal(clockOf([], 12), 12);
   assert.equal(clockOf([]), 0);
-});
-
-Deno.test("hasRoom() leaves room for the next client, however much others queue", () => {
-  const own = [0, 0, 0];
-  const all = () => own.reduce((sum, jobs) => sum + jobs);
-  for (let client = 0; client < own.length; client++) {
-    while (hasRoom(own[client]!, all(), 100)) own[client]!++;
-  }
-  assert.deepEqual(own, [50, 25, 13]);
-  assert.equal(hasRoom(7, 99, 100), true, "a few are always taken");
-  assert.equal(hasRoom(8, 99, 100), false);
-  assert.equal(hasRoom(0, 99, 100), true);
-  assert.equal(hasRoom(0, 100, 100), false);
 });
 
 /** Clients queue jobs of given lengths at once; one worker takes them all. */

@@ -24,7 +24,8 @@ import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../jobs/job_rows.t
 import { type Database, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
 import type { KnownRecords } from "./known_records.ts";
-import { CLOCK_JOBS, clockOf, giveTurn, hasRoom } from "./policy.ts";
+import { hasRoom } from "../fair_share.ts";
+import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
 import { RecordReader } from "./record_reader.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */

@@ -5,14 +5,18 @@
  */
 
 import { ApiError } from "../contract/errors.ts";
+import { Shares } from "../fair_share.ts";
 
 /** Bytes of each body that do not count: most bodies are no longer, and those are never refused. */
 const FREE_BYTES = 64 * 1024;
 
+/** Share of the memory that one client's bodies may have: whoever sends slowly holds it for half an hour. */
+const SHARE_OF_ONE = 0.75;
+
 /** What the bodies of all requests share. */
 export class BodyMemory {
   readonly #maxBytes: number;
-  #heldBytes = 0;
+  readonly #held = new Shares();
 
   /** @param maxBytes most bytes of all bodies together */
   constructor(maxBytes: number) {
@@ -21,16 +25,20 @@ export class BodyMemory {
 
   /** Bytes that are held now. */
   get heldBytes(): number {
-    return this.#heldBytes;
+    return this.#held.all;
   }
 
-  /** The part of one request, which has to be released. */
-  open(): BodyShare {
+  /**
+   * The part of one request, which has to be released.
+   *
+   * @param client whose it is
+   */
+  open(client: string): BodyShare {
     let length = 0;
     let isReleased = false;
     const counted = () => Math.max(0, length - FREE_BYTES);
     const release = () => {
-      if (!isReleased) this.#heldBytes -= counted();
+      if (!isReleased) this.#held.add(client, -counted());
       isReleased = true;
     };
     return {
@@ -39,8 +47,9 @@ export class BodyMemory {
         length = Math.max(length, bytes);
         const more = counted() - before;
         if (isReleased || more === 0) return;
-        this.#heldBytes += more;
-        if (this.#heldBytes <= this.#maxBytes) return;
+        this.#held.add(client, more);
+        const isOfOne = this.#held.of(client) > this.#maxBytes * SHARE_OF_ONE;
+        if (this.#held.all <= this.#maxBytes && !isOfOne) return;
         // At once, so that the others may go on.
         release();
         throw tooMany();

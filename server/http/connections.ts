@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { hasRoom, Shares } from "../fair_share.ts";
 import type { Log } from "../log.ts";
 
 /** Bounds on the connections of a server. */
@@ -97,7 +98,7 @@ export class Connections {
   readonly #byAddress = new Map<string, number>();
   readonly #sending = new Map<Socket, Sending>();
   readonly #timer: ReturnType<typeof setInterval>;
-  #streams = 0;
+  readonly #streams = new Shares();
   #toldAt = -Infinity;
 
   /**
@@ -143,12 +144,14 @@ export class Connections {
    * Takes a place for an event stream, which may stay open for hours.
    *
    * @param answer that the stream is
-   * @returns false when there is none left
+   * @param client whose it is
+   * @returns false when there is none left for that client
    */
-  openStream(answer: ServerResponse): boolean {
-    if (this.#streams >= this.#max * SHARE_OF_STREAMS) return false;
-    this.#streams++;
-    answer.once("close", () => this.#streams--);
+  openStream(answer: ServerResponse, client: string): boolean {
+    const { all } = this.#streams;
+    if (!hasRoom(this.#streams.of(client), all, this.#max * SHARE_OF_STREAMS)) return false;
+    this.#streams.add(client, 1);
+    answer.once("close", () => this.#streams.add(client, -1));
     return true;
   }
 

@@ -58,7 +58,7 @@ async function withServer(
     return new Response(new ReadableStream({ pull: (controller) => controller.enqueue(chunk) }));
   });
   app.get("/events", (c) => {
-    if (c.env.openStream?.() === false) return c.text("full", 503);
+    if (c.env.openStream?.("") === false) return c.text("full", 503);
     return new Response(
       new ReadableStream({ start: (stream) => stream.enqueue(new Uint8Array(1)) }),
     );

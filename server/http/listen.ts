@@ -129,7 +129,7 @@ function answering(
       const address = incoming.socket.remoteAddress;
       return app.fetch(request, {
         ...(address === undefined ? {} : { remoteAddress: address }),
-        openStream: () => connections.openStream(outgoing as ServerResponse),
+        openStream: (client) => connections.openStream(outgoing as ServerResponse, client),
       });
     },
     overrideGlobalObjects: false,

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { hasRoom } from "../fair_share.ts";
 import { ServiceError } from "../service_error.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { isEnd, type JobContext, type JobEvent, type NewJob, type QueuedJob } from "./job.ts";
@@ -118,10 +119,12 @@ export class JobQueue implements Queue {
     if (this.#isClosing) throw stopping();
     if (job.signal?.aborted) throw cancelled();
     const room = this.#options.maxQueue + Math.max(0, this.places - this.#running.length);
-    if (this.#waiting.length >= room && !job.isRecorded) throw this.#full();
+    const client = job.client ?? "";
+    const own = this.#waiting.reduce((count, entry) => count + Number(entry.client === client), 0);
+    if (!hasRoom(own, this.#waiting.length, room) && !job.isRecorded) throw this.#full(own, room);
     const entry: Entry = {
       id: job.id,
-      client: job.client ?? "",
+      client,
       ...(job.model === undefined ? {} : { model: job.model }),
       ...(job.priority === undefined ? {} : { priority: job.priority }),
       since: Date.now(),
@@ -350,12 +353,14 @@ export class JobQueue implements Queue {
     }
   }
 
-  #full(): ServiceError {
+  #full(own: number, room: number): ServiceError {
     const next = this.#secondsPerJob / Math.max(1, this.places);
     const seconds = Math.min(120, Math.max(1, Math.ceil(next)));
-    const message =
-      `Cannot queue the request: ${this.#waiting.length} wait already, which is the limit; ` +
-      `try again in ${seconds} s`;
+    const { length } = this.#waiting;
+    const state = length >= room
+      ? `${length} wait already, which is the limit`
+      : `${own} of yours wait already, and the rest of the queue is for others`;
+    const message = `Cannot queue the request: ${state}; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
 }

@@ -102,6 +102,27 @@ test("JobQueue refuses at once when too many wait; the one that runs does not co
   await (await queue.add(done("d"))).outcome;
 });
 
+test("JobQueue leaves room for other clients, however much one queues", async (store) => {
+  const queue = newQueue(store, 20);
+  const first = gate();
+  const queued = await outcomes(queue, [{ ...job("first", first.work), client: "a" }]);
+  const add = async (client: string, count: number) => {
+    for (let i = 0; i < count; i++) {
+      queued.push((await queue.add({ ...done(`${client}${i}`), client })).outcome);
+    }
+  };
+  await add("a", 10);
+  await assert.rejects(add("a", 1), (error: Error) => {
+    assert.match(error.message, /: 10 of yours wait already, and the rest of the queue is for oth/);
+    return true;
+  });
+  await add("b", 8);
+  await add("c", 2);
+  await assert.rejects(add("d", 1), /20 wait already, which is the limit/);
+  first.open();
+  await Promise.all(queued);
+});
+
 test("JobQueue refuses when too many wait, though none runs yet", async (store) => {
   const queue = new JobQueue(store, {
     maxQueue: 1,

@@ -7,13 +7,14 @@
 
 import { type HubLora, obtainHubLora } from "../../hub/lora_file.ts";
 import { type HubSettings, hubSettings } from "../../hub/hub_settings.ts";
+import { onBehalfOf } from "../../media/isolated/slots.ts";
 import { ApiError } from "../contract/errors.ts";
 
 /** Bounds on what is fetched for clients. */
 export interface HubLimits {
   /** Most bytes of a LoRA. */
   readonly maxBytes: number;
-  /** Most LoRAs that are fetched at the same time. */
+  /** Most LoRAs that are fetched at the same time; where there are several, the last is not for who has all others. */
   readonly maxAtOnce: number;
   /** Longest time for one of them, in milliseconds. */
   readonly maxMs: number;
@@ -24,7 +25,7 @@ export interface HubLimits {
 /** What holds where nothing else was said. */
 const DEFAULT_HUB_LIMITS: HubLimits = {
   maxBytes: 2 * 2 ** 30,
-  maxAtOnce: 2,
+  maxAtOnce: 3,
   maxMs: 10 * 60_000,
   minFreeBytes: 2 * 2 ** 30,
 };
@@ -33,6 +34,8 @@ const DEFAULT_HUB_LIMITS: HubLimits = {
 interface Fetch {
   readonly file: Promise<string>;
   readonly stop: AbortController;
+  /** Who asked for it first. */
+  readonly client: string;
   waiting: number;
 }
 
@@ -86,10 +89,14 @@ export class HubFetches {
 
   #start(key: string, lora: HubLora, onFetch: () => void): Fetch {
     const { maxAtOnce } = this.#limits;
-    if (this.#running.size >= maxAtOnce) {
+    const client = onBehalfOf.getStore() ?? "";
+    const { size } = this.#running;
+    const isGreedy = size > 0 && size === maxAtOnce - 1 &&
+      this.#running.values().every((fetch) => fetch.client === client);
+    if (size >= maxAtOnce || isGreedy) {
       throw new ApiError(
         503,
-        `Cannot fetch LoRA ${lora.id}: ${maxAtOnce} others are being fetched; send the ` +
+        `Cannot fetch LoRA ${lora.id}: ${size} others are being fetched; send the ` +
           "request again in a while",
         { param: "lora_path", code: "hub_busy", headers: { "retry-after": "10" } },
       );
@@ -98,7 +105,7 @@ export class HubFetches {
     const file = this.#obtain(lora, onFetch, stop.signal)
       .finally(() => this.#running.delete(key));
     file.catch(() => {});
-    const fetch = { file, stop, waiting: 0 };
+    const fetch = { file, stop, client, waiting: 0 };
     this.#running.set(key, fetch);
     return fetch;
   }

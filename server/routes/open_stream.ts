@@ -12,8 +12,8 @@ import type { AppEnv } from "../services.ts";
  * @throws {ApiError} 503 when there is none left
  */
 export function openStream(c: Context<AppEnv>, what: string): void {
-  if (c.env?.openStream?.() !== false) return;
-  throw new ApiError(503, `Cannot open ${what}: too many streams are open`, {
+  if (c.env?.openStream?.(c.get("client")) !== false) return;
+  throw new ApiError(503, `Cannot open ${what}: too many streams are open, or too many of yours`, {
     code: "too_many_streams",
     headers: { "retry-after": "10" },
   });

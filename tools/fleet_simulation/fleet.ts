@@ -10,10 +10,10 @@ import {
   clockOf,
   type FreeWorker,
   giveTurn,
-  hasRoom,
   type PolicyRules,
   type WaitingJob,
 } from "../../server/fleet/policy.ts";
+import { hasRoom } from "../../server/fair_share.ts";
 import { type Arrival, MODELS } from "./demand.ts";
 import { Ordered } from "./ordered.ts";
 import type { Random } from "./random.ts";
