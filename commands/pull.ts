@@ -9,6 +9,7 @@ import { isHubId } from "../hub/cache.ts";
 import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
+import { partOf } from "../hub/parts.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
 import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
@@ -55,7 +56,9 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
         `Cannot pull ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name or org/name:file`,
       );
     }
-    const chosen = hubFile ? { ...flags, include: [hubFile.file] } : flags;
+    const chosen = hubFile
+      ? { ...flags, include: [partOf(hubFile.file)?.pattern ?? hubFile.file] }
+      : flags;
     const { path, commit, files, bytes } = await pullModel(repository, { ...chosen, ...watched });
     bar.clear();
     tell(

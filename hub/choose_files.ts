@@ -6,14 +6,17 @@
 
 import type { HubFile } from "./hub_client.ts";
 import { MODEL_INDEX } from "./model_index.ts";
+import { partOf } from "./parts.ts";
 
 /** Endings of weight files that can be read. */
 const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 /** Weights for other programs, and what only shows a model off. */
 const UNUSED =
   /\.(?:bin|ckpt|pt|pth|pkl|h5|msgpack|onnx|onnx_data|tflite|mlmodel|png|jpe?g|gif|webp|mp4|zip|tar|gz)$/i;
-/** A precision in the name of a weight file: `model.fp16.safetensors`, `model.fp16-00001-of-00002.safetensors`. */
-const VARIANT = /\.(?:fp16|bf16|fp32|non_ema|ema)(?=[.-])/;
+/** Precisions in the names of weight files, the most wanted first; plain names have none. */
+const VARIANTS = ["", "bf16", "fp16", "fp32", "ema", "non_ema"];
+/** Such as `model.fp16.safetensors`, `model.fp16-00001-of-00002.safetensors`, `model.safetensors.index.fp16.json`. */
+const VARIANT = /\.(fp16|bf16|fp32|non_ema|ema)(?=[.-])/;
 
 /**
  * Chooses by patterns, or what a model needs when there are none.
@@ -48,7 +51,9 @@ export function chooseFiles(
     );
   }
   const weights = useful.filter(({ path }) => WEIGHTS.test(path));
-  if (weights.length > 1 && !isSharded(weights)) {
+  const [first] = weights;
+  const parts = first && partOf(first.path)?.all;
+  if (weights.length > 1 && !weights.every(({ path }) => parts?.includes(path))) {
     throw new RangeError(
       `Cannot fetch ${id}: it holds ${weights.length} weight files; choose with --include, or name one as ${id}:FILE, from ${
         list(weights.map(({ path, size }) => `${path} (${(size / 1e9).toFixed(2)} GB)`))
@@ -58,20 +63,20 @@ export function chooseFiles(
   return useful;
 }
 
-/** The parts of one model: `name-00001-of-00003.safetensors`. */
-function isSharded(files: readonly HubFile[]): boolean {
-  const stems = files.map(({ path }) => /^(.*)-\d{5}-of-\d{5}\.\w+$/.exec(path)?.[1]);
-  return stems[0] !== undefined && stems.every((stem) => stem === stems[0]);
-}
-
-/** Files without those in a precision of their own, where the folder has the plain ones too. */
+/** Files of one precision in each folder: the plain ones, or the first of those that are there. */
 function withoutVariants(files: readonly HubFile[]): HubFile[] {
   const folder = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
-  const plain = new Set(
-    files.filter(({ path }) => WEIGHTS.test(path) && !VARIANT.test(path))
-      .map(({ path }) => folder(path)),
+  const variantOf = (path: string) => VARIANT.exec(path)?.[1] ?? "";
+  const weights = files.filter(({ path }) => WEIGHTS.test(path));
+  const kept = new Map<string, string>();
+  for (const variant of VARIANTS) {
+    for (const { path } of weights) {
+      if (variantOf(path) === variant && !kept.has(folder(path))) kept.set(folder(path), variant);
+    }
+  }
+  return files.filter(({ path }) =>
+    ["", kept.get(folder(path)) ?? variantOf(path)].includes(variantOf(path))
   );
-  return files.filter(({ path }) => !VARIANT.test(path) || !plain.has(folder(path)));
 }
 
 /** Shell patterns as the Hugging Face tools read them: `*` crosses folders. */

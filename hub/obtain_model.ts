@@ -7,11 +7,13 @@
 import { join, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
+import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
 
 /**
- * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file.
+ * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file
+ * with the other parts of it.
  *
  * @param pathOrId as {@link resolveModel} takes it
  * @param options how a pull is watched and stopped, and from where
@@ -37,7 +39,7 @@ export async function obtainModel(
   onPull?.();
   await pullModel(
     hubFile?.id ?? pathOrId,
-    hubFile ? { ...options, include: [hubFile.file] } : options,
+    hubFile ? { ...options, include: [partOf(hubFile.file)?.pattern ?? hubFile.file] } : options,
   );
   return await resolveModel(pathOrId, cache);
 }

@@ -61,6 +61,29 @@ Deno.test("obtainModel() and obtainPart() fetch the named file or component, and
   }
 });
 
+Deno.test("obtainModel() of a part in a repository fetches all parts, and what is missing of them", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    await using hub = new FakeHub({
+      "org/parts": {
+        "q/a-00001-of-00002.gguf": "1",
+        "q/a-00002-of-00002.gguf": "2",
+        "b.gguf": "b",
+      },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    const obtain = () => obtainModel("org/parts:q/a-00002-of-00002.gguf", { settings });
+    for (let i = 0; i < 2; i++) {
+      const folder = join((await obtain()).path, "..");
+      const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+      assert.deepEqual(names.sort(), ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"]);
+      await Deno.remove(join(folder, "a-00001-of-00002.gguf"));
+    }
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
 Deno.test("obtainPart() finds ControlNets in repositories of their own, by their names, and within models", async () => {
   const cacheFolder = await Deno.makeTempDir();
   try {

@@ -169,6 +169,26 @@ Deno.test("pullModel() lets choose between several weight files, by pattern", ()
     await assert.rejects(pull({ include: ["*Q2*"] }), /none of its 3 files matches \*Q2\*/);
   }, { "some-org/quantised": { "m-Q4_K.gguf": "four", "m-Q8_0.gguf": "eight", "README.md": "" } }));
 
+Deno.test("pullModel() takes one precision where a folder has no plain weights", () =>
+  withHub({}, async ({ pull }) => {
+    const { path } = await pull();
+    const names = await Array.fromAsync(Deno.readDir(join(path, "vae")), ({ name }) => name);
+    assert.deepEqual(names, ["model.fp16.safetensors"]);
+    const parts = await Array.fromAsync(Deno.readDir(join(path, "unet")), ({ name }) => name);
+    assert.deepEqual(parts.sort(), [
+      "model.bf16-00001-of-00002.safetensors",
+      "model.safetensors.index.bf16.json",
+    ]);
+  }, {
+    [ID]: {
+      "model_index.json": "{}",
+      "vae/model.fp16.safetensors": "half",
+      "unet/model.fp16.safetensors": "half",
+      "unet/model.bf16-00001-of-00002.safetensors": "half",
+      "unet/model.safetensors.index.bf16.json": "{}",
+    },
+  }));
+
 Deno.test("pullModel() stops when it is told to", () =>
   withHub({}, async ({ pull }) => {
     await assert.rejects(pull({ signal: AbortSignal.abort() }), { name: "AbortError" });

@@ -8,6 +8,7 @@ import { basename, join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { lookAt } from "./look_at.ts";
+import { partOf } from "./parts.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 
 /** A model on this machine. */
@@ -111,12 +112,15 @@ export async function resolveModel(
 async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Promise<FoundModel> {
   const snapshot = await findSnapshot(id, options);
   const path = resolve(join(snapshot.path, file));
-  if (await lookAt(path, "model") === "file") {
+  const part = partOf(file);
+  const looks = (part?.all ?? [file]).map((each) => lookAt(join(snapshot.path, each), "model"));
+  if ((await Promise.all(looks)).every((found) => found === "file")) {
     return { path, name: `${id}:${file}`, hub: hubOf(snapshot) };
   }
   throw new Deno.errors.NotFound(
-    `Cannot find ${id}:${file}: this machine has no such file of it; fetch it with ` +
-      `denoise pull ${id} --include ${JSON.stringify(file)}`,
+    `Cannot find ${id}:${file}: this machine has no such file of it${
+      part ? ", or not all of its parts" : ""
+    }; fetch it with denoise pull ${id} --include ${JSON.stringify(part?.pattern ?? file)}`,
   );
 }
 
@@ -140,7 +144,10 @@ async function modelIn(
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) {
       const files = await weightsIn(folder);
-      if (files.length === 1) return join(folder, files[0]!);
+      const parts = partOf(files[0] ?? "")?.all;
+      if (files.length === 1 || (parts && files.every((file) => parts.includes(file)))) {
+        return join(folder, files[0]!);
+      }
       reason = `it has no ${MODEL_INDEX}`;
       if (files.length > 1) {
         throw new Deno.errors.NotFound(

@@ -63,6 +63,12 @@ Deno.test("resolveModel() takes files of weights: by path, in a repository, alon
       resolveModel(folder),
       /2 files of weights; name one of them, such as .*model-Q4_K\.gguf$/,
     );
+    const parts = join(snapshot, "parts");
+    await Deno.mkdir(parts);
+    for (const number of [1, 2]) {
+      await Deno.writeTextFile(join(parts, `m-0000${number}-of-00002.gguf`), "");
+    }
+    assert.equal((await resolveModel(parts)).path, join(parts, "m-00001-of-00002.gguf"));
     await Deno.remove(join(snapshot, "model_index.json"));
     await Deno.rename(file, join(snapshot, "a.gguf"));
     assert.equal(

@@ -91,23 +91,58 @@ export function shapeOf(tensors: TensorSource, name: string, rank: number): numb
   const shape = tensors.find(name)?.shape ?? [];
   const extra = shape.slice(rank);
   if (shape.length >= rank && extra.every((size) => size === 1)) return shape.slice(0, rank);
+  if (!tensors.find(name)) throw incomplete(tensors, name);
   throw new SyntaxError(
-    `Cannot read "${tensors.path}": tensor "${name}" ${
-      shape.length === 0 ? "is missing" : `has the shape [${shape.join(", ")}]`
-    }, ${rank} sizes are expected; fetch the file again`,
+    `Cannot read "${tensors.path}": tensor "${name}" has the shape [${
+      shape.join(", ")
+    }], ${rank} sizes are expected; fetch the file again`,
   );
 }
 
-/** How many numbered modules there are: numbers from 0 on that stand between `before` and `after` in some name. */
+/**
+ * How many numbered modules there are: numbers from 0 on that stand between `before` and `after` in some name.
+ *
+ * @throws {SyntaxError} when numbers are left out
+ */
 export function countModules(tensors: TensorSource, before: string, after = "."): number {
-  const numbers = new Set<number>();
+  return moduleNames(tensors, before, after).size;
+}
+
+/**
+ * As {@linkcode countModules}, of modules that are all alike.
+ *
+ * @param only what the first one alone may have, without its number
+ * @throws {SyntaxError} when numbers are left out, or a module lacks what another one has
+ */
+export function countLayers(tensors: TensorSource, before: string, only?: string): number {
+  const layers = moduleNames(tensors, before, ".");
+  const all = new Set([...layers.values()].flatMap((names) => [...names]));
+  for (const [number, names] of layers) {
+    const missing = [...all].find((name) => !names.has(name) && name !== only);
+    if (missing !== undefined) throw incomplete(tensors, `${before}${number}.${missing}`);
+  }
+  return layers.size;
+}
+
+/** What follows each number in names. */
+function moduleNames(tensors: TensorSource, before: string, after: string) {
+  const modules = new Map<number, Set<string>>();
   for (const name of tensors.names) {
     if (!name.startsWith(before)) continue;
     const rest = name.slice(before.length);
     const digits = /^\d{1,4}/.exec(rest)?.[0];
-    if (digits && rest.startsWith(after, digits.length)) numbers.add(Number(digits));
+    if (!digits || !rest.startsWith(after, digits.length)) continue;
+    const names = modules.get(Number(digits)) ?? new Set();
+    modules.set(Number(digits), names.add(rest.slice(digits.length + after.length)));
   }
-  let count = 0;
-  while (numbers.has(count)) count++;
-  return count;
+  for (let number = 0; number < modules.size; number++) {
+    if (!modules.has(number)) throw incomplete(tensors, `${before}${number}`);
+  }
+  return modules;
+}
+
+function incomplete({ path }: TensorSource, lacking: string): SyntaxError {
+  return new SyntaxError(
+    `Cannot read "${path}": it lacks "${lacking}"; it is incomplete or a part of a model, fetch all of it`,
+  );
 }

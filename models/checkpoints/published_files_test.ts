@@ -390,6 +390,7 @@ Deno.test("Qwen3's files give the configurations of 0.6B, 4B and 8B, in transfor
 Deno.test("UMT5-XXL's files give its configuration, in transformers' and llama.cpp's names", () => {
   const ours: Shapes = {
     "shared.weight": [256384, 4096],
+    "encoder.final_layer_norm.weight": [4096],
     ...repeated(24, (i) => ({
       [`encoder.block.${i}.layer.0.SelfAttention.q.weight`]: [4096, 4096],
       [`encoder.block.${i}.layer.0.SelfAttention.relative_attention_bias.weight`]: [32, 64],
@@ -398,6 +399,7 @@ Deno.test("UMT5-XXL's files give its configuration, in transformers' and llama.c
   };
   const gguf = asGguf(ours, [
     ["shared", "token_embd"],
+    ["encoder.final_layer_norm", "enc.output_norm"],
     ["encoder.block.", "enc.blk."],
     ["layer.0.SelfAttention.q", "attn_q"],
     ["layer.0.SelfAttention.relative_attention_bias", "attn_rel_b"],

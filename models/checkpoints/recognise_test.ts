@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../tests/support/memory_tensors.ts";
 import type { ComponentFormat } from "./component_format.ts";
-import { countModules, shapeOf } from "./component_format.ts";
+import { countLayers, countModules, shapeOf } from "./component_format.ts";
 import { recognise } from "./recognise.ts";
 
 const TRANSFORMER: ComponentFormat = {
@@ -51,11 +51,27 @@ Deno.test("shapeOf() takes trailing ones and refuses another rank", () => {
   assert.deepEqual(shapeOf(tensors, "a", 2), [3, 2]);
   assert.throws(() => shapeOf(tensors, "a", 1), /"a" has the shape \[3, 2, 1, 1\], 1 sizes/);
   assert.throws(() => shapeOf(tensors, "b", 2), SyntaxError);
-  assert.throws(() => shapeOf(tensors, "c", 2), /"c" is missing/);
+  assert.throws(() => shapeOf(tensors, "c", 2), /it lacks "c"/);
 });
 
-Deno.test("countModules() counts up to the first that is missing", () => {
-  const tensors = memoryTensors({ "l.0.a": [1], "l.1.b": [1], "l.10.b": [1], "l.2x.b": [1] });
+Deno.test("countModules() counts numbered modules, and refuses holes", () => {
+  const tensors = memoryTensors({
+    "l.0.a": [1],
+    "l.1.b": [1],
+    "l.2x.b": [1],
+    "n.0.a": [1],
+    "n.2.a": [1],
+  });
   assert.equal(countModules(tensors, "l."), 2);
   assert.equal(countModules(tensors, "m."), 0);
+  assert.throws(
+    () => countModules(tensors, "n."),
+    /it lacks "n\.1"; it is incomplete or a part of/,
+  );
+});
+
+Deno.test("countLayers() refuses a layer that lacks what others have, but for what the first alone has", () => {
+  const tensors = memoryTensors({ "l.0.a": [1], "l.0.b": [1], "l.1.a": [1] });
+  assert.equal(countLayers(tensors, "l.", "b"), 2);
+  assert.throws(() => countLayers(tensors, "l."), /it lacks "l\.1\.b"; it is incomplete or a part/);
 });

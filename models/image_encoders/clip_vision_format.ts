@@ -1,7 +1,7 @@
 /** CLIP's vision tower in single files, which have the names of transformers, as ComfyUI has them. */
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 
 /** Head size of CLIP's large towers; narrower ones have heads of 64. */
 const LARGE_HEAD_DIM = 80;
@@ -28,7 +28,7 @@ function config(tensors: TensorSource): JsonObject {
     model_type: "clip_vision_model",
     hidden_size: dim,
     intermediate_size: shapeOf(tensors, "encoder.layers.0.mlp.fc1.weight", 2)[0]!,
-    num_hidden_layers: countModules(tensors, "encoder.layers."),
+    num_hidden_layers: countLayers(tensors, "encoder.layers."),
     num_attention_heads: Math.max(1, dim / headDim),
     image_size: Math.sqrt(positions - 1) * patch!,
     patch_size: patch!,

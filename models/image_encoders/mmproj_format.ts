@@ -4,7 +4,8 @@
  * Source: `Qwen2VLVisionModel` of llama.cpp's `convert_hf_to_gguf.py`, and `gguf-py/gguf/tensor_mapping.py`.
  */
 import type { GgufValue, StoredTensor, TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
+import { Stated } from "../checkpoints/stated.ts";
 import { type Segment, viewLayout, viewSegments } from "../checkpoints/layout_view.ts";
 import { type Layout, renamed } from "../layouts.ts";
 
@@ -44,27 +45,32 @@ export const QWEN2_5_MMPROJ_FORMAT: ComponentFormat = {
   config,
 };
 
+/** What keeps the norms of all towers from dividing by zero. */
+const NORM_EPS = 1e-6;
 /** Width of the heads of all published towers. */
 const HEAD_DIM = 80;
 
 function config(
   tensors: TensorSource,
-  metadata: ReadonlyMap<string, GgufValue> = new Map(),
+  metadata?: ReadonlyMap<string, GgufValue>,
 ): JsonConfig {
-  const said = (key: string) => {
-    const value = metadata.get(`clip.vision.${key}`);
-    return typeof value === "number" ? value : undefined;
-  };
+  const stated = new Stated(tensors, metadata, "clip.vision");
   const patches = shapeOf(tensors, `${TOWER}patch_embed.proj.weight`, 5);
-  const depth = countModules(tensors, `${TOWER}blocks.`);
+  const depth = countLayers(tensors, `${TOWER}blocks.`);
   const rows = (name: string) => shapeOf(tensors, `${TOWER}${name}.weight`, 2)[0]!;
   // Every so many layers one attends to everything.
-  const interval = said("n_wa_pattern") ?? 8;
+  const interval = stated.number("n_wa_pattern") ?? 8;
+  stated.check({
+    block_count: depth,
+    embedding_length: patches[0]!,
+    patch_size: patches[4]!,
+    "attention.layer_norm_epsilon": NORM_EPS,
+  });
   return {
     depth,
     hidden_size: patches[0]!,
     intermediate_size: rows("blocks.0.mlp.gate_proj"),
-    num_heads: said("attention.head_count") ?? Math.max(1, patches[0]! / HEAD_DIM),
+    num_heads: stated.number("attention.head_count") ?? Math.max(1, patches[0]! / HEAD_DIM),
     patch_size: patches[4]!,
     out_hidden_size: rows("merger.mlp.2"),
     fullatt_block_indexes: interval < 1

@@ -17,7 +17,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
-import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPTextConfig`. */
 export const CLIP_TEXT_CONFIG = z.object({
@@ -75,6 +75,7 @@ export function clipText(
 ): Tensor {
   const { hidden_size: dim, layer_norm_eps: eps, max_position_embeddings: places } = config;
   const model = weights.has(`${WRAPPER}.${TOKEN_EMBEDDING}`) ? weights.scope(WRAPPER) : weights;
+  checkDepth(model.scope("encoder.layers"), config.num_hidden_layers, "layer_norm1.weight");
   const positions = model.tensor(graph, "embeddings.position_embedding.weight", [places, dim]);
   let x = elementwise("x + p", { x: embeddings, p: positions.reshape(1, places, dim) });
   for (let layer = 0; layer < config.num_hidden_layers; layer++) {

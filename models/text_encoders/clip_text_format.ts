@@ -1,7 +1,7 @@
 /** CLIP's text tower in single files, which have the names of transformers, as ComfyUI has them. */
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 
 /** Width of the heads of every tower. */
 const HEAD_DIM = 64;
@@ -28,7 +28,7 @@ function config(tensors: TensorSource): JsonObject {
     vocab_size: vocabSize,
     hidden_size: dim,
     intermediate_size: shapeOf(tensors, "encoder.layers.0.mlp.fc1.weight", 2)[0]!,
-    num_hidden_layers: countModules(tensors, "encoder.layers."),
+    num_hidden_layers: countLayers(tensors, "encoder.layers."),
     num_attention_heads: Math.max(1, dim / HEAD_DIM),
     max_position_embeddings: shapeOf(tensors, "embeddings.position_embedding.weight", 2)[0]!,
     hidden_act: "quick_gelu",

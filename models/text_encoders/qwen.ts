@@ -21,7 +21,7 @@ import {
 } from "../../runtime/mod.ts";
 import { rotaryConstants } from "../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
-import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 /** What the models differ in. */
 export interface QwenConfig {
@@ -102,6 +102,7 @@ export function qwenEncoder(
     );
   }
   const model = modules(weights);
+  checkDepth(model.scope("layers"), count, "input_layernorm.weight");
   const tokens = embeddings.dim(1);
   const rotary = given ?? rotaryConstants(
     graph,

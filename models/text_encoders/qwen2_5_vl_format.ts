@@ -1,8 +1,9 @@
 /** Qwen2.5-VL in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
 import type { JsonObject } from "../../hub/json_file.ts";
-import type { TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
-import { LLAMA_CPP_QWEN } from "./qwen3_format.ts";
+import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
+import { Stated } from "../checkpoints/stated.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
+import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3_format.ts";
 
 /** Qwen2.5-VL of any size in single files: the language model, with the vision tower where the file has it. */
 export const QWEN2_5_VL_FORMAT: ComponentFormat = {
@@ -27,24 +28,19 @@ export const QWEN2_5_VL_FORMAT: ComponentFormat = {
 const HEAD_DIM = 128;
 const VISION_HEAD_DIM = 80;
 
-function config(tensors: TensorSource): JsonObject {
+function config(
+  tensors: TensorSource,
+  metadata?: ReadonlyMap<string, GgufValue>,
+): JsonObject {
   const has = (name: string) => tensors.find(name) !== undefined;
   const wrapper = ["model.language_model.", "model.", ""]
     .find((prefix) => has(`${prefix}embed_tokens.weight`))!;
-  const table = `${wrapper}embed_tokens.weight`;
-  const [vocabSize, hiddenSize] = shapeOf(tensors, table, 2) as [number, number];
-  const rows = (name: string) => shapeOf(tensors, `${wrapper}layers.0.${name}.weight`, 2)[0]!;
   const tower = ["model.visual.", "visual."].find((name) => has(`${name}merger.ln_q.weight`));
+  const stated = new Stated(tensors, metadata);
+  const heads = stated.number("attention.head_count");
+  const queries = shapeOf(tensors, `${wrapper}layers.0.self_attn.q_proj.weight`, 2)[0]!;
   return {
-    vocab_size: vocabSize,
-    hidden_size: hiddenSize,
-    intermediate_size: rows("mlp.gate_proj"),
-    num_hidden_layers: countModules(tensors, `${wrapper}layers.`),
-    num_attention_heads: rows("self_attn.q_proj") / HEAD_DIM,
-    num_key_value_heads: rows("self_attn.k_proj") / HEAD_DIM,
-    // Source: config.json of the published checkpoints of all sizes.
-    rms_norm_eps: 1e-6,
-    rope_theta: 1e6,
+    ...languageConfig(tensors, wrapper, heads ? queries / heads : HEAD_DIM, stated),
     vision_config: tower === undefined ? null : visionConfig(tensors, tower),
   };
 }
@@ -53,7 +49,7 @@ function config(tensors: TensorSource): JsonObject {
 function visionConfig(tensors: TensorSource, tower: string): JsonObject {
   const [dim, , , patchSize] = shapeOf(tensors, `${tower}patch_embed.proj.weight`, 5) as number[];
   return {
-    depth: countModules(tensors, `${tower}blocks.`),
+    depth: countLayers(tensors, `${tower}blocks.`),
     hidden_size: dim!,
     intermediate_size: shapeOf(tensors, `${tower}blocks.0.mlp.gate_proj.weight`, 2)[0]!,
     num_heads: Math.max(1, dim! / VISION_HEAD_DIM),

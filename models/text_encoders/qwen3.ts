@@ -8,9 +8,17 @@ import { z } from "zod";
 /** Base of the rotary frequencies where a file has none; transformers' default. */
 const DEFAULT_ROPE_THETA = 10000;
 
+const UNSCALED = z.literal("default", "scaled rotary positions are not supported");
+
+/** Transformers 5 writes the type even where nothing is scaled. */
+const ROPE_SCALING = z.union([
+  z.object({ rope_type: UNSCALED }),
+  z.object({ type: UNSCALED }),
+], "scaled rotary positions are not supported");
+
 const ROPE_PARAMETERS = z.object({
   rope_theta: z.number().positive().optional(),
-  rope_type: z.literal("default").default("default"),
+  rope_type: UNSCALED.default("default"),
 });
 
 /** What `config.json` of the encoder may say; defaults are those of transformers' `Qwen3Config`. */
@@ -28,13 +36,13 @@ export const QWEN3_CONFIG = z.object({
   /** Where transformers before 5 wrote the base of the frequencies. */
   rope_theta: z.number().positive().nullish(),
   rope_parameters: ROPE_PARAMETERS.nullish(),
-  rope_scaling: z.null("scaled rotary positions (rope_scaling) are not supported").default(null),
+  rope_scaling: ROPE_SCALING.nullish(),
   use_sliding_window: z.literal(false).default(false),
 }).refine(
   ({ num_attention_heads: heads, num_key_value_heads: kvHeads }) =>
     heads % (kvHeads ?? heads) === 0,
   { path: ["num_key_value_heads"], message: "it must divide num_attention_heads" },
-).transform(({ num_key_value_heads, rope_theta, rope_parameters, ...config }) => ({
+).transform(({ num_key_value_heads, rope_theta, rope_parameters, rope_scaling: _, ...config }) => ({
   ...config,
   num_key_value_heads: num_key_value_heads ?? config.num_attention_heads,
   rope_theta: rope_parameters?.rope_theta ?? rope_theta ?? DEFAULT_ROPE_THETA,

@@ -1,7 +1,8 @@
 /** Qwen3 in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
 import type { JsonObject } from "../../hub/json_file.ts";
-import type { TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
+import { Stated } from "../checkpoints/stated.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import type { Layout } from "../layouts.ts";
 
 const LAYER = "layers.*";
@@ -39,21 +40,57 @@ export const QWEN3_FORMAT: ComponentFormat = {
   config,
 };
 
-function config(tensors: TensorSource): JsonObject {
-  const [vocabSize, hiddenSize] = shapeOf(tensors, "embed_tokens.weight", 2) as [number, number];
-  const rows = (name: string) => shapeOf(tensors, `layers.0.${name}.weight`, 2)[0]!;
+function config(
+  tensors: TensorSource,
+  metadata?: ReadonlyMap<string, GgufValue>,
+): JsonObject {
   const headDim = shapeOf(tensors, "layers.0.self_attn.q_norm.weight", 1)[0]!;
   return {
     model_type: "qwen3",
+    head_dim: headDim,
+    ...languageConfig(tensors, "", headDim, new Stated(tensors, metadata)),
+  };
+}
+
+/**
+ * What Qwen's language models have in common.
+ *
+ * @param wrapper what stands before the names
+ * @param headDim width of a head
+ */
+export function languageConfig(
+  tensors: TensorSource,
+  wrapper: string,
+  headDim: number,
+  stated: Stated,
+): JsonObject {
+  const table = `${wrapper}embed_tokens.weight`;
+  const [vocabSize, hiddenSize] = shapeOf(tensors, table, 2) as [number, number];
+  shapeOf(tensors, `${wrapper}norm.weight`, 1);
+  const rows = (name: string) => shapeOf(tensors, `${wrapper}layers.0.${name}.weight`, 2)[0]!;
+  const [layers, width] = [countLayers(tensors, `${wrapper}layers.`), rows("mlp.gate_proj")];
+  const [heads, keyHeads] = [
+    rows("self_attn.q_proj") / headDim,
+    rows("self_attn.k_proj") / headDim,
+  ];
+  stated.refuseScaledPositions();
+  stated.check({
+    block_count: layers,
+    embedding_length: hiddenSize,
+    feed_forward_length: width,
+    "attention.head_count": heads,
+    "attention.head_count_kv": keyHeads,
+    "attention.key_length": headDim,
+  });
+  return {
     vocab_size: vocabSize,
     hidden_size: hiddenSize,
-    intermediate_size: rows("mlp.gate_proj"),
-    num_hidden_layers: countModules(tensors, "layers."),
-    num_attention_heads: rows("self_attn.q_proj") / headDim,
-    num_key_value_heads: rows("self_attn.k_proj") / headDim,
-    head_dim: headDim,
+    intermediate_size: width,
+    num_hidden_layers: layers,
+    num_attention_heads: heads,
+    num_key_value_heads: keyHeads,
     // Source: config.json of the published checkpoints of all sizes.
-    rms_norm_eps: 1e-6,
-    rope_theta: 1e6,
+    rms_norm_eps: stated.number("attention.layer_norm_rms_epsilon") ?? 1e-6,
+    rope_theta: stated.number("rope.freq_base") ?? 1e6,
   };
 }

@@ -1,4 +1,11 @@
-import type { DeviceTensor, Graph, InputSpec, Tensor, Weights } from "../../runtime/mod.ts";
+import type {
+  DeviceTensor,
+  Graph,
+  InputSpec,
+  Tensor,
+  Weights,
+  WeightScope,
+} from "../../runtime/mod.ts";
 
 /**
  * A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows, which those that
@@ -24,4 +31,19 @@ export interface TextEncoder {
 export interface TextEncoderParts<Config> {
   readonly config: Config;
   readonly weights: Weights;
+}
+
+/**
+ * Refuses weights with more layers than their configuration says, which belong to another model.
+ *
+ * @param layers scope of all layers
+ * @param sample a weight that every layer has
+ * @throws {SyntaxError} when there is one more
+ */
+export function checkDepth(layers: WeightScope, count: number, sample: string): void {
+  if (!layers.scope(count).has(sample)) return;
+  throw new SyntaxError(
+    `Cannot use the text encoder: its configuration says ${count} layers, and its weights have "${layers.path}.${count}"; ` +
+      "fetch config.json and weights again",
+  );
 }

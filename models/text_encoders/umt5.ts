@@ -18,7 +18,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { gluLayer, linearLayer } from "../blocks/layers.ts";
-import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` of T5's and of UMT5's encoder may say, but for the kind and the vocabulary. */
 export const T5_FIELDS = {
@@ -107,6 +107,7 @@ export function umt5Encoder(
     positionBuckets(tokens, config),
   );
   const encoder = weights.scope("encoder");
+  checkDepth(encoder.scope("block"), config.num_layers, "layer.0.layer_norm.weight");
   const attentionOf = (layer: number) =>
     encoder.scope("block").scope(layer).scope("layer").scope(0).scope("SelfAttention");
   const biasOf = (layer: number) => {

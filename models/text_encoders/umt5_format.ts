@@ -1,7 +1,8 @@
 /** UMT5's and T5's encoders in single files: those of ComfyUI have the names of transformers, GGUF those of llama.cpp. */
 import type { JsonObject } from "../../hub/json_file.ts";
-import type { TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
+import { Stated } from "../checkpoints/stated.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import type { Layout } from "../layouts.ts";
 
 const ATTENTION = "encoder.block.*.layer.0";
@@ -41,7 +42,7 @@ export const UMT5_FORMAT: ComponentFormat = {
       layout: LLAMA_CPP,
     },
   ],
-  config: (tensors) => config(tensors, "umt5"),
+  config: (tensors, metadata) => config(tensors, "umt5", metadata),
 };
 
 /** T5 v1.1 in single files, whose layers share the first one's bias. */
@@ -54,29 +55,47 @@ export const T5_FORMAT: ComponentFormat = {
     { probes: ["enc.blk.0.attn_rel_b.weight"], layout: LLAMA_CPP },
   ],
   fits: (tensors) => tensors.find(`encoder.block.1.${RELATIVE_BIAS}`) === undefined,
-  config: (tensors) => config(tensors, "t5"),
+  config: (tensors, metadata) => config(tensors, "t5", metadata),
 };
 
 /** Some files have the table of embeddings under its second name alone. */
 const EMBEDDINGS = ["shared.weight", "encoder.embed_tokens.weight"];
 
-function config(tensors: TensorSource, type: "t5" | "umt5"): JsonObject {
+function config(
+  tensors: TensorSource,
+  type: "t5" | "umt5",
+  metadata?: ReadonlyMap<string, GgufValue>,
+): JsonObject {
   const embeddings = EMBEDDINGS.find((name) => tensors.find(name)) ?? EMBEDDINGS[0]!;
   const [vocabSize, dim] = shapeOf(tensors, embeddings, 2) as [number, number];
   const [buckets, heads] = shapeOf(tensors, `encoder.block.0.${RELATIVE_BIAS}`, 2) as [
     number,
     number,
   ];
+  shapeOf(tensors, "encoder.final_layer_norm.weight", 1);
   const layer = "encoder.block.0.layer";
+  const headDim = shapeOf(tensors, `${layer}.0.SelfAttention.q.weight`, 2)[0]! / heads;
+  const width = shapeOf(tensors, `${layer}.1.DenseReluDense.wi_0.weight`, 2)[0]!;
+  const layers = countLayers(tensors, "encoder.block.", type === "t5" ? RELATIVE_BIAS : undefined);
+  const stated = new Stated(tensors, metadata);
+  stated.check({
+    block_count: layers,
+    embedding_length: dim,
+    feed_forward_length: width,
+    "attention.head_count": heads,
+    "attention.key_length": headDim,
+    "attention.relative_buckets_count": buckets,
+  });
   return {
     model_type: type,
     vocab_size: vocabSize,
     d_model: dim,
-    d_kv: shapeOf(tensors, `${layer}.0.SelfAttention.q.weight`, 2)[0]! / heads,
-    d_ff: shapeOf(tensors, `${layer}.1.DenseReluDense.wi_0.weight`, 2)[0]!,
-    num_layers: countModules(tensors, "encoder.block."),
+    d_kv: headDim,
+    d_ff: width,
+    num_layers: layers,
     num_heads: heads,
     relative_attention_num_buckets: buckets,
+    layer_norm_epsilon: stated.number("attention.layer_norm_rms_epsilon") ?? 1e-6,
     feed_forward_proj: "gated-gelu",
   };
 }

@@ -8,29 +8,14 @@ import { type Quantization, readQuantization } from "./quantization_config.ts";
 import { readScaled } from "./scale_grid.ts";
 import { applyScales, type ScaledTensor } from "./scales.ts";
 import { storedBytes, type StoredTensor, type TensorSource } from "./tensor_source.ts";
-
-/** Names under which diffusers and transformers save the weights of a component, most specific first. */
-const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
-
-/** Far more than the index of any model has. */
-const MAX_INDEX_BYTES = 16 * 1024 * 1024;
+import { isFile, listWeightFiles } from "./weight_files.ts";
 
 /** Far more than any component's configuration has. */
 const MAX_CONFIG_BYTES = 2 ** 20;
 
-/** The name of a file beside the index: no separators, no drive, no control characters. */
-// deno-lint-ignore no-control-regex
-const SHARD_NAME = /^[^/\\:\x00-\x1f]{1,200}\.safetensors$/;
-
 interface OpenFile {
   readonly path: string;
   readonly file: Deno.FsFile;
-}
-
-/** A file, and which of its tensors count where an index says so. */
-interface WeightFile {
-  readonly path: string;
-  readonly expected?: readonly string[];
 }
 
 /** A tensor and the file that it lies in. */
@@ -38,11 +23,16 @@ interface FileTensor extends TensorEntry, ScaledTensor {
   readonly source: OpenFile;
 }
 
-/** The tensors of a file (safetensors or GGUF), or of a component's folder (safetensors). Files stay open. */
+const NOTHING: Omit<Header, "tensors"> = { metadata: new Map(), arrays: new Map() };
+
+/**
+ * The tensors of a file (safetensors or GGUF), with the other parts of it where it is one of several, or of a component's
+ * folder (safetensors). Files stay open.
+ */
 export class Checkpoint implements TensorSource, Disposable {
   /** The path as given. */
   readonly path: string;
-  /** What the file says beside tensors, as far as it is short; nothing of a folder. */
+  /** What the file, or the first of its parts, says beside tensors, as far as it is short; nothing of a folder. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
   readonly #arrays: ReadonlyMap<string, GgufArray>;
   readonly #tensors: ReadonlyMap<string, FileTensor>;
@@ -71,13 +61,12 @@ export class Checkpoint implements TensorSource, Disposable {
     const files: OpenFile[] = [];
     try {
       const tensors = new Map<string, FileTensor>();
-      let said: Omit<Header, "tensors"> = { metadata: new Map(), arrays: new Map() };
-      const listed: WeightFile[] = isFile(path) ? [{ path }] : listFiles(path);
-      for (const { path: filePath, expected } of listed) {
+      const listed = listWeightFiles(path);
+      const headers = listed.map(({ path: filePath, expected }) => {
         const source = { path: filePath, file: openFile(filePath) };
         files.push(source);
         const header = readHeader(source);
-        if (listed.length === 1) said = header;
+        checkSplit(header, filePath, listed.length);
         for (const name of expected ?? header.tensors.keys()) {
           const entry = header.tensors.get(name);
           if (!entry) {
@@ -86,10 +75,17 @@ export class Checkpoint implements TensorSource, Disposable {
                 "fetch both again",
             );
           }
+          if (tensors.has(name)) {
+            throw new SyntaxError(
+              `Cannot read "${filePath}": another part holds tensor "${name}", too; fetch all parts again`,
+            );
+          }
           tensors.set(name, { ...entry, source });
         }
-      }
-      const quantization = quantizationOf(path, said);
+        return header;
+      });
+      const said = isFile(path) ? headers[0]! : NOTHING;
+      const quantization = quantizationOf(path, headers);
       const scaled = applyScales(tensors, { path, quantization, read: readWhole });
       return new Checkpoint(path, said, scaled, files);
     } catch (error) {
@@ -166,16 +162,27 @@ function readHeader({ file, path }: OpenFile): Header {
   return { tensors, metadata: new Map(Object.entries(metadata)), arrays: new Map() };
 }
 
-/** What the header of the only file, or the configuration in a component's folder, says. */
-function quantizationOf(
-  path: string,
-  { metadata }: Omit<Header, "tensors">,
-): Quantization | undefined {
+/** What the headers, and the configuration in a component's folder, say. */
+function quantizationOf(path: string, headers: readonly Header[]): Quantization | undefined {
+  const told = headers.map(({ metadata }) => readQuantization(Object.fromEntries(metadata), path))
+    .find((quantization) => quantization !== undefined);
   const config = `${path}/config.json`;
-  const told = readQuantization(Object.fromEntries(metadata), path);
   if (!isFile(config)) return told;
   const json = readJsonFileSync(config, { maxBytes: MAX_CONFIG_BYTES });
   return isRecord(json) ? readQuantization(json, config) ?? told : told;
+}
+
+/** Refuses a part of a split GGUF file whose other parts are not known by its name. */
+function checkSplit({ metadata }: Header, path: string, parts: number): void {
+  const count = metadata.get("split.count");
+  if (typeof count !== "number" || !(count > 1) || count === parts) return;
+  throw new SyntaxError(
+    `Cannot read "${path}": it is part ${
+      Number(metadata.get("split.no") ?? 0) + 1
+    } of ${count}; put all parts into one folder under the names NAME-00001-of-${
+      String(count).padStart(5, "0")
+    }.gguf and so on, and name one of them`,
+  );
 }
 
 function readWhole({ source, byteOffset, byteLength }: FileTensor): Uint8Array {
@@ -195,50 +202,6 @@ function openFile(path: string): Deno.FsFile {
   }
 }
 
-function listFiles(folder: string): WeightFile[] {
-  for (const base of BASENAMES) {
-    const index = `${folder}/${base}.safetensors.index.json`;
-    if (isFile(index)) return listShards(folder, index);
-    const single = `${folder}/${base}.safetensors`;
-    if (isFile(single)) return [{ path: single }];
-  }
-  throw new SyntaxError(
-    `Cannot find weights in "${folder}": it has neither ${
-      BASENAMES.map((base) => `${base}.safetensors`).join(" nor ")
-    }, nor an index of one; other formats are not read, fetch the model as safetensors`,
-  );
-}
-
-function listShards(folder: string, index: string): WeightFile[] {
-  const json = readJsonFileSync(index, { maxBytes: MAX_INDEX_BYTES });
-  const weightMap = isRecord(json) ? json["weight_map"] : undefined;
-  if (!isRecord(weightMap) || Object.keys(weightMap).length === 0) {
-    throw new SyntaxError(`Cannot read "${index}": it has no "weight_map"; fetch it again`);
-  }
-  const byFile = new Map<string, string[]>();
-  for (const [name, file] of Object.entries(weightMap)) {
-    if (typeof file !== "string" || !SHARD_NAME.test(file)) {
-      throw new SyntaxError(
-        `Cannot read "${index}": tensor "${name.slice(0, 200)}" lies in ${
-          typeof file === "string" ? JSON.stringify(file.slice(0, 200)) : "no text"
-        }, which is no file of the folder`,
-      );
-    }
-    const names = byFile.get(file);
-    if (names) names.push(name);
-    else byFile.set(file, [name]);
-  }
-  return [...byFile].map(([file, expected]) => ({ path: `${folder}/${file}`, expected }));
-}
-
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

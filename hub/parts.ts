@@ -1,0 +1,39 @@
+/**
+ * Files that are parts of one, by their names: `model-00001-of-00003.safetensors`, as llama.cpp and the Hugging Face
+ * libraries number them.
+ *
+ * @module
+ */
+
+const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
+
+/** A part, and the file that all parts are. */
+export interface Part {
+  /** From 1 on; some writers begin with 0. */
+  readonly number: number;
+  /** Paths of all parts, in order. */
+  readonly all: readonly string[];
+  /** A pattern of all parts, with `*` for their numbers. */
+  readonly pattern: string;
+}
+
+/**
+ * Which part a file is.
+ *
+ * @param path its path or name
+ * @returns nothing for a file that is whole
+ */
+export function partOf(path: string): Part | undefined {
+  const [, stem, number = "", count = "", ending] = PART_NAME.exec(path) ?? [];
+  if (stem === undefined || !(Number(count) > 1)) return undefined;
+  const first = Number(number) === 0 ? 0 : 1;
+  const nameOf = (part: string) => `${stem}-${part}-of-${count}${ending}`;
+  return {
+    number: Number(number),
+    all: Array.from(
+      { length: Number(count) },
+      (_, i) => nameOf(String(i + first).padStart(number.length, "0")),
+    ),
+    pattern: nameOf("*"),
+  };
+}

@@ -1,0 +1,152 @@
+/** What files of text encoders say of themselves beside their tensors. */
+import assert from "node:assert/strict";
+import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_tensors.ts";
+import type { GgufValue } from "../../runtime/mod.ts";
+import type { ComponentFormat } from "../checkpoints/component_format.ts";
+import { recognise } from "../checkpoints/recognise.ts";
+import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl_format.ts";
+import { QWEN3_CONFIG } from "./qwen3.ts";
+import { QWEN3_FORMAT } from "./qwen3_format.ts";
+import { T5_FORMAT, UMT5_FORMAT } from "./umt5_format.ts";
+
+type Shapes = Record<string, MemoryTensor>;
+type Metadata = Record<string, GgufValue>;
+
+const HEAD = 128;
+
+function layersOf(count: number, layer: (i: number) => Shapes): Shapes {
+  return Object.assign({}, ...Array.from({ length: count }, (_, i) => layer(i)));
+}
+
+/** A language model of two heads of queries and one of keys, as llama.cpp names it. */
+function qwen(layers: number, layer: (i: number) => Shapes): Shapes {
+  return {
+    "token_embd.weight": [100, 256],
+    "output_norm.weight": [256],
+    ...layersOf(layers, (i) => ({
+      [`blk.${i}.attn_q.weight`]: [2 * HEAD, 256],
+      [`blk.${i}.attn_k.weight`]: [HEAD, 256],
+      [`blk.${i}.ffn_gate.weight`]: [512, 256],
+      ...layer(i),
+    })),
+  };
+}
+
+const QWEN3 = qwen(3, (i) => ({ [`blk.${i}.attn_q_norm.weight`]: [HEAD] }));
+const QWEN2_5 = qwen(2, (i) => ({ [`blk.${i}.attn_q.bias`]: [2 * HEAD] }));
+const UMT5: Shapes = {
+  "token_embd.weight": [100, 64],
+  "enc.output_norm.weight": [64],
+  ...layersOf(2, (i) => ({
+    [`enc.blk.${i}.attn_q.weight`]: [64, 64],
+    [`enc.blk.${i}.attn_rel_b.weight`]: [32, 4],
+    [`enc.blk.${i}.ffn_gate.weight`]: [96, 64],
+  })),
+};
+
+function configOf(format: ComponentFormat, shapes: Shapes, metadata: Metadata = {}) {
+  const [component] = recognise(memoryTensors(shapes), [format]);
+  return component!.format.config(component!.tensors, new Map(Object.entries(metadata)));
+}
+
+Deno.test("formats of text encoders take the numbers that a GGUF file states, and constants for others", () => {
+  const float = Math.fround;
+  for (
+    const [format, shapes, name] of [
+      [QWEN3_FORMAT, QWEN3, "qwen3"],
+      [QWEN2_5_VL_FORMAT, QWEN2_5, "qwen2vl"],
+    ] as const
+  ) {
+    const plain = configOf(format, shapes);
+    assert.deepEqual([plain["rope_theta"], plain["rms_norm_eps"]], [1e6, 1e-6]);
+    const stated = configOf(format, shapes, {
+      "general.architecture": name,
+      [`${name}.rope.freq_base`]: 5e6,
+      [`${name}.attention.layer_norm_rms_epsilon`]: float(1e-5),
+      [`${name}.block_count`]: plain["num_hidden_layers"] as number,
+      [`${name}.attention.head_count`]: 2,
+      [`${name}.attention.head_count_kv`]: 1,
+      [`${name}.rope.scaling.type`]: "none",
+    });
+    assert.deepEqual([stated["rope_theta"], stated["rms_norm_eps"]], [5e6, 1e-5]);
+  }
+  assert.equal(configOf(UMT5_FORMAT, UMT5)["layer_norm_epsilon"], 1e-6);
+  const t5 = { "general.architecture": "t5", "t5.attention.layer_norm_rms_epsilon": float(1e-5) };
+  assert.equal(configOf(UMT5_FORMAT, UMT5, t5)["layer_norm_epsilon"], 1e-5);
+});
+
+Deno.test("QWEN2_5_VL_FORMAT takes the heads that a GGUF file states", () => {
+  const stated = {
+    "general.architecture": "qwen2vl",
+    "qwen2vl.attention.head_count": 4,
+    "qwen2vl.attention.head_count_kv": 2,
+  };
+  const config = configOf(QWEN2_5_VL_FORMAT, QWEN2_5, stated);
+  assert.deepEqual([config["num_attention_heads"], config["num_key_value_heads"]], [4, 2]);
+});
+
+Deno.test("formats of text encoders refuse a file whose statements its tensors contradict", () => {
+  const qwen3 = (key: string, value: GgufValue) => () =>
+    configOf(QWEN3_FORMAT, QWEN3, { "general.architecture": "qwen3", [`qwen3.${key}`]: value });
+  assert.throws(
+    qwen3("block_count", 36),
+    /its qwen3\.block_count is 36, its tensors tell 3; the file/,
+  );
+  assert.throws(qwen3("attention.head_count", 32), /head_count is 32, its tensors tell 2/);
+  assert.throws(qwen3("embedding_length", 2560), /embedding_length is 2560, its tensors tell 256/);
+  const t5 = { "general.architecture": "t5encoder", "t5encoder.block_count": 24 };
+  assert.throws(() => configOf(UMT5_FORMAT, UMT5, t5), /t5encoder\.block_count is 24/);
+});
+
+Deno.test("formats of text encoders refuse scaled rotary positions, and take those that scale nothing", () => {
+  const scaled = (scaling: Metadata) => () =>
+    configOf(QWEN3_FORMAT, QWEN3, {
+      "general.architecture": "qwen3",
+      ...Object.fromEntries(Object.entries(scaling).map(([key, value]) => [`qwen3.${key}`, value])),
+    });
+  const yarn = { "rope.scaling.type": "yarn", "rope.scaling.factor": 4 };
+  assert.throws(
+    scaled(yarn),
+    /it scales rotary positions \(qwen3\.rope\.scaling is yarn, 4\), which/,
+  );
+  assert.throws(scaled({ "rope.scaling.factor": 2 }), /is linear, 2\)/);
+  assert.throws(scaled({ "rope.scale_linear": 4 }), /is linear, 4\)/);
+  scaled({ "rope.scaling.type": "none", "rope.scaling.factor": 4 })();
+  scaled({ "rope.scaling.type": "linear", "rope.scaling.factor": 1 })();
+});
+
+Deno.test("formats of text encoders refuse a part of a model for the layers, the norm or the modules that it lacks", () => {
+  const without = (shapes: Shapes, pattern: RegExp) =>
+    Object.fromEntries(Object.entries(shapes).filter(([name]) => !pattern.test(name)));
+  const cases: [ComponentFormat, Shapes, RegExp, RegExp][] = [
+    [
+      QWEN3_FORMAT,
+      QWEN3,
+      /output_norm/,
+      /lacks "norm\.weight"; it is incomplete or a part of a mod/,
+    ],
+    [QWEN3_FORMAT, QWEN3, /blk\.1\./, /lacks "layers\.1"/],
+    [QWEN3_FORMAT, QWEN3, /blk\.2\.ffn/, /lacks "layers\.2\.mlp\.gate_proj\.weight"/],
+    [QWEN2_5_VL_FORMAT, QWEN2_5, /output_norm/, /lacks "norm\.weight"/],
+    [QWEN2_5_VL_FORMAT, QWEN2_5, /blk\.1\.attn_k/, /lacks "layers\.1\.self_attn\.k_proj\.weight"/],
+    [UMT5_FORMAT, UMT5, /enc\.output_norm/, /lacks "encoder\.final_layer_norm\.weight"/],
+    [UMT5_FORMAT, UMT5, /blk\.1\.ffn/, /lacks "encoder\.block\.1\.layer\.1/],
+    [T5_FORMAT, without(UMT5, /blk\.1\.attn_rel/), /blk\.1\.attn_q/, /block\.1\.layer\.0\.SelfAtt/],
+  ];
+  for (const [format, shapes, pattern, message] of cases) {
+    configOf(format, shapes);
+    assert.throws(() => configOf(format, without(shapes, pattern)), message);
+  }
+});
+
+Deno.test("QWEN3_CONFIG takes rotary positions that are said to be unscaled, and refuses others", () => {
+  const rope = (rope_scaling: unknown) => QWEN3_CONFIG.safeParse({ rope_scaling });
+  for (
+    const scaling of [null, undefined, { rope_type: "default" }, { type: "default", factor: 1 }]
+  ) {
+    assert.ok(rope(scaling).success, JSON.stringify(scaling));
+  }
+  for (const scaling of [{ rope_type: "yarn", factor: 4 }, { type: "linear" }, { factor: 4 }, {}]) {
+    assert.match(String(rope(scaling).error), /scaled rotary positions are not supported/);
+  }
+});
