@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { encodeImage } from "./media/encode.ts";
 import { findFfmpeg, probeVideo } from "./media/video/mod.ts";
-import { readPngText } from "./media/png.ts";
+import { recipeIn } from "./tests/support/recipe_in.ts";
 import { LoraError, type LoraUse, Model } from "./mod.ts";
 import { loraFile } from "./tests/fakes/loras.ts";
 import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
@@ -62,8 +62,11 @@ Deno.test("Model.generate() applies LoRAs to this call alone, and the recipe nam
     ];
     assert.deepEqual(again.data, base.data);
     assert.equal(new Set([base, styled, weaker].map(({ data }) => data.toHex())).size, 3);
-    const text = readPngText(await weaker.toPng());
-    assert.deepEqual(JSON.parse(text["loras"]!), [{ path, strength: 0.5, target: "all" }]);
+    assert.deepEqual(recipeIn(await weaker.toPng()).loras, [{
+      path,
+      strength: 0.5,
+      target: "all",
+    }]);
     await assert.rejects(make([{ path, target: "critic" }]), LoraError);
     await assert.rejects(make([{ path: `${folder}/b.safetensors` }]), LoraError);
   }));

@@ -6,6 +6,7 @@
 import type {
   ImageLimits,
   LayerLimits,
+  NoiseScheduleName,
   OptionalPart,
   OptionalSettings,
   PipelineTaskDefaults as TaskDefaults,
@@ -137,8 +138,10 @@ export interface ModelInfo {
     guidanceScale: number;
     /** Guidance at low noise, where another transformer is at work. */
     guidanceScale2?: number;
-    /** Sampler of models that were distilled for it; the scheduler's own when left out. */
+    /** Sampler of requests that name none. */
     sampler?: SamplerName;
+    /** Spacing of the noise levels of such requests; none where it has no name. */
+    scheduler?: NoiseScheduleName;
     numFrames: number;
     fps: number;
     negativePrompt: string;

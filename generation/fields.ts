@@ -287,6 +287,8 @@ export const SETTING_FIELDS: {
     kind: "text",
     choices: NOISE_SCHEDULES,
     placeholder: "name",
+    initial: ({ defaults: { scheduler } }, _, { sigmas, sampler }) =>
+      sigmas || sampler === "dmd" ? undefined : scheduler,
     check: (value, name, _, given) => {
       checkChoice(value, name, NOISE_SCHEDULES);
       if (!given.sigmas) return;

@@ -1,49 +1,55 @@
 /**
- * The text that an image carries: its recipe as metadata of the file.
+ * The texts that an image carries: its recipe as metadata of the file.
  *
  * @module
  */
 
-import type { OutputFormat } from "../media/encode.ts";
+import { exifOf, type ImageText, type OutputFormat } from "../media/encode.ts";
+import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
 import { snakeCase } from "./field.ts";
 import type { Recipe, RecipeLora } from "./recipe.ts";
+import { MAX_PROMPT_LENGTH } from "./sampling.ts";
 import { settingsOf } from "./settings.ts";
+import { shorten } from "./shorten.ts";
 import { version } from "./version.ts";
 import { webuiText } from "./webui.ts";
 
-/** EXIF holds 64 KiB at most; a character takes up to 6 bytes there, and there are two prompts. */
-const MAX_EXIF_TEXT = 4000;
-
 /**
- * A recipe as metadata, with the names that requests use.
+ * A recipe as metadata: in WebUI's words, and as JSON with the names that requests use.
  *
  * @param recipe how the image was made
- * @param format of the file; all but PNG get long prompts shortened
+ * @param format of the file; long prompts are shortened in JPEG, which has room for 64 KiB
  * @returns text by keyword
  */
-export function recipeText(recipe: Recipe, format: OutputFormat): Record<string, string> {
-  const text: Record<string, string> = {
-    Software: `denoise ${version}`,
-    prompt: recipe.prompt,
-    model: recipe.model,
-    seed: String(recipe.seed),
-    size: `${recipe.width}x${recipe.height}`,
-    drawn_at: recipe.drawnAt ? `${recipe.drawnAt.width}x${recipe.drawnAt.height}` : "",
-    ...Object.fromEntries(
-      Object.entries(settingsOf(recipe)).map(([name, value]) => [snakeCase(name), String(value)]),
-    ),
-    layer: String(recipe.layer ?? ""),
-    masked: recipe.isMasked ? "true" : "",
-    controlled: recipe.isControlled ? "true" : "",
-    parameters: format === "png" ? webuiText(recipe) : "",
-    loras: recipe.loras?.length ? JSON.stringify(recipe.loras.map(toItem)) : "",
+export function recipeText(recipe: Recipe, format: OutputFormat): ImageText {
+  for (let most = MAX_PROMPT_LENGTH;; most = most >> 1) {
+    const { prompt, negativePrompt } = recipe;
+    const told = {
+      ...recipe,
+      prompt: writable(prompt, most),
+      ...(negativePrompt && { negativePrompt: writable(negativePrompt, most) }),
+    };
+    const text = {
+      Software: `denoise ${version}`,
+      parameters: writable(webuiText(told)),
+      denoise: JSON.stringify(toJson(told)),
+    };
+    if (format !== "jpeg" || most === 0 || exifOf(text).length <= MAX_EXIF_BYTES) return text;
+  }
+}
+
+function toJson(recipe: Recipe): Record<string, unknown> {
+  const { prompt, model, seed, width, height, drawnAt, layer, loras = [] } = recipe;
+  const settings = Object.entries(settingsOf(recipe)).filter(([, value]) => value !== "");
+  return {
+    ...{ prompt, model, seed, size: `${width}x${height}` },
+    ...(drawnAt && { drawn_at: `${drawnAt.width}x${drawnAt.height}` }),
+    ...Object.fromEntries(settings.map(([name, value]) => [snakeCase(name), value])),
+    ...(layer === undefined ? {} : { layer }),
+    ...(recipe.isMasked && { masked: true }),
+    ...(recipe.isControlled && { controlled: true }),
+    ...(loras.length > 0 && { loras: loras.map(toItem) }),
   };
-  const limit = format === "png" ? Infinity : MAX_EXIF_TEXT;
-  return Object.fromEntries(
-    Object.entries(text)
-      .filter(([, value]) => value !== "")
-      .map(([name, value]) => [name, shorten(writable(value), limit)]),
-  );
 }
 
 /** A LoRA as requests name it. */
@@ -56,10 +62,6 @@ function toItem({ path, strength = 1, target = "all", alpha, mode = "auto" }: Re
 }
 
 /** No metadata format holds NUL, and half a surrogate pair is not text. */
-function writable(value: string): string {
-  return value.toWellFormed().replaceAll("\0", "\ufffd");
-}
-
-function shorten(value: string, limit: number): string {
-  return value.length <= limit ? value : `${value.slice(0, limit).toWellFormed()}…`;
+function writable(value: string, most = Infinity): string {
+  return shorten(value.toWellFormed().replaceAll("\0", "\ufffd"), most);
 }

@@ -138,3 +138,19 @@ Deno.test("SETTING_FIELDS have the bounds that their checks keep", () => {
     assert.ok(passes(most) && !passes(most + 1), `${name} ${most}`);
   }
 });
+
+Deno.test("completeSettings() says which sampler and spacing run where none is asked for", () => {
+  const info = {
+    ...INFO,
+    defaults: { ...INFO.defaults, sampler: "euler", scheduler: "beta" },
+    optionalSettings: ["sampler", "scheduler", "sigmas"],
+  } as const;
+  const complete = (given: Parameters<typeof completeSettings>[0]) => {
+    const { sampler, scheduler } = completeSettings(given, "T2I", info).settings;
+    return [sampler, scheduler];
+  };
+  assert.deepEqual(complete({}), ["euler", "beta"]);
+  assert.deepEqual(complete({ sampler: "heun" }), ["heun", "beta"]);
+  assert.deepEqual(complete({ sigmas: [1, 0.5] }), ["euler", undefined]);
+  assert.deepEqual(complete({ sampler: "dmd" }), ["dmd", undefined]);
+});

@@ -38,6 +38,7 @@ type Told = Pick<
   | "guidanceScale"
   | "sampler"
   | "scheduler"
+  | "sigmas"
   | "strength"
   | "seed"
   | "width"
@@ -59,7 +60,8 @@ export function webuiText(recipe: Told): string {
   const settings: Record<string, string | number | undefined> = {
     Steps: recipe.numInferenceSteps,
     Sampler: nameOf(WEBUI_SAMPLERS, recipe.sampler),
-    "Schedule type": nameOf(WEBUI_SCHEDULES, recipe.scheduler),
+    "Schedule type": nameOf(WEBUI_SCHEDULES, recipe.scheduler) ??
+      (recipe.sigmas || recipe.sampler === "dmd" ? undefined : "Automatic"),
     "CFG scale": recipe.guidanceScale,
     Seed: recipe.seed,
     Size: `${recipe.width}x${recipe.height}`,
@@ -76,7 +78,14 @@ export function webuiText(recipe: Told): string {
   ].join("\n");
 }
 
-function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
+/**
+ * What WebUI calls a sampler or a schedule.
+ *
+ * @param names its names
+ * @param value ours
+ * @returns its name, or ours where it has none; nothing for nothing
+ */
+export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
   if (value === undefined) return undefined;
   for (const [name, own] of names) if (own === value) return name;
   return String(value);

@@ -20,11 +20,18 @@ export interface EncodeOptions {
   readonly format: OutputFormat;
   /** 0 to 100, 75 when left out; PNG, which is exact at any, ignores it. */
   readonly quality?: number;
-  /**
-   * Metadata by keyword, such as the prompt and the seed. PNG keeps each in a text chunk of its
-   * own; JPEG and WebP keep all as one JSON object in the EXIF comment.
-   */
-  readonly text?: Readonly<Record<string, string>>;
+  /** What the file says of itself. */
+  readonly text?: ImageText;
+}
+
+/** Texts in a file, by their keywords in PNG. JPEG and WebP have them in EXIF. */
+export interface ImageText {
+  /** What made it; EXIF's Software. */
+  readonly Software?: string;
+  /** How it was made, as Stable Diffusion WebUI says it; EXIF's UserComment. */
+  readonly parameters?: string;
+  /** How it was made, as JSON of ours; EXIF's MakerNote. */
+  readonly denoise?: string;
 }
 
 /** An image file and how to label it. */
@@ -57,7 +64,7 @@ export async function encodeImage(
   const hasText = text !== undefined && Object.keys(text).length > 0;
   switch (format) {
     case "png": {
-      const bytes = encodePng(image, hasText ? { text } : {});
+      const bytes = encodePng(image, hasText ? { text: { ...text } } : {});
       return { bytes, contentType: "image/png", extension: "png" };
     }
     case "jpeg": {
@@ -67,22 +74,27 @@ export async function encodeImage(
             "WebP, or flatten it first",
         );
       }
-      const bytes = await encodeJpeg(image, hasText ? { quality, exif: pack(text) } : { quality });
+      const bytes = await encodeJpeg(
+        image,
+        hasText ? { quality, exif: exifOf(text) } : { quality },
+      );
       return { bytes, contentType: "image/jpeg", extension: "jpg" };
     }
     case "webp": {
-      const bytes = await encodeWebp(image, hasText ? { quality, exif: pack(text) } : { quality });
+      const bytes = await encodeWebp(
+        image,
+        hasText ? { quality, exif: exifOf(text) } : { quality },
+      );
       return { bytes, contentType: "image/webp", extension: "webp" };
     }
   }
 }
 
 /**
- * Reads back the metadata of a file, whoever wrote it.
+ * Reads the texts of a file, whoever wrote it.
  *
  * @param bytes a PNG, JPEG or WebP file
- * @returns text by keyword; an EXIF comment that is not ours comes under `UserComment`; empty for
- * files without text and for other formats
+ * @returns text by keyword; an EXIF comment comes under `parameters`; empty for files without text and for other formats
  * @throws {ImageError} when the file is damaged, of no known format, or has more than {@link MAX_TEXT_BYTES} of text
  */
 export function readImageText(bytes: Uint8Array): Record<string, string> {
@@ -90,26 +102,44 @@ export function readImageText(bytes: Uint8Array): Record<string, string> {
   if (format === "png") return readPngText(bytes);
   if (format !== "jpeg" && format !== "webp") return {};
   const { exif } = format === "jpeg" ? scanJpeg(bytes) : scanWebp(bytes);
-  if (exif && exif.length > MAX_TEXT_BYTES) throw tooMuchText();
-  const comment = exif === undefined ? undefined : readExif(exif).comment;
-  return comment === undefined ? {} : unpack(comment);
+  if (exif === undefined) return {};
+  if (exif.length > MAX_TEXT_BYTES) throw tooMuchText();
+  const { software, comment, note, labels = [] } = readExif(exif);
+  return {
+    // ComfyUI's texts have their keyword in front.
+    ...Object.fromEntries(
+      labels.map((label) => /^(\w{1,79}):(?=[[{])(.*)$/s.exec(label)?.slice(1))
+        .filter((entry) => entry !== undefined),
+    ),
+    ...(software === undefined ? {} : { Software: software }),
+    ...(comment === undefined ? {} : olderText(comment) ?? { parameters: comment }),
+    ...(note === undefined ? {} : { denoise: note }),
+  };
 }
 
-function pack(text: Readonly<Record<string, string>>): Uint8Array {
-  return writeExif(JSON.stringify(text));
+/**
+ * The EXIF structure that holds texts.
+ *
+ * @param text what the file says of itself
+ * @returns its bytes
+ */
+export function exifOf({ Software, parameters, denoise }: ImageText): Uint8Array {
+  return writeExif({
+    ...(Software === undefined ? {} : { software: Software }),
+    ...(parameters === undefined ? {} : { comment: parameters }),
+    ...(denoise === undefined ? {} : { note: denoise }),
+  });
 }
 
-function unpack(comment: string): Record<string, string> {
+/** The texts by keyword that denoise 0.1 wrote into the comment as JSON. */
+function olderText(comment: string): Record<string, string> | undefined {
+  if (!comment.startsWith("{")) return undefined;
   try {
-    const value: unknown = JSON.parse(comment);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-      const entries = Object.entries(value);
-      if (entries.every((entry): entry is [string, string] => typeof entry[1] === "string")) {
-        return Object.fromEntries(entries);
-      }
-    }
+    const entries = Object.entries(JSON.parse(comment));
+    return entries.every((entry): entry is [string, string] => typeof entry[1] === "string")
+      ? Object.fromEntries(entries)
+      : undefined;
   } catch {
-    // Another program's comment: plain text.
+    return undefined;
   }
-  return { UserComment: comment };
 }

@@ -3,6 +3,7 @@ import { meanDifference, noise, SIZES, slopes, worstSample } from "../tests/supp
 import { decodeImage, inspectImage } from "./decode.ts";
 import { encodeImage, type OutputFormat, readImageText } from "./encode.ts";
 import { encodeJpeg } from "./jpeg.ts";
+import { writeExif } from "./exif.ts";
 import { encodeWebp } from "./webp.ts";
 
 const FORMATS: readonly OutputFormat[] = ["png", "jpeg", "webp"];
@@ -83,7 +84,7 @@ Deno.test("encodeJpeg() and encodeWebp() refuse sides that their formats cannot 
 });
 
 Deno.test("readImageText() gives back what encodeImage() was told, in every format", async () => {
-  const text = { prompt: "a café — 好 🎨", seed: "42", "negative prompt": "" };
+  const text = { Software: "x 1", parameters: "a café — 好 🎨\n", denoise: '{"a":"ж"}' };
   for (const format of FORMATS) {
     for (const image of format === "jpeg" ? [noise(8, 8)] : [noise(8, 8), noise(7, 9, 4)]) {
       const { bytes } = await encodeImage(image, { format, text });
@@ -96,8 +97,22 @@ Deno.test("readImageText() gives back what encodeImage() was told, in every form
   }
 });
 
+Deno.test("readImageText() reads what denoise 0.1 wrote into the comment, and ComfyUI's texts in EXIF", async () => {
+  const text = { prompt: "a", seed: "42" };
+  const read = async (exif: Uint8Array) => readImageText(await encodeJpeg(noise(8, 8), { exif }));
+  assert.deepEqual(await read(writeExif({ comment: JSON.stringify(text) })), text);
+  const comment = '{"a": 1}';
+  assert.deepEqual(await read(writeExif({ comment })), { parameters: comment });
+  // Model is the tag beside Software: the same entry under another number.
+  for (const [label, expected] of [["prompt:{}", { prompt: "{}" }], ["X100", {}]] as const) {
+    const exif = writeExif({ software: label });
+    exif.set([0x01, 0x10], 10);
+    assert.deepEqual(await read(exif), expected);
+  }
+});
+
 Deno.test("encodeImage() refuses a text that is too long for a JPEG", async () => {
-  const text = { prompt: "x".repeat(33_000) };
+  const text = { parameters: "x".repeat(33_000) };
   await assert.rejects(encodeImage(noise(2, 2), { format: "jpeg", text }), /shorten the text/);
 });
 

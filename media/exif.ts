@@ -1,6 +1,6 @@
 /**
- * The two facts of EXIF that matter here: which way up a photo is, and a text that travels with
- * it. JPEG, WebP and PNG each wrap the same TIFF structure.
+ * What matters here of EXIF: which way up a photo is, and texts that travel with it. JPEG, WebP and PNG each wrap the
+ * same TIFF structure.
  *
  * Source: CIPA DC-008 (Exif 3.0), sections 4.5 and 4.6; TIFF 6.0, section 2.
  *
@@ -9,39 +9,68 @@
 
 import { channelsOf, type PixelImage } from "./image.ts";
 
-/** What {@link readExif} finds; a fact that the file does not give is absent. */
-interface ExifFacts {
-  /** 1 to 8: how the stored rows and columns map to the upright image. 1 is upright. */
-  readonly orientation?: number;
-  /** The text of UserComment. */
+/** Texts that {@link writeExif} writes. */
+export interface ExifTexts {
+  /** What made the file (Software). */
+  readonly software?: string;
+  /** UserComment. */
   readonly comment?: string;
+  /** MakerNote, which belongs to the program that made the file: of others none is read. */
+  readonly note?: string;
 }
 
+/** What {@link readExif} finds; a fact that the file does not give is absent. */
+interface ExifFacts extends ExifTexts {
+  /** 1 to 8: how the stored rows and columns map to the upright image. 1 is upright. */
+  readonly orientation?: number;
+  /** Texts of ImageDescription, Make and Model. */
+  readonly labels?: readonly string[];
+}
+
+const LABELS = [0x010e, 0x010f, 0x0110];
 const ORIENTATION = 0x0112;
+const SOFTWARE = 0x0131;
 const EXIF_DIRECTORY = 0x8769;
+const MAKER_NOTE = 0x927c;
 const USER_COMMENT = 0x9286;
 
+const TYPE_ASCII = 2;
 const TYPE_SHORT = 3;
 const TYPE_LONG = 4;
 const TYPE_UNDEFINED = 7;
+
+/** What JPEG puts in front of the structure, and some programs in WebP, too. */
+export const EXIF_PREFIX = "Exif\0\0";
+
+/** Our own MakerNote begins with it; UTF-8 follows. */
+const NOTE_MARK = "denoise\0";
+
+/** An entry of a directory. */
+interface Entry {
+  /** Where its value field is. */
+  readonly at: number;
+  readonly type: number;
+  readonly count: number;
+}
 
 /**
  * Reads a TIFF structure as EXIF stores it. Damaged entries count as absent: a photo with a
  * broken note is still a photo.
  *
- * @param tiff the structure, beginning with the byte order mark `II` or `MM`
+ * @param bytes the structure, beginning with the byte order mark `II` or `MM`, maybe after {@link EXIF_PREFIX}
  * @returns what it says
  */
-export function readExif(tiff: Uint8Array): ExifFacts {
+export function readExif(bytes: Uint8Array): ExifFacts {
+  const tiff = startsWith(bytes, EXIF_PREFIX) ? bytes.subarray(EXIF_PREFIX.length) : bytes;
   if (tiff.length < 8) return {};
   const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.byteLength);
   const order = view.getUint16(0);
   if (order !== 0x4949 && order !== 0x4d4d) return {};
   const little = order === 0x4949;
 
-  /** Entries of the directory at `offset`: position of the value field by tag. */
-  const directory = (offset: number): Map<number, { at: number; type: number; count: number }> => {
-    const entries = new Map<number, { at: number; type: number; count: number }>();
+  /** Entries of the directory at `offset` by tag. */
+  const directory = (offset: number): Map<number, Entry> => {
+    const entries = new Map<number, Entry>();
     if (offset < 8 || offset + 2 > tiff.length) return entries;
     const count = view.getUint16(offset, little);
     for (let i = 0; i < count; i++) {
@@ -55,52 +84,109 @@ export function readExif(tiff: Uint8Array): ExifFacts {
     }
     return entries;
   };
+  /** The bytes of an entry whose units are bytes; up to four stand in the entry itself. */
+  const bytesOf = (entry: Entry | undefined, type: number): Uint8Array | undefined => {
+    if (entry?.type !== type) return undefined;
+    const start = entry.count <= 4 ? entry.at : view.getUint32(entry.at, little);
+    return start + entry.count <= tiff.length
+      ? tiff.subarray(start, start + entry.count)
+      : undefined;
+  };
 
   const root = directory(view.getUint32(4, little));
-  const facts: { orientation?: number; comment?: string } = {};
   const turned = root.get(ORIENTATION);
-  if (turned?.type === TYPE_SHORT && turned.count === 1) {
-    const orientation = view.getUint16(turned.at, little);
-    if (orientation >= 1 && orientation <= 8) facts.orientation = orientation;
-  }
+  const orientation = turned?.type === TYPE_SHORT && turned.count === 1
+    ? view.getUint16(turned.at, little)
+    : 0;
   const link = root.get(EXIF_DIRECTORY);
-  if (link !== undefined) {
-    const note = directory(view.getUint32(link.at, little)).get(USER_COMMENT);
-    if (note?.type === TYPE_UNDEFINED && note.count > 8) {
-      const start = view.getUint32(note.at, little);
-      if (start + note.count <= tiff.length) {
-        facts.comment = decodeComment(tiff.subarray(start, start + note.count), little);
-      }
-    }
-  }
-  return facts;
+  const own = link && directory(view.getUint32(link.at, little));
+  const label = (tag: number) => {
+    const text = bytesOf(root.get(tag), TYPE_ASCII);
+    return text && withoutEnd(new TextDecoder().decode(text));
+  };
+  const software = label(SOFTWARE);
+  const comment = bytesOf(own?.get(USER_COMMENT), TYPE_UNDEFINED);
+  const note = bytesOf(own?.get(MAKER_NOTE), TYPE_UNDEFINED);
+  const labels = LABELS.flatMap((tag) => label(tag) ?? []);
+  return {
+    ...(orientation >= 1 && orientation <= 8 && { orientation }),
+    ...(software !== undefined && { software }),
+    ...(comment && comment.length > 8 && { comment: decodeComment(comment, little) }),
+    ...(note && startsWith(note, NOTE_MARK) &&
+      { note: new TextDecoder().decode(note.subarray(NOTE_MARK.length)) }),
+    ...(labels.length > 0 && { labels }),
+  };
 }
 
 /**
- * Writes a TIFF structure that holds one text, as UserComment in the character code "UNICODE".
+ * Writes a TIFF structure that holds texts; the comment in the character code "UNICODE".
  *
- * @param comment the text
+ * @param texts those that are there
  * @returns the structure, without the prefix that JPEG puts in front
  */
-export function writeExif(comment: string): Uint8Array {
-  const noteLength = 8 + comment.length * 2;
-  const noteStart = 44;
-  const out = new Uint8Array(noteStart + noteLength);
-  const view = new DataView(out.buffer);
-  view.setUint16(0, 0x4d4d);
-  view.setUint16(2, 42);
-  view.setUint32(4, 8);
-  // Directory 0 at byte 8: one entry, the link to the EXIF directory at byte 26.
-  view.setUint16(8, 1);
-  writeEntry(view, 10, EXIF_DIRECTORY, TYPE_LONG, 1, 26);
-  // The EXIF directory: one entry, the comment at byte 44.
-  view.setUint16(26, 1);
-  writeEntry(view, 28, USER_COMMENT, TYPE_UNDEFINED, noteLength, noteStart);
-  out.set(new TextEncoder().encode("UNICODE\0"), noteStart);
-  for (let i = 0; i < comment.length; i++) {
-    view.setUint16(noteStart + 8 + i * 2, comment.charCodeAt(i));
+export function writeExif({ software, comment, note }: ExifTexts): Uint8Array {
+  const utf8 = new TextEncoder();
+  const own: NewEntry[] = [];
+  if (note !== undefined) {
+    own.push({ tag: MAKER_NOTE, type: TYPE_UNDEFINED, data: utf8.encode(NOTE_MARK + note) });
   }
+  if (comment !== undefined) {
+    const data = new Uint8Array(8 + comment.length * 2);
+    data.set(utf8.encode("UNICODE\0"));
+    const view = new DataView(data.buffer, 8);
+    for (let i = 0; i < comment.length; i++) view.setUint16(i * 2, comment.charCodeAt(i));
+    own.push({ tag: USER_COMMENT, type: TYPE_UNDEFINED, data });
+  }
+  const root: NewEntry[] = [];
+  if (software !== undefined) {
+    root.push({ tag: SOFTWARE, type: TYPE_ASCII, data: utf8.encode(`${software}\0`) });
+  }
+  const start = 8;
+  const ownStart = start + sizeOf([...root, { data: new Uint8Array(4) }]);
+  const link = new Uint8Array(4);
+  new DataView(link.buffer).setUint32(0, ownStart);
+  root.push({ tag: EXIF_DIRECTORY, type: TYPE_LONG, data: link });
+
+  const out = new Uint8Array(ownStart + sizeOf(own));
+  out.set([0x4d, 0x4d, 0, 42, 0, 0, 0, start]);
+  writeDirectory(out, start, root);
+  writeDirectory(out, ownStart, own);
   return out;
+}
+
+/** An entry that is written; `data` is its value. */
+interface NewEntry {
+  readonly tag: number;
+  readonly type: number;
+  readonly data: Uint8Array;
+}
+
+/** Bytes of a directory with the values that do not fit into its entries, each at an even place. */
+function sizeOf(entries: readonly Pick<NewEntry, "data">[]): number {
+  return entries.reduce(
+    (sum, { data: { length } }) => sum + 12 + (length > 4 ? length + length % 2 : 0),
+    2 + 4,
+  );
+}
+
+/** Writes entries, which ascend by tag, with their values behind them. */
+function writeDirectory(out: Uint8Array, at: number, entries: readonly NewEntry[]): void {
+  const view = new DataView(out.buffer);
+  view.setUint16(at, entries.length);
+  let valueAt = at + 2 + entries.length * 12 + 4;
+  for (const [index, { tag, type, data }] of entries.entries()) {
+    const entry = at + 2 + index * 12;
+    view.setUint16(entry, tag);
+    view.setUint16(entry + 2, type);
+    view.setUint32(entry + 4, type === TYPE_LONG ? data.length / 4 : data.length);
+    if (data.length <= 4) {
+      out.set(data, entry + 8);
+    } else {
+      view.setUint32(entry + 8, valueAt);
+      out.set(data, valueAt);
+      valueAt += data.length + data.length % 2;
+    }
+  }
 }
 
 /**
@@ -149,24 +235,21 @@ export function applyOrientation<T extends PixelImage>(image: T, orientation: nu
   return { ...image, width: outWidth, height: outHeight, data: out };
 }
 
-function writeEntry(
-  view: DataView,
-  at: number,
-  tag: number,
-  type: number,
-  count: number,
-  value: number,
-): void {
-  view.setUint16(at, tag);
-  view.setUint16(at + 2, type);
-  view.setUint32(at + 4, count);
-  view.setUint32(at + 8, value);
-}
-
 function decodeComment(note: Uint8Array, little: boolean): string {
-  const code = new TextDecoder("latin1").decode(note.subarray(0, 8)).replace(/(?<!\0)\0+$/, "");
+  const code = withoutEnd(new TextDecoder("latin1").decode(note.subarray(0, 8)));
   const text = note.subarray(8);
   // UNICODE is UTF-16 in the byte order of the structure; ASCII and "unknown" are read as UTF-8.
   const label = code === "UNICODE" ? (little ? "utf-16le" : "utf-16be") : "utf-8";
-  return new TextDecoder(label).decode(text).replace(/(?<!\0)\0+$/, "");
+  return withoutEnd(new TextDecoder(label).decode(text));
+}
+
+/** The text before the NULs at its end. */
+function withoutEnd(text: string): string {
+  return text.replace(/(?<!\0)\0+$/, "");
+}
+
+/** Whether bytes begin with a text. */
+export function startsWith(bytes: Uint8Array, text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (bytes[i] !== text.charCodeAt(i)) return false;
+  return true;
 }

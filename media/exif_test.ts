@@ -1,10 +1,30 @@
 import { strict as assert } from "node:assert";
-import { applyOrientation, readExif, writeExif } from "./exif.ts";
+import { Buffer } from "node:buffer";
+import { applyOrientation, EXIF_PREFIX, readExif, writeExif } from "./exif.ts";
 
-Deno.test("readExif() gives back the comment of writeExif()", () => {
-  for (const comment of ["a", "odd", "水彩画 🎨\n", '{"seed":"1"}', "x".repeat(30_000)]) {
-    assert.deepEqual(readExif(writeExif(comment)), { comment });
+Deno.test("readExif() gives back the texts of writeExif()", () => {
+  assert.deepEqual(readExif(writeExif({})), {});
+  for (const text of ["a", "odd", "水彩画 🎨\n", '{"seed":"1"}', "x".repeat(30_000)]) {
+    for (
+      const texts of [
+        { comment: text },
+        { note: text },
+        { software: text, comment: "a", note: text },
+      ]
+    ) {
+      assert.deepEqual(readExif(writeExif(texts)), texts);
+      assert.deepEqual(
+        readExif(Buffer.concat([Buffer.from(EXIF_PREFIX), writeExif(texts)])),
+        texts,
+      );
+    }
   }
+});
+
+Deno.test("readExif() takes no other program's MakerNote", () => {
+  const structure = writeExif({ comment: "a", note: "b" });
+  structure[structure.indexOf("d".charCodeAt(0))] = "D".charCodeAt(0);
+  assert.deepEqual(readExif(structure), { comment: "a" });
 });
 
 Deno.test("readExif() finds the orientation in either byte order", () => {
@@ -43,7 +63,7 @@ Deno.test("readExif() finds the orientation in either byte order", () => {
 });
 
 Deno.test("readExif() takes any bytes without throwing", () => {
-  const whole = writeExif("a comment");
+  const whole = writeExif({ comment: "a comment" });
   for (let length = 0; length < whole.length; length++) {
     assert.equal(readExif(whole.subarray(0, length)).comment, undefined);
   }

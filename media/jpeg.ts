@@ -11,6 +11,7 @@
 
 import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import decoderWasm from "@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm" with { type: "bytes" };
+import { EXIF_PREFIX, startsWith } from "./exif.ts";
 import { checkImage, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts";
 import { wasmCodec } from "./wasm_codec.ts";
 
@@ -47,7 +48,9 @@ const MAX_SIDE = 65_535;
  * image, whatever the number of its bytes.
  */
 const MAX_SCANS = 100;
-const EXIF_PREFIX = "Exif\0\0";
+
+/** Most bytes of an EXIF structure: it is one segment with the marker's length and {@link EXIF_PREFIX}. */
+export const MAX_EXIF_BYTES: number = 0xffff - 2 - EXIF_PREFIX.length;
 
 const decoder = wasmCodec<{
   decode(bytes: Uint8Array, upright: boolean): ImageData | null;
@@ -191,18 +194,13 @@ function readFrame(segment: Uint8Array): { width: number; height: number; compon
   return { width, height, components };
 }
 
-function startsWith(bytes: Uint8Array, text: string): boolean {
-  for (let i = 0; i < text.length; i++) if (bytes[i] !== text.charCodeAt(i)) return false;
-  return true;
-}
-
 /** Puts EXIF where readers look for it: right after the start, or after JFIF's own segment. */
 function insertExif(file: Uint8Array, exif: Uint8Array): Uint8Array<ArrayBuffer> {
   const length = 2 + EXIF_PREFIX.length + exif.length;
-  if (length > 0xffff) {
+  if (exif.length > MAX_EXIF_BYTES) {
     throw new RangeError(
       `Cannot encode JPEG: ${exif.length} bytes of EXIF are more than one segment holds ` +
-        `(${0xffff - 2 - EXIF_PREFIX.length}); shorten the text or use PNG`,
+        `(${MAX_EXIF_BYTES}); shorten the text or use PNG`,
     );
   }
   const hasJfif = file[2] === 0xff && file[3] === APP0;

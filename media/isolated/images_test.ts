@@ -122,7 +122,7 @@ Deno.test("ImageProcess is replaced before its work exceeds its limit of time", 
 
 Deno.test("encodeOwnImage() and decodeOwnImage() give what encoding and decoding here give", async () => {
   for (const image of [slopes(64, 48), noise(300, 301, 4)]) {
-    const options = { format: "png", text: { prompt: "ein Bär" } } as const;
+    const options = { format: "png", text: { parameters: "ein Bär" } } as const;
     const encoded = await encodeOwnImage(image, options);
     assert.deepEqual(encoded, await encodeImage(image, options));
     assert.deepEqual(await decodeOwnImage(encoded.bytes), await decodeImage(encoded.bytes));

@@ -95,8 +95,13 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#memory = new ModelMemory(parts.components, adapted);
     this.#critic = critic;
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
+    const info = completeInfo(family.info(parts));
     this.#about = {
-      ...completeInfo(family.info(parts)),
+      ...info,
+      // A sampler that a family names has noise levels of its own.
+      defaults: info.defaults.sampler
+        ? info.defaults
+        : { ...info.defaults, ...parts.scheduler.own },
       className,
       weightBytes: Object.values(parts.components)
         .reduce((sum, weights) => sum + weights.storedBytes, 0),

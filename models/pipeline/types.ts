@@ -308,8 +308,10 @@ export interface PipelineDefaults {
   readonly guidanceScale: number;
   /** Guidance at low noise, where another transformer is at work. */
   readonly guidanceScale2?: number;
-  /** Sampler of models that were distilled for it; the scheduler's own when left out. */
+  /** What the model was distilled for, or its scheduler's own; what families leave out is the scheduler's. */
   readonly sampler?: SamplerName;
+  /** Spacing of the noise levels; none where it has no name. */
+  readonly scheduler?: NoiseScheduleName;
   readonly negativePrompt: string;
 }
 

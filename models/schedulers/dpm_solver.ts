@@ -19,6 +19,8 @@ import { exact, linspace, SigmaShift } from "./shift.ts";
 
 /** diffusers' `DPMSolverMultistepScheduler` for flow prediction: second order, by the midpoint. */
 export class DpmSolverScheduler implements Scheduler {
+  /** See {@link Scheduler.own}. */
+  readonly own = { sampler: "dpmpp_2m" } as const;
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;
 
@@ -54,7 +56,7 @@ export class DpmSolverScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
-    const { sampler = "dpmpp_2m" } = options;
+    const { sampler = this.own.sampler } = options;
     if (sampler === "dmd") {
       return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
     }

@@ -34,10 +34,10 @@ const SPACINGS: readonly (readonly [key: string, spacing: NoiseScheduleName])[] 
 
 /** diffusers' `FlowMatchEulerDiscreteScheduler`. */
 export class FlowMatchEulerScheduler implements Scheduler {
+  /** See {@link Scheduler.own}. */
+  readonly own: Scheduler["own"];
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;
-  readonly #spacing: NoiseScheduleName | undefined;
-  readonly #stochastic: boolean;
   readonly #base: { readonly tokens: number; readonly shift: number };
   readonly #max: { readonly tokens: number; readonly shift: number };
 
@@ -49,7 +49,9 @@ export class FlowMatchEulerScheduler implements Scheduler {
    */
   constructor(config: SchedulerConfig) {
     refuseFields(config, ["invert_sigmas"]);
-    this.#spacing = SPACINGS.find(([key]) => booleanField(config, key, false))?.[1];
+    const spacing = SPACINGS.find(([key]) => booleanField(config, key, false))?.[1];
+    const sampler = booleanField(config, "stochastic_sampling", false) ? "lcm" : "euler";
+    this.own = { sampler, ...(spacing && { scheduler: spacing }) };
     this.#trainTimesteps = boundedField(
       config,
       "num_train_timesteps",
@@ -58,7 +60,6 @@ export class FlowMatchEulerScheduler implements Scheduler {
       MAX_TRAIN_TIMESTEPS,
     );
     this.#shift = new SigmaShift(config, "shift");
-    this.#stochastic = booleanField(config, "stochastic_sampling", false);
     this.#base = {
       tokens: numberField(config, "base_image_seq_len", 256),
       shift: numberField(config, "base_shift", 0.5),
@@ -93,8 +94,8 @@ export class FlowMatchEulerScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
-    const spaced = { ...options, scheduler: options.scheduler ?? this.#spacing };
-    const { sampler = this.#stochastic ? "lcm" : "euler" } = options;
+    const spaced = { ...options, scheduler: options.scheduler ?? this.own.scheduler };
+    const { sampler = this.own.sampler } = options;
     if (sampler === "dmd") {
       return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
     }

@@ -77,6 +77,8 @@ export interface ScheduleOptions {
 
 /** A solver with its configuration. It holds no state of a run. */
 export interface Scheduler {
+  /** What runs where a request chooses nothing; no spacing where it has no name. */
+  readonly own: { readonly sampler: SamplerName; readonly scheduler?: NoiseScheduleName };
   /** Whether the shift follows from the size of the request, so that none can be chosen. */
   readonly usesDynamicShifting: boolean;
   /**

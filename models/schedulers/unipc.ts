@@ -25,6 +25,8 @@ const MAX_ORDER = 9;
 
 /** diffusers' `UniPCMultistepScheduler` for flow prediction. */
 export class UniPcScheduler implements Scheduler {
+  /** See {@link Scheduler.own}. */
+  readonly own = { sampler: "uni_pc" } as const;
   readonly #trainTimesteps: number;
   readonly #solver: UnipcOptions;
   readonly #shift: SigmaShift;
@@ -80,7 +82,7 @@ export class UniPcScheduler implements Scheduler {
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
-    const { sampler = "uni_pc" } = options;
+    const { sampler = this.own.sampler } = options;
     if (sampler === "dmd") {
       return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
     }

@@ -6,7 +6,7 @@
 
 import type { ModelInfo } from "../../engine/types.ts";
 import { version } from "../../generation/version.ts";
-import { webuiText } from "../../generation/webui.ts";
+import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/webui.ts";
 import type { ApiError } from "../contract/errors.ts";
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { timestamp } from "./current.ts";
@@ -53,7 +53,7 @@ export function infoOf(
     all_subseeds: seeds.map(() => -1),
     subseed_strength: 0,
     ...{ width, height },
-    sampler_name: request.sampler ?? "Default",
+    sampler_name: nameOf(WEBUI_SAMPLERS, request.sampler) ?? "Default",
     cfg_scale: request.guidanceScale,
     steps: request.numInferenceSteps,
     batch_size: seeds.length,

@@ -14,9 +14,6 @@ import { decodeBase64 } from "./base64_image.ts";
 
 const schema = z.looseObject({ image: z.string() });
 
-/** Where WebUI's text stands in PNG files, and in other ones. */
-const KEYS = ["parameters", "UserComment"] as const;
-
 /**
  * Reads the text of an image.
  *
@@ -32,9 +29,7 @@ export async function pngInfo(
   const bytes = await decodeBase64(validate(schema, body).image);
   if (!bytes) throw badRequest("Invalid encoded image", "image");
   const text = await explained({ field: "image" }, readForeignText(bytes, { signal }));
-  const key = KEYS.find((name) => text[name] !== undefined);
-  const info = key === undefined ? "" : text[key]!;
-  const items = Object.fromEntries(Object.entries(text).filter(([name]) => name !== key));
+  const { parameters: info = "", ...items } = text;
   return { info, items, parameters: parametersOf(info) };
 }
 

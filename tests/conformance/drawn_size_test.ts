@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { encodeImage } from "../../media/encode.ts";
 import { decodeImage } from "../../media/decode.ts";
-import { readImageText } from "../../media/encode.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService } from "../fakes/service.ts";
+import { recipeIn } from "../support/recipe_in.ts";
 
 /** A model that was made for small images, and is asked for large ones. */
 const small = () =>
@@ -25,7 +25,7 @@ Deno.test("POST /v1/images/generations says where it enlarges, in a header and t
   const bytes = Uint8Array.fromBase64((await answer.json()).data[0].b64_json);
   const { width, height } = await decodeImage(bytes);
   assert.deepEqual([width, height], [96, 64]);
-  const { size, drawn_at } = readImageText(bytes);
+  const { size, drawn_at } = recipeIn(bytes);
   assert.deepEqual([size, drawn_at], ["96x64", "48x32"]);
 });
 
@@ -34,7 +34,7 @@ Deno.test("POST /v1/images/generations says nothing where it does not enlarge", 
   const answer = await service.post("/v1/images/generations", { ...IMAGE, size: "48x48" });
   assert.equal(answer.headers.get("x-drawn-at"), null);
   const bytes = Uint8Array.fromBase64((await answer.json()).data[0].b64_json);
-  assert.equal(readImageText(bytes)["drawn_at"], undefined);
+  assert.equal(recipeIn(bytes).drawn_at, undefined);
 });
 
 Deno.test("POST /v1/images/edits and /v1/videos say where they enlarge", async () => {

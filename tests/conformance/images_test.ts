@@ -6,6 +6,7 @@ import { readImageText } from "../../media/encode.ts";
 import type { TaskType } from "../../engine/types.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, testService } from "../fakes/service.ts";
+import { recipeIn } from "../support/recipe_in.ts";
 
 const PATH = "/v1/images/generations";
 const ID = /^img_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -78,21 +79,24 @@ Deno.test(`POST ${PATH} passes every parameter on and keeps the recipe in the PN
   const bytes = new Uint8Array(Buffer.from(data[0].b64_json, "base64"));
   const { width, height } = await decodeImage(bytes);
   assert.deepEqual([width, height], [128, 96]);
-  const { Software, ...text } = readImageText(bytes);
+  const { Software, parameters, denoise, ...others } = readImageText(bytes);
   assert.match(Software!, /^denoise \d/);
-  assert.deepEqual(text, {
+  assert.deepEqual(others, {});
+  assert.deepEqual(JSON.parse(denoise!), {
     prompt: "ein Kreis ○",
     negative_prompt: "blur",
     model: "gradients",
-    seed: "7",
+    seed: 7,
     size: "128x96",
-    num_inference_steps: "3",
+    num_inference_steps: 3,
     quality: "high",
-    guidance_scale: "5",
-    parameters:
-      "ein Kreis ○\nNegative prompt: blur\nSteps: 3, CFG scale: 5, Seed: 7, Size: 128x96, " +
-      `Model: gradients, Version: ${Software}`,
+    guidance_scale: 5,
   });
+  assert.equal(
+    parameters,
+    "ein Kreis ○\nNegative prompt: blur\nSteps: 3, Schedule type: Automatic, CFG scale: 5, Seed: 7, " +
+      `Size: 128x96, Model: gradients, Version: ${Software}`,
+  );
 });
 
 Deno.test(`POST ${PATH} makes n images, each with a seed and a variant of its own`, async () => {
@@ -105,8 +109,7 @@ Deno.test(`POST ${PATH} makes n images, each with a seed and a variant of its ow
   );
   assert.deepEqual(service.engine.requests.map(({ seed }) => seed), [5, 6, 7]);
   for (const [index, { url }] of data.entries()) {
-    const text = readImageText(await (await service.get(url)).bytes());
-    assert.equal(text["seed"], String(5 + index));
+    assert.equal(recipeIn(await (await service.get(url)).bytes()).seed, 5 + index);
   }
   await service.post(PATH, { prompt: "a", n: 2, seed: [9, 1] });
   assert.deepEqual(service.engine.requests.slice(3).map(({ seed }) => seed), [9, 1]);
@@ -235,7 +238,7 @@ Deno.test(`POST ${PATH} draws a seed for each request, and tells it`, async () =
   const seeds = items.map(({ seed }) => seed);
   assert.equal(new Set(seeds).size, 3);
   for (const { seed, b64_json } of items) {
-    assert.equal(readImageText(Uint8Array.fromBase64(b64_json))["seed"], String(seed));
+    assert.equal(recipeIn(Uint8Array.fromBase64(b64_json)).seed, seed);
     assert.equal((await make({ seed }))[0]!.b64_json, b64_json, "the same image again");
   }
   const [first, second] = await make({ n: 2 });

@@ -1,8 +1,9 @@
 /** Several models in one server: requests name them, and they come and go. */
 import { strict as assert } from "node:assert";
-import { encodeImage, readImageText } from "../../media/encode.ts";
+import { encodeImage } from "../../media/encode.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, testService, until } from "../fakes/service.ts";
+import { recipeIn } from "../support/recipe_in.ts";
 
 /** Three models: one for videos, two for images. */
 function start() {
@@ -60,7 +61,7 @@ Deno.test("a request's model picks among several, for images, edits, videos and 
   });
   assert.equal(made.headers.get("x-ignored-fields"), null);
   const { data } = await made.json();
-  assert.equal(readImageText(Uint8Array.fromBase64(data[0].b64_json))["model"], "org/painter");
+  assert.equal(recipeIn(Uint8Array.fromBase64(data[0].b64_json)).model, "org/painter");
   assert.deepEqual(counts(), [0, 1, 0]);
   // What one model takes, another may not.
   const limited = await service.post("/v1/images/generations", {

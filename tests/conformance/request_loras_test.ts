@@ -2,7 +2,8 @@
 
 import { strict as assert } from "node:assert";
 import type { GenerateRequest } from "../../engine/types.ts";
-import { encodePng, readPngText } from "../../media/png.ts";
+import { encodePng } from "../../media/png.ts";
+import { recipeIn } from "../support/recipe_in.ts";
 import { answer, withLoras } from "../fakes/lora_service.ts";
 import { until } from "../fakes/service.ts";
 
@@ -78,8 +79,7 @@ Deno.test("a PNG says which adapters it was made with, as a request names them",
   withLoras(async (service) => {
     await service.set("a", { strength: 0.8, target: "transformer", lora_alpha: 3 });
     const recipe = async (loras?: unknown) => {
-      const text = readPngText(Uint8Array.fromBase64(await service.image(loras)));
-      return JSON.parse(text["loras"] ?? "null");
+      return recipeIn(Uint8Array.fromBase64(await service.image(loras))).loras ?? null;
     };
     const own = { path: "a.safetensors", strength: 0.8, target: "transformer", alpha: 3 };
     assert.deepEqual(await recipe([own]), [own]);
