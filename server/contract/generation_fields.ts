@@ -16,7 +16,7 @@ type Nullish<T extends z.ZodType> = z.ZodOptional<z.ZodNullable<T>>;
 const NOT_NUMBERS = "Input should be a valid number or a list of valid numbers";
 
 /** Most UTF-16 units of a name or path; records and lists repeat it. */
-const MAX_TEXT_LENGTH = 4096;
+export const MAX_TEXT_LENGTH = 4096;
 
 /** A name, path or other short text, null or absent. */
 export const text = (): Nullish<z.ZodString> => z.string().max(MAX_TEXT_LENGTH).nullish();

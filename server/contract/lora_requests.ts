@@ -9,7 +9,7 @@ import { shorten } from "../../generation/shorten.ts";
 import { checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
 import { ignoredFields, refuseField } from "./fields.ts";
-import type { LoraItem } from "./generation_fields.ts";
+import { type LoraItem, MAX_TEXT_LENGTH } from "./generation_fields.ts";
 import {
   loraFieldTables,
   mergeLoraSchema,
@@ -99,6 +99,13 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
   // A path is never meant for several: it is not spread as the other fields are.
   const paths = [body.lora_path ?? (count === 1 ? null : new Array<null>(count).fill(null))].flat();
   checkLength("lora_path", paths, count, ". Provide one path per nickname.");
+  const tooLong = paths.find((path) => path !== null && path.length > MAX_TEXT_LENGTH);
+  if (tooLong) {
+    throw badRequest(
+      `Cannot find a LoRA by a path of ${tooLong.length} characters: it has at most ${MAX_TEXT_LENGTH}`,
+      "lora_path",
+    );
+  }
   const targets = spread("target", body.target ?? "all", count);
   const strengths = spread("strength", body.strength ?? 1, count);
   const alphas = spread("lora_alpha", body.lora_alpha ?? null, count);

@@ -11,7 +11,7 @@ import { finished } from "node:stream/promises";
 import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../http/body_memory.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { nextTurn } from "../http/next_turn.ts";
+import { nextTurn, Stretch } from "../http/next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
@@ -57,6 +57,8 @@ const MAX_FIELDS = 200;
 
 /** Bytes from which on texts are taken in turns of their own. */
 const LONG_TEXT = 2 ** 20;
+/** Bytes that the parser gets at once: heads of parts take it a millisecond each. */
+const MOST_AT_ONCE = 32 * 1024;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
 const SPACE_EVERY = 8 * 2 ** 20;
 
@@ -200,6 +202,7 @@ async function feed(
   const isFinished = finished(parser);
   isFinished.catch(() => {});
   const chunks = body ? readPaced(body) : undefined;
+  const stretch = new Stretch();
   try {
     let length = 0;
     for (let isOver = false; chunks && !isOver;) {
@@ -208,8 +211,12 @@ async function feed(
       // The end of a long text is where all of it is decoded.
       if (hasLongTexts(length += chunk.length)) await nextTurn();
       const end = closing.push(chunk);
-      const written = new Promise((resolve) => parser.write(chunk.subarray(0, end), resolve));
-      await Promise.race([written, failed.promise, isFinished]);
+      for (let at = 0; at < (end ?? chunk.length); at += MOST_AT_ONCE) {
+        const piece = chunk.subarray(at, Math.min(at + MOST_AT_ONCE, end ?? chunk.length));
+        const written = new Promise((resolve) => parser.write(piece, resolve));
+        await Promise.race([written, failed.promise, isFinished]);
+        await stretch.pause();
+      }
       isOver = end !== undefined;
     }
     // What was written last may have been refused.

@@ -11,13 +11,14 @@ import { checkTakesControl } from "../../generation/control.ts";
 import { shorten } from "../../generation/shorten.ts";
 import { asClientError } from "../contract/checks.ts";
 import { badRequest } from "../contract/errors.ts";
+import { text } from "../contract/generation_fields.ts";
 import { validate } from "../contract/validate.ts";
 
 /** Where errors say the mistake is. */
 const FIELD = "alwayson_scripts";
 
 const image = z.string().nullish();
-const name = z.string().nullish();
+const name = text();
 const share = z.number().nullish();
 const choice = z.union([z.int(), z.string()]).nullish();
 

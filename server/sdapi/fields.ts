@@ -9,7 +9,14 @@ import type { ModelInfo } from "../../engine/types.ts";
 import { nearestSize } from "../../generation/size.ts";
 import { badRequest } from "../contract/errors.ts";
 import { MAX_OUTPUTS } from "../contract/generation.ts";
-import { dictionary, flag, integer, longText, number } from "../contract/generation_fields.ts";
+import {
+  dictionary,
+  flag,
+  integer,
+  longText,
+  number,
+  text,
+} from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { validate } from "../contract/validate.ts";
 import { readScripts } from "./control_units.ts";
@@ -27,9 +34,9 @@ const FIELDS = {
   cfg_scale: number(),
   width: integer(),
   height: integer(),
-  sampler_name: longText(),
-  sampler_index: longText(),
-  scheduler: longText(),
+  sampler_name: text(),
+  sampler_index: text(),
+  scheduler: text(),
   enable_hr: flag(),
   hr_scale: number(),
   denoising_strength: number(),
