@@ -7,13 +7,12 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { describeWriteError } from "../generation/write_error.ts";
-import { UsageError } from "./failure.ts";
 
 /**
  * Refuses a path that could not be written to; writes nothing.
  *
  * @param path of a file that may exist or not, in a folder that may exist or not
- * @throws {UsageError} with the reason
+ * @throws {Error} with the reason
  */
 export function checkOutput(path: string): void {
   try {
@@ -27,7 +26,7 @@ export function checkOutput(path: string): void {
     }
     accessSync(existing, constants.W_OK);
   } catch (cause) {
-    throw new UsageError(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
+    throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
   }
 }
 

@@ -15,6 +15,20 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
+/**
+ * Calls what reads values of the command line.
+ *
+ * @throws {UsageError} in place of what that throws
+ */
+export function asUsage<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
 /** Status of a command that was stopped with Ctrl-C. */
 const CANCELLED = 130;
 

@@ -149,7 +149,7 @@ async function makeImages(work: Work): Promise<string> {
   const { model, flags, seeds, paths, bar, signal } = work;
   const { imageMask: mask, videoMask, ...options } = work.options;
   if (videoMask && !mask) {
-    throw new UsageError(`Cannot use the mask ${flags.mask}: it is a video; name an image`);
+    throw new Error(`Cannot use the mask ${flags.mask}: it is a video; name an image`);
   }
   const images = await model.generate({
     ...{ ...options, ...(mask ? { mask } : {}) },

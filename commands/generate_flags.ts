@@ -31,7 +31,7 @@ import {
   type SettingField,
 } from "../generation/mod.ts";
 import type { DeviceFlags } from "./device_flags.ts";
-import { UsageError } from "./failure.ts";
+import { asUsage, UsageError } from "./failure.ts";
 import { flagName, type LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
@@ -164,7 +164,8 @@ export function mediaOfTask(task: TaskType): Media {
  *
  * @param flags of the command line
  * @returns options for the library; those of videos are there only where flags named them
- * @throws {UsageError} for values that no model serves, and files that are missing or of no use
+ * @throws {UsageError} for values that no model serves
+ * @throws {Error} for files that are missing or of no use
  */
 export async function readOptions(
   flags: GenerateFlags,
@@ -190,22 +191,18 @@ export async function readOptions(
       ...present({ fit: flags.fit }),
     };
   });
-  try {
-    const images = await Promise.all((flags.image ?? []).map(readPixels));
-    const references = await Promise.all((flags.reference ?? []).map(readImageSource));
-    if (flags.video !== undefined) await openVideo(flags.video);
-    const control = flags.control === undefined ? undefined : await readImageSource(flags.control);
-    const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
-    return {
-      ...options,
-      ...(images.length > 0 ? { images } : {}),
-      ...(references.length > 0 ? { references } : {}),
-      ...present({ control }),
-      ...masks,
-    };
-  } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
-  }
+  const images = await Promise.all((flags.image ?? []).map(readPixels));
+  const references = await Promise.all((flags.reference ?? []).map(readImageSource));
+  if (flags.video !== undefined) await openVideo(flags.video);
+  const control = flags.control === undefined ? undefined : await readImageSource(flags.control);
+  const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
+  return {
+    ...options,
+    ...(images.length > 0 ? { images } : {}),
+    ...(references.length > 0 ? { references } : {}),
+    ...present({ control }),
+    ...masks,
+  };
 }
 
 /** A mask of an image, or one for all frames, or for each. */
@@ -296,12 +293,4 @@ export function present<T extends object>(
 ): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(values).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
-}
-
-function asUsage<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    throw error instanceof RangeError ? new UsageError(error.message) : error;
-  }
 }

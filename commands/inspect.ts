@@ -60,7 +60,7 @@ export async function runInspect(
   for (const [index, input] of inputs.entries()) {
     try {
       const { found, fit } = await lookInto(input, flags);
-      if (found.kind === "unknown" || fit?.fits === false) status = 1;
+      if (!found.isUsable || fit?.fits === false) status = 1;
       list.push({ ...found, ...(fit && { fit }) });
       if (!flags.json) print(`${index > 0 ? "\n" : ""}${describe(input, found, fit)}`);
     } catch (error) {

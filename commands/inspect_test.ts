@@ -6,6 +6,7 @@ import { describe, runInspect } from "./inspect.ts";
 const FILE: Inspection = {
   path: "/m/z.gguf",
   kind: "weights",
+  isUsable: true,
   family: "Z-Image",
   bytes: 3.5e9,
   components: [{
@@ -42,9 +43,22 @@ Deno.test("describe() of a file has its parts in a table, and what is missing", 
 Deno.test("describe() of a LoRA tells how it was made, and whether it fits", () => {
   const lora = {
     ...{ dialect: "kohya (LoHa)", family: "Wan 14B", modules: { transformer: 400 }, ranks: [16] },
-    ...{ formats: ["BF16"], refused: [], unknownKeys: [], notes: { "modelspec.title": "fox" } },
+    ...{
+      formats: ["BF16"],
+      hasUnreadFormats: false,
+      refused: [],
+      unknownKeys: [],
+      notes: { "modelspec.title": "fox" },
+    },
   };
-  const found: Inspection = { path: "a", kind: "lora", bytes: 3e8, components: [], lora };
+  const found: Inspection = {
+    path: "a",
+    kind: "lora",
+    isUsable: true,
+    bytes: 3e8,
+    components: [],
+    lora,
+  };
   const text = describe("fox.safetensors", found, {
     ...{ model: "wan", fits: true, modules: 400, unmatchedKeys: ["x"] },
   });

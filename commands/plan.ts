@@ -13,6 +13,7 @@ import {
 } from "../mod.ts";
 import { memoryTable } from "../models/memory/memory_table.ts";
 import { parseSize } from "../generation/mod.ts";
+import { asUsage } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { partsOf } from "./part_flags.ts";
@@ -42,7 +43,7 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
     ...deviceOptions(flags),
     parts: partsOf(flags),
     onNote: (line) => tell(line),
-    ...(flags.size === undefined ? {} : parseSize(flags.size)),
+    ...(flags.size === undefined ? {} : asUsage(() => parseSize(flags.size!))),
     ...(flags.numFrames === undefined ? {} : { numFrames: flags.numFrames }),
     ...(flags.numInferenceSteps === undefined
       ? {}

@@ -11,9 +11,12 @@ import { terminalColumns } from "./terminal_columns.ts";
 /** Cells of the bar, where the line has room for them. */
 const WIDTH = 24;
 
+/** Milliseconds between lines about a download where no bar can be drawn. */
+const LINES_EVERY = 15_000;
+
 /** Where the line goes. */
 interface ProgressTerminal {
-  /** Whether lines can be drawn over; nothing is drawn otherwise. */
+  /** Whether lines can be drawn over; nothing is drawn otherwise, but for lines now and then where they are wanted. */
   readonly isTerminal: boolean;
   /** Cells of a row; any number where it gives none. */
   readonly columns?: () => number | undefined;
@@ -24,16 +27,32 @@ interface ProgressTerminal {
 /** A bar that is drawn over itself, on a terminal only. */
 export class ProgressBar {
   readonly #terminal: ProgressTerminal;
+  readonly #linesEvery: number;
+  #lineAt = performance.now();
   #shown = "";
 
-  /** @param terminal standard error, as a rule */
-  constructor(terminal: ProgressTerminal = standardError()) {
+  /**
+   * @param terminal standard error, as a rule
+   * @param linesEvery milliseconds between lines where there is no terminal; none are written when left out
+   */
+  constructor(terminal: ProgressTerminal = standardError(), linesEvery = Infinity) {
     this.#terminal = terminal;
+    this.#linesEvery = linesEvery;
+  }
+
+  /** A bar of a download, of which logs have lines, too. */
+  static ofDownload(terminal?: ProgressTerminal): ProgressBar {
+    return new ProgressBar(terminal, LINES_EVERY);
+  }
+
+  /** Whether it is drawn. */
+  get isDrawn(): boolean {
+    return this.#terminal.isTerminal;
   }
 
   /** Shows a share of some work, 0 to 1, with words before and after the bar. */
   show(fraction: number, before: string, after = ""): void {
-    if (!this.#terminal.isTerminal) return;
+    if (!this.#terminal.isTerminal) return this.#writeLine(fraction, before, after);
     // A line that wraps could not be drawn over.
     const room = (this.#terminal.columns?.() ?? Infinity) - 1;
     const cells = Math.max(0, Math.min(WIDTH, room - before.length - after.length - 2));
@@ -42,6 +61,14 @@ export class ProgressBar {
     if (line === this.#shown) return;
     this.#shown = line;
     this.#terminal.write(`\r\x1b[K${line}`);
+  }
+
+  #writeLine(fraction: number, before: string, after: string): void {
+    const now = performance.now();
+    if (now - this.#lineAt < this.#linesEvery) return;
+    this.#lineAt = now;
+    const percent = `${Math.floor(100 * fraction)} %`;
+    this.#terminal.write(`${escapeControls([before, percent, after].join(" ").trim())}\n`);
   }
 
   /** Takes the bar away. */
@@ -66,10 +93,11 @@ const LOADING: Readonly<Record<string, string>> = {
  */
 export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLoadProgress"]> {
   const shares = new Map<string, number>();
+  const downloads = bar.isDrawn ? bar : ProgressBar.ofDownload();
   let kernels = "";
   return ({ stage, fraction, done, total }) => {
     const own = LOADING[stage];
-    if (own) return bar.show(fraction, own);
+    if (own) return (stage === "download" ? downloads : bar).show(fraction, own);
     shares.set(stage, fraction);
     if (stage === "kernels") kernels = fraction < 1 ? describeKernels(done, total) : "";
     const sum = [...shares.values()].reduce((sum, share) => sum + share, 0);

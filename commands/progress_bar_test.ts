@@ -31,6 +31,17 @@ Deno.test("ProgressBar writes nothing where there is no terminal", () => {
   assert.equal(written, "");
 });
 
+Deno.test("ProgressBar writes lines now and then where there is no terminal and they are wanted", async () => {
+  let written = "";
+  const bar = new ProgressBar({ isTerminal: false, write: (text) => void (written += text) }, 20);
+  bar.show(0.1, "org/model", "1/10 GB");
+  await new Promise((resolve) => setTimeout(resolve, 25));
+  bar.show(0.5, "org/model", "5/10 GB");
+  bar.show(0.6, "org/model", "6/10 GB");
+  bar.clear();
+  assert.equal(written, "org/model 50 % 5/10 GB\n");
+});
+
 Deno.test("loadingBar() goes on while kernels are compiled and weights come in", () => {
   let written = "";
   const bar = new ProgressBar({ isTerminal: true, write: (text) => void (written += text) });

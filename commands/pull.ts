@@ -5,14 +5,14 @@
  */
 
 import { measureDevice } from "../engine/mod.ts";
-import { isHubId } from "../hub/cache.ts";
+import { isHubId, revisionSegments } from "../hub/cache.ts";
 import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { partOf } from "../hub/parts.ts";
-import { pullModel, type PullProgress } from "../hub/pull.ts";
+import { type ChosenFiles, pullModel, type PullProgress } from "../hub/pull.ts";
 import { parseHubFile } from "../hub/resolve.ts";
-import { UsageError } from "./failure.ts";
+import { asUsage, UsageError } from "./failure.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { print, tell } from "./print.ts";
@@ -36,7 +36,7 @@ const USUAL_BYTES = 8e9;
  * @returns 0
  */
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
-  const bar = new ProgressBar();
+  const bar = ProgressBar.ofDownload();
   const stop = new AbortController();
   using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
   const watched = {
@@ -59,16 +59,28 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
     const chosen = hubFile
       ? { ...flags, include: [partOf(hubFile.file)?.pattern ?? hubFile.file] }
       : flags;
-    const { path, commit, files, bytes } = await pullModel(repository, { ...chosen, ...watched });
+    if (flags.revision !== undefined) asUsage(() => revisionSegments(repository, flags.revision!));
+    const onChosen = ({ files, bytes, missingBytes }: ChosenFiles) =>
+      tell(
+        `Fetching ${id}: ${describeFiles(files, bytes)}, of which ${
+          gigabytes(missingBytes)
+        } are missing`,
+      );
+    const options = { ...chosen, ...watched, onChosen };
+    const { path, commit, files, bytes } = await pullModel(repository, options);
     bar.clear();
     tell(
-      `${id} at ${commit.slice(0, 8)}: ${files} files, ${gigabytes(bytes)}`,
+      `${id} at ${commit.slice(0, 8)}: ${describeFiles(files, bytes)}`,
     );
     print(path);
     return 0;
   } finally {
     bar.clear();
   }
+}
+
+function describeFiles(files: number, bytes: number): string {
+  return `${files} ${files === 1 ? "file" : "files"}, ${gigabytes(bytes)}`;
 }
 
 /** How a download is watched and stopped. */

@@ -8,11 +8,13 @@ import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
 import {
+  containerOf,
   quantizeCheckpoint,
   type QuantizedType,
   type TypeRule,
 } from "../models/checkpoints/quantize/mod.ts";
 import { checkOutput } from "./check_output.ts";
+import { asUsage } from "./failure.ts";
 import { localModel } from "./local_model.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { gigabytes } from "./pull.ts";
@@ -44,6 +46,7 @@ export async function runQuantize(
   output: string,
   flags: QuantizeFlags,
 ): Promise<number> {
+  asUsage(() => containerOf(output, [flags.type, ...flags.tensorType.map(({ type }) => type)]));
   checkOutput(output);
   const { path, flag } = await findWeights(input, flags.part);
   const bar = new ProgressBar();

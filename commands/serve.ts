@@ -23,7 +23,7 @@ import {
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
-import { UsageError } from "./failure.ts";
+import { asUsage, UsageError } from "./failure.ts";
 import type { LoraFlag } from "./flags.ts";
 import { partsOf } from "./part_flags.ts";
 import { runUntilStopped } from "./run_until_stopped.ts";
@@ -330,11 +330,7 @@ export function readBucket(
     "s3Bucket" | "s3Endpoint" | "s3Region"
   >,
 ): S3Settings | undefined {
-  try {
-    return readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name));
-  } catch (cause) {
-    throw new UsageError((cause as Error).message, { cause });
-  }
+  return asUsage(() => readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name)));
 }
 
 function readApiKeys({ apiKey }: ServeFlags): string[] {
@@ -355,15 +351,6 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** Calls a check of a flag's value. */
-function asUsage(check: () => unknown): void {
-  try {
-    check();
-  } catch (cause) {
-    throw new UsageError((cause as Error).message, { cause });
-  }
-}
-
 async function readEnhancerFile(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined;
   try {
@@ -371,7 +358,7 @@ async function readEnhancerFile(path: string | undefined): Promise<string | unde
   } catch (cause) {
     const isMissing = (cause as { code?: unknown }).code === "ENOENT";
     const reason = isMissing ? "no such file" : (cause as Error).message;
-    throw new UsageError(`Cannot read the prompt enhancer's configuration ${path}: ${reason}`, {
+    throw new Error(`Cannot read the prompt enhancer's configuration ${path}: ${reason}`, {
       cause,
     });
   }

@@ -3,7 +3,7 @@ import type { TensorEntry } from "../../runtime/mod.ts";
 import { dialectOf } from "../lora/file/dialect.ts";
 import { familyOf } from "../lora/file/family_signs.ts";
 import type { Part } from "../lora/file/keys.ts";
-import { LoraFile } from "../lora/file/lora_file.ts";
+import { isReadable, LoraFile } from "../lora/file/lora_file.ts";
 import { gatherKeys, type ModuleTensors } from "../lora/file/module_tensors.ts";
 
 /** A LoRA file, by its header. */
@@ -18,7 +18,9 @@ export interface InspectedLora {
   readonly ranks: readonly number[];
   /** Formats of its tensors. */
   readonly formats: readonly string[];
-  /** Methods in it that this program does not apply. */
+  /** Whether factors are stored in a format that is not read. */
+  readonly hasUnreadFormats: boolean;
+  /** Methods in it that this program does not apply; a LoRA with any is refused. */
   readonly refused: readonly string[];
   /** Keys that no trainer's naming explains. */
   readonly unknownKeys: readonly string[];
@@ -74,6 +76,8 @@ export async function inspectLora(path: string): Promise<InspectedLora> {
     ranks: Object.entries(count(changed.flatMap(({ parts }) => rankOf(parts) ?? [])))
       .sort(([, a], [, b]) => b - a).map(([rank]) => Number(rank)),
     formats: [...new Set([...file.tensors.values()].map(({ format }) => format))],
+    hasUnreadFormats: changed.flatMap(({ parts }) => [...parts.values()])
+      .some((entry) => entry.shape.length > 1 && !isReadable(entry)),
     refused: [...refused],
     unknownKeys: unknown,
     notes: Object.fromEntries(

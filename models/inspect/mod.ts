@@ -2,7 +2,8 @@
 import { join } from "node:path";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_index.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
-import { Checkpoint } from "../../runtime/mod.ts";
+import { partOf } from "../../hub/parts.ts";
+import { Checkpoint, type TensorSource } from "../../runtime/mod.ts";
 import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
 import { recognise } from "../checkpoints/recognise.ts";
@@ -26,7 +27,9 @@ export interface Inspection {
   /** Components that have weights. */
   readonly components: readonly InspectedComponent[];
   readonly lora?: InspectedLora;
-  /** Why it cannot be used as it is, with what to do. */
+  /** Whether it can be used, if only together with other parts. */
+  readonly isUsable: boolean;
+  /** Why it cannot be used as it is, with what to do; a line for each part. */
   readonly problem?: string;
   /** Some names, of what is not known. */
   readonly names?: readonly string[];
@@ -38,6 +41,9 @@ export interface InspectedFamily {
   readonly classNames: readonly string[];
   readonly files: FamilyFiles;
 }
+
+/** Classes of components without weights. */
+const WEIGHTLESS = /Tokenizer|Processor|Scheduler|Extractor/;
 
 /** Names of tensors that are told of what is not known. */
 const SHOWN_NAMES = 5;
@@ -68,7 +74,14 @@ async function inspectFile(
   using checkpoint = Checkpoint.open(path);
   const bytes = checkpoint.byteLength;
   if (isLora(checkpoint.names)) {
-    return { path, kind: "lora", bytes, components: [], lora: await inspectLora(path) };
+    const lora = await inspectLora(path);
+    const isUsable = lora.refused.length === 0 && !lora.hasUnreadFormats;
+    return {
+      ...{ path, kind: "lora", isUsable, bytes, components: [], lora },
+      ...(lora.hasUnreadFormats
+        ? { problem: `Cannot use it: LoRAs are read in F32, F16 and BF16` }
+        : {}),
+    };
   }
   const files = families.map((family) => family.files);
   const formats = [...files.flatMap((family) => family.formats), ...optional];
@@ -76,7 +89,7 @@ async function inspectFile(
   if (found.length === 0) {
     const names = [...checkpoint.names].slice(0, SHOWN_NAMES);
     return {
-      ...{ path, kind: "unknown", bytes, names },
+      ...{ path, kind: "unknown", isUsable: false, bytes, names },
       components: [inspectTensors("unknown", "tensors of no model that is known", checkpoint)],
     };
   }
@@ -86,26 +99,50 @@ async function inspectFile(
   const transformer = found.find(({ format }) => format.component === "transformer");
   const own = transformer ?? found.find(({ format }) => format.component === "controlnet");
   const family = own && families.find(({ files }) => files.formats.includes(own.format))?.name;
-  const problem = transformer && await problemOf(path, files, optional);
+  const problems = found.flatMap(({ format, tensors }) =>
+    configProblem(format, tensors, checkpoint)
+  );
+  const isUsable = problems.length === 0 && !components.some((each) => each.hasUnreadFormats);
+  if (transformer && problems.length === 0) {
+    problems.push(...await modelProblem(path, files, optional));
+  }
   return {
-    ...{ path, kind: "weights", bytes, components },
+    ...{ path, kind: "weights", isUsable, bytes, components },
     ...(family === undefined ? {} : { family }),
-    ...(problem === undefined ? {} : { problem }),
+    ...problemLines(problems),
   };
 }
 
+/** Why the tensors and metadata of a file are no component. */
+function configProblem(
+  format: ComponentFormat,
+  tensors: TensorSource,
+  { metadata }: Checkpoint,
+): string[] {
+  try {
+    format.config(tensors, metadata);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
 /** Why a file is no whole model. */
-async function problemOf(
+async function modelProblem(
   path: string,
   families: readonly FamilyFiles[],
   optional: readonly ComponentFormat[],
-): Promise<string | undefined> {
+): Promise<string[]> {
   try {
     using _files = await openModelFiles(path, {}, families, optional);
-    return undefined;
+    return [];
   } catch (error) {
-    return (error as Error).message;
+    return [(error as Error).message];
   }
+}
+
+function problemLines(problems: readonly string[]): { problem?: string } {
+  return problems.length === 0 ? {} : { problem: problems.join("\n") };
 }
 
 async function inspectModel(
@@ -114,27 +151,27 @@ async function inspectModel(
 ): Promise<Inspection> {
   const index = await readModelIndex(path);
   const components: InspectedComponent[] = [];
-  const missing: string[] = [];
+  const problems: string[] = [];
+  const family = families.find(({ classNames }) => classNames.includes(index.className));
+  if (!family) {
+    problems.push(`Cannot use it: ${index.className} is no pipeline that this program knows`);
+  }
   for (const [name, { className }] of index.components) {
     try {
       const folder = await componentFolder(index, name);
-      // Tokenizers and schedulers have none.
-      if (!(await hasWeights(folder))) continue;
+      if (WEIGHTLESS.test(className)) continue;
       using checkpoint = Checkpoint.open(folder);
       components.push(inspectTensors(name, className, checkpoint));
     } catch (error) {
-      missing.push((error as Error).message);
+      problems.push((error as Error).message);
     }
   }
-  const family = families.find(({ classNames }) => classNames.includes(index.className));
-  const problem = family
-    ? missing[0]
-    : `Cannot use it: ${index.className} is no pipeline that this program knows`;
   return {
     ...{ path, kind: "model", pipeline: index.className, components },
+    isUsable: problems.length === 0 && !components.some((each) => each.hasUnreadFormats),
     bytes: components.reduce((sum, { bytes }) => sum + bytes, 0),
     ...(family ? { family: family.name } : {}),
-    ...(problem === undefined ? {} : { problem }),
+    ...problemLines(problems),
   };
 }
 
@@ -158,6 +195,7 @@ async function inspectFolder(
   const family = families.find(({ files }) => isOwn && files.formats.includes(format));
   return {
     ...{ path, kind: format ? "weights" : "unknown", components: [component] },
+    isUsable: format !== undefined && !component.hasUnreadFormats,
     bytes: component.bytes,
     ...(family ? { family: family.name } : {}),
   };
@@ -168,14 +206,9 @@ async function onlyFile(folder: string): Promise<string | undefined> {
   if (await isFile(join(folder, "config.json"))) return undefined;
   const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
   const weights = names.filter((name) => /\.(?:safetensors|gguf)$/i.test(name));
-  return weights.length === 1 ? join(folder, weights[0]!) : undefined;
-}
-
-async function hasWeights(folder: string): Promise<boolean> {
-  for await (const { name } of Deno.readDir(folder)) {
-    if (/\.safetensors(?:\.index\.json)?$/.test(name)) return true;
-  }
-  return false;
+  const parts = partOf(weights[0] ?? "")?.all;
+  const isOne = weights.length === 1 || weights.every((name) => parts?.includes(name));
+  return isOne && weights[0] !== undefined ? join(folder, weights[0]) : undefined;
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -80,3 +80,55 @@ Deno.test("inspect() says of unknown weights what they are called, and of a pipe
     ]);
     assert.match(model.problem!, /NoPipeline is no pipeline that this program knows/);
   }));
+
+Deno.test("inspect() of a folder tells of every part that cannot be read, and that it is of no use", () =>
+  withFolder({
+    "model_index.json": JSON.stringify({
+      _class_name: "WanPipeline",
+      ...{ transformer: ["diffusers", "T"], text_encoder: ["transformers", "U"] },
+      ...{ vae: ["diffusers", "V"], scheduler: ["diffusers", "UniPCMultistepScheduler"] },
+    }),
+    "transformer/config.json": "{}",
+    "text_encoder/model.safetensors": "<html>",
+    "vae/model.safetensors": safetensorsOf({ "a.weight": zeros([2, 3]) }),
+    "scheduler/scheduler_config.json": "{}",
+  }, async (folder) => {
+    const { isUsable, problem, components } = await inspect(folder);
+    assert.equal(isUsable, false);
+    assert.deepEqual(components.map(({ component }) => component), ["vae"]);
+    const [first, second, ...others] = problem!.split("\n");
+    assert.match(first!, /Cannot find weights in ".*transformer"/);
+    assert.match(second!, /text_encoder.*it is a web page/);
+    assert.deepEqual(others, []);
+  }));
+
+Deno.test("inspect() says of a file what its metadata or its tensors contradict", () =>
+  withFolder({
+    "encoder.safetensors": safetensorsOf({
+      "embed_tokens.weight": zeros([10, 8]),
+      "layers.0.self_attn.q_norm.weight": zeros([4]),
+    }),
+  }, async (folder) => {
+    const { isUsable, problem } = await inspect(join(folder, "encoder.safetensors"));
+    assert.equal(isUsable, false);
+    assert.match(problem!, /it lacks "norm\.weight"; it is incomplete/);
+  }));
+
+Deno.test("inspect() knows LoRAs that are of no use: of methods or formats that are not read", () =>
+  withFolder({
+    "odd.safetensors": safetensorsOf({
+      "blocks.0.q.lora_down.weight": { ...zeros([2, 8]), dtype: "u32" },
+      "blocks.0.q.lora_up.weight": { ...zeros([8, 2]), dtype: "u32" },
+    }),
+    "good.safetensors": safetensorsOf({
+      "blocks.0.q.lora_down.weight": zeros([2, 8]),
+      "blocks.0.q.lora_up.weight": zeros([8, 2]),
+    }),
+  }, async (folder) => {
+    const { isUsable, problem } = await inspect(join(folder, "odd.safetensors"));
+    assert.deepEqual([isUsable, problem], [
+      false,
+      "Cannot use it: LoRAs are read in F32, F16 and BF16",
+    ]);
+    assert.equal((await inspect(join(folder, "good.safetensors"))).isUsable, true);
+  }));

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { dirname } from "node:path";
 import { type DType, encodeElements } from "../../runtime/dtype.ts";
 
 /** Bytes of a file with this header (text, or a value to write as JSON) and this data. */
@@ -61,6 +62,7 @@ export function withFolder<T>(
   let result: T;
   try {
     for (const [name, content] of Object.entries(files)) {
+      Deno.mkdirSync(dirname(`${folder}/${name}`), { recursive: true });
       if (typeof content === "string") Deno.writeTextFileSync(`${folder}/${name}`, content);
       else Deno.writeFileSync(`${folder}/${name}`, content);
     }

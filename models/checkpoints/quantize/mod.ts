@@ -86,7 +86,12 @@ function toldBy({ metadata }: Checkpoint): Record<string, string> {
   );
 }
 
-function containerOf(output: string, types: readonly QuantizedType[]): Container {
+/**
+ * The container that a file of such types has, by its ending.
+ *
+ * @throws {TypeError} when it is another
+ */
+export function containerOf(output: string, types: readonly QuantizedType[]): Container {
   const container = /\.gguf$/i.test(output)
     ? "gguf"
     : /\.safetensors$/i.test(output)
