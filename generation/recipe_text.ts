@@ -48,12 +48,19 @@ function toJson(recipe: Recipe): Record<string, unknown> {
     ...(layer === undefined ? {} : { layer }),
     ...(recipe.isMasked && { masked: true }),
     ...(recipe.isControlled && { controlled: true }),
-    ...(loras.length > 0 && { loras: loras.map(toItem) }),
+    ...(loras.length > 0 && { loras: loras.map(loraFields) }),
   };
 }
 
-/** A LoRA as requests name it. */
-function toItem({ path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora) {
+/**
+ * A LoRA as requests name it.
+ *
+ * @param lora of a recipe
+ * @returns a JSON value
+ */
+export function loraFields(
+  { path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora,
+): Record<string, unknown> {
   return {
     ...{ path, strength, target },
     ...(alpha === undefined ? {} : { alpha }),

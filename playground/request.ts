@@ -6,6 +6,7 @@
 
 import { callJson } from "./api.ts";
 import { type Draft, draft, givenFile, type LoraUse } from "./draft.ts";
+import { chooseModel, currentModel, session } from "./session.ts";
 import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
 import {
@@ -140,18 +141,27 @@ function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[
   ];
 }
 
-/** Puts a job's recipe into the draft, with what it brought where that is at hand. */
-export async function reuse(model: Model, job: Job): Promise<void> {
-  draft.set(await draftOf(model, job));
+/** The model that a recipe was made with; undefined where the server does not have it any more. */
+export function modelOf({ model: id }: Recipe): Model | undefined {
+  const { models } = session.state;
+  return id === undefined ? currentModel(session.state) : models.find((model) => model.id === id);
+}
+
+/** Puts a job's recipe into the draft, with its model, and with what it brought where that is at hand. */
+export async function reuse(job: Job): Promise<void> {
+  const recipe = await recipeOf(job.id);
+  const model = modelOf(recipe);
+  if (model) chooseModel(model.id);
+  const other = model ?? currentModel(session.state);
+  if (other) draft.set(draftOf(other, job, recipe));
 }
 
 /** Makes the same with other seeds; the draft stays. */
-export async function vary(model: Model, job: Job): Promise<Job> {
-  return await send(model, { ...await draftOf(model, job), keepsSeed: false });
+export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job> {
+  return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false });
 }
 
-async function draftOf(model: Model, job: Job): Promise<Draft> {
-  const recipe = await recipeOf(job.id);
+function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
   const known = new Set([...model.settings.map(({ name }) => name), "strength"]);
   const settings = Object.fromEntries(
     Object.entries(recipe).filter(([name, value]) =>
@@ -168,7 +178,7 @@ async function draftOf(model: Model, job: Job): Promise<Draft> {
     keepsSeed: true,
     seed: (Array.isArray(seed) ? seed[0] : seed) as number,
     settings,
-    loras: (loras as LoraUse[]).map(({ path, strength }) => ({ path, strength })),
+    loras: loras as LoraUse[],
     ...(job.kind === "video"
       ? { numFrames: numFrames as number, fps: fps as number }
       : { format: format as Draft["format"] }),

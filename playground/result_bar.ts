@@ -24,7 +24,7 @@ import { icon } from "./icons.ts";
 import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
 import { download } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
-import { isRepeatable, reuse, startFrom, vary } from "./request.ts";
+import { isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
 import { show, tell } from "./view.ts";
 
 /** How long a second click deletes, in milliseconds. */
@@ -47,6 +47,7 @@ export function ResultBar(
     return () => clearTimeout(timer);
   });
   const result = job.outputs?.[index];
+  const own = recipe && modelOf(recipe);
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
   const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
@@ -59,9 +60,9 @@ export function ResultBar(
     { class: "result-bar" },
     div(
       { class: "actions" },
-      model ? act("again", "Reuse", () => reuseHere(model, job, recipe)) : null,
-      model && recipe && isRepeatable(job, recipe)
-        ? act("vary", "Vary", async () => show((await vary(model, job)).id))
+      model ? act("again", "Reuse", () => reuseHere(job, recipe)) : null,
+      own && isRepeatable(job, recipe)
+        ? act("vary", "Vary", async () => show((await vary(own, job, recipe)).id))
         : null,
       canEdit ? act("edit", "Edit", () => begin(() => startFrom(job, result, "image"))) : null,
       canAnimate
@@ -83,11 +84,15 @@ export function ResultBar(
   );
 }
 
-async function reuseHere(model: Model, job: Job, recipe: Recipe | undefined): Promise<void> {
-  await reuse(model, job);
-  const isWhole = recipe === undefined || isRepeatable(job, recipe);
+async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
+  await reuse(job);
   focusPrompt();
-  if (!isWhole) tell("The server keeps no inputs: bring the image again.");
+  if (!recipe) return;
+  const notes = [
+    ...modelOf(recipe) ? [] : [`The model ${recipe["model"]} is not here; another one will draw.`],
+    ...isRepeatable(job, recipe) ? [] : ["The server keeps no inputs: bring the image again."],
+  ];
+  if (notes.length > 0) tell(notes.join(" "));
 }
 
 async function begin(work: () => Promise<unknown>): Promise<void> {

@@ -6,6 +6,7 @@
 
 import { httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
+import { loraFields } from "../../generation/recipe_text.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import type { ImageRequest } from "../contract/image_generation.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
@@ -130,12 +131,13 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
   const { seeds = [], loras = [], images = [] } = request;
   return {
     prompt: request.prompt,
+    model: request.model,
     task_type: request.taskType,
     size: `${request.width}x${request.height}`,
     n: seeds.length,
     seed: seeds.length === 1 ? seeds[0] : seeds,
     ...Object.fromEntries(settings),
-    loras: loras.map(({ path, strength, target }) => ({ path, strength, target })),
+    loras: loras.map(loraFields),
     ...(kind === "video"
       ? {
         ...{ num_frames: request.numFrames, fps: request.fps },

@@ -60,9 +60,12 @@ Deno.test("a request's model picks among several, for images, edits, videos and 
     ...{ prompt: "a", model: "org/painter", output_format: "png", num_inference_steps: 3 },
   });
   assert.equal(made.headers.get("x-ignored-fields"), null);
-  const { data } = await made.json();
+  const image = await made.json();
+  const { data } = image;
   assert.equal(recipeIn(Uint8Array.fromBase64(data[0].b64_json)).model, "org/painter");
   assert.deepEqual(counts(), [0, 1, 0]);
+  const { request } = await (await service.get(`/v1/jobs/${image.id}`)).json();
+  assert.equal(request.model, "org/painter", "sent again, it goes to the same model");
   // What one model takes, another may not.
   const limited = await service.post("/v1/images/generations", {
     ...{ prompt: "a", model: "org/painter", num_inference_steps: 4 },

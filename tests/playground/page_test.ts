@@ -103,6 +103,27 @@ browserTest(
   },
 );
 
+browserTest("Reuse and Vary draw with the model that a result was made with", async (browser) => {
+  const info = { taskType: "T2I", supportedTaskTypes: ["T2I"] } as const;
+  const [engine, painter] = [new FakeEngine({ info }), new FakeEngine({ info })];
+  await using service = await testService({ engine, others: { painter } });
+  await using server = listen(service);
+  const page = await browser.open(server.url);
+  const model = page.getByLabel("Model");
+  await model.selectOption("painter");
+  await draw(page, "first");
+  await page.locator(".tile.completed").waitFor();
+  await model.selectOption("gradients");
+  await page.getByRole("button", { name: "Vary" }).click();
+  await page.locator(".tile.completed").nth(1).waitFor();
+  assert.equal(await model.inputValue(), "gradients", "Vary leaves the draft's model");
+  await page.getByRole("button", { name: "Reuse" }).click();
+  await page.waitForFunction(`document.querySelector("select")?.value === "painter"`);
+  await draw(page, "third");
+  await page.locator(".tile.completed").nth(2).waitFor();
+  assert.deepEqual([engine.requests.length, painter.requests.length], [0, 3]);
+});
+
 browserTest("the page offers what the model takes, and nothing else", async (browser) => {
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I"], loraTargets: [] } as const;
   await using service = await testService({ engine: new FakeEngine({ info }) });
