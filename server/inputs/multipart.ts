@@ -11,7 +11,7 @@ import { finished } from "node:stream/promises";
 import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../http/body_memory.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { nextTurn, Stretch } from "../http/next_turn.ts";
+import { nextTurn } from "../http/next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
@@ -59,6 +59,8 @@ const MAX_FIELDS = 200;
 const LONG_TEXT = 2 ** 20;
 /** Bytes that the parser gets at once: heads of parts take it a millisecond each. */
 const MOST_AT_ONCE = 32 * 1024;
+/** For how long the parser works while others wait, in milliseconds. */
+const MOST_PARSED_MS = 8;
 /** After how many bytes of a file it is looked whether the disk has room for more. */
 const SPACE_EVERY = 8 * 2 ** 20;
 
@@ -202,9 +204,9 @@ async function feed(
   const isFinished = finished(parser);
   isFinished.catch(() => {});
   const chunks = body ? readPaced(body) : undefined;
-  const stretch = new Stretch();
   try {
     let length = 0;
+    let parsedMs = 0;
     for (let isOver = false; chunks && !isOver;) {
       const { done, value: chunk } = await chunks.next();
       if (done) break;
@@ -213,9 +215,13 @@ async function feed(
       const end = closing.push(chunk);
       for (let at = 0; at < (end ?? chunk.length); at += MOST_AT_ONCE) {
         const piece = chunk.subarray(at, Math.min(at + MOST_AT_ONCE, end ?? chunk.length));
+        const start = performance.now();
         const written = new Promise((resolve) => parser.write(piece, resolve));
+        parsedMs += performance.now() - start;
         await Promise.race([written, failed.promise, isFinished]);
-        await stretch.pause();
+        if (parsedMs < MOST_PARSED_MS) continue;
+        await nextTurn();
+        parsedMs = 0;
       }
       isOver = end !== undefined;
     }

@@ -29,6 +29,9 @@ export interface InputFile {
 /** Longest body of a linked file and of one inside a request, in bytes. */
 const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
 
+/** Most characters before the base64 of a file inside a request. */
+const MAX_DATA_HEAD = 1000;
+
 const IMAGE_TYPES = ["image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"];
 const IMAGE_EXTENSIONS = [".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"];
 const VIDEO_TYPES = [
@@ -153,7 +156,8 @@ async function readDataUrl(
   url: string,
   policy: RemotePolicy,
 ): Promise<{ bytes: Uint8Array; name: string }> {
-  const match = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,/i.exec(url);
+  const match = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,/i
+    .exec(url.slice(0, MAX_DATA_HEAD));
   const contentType = match?.[1]?.toLowerCase();
   if (!match || contentType === undefined) {
     throw new RemoteError("a data URL must be like data:image/png;base64,…");

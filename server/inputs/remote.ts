@@ -51,6 +51,8 @@ interface RemoteFile {
   readonly contentType: string;
 }
 
+/** Longest address, in characters: links that a cloud has signed have some thousands. */
+const MAX_URL_LENGTH = 8192;
 const MAX_REDIRECTS = 5;
 const CONNECT_MS = 5000;
 const READ_MS = 10_000;
@@ -145,6 +147,11 @@ const NOT_PUBLIC = "its address is not public; a server with --allow-private-url
  * @throws {RemoteError} for any other
  */
 export function parseRemoteUrl(text: string, base?: URL): URL {
+  if (text.length > MAX_URL_LENGTH) {
+    throw new RemoteError(
+      `the URL has ${text.length} characters, and at most ${MAX_URL_LENGTH} are allowed`,
+    );
+  }
   const url = URL.parse(text, base);
   if (!url) throw new RemoteError(`'${shorten(text)}' is not a URL; use http or https`);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
