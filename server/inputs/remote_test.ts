@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";
+import { fetchRemote, parseRemoteUrl, RemoteError, type RemotePolicy } from "./remote.ts";
 
 const POLICY: RemotePolicy = {
   allowPrivate: true,
@@ -117,3 +117,12 @@ Deno.test("fetchRemote() gives up after so long altogether, and when its client 
     });
     await assert.rejects(fetchRemote(base, POLICY, AbortSignal.abort()), { name: "AbortError" });
   }));
+
+Deno.test("parseRemoteUrl() refuses an address of any length at once", () => {
+  assert.equal(parseRemoteUrl(`http://a.example/${"a".repeat(8000)}`).hostname, "a.example");
+  for (const pump of ["a.", "ü.", "%2e./", "@"]) {
+    const start = performance.now();
+    assert.throws(() => parseRemoteUrl(`http://${pump.repeat(1e6)}`), /at most 8192 are allowed/);
+    assert.ok(performance.now() - start < 100, pump);
+  }
+});

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { Stretch } from "../http/next_turn.ts";
 import { removeLeftInputs } from "../inputs/left_inputs.ts";
 import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
@@ -36,15 +37,19 @@ export function startSweeping(
   const { store, storage, settings, inputRoot, log } = services;
   const believe = slowClock();
   let isStopped = false;
+  let isAtWork = false;
   const run = async (isFirst: boolean) => {
+    if (isAtWork) return;
+    isAtWork = true;
     try {
       const now = believe();
       await removeLeftInputs(inputRoot, store, {
-        now,
+        now: isFirst ? -Infinity : now,
         ...(aloneSince === undefined ? {} : { aloneSince }),
       });
+      const stretch = new Stretch();
       await storage?.clean(async (name) => {
-        await breath();
+        await stretch.pause();
         return await isLeftOver(name, store);
       });
       if (isFirst) return;
@@ -55,6 +60,8 @@ export function startSweeping(
       // The records may be closed by now.
       if (isStopped) return;
       log(`Cannot remove old results: ${error instanceof Error ? error.message : error}`);
+    } finally {
+      isAtWork = false;
     }
   };
   void run(true);
@@ -73,11 +80,6 @@ function slowClock(): () => number {
     [time, at] = [Math.min(Date.now(), time + 2 * (now - at)), now];
     return time;
   };
-}
-
-/** Lets others go on. */
-function breath(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve));
 }
 
 /**
@@ -113,12 +115,13 @@ async function sweep(
   bounds: RecordBounds,
 ): Promise<number> {
   let removed = 0;
+  const stretch = new Stretch();
   for (;;) {
     const jobs = await store.expired(bounds, BATCH);
     let left = 0;
     for (const { id, result } of jobs) {
       const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
-      await breath();
+      await stretch.pause();
       try {
         for (const file of files) await storage?.remove(file);
       } catch {
