@@ -9,10 +9,10 @@ import { describeWriteError, isWriteError } from "../generation/write_error.ts";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
 import {
   containerOf,
-  quantizeCheckpoint,
   type QuantizedType,
   type TypeRule,
 } from "../models/checkpoints/quantize/mod.ts";
+import { quantize } from "../models/mod.ts";
 import { checkOutput } from "./check_output.ts";
 import { asUsage } from "./failure.ts";
 import { localModel } from "./local_model.ts";
@@ -55,7 +55,7 @@ export async function runQuantize(
   const started = performance.now();
   const seconds = () => (performance.now() - started) / 1000;
   try {
-    const { bytes, sourceBytes, formats } = await quantizeCheckpoint(path, output, {
+    const { bytes, sourceBytes, formats, notes } = await quantize(path, output, {
       type: flags.type,
       rules: flags.tensorType,
       scales: flags.scales,
@@ -68,6 +68,7 @@ export async function runQuantize(
       },
     });
     bar.clear();
+    for (const note of notes) tell(note);
     const words = formats.map(([format, tensors]) => `${tensors} ${format}`).join(", ");
     tell(
       `${gigabytes(bytes)} instead of ${gigabytes(sourceBytes)} in ${

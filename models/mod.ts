@@ -13,6 +13,11 @@ import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
+import {
+  quantizeCheckpoint,
+  type QuantizeOptions,
+  type QuantizeResult,
+} from "./checkpoints/quantize/mod.ts";
 import { type Inspection, inspectPath } from "./inspect/mod.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
@@ -100,6 +105,21 @@ export async function openPipeline(
     }; ` +
       `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
   );
+}
+
+/**
+ * Writes a copy of weights in fewer bits; see {@linkcode quantizeCheckpoint}.
+ *
+ * @param path a file of weights, or a component's folder
+ * @param output ends with `.gguf` or `.safetensors`
+ */
+export async function quantize(
+  path: string,
+  output: string,
+  options: QuantizeOptions,
+): Promise<QuantizeResult> {
+  const formats = [...FAMILIES.flatMap(({ files }) => files.formats), ...OPTIONAL_FORMATS];
+  return await quantizeCheckpoint(path, output, { ...options, formats });
 }
 
 /**

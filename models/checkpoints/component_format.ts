@@ -37,6 +37,8 @@ export interface ComponentFormat {
   readonly component: ComponentName;
   /** Class of the component in diffusers or transformers. */
   readonly className: string;
+  /** `general.architecture` of GGUF files that hold it, as llama.cpp and ComfyUI-GGUF read it. */
+  readonly architecture?: string;
   /** The first that fits counts. */
   readonly namings: readonly ComponentNaming[];
   /** Whether the component is this one, where names do not tell; looks at tensors under our names. */

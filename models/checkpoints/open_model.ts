@@ -18,8 +18,9 @@ import type {
   FamilyFiles,
   OptionalComponentName,
 } from "./component_format.ts";
+import { isLora } from "./is_lora.ts";
 import { JoinedSource } from "./joined_source.ts";
-import { readSavedConfig } from "./saved_config.ts";
+import { classOf, readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 import { recognise, type RecognisedComponent } from "./recognise.ts";
 
@@ -264,7 +265,7 @@ function openFile(
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
   const names = [...checkpoint.names];
-  if (names.some((name) => /[._]lora_/i.test(name))) {
+  if (isLora(names)) {
     throw new TypeError(
       `Cannot open "${path}" as a model: it is a LoRA; name it with --lora, beside the model that it is for`,
     );
@@ -317,13 +318,13 @@ async function openPart(
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
   }
-  const folder = await exists(join(path, MODEL_INDEX))
-    ? await componentFolder(await readModelIndex(path), name)
-    : path;
+  const index = await exists(join(path, MODEL_INDEX)) ? await readModelIndex(path) : undefined;
+  const folder = index ? await componentFolder(index, name) : path;
   const configPath = join(folder, "config.json");
   const config = await readJsonObject(configPath, { maxBytes: MAX_CONFIG_BYTES });
   return {
-    className: classOf(config),
+    className: classOf(config) ?? index?.components.get(name)?.className ??
+      "component of an unnamed class",
     path: configPath,
     config,
     open: () => {
@@ -338,13 +339,6 @@ async function openPart(
 function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | undefined {
   const config = readSavedConfig(checkpoint);
   return config && classOf(config) === className ? config : undefined;
-}
-
-/** The class that a `config.json` names. */
-function classOf({ _class_name: own, architectures }: JsonObject): string {
-  if (typeof own === "string") return own;
-  const [first] = Array.isArray(architectures) ? architectures : [];
-  return typeof first === "string" ? first : "component of an unnamed class";
 }
 
 /** Tokenizers that flags name. */

@@ -110,3 +110,26 @@ Deno.test("openModelFiles() refuses parts that are something else, are not there
       }
     });
   }));
+
+Deno.test("openModelFiles() knows a part's class by model_index.json or model_type where its config names none", () => {
+  const index = { _class_name: "WanPipeline", text_encoder: ["transformers", "UMT5EncoderModel"] };
+  return withFolder({
+    "model/model_index.json": JSON.stringify(index),
+    "model/text_encoder/config.json": "{}",
+    "part/config.json": JSON.stringify({ model_type: "umt5" }),
+    "none/config.json": "{}",
+  }, async (folder) => {
+    const classOf = async (name: string) => {
+      const parts = {
+        textEncoder: join(folder, name),
+        vae: join(FOLDER, "vae"),
+        tokenizer: FOLDER,
+      };
+      using files = await open(TRANSFORMER, parts);
+      return await files.component("text_encoder", ["UMT5EncoderModel"]);
+    };
+    await classOf("model");
+    await classOf("part");
+    await assert.rejects(classOf("none"), /its class is component of an unnamed class, and UMT5/);
+  });
+});

@@ -8,6 +8,31 @@ const KEY = "denoise.config";
 /** Longer ones are left out: readers keep no such texts. */
 const MAX_BYTES = 2048;
 
+/** Classes by `model_type`, where a configuration names no class. */
+const CLASSES: ReadonlyMap<unknown, string> = new Map([
+  ["qwen3", "Qwen3Model"],
+  ["qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration"],
+  ["t5", "T5EncoderModel"],
+  ["umt5", "UMT5EncoderModel"],
+  ["clip_text_model", "CLIPTextModel"],
+  ["clip_vision_model", "CLIPVisionModel"],
+]);
+
+/** The class that a `config.json` names, or is of by its `model_type`; nothing where it says neither. */
+export function classOf(config: JsonObject): string | undefined {
+  const { _class_name: own, architectures, model_type: type } = config;
+  const named = [own, ...Array.isArray(architectures) ? architectures : []]
+    .find((name) => typeof name === "string");
+  return named ?? CLASSES.get(type);
+}
+
+/** The class that the `config.json` in a folder names; nothing of a file. */
+export async function classIn(folder: string): Promise<string | undefined> {
+  const path = join(folder, "config.json");
+  const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  return isThere ? classOf(await readJsonObject(path)) : undefined;
+}
+
 /** Metadata for a file that is made of a component's folder. */
 export async function configMetadata(folder: string): Promise<Record<string, string>> {
   const path = join(folder, "config.json");

@@ -38,6 +38,7 @@ export const QWEN2_5_MMPROJ_FORMAT: ComponentFormat = {
   name: "a Qwen2.5-VL vision tower",
   component: "vision_tower",
   className: "Qwen2_5_VisionTransformerPretrainedModel",
+  architecture: "clip",
   namings: [{
     probes: ["v.blk.0.ffn_gate.weight", "v.patch_embd.weight.1", "v.post_ln.weight"],
     view: (tensors) => joined(viewLayout(tensors, LLAMA_CPP_VISION)),

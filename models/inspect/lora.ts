@@ -47,16 +47,6 @@ const SIZES: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   "FLUX.2": { 3072: "klein 4B", 4096: "klein 9B", 6144: "dev" },
 };
 
-/** Whether keys are a LoRA's. */
-export function isLora(names: Iterable<string>): boolean {
-  let [changes, all] = [0, 0];
-  for (const name of names) {
-    all++;
-    if (/(?:^|[._])(?:lora|hada|lokr)[._]|\.dora_scale$|\.diff(?:_b)?$/i.test(name)) changes++;
-  }
-  return changes > all / 4;
-}
-
 /**
  * Reads the header of a LoRA.
  *

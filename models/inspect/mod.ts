@@ -4,11 +4,13 @@ import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_in
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { partOf } from "../../hub/parts.ts";
 import { Checkpoint, type TensorSource } from "../../runtime/mod.ts";
+import { isLora } from "../checkpoints/is_lora.ts";
+import { classOf } from "../checkpoints/saved_config.ts";
 import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
 import { recognise } from "../checkpoints/recognise.ts";
 import { type InspectedComponent, inspectTensors } from "./component.ts";
-import { type InspectedLora, inspectLora, isLora } from "./lora.ts";
+import { type InspectedLora, inspectLora } from "./lora.ts";
 
 export type { FormatShare, InspectedComponent } from "./component.ts";
 export type { InspectedLora } from "./lora.ts";
@@ -181,14 +183,12 @@ async function inspectFolder(
 ): Promise<Inspection> {
   using checkpoint = Checkpoint.open(path);
   const config = await readJsonObject(join(path, "config.json")).catch((): JsonObject => ({}));
-  const { _class_name: own, architectures } = config;
-  const className = [own, ...Array.isArray(architectures) ? architectures : []]
-    .find((name) => typeof name === "string") ?? "a component without config.json";
+  const className = classOf(config) ?? "a component without config.json";
   const format = families.flatMap(({ files }) => files.formats)
     .find((format) => format.className === className);
   const component = inspectTensors(
     format?.component ?? "unknown",
-    format?.name ?? String(className),
+    format?.name ?? className,
     checkpoint,
   );
   const isOwn = format?.component === "transformer" || format?.component === "controlnet";

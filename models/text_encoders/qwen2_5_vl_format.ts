@@ -10,6 +10,7 @@ export const QWEN2_5_VL_FORMAT: ComponentFormat = {
   name: "a Qwen2.5-VL text encoder",
   component: "text_encoder",
   className: "Qwen2_5_VLForConditionalGeneration",
+  architecture: "qwen2vl",
   namings: [
     {
       probes: [

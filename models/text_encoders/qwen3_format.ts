@@ -33,6 +33,7 @@ export const QWEN3_FORMAT: ComponentFormat = {
   name: "a Qwen3 text encoder",
   component: "text_encoder",
   className: "Qwen3Model",
+  architecture: "qwen3",
   namings: [
     { probes: ["layers.0.self_attn.q_norm.weight", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q_norm.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },

@@ -35,6 +35,7 @@ export const UMT5_FORMAT: ComponentFormat = {
   name: "a UMT5 text encoder",
   component: "text_encoder",
   className: "UMT5EncoderModel",
+  architecture: "t5encoder",
   namings: [
     { probes: [`encoder.block.0.${RELATIVE_BIAS}`, `encoder.block.1.${RELATIVE_BIAS}`] },
     {
@@ -50,6 +51,7 @@ export const T5_FORMAT: ComponentFormat = {
   name: "a T5 text encoder",
   component: "text_encoder_2",
   className: "T5EncoderModel",
+  architecture: "t5encoder",
   namings: [
     { probes: [`encoder.block.0.${RELATIVE_BIAS}`] },
     { probes: ["enc.blk.0.attn_rel_b.weight"], layout: LLAMA_CPP },

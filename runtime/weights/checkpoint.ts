@@ -13,6 +13,9 @@ import { isFile, listWeightFiles } from "./weight_files.ts";
 /** Far more than any component's configuration has. */
 const MAX_CONFIG_BYTES = 2 ** 20;
 
+/** What PyTorch puts into names of modules that were saved while they were compiled or wrapped. */
+const WRAPPERS = /\b(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\./g;
+
 interface OpenFile {
   readonly path: string;
   readonly file: Deno.FsFile;
@@ -75,12 +78,13 @@ export class Checkpoint implements TensorSource, Disposable {
                 "fetch both again",
             );
           }
-          if (tensors.has(name)) {
+          const own = name.replaceAll(WRAPPERS, "");
+          if (tensors.has(own)) {
             throw new SyntaxError(
-              `Cannot read "${filePath}": another part holds tensor "${name}", too; fetch all parts again`,
+              `Cannot read "${filePath}": another tensor is called "${own}", too; fetch it again, with all parts`,
             );
           }
-          tensors.set(name, { ...entry, source });
+          tensors.set(own, { ...entry, name: own, source });
         }
         return header;
       });

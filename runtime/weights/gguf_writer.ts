@@ -12,8 +12,13 @@ const MAX_DIMENSIONS = 4;
 /** Numbers of value types. */
 const U32 = 4;
 const I32 = 5;
+const F32 = 6;
+const BOOL = 7;
 const STRING = 8;
 const ARRAY = 9;
+
+/** Keys of floats, which may have no fraction. */
+const FLOAT_KEY = /(?:freq_base|epsilon|factor|scale_linear)$/;
 
 const NUMBERS = new Map([...GGML_TYPES].map(([number, [format]]) => [format, number]));
 
@@ -21,12 +26,12 @@ const NUMBERS = new Map([...GGML_TYPES].map(([number, [format]]) => [format, num
  * Lays a file out. A tensor of more than four dimensions loses the first ones to the one behind them, and its shape is kept under the
  * key that ComfyUI's converter has for that.
  *
- * @param metadata text, or integers of 32 bits
+ * @param metadata text, switches, integers of 32 bits, or floats of 32 bits where a number is none, or its key is a float's
  * @throws {RangeError} when ggml has no such format, or a row would end inside a block
  */
 export function layOutGguf(
   tensors: readonly NewTensor[],
-  metadata: Readonly<Record<string, string | number>> = {},
+  metadata: Readonly<Record<string, string | number | boolean>> = {},
 ): FileLayout {
   const head = new GgufHead();
   const reshaped = tensors.filter(({ shape }) => shape.length > MAX_DIMENSIONS);
@@ -35,7 +40,9 @@ export function layOutGguf(
   for (const [key, value] of Object.entries(metadata)) {
     head.text(key);
     if (typeof value === "string") head.u32(STRING).text(value);
-    else head.u32(U32, value);
+    else if (typeof value === "boolean") head.u32(BOOL).byte(Number(value));
+    else if (Number.isInteger(value) && value >= 0 && !FLOAT_KEY.test(key)) head.u32(U32, value);
+    else head.u32(F32).f32(value);
   }
   for (const { name, shape } of reshaped) {
     head.text(ORIGINAL_SHAPE + name).u32(ARRAY, I32).u64(shape.length).u32(...shape);
@@ -77,6 +84,16 @@ class GgufHead {
   /** Numbers of 32 bits. */
   u32(...values: readonly number[]): this {
     this.#parts.push(new Uint8Array(Uint32Array.from(values).buffer));
+    return this;
+  }
+
+  f32(value: number): this {
+    this.#parts.push(new Uint8Array(Float32Array.of(value).buffer));
+    return this;
+  }
+
+  byte(value: number): this {
+    this.#parts.push(Uint8Array.of(value));
     return this;
   }
 

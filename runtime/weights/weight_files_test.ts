@@ -78,7 +78,7 @@ Deno.test("Checkpoint.open() refuses parts that hold the same tensor", () => {
   };
   assert.throws(
     () => namesIn(files, "/x-00001-of-00002.safetensors"),
-    /another part holds tensor "a", too/,
+    /another tensor is called "a", too/,
   );
 });
 
@@ -108,5 +108,21 @@ Deno.test("Checkpoint.open() refuses a folder of several variants, and names the
   assert.throws(
     () => namesIn({ "pytorch_model.bin": "x", "config.json": "{}" }),
     /neither .*, nor an index of one, but pytorch_model\.bin; other formats are not read/,
+  );
+});
+
+Deno.test("Checkpoint.open() takes the names of PyTorch's wrappers off, wherever they stand", () => {
+  const names = [
+    "_orig_mod.a.weight",
+    "layers.0._orig_mod.b.weight",
+    "c._fsdp_wrapped_module.bias",
+  ];
+  assert.deepEqual(
+    namesIn({ "model.safetensors": part(...names) }),
+    ["a.weight", "c.bias", "layers.0.b.weight"],
+  );
+  assert.throws(
+    () => namesIn({ "model.safetensors": part("a", "_orig_mod.a") }),
+    /called "a", too/,
   );
 });

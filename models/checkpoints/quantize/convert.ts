@@ -13,25 +13,32 @@ export interface Conversion {
   /** Multiplies what is read. */
   readonly scale: number;
   readonly to: string;
+  /** Whether NaN and infinity are copied, of vectors that no layer may use. */
+  readonly takesNonFinite?: boolean;
   /** Divides what is written, in formats that have a scale for the tensor. */
   readonly newScale: number;
 }
 
+/** An element is no finite number. */
+export class NonFiniteError extends RangeError {}
+
 /**
  * The numbers of stored elements.
  *
- * @throws {RangeError} when one is NaN or infinite
+ * @throws {NonFiniteError} when one is NaN or infinite
  */
 export function valuesOf(
-  { name, bytes, from, scale }: Pick<Conversion, "name" | "bytes" | "from" | "scale">,
+  { name, bytes, from, scale, takesNonFinite }:
+    & Pick<Conversion, "name" | "bytes" | "from" | "scale">
+    & Partial<Conversion>,
 ): Float32Array<ArrayBuffer> {
   const blocks = blockFormatOf(from);
   const values = blocks
     ? dequantize(bytes, blocks, scale)
     : decodeFloats(bytes, elementTypeOf(from)!);
-  for (let i = 0; i < values.length; i++) {
+  for (let i = 0; i < values.length && !takesNonFinite; i++) {
     if (!Number.isFinite(values[i])) {
-      throw new RangeError(
+      throw new NonFiniteError(
         `Cannot convert tensor "${name}": it holds ${
           values[i]
         }; the file may be damaged, fetch it again`,

@@ -8,9 +8,10 @@ import {
   elementTypeOf,
   type FileLayout,
   type NewTensor,
+  type Shape,
 } from "../../../runtime/mod.ts";
 import { F8_E4M3_MAX, F8_E5M2_MAX } from "../../../runtime/quantization/encode/fp8.ts";
-import { convert, valuesOf } from "./convert.ts";
+import { type Conversion, convert, NonFiniteError, valuesOf } from "./convert.ts";
 import { ConvertPool } from "./convert_pool.ts";
 import type { PlannedTensor } from "./plan.ts";
 
@@ -49,6 +50,8 @@ export class CopyWriter implements Disposable {
   readonly #scales = new Map<string, number>();
   /** Pieces that are being converted or written. */
   readonly #open = new Set<Promise<void>>();
+  /** Names of vectors that hold NaN or infinity, which were copied as they are. */
+  readonly nonFinite = new Set<string>();
   #failure: unknown;
   #done = 0;
   #total = 1;
@@ -97,7 +100,7 @@ export class CopyWriter implements Disposable {
       const progress = () => this.#progress(length * (isEncoded ? 1 : COPY_SHARE), name);
       const conversion = { name, bytes, from: source.format, scale, to: format, newScale };
       if (!isEncoded) {
-        this.#put(source.format === format ? bytes : convert(conversion), place);
+        this.#put(source.format === format ? bytes : this.#convertRest(conversion, shape), place);
         progress();
         // Signals and timers have their turn.
         if (start % (16 * CHUNK_ELEMENTS) === 0) {
@@ -111,6 +114,17 @@ export class CopyWriter implements Disposable {
         progress();
       }).catch((error) => void (this.#failure ??= error)).finally(() => this.#open.delete(piece));
       this.#open.add(piece);
+    }
+  }
+
+  /** What is no matrix may hold NaN: many checkpoints have norms that their model does not use. */
+  #convertRest(conversion: Conversion, shape: Shape): Uint8Array {
+    try {
+      return convert(conversion);
+    } catch (error) {
+      if (!(error instanceof NonFiniteError) || shape.length > 1) throw error;
+      this.nonFinite.add(conversion.name);
+      return convert({ ...conversion, takesNonFinite: true });
     }
   }
 

@@ -5,15 +5,22 @@ import {
   blockFormatOf,
   Checkpoint,
   elementCount,
+  isWeightFormat,
   layOutGguf,
   layOutSafetensors,
 } from "../../../runtime/mod.ts";
-import { configMetadata } from "../saved_config.ts";
+import { isLora } from "../is_lora.ts";
+import type { ComponentFormat } from "../component_format.ts";
+import { recognise } from "../recognise.ts";
+import { classIn, configMetadata } from "../saved_config.ts";
 import { type CopyControl, CopyWriter, type FileTensor } from "./copy_writer.ts";
 import { type PlannedTensor, planTensors } from "./plan.ts";
 import { type Container, containersOf, type QuantizedType, type TypeRule } from "./types.ts";
 
 export type { QuantizedType, TypeRule } from "./types.ts";
+
+/** Keys of GGUF metadata that say how the file is stored. */
+const REMADE = /^(?:general\.(?:quantization_version|file_type|alignment)$|split\.|comfy\.)/;
 
 /** How a copy is made. */
 export interface QuantizeOptions extends CopyControl {
@@ -22,6 +29,8 @@ export interface QuantizeOptions extends CopyControl {
   readonly rules?: readonly TypeRule[];
   /** Whether fp8 weights get a scale for each matrix; true when left out. Without, they are cast as they are. */
   readonly scales?: boolean;
+  /** What the weights can be of, by which the copy names its architecture. */
+  readonly formats?: readonly ComponentFormat[];
 }
 
 /** What was made. */
@@ -30,6 +39,8 @@ export interface QuantizeResult {
   readonly bytes: number;
   /** Bytes of the tensors that the file was made from. */
   readonly sourceBytes: number;
+  /** What of the source the copy lacks, or has as damaged as it was; a sentence for each tensor. */
+  readonly notes: readonly string[];
   /** Tensors by format, most elements first. */
   readonly formats: readonly (readonly [format: string, tensors: number])[];
 }
@@ -47,22 +58,38 @@ export async function quantizeCheckpoint(
   output: string,
   options: QuantizeOptions,
 ): Promise<QuantizeResult> {
-  const { type, rules = [], scales = true, signal } = options;
+  const { type, rules = [], scales = true, formats = [], signal } = options;
   const container = containerOf(output, [type, ...rules.map((rule) => rule.type)]);
   using source = Checkpoint.open(path);
-  checkSource(source, output);
-  const planned = planTensors(source, type, container, rules);
+  checkSource(source, output, type);
+  const leftOut: string[] = [];
+  const planned = planTensors(source, type, container, rules, leftOut);
   const tensors = container === "gguf" || !scales ? planned.map(toFileTensor) : withScales(planned);
-  const saved = { ...toldBy(source), ...await configMetadata(path) };
+  const saved = await configMetadata(path);
   const layout = container === "gguf"
-    ? layOutGguf(tensors, { "general.quantization_version": 2, ...saved })
+    ? layOutGguf(tensors, {
+      "general.architecture": await architectureOf(source, formats),
+      "general.quantization_version": 2,
+      ...toldBy(source),
+      ...saved,
+    })
     : layOutSafetensors(tensors, { format: "pt", ...saved });
+  const notes = leftOut.map((name) =>
+    `Left out "${name}": it is no weight${
+      name.endsWith("spiece_model") ? "; name the file that has it with --tokenizer" : ""
+    }`
+  );
   const partial = `${output}.part`;
   mkdirSync(dirname(output), { recursive: true });
   try {
     using file = Deno.openSync(partial, { write: true, create: true, truncate: true });
     using writer = new CopyWriter(source, file, options);
     await writer.write(tensors, layout);
+    notes.push(
+      ...[...writer.nonFinite].map((name) =>
+        `Copied "${name}" with the NaN or infinity in it: no matter where the model does not use it`
+      ),
+    );
     file.syncSync();
     signal?.throwIfAborted();
   } catch (error) {
@@ -73,17 +100,30 @@ export async function quantizeCheckpoint(
   return {
     bytes: layout.fileBytes,
     sourceBytes: source.byteLength,
+    notes,
     formats: formatsOf(planned),
   };
 }
 
-/** What a GGUF file says of its model in few words. */
-function toldBy({ metadata }: Checkpoint): Record<string, string> {
-  const keys = ["general.architecture", "general.name", "general.license"];
+/** What a GGUF file states of its model, but for arrays and what is made anew. */
+function toldBy({ metadata }: Checkpoint): Record<string, string | number | boolean> {
+  if (!metadata.has("general.architecture")) return {};
   return Object.fromEntries(
-    keys.map((key) => [key, metadata.get(key)] as const)
-      .filter((pair): pair is [string, string] => typeof pair[1] === "string"),
+    [...metadata].filter((pair): pair is [string, string | number | boolean] =>
+      typeof pair[1] !== "object" && !REMADE.test(pair[0])
+    ),
   );
+}
+
+/** `general.architecture` of a file with these weights; the component's name where no program has a word for it. */
+async function architectureOf(
+  source: Checkpoint,
+  formats: readonly ComponentFormat[],
+): Promise<string> {
+  const configured = await classIn(source.path);
+  const format = formats.find(({ className }) => className === configured) ??
+    recognise(source, formats)[0]?.format;
+  return format?.architecture ?? format?.component ?? "unknown";
 }
 
 /**
@@ -105,8 +145,14 @@ export function containerOf(output: string, types: readonly QuantizedType[]): Co
   );
 }
 
-function checkSource(source: Checkpoint, output: string): void {
+function checkSource(source: Checkpoint, output: string, type: QuantizedType): void {
   const { path } = source;
+  if (isLora(source.names) && (isWeightFormat(type) || /\.gguf$/i.test(output))) {
+    throw new TypeError(
+      `Cannot quantize "${path}": it is a LoRA, and LoRAs are read in F32, F16 and BF16 as safetensors; ` +
+        "take --type bf16 and a name that ends with .safetensors",
+    );
+  }
   const quantised = [...source.names].map((name) => source.find(name)!)
     .find(({ format }) => blockFormatOf(format) !== undefined && !format.startsWith("F8_"));
   if (quantised) {

@@ -1,11 +1,21 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { encodeGguf } from "../../../tests/support/gguf.ts";
-import { safetensorsOf, withFolder } from "../../../tests/support/safetensors.ts";
-import { Checkpoint, dequantize, encodeElements, quantize } from "../../../runtime/mod.ts";
+import {
+  encodeSafetensors,
+  safetensorsOf,
+  withFolder,
+} from "../../../tests/support/safetensors.ts";
+import {
+  Checkpoint,
+  dequantize,
+  encodeElements,
+  quantize as blocksOf,
+} from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
-import { openPipeline } from "../../mod.ts";
-import { quantizeCheckpoint } from "./mod.ts";
+import { openPipeline, quantize } from "../../mod.ts";
+import { quantizeCheckpoint, type QuantizedType } from "./mod.ts";
 
 const VALUES = Float32Array.from(randomNormal([160, 512], 3, 0.05).data);
 const MATRIX = "blocks.0.attn.to_q.weight";
@@ -36,7 +46,7 @@ Deno.test("quantizeCheckpoint() writes a GGUF file with the bytes of quantize(),
     assert.equal(Deno.statSync(output).size, bytes);
     assert.ok(fractions.at(-1)! > 0.9);
     using made = Checkpoint.open(output);
-    assert.deepEqual(bytesOf(made, MATRIX), quantize(VALUES, "q6_k"));
+    assert.deepEqual(bytesOf(made, MATRIX), blocksOf(VALUES, "q6_k"));
     assert.deepEqual(made.find("patch_embedding.weight")!.shape, KERNEL.shape);
     const kernel = new Float32Array(bytesOf(made, "patch_embedding.weight").buffer);
     assert.deepEqual(kernel, KERNEL.values);
@@ -130,8 +140,89 @@ Deno.test("quantizeCheckpoint() takes GGUF files that are not quantised, and kee
     const [input, output] = [join(folder, "a.gguf"), join(folder, "b.gguf")];
     await quantizeCheckpoint(input, output, { type: "q8_0" });
     using made = Checkpoint.open(output);
-    assert.deepEqual(bytesOf(made, MATRIX), quantize(VALUES, "q8_0"));
+    assert.deepEqual(bytesOf(made, MATRIX), blocksOf(VALUES, "q8_0"));
     assert.equal(made.metadata.get("general.architecture"), "wan");
     const again = quantizeCheckpoint(output, join(folder, "c.gguf"), { type: "q4_0" });
     await assert.rejects(again, /"blocks.0.attn.to_q.weight" is Q8_0 already; give the file/);
+  }));
+
+Deno.test("quantizeCheckpoint() copies vectors with NaN and leaves out what is no weight, and says so", () =>
+  withFolder({
+    "a.safetensors": safetensorsOf({
+      ...TENSORS,
+      "norm_final.weight": { dtype: "bf16", shape: [3], values: [NaN, 1, Infinity] },
+    }),
+    "tokenizer.safetensors": encodeSafetensors({
+      spiece_model: { dtype: "U8", shape: [4], data_offsets: [0, 4] },
+      "a.weight": { dtype: "F32", shape: [1], data_offsets: [4, 8] },
+    }, new Uint8Array(8)),
+  }, async (folder) => {
+    const output = join(folder, "a.gguf");
+    const copy = (name: string) => quantizeCheckpoint(join(folder, name), output, { type: "q8_0" });
+    const { notes } = await copy("a.safetensors");
+    assert.match(notes.join(), /^Copied "norm_final\.weight" with the NaN or infinity in it/);
+    using made = Checkpoint.open(output);
+    const norm = new Float32Array(bytesOf(made, "norm_final.weight").buffer);
+    assert.deepEqual([...norm], [NaN, 1, Infinity]);
+    const other = await copy("tokenizer.safetensors");
+    assert.deepEqual(other.notes, [
+      'Left out "spiece_model": it is no weight; name the file that has it with --tokenizer',
+    ]);
+  }));
+
+Deno.test("quantizeCheckpoint() refuses NaN in a matrix, weights of types that are not read, and LoRAs", () =>
+  withFolder({
+    "nan.safetensors": safetensorsOf({
+      [MATRIX]: { ...TENSORS[MATRIX], values: VALUES.map((value, i) => i === 7 ? NaN : value) },
+    }),
+    "u8.safetensors": encodeSafetensors({
+      "a.weight": { dtype: "U8", shape: [4], data_offsets: [0, 4] },
+    }, new Uint8Array(4)),
+    "lora.safetensors": safetensorsOf({
+      "a.lora_A.weight": { dtype: "f32", shape: [1, 2], values: [1, 2] },
+      "a.lora_B.weight": { dtype: "f32", shape: [2, 1], values: [1, 2] },
+    }),
+  }, async (folder) => {
+    const copy = (name: string, output = "a.gguf", type: QuantizedType = "q8_0") =>
+      quantizeCheckpoint(join(folder, name), join(folder, output), { type });
+    await assert.rejects(copy("nan.safetensors"), /to_q\.weight": it holds NaN/);
+    await assert.rejects(
+      copy("u8.safetensors"),
+      /"a\.weight" into a GGUF file: it is stored as U8/,
+    );
+    for (const [output, type] of [["a.gguf", "bf16"], ["a.safetensors", "f8_e4m3"]] as const) {
+      await assert.rejects(
+        copy("lora.safetensors", output, type),
+        /it is a LoRA, and LoRAs are read/,
+      );
+    }
+    await copy("lora.safetensors", "b.safetensors", "bf16");
+  }));
+
+Deno.test("quantize() names the architecture of GGUF files, and keeps what its source states", () =>
+  withFolder({
+    "encoder.gguf": encodeGguf({
+      metadata: [
+        ["general.architecture", { text: "qwen3" }],
+        ["qwen3.rope.freq_base", { f32: 5e6 }],
+        ["qwen3.block_count", { u32: 1 }],
+        ["general.file_type", { u32: 1 }],
+      ],
+      tensors: [["a.weight", { shape: [1], data: new Uint8Array(4) }]],
+    }),
+  }, async (folder) => {
+    const transformer = fileURLToPath(new URL("../../bundled/transformer", import.meta.url));
+    const output = join(folder, "a.gguf");
+    const metadataOf = async (path: string) => {
+      await quantize(path, output, { type: "q8_0" });
+      using made = Checkpoint.open(output);
+      return made.metadata;
+    };
+    assert.equal((await metadataOf(transformer)).get("general.architecture"), "wan");
+    const kept = await metadataOf(join(folder, "encoder.gguf"));
+    assert.deepEqual(
+      ["general.architecture", "qwen3.rope.freq_base", "qwen3.block_count", "general.file_type"]
+        .map((key) => kept.get(key)),
+      ["qwen3", 5e6, 1, undefined],
+    );
   }));

@@ -39,14 +39,15 @@ const FALLBACKS: Readonly<Partial<Record<WeightFormat, WeightFormat>>> = {
   q6_k: "q8_0",
 };
 
-/** Integers that GGUF has, too. */
-const INTEGERS: ReadonlySet<string> = new Set(["I8", "I16", "I32", "I64"]);
+/** Types of no weights that GGUF has, too. */
+const IS_COPIED: ReadonlySet<string> = new Set(["I8", "I16", "I32", "I64", "F64"]);
 
 /**
  * Plans a copy. Matrices in a network's repeated blocks get the type. What is outside of them (embedders, the last layer)
  * stays as it is, but for very large matrices, which get eight bits. Norms, biases and what is small are f32 in GGUF.
  *
  * @param rules the first whose pattern fits counts
+ * @param leftOut takes the names of tensors that are no weights, and of a type that GGUF does not have
  * @throws {TypeError} when a tensor is stored as something that is not read, or the file cannot hold
  */
 export function planTensors(
@@ -54,13 +55,18 @@ export function planTensors(
   type: QuantizedType,
   container: Container,
   rules: readonly TypeRule[] = [],
+  leftOut: string[] = [],
 ): PlannedTensor[] {
-  return [...source.names].map((name) => {
+  return [...source.names].flatMap((name) => {
     const tensor = source.find(name)!;
     const { shape } = tensor;
+    if (container === "gguf" && isForeign(tensor)) {
+      leftOut.push(name);
+      return [];
+    }
     const wanted = rules.find(({ pattern }) => pattern.test(name))?.type ?? typeFor(tensor, type);
     const format = wanted && fittingType(tensor, wanted);
-    return { name, shape, source: tensor, format: format ?? unchanged(tensor, container) };
+    return [{ name, shape, source: tensor, format: format ?? unchanged(tensor, container) }];
   });
 }
 
@@ -90,13 +96,19 @@ function fittingType(tensor: StoredTensor, type: QuantizedType): string | undefi
   return fallback && fits(fallback) ? fallback.toUpperCase() : undefined;
 }
 
+/** Whether a tensor is no weight of any layer, such as a tokenizer, and of a type that GGUF does not have. */
+function isForeign({ name, format }: StoredTensor): boolean {
+  const isNumbers = elementTypeOf(format) ?? blockFormatOf(format);
+  return !isNumbers && !IS_COPIED.has(format) && !/\.(?:weight|bias)$/.test(name);
+}
+
 function unchanged({ name, format, shape }: StoredTensor, container: Container): string {
   const isBlocks = blockFormatOf(format) !== undefined;
   const isFloat = elementTypeOf(format) !== undefined || isBlocks;
   if (container === "safetensors") return isBlocks ? "BF16" : format;
   const isSmall = shape.length <= 1 || elementCount(shape) < SMALL_ELEMENTS;
   if (isFloat) return isSmall ? "F32" : isBlocks ? "F16" : format;
-  if (INTEGERS.has(format) || format === "F64") return format;
+  if (IS_COPIED.has(format)) return format;
   throw new TypeError(
     `Cannot write tensor "${name}" into a GGUF file: it is stored as ${format}, which GGUF does not have`,
   );

@@ -35,6 +35,7 @@ const TRANSFORMER: ComponentFormat = {
   name: "a Chroma transformer",
   component: "transformer",
   className: "ChromaTransformer2DModel",
+  architecture: "flux",
   namings: [
     {
       probes: [`${NETWORK}.in_proj.weight`, "double_blocks.0.img_attn.qkv.weight"],

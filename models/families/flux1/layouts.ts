@@ -109,6 +109,7 @@ const TRANSFORMER: ComponentFormat = {
   name: "a FLUX.1 transformer",
   component: "transformer",
   className: "FluxTransformer2DModel",
+  architecture: "flux",
   namings: [
     {
       probes: ["double_blocks.0.img_mod.lin.weight", "vector_in.in_layer.weight"],

@@ -81,6 +81,7 @@ const TRANSFORMER: ComponentFormat = {
   name: "a FLUX.2 transformer",
   component: "transformer",
   className: "Flux2Transformer2DModel",
+  architecture: "flux",
   namings: [
     {
       probes: ["single_stream_modulation.lin.weight", "double_blocks.0.img_attn.qkv.weight"],

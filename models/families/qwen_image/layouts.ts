@@ -22,6 +22,7 @@ const TRANSFORMER: ComponentFormat = {
   name: "a Qwen-Image transformer",
   component: "transformer",
   className: "QwenImageTransformer2DModel",
+  architecture: "qwen_image",
   namings: [{ probes: ["transformer_blocks.0.img_mod.1.weight", "txt_norm.weight"] }],
   fits: (tensors) => tensors.find(CONTROL_EMBEDDER) === undefined,
   config: transformerConfig,

@@ -146,6 +146,7 @@ const CONTROLLED: ComponentFormat = {
   ...NAMINGS,
   name: "a Wan VACE transformer",
   className: "WanVACETransformer3DModel",
+  architecture: "wan",
   fits: (tensors) => tensors.find(CONTROL_LAYER) !== undefined,
 };
 
@@ -153,12 +154,14 @@ const TRANSFORMER: ComponentFormat = {
   ...NAMINGS,
   name: "a Wan transformer",
   className: "WanTransformer3DModel",
+  architecture: "wan",
 };
 
 const ANIMATE: ComponentFormat = {
   ...NAMINGS,
   name: "a Wan-Animate-2 transformer",
   className: "WanAnimate2Transformer3DModel",
+  architecture: "wan",
   namings: [
     { probes: ["blocks.0.self_attn.to_q.weight", "head.modulation"], layout: ANIMATE_WAN },
     {

@@ -47,6 +47,7 @@ const TRANSFORMER: ComponentFormat = {
   name: "a Z-Image transformer",
   component: "transformer",
   className: "ZImageTransformer2DModel",
+  architecture: "lumina2",
   namings: [
     // Lumina 2, which has the same blocks, has no tokens of its own for padding.
     { probes: ["cap_pad_token", "x_embedder.weight"], layout: ORIGINAL_Z_IMAGE },
