@@ -47,7 +47,10 @@ interface Entry {
 export class Slots {
   readonly #limits: Required<SlotLimits>;
   readonly #line: Entry[] = [];
-  readonly #running: Entry[] = [];
+  /** Works at once, by client. */
+  readonly #running = new Map<string, number>();
+  #count = 0;
+  #weight = 0;
   /** When each client had its last turn, for as long as somebody waits or it is at work. */
   readonly #served = new Map<string, number>();
   #turn = 0;
@@ -74,7 +77,7 @@ export class Slots {
     try {
       return await work();
     } finally {
-      remove(this.#running, entry);
+      this.#account(entry, -1);
       this.#startNext();
       if (this.#line.length === 0) this.#forget();
     }
@@ -101,9 +104,9 @@ export class Slots {
   }
 
   #checkLine(entry: Entry): void {
-    if (!this.#line.includes(entry)) return;
     const { waiting } = this.#limits;
-    const own = countOf(this.#line, entry.client);
+    if (waiting === Infinity || !this.#line.includes(entry)) return;
+    const own = this.#line.filter(({ client }) => client === entry.client).length;
     const isFull = this.#line.length > waiting;
     if (!isFull && own <= Math.max(1, waiting / 2)) return;
     remove(this.#line, entry);
@@ -113,18 +116,28 @@ export class Slots {
   #startNext(): void {
     const { count, weight } = this.#limits;
     for (let next = this.#next(); next; next = this.#next()) {
-      const sum = this.#running.reduce((sum, one) => sum + one.weight, next.weight);
-      if (this.#running.length >= count || (this.#running.length > 0 && sum > weight)) return;
+      const isFull = this.#count >= count ||
+        (this.#count > 0 && this.#weight + next.weight > weight);
+      if (isFull) return;
       remove(this.#line, next);
-      this.#running.push(next);
+      this.#account(next, 1);
       this.#served.set(next.client, this.#turn++);
       next.start();
     }
   }
 
+  /** Counts a work that begins or has ended. */
+  #account({ client, weight }: Entry, sign: 1 | -1): void {
+    this.#count += sign;
+    this.#weight += sign * weight;
+    const running = (this.#running.get(client) ?? 0) + sign;
+    if (running > 0) this.#running.set(client, running);
+    else this.#running.delete(client);
+  }
+
   #forget(): void {
     for (const client of this.#served.keys()) {
-      if (countOf(this.#running, client) === 0) this.#served.delete(client);
+      if (!this.#running.has(client)) this.#served.delete(client);
     }
   }
 
@@ -135,15 +148,11 @@ export class Slots {
     for (const entry of this.#line) {
       const turn = this.#served.get(entry.client) ?? -1;
       if (turn >= least) continue;
-      if (countOf(this.#running, entry.client) >= this.#limits.perClient) continue;
+      if ((this.#running.get(entry.client) ?? 0) >= this.#limits.perClient) continue;
       [next, least] = [entry, turn];
     }
     return next;
   }
-}
-
-function countOf(entries: readonly Entry[], client: string): number {
-  return entries.reduce((count, entry) => count + Number(entry.client === client), 0);
 }
 
 function remove(entries: Entry[], entry: Entry): boolean {

@@ -58,7 +58,7 @@ async function withServer(
     return new Response(new ReadableStream({ pull: (controller) => controller.enqueue(chunk) }));
   });
   app.get("/events", (c) => {
-    if (c.env.openStream?.("") === false) return c.text("full", 503);
+    if (c.env.openStream?.(c.req.query("as") ?? "") === false) return c.text("full", 503);
     return new Response(
       new ReadableStream({ start: (stream) => stream.enqueue(new Uint8Array(1)) }),
     );
@@ -197,6 +197,18 @@ Deno.test("event streams leave half of the connections to others", () =>
       const next = await (await open()).send(GET.replace("/", "/events"));
       status = (await next.next()).slice(9, 12);
     }
+  }));
+
+Deno.test("event streams of one client leave half of them to others", () =>
+  withServer({ maxConnections: 64 }, async (open) => {
+    const statusOf = async (client: string) => {
+      const stream = await (await open()).send(GET.replace("/", `/events?as=${client}`));
+      return (await stream.next()).slice(9, 12);
+    };
+    const statuses: string[] = [];
+    for (let i = 0; i < 17; i++) statuses.push(await statusOf("a"));
+    assert.deepEqual(statuses, [...Array(16).fill("200"), "503"]);
+    assert.equal(await statusOf("b"), "200");
   }));
 
 /** Runs a server in a process with few descriptors. */

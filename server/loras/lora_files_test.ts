@@ -2,6 +2,7 @@ import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import { FakeHub } from "../../tests/fakes/hub.ts";
 import { obtainHubLora } from "../../hub/lora_file.ts";
+import { onBehalfOf } from "../../media/isolated/slots.ts";
 import { LoraFiles, type LoraFilesOptions } from "./lora_files.ts";
 
 async function withHub(
@@ -80,6 +81,17 @@ Deno.test("LoraFiles.find() fetches so many at once, and each for so long", () =
     await assert.rejects(files.find("org/none"), { status: 503, message: /1 others are being/ });
     await first;
   }, { hubLimits: { maxAtOnce: 1, maxMs: 500, minFreeBytes: 0 } }));
+
+Deno.test("LoraFiles.find() leaves the last place for fetches to other clients", () =>
+  withHub(async (files, hub) => {
+    hub.behaviour.failures = Array.from({ length: 40 }, () => 503);
+    const as = (client: string, id: string) => onBehalfOf.run(client, () => files.find(id));
+    const first = assert.rejects(as("a", "org/one"), { status: 504 });
+    while (hub.seen.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    await assert.rejects(as("a", "org/none"), { status: 503, message: /1 others are being/ });
+    await assert.rejects(as("b", "org/none"), { status: 400 });
+    await first;
+  }, { hubLimits: { maxAtOnce: 2, maxMs: 500, minFreeBytes: 0 } }));
 
 Deno.test("LoraFiles.find() fetches a hub id once, and says so in the log", () =>
   withHub(async (files, hub, lines) => {
