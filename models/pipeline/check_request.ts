@@ -1,4 +1,5 @@
 /** What every family checks of a request. */
+import { missingEncoder } from "../autoencoders/require_encoder.ts";
 import { checkControl } from "./control.ts";
 import { isInpainting } from "./inpainting.ts";
 import { OPTIONAL_SETTINGS } from "./types.ts";
@@ -29,7 +30,10 @@ export function mostImages(
  */
 export function checkSettings(request: PipelineRequest, info: PipelineInfo): void {
   const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
-  const { sizeMultiple, supportedTasks, maxFrames } = info;
+  const { sizeMultiple, supportedTasks, lacksEncoder, maxFrames } = info;
+  if (lacksEncoder && INPUTS[task] !== "text") {
+    throw missingEncoder(`do ${task}`);
+  }
   if (!supportedTasks.includes(task)) {
     throw new RangeError(
       `Cannot do ${task}: this model does ${supportedTasks.join(", ")}; choose one of them`,

@@ -96,8 +96,12 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#critic = critic;
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
     const info = completeInfo(family.info(parts));
+    const fromText = info.supportedTasks.filter((task) => INPUTS[task] === "text");
+    const lacksEncoder = !parts.vae.weights.has("encoder.conv_in.weight") &&
+      fromText.includes(info.defaultTask);
     this.#about = {
       ...info,
+      ...{ lacksEncoder, supportedTasks: lacksEncoder ? fromText : info.supportedTasks },
       // A sampler that a family names has noise levels of its own.
       defaults: info.defaults.sampler
         ? info.defaults

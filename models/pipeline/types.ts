@@ -359,6 +359,8 @@ export interface PipelineInfo {
   /** Class of the pipeline, as `model_index.json` names it. */
   readonly className: string;
   readonly supportedTasks: readonly PipelineTask[];
+  /** Whether the autoencoder's file has its decoder alone, so that inputs with pixels cannot be taken. */
+  readonly lacksEncoder?: boolean;
   readonly defaultTask: PipelineTask;
   /** Bytes of all weights, as the files have them. */
   readonly weightBytes: number;

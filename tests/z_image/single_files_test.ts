@@ -142,3 +142,43 @@ Deno.test({
       assertClose("latents", { shape, data: fromGguf }, { shape, data: expected }, 1e-4);
     }),
 });
+
+Deno.test("openPipeline() makes images from text with an autoencoder's decoder alone, and says what needs the encoder", () =>
+  withFolder({}, async (folder) => {
+    const all = tensorsOf(`${golden.folder}/vae`);
+    const vae = join(folder, "decoder.safetensors");
+    writeSafetensors(vae, new Map([...all].filter(([name]) => name.startsWith("decoder."))));
+    assert.deepEqual(await latentsOf(golden.folder, { vae }), await latentsOf(golden.folder));
+    using pipeline = await openPipeline(golden.folder, { vae });
+    assert.deepEqual(pipeline.info.supportedTasks, ["T2I"]);
+    const image = { width: 16, height: 16, data: new Uint8Array(3 * 16 * 16) };
+    await assert.rejects(
+      pipeline.generate({ ...textRequest(CALL), task: "TI2I", images: [image] }),
+      /Cannot do TI2I: the autoencoder's file has its decoder alone; name a whole one with --vae/,
+    );
+  }));
+
+Deno.test("openPipeline() makes the same image of a text encoder in parts, and none of one of them", () =>
+  withFolder({}, async (folder) => {
+    const all = [...tensorsOf(`${golden.folder}/text_encoder`)];
+    const parts = [all.slice(0, all.length / 2), all.slice(all.length / 2)];
+    const nameOf = (number: number) => join(folder, `model-0000${number}-of-00002.safetensors`);
+    parts.forEach((part, i) => writeSafetensors(nameOf(i + 1), new Map(part)));
+    const renamed = join(folder, "renamed.safetensors");
+    writeSafetensors(renamed, new Map(parts[0]));
+    const textEncoder = nameOf(2);
+    // Not the folder, whose config.json has another rotary base than the published models.
+    const whole = join(folder, "whole.safetensors");
+    writeSafetensors(whole, new Map(all));
+    assert.deepEqual(
+      await latentsOf(golden.folder, { textEncoder }),
+      await latentsOf(golden.folder, { textEncoder: whole }),
+    );
+    const tokenizer = { tokenizer: golden.folder };
+    await assert.rejects(
+      openPipeline(golden.folder, { textEncoder: renamed, ...tokenizer }),
+      /incomplete/,
+    );
+    Deno.removeSync(nameOf(1));
+    await assert.rejects(openPipeline(golden.folder, { textEncoder }), /it is part 2 of 2, and/);
+  }));

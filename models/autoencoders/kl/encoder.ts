@@ -2,6 +2,7 @@ import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
 import { convolutionLayer } from "../../blocks/layers.ts";
 import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
+import { requireEncoder } from "../require_encoder.ts";
 
 /**
  * Encodes an image.
@@ -16,6 +17,7 @@ export function klEncoder(
   weights: WeightScope,
   pixels: Tensor,
 ): Tensor {
+  requireEncoder(weights);
   const encoder = weights.scope("encoder");
   const channels = config.block_out_channels;
   let x = graph.scope("encoder", () => convolutionLayer(encoder, "conv_in", pixels, channels[0]!));

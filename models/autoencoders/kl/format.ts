@@ -14,10 +14,10 @@ const [FLUX1_CHANNELS, FLUX2_CHANNELS] = [16, 32];
 
 const NAMINGS: readonly ComponentNaming[] = [
   {
-    probes: ["decoder.mid.block_1.norm1.weight", "encoder.conv_in.weight"],
-    layout: (tensors) => originalKlLayout(countModules(tensors, "encoder.down.")),
+    probes: ["decoder.mid.block_1.norm1.weight", "decoder.conv_in.weight"],
+    layout: (tensors) => originalKlLayout(countModules(tensors, "decoder.up.")),
   },
-  { probes: ["decoder.mid_block.resnets.0.norm1.weight", "encoder.conv_in.weight"] },
+  { probes: ["decoder.mid_block.resnets.0.norm1.weight", "decoder.conv_in.weight"] },
 ];
 
 /** The autoencoder of FLUX.1 and Z-Image in single files; one with other channels needs a format of its own. */
@@ -55,14 +55,17 @@ function latentChannels(tensors: TensorSource): number {
   return shapeOf(tensors, "decoder.conv_in.weight", 4)[1]!;
 }
 
-/** What both have. */
+/** What both have. Of a decoder alone, the encoder is taken to be like it. */
 function bodyOf(tensors: TensorSource): JsonObject {
-  const channels = channelsOf(tensors, "encoder.down_blocks");
+  const isWhole = tensors.find("encoder.conv_in.weight") !== undefined;
+  const channels = isWhole
+    ? channelsOf(tensors, "encoder.down_blocks")
+    : channelsOf(tensors, "decoder.up_blocks").toReversed();
   return {
     block_out_channels: channels,
     down_block_types: channels.map(() => "DownEncoderBlock2D"),
     up_block_types: channels.map(() => "UpDecoderBlock2D"),
-    layers_per_block: countModules(tensors, "encoder.down_blocks.0.resnets."),
+    layers_per_block: countModules(tensors, "decoder.up_blocks.0.resnets.") - 1,
     latent_channels: latentChannels(tensors),
     use_quant_conv: tensors.find("quant_conv.weight") !== undefined,
     use_post_quant_conv: tensors.find("post_quant_conv.weight") !== undefined,

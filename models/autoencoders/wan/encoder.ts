@@ -12,6 +12,7 @@ import {
   type Stream,
 } from "./blocks.ts";
 import type { WanVaeConfig } from "./config.ts";
+import { requireEncoder } from "../require_encoder.ts";
 
 /**
  * Encodes a chunk of frames: one for the first chunk of a video, then `scale_factor_temporal` for each.
@@ -26,6 +27,7 @@ export function wanEncoder(
   frames: Tensor,
   stream: Stream,
 ): Tensor {
+  requireEncoder(weights);
   const encoder = weights.scope("encoder");
   const dims = [1, ...config.dim_mult].map((multiplier) => config.base_dim * multiplier);
   const patches = config.patch_size ? foldPatches(frames, config.patch_size) : frames;

@@ -147,7 +147,13 @@ interface Level {
 }
 
 function config(tensors: TensorSource): JsonObject {
-  const [baseDim, inChannels] = shapeOf(tensors, "encoder.conv_in.weight", 5) as [number, number];
+  const isWhole = tensors.find("encoder.conv_in.weight") !== undefined;
+  const finalDim = shapeOf(tensors, "decoder.norm_out.gamma", 1)[0]!;
+  const outChannels = shapeOf(tensors, "decoder.conv_out.weight", 5)[0]!;
+  // Of a decoder alone, the encoder is taken to be like it.
+  const [baseDim, inChannels] = isWhole
+    ? shapeOf(tensors, "encoder.conv_in.weight", 5) as [number, number]
+    : [finalDim, outChannels];
   const zDim = shapeOf(tensors, "decoder.conv_in.weight", 5)[1]!;
   const statistics = STATISTICS[zDim];
   if (!statistics) {
@@ -157,12 +163,15 @@ function config(tensors: TensorSource): JsonObject {
       } only; use a folder with a config.json that has them`,
     );
   }
-  const isResidual = tensors.find("encoder.down_blocks.0.resnets.0.conv1.weight") !== undefined;
-  const levels = isResidual ? nestedLevels(tensors) : flatLevels(tensors);
+  const isResidual = tensors.find("decoder.up_blocks.0.upsampler.resample.1.weight") !== undefined;
+  const levels = !isWhole
+    ? decoderLevels(tensors)
+    : isResidual
+    ? nestedLevels(tensors)
+    : flatLevels(tensors);
   const temporal = levels.slice(0, -1).map(({ isTemporal }) => isTemporal);
   // Qwen-Image-Layered's has alpha.
   const patchSize = inChannels === 4 ? 1 : Math.sqrt(inChannels / 3);
-  const finalDim = shapeOf(tensors, "decoder.norm_out.gamma", 1)[0]!;
   return {
     _class_name: WAN_VAE_FORMAT.className,
     base_dim: baseDim,
@@ -175,11 +184,26 @@ function config(tensors: TensorSource): JsonObject {
     latents_std: statistics.std,
     is_residual: isResidual,
     in_channels: inChannels,
-    out_channels: shapeOf(tensors, "decoder.conv_out.weight", 5)[0]!,
+    out_channels: outChannels,
     patch_size: patchSize === 1 ? null : patchSize,
     scale_factor_spatial: patchSize * 2 ** (levels.length - 1),
     scale_factor_temporal: 2 ** temporal.filter(Boolean).length,
   };
+}
+
+/** The levels of a decoder, those of the pixels first, as an encoder has them. */
+function decoderLevels(tensors: TensorSource): Level[] {
+  const count = countModules(tensors, "decoder.up_blocks.");
+  return Array.from({ length: count }, (_, level) => {
+    const block = (fromPixels: number) => `decoder.up_blocks.${count - 1 - fromPixels}`;
+    const path = block(level);
+    return {
+      channels: shapeOf(tensors, `${path}.resnets.0.conv2.weight`, 5)[0]!,
+      blocks: countModules(tensors, `${path}.resnets.`) - 1,
+      isTemporal: ["upsampler", "upsamplers.0"]
+        .some((name) => tensors.find(`${block(level + 1)}.${name}.time_conv.weight`)),
+    };
+  });
 }
 
 function nestedLevels(tensors: TensorSource): Level[] {

@@ -3,6 +3,7 @@ import { Golden } from "../../../tests/support/golden.ts";
 import { type MemoryTensor, memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { Checkpoint } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
+import { FLUX1_VAE_FORMAT } from "../kl/format.ts";
 import { WAN_VAE_CONFIG } from "./config.ts";
 import { WAN_VAE_FORMAT } from "./format.ts";
 
@@ -51,5 +52,39 @@ Deno.test("WAN_VAE_FORMAT knows Wan 2.2's autoencoder in both namings, its confi
     );
     assert.deepEqual(config, expected);
     assert.deepEqual([mean.length, std.length], [16, 16]);
+  }
+});
+
+Deno.test("WAN_VAE_FORMAT and FLUX1_VAE_FORMAT know a decoder alone, with the decoder's part of the configuration", () => {
+  const cases = [
+    ["wan/vae22-tiny", WAN_VAE_FORMAT, ["decoder_base_dim"]],
+    ["wan/pipeline-t2v/vae", WAN_VAE_FORMAT, ["base_dim"]],
+    ["z_image/pipeline/vae", FLUX1_VAE_FORMAT, ["block_out_channels"]],
+  ] as const;
+  for (const [name, format, keys] of cases) {
+    const folder = name.endsWith("/vae")
+      ? `${new Golden(name.replace("/vae", "")).folder}/vae`
+      : new Golden(name).folder;
+    using checkpoint = Checkpoint.open(folder);
+    const shapes = (pattern: RegExp) => {
+      const tensors: Record<string, MemoryTensor> = {};
+      for (const name of [...checkpoint.names].filter((name) => pattern.test(name))) {
+        tensors[name] = checkpoint.find(name)!.shape;
+      }
+      const [found] = recognise(memoryTensors(tensors), [format]);
+      return found!.format.config(found!.tensors);
+    };
+    const whole = shapes(/./);
+    const alone = shapes(/^(?:decoder|post_quant_conv|bn)\./);
+    const shared = [
+      "dim_mult",
+      "num_res_blocks",
+      "temperal_downsample",
+      "is_residual",
+      "patch_size",
+    ];
+    for (const key of [...shared, "layers_per_block", "scale_factor_spatial", ...keys]) {
+      assert.deepEqual(alone[key], whole[key], `${name} ${key}`);
+    }
   }
 });

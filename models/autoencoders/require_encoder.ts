@@ -1,0 +1,19 @@
+import type { WeightScope } from "../../runtime/mod.ts";
+
+/**
+ * Refuses to encode with an autoencoder of which only the decoder is there, which is all that results from text need.
+ *
+ * @throws {RangeError} when it is so
+ */
+export function requireEncoder(weights: WeightScope): void {
+  const has = (side: string) => weights.has(`${side}.conv_in.weight`);
+  if (has("encoder") || !has("decoder")) return;
+  throw missingEncoder("encode images");
+}
+
+/** What is thrown for what needs the encoder. */
+export function missingEncoder(what: string): RangeError {
+  return new RangeError(
+    `Cannot ${what}: the autoencoder's file has its decoder alone; name a whole one with --vae`,
+  );
+}
