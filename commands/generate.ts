@@ -13,12 +13,14 @@ import {
   type Model,
   type SamplingOptions,
 } from "../mod.ts";
+import { escapeControls } from "../generation/escape_controls.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
 import { ServerClient } from "./client/server_client.ts";
 import { checkOutput } from "./check_output.ts";
+import { fillFromFile, fitToModel } from "./from_file.ts";
 import {
   fileQuality,
   type GenerateFlags,
@@ -60,7 +62,8 @@ export async function runGenerate(
   load: typeof loadModel = loadModel,
 ): Promise<number> {
   const asked = mediaOf(flags);
-  flags = { ...flags, ...askedPrompt(flags) };
+  const from = await fillFromFile(flags);
+  flags = { ...from.flags, ...askedPrompt(from.flags) };
   const options = await readOptions(flags);
   const name = flags.output ?? defaultPath(flags.outputPath, options.prompt);
   for (const path of outputPaths(name, flags.numOutputs)) checkOutput(path);
@@ -77,6 +80,11 @@ export async function runGenerate(
     bar.clear();
     tell(line);
   };
+  const tellUnused = (unused: readonly string[]) => {
+    if (unused.length === 0) return;
+    onNote(`Note: not used of ${flags.from}: ${unused.map(escapeControls).join("; ")}`);
+  };
+  tellUnused(from.unused);
   try {
     const { url, apiKey } = flags;
     if (url !== undefined) {
@@ -96,8 +104,10 @@ export async function runGenerate(
       onNote,
     });
     const media = asked ?? (mediaOfTask(model.info.taskType));
+    const fitted = fitToModel(options, from, model.info, media);
+    tellUnused(fitted.unused);
     const file = flags.output ?? `${name}${ENDINGS[media]}`;
-    const images = media === "image" ? options.layers ?? model.info.layers?.initial ?? 1 : 1;
+    const images = media === "image" ? fitted.options.layers ?? model.info.layers?.initial ?? 1 : 1;
     const paths = outputPaths(file, flags.numOutputs * images);
     if (model.info.layers && formatOfPath(file) === "jpeg") {
       throw new UsageError(
@@ -106,13 +116,16 @@ export async function runGenerate(
     }
     const start = performance.now();
     const shown = screen && {
-      ...options,
+      ...fitted.options,
       onPreview: (preview: Image) => {
         bar.clear();
         void screen.show(preview);
       },
     };
-    const work = { ...{ model, flags, seeds, paths, bar, signal }, options: shown ?? options };
+    const work = {
+      ...{ model, flags, seeds, paths, bar, signal },
+      options: shown ?? fitted.options,
+    };
     const what = media === "video" ? await makeVideos(work) : await makeImages(work);
     const seconds = duration((performance.now() - start) / 1000);
     tell(`Generated ${what} in ${seconds}, ${describeSeeds(seeds)}`);

@@ -19,6 +19,7 @@ import {
   checkPrompt,
   checkVideoPath,
   type FitMode,
+  NO_LIMITS,
   openVideo,
   outputOf,
   parseSize,
@@ -36,8 +37,10 @@ import { flagName, type LoraFlag } from "./flags.ts";
 
 /** Flags of `generate`, as the program reads them. */
 export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<SamplingSettings> {
-  /** What to draw; required. */
+  /** What to draw; required, unless `from` says it. */
   prompt?: string;
+  /** An image whose recipe gives what other flags leave out. */
+  from?: string;
   /** A model's folder, file or hub id. */
   modelPath: string;
   /** LoRAs in the order in which they are applied. */
@@ -173,7 +176,9 @@ export async function readOptions(
   const { prompt } = flags;
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
-    throw new UsageError("Cannot generate: --prompt is missing; say what to make");
+    throw new UsageError(
+      "Cannot generate: --prompt is missing; say what to make, or name an image that says it with --from",
+    );
   }
   const options = asUsage(() => {
     checkPrompt("--prompt", prompt);
@@ -219,17 +224,12 @@ async function readMask(path: string): Promise<Masks> {
 
 /** The settings that flags name, checked as far as that can be without a model. */
 function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
-  const limits = {
-    maxSteps: Infinity,
-    maxSequenceLength: Infinity,
-    optionalParts: ["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"] as const,
-  };
   const settings: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {
     const value = flags[name];
     if (value === undefined) continue;
     const { check } = SETTING_FIELDS[name] as SettingField<unknown>;
-    check(value, flagName(name), limits, flags);
+    check(value, flagName(name), NO_LIMITS, flags);
     settings[name] = value;
   }
   return settings;

@@ -17,6 +17,9 @@ import {
   LoraError,
   openPipeline,
 } from "../models/mod.ts";
+import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generation/mod.ts";
+import { escapeControls } from "../generation/escape_controls.ts";
+import { sniffImage } from "../media/decode.ts";
 import { describeFailure } from "./failure.ts";
 import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
@@ -59,6 +62,12 @@ export async function runInspect(
   let status = 0;
   for (const [index, input] of inputs.entries()) {
     try {
+      if (await isImage(input)) {
+        const image = await inspectImageFile(input);
+        list.push(imageJson(input, image));
+        if (!flags.json) print(`${index > 0 ? "\n" : ""}${describeImage(input, image)}`);
+        continue;
+      }
       const { found, fit } = await lookInto(input, flags);
       if (!found.isUsable || fit?.fits === false) status = 1;
       list.push({ ...found, ...(fit && { fit }) });
@@ -83,6 +92,61 @@ async function lookInto(
   const isHeld = found.lora && modelPath !== undefined;
   return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }
+
+/** Whether the first bytes of a file are those of an image that can be read. */
+async function isImage(path: string): Promise<boolean> {
+  try {
+    using file = await Deno.open(path);
+    const head = new Uint8Array(32);
+    const count = await file.read(head);
+    sniffImage(head.subarray(0, count ?? 0));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** How an image was made, for programs. */
+function imageJson(path: string, { format, width, height, recipe }: ImageFileInfo) {
+  return {
+    ...{ path, kind: "image", format, width, height },
+    made_by: recipe?.source ?? null,
+    recipe: recipe ? recipeFields(recipe) : null,
+    unused: recipe?.unused ?? [],
+  };
+}
+
+/**
+ * How an image was made, for people.
+ *
+ * @param input as it was named
+ * @param image what its file says
+ * @returns lines
+ */
+export function describeImage(
+  input: string,
+  { format, width, height, recipe }: ImageFileInfo,
+): string {
+  const title = `${input}: ${IMAGE_WORDS[format]} of ${width}x${height}`;
+  if (!recipe) return `${title}, which does not say how it was made`;
+  const rows = Object.entries(recipeFields(recipe)).map(([name, value]) => [
+    name.replaceAll("_", " "),
+    typeof value === "string" ? value : JSON.stringify(value),
+  ]);
+  return [
+    `${title}, with a recipe as ${recipe.source} writes it`,
+    "",
+    columns(rows),
+    ...(recipe.unused.length > 0
+      ? ["", `Not used here: ${recipe.unused.map(escapeControls).join("; ")}`]
+      : []),
+  ].join("\n");
+}
+
+const IMAGE_WORDS = {
+  ...{ png: "a PNG image", jpeg: "a JPEG image", webp: "a WebP image" },
+  ...{ gif: "a GIF image", bmp: "a BMP image" },
+};
 
 /** A folder without an index is looked at as it is; all else is found as models are, or is a LoRA of the bundled model. */
 async function findPath(input: string): Promise<string> {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Inspection } from "../models/mod.ts";
+import { encodePng } from "../media/png.ts";
 import { describe, runInspect } from "./inspect.ts";
 
 const FILE: Inspection = {
@@ -97,4 +98,48 @@ Deno.test("runInspect() tells of several files, whichever of them cannot be read
   const one = await printed(() => runInspect(["outline"], { json: true }));
   assert.deepEqual([one.status, JSON.parse(one.text).kind], [0, "lora"]);
   await assert.rejects(runInspect([paths[1]], {}), /Cannot read/);
+});
+
+Deno.test("runInspect() shows how images were made, whoever made them", async () => {
+  const folder = await Deno.makeTempDir();
+  const { log } = console;
+  const printed: string[] = [];
+  try {
+    console.log = (line) => printed.push(line);
+    const write = async (name: string, text: Record<string, string>) => {
+      const image = { width: 3, height: 2, data: new Uint8Array(18) };
+      await Deno.writeFile(`${folder}/${name}`, encodePng(image, { text }));
+      return `${folder}/${name}`;
+    };
+    const parameters = "a fox\nSteps: 5, Sampler: Restart, Seed: 7, Size: 64x64, Model: x\x1b[1m";
+    const made = await write("made.png", { parameters });
+    const plain = await write("plain.png", {});
+    assert.equal(await runInspect([made, plain], {}), 0);
+    assert.deepEqual(printed.join("\n").split("\n"), [
+      `${made}: a PNG image of 3x2, with a recipe as AUTOMATIC1111 writes it`,
+      "",
+      "prompt               a fox",
+      "model                x\\u001b[1m",
+      "seed                 7",
+      "size                 64x64",
+      "num inference steps  5",
+      "",
+      "Not used here: sampler Restart",
+      "",
+      `${plain}: a PNG image of 3x2, which does not say how it was made`,
+    ]);
+    printed.length = 0;
+    assert.equal(await runInspect([made], { json: true }), 0);
+    assert.deepEqual(JSON.parse(printed[0]!), {
+      ...{ path: made, kind: "image", format: "png", width: 3, height: 2 },
+      made_by: "AUTOMATIC1111",
+      recipe: {
+        ...{ prompt: "a fox", model: "x\x1b[1m", seed: 7, size: "64x64", num_inference_steps: 5 },
+      },
+      unused: ["sampler Restart"],
+    });
+  } finally {
+    console.log = log;
+    await Deno.remove(folder, { recursive: true });
+  }
 });

@@ -229,6 +229,7 @@ function generateCommand(onStatus: OnStatus): Command {
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
       lora,
     )
+    .option("--from <file>", "image whose recipe gives what other flags leave out")
     .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
     .option("--reference <file...>", "image of what shall be seen; may be repeated", collect)
     .option("--video <file>", "video to change, to steer by, to follow or to go on from")

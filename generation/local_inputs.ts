@@ -7,9 +7,11 @@
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Image } from "../engine/types.ts";
-import { decodeImage } from "../media/decode.ts";
+import { decodeImage, type ImageInfo, inspectImage } from "../media/decode.ts";
+import { readImageText } from "../media/encode.ts";
 import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
 import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
+import { type FileRecipe, readRecipe } from "./read_recipe.ts";
 import {
   fitFrames,
   followedLength,
@@ -40,7 +42,7 @@ interface OpenVideo {
 const MAX_FILE_BYTES = 256 * 2 ** 20;
 
 /** How messages begin that do not know the file's name. */
-const UNNAMED = /^Cannot read (?:image|PNG|JPEG|WebP|GIF|BMP):/;
+const UNNAMED = /^Cannot read (?:image|the image's text|PNG|JPEG|WebP|GIF|BMP):/;
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file; check its path",
@@ -96,12 +98,41 @@ export async function readPixels(source: ImageSource): Promise<PixelImage> {
     checkImage(source);
     return source;
   }
-  const isPath = typeof source === "string";
+  return typeof source === "string"
+    ? await named(source, async () => await decodeImage(await readWhole(source)))
+    : await decodeImage(source);
+}
+
+/** What an image's file says of itself. */
+export interface ImageFileInfo extends ImageInfo {
+  /** How it was made, where it says that. */
+  readonly recipe?: FileRecipe;
+}
+
+/**
+ * Reads what an image's file says of itself, without decoding it.
+ *
+ * @param path of a PNG, JPEG, WebP, GIF or BMP
+ * @returns format, size and recipe
+ * @throws {ImageError} when it is no image, damaged, or has more than 1 MiB of text; the message names the file
+ * @throws {Error} when the file cannot be read
+ */
+export function inspectImageFile(path: string): Promise<ImageFileInfo> {
+  return named(path, async () => {
+    const bytes = await readWhole(path);
+    const info = inspectImage(bytes, { maxPixels: Infinity });
+    const recipe = readRecipe(readImageText(bytes));
+    return { ...info, ...(recipe && { recipe }) };
+  });
+}
+
+/** Names the file in what is wrong with it. */
+async function named<T>(path: string, read: () => Promise<T>): Promise<T> {
   try {
-    return await decodeImage(isPath ? await readWhole(source) : source);
+    return await read();
   } catch (error) {
-    if (!(error instanceof ImageError && isPath)) throw error;
-    const message = error.message.replace(UNNAMED, () => `Cannot read ${source}:`);
+    if (!(error instanceof ImageError)) throw error;
+    const message = error.message.replace(UNNAMED, () => `Cannot read ${path}:`);
     throw new ImageError(message, { cause: error });
   }
 }

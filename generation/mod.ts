@@ -26,7 +26,9 @@ export {
 } from "./generated_video.ts";
 export type { DeviceOptions, LoadModelOptions } from "../engine/options.ts";
 export {
+  type ImageFileInfo,
   type ImageSource,
+  inspectImageFile,
   openVideo,
   readImageSource,
   readImageSources,
@@ -44,11 +46,12 @@ export {
 } from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
+export { type FileRecipe, recipeFields } from "./read_recipe.ts";
 export type { Recipe, RecipeLora } from "./recipe.ts";
-export { recipeText } from "./recipe_text.ts";
+export { loraFields, recipeText } from "./recipe_text.ts";
 export { checkPrompt, resolveSeeds } from "./sampling.ts";
 export { spellSettings } from "./setting_names.ts";
-export { completeSettings, FieldError, settingsOf } from "./settings.ts";
+export { completeSettings, FieldError, NO_LIMITS, settingsOf } from "./settings.ts";
 export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";
 export { outputOf, readTask, resolveTask } from "./task.ts";
 export { version } from "./version.ts";

@@ -5,8 +5,15 @@
  */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
-import type { GivenSettings, SettingField } from "./field.ts";
+import type { GivenSettings, SettingField, SettingLimits } from "./field.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
+
+/** Limits that refuse nothing which some model takes. */
+export const NO_LIMITS: SettingLimits = {
+  maxSteps: Infinity,
+  maxSequenceLength: Infinity,
+  optionalParts: ["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"],
+};
 
 /** A value that a request may not have. */
 export class FieldError extends RangeError {

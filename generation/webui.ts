@@ -1,33 +1,13 @@
 /**
- * What Stable Diffusion WebUI, which is called AUTOMATIC1111, calls things, and its text about how an image was made: many
- * programs read it.
+ * The text of Stable Diffusion WebUI, which is called AUTOMATIC1111, about how an image was made: many programs read it.
  *
  * @module
  */
 
 import { basename } from "node:path";
-import type { NoiseScheduleName, SamplerName } from "../engine/types.ts";
 import type { Recipe } from "./recipe.ts";
 import { version } from "./version.ts";
-
-/** Samplers by its names for them. */
-export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
-  ["Euler", "euler"],
-  ["Euler a", "euler_ancestral"],
-  ["Heun", "heun"],
-  ["DPM++ 2M", "dpmpp_2m"],
-  ["UniPC", "uni_pc"],
-  ["LCM", "lcm"],
-]);
-
-/** Schedules by its labels for them. */
-export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
-  ["Simple", "simple"],
-  ["SGM Uniform", "sgm_uniform"],
-  ["Karras", "karras"],
-  ["Exponential", "exponential"],
-  ["Beta", "beta"],
-]);
+import { nameOf, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "./webui_names.ts";
 
 /** The part of a recipe that the text tells. */
 type Told = Pick<
@@ -76,19 +56,6 @@ export function webuiText(recipe: Told): string {
     ...recipe.negativePrompt ? [`Negative prompt: ${recipe.negativePrompt}`] : [],
     line.join(", "),
   ].join("\n");
-}
-
-/**
- * What WebUI calls a sampler or a schedule.
- *
- * @param names its names
- * @param value ours
- * @returns its name, or ours where it has none; nothing for nothing
- */
-export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
-  if (value === undefined) return undefined;
-  for (const [name, own] of names) if (own === value) return name;
-  return String(value);
 }
 
 /** Texts that would end early are written as JSON. */

@@ -40,6 +40,28 @@ export function readWebuiText(text: string): WebuiText {
   };
 }
 
+/**
+ * Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt.
+ *
+ * @param prompt any text
+ * @returns the rest, and the LoRAs
+ */
+export function splitLoras(
+  prompt: string,
+): { prompt: string; loras: { name: string; strength: number }[] } {
+  const loras: { name: string; strength: number }[] = [];
+  const rest = prompt.replace(
+    /<lora:([^:<>]+)(?::(-?[\d.]+))?(?::[^<>]*)?>/gi,
+    (tag, name: string, strength = "1") => {
+      const weight = Number(strength);
+      if (!Number.isFinite(weight)) return tag;
+      loras.push({ name: name.trim(), strength: weight });
+      return "";
+    },
+  );
+  return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
+}
+
 /** Names and values of `Steps: 20, Model: "a, b"`. What is not of that form is passed over. */
 function* settingsIn(line: string): Generator<[name: string, value: string]> {
   for (let at = 0; at < line.length;) {

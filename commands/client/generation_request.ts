@@ -5,7 +5,7 @@
  */
 
 import { basename, extname } from "node:path";
-import { httpNames, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
+import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
 import { type GenerateFlags, type Media, present } from "../generate_flags.ts";
 import { UsageError } from "../failure.ts";
 
@@ -55,7 +55,7 @@ export function generationRequest(
     seed: Array.isArray(seed) && seed.length === 1 ? seed[0] : seed,
     task_type: flags.taskType,
     fit: flags.fit,
-    loras: flags.lora,
+    loras: flags.lora?.map(loraFields),
     output_quality: flags.outputQuality,
     output_compression: flags.outputCompression,
     ...(isVideo

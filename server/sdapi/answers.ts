@@ -6,7 +6,8 @@
 
 import type { ModelInfo } from "../../engine/types.ts";
 import { version } from "../../generation/version.ts";
-import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/webui.ts";
+import { webuiText } from "../../generation/webui.ts";
+import { nameOf, WEBUI_SAMPLERS } from "../../generation/webui_names.ts";
 import type { ApiError } from "../contract/errors.ts";
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { timestamp } from "./current.ts";

@@ -7,6 +7,8 @@
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
 import { nearestSize } from "../../generation/size.ts";
+import { readSampler, readSchedule } from "../../generation/webui_names.ts";
+import { splitLoras } from "../../generation/webui_text.ts";
 import { badRequest } from "../contract/errors.ts";
 import { MAX_OUTPUTS } from "../contract/generation.ts";
 import {
@@ -20,7 +22,6 @@ import {
 import { readScalars } from "../contract/scalars.ts";
 import { validate } from "../contract/validate.ts";
 import { readScripts } from "./control_units.ts";
-import { readSampler, readSchedule } from "./names.ts";
 
 const MAX_IMAGES = 16;
 
@@ -195,21 +196,6 @@ function sizeOf(
 
 function clampScale(scale: number): number {
   return Math.min(4, Math.max(2, Math.round(scale)));
-}
-
-/** `<lora:name:0.8>` in a prompt asks for a LoRA, and is no part of it. */
-function splitLoras(prompt: string) {
-  const loras: { name: string; strength: number }[] = [];
-  const rest = prompt.replace(
-    /<lora:([^:<>]+)(?::(-?[\d.]+))?(?::[^<>]*)?>/gi,
-    (tag, name: string, strength = "1") => {
-      const weight = Number(strength);
-      if (!Number.isFinite(weight)) return tag;
-      loras.push({ name: name.trim(), strength: weight });
-      return "";
-    },
-  );
-  return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
 }
 
 /** Fields that nobody here knows and that ask for something. */
