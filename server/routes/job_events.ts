@@ -67,26 +67,35 @@ export function jobEvents(
   });
 }
 
-async function send(
-  stream: SSEStreamingApi,
-  id: string,
-  event: Exclude<JobEvent, { type: "status" | "output" }>,
-): Promise<void> {
-  const data = event.type === "progress"
-    ? {
-      id,
-      progress: Math.floor(event.fraction * 100),
-      stage: event.stage ?? null,
-      step: event.step ?? null,
-      total_steps: event.totalSteps ?? null,
-      eta_s: event.etaSeconds ?? null,
-    }
-    : {
-      id,
-      output: event.output,
-      index: event.index,
-      content_type: event.contentType,
-      b64_json: Buffer.from(event.bytes).toString("base64"),
-    };
-  await stream.writeSSE({ event: event.type, data: JSON.stringify(data) });
+/** What an event says of its job. */
+type Told = Exclude<JobEvent, { type: "status" | "output" }>;
+
+/** Texts of events: hundreds may watch one job. */
+const texts = new WeakMap<Told, string>();
+
+async function send(stream: SSEStreamingApi, id: string, event: Told): Promise<void> {
+  const data = texts.get(event) ?? textOf(id, event);
+  texts.set(event, data);
+  await stream.writeSSE({ event: event.type, data });
+}
+
+function textOf(id: string, event: Told): string {
+  return JSON.stringify(
+    event.type === "progress"
+      ? {
+        id,
+        progress: Math.floor(event.fraction * 100),
+        stage: event.stage ?? null,
+        step: event.step ?? null,
+        total_steps: event.totalSteps ?? null,
+        eta_s: event.etaSeconds ?? null,
+      }
+      : {
+        id,
+        output: event.output,
+        index: event.index,
+        content_type: event.contentType,
+        b64_json: Buffer.from(event.bytes).toString("base64"),
+      },
+  );
 }
