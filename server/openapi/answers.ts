@@ -190,8 +190,12 @@ const video = z.strictObject({
   peak_memory_mb: z.number().nullable(),
   inference_time_s: z.number().nullable(),
   action: z.null(),
-  revised_prompt: z.string().nullable().describe("The prompt when it was rewritten"),
-  seeds: z.array(z.int()).describe("One for each video; they make the same ones again"),
+  revised_prompt: z.string().nullable().describe(
+    "The prompt when it was rewritten; null for others",
+  ),
+  seeds: z.array(z.int()).describe(
+    "One for each video; they make the same ones again; empty for other keys",
+  ),
 });
 
 const deletedVideo = video.extend({ deleted: z.literal(true) });

@@ -8,6 +8,7 @@
 
 import { Slots } from "../../media/isolated/slots.ts";
 import { openRequest, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
+import { Shares } from "../fair_share.ts";
 import type { Log } from "../log.ts";
 import { signature } from "./signature.ts";
 
@@ -65,8 +66,7 @@ export class Webhooks {
   readonly #options: WebhookOptions;
   readonly #closing = new AbortController();
   /** Messages that are not taken yet, by client. */
-  readonly #open = new Map<string, number>();
-  #count = 0;
+  readonly #open = new Shares();
 
   /** @param options secret and limits */
   constructor(options: WebhookOptions) {
@@ -86,20 +86,17 @@ export class Webhooks {
     { url, client }: WebhookTarget,
     read: () => Promise<WebhookMessage | undefined>,
   ): Promise<boolean> {
-    const own = this.#open.get(client) ?? 0;
-    if (own >= MAX_OF_CLIENT || this.#count >= MAX_OF_ALL) {
-      const which = own >= MAX_OF_CLIENT ? `${own} of its client` : `${this.#count}`;
+    const own = this.#open.of(client);
+    const { all } = this.#open;
+    if (own >= MAX_OF_CLIENT || all >= MAX_OF_ALL) {
+      const which = own >= MAX_OF_CLIENT ? `${own} of its client` : `${all}`;
       return this.#giveUp(id, `${which} are not taken yet`);
     }
-    this.#open.set(client, own + 1);
-    this.#count++;
+    this.#open.add(client, 1);
     try {
       return await this.#sendAgain(id, { url, client }, read);
     } finally {
-      this.#count--;
-      const left = this.#open.get(client)! - 1;
-      if (left > 0) this.#open.set(client, left);
-      else this.#open.delete(client);
+      this.#open.add(client, -1);
     }
   }
 
