@@ -45,21 +45,26 @@ export type LogFormat = typeof LOG_FORMATS[number];
  * nobody can write a line of their own, or speak to the terminal.
  *
  * @param format sentences alone, or one JSON object a line
- * @param write takes finished lines, without a line break
- * @returns the log
+ * @param write takes finished lines, without a line break; what it throws is dropped
+ * @returns the log, which never throws
  */
 export function createLog(format: LogFormat, write: (line: string) => void): Log {
+  const put = (line: string) => {
+    try {
+      write(escapeControls(line));
+    } catch {
+      // No request fails because its line could not be written.
+    }
+  };
   if (format === "text") {
     return (message, { stack = "" } = {}) => {
       // Its first lines repeat the message.
       const places = stack.split("\n").filter((line) => /^\s+at /.test(line));
-      for (const line of [message, ...places]) write(escapeControls(line));
+      for (const line of [message, ...places]) put(line);
     };
   }
-  return (message, { level = "info", ...fields } = {}) => {
-    const line = JSON.stringify({ time: new Date().toISOString(), level, message, ...fields });
-    write(escapeControls(line));
-  };
+  return (message, { level = "info", ...fields } = {}) =>
+    put(JSON.stringify({ time: new Date().toISOString(), level, message, ...fields }));
 }
 
 /** Most characters of lines that wait to be written. */

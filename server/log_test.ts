@@ -27,6 +27,15 @@ Deno.test("createLog() as text writes where an error came from, and not its mess
   assert.deepEqual(lines, ["It failed", "    at f (a.ts:1)", "    at \\u001b[31mg"]);
 });
 
+Deno.test("requests are answered though their lines cannot be written", async () => {
+  const log = createLog("text", () => {
+    throw new Error("No space left on device");
+  });
+  await using service = await testService({ log });
+  assert.equal((await service.get("/health")).status, 200);
+  assert.equal((await service.get("/v1/models")).status, 200);
+});
+
 Deno.test("a path of a request writes no line of its own into the log", async () => {
   const lines: string[] = [];
   await using service = await testService({ log: createLog("text", (line) => lines.push(line)) });
