@@ -6,7 +6,7 @@
 
 import type { GivenImage, ModelInfo } from "../engine/types.ts";
 import { type Fit, fit, fitWithAlpha } from "../media/fit.ts";
-import { type PixelImage, type RgbImage, toRgb } from "../media/image.ts";
+import type { PixelImage, RgbImage } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 
@@ -162,8 +162,8 @@ export function fitImage(
  * @returns the image
  */
 export function givenImage(image: PixelImage): GivenImage {
-  const { width, height, data } = toRgb(image);
+  const { width, height, data } = image;
   if (image.channels !== 4) return { width, height, data };
-  const alpha = Uint8Array.from({ length: width * height }, (_, i) => image.data[4 * i + 3]!);
-  return { width, height, data, alpha };
+  const alpha = Uint8Array.from({ length: width * height }, (_, i) => data[4 * i + 3]!);
+  return { width, height, data: data.filter((_, i) => i % 4 < 3), alpha };
 }

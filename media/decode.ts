@@ -4,6 +4,9 @@
  * @module
  */
 
+import { type ColorSpace, toSrgbPixels } from "./color/color_space.ts";
+import { pngColors } from "./color/file_colors.ts";
+import { readIccProfile } from "./color/icc.ts";
 import { applyOrientation, readExif, swapsSides } from "./exif.ts";
 import { scanGif } from "./gif.ts";
 import { ImageError, type PixelImage, toRgb } from "./image.ts";
@@ -96,20 +99,23 @@ export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): Im
 
 /**
  * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation
- * the first image is taken; grey and palettes become RGB.
+ * the first image is taken; grey and palettes become RGB. Colours that the file says are others
+ * become sRGB; what says sRGB, or nothing, keeps its bits.
  *
  * @param bytes the whole file, from anywhere
  * @param options limits
  * @returns RGB, or RGBA where the file has transparency
- * @throws {ImageError} when the file is of no known format, damaged, truncated, or has more
- * pixels than allowed: that is found from its header, before anything is decoded
+ * @throws {ImageError} when the file is of no known format, damaged, truncated, has a colour profile
+ * that cannot be used, or more pixels than allowed: that is found before anything is decoded
  */
 export async function decodeImage(
   bytes: Uint8Array,
   options: DecodeOptions = {},
 ): Promise<PixelImage> {
   const { format, width, height } = inspectImage(bytes, options);
-  const image = await DECODERS[format](bytes);
+  const space = COLORS[format](bytes);
+  const stored = await DECODERS[format](bytes);
+  const image = space ? toSrgbPixels(stored, space) : stored;
   if (image.width !== width || image.height !== height) {
     throw new ImageError(
       `Cannot read image: its header says ${width}x${height}, and it is ` +
@@ -134,6 +140,18 @@ const CONTAINER_READERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Con
   bmp: readBmpSize,
 };
 
+const COLORS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => ColorSpace | undefined>> = {
+  png: pngColors,
+  jpeg: (bytes) => profileColors(scanJpeg(bytes)),
+  webp: (bytes) => profileColors(scanWebp(bytes)),
+  gif: () => undefined,
+  bmp: bmpColors,
+};
+
+function profileColors({ profile }: { readonly profile?: Uint8Array }): ColorSpace | undefined {
+  return profile && readIccProfile(profile);
+}
+
 const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<PixelImage>>> = {
   png: (bytes) => Promise.resolve(upright(decodePng(bytes), pngExif(bytes))),
   jpeg: async (bytes) => {
@@ -144,7 +162,7 @@ const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<Pixe
   },
   webp: async (bytes) => {
     const { alpha, animated, exif } = scanWebp(bytes);
-    if (animated) return await decodeBuiltIn(bytes, "image/webp", "WebP");
+    if (animated) return upright(await decodeBuiltIn(bytes, "image/webp", "WebP"), exif);
     return upright(await decodeWebp(bytes, alpha), exif);
   },
   gif: (bytes) => decodeBuiltIn(bytes, "image/gif", "GIF"),
@@ -200,4 +218,13 @@ function readBmpSize(bytes: Uint8Array): Container {
     throw new ImageError(`Cannot read BMP: its header gives a size of ${width}x${height}`);
   }
   return { width, height };
+}
+
+/** A profile that lies behind the pixels, as a BITMAPV5HEADER tells by `MBED`, written backwards. */
+function bmpColors(bytes: Uint8Array): ColorSpace | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isV5 = view.getUint32(14, true) >= 124 && bytes.length >= 138;
+  if (!isV5 || view.getUint32(70, true) !== 0x4d424544) return undefined;
+  const start = 14 + view.getUint32(126, true);
+  return readIccProfile(bytes.subarray(start, start + view.getUint32(130, true)));
 }

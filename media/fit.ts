@@ -31,13 +31,13 @@ type FitWay =
 /**
  * Brings an image to a size.
  *
- * @param image of any size; its transparency is left out
+ * @param image of any size; what is transparent in it lies on white
  * @param how it is done
  * @returns the image at that size
  * @throws {RangeError} when a side is not a positive integer, or what is cut out is too large
  */
 export function fit(image: PixelImage, how: Fit): RgbImage {
-  return toRgb(fitPixels("cover" in how ? toRgb(image) : image, how));
+  return toRgb(fitPixels(toRgb(image), how));
 }
 
 /**

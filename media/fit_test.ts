@@ -42,3 +42,10 @@ Deno.test("sizeInside() keeps the shape, and no side below 1", () => {
     height: 1,
   });
 });
+
+Deno.test("fit() gives transparent images a white ground and black bars", () => {
+  const image = { width: 2, height: 2, channels: 4 as const, data: new Uint8Array(16).fill(9) };
+  for (let i = 3; i < 16; i += 4) image.data[i] = 0;
+  const { data } = fit(image, { contain: { width: 4, height: 2 } });
+  assert.deepEqual([...data.subarray(0, 12)], [0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0, 0]);
+});

@@ -73,8 +73,7 @@ export function checkImage(image: PixelImage): void {
 }
 
 /**
- * The RGB samples of an image. Alpha is dropped, as Pillow's `convert("RGB")` does, so that a
- * conditioning image means the same pixels as in the reference.
+ * The RGB samples of an image. What is transparent lies on white, as viewers show it: colours that alpha hides stay hidden.
  *
  * @param image RGB or RGBA
  * @returns the image itself when it is RGB, else a new one
@@ -82,13 +81,26 @@ export function checkImage(image: PixelImage): void {
 export function toRgb(image: PixelImage): RgbImage {
   if (image.channels !== 4) return image;
   const { width, height, data } = image;
-  const rgb = new Uint8Array(width * height * 3);
+  return { width, height, data: onWhite(data) };
+}
+
+/** RGBA samples laid on white: three bytes for every four. */
+export function onWhite(data: Uint8Array): Uint8Array<ArrayBuffer> {
+  const rgb = new Uint8Array(data.length / 4 * 3);
   for (let from = 0, to = 0; to < rgb.length; from += 4, to += 3) {
-    rgb[to] = data[from]!;
-    rgb[to + 1] = data[from + 1]!;
-    rgb[to + 2] = data[from + 2]!;
+    const alpha = data[from + 3]!;
+    if (alpha === 0) {
+      rgb.fill(255, to, to + 3);
+      continue;
+    }
+    for (let channel = 0; channel < 3; channel++) {
+      const sample = data[from + channel]!;
+      rgb[to + channel] = alpha === 255
+        ? sample
+        : Math.round((sample * alpha + 255 * (255 - alpha)) / 255);
+    }
   }
-  return { width, height, data: rgb };
+  return rgb;
 }
 
 /**

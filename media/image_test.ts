@@ -25,9 +25,10 @@ Deno.test("toRgba() and toRgb() keep the colours", () => {
   assert.deepEqual(toRgb(rgba), image);
 });
 
-Deno.test("toRgb() drops alpha without mixing", () => {
-  const image = { width: 1, height: 1, channels: 4 as const, data: Uint8Array.of(9, 8, 7, 0) };
-  assert.deepEqual([...toRgb(image).data], [9, 8, 7]);
+Deno.test("toRgb() lays what is transparent on white, and hides the colours below", () => {
+  const data = Uint8Array.of(...[255, 0, 255, 0], ...[0, 100, 200, 128], ...[9, 8, 7, 255]);
+  const image = { width: 3, height: 1, channels: 4 as const, data };
+  assert.deepEqual([...toRgb(image).data], [255, 255, 255, 127, 177, 227, 9, 8, 7]);
 });
 
 Deno.test("crop() takes the rectangle and refuses one outside", () => {

@@ -9,6 +9,7 @@
  * @module
  */
 
+import { Buffer } from "node:buffer";
 import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import decoderWasm from "@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm" with { type: "bytes" };
 import { EXIF_PREFIX, startsWith } from "./exif.ts";
@@ -25,6 +26,8 @@ interface JpegHeader {
   readonly components: number;
   /** The EXIF structure (TIFF), where the file has one. */
   readonly exif?: Uint8Array;
+  /** The ICC profile, where the file has one. */
+  readonly profile?: Uint8Array;
 }
 
 /** How {@link encodeJpeg} writes a file. */
@@ -40,6 +43,7 @@ const EOI = 0xd9;
 const SOS = 0xda;
 const APP0 = 0xe0;
 const APP1 = 0xe1;
+const APP2 = 0xe2;
 
 const MAX_SIDE = 65_535;
 
@@ -48,6 +52,8 @@ const MAX_SIDE = 65_535;
  * image, whatever the number of its bytes.
  */
 const MAX_SCANS = 100;
+/** In front of two bytes: the place of a part of the profile, from 1 on, and how many there are. */
+const PROFILE_PREFIX = "ICC_PROFILE\0";
 
 /** Most bytes of an EXIF structure: it is one segment with the marker's length and {@link EXIF_PREFIX}. */
 export const MAX_EXIF_BYTES: number = 0xffff - 2 - EXIF_PREFIX.length;
@@ -127,6 +133,7 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
   }
   let frame: { width: number; height: number; components: number } | undefined;
   let exif: Uint8Array | undefined;
+  const profile = new Map<number, Uint8Array>();
   let scans = 0;
   let offset = 2;
   for (;;) {
@@ -144,7 +151,12 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
       if (frame === undefined) {
         throw new ImageError("Cannot read JPEG: the file has no image in it");
       }
-      return exif === undefined ? frame : { ...frame, exif };
+      const parts = [...profile].sort(([a], [b]) => a - b).map(([, part]) => part);
+      return {
+        ...frame,
+        ...(exif && { exif }),
+        ...(parts.length > 0 && { profile: Buffer.concat(parts) }),
+      };
     }
     // A stuffed zero, TEM, the restart markers and a second SOI stand alone.
     if (marker <= 0x01 || (marker >= 0xd0 && marker <= SOI)) continue;
@@ -158,6 +170,9 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
       frame = readFrame(segment);
     } else if (marker === APP1 && exif === undefined && startsWith(segment, EXIF_PREFIX)) {
       exif = segment.subarray(EXIF_PREFIX.length);
+    } else if (marker === APP2 && startsWith(segment, PROFILE_PREFIX)) {
+      const place = segment[PROFILE_PREFIX.length] ?? 0;
+      profile.set(place, segment.subarray(PROFILE_PREFIX.length + 2));
     } else if (marker === SOS) {
       if (frame === undefined) {
         throw new ImageError("Cannot read JPEG: a scan comes before the frame that describes it");

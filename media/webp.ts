@@ -27,6 +27,8 @@ interface WebpHeader {
   readonly animated: boolean;
   /** The EXIF structure (TIFF), where the file has one. */
   readonly exif?: Uint8Array;
+  /** The ICC profile, where the file has one. */
+  readonly profile?: Uint8Array;
 }
 
 /** How {@link encodeWebp} writes a file. */
@@ -145,6 +147,7 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
   let alpha = false;
   let animated = false;
   let exif: Uint8Array | undefined;
+  let profile: Uint8Array | undefined;
   const grow = (w: number, h: number): void => {
     width = Math.max(width, w);
     height = Math.max(height, h);
@@ -173,15 +176,15 @@ export function scanWebp(bytes: Uint8Array): WebpHeader {
       checkFrame(bytes.subarray(start, start + length), width, height);
     } else if (tag === "EXIF" && exif === undefined) {
       exif = bytes.subarray(start, start + length);
+    } else if (tag === "ICCP" && profile === undefined) {
+      profile = bytes.subarray(start, start + length);
     }
     offset = start + length + (length & 1);
   }
   if (width === 0 || height === 0) {
     throw new ImageError("Cannot read WebP: the file has no image in it");
   }
-  return exif === undefined
-    ? { width, height, alpha, animated }
-    : { width, height, alpha, animated, exif };
+  return { width, height, alpha, animated, ...(exif && { exif }), ...(profile && { profile }) };
 }
 
 /** A frame of an animation lies on the canvas, and its image has the size of the frame. */

@@ -29,6 +29,8 @@ export interface FfmpegCall {
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
   readonly inputs: readonly string[];
+  /** Called before the call ends well, with the last of what FFmpeg said; arguments may ask for more than errors. */
+  onSaid?(text: string): void;
   /** Limits of the call; left out for one that reads nothing but our own frames. */
   readonly limits?: FfmpegLimits;
   /** Stops it; it then fails with the signal's reason. */

@@ -132,6 +132,7 @@ export class FfmpegProcess implements Ffmpeg {
       signal?.throwIfAborted();
       if (isLate) throw new FfmpegTimeError(`FFmpeg took more than ${timeoutMs! / 1000} s`);
       if (!success) throw ffmpegError(said);
+      call.onSaid?.(said);
     };
     return { child, ended, kill };
   }

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { converterOf, namedSpace } from "../color/color_space.ts";
 import { Slots } from "../isolated/slots.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
 import {
@@ -16,16 +17,32 @@ import {
 
 /** A video file, without having decoded it. */
 export interface VideoInfo {
-  /** Pixels per row, as stored: before any rotation that the file asks for. */
+  /** Pixels per row as they are shown, before any rotation that the file asks for. */
   readonly width: number;
-  /** Number of rows, as stored. */
+  /** Number of rows, likewise. */
   readonly height: number;
+  /** How much wider than high a stored pixel is shown, where it is no square. */
+  readonly pixelAspect?: number;
+  /** Whether pixels may be transparent. */
+  readonly hasAlpha?: true;
+  /** Decoder that the file needs, where FFmpeg would take one that leaves out its alpha. */
+  readonly decoder?: string;
+  /** Primaries and transfer characteristics, where the file names others than those of BT.709. */
+  readonly colors?: VideoColors;
   /** Number of frames, at least 1; those beyond 100 000 are not counted. */
   readonly frames: number;
   /** Frames per second, on average. */
   readonly fps: number;
   /** Codec of the first audio track, such as `aac`. */
   readonly audioCodec?: string;
+}
+
+/** What a file says of its colours, by FFmpeg's names. */
+export interface VideoColors {
+  /** Such as `bt709`, or `unknown`. */
+  readonly primaries: string;
+  /** Likewise. */
+  readonly transfer: string;
 }
 
 /** Packets of a track that are looked at, over an hour of them: a file may hold millions of nothing. */
@@ -60,25 +77,70 @@ export async function probeVideo(
 ): Promise<VideoInfo> {
   return await probing.run(async () => {
     const listing = new Listing();
+    let traits: Partial<VideoInfo> = {};
     try {
       const stream = ffmpeg.decode({
         inputs: [path],
         signal,
         limits: PROBE_LIMITS,
         arguments: ({ inputs, output }) => [
-          ...openUntrusted(inputs[0]!, "all"),
-          ...["-map", "0:v:0", "-map", "0:a:0?", "-c", "copy"],
+          ...["-loglevel", "info", "-nostats", ...openUntrusted(inputs[0]!, "all")],
+          ...["-map", "0:v:0?", "-map", "0:a:0?", "-c", "copy"],
           ...["-frames:v", String(MAX_PACKETS), "-frames:a", String(MAX_PACKETS)],
           ...["-f", "framecrc", output],
         ],
+        onSaid: (text) => traits = videoTraits(text),
       });
       const text = stream as ReadableStream<Uint8Array<ArrayBuffer>>;
       for await (const part of text.pipeThrough(new TextDecoderStream())) listing.add(part);
     } catch (error) {
       throw videoError(error);
     }
-    return listing.end();
+    return { ...listing.end(), ...traits };
   }, { signal });
+}
+
+/** What stands for a pixel format's colours where matrix, primaries and transfer have one name. */
+const ONE_NAME = /^(?:bt709|bt470bg|smpte170m|smpte240m)$/;
+
+/** Pixel formats with alpha, by FFmpeg's names; those of palettes may have it. */
+const WITH_ALPHA = /^(?:yuva|rgba|argb|bgra|abgr|gbrap|ya8|ya16|pal8)/;
+
+/** Decoders that read the alpha which VP8 and VP9 keep beside the picture. */
+const ALPHA_DECODERS: Readonly<Record<string, string>> = { vp8: "libvpx", vp9: "libvpx-vp9" };
+
+/**
+ * What FFmpeg's description of the first track tells beyond the listing, such as
+ * `Video: vp9, yuv420p(tv, bt2020nc/bt2020/smpte2084)`.
+ *
+ * @throws {VideoError} for HDR, and other colours that are not read
+ */
+export function videoTraits(said: string): Partial<VideoInfo> {
+  const line = /Stream #0:0\b.*: Video: (\w+).*?, (\w+)(?:\(([^()]*))?/.exec(said);
+  const [, codec = "", format = "", list = ""] = line ?? [];
+  const decoder = /^\s*alpha_mode\s*: 1$/im.test(said) ? ALPHA_DECODERS[codec] : undefined;
+  const colors = colorsIn(list);
+  return {
+    ...((decoder || WITH_ALPHA.test(format)) && { hasAlpha: true as const }),
+    ...(decoder && { decoder }),
+    ...(colors && { colors }),
+  };
+}
+
+function colorsIn(list: string): VideoColors | undefined {
+  for (const word of list.split(", ")) {
+    const names = word.split("/");
+    if (names.length !== 3 && !ONE_NAME.test(word)) continue;
+    const [primaries, transfer] = names.length === 3 ? names.slice(1) : [word, word];
+    const space = namedSpace(primaries!, transfer!);
+    if (space && converterOf(space) === undefined) return undefined;
+    if (space) return { primaries: primaries!, transfer: transfer! };
+    throw new VideoError(
+      `Cannot use the video: its colours are those of primaries ${primaries} and transfer ` +
+        `characteristics ${transfer}, as of HDR; convert it to BT.709 first`,
+    );
+  }
+  return undefined;
 }
 
 /** A listing of packets, FFmpeg's `framecrc`, of a video track and perhaps an audio track. */
@@ -111,7 +173,13 @@ export class Listing {
     this.add("\n");
     const headers = this.#headers;
     const frames = this.#frames;
-    const [width = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
+    if (headers.get("media_type 0") === "audio") {
+      throw new VideoError("Cannot use the video: it has sound and no picture");
+    }
+    const [stored = 0, height = 0] = (headers.get("dimensions 0") ?? "").split("x").map(Number);
+    const [across = 0, down = 0] = (headers.get("sar 0") ?? "").split("/").map(Number);
+    const aspect = across > 0 && down > 0 ? across / down : 1;
+    const width = Math.round(stored * aspect);
     if (!(width > 0 && height > 0 && frames > 0)) {
       throw new VideoError("Cannot read video: the file holds no image");
     }
@@ -120,7 +188,11 @@ export class Listing {
     const fps = seconds > 0 ? frames / seconds : STILL_FPS;
     const audioCodec = headers.get("codec_id 1");
     checkLimits(width * height, seconds, fps, `${width}x${height}`);
-    return { width, height, frames, fps, ...(audioCodec === undefined ? {} : { audioCodec }) };
+    return {
+      ...{ width, height, frames, fps },
+      ...(aspect !== 1 && { pixelAspect: aspect }),
+      ...(audioCodec !== undefined && { audioCodec }),
+    };
   }
 
   #addLine(line: string): void {

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { converterOf, namedSpace } from "../color/color_space.ts";
+import { onWhite } from "../image.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
 import type { VideoInfo } from "./probe.ts";
 import { openUntrusted, READ_LIMITS, VideoError, videoError } from "./video_file.ts";
@@ -52,7 +54,9 @@ export function checkVideoWork(
 
 /**
  * Decodes a video. The image covers the frame: what is too much at the longer side is cut off
- * evenly, unless all of it is to be shown. Nothing is stretched.
+ * evenly, unless all of it is to be shown. Nothing is stretched: pixels that are no squares become
+ * squares. Colours of other primaries become those of BT.709,
+ * and what is transparent lies on white.
  *
  * @param ffmpeg the build to use
  * @param path absolute path of the file
@@ -68,15 +72,18 @@ export async function* readVideo(
   options: ReadVideoOptions,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   const { width, height, fps, maxFrames, isContained, signal } = options;
+  const { colors, hasAlpha, decoder } = info;
+  const pixels = hasAlpha ? "rgba" : "rgb24";
   checkVideoWork(info, options);
   const filters = [
     ...(fps === undefined ? [] : atRate(fps, maxFrames)),
     `trim=end_frame=${maxFrames}`,
+    ...(info.pixelAspect === undefined ? [] : ["scale=iw*sar:ih:flags=bicubic", "setsar=1"]),
     ...(isContained
       ? [
         `scale=${width}:${height}:force_original_aspect_ratio=decrease:flags=bicubic`,
         // In RGB, chroma does not shift where the bars begin.
-        ...["format=rgb24", `pad=${width}:${height}:(ow-iw)/2:(oh-ih)/2`],
+        ...[`format=${pixels}`, `pad=${width}:${height}:(ow-iw)/2:(oh-ih)/2:black`],
       ]
       : [
         `scale=${width}:${height}:force_original_aspect_ratio=increase:flags=bicubic`,
@@ -88,14 +95,17 @@ export async function* readVideo(
     signal,
     limits: READ_LIMITS,
     arguments: ({ inputs, output }) => [
+      ...(decoder === undefined ? [] : ["-c:v", decoder]),
       ...openUntrusted(inputs[0]!, "all"),
       ...["-map", "0:v:0", "-vf", filters.join(), "-filter_threads", "1"],
       // Without a rate of their own, frames come out as they are stored: none repeated, none lost.
       ...(fps === undefined ? ["-vsync", "passthrough"] : []),
-      ...["-f", "rawvideo", "-pix_fmt", "rgb24", output],
+      ...["-f", "rawvideo", "-pix_fmt", pixels, output],
     ],
   });
-  const frame = new Uint8Array(width * height * 3);
+  const space = colors && namedSpace(colors.primaries, colors.transfer);
+  const convert = space && converterOf(space);
+  const frame = new Uint8Array(width * height * (hasAlpha ? 4 : 3));
   let filled = 0;
   let count = 0;
   try {
@@ -108,7 +118,8 @@ export async function* readVideo(
         if (filled < frame.length) continue;
         filled = 0;
         count++;
-        yield frame.slice();
+        convert?.(frame, hasAlpha ? 4 : 3);
+        yield hasAlpha ? onWhite(frame) : frame.slice();
       }
     }
   } catch (error) {

@@ -37,7 +37,20 @@ const VIDEO_DECODERS = [
     "msmpeg4v2",
   ],
   ...["msmpeg4", "theora", "mjpeg", "mjpegb", "gif", "png", "prores", "dnxhd", "dvvideo", "ffv1"],
-  ...["huffyuv", "ffvhuff", "utvideo", "qtrle", "rpza", "svq1", "svq3", "cinepak", "rawvideo"],
+  // These two alone read the alpha of VP8 and VP9.
+  ...[
+    "libvpx",
+    "libvpx-vp9",
+    "huffyuv",
+    "ffvhuff",
+    "utvideo",
+    "qtrle",
+    "rpza",
+    "svq1",
+    "svq3",
+    "cinepak",
+    "rawvideo",
+  ],
 ];
 
 /** Decoders of sound that goes into an MP4 only after it was decoded, or is asked what it is. */
@@ -108,6 +121,6 @@ export function videoError(error: unknown): unknown {
   if (!(error instanceof FfmpegError)) return error;
   const why = error instanceof FfmpegTimeError
     ? `${error.message}; send a shorter or smaller one`
-    : `it is damaged or of no known format; send MP4, MOV, WebM, MKV, AVI or GIF (${error.message})`;
+    : "it is damaged or of no known format; send MP4, MOV, WebM, MKV, AVI or GIF";
   return new VideoError(`Cannot read video: ${why}`, { cause: error });
 }

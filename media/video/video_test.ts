@@ -190,6 +190,104 @@ for (const { name: build, ffmpeg } of BUILDS) {
       }),
   );
 
+  const first = async (path: string, size: { width: number; height: number }) => {
+    const info = await probeVideo(ffmpeg!, path);
+    const [frame] = await Array.fromAsync(
+      readVideo(ffmpeg!, path, info, { ...size, maxFrames: 1 }),
+    );
+    return { info, frame: frame! };
+  };
+
+  Deno.test(
+    `readVideo() makes squares of pixels that are none (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/anamorphic.mkv`;
+        // A white square of 16 by 16 as it is shown, at (8, 8): half as wide as it is stored.
+        const box = "drawbox=4:8:8:16:white:fill,setsar=2";
+        const filter = `scale=32:64,${box}`;
+        await makeVideo(ffmpeg!, path, 1, "-vf", filter, "-c:v", "ffv1", "-f", "matroska");
+        const { info, frame } = await first(path, { width: 64, height: 64 });
+        assert.deepEqual([info.width, info.height, info.pixelAspect], [64, 64, 2]);
+        const white = (x: number, y: number) => frame[3 * (64 * y + x)]! > 128;
+        assert.ok(white(10, 10) && white(21, 21), "inside");
+        assert.ok(!white(5, 10) && !white(27, 10) && !white(10, 5) && !white(10, 27), "outside");
+      }),
+  );
+
+  Deno.test(
+    `readVideo() gives BT.709's colours of other primaries, and refuses HDR (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/wide.mkv`;
+        const make = (primaries: string, transfer: string) =>
+          makeVideo(ffmpeg!, path, 1, ...[
+            ...["-vf", "drawbox=0:0:64:64:0xb06040:fill,format=yuv444p", "-c:v", "ffv1"],
+            ...["-color_primaries", primaries, "-color_trc", transfer, "-colorspace", "bt709"],
+            ...["-f", "matroska"],
+          ]);
+        const colour = async () => [...(await first(path, SIZE)).frame.subarray(0, 3)];
+        await make("bt709", "bt709");
+        const own = await colour();
+        await make("smpte432", "iec61966-2-1");
+        const [red, green, blue] = await colour();
+        // Display P3's (176, 96, 64) is (188, 91, 55) in sRGB, by LittleCMS.
+        for (const [i, value] of [188, 91, 55].entries()) {
+          const seen = [red!, green!, blue!][i]! + [176, 96, 64][i]! - own[i]!;
+          assert.ok(Math.abs(seen - value) <= 4, `${[red, green, blue]}, untagged ${own}`);
+        }
+        await make("bt2020", "smpte2084");
+        await assert.rejects(
+          probeVideo(ffmpeg!, path),
+          /Cannot use the video: its colours are .* bt2020 .* smpte2084, as of HDR; convert it/,
+        );
+      }),
+  );
+
+  for (
+    const [container, ...codec] of [
+      ["webm", "-c:v", "libvpx-vp9", "-pix_fmt", "yuva420p", "-crf", "10", "-b:v", "1M"],
+      ["mov", "-c:v", "qtrle", "-pix_fmt", "argb"],
+    ] as const
+  ) {
+    Deno.test(
+      `readVideo() lays what is transparent on white, ${container} (${name})`,
+      { ignore },
+      () =>
+        inFolder(async (folder) => {
+          const path = `${folder}/alpha.${container}`;
+          // Magenta, opaque at the left, transparent at the right.
+          const filter = "drawbox=0:0:64:64:magenta:fill,format=rgba,geq=r='r(X,Y)':g='g(X,Y)':" +
+            "b='b(X,Y)':a='if(lt(X,32),255,0)'";
+          await makeVideo(ffmpeg!, path, 1, "-vf", filter, ...codec, "-f", container);
+          const { frame } = await first(path, { width: 64, height: 64 });
+          const at = (x: number) => [...frame.subarray(3 * (64 * 20 + x), 3 * (64 * 20 + x) + 3)];
+          assert.ok(
+            at(10).every((value, i) => Math.abs(value - [255, 0, 255][i]!) < 12),
+            `${at(10)}`,
+          );
+          assert.deepEqual(at(50), [255, 255, 255]);
+        }),
+    );
+  }
+
+  Deno.test(
+    `probeVideo() says that a file has sound alone (${name})`,
+    { ignore },
+    () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/sound.mp4`;
+        await makeVideo(ffmpeg!, path, 0, ...[
+          ...["-f", "lavfi", "-i", "sine=d=1", "-map", "1:a", "-c:a", "aac", "-f", "mp4"],
+        ]);
+        await assert.rejects(probeVideo(ffmpeg!, path), {
+          message: "Cannot use the video: it has sound and no picture",
+        });
+      }),
+  );
+
   Deno.test(
     `readVideo() repeats the frames of an AVI that counts in seconds (${name})`,
     { ignore },

@@ -29,31 +29,6 @@ export interface InputFile {
 /** Longest body of a linked file and of one inside a request, in bytes. */
 const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
 
-/** Most characters before the base64 of a file inside a request. */
-const MAX_DATA_HEAD = 1000;
-
-const IMAGE_TYPES = ["image/bmp", "image/gif", "image/jpeg", "image/png", "image/webp"];
-const IMAGE_EXTENSIONS = [".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"];
-const VIDEO_TYPES = [
-  "video/mp4",
-  "video/mpeg",
-  "video/quicktime",
-  "video/webm",
-  "video/x-matroska",
-  "video/x-msvideo",
-];
-const VIDEO_EXTENSIONS = [
-  ".avi",
-  ".gif",
-  ".m4v",
-  ".mkv",
-  ".mov",
-  ".mp4",
-  ".mpeg",
-  ".mpg",
-  ".webm",
-];
-
 /** First bytes of video containers: MP4 and QuickTime, Matroska and WebM, AVI, GIF, MPEG, Ogg, FLV. */
 const VIDEO_START =
   /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|.E\xdf\xa3|RIFF.{4}AVI |GIF8|.{3}[\xba\xb3]|G.{187}G|OggS|FLV)/s;
@@ -90,16 +65,24 @@ export async function resolveReferences(
   const files: InputFile[] = [];
   for (const source of sources) {
     const path = "path" in source ? source.path : await fetchSource(source, options);
-    const kind = options.takesVideo && await isVideo(path, saysVideo(source)) ? "video" : "image";
-    files.push({ field: source.field, path, kind });
+    const { field } = source;
+    const kind = options.takesVideo ? await kindOf(path, saysVideo(source)) : "image";
+    if (kind === undefined && VIDEO_FIELDS.includes(field)) {
+      throw badSource(field, "it is of no known format; send MP4, MOV, WebM, MKV, AVI or GIF");
+    }
+    files.push({ field, path, kind: kind ?? "image" });
   }
   return files;
 }
+
+/** Fields that bring a video. */
+const VIDEO_FIELDS = ["video", "video_reference", "video_url"];
 
 /** What fields are called that the reference has not. */
 const OWN_SOURCES: Readonly<Record<string, string>> = {
   mask: "mask",
   control: "control picture",
+  ...Object.fromEntries(VIDEO_FIELDS.map((field) => [field, "video"])),
 };
 
 /**
@@ -136,8 +119,7 @@ async function fetchSource(
   const policy: RemotePolicy = {
     allowPrivate: allowPrivateUrls,
     maxBytes: MAX_LINKED_BYTES,
-    contentTypes: takesVideo ? [...IMAGE_TYPES, ...VIDEO_TYPES] : IMAGE_TYPES,
-    extensions: takesVideo ? [...IMAGE_EXTENSIONS, ...VIDEO_EXTENSIONS] : IMAGE_EXTENSIONS,
+    media: takesVideo ? ["image", "video"] : ["image"],
   };
   try {
     const isData = /^data:/i.test(url);
@@ -152,33 +134,29 @@ async function fetchSource(
   }
 }
 
+/** The bytes of a data address, whatever it calls them; base64 of both alphabets, percent-encoded or not. */
 async function readDataUrl(
   url: string,
-  policy: RemotePolicy,
+  { maxBytes }: RemotePolicy,
 ): Promise<{ bytes: Uint8Array; name: string }> {
-  const match = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w-]+=[^;,]*)*;base64,/i
-    .exec(url.slice(0, MAX_DATA_HEAD));
-  const contentType = match?.[1]?.toLowerCase();
-  if (!match || contentType === undefined) {
+  const [head] = /^data:[^,]{0,1000};base64,/i.exec(url) ?? [];
+  if (head === undefined) {
     throw new RemoteError("a data URL must be like data:image/png;base64,…");
   }
-  if (!policy.contentTypes.includes(contentType)) {
-    throw new RemoteError(
-      `its content type '${contentType.slice(0, 60)}' is not supported; use ${
-        policy.contentTypes.join(", ")
-      }`,
-    );
-  }
-  const text = url.slice(match[0].length);
-  if (text.length * 3 / 4 > policy.maxBytes + 3) {
-    throw new RemoteError(`it is longer than ${policy.maxBytes} bytes`);
-  }
+  // Line breaks and percent signs make it longer than its bytes need.
+  const text = url.slice(head.length);
+  const most = text.includes("%") ? 3 * maxBytes : maxBytes;
+  if (text.length * 3 / 4 > most + 3) throw new RemoteError(`it is longer than ${maxBytes} bytes`);
   await nextTurn();
+  let bytes: Uint8Array;
   try {
-    return { bytes: Uint8Array.fromBase64(text), name: contentType.replace("/", ".") };
+    const plain = text.includes("%") ? decodeURIComponent(text) : text;
+    bytes = Uint8Array.fromBase64(plain.replaceAll("-", "+").replaceAll("_", "/"));
   } catch {
     throw new RemoteError("its base64 is not valid");
   }
+  if (bytes.length > maxBytes) throw new RemoteError(`it is longer than ${maxBytes} bytes`);
+  return { bytes, name: "data" };
 }
 
 /** Whether a client calls it a video. */
@@ -188,14 +166,15 @@ function saysVideo(source: Source): boolean {
     : /^data:video\//i.test(source.url);
 }
 
-/** Whether a file is a video; one that is damaged beyond knowing is what its client says. */
-async function isVideo(path: string, isSaid: boolean): Promise<boolean> {
+/** What a file is by its first bytes; one that is damaged beyond knowing is what its client says, or unknown. */
+async function kindOf(path: string, isSaidVideo: boolean): Promise<InputFile["kind"] | undefined> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
     const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-    if (VIDEO_START.test(start)) return !STILL_START.test(start);
-    return isSaid && !IMAGE_START.test(start);
+    if (VIDEO_START.test(start)) return STILL_START.test(start) ? "image" : "video";
+    if (IMAGE_START.test(start)) return "image";
+    return isSaidVideo ? "video" : undefined;
   } finally {
     await file.close();
   }

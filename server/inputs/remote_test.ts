@@ -4,8 +4,7 @@ import { fetchRemote, parseRemoteUrl, RemoteError, type RemotePolicy } from "./r
 const POLICY: RemotePolicy = {
   allowPrivate: true,
   maxBytes: 1000,
-  contentTypes: ["image/png"],
-  extensions: [".png"],
+  media: ["image"],
 };
 
 /** Serves `answer` while `use` runs. */
@@ -28,13 +27,12 @@ async function withServer(
 const png = (bytes = 5, headers = { "content-type": "image/png" }) =>
   new Response(new Uint8Array(bytes), { headers });
 
-Deno.test("fetchRemote() gives bytes, name and type", () =>
+Deno.test("fetchRemote() gives bytes and name", () =>
   withServer(() => png(), async (base) => {
     const file = await fetchRemote(`${base}/some/a%20cat.png?x=1`, POLICY);
     assert.deepEqual(file, {
       bytes: new Uint8Array(5),
       name: "a cat.png",
-      contentType: "image/png",
     });
   }));
 
@@ -69,7 +67,7 @@ Deno.test("fetchRemote() refuses what is too long, of another type, or missing",
       });
       return new Response(stream, { headers: { "content-type": "image/png" } });
     }
-    if (pathname === "/bare.png") return png(3, { "content-type": "application/octet-stream" });
+    if (pathname.startsWith("/as/")) return png(3, { "content-type": pathname.slice(4) });
     if (pathname === "/missing") return new Response("", { status: 404 });
     return new Response("<p>", { headers: { "content-type": "text/html" } });
   }, async (base) => {
@@ -77,7 +75,17 @@ Deno.test("fetchRemote() refuses what is too long, of another type, or missing",
     await assert.rejects(fetchRemote(`${base}/chunked`, POLICY), /longer than 1000 bytes/);
     await assert.rejects(fetchRemote(`${base}/page`, POLICY), /content type 'text\/html'/);
     await assert.rejects(fetchRemote(`${base}/missing`, POLICY), /status 404/);
-    assert.equal((await fetchRemote(`${base}/bare.png`, POLICY)).bytes.length, 3);
+    for (
+      const type of [
+        ...["application/octet-stream", "binary/octet-stream", "image/jpg", "image/x-png", ""],
+        ...["IMAGE/PNG; charset=x", "application/mp4"],
+      ]
+    ) {
+      assert.equal((await fetchRemote(`${base}/as/${type}`, POLICY)).bytes.length, 3, type);
+    }
+    for (const type of ["text/plain", "application/json", "video/mp4"]) {
+      await assert.rejects(fetchRemote(`${base}/as/${type}`, POLICY), /content type/, type);
+    }
   }));
 
 Deno.test("fetchRemote() speaks to public addresses only, names and redirects included", () =>

@@ -289,11 +289,14 @@ Deno.test("what the device refuses changes nothing", () =>
 Deno.test("what is wrong with a LoRA's settings does not tell where they are", () =>
   withLoras(async (service) => {
     const settings = join(service.adapters, "adapter_config.json");
+    // Settings beside a file count for PEFT's own.
+    const own = join(service.adapters, "adapter_model.safetensors");
+    await Deno.copyFile(join(service.adapters, "a.safetensors"), own);
     for (const text of ["{", `{"peft_type":"LORA","lora_alpha":"4"}`]) {
       await Deno.writeTextFile(settings, text);
-      for (const path of ["a.safetensors", join(service.adapters, "a.safetensors")]) {
+      for (const path of ["adapter_model.safetensors", own]) {
         const error = await answer("Error", await service.set("x", { lora_path: path }), 400);
-        assert.match(error.detail, /"adapter_config\.json"/);
+        assert.match(error.detail, /[" ]adapter_config\.json[":]/);
         assert.ok(!JSON.stringify(error).includes(service.adapters), error.detail);
       }
     }
