@@ -118,7 +118,7 @@ const ALPHA_DECODERS: Readonly<Record<string, string>> = { vp8: "libvpx", vp9: "
 export function videoTraits(said: string): Partial<VideoInfo> {
   const line = /Stream #0:0\b.*: Video: (\w+).*?, (\w+)(?:\(([^()]*))?/.exec(said);
   const [, codec = "", format = "", list = ""] = line ?? [];
-  const decoder = /^\s*alpha_mode\s*: 1$/im.test(said) ? ALPHA_DECODERS[codec] : undefined;
+  const decoder = /^ {0,40}alpha_mode {0,40}: 1$/im.test(said) ? ALPHA_DECODERS[codec] : undefined;
   const colors = colorsIn(list);
   return {
     ...((decoder || WITH_ALPHA.test(format)) && { hasAlpha: true as const }),
