@@ -93,10 +93,14 @@ function slowOn({ source, flags }: Pick<Pattern, "source" | "flags">): string | 
       for (const after of ["", repeated === "\0" ? "!" : "\0"]) {
         const takes = (length: number) =>
           milliseconds(pattern, before + repeated.repeat(length / repeated.length) + after);
-        // A short text tells which are worth a long one, and that one is read again: the machine may have been at
-        // something else.
-        if (takes(LENGTH / 5) < MAX_MS / 100) continue;
-        if (takes(LENGTH) > MAX_MS && takes(LENGTH) > MAX_MS) {
+        // A short text tells nearly all; what it shows once more, since the machine may have been at something else.
+        const short = LENGTH / 5;
+        if (takes(short) < MAX_MS / 100) continue;
+        const isSlow = [short, LENGTH].some((length) => {
+          const limit = MAX_MS * length / LENGTH;
+          return takes(length) > limit && takes(length) > limit;
+        });
+        if (isSlow) {
           return JSON.stringify([before, repeated, after]);
         }
       }
