@@ -43,7 +43,10 @@ export function App(): VNode {
       if (key === "Escape") view.set({ hasSettings: false });
     };
     const onPaste = (event: ClipboardEvent) => {
-      if (model && takeFiles(model, event.clipboardData?.files)) event.preventDefault();
+      const files = event.clipboardData?.files;
+      if (!model || !files?.length) return;
+      event.preventDefault();
+      void takeFiles(model, files);
     };
     document.addEventListener("keydown", onKeyDown);
     document.addEventListener("paste", onPaste);
@@ -66,7 +69,7 @@ export function App(): VNode {
       onDrop: (event) => {
         event.preventDefault();
         setOver(false);
-        if (model) takeFiles(model, event.dataTransfer?.files);
+        if (model) void takeFiles(model, event.dataTransfer?.files);
       },
     },
     header(

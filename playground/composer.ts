@@ -11,7 +11,7 @@ import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
 import { button, div, form, label, span, textarea, type VNode } from "./elements.ts";
 import { icon } from "./icons.ts";
-import { GivenInputs, PickControl, PickFiles } from "./inputs.ts";
+import { GivenInputs, PickControl, PickFiles, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { draftTask, send } from "./request.ts";
@@ -84,6 +84,7 @@ export function Composer({ model }: { model: Model }): VNode {
       },
     },
     h(GivenInputs, { model, state }),
+    h(RecipeOffer, {}),
     label({ class: "unseen", for: "prompt" }, "What do you want to see?"),
     textarea({
       id: "prompt",

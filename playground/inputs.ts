@@ -15,40 +15,67 @@ import {
   img,
   input,
   li,
+  span,
   ul,
   video,
   type VNode,
 } from "./elements.ts";
+import { kindOf } from "./file_kind.ts";
+import { offer, offerRecipe, takeOffer } from "./file_recipe.ts";
 import { icon } from "./icons.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
 import { h } from "preact";
+import { useStore } from "./store.ts";
 import { tell, view } from "./view.ts";
 
-/**
- * Takes in what was dropped, pasted or chosen.
- *
- * @returns whether there was any that the model can use
- */
-export function takeFiles(model: Model, list: FileList | null | undefined): boolean {
-  const files = [...list ?? []];
-  const clip = files.find(({ type }) => type.startsWith("video/"));
-  const images = files.filter(({ type }) => type.startsWith("image/"));
+/** Takes in what was dropped, pasted or chosen, and tells what of it is of no use. */
+export async function takeFiles(
+  model: Model,
+  list: FileList | null | undefined,
+): Promise<void> {
+  const { images, clips, notes } = await sorted([...list ?? []]);
+  const [clip] = clips;
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
-    return true;
+    if (clips.length > 1 || images.length > 0) notes.push(`Only ${clip.name} is taken.`);
+  } else {
+    if (clip) notes.push("This model takes no clips.");
+    takeImages(model, images, notes);
   }
-  if (images.length === 0) return false;
+  tell(notes.join(" "));
+  await offerRecipe(images.length === 1 ? images[0] : undefined);
+}
+
+function takeImages(model: Model, images: File[], notes: string[]): void {
+  if (images.length === 0) return;
   const { output } = draft.state;
   const other = output === "image" ? "video" : "image";
   const use = maxImages(model, output) > 0 ? output : maxImages(model, other) > 0 ? other : null;
   if (use === null) {
-    tell("This model takes no images.");
-    return false;
+    notes.push("This model takes no images.");
+    return;
   }
   draft.set({ output: use, clip: null });
-  addImages(images.map((file) => givenFile(file, file.name)), maxImages(model, use));
-  tell("");
-  return true;
+  const most = maxImages(model, use);
+  // A single image takes the place of the one before.
+  const count = images.length + (most > 1 ? draft.state.images.length : 0);
+  if (count > most) notes.push(`This model takes ${most}: not all of the images are there.`);
+  addImages(images.map((file) => givenFile(file, file.name)), most);
+}
+
+/** Files by what they are, and what is wrong with the rest. */
+async function sorted(
+  files: File[],
+): Promise<{ images: File[]; clips: File[]; notes: string[] }> {
+  const found = { images: [] as File[], clips: [] as File[], notes: [] as string[] };
+  for (const file of files) {
+    try {
+      (await kindOf(file) === "clip" ? found.clips : found.images).push(file);
+    } catch (error) {
+      found.notes.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  return found;
 }
 
 /** The button that chooses files; nothing where the model takes none. */
@@ -65,7 +92,7 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
     ...{ label, name: "image" },
     multiple: maxImages(model, state.output) > 1,
     accept: [...takesImages ? ["image/*"] : [], ...takesClips ? ["video/*"] : []].join(","),
-    onPick: (files) => takeFiles(model, files),
+    onPick: (files) => void takeFiles(model, files),
   });
 }
 
@@ -74,9 +101,11 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
   if (!takesControl(model, state)) return null;
   return h(FileButton, {
     ...{ label: "Add a control picture", name: "steer", multiple: false, accept: "image/*" },
-    onPick: (files) => {
-      const [file] = files ?? [];
-      if (file) draft.set({ control: givenFile(file, file.name) });
+    onPick: async (files) => {
+      const { images: [image], notes } = await sorted([...files ?? []].slice(0, 1));
+      if (image) draft.set({ control: givenFile(image, image.name) });
+      else notes.push("A control picture is an image.");
+      tell(image ? "" : notes[0]!);
     },
   });
 }
@@ -110,6 +139,21 @@ function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps):
         event.currentTarget.value = "";
       },
     }),
+  );
+}
+
+/** Offers the recipe of an image that was brought. */
+export function RecipeOffer(): VNode | null {
+  const found = useStore(offer, ({ found }) => found);
+  if (!found) return null;
+  return div(
+    { class: "offer", role: "status" },
+    span({}, `${found.name} says how it was made.`),
+    button({ type: "button", class: "action", onClick: takeOffer }, "Use its settings"),
+    iconButton(
+      { label: "Leave its settings", onClick: () => offer.set({ found: null }) },
+      icon("close"),
+    ),
   );
 }
 

@@ -5,6 +5,7 @@
  */
 
 import { callJson } from "./api.ts";
+import { words } from "./controls.ts";
 import { type Draft, draft, givenFile, type LoraUse } from "./draft.ts";
 import { chooseModel, currentModel, session } from "./session.ts";
 import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
@@ -15,6 +16,7 @@ import {
   type Output,
   ownFrames,
   settingsFor,
+  sizeProblem,
   takesControl,
   taskOf,
 } from "./model.ts";
@@ -159,6 +161,43 @@ export async function reuse(job: Job): Promise<void> {
 /** Makes the same with other seeds; the draft stays. */
 export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job> {
   return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false });
+}
+
+/**
+ * Puts the recipe of a file into the draft, with its model where that is here.
+ *
+ * @returns what of it cannot be used, in words
+ */
+export function applyRecipe(recipe: Partial<Recipe>): string[] {
+  const { prompt = "", model: id, seed, size = "", loras = [], ...others } = recipe;
+  const own = session.state.models.find((model) => model.id === id);
+  if (own) chooseModel(own.id);
+  const model = own ?? currentModel(session.state);
+  if (!model) return [];
+  const unused = id === undefined || own ? [] : [`the model ${id}`];
+  const task = taskOf(model, { output: "image", images: 0, hasVideo: false, continues: false });
+  const known = settingsFor(model, task);
+  const settings: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(others)) {
+    const setting = known.find((setting) => setting.name === name);
+    const { maximum = Infinity, defaults = {} } = setting ?? {};
+    if (!setting || Number(value) > maximum) unused.push(`${words(name)} ${value}`);
+    else if (JSON.stringify(defaults[String(task)]) !== JSON.stringify(value)) {
+      settings[name] = value;
+    }
+  }
+  const [width = 0, height = 0] = String(size).split("x").map(Number);
+  const problem = size ? sizeProblem(model, width, height) : undefined;
+  if (problem) unused.push(`the size ${size} (${problem.replace(/\.$/, "")})`);
+  const uses = loras as LoraUse[];
+  if (uses.length > 0 && !model.takes_loras) unused.push("LoRAs");
+  draft.set({
+    ...{ prompt, settings, size: problem ? "" : String(size), count: 1 },
+    ...{ keepsSeed: seed !== undefined, seed: (seed ?? null) as number | null },
+    loras: model.takes_loras ? uses : [],
+    ...(task === undefined ? {} : { output: "image" as const }),
+  });
+  return unused;
 }
 
 function draftOf(model: Model, job: Job, recipe: Recipe): Draft {

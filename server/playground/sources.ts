@@ -32,6 +32,10 @@ import draft from "../../playground/draft.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import elements from "../../playground/elements.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import fileKind from "../../playground/file_kind.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import fileRecipe from "../../playground/file_recipe.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import gallery from "../../playground/gallery.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import icons from "../../playground/icons.ts" with { type: "text" };
@@ -90,6 +94,8 @@ export const MODULES: Readonly<Record<string, string>> = {
   "controls.ts": controls,
   "draft.ts": draft,
   "elements.ts": elements,
+  "file_kind.ts": fileKind,
+  "file_recipe.ts": fileRecipe,
   "gallery.ts": gallery,
   "icons.ts": icons,
   "inputs.ts": inputs,

@@ -5,6 +5,7 @@
  */
 
 import { z } from "zod";
+import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
 import { readWebuiText } from "../../generation/webui_text.ts";
 import { readForeignText } from "../../media/isolated/images.ts";
 import { badRequest } from "../contract/errors.ts";
@@ -30,7 +31,13 @@ export async function pngInfo(
   if (!bytes) throw badRequest("Invalid encoded image", "image");
   const text = await explained({ field: "image" }, readForeignText(bytes, { signal }));
   const { parameters: info = "", ...items } = text;
-  return { info, items, parameters: parametersOf(info) };
+  const recipe = readRecipe(text);
+  return {
+    ...{ info, items, parameters: parametersOf(info) },
+    // Not WebUI's: the same in the words of this server, whoever made the image.
+    recipe: recipe ? recipeFields(recipe) : null,
+    unused: recipe?.unused ?? [],
+  };
 }
 
 /** The parts of WebUI's text, under its names. */

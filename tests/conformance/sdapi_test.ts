@@ -94,7 +94,7 @@ Deno.test("sdapi serves SillyTavern: its lists, its fields, and a text that png-
   const read = await service.post("/sdapi/v1/png-info", {
     image: `data:image/png;base64,${image}`,
   });
-  const { info, parameters, items } = await read.json();
+  const { info, parameters, items, recipe, unused } = await read.json();
   assert.match(
     info,
     /^a fox\nNegative prompt: dark\nSteps: 6, Sampler: Euler a, Schedule type: Karras, /,
@@ -104,6 +104,7 @@ Deno.test("sdapi serves SillyTavern: its lists, its fields, and a text that png-
     ["a fox", "dark", "2.5", "64x64"],
   );
   assert.equal(JSON.parse(items.denoise).model, "gradients");
+  assert.deepEqual([recipe.sampler, recipe.model, unused], ["euler_ancestral", "gradients", []]);
 });
 
 Deno.test("sdapi/img2img starts from an image, and paints what its mask says in WebUI's ways", async () => {

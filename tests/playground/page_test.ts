@@ -5,6 +5,7 @@ import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { Buffer } from "node:buffer";
 import { encodeImage } from "../../media/encode.ts";
+import { encodePng } from "../../media/png.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService } from "../fakes/service.ts";
 import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
@@ -123,6 +124,116 @@ browserTest("Reuse and Vary draw with the model that a result was made with", as
   await page.locator(".tile.completed").nth(2).waitFor();
   assert.deepEqual([engine.requests.length, painter.requests.length], [0, 3]);
 });
+
+/** Drops files on the page, as a file manager does. */
+async function drop(
+  page: Page,
+  ...files: { name: string; type: string; bytes: Uint8Array }[]
+): Promise<void> {
+  const given = files.map(({ bytes, ...file }) => ({ ...file, data: bytes.toBase64() }));
+  await page.evaluate(`{
+    const dataTransfer = new DataTransfer();
+    for (const { name, type, data } of ${JSON.stringify(given)}) {
+      const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+      dataTransfer.items.add(new File([bytes], name, { type }));
+    }
+    const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+    document.querySelector("#prompt").dispatchEvent(event);
+  }`);
+}
+
+browserTest(
+  "the page says at once what a file is that it cannot use, by its first bytes",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+    await using server = listen(service);
+    const page = await browser.open(server.url);
+    await page.getByRole("button", { name: /^Generate/ }).waitFor();
+    const bytes = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+    const [letter, png] = [
+      bytes("Dear all,"),
+      encodePng({ width: 1, height: 1, data: bytes("abc") }),
+    ];
+    const notice = page.locator(".notice");
+    const files = [
+      ["notes.txt", "text/plain", letter, "Cannot use notes.txt: it is text;"],
+      ["notes.png", "image/png", letter, "Cannot use notes.png: it is text;"],
+      ["notes.mp4", "video/mp4", letter, "Cannot use notes.mp4: it is text;"],
+      ["none.png", "image/png", bytes(""), "Cannot use none.png: it is empty."],
+      [
+        "a.heic",
+        "image/heic",
+        bytes("\0\0\0\x18ftypheic"),
+        "Cannot use a.heic: it is AVIF or HEIC;",
+      ],
+      ["a.bin", "image/png", bytes("\0\x01\x02"), "Cannot use a.bin: it is no image;"],
+    ] as const;
+    for (const [name, type, bytes, words] of files) {
+      await drop(page, { name, type, bytes });
+      await notice.getByText(words).waitFor();
+    }
+    assert.equal(await page.getByRole("list", { name: "Given" }).count(), 0);
+    // What is good among them is taken, whatever it is called.
+    await drop(page, { name: "a.txt", type: "text/plain", bytes: png }, {
+      ...{ name: "notes.png", type: "image/png", bytes: letter },
+    });
+    await notice.getByText("Cannot use notes.png: it is text;").waitFor();
+    await page.getByRole("img", { name: "a.txt" }).waitFor();
+    const many = [1, 2, 3, 4].map((n) => ({ name: `${n}.png`, type: "image/png", bytes: png }));
+    await drop(page, ...many);
+    await notice.getByText("This model takes 3: not all of the images are there.").waitFor();
+  },
+);
+
+browserTest(
+  "the page offers the settings of an image that says how it was made",
+  async (browser) => {
+    const engine = new FakeEngine({ info: { ...SUPPORT, maxImages: 0, maxEditImages: 0 } });
+    await using service = await testService({ engine });
+    await using server = listen(service);
+    const page = await browser.open(server.url);
+    await page.getByRole("button", { name: /^Generate/ }).waitFor();
+    const image = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) };
+    const parameters =
+      "a fox\nNegative prompt: dark\nSteps: 6, Sampler: Euler a, Schedule type: Karras, " +
+      "CFG scale: 2, Seed: 7, Size: 64x48, Model: v1-5, Clip skip: 2";
+    for (const format of ["png", "jpeg", "webp"] as const) {
+      const { bytes, contentType: type } = await encodeImage(image, {
+        format,
+        text: { parameters },
+      });
+      await drop(page, { name: "fox", type, bytes });
+      await page.getByRole("button", { name: "Use its settings" }).click();
+      await page.locator(".notice").getByText("Not used of fox: Clip skip 2; the model v1-5.")
+        .waitFor();
+      assert.equal(await page.locator("#prompt").inputValue(), "a fox");
+      assert.equal(await page.getByRole("button", { name: "Use its settings" }).count(), 0);
+      await page.fill("#prompt", "");
+    }
+    await page.fill("#prompt", "a fox");
+    await page.keyboard.press("Control+Enter");
+    await page.locator(".tile.completed").waitFor();
+    const { sampler, scheduler, numInferenceSteps, seed, negativePrompt, width } = engine
+      .requests[0]!;
+    assert.deepEqual(
+      [sampler, scheduler, numInferenceSteps, seed, negativePrompt, width],
+      ["euler_ancestral", "karras", 6, 7, "dark", 64],
+    );
+    // What the server made says all, and an image without a recipe is an image.
+    const job = await (await service.get("/v1/jobs")).json();
+    const made = await (await service.get(`/v1/images/${job.data[0].id}/content`)).bytes();
+    await drop(page, { name: "again.png", type: "image/png", bytes: made });
+    await page.getByText("again.png says how it was made.").waitFor();
+    await drop(page, {
+      ...{
+        name: "plain.png",
+        type: "image/png",
+        bytes: (await encodeImage(image, { format: "png" })).bytes,
+      },
+    });
+    await page.getByText("again.png says how it was made.").waitFor({ state: "detached" });
+  },
+);
 
 browserTest("the page offers what the model takes, and nothing else", async (browser) => {
   const info = { taskType: "T2I", supportedTaskTypes: ["T2I"], loraTargets: [] } as const;
