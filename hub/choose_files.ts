@@ -64,7 +64,7 @@ export function chooseFiles(
 }
 
 /** Files of one precision in each folder: the plain ones, or the first of those that are there. */
-function withoutVariants(files: readonly HubFile[]): HubFile[] {
+export function withoutVariants(files: readonly HubFile[]): HubFile[] {
   const folder = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
   const variantOf = (path: string) => VARIANT.exec(path)?.[1] ?? "";
   const weights = files.filter(({ path }) => WEIGHTS.test(path));

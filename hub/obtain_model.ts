@@ -7,6 +7,8 @@
 import { join, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
+import { chooseFiles, withoutVariants } from "./choose_files.ts";
+import type { HubFile } from "./hub_client.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
@@ -82,7 +84,9 @@ export async function obtainPart(
   if (there !== undefined && await exists(there)) return resolve(there);
   onPull?.();
   const own = isControlNet ? ["config.json", "diffusion_pytorch_model*"] : [];
-  await pullModel(pathOrId, { ...options, include: [`${component}/*`, ...own] });
+  const choose = (id: string, files: readonly HubFile[]) =>
+    withoutVariants(chooseFiles(id, files, [`${component}/*`, ...own]));
+  await pullModel(pathOrId, { ...options, choose });
   return resolve(await find());
 }
 

@@ -84,6 +84,25 @@ Deno.test("obtainModel() of a part in a repository fetches all parts, and what i
   }
 });
 
+Deno.test("obtainPart() fetches a component in one precision", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    await using hub = new FakeHub({
+      "org/half": {
+        "vae/config.json": "{}",
+        "vae/a.fp16.safetensors": "1",
+        "vae/a.bf16.safetensors": "2",
+      },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    const vae = await obtainPart("org/half", "vae", { settings });
+    const names = await Array.fromAsync(Deno.readDir(vae), ({ name }) => name);
+    assert.deepEqual(names.sort(), ["a.bf16.safetensors", "config.json"]);
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
 Deno.test("obtainPart() finds ControlNets in repositories of their own, by their names, and within models", async () => {
   const cacheFolder = await Deno.makeTempDir();
   try {

@@ -140,6 +140,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       const { trace, variants } = smallest(task);
       trace(variants[0]);
     }
+    this.#parts.transformer.weights.refuseMoreBlocks();
     const likeliest = this.#kindWithPrompts(target, usualRequest(this.info));
     const kinds = [likeliest, smallest(defaultTask)];
     const upload = () => this.#memory.load(device, kinds, options, onProgress);

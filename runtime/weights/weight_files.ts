@@ -48,12 +48,21 @@ function numberedParts(path: string): WeightFile[] | undefined {
 function indexedParts(path: string): WeightFile[] | undefined {
   const folder = dirname(path);
   for (const name of namesIn(folder).filter((name) => INDEX_NAME.test(name))) {
-    const files = listShards(folder, join(folder, name));
+    const files = shardsIn(folder, name);
     if (files.length > 1 && files.some((file) => basename(file.path) === basename(path))) {
       return files;
     }
   }
   return undefined;
+}
+
+/** The files of an index that may have nothing to do with the file at hand, so that it matters not where it is damaged. */
+function shardsIn(folder: string, index: string): WeightFile[] {
+  try {
+    return listShards(folder, join(folder, index));
+  } catch {
+    return [];
+  }
 }
 
 function listFolder(folder: string): WeightFile[] {

@@ -48,6 +48,7 @@ Deno.test("Checkpoint.open() of a file that an index beside it names among other
     "one.safetensors": part("a"),
     "two.safetensors": part("b"),
     "other.safetensors": part("c"),
+    "broken.safetensors.index.json": "{",
     "model.safetensors.index.json": indexOf({ a: "one.safetensors", b: "two.safetensors" }),
   };
   assert.deepEqual(namesIn(files, "/two.safetensors"), ["a", "b"]);

@@ -105,6 +105,24 @@ export class Weights {
     return [...this.#source.names].filter((name) => !used.has(name));
   }
 
+  /**
+   * Refuses weights that go on where the blocks that graphs asked for end: their configuration says fewer than there are.
+   *
+   * @throws {SyntaxError} naming the first such block
+   */
+  refuseMoreBlocks(): void {
+    const used = new Set(this.#usedNames());
+    const unused = this.unused.find((name) => {
+      const [, before, number, rest] = /^(.*?(?:blocks|layers)\.)(\d+)(\..*)$/.exec(name) ?? [];
+      return Number(number) > 0 && used.has(`${before}${Number(number) - 1}${rest}`);
+    });
+    if (unused === undefined) return;
+    throw new SyntaxError(
+      `Cannot load "${this.path}": it has "${unused}", one block more than its configuration says; ` +
+        "fetch weights and config.json again",
+    );
+  }
+
   /** The file or folder that they come from. */
   get path(): string {
     return this.#source.path;

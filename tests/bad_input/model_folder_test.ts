@@ -288,6 +288,13 @@ const LOADING: Case[] = [
     /its config asks for \[\d+, \d+\]/,
   ],
   ["has a wide FFN", TRANSFORMER, fields({ ffn_dim: 1e15 }), /asks for \[1000000000000000, \d+\]/],
+  [
+    "has fewer blocks",
+    TRANSFORMER,
+    fields({ num_layers: 3 }),
+    /it has "blocks\.3\..*", one block more than its configuration says/,
+  ],
+  ["has fewer layers", TEXT, fields({ num_layers: 1 }), /says 1 layers, and its weights have "enc/],
   ["has 1e9 layers", TEXT, fields({ num_layers: 1e9 }), /it lacks tensor "encoder\.block\.\d+\./],
   [
     "has 1e9 blocks",
