@@ -67,8 +67,8 @@ export function readComfyGraph(text: string): ComfyFields | undefined {
   const strength = value("denoise");
   return {
     fields: {
-      prompt: textOf(graph, positive, "negative"),
-      negative_prompt: textOf(graph, from("negative"), "positive"),
+      prompt: textOf(graph, positive, "positive", "negative"),
+      negative_prompt: textOf(graph, from("negative"), "negative", "positive"),
       num_inference_steps: value("steps"),
       // Of models that guidance is an input of, `cfg` is 1.
       guidance_scale: guidance ?? value("cfg"),
@@ -158,10 +158,11 @@ function walk(
 function textOf(
   graph: ReadonlyMap<string, Node>,
   links: readonly Input[],
+  own: string,
   other: string,
 ): string | undefined {
   for (const { inputs } of walk(graph, links, [...ASIDE, other])) {
-    for (const name of ["text", "t5xxl", "prompt", "string", "value", "text_g"]) {
+    for (const name of [own, "text", "t5xxl", "prompt", "string", "value", "text_g"]) {
       if (typeof inputs[name] === "string") return inputs[name];
     }
   }

@@ -238,9 +238,16 @@ export function applyOrientation<T extends PixelImage>(image: T, orientation: nu
 function decodeComment(note: Uint8Array, little: boolean): string {
   const code = withoutEnd(new TextDecoder("latin1").decode(note.subarray(0, 8)));
   const text = note.subarray(8);
-  // UNICODE is UTF-16 in the byte order of the structure; ASCII and "unknown" are read as UTF-8.
-  const label = code === "UNICODE" ? (little ? "utf-16le" : "utf-16be") : "utf-8";
+  // ASCII and "unknown" are read as UTF-8.
+  const label = code !== "UNICODE" ? "utf-8" : isLittle(text, little) ? "utf-16le" : "utf-16be";
   return withoutEnd(new TextDecoder(label).decode(text));
+}
+
+/** UTF-16 has the byte order of the structure, but not every program minds: the zeros of Latin letters tell. */
+function isLittle(text: Uint8Array, otherwise: boolean): boolean {
+  let odd = 0;
+  for (let i = 0; i < text.length; i++) if (text[i] === 0) odd += i % 2 ? 1 : -1;
+  return odd === 0 ? otherwise : odd > 0;
 }
 
 /** The text before the NULs at its end. */

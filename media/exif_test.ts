@@ -21,6 +21,13 @@ Deno.test("readExif() gives back the texts of writeExif()", () => {
   }
 });
 
+Deno.test("readExif() reads a comment whose byte order is not that of the structure", () => {
+  const structure = writeExif({ comment: "水 a fox" });
+  const start = structure.length - 2 * "水 a fox".length;
+  for (let i = start; i < structure.length; i += 2) structure.subarray(i, i + 2).reverse();
+  assert.deepEqual(readExif(structure), { comment: "水 a fox" });
+});
+
 Deno.test("readExif() takes no other program's MakerNote", () => {
   const structure = writeExif({ comment: "a", note: "b" });
   structure[structure.indexOf("d".charCodeAt(0))] = "D".charCodeAt(0);

@@ -131,7 +131,8 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
   const { seeds = [], loras = [], images = [] } = request;
   return {
     prompt: request.prompt,
-    model: request.model,
+    // Videos keep the name that was sent, which may be any for a single model.
+    model: request.servedModel ?? request.model,
     task_type: request.taskType,
     size: `${request.width}x${request.height}`,
     n: seeds.length,

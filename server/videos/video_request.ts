@@ -69,6 +69,8 @@ export interface GivenVideo {
 export interface VideoRequest extends GenerationSettings {
   /** The name that the request has for the model, else the served name. */
   model: string;
+  /** The served name; records of older versions have none. */
+  servedModel?: string;
   /** Pixels per row. */
   width: number;
   /** Number of rows. */
@@ -266,6 +268,7 @@ export async function readVideoRequest(
   return {
     ...settings,
     model: fields.model || context.servedModelName,
+    servedModel: context.servedModelName,
     ...size,
     ...duration,
     images,

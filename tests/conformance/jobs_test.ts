@@ -50,6 +50,15 @@ Deno.test("an image that nobody waits for outlives its client, and is cancelled 
   assert.equal((await ended(testee, id)).status, "cancelled");
 });
 
+Deno.test("GET /v1/jobs/{id} names the model that makes a video, whatever the request calls it", async () => {
+  await using testee = await testService();
+  const sent = { prompt: "a", model: "sora-2", num_frames: 5 };
+  const { id, model } = await (await testee.post("/v1/videos", sent)).json();
+  const { request } = await (await testee.get(`/v1/jobs/${id}`)).json();
+  assert.deepEqual([model, request.model], ["sora-2", "gradients"]);
+  await ended(testee, id);
+});
+
 Deno.test("GET /v1/jobs/{id} has a request that makes the same image again", async () => {
   await using testee = await testService({ settings: { strictFields: true } });
   const body = { prompt: "a", size: "48x64", num_inference_steps: 3, negative_prompt: "b" };
