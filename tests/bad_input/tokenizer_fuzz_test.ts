@@ -141,7 +141,7 @@ Deno.test("readTokenizerJson() refuses stages nested without end and patterns th
 
 Deno.test("loadTokenizer() refuses files that are no JSON, none at all, or a folder", async () => {
   const files: [name: string, content: string | undefined, message: RegExp][] = [
-    ["tokenizer.json", "<html>", /tokenizer\.json: it is not valid JSON/],
+    ["tokenizer.json", "<html>", /tokenizer\.json: it is a web page/],
     ["tokenizer.json", "", /tokenizer\.json: it is not valid JSON: it is empty/],
     ["tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", /run git lfs pull/],
     ["tokenizer.json", undefined, /tokenizer\.json: it is a folder/],
