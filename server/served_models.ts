@@ -27,6 +27,9 @@ export interface ServedModel {
 /** The models of a server, at least one. */
 type AllModels = readonly [ServedModel, ...ServedModel[]];
 
+/** Names of OpenAI's image and video models. */
+const FOREIGN_MODEL = /^(?:openai\/)?(?:chat)?(?:gpt-image|dall-e|sora)(?:-|$)/i;
+
 /** The models of a server; the first serves requests that name none. */
 export class ServedModels {
   readonly #all: () => AllModels;
@@ -55,15 +58,17 @@ export class ServedModels {
   }
 
   /**
-   * The model that a request names. A server with one model takes any name for it.
+   * The model that a request names. A server with one model takes the names of OpenAI's models for it, which many clients
+   * cannot but send.
    *
    * @param name as sent
    * @returns the model
-   * @throws {ApiError} 404 for a name that is none of several
+   * @throws {ApiError} 404 for a name that is none of theirs
    */
   pick(name: unknown): ServedModel {
     if (typeof name !== "string" || name === "") return this.first;
-    if (this.all.length === 1 && !this.#isKnown(name)) return this.first;
+    const isForeign = this.all.length === 1 && FOREIGN_MODEL.test(name) && !this.#isKnown(name);
+    if (isForeign) return this.first;
     return this.find(name) ?? notFound(name, this.all);
   }
 

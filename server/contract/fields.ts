@@ -7,6 +7,7 @@
 import { closest } from "fastest-levenshtein";
 import { readJsonText } from "../http/json_text.ts";
 import { badRequest } from "./errors.ts";
+import { withInputNames } from "./spellings.ts";
 
 /** How many names the header holds, and how long it may become. */
 const MAX_NAMES = 32;
@@ -29,10 +30,14 @@ const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
  * says itself wins. Fields get the names that the schemas have for them.
  *
  * @param body a JSON object
+ * @param inputs other names of the endpoint's inputs
  * @returns a new object without the three
  * @throws {ApiError} 400 when one is neither an object nor the JSON text of one
  */
-export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function flattenExtras(
+  body: Readonly<Record<string, unknown>>,
+  inputs: Parameters<typeof withInputNames>[1] = {},
+): Record<string, unknown> {
   const flat = new Map(Object.entries(body));
   for (const name of ENVELOPES) flat.delete(name);
   for (const name of ENVELOPES) {
@@ -50,9 +55,34 @@ export function flattenExtras(body: Readonly<Record<string, unknown>>): Record<s
     const told = flat.get(name);
     if (told === 0 || told === false) flat.delete(name);
   }
+  if (flat.has("lora")) liftLora(flat);
   // As a key of an object it would become its prototype, and lend it fields that nobody checked.
   flat.delete("__proto__");
-  return Object.fromEntries(flat);
+  return withInputNames(Object.fromEntries(flat), inputs);
+}
+
+/** vLLM-Omni names the one LoRA of a request `lora`, with `name`, `path` and `scale`. */
+function liftLora(flat: Map<string, unknown>): void {
+  const value = flat.get("lora");
+  flat.delete("lora");
+  if (value === null || value === undefined || value === "") return;
+  if (flat.has("loras")) {
+    throw badRequest("Cannot use lora: loras is there too; send one of them", "lora");
+  }
+  const { name, scale, int_id: _, local_path: local, ...rest } = readEnvelope(
+    "lora",
+    value,
+  ) as Record<
+    string,
+    unknown
+  >;
+  const path = rest["path"] ?? local;
+  flat.set("loras", [{
+    ...rest,
+    ...(name === undefined ? {} : { nickname: name }),
+    ...(path === undefined ? {} : { path }),
+    ...(scale === undefined ? {} : { strength: scale }),
+  }]);
 }
 
 function readEnvelope(name: string, value: unknown): object {

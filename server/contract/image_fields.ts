@@ -54,9 +54,7 @@ export const imageFieldTable: FieldTable = fieldTable(
 /** Fields that only edits have: images, in a form as files or texts. */
 const EDIT_FIELDS = {
   image: stringOrList(),
-  "image[]": stringOrList(),
   url: stringOrList(),
-  "url[]": stringOrList(),
   mask: longText(),
 };
 

@@ -18,6 +18,7 @@ import { controlSize } from "../../generation/control.ts";
 import type { OutputFormat } from "../../media/encode.ts";
 import { resolveQuality } from "../../media/quality.ts";
 import { flattenExtras } from "./fields.ts";
+import { EDIT_SPELLINGS } from "./spellings.ts";
 import {
   findIgnored,
   type GenerationSettings,
@@ -93,7 +94,9 @@ export async function readImageRequest(
   sources: ControlSources,
 ): Promise<ImageRequest> {
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
-  const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
+  const body = isObject
+    ? flattenExtras(json as Record<string, unknown>, { control: EDIT_SPELLINGS["control"]! })
+    : json;
   const fields = validate(imageGenerationSchema, readScalars(body, imageGenerationSchema));
   refusePaths(fields, PATH_FIELDS);
   const taskType = asClientError("task_type", () =>
@@ -113,7 +116,7 @@ export async function readImageRequest(
   const { settings, idle } = readGeneration(fields, taskType, context);
   const output = readImageOutput(fields, context);
   const ignored = findIgnored(fields, imageFieldTable, context, {
-    ...idleOutputFields(fields, output),
+    ...idleOutputFields(fields, output, info),
     ...idle,
     fit: !control,
   });
@@ -154,14 +157,23 @@ type ImageOutputSettings = Pick<
  *
  * @param fields of the right types
  * @param settings that were read from them
+ * @param info of the model
  * @returns whether each changes nothing
  */
 export function idleOutputFields(
-  { response_format: wanted, output_quality: preset, partial_images: previews }: ImageOutputBody,
+  {
+    background,
+    response_format: wanted,
+    output_quality: preset,
+    partial_images: previews,
+  }: ImageOutputBody,
   { format, stream, previews: made }: ImageOutputSettings,
+  { layers }: RequestContext["info"],
 ): Record<string, boolean> {
   const isExact = format === "png";
   return {
+    // It chooses the format; only layers have transparency.
+    background: background?.toLowerCase() === "transparent" && layers === undefined,
     // A stream brings the files themselves.
     response_format: stream && wanted === "url",
     partial_images: made === 0 && previews !== 0,
@@ -233,11 +245,13 @@ function readResponseFormat(
 }
 
 function readFormat(fields: ImageOutputBody, hasLayers: boolean): OutputFormat {
-  checkChoice("background", fields.background, BACKGROUNDS);
-  checkChoice("output_format", fields.output_format, Object.keys(FORMATS));
-  const transparent = fields.background === "transparent" || hasLayers;
-  if (!fields.output_format) return transparent ? "png" : "jpeg";
-  const format = FORMATS[fields.output_format]!;
+  const [background, name] = [fields.background, fields.output_format]
+    .map((text) => text?.toLowerCase());
+  checkChoice("background", background, BACKGROUNDS);
+  checkChoice("output_format", name, Object.keys(FORMATS));
+  const transparent = background === "transparent" || hasLayers;
+  if (!name) return transparent ? "png" : "jpeg";
+  const format = FORMATS[name]!;
   if (transparent && format === "jpeg") {
     throw badRequest(
       `Cannot write ${

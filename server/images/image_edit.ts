@@ -34,6 +34,7 @@ import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
+import { EDIT_SPELLINGS, inputName, unreadFiles, withInputNames } from "../contract/spellings.ts";
 import {
   findIgnored,
   readFit,
@@ -74,14 +75,15 @@ export async function readImageEdit(
   context: RequestContext,
   sources: EditSources,
 ): Promise<ImageRequest> {
-  return await readEdit(formBody(form.fields, imageEditSchema), form.files, context, sources);
+  const texts = withInputNames(form.fields, EDIT_SPELLINGS);
+  return await readEdit(formBody(texts, imageEditSchema), form.files, context, sources);
 }
 
 /**
  * Reads an image edit whose files are on the disk.
  *
  * @param json its fields
- * @param files its files
+ * @param uploads its files
  * @param context the model and the server's settings
  * @param sources where images go
  * @returns what has to be done
@@ -89,12 +91,13 @@ export async function readImageEdit(
  */
 export async function readEdit(
   json: Record<string, unknown>,
-  files: readonly UploadedFile[],
+  uploads: readonly UploadedFile[],
   context: RequestContext,
   sources: EditSources,
 ): Promise<ImageRequest> {
   const { info } = context;
-  const body = flattenExtras(json);
+  const files = uploads.map((file) => ({ ...file, field: inputName(file.field, EDIT_SPELLINGS) }));
+  const body = flattenExtras(json, EDIT_SPELLINGS);
   const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
   const given = editSources(files, fields);
@@ -124,10 +127,11 @@ export async function readEdit(
   const read = (isMasked: boolean) => {
     const rules = isMasked ? { ...context, info: maskedRules(info) } : context;
     const { settings, idle } = readGeneration(fields, taskType, rules);
-    const named = { ...fields, ...(mask ? { mask: "a file" } : {}) };
+    const unread = unreadFiles(files, EDIT_SPELLINGS);
+    const named = { ...fields, ...(mask ? { mask: "a file" } : {}), ...unread.fields };
     const ignored = findIgnored(named, imageEditFieldTable, rules, {
-      ...idleOutputFields(fields, output),
-      ...idle,
+      ...idleOutputFields(fields, output, info),
+      ...{ ...idle, ...unread.idle },
       mask: !isTaken,
       fit: info.imageLimits !== undefined && !isMasked && !control,
     });
@@ -222,17 +226,15 @@ function maskSource(
   return file ?? (mask ? { field: "mask", url: mask } : undefined);
 }
 
-/** Files first, `image` before `image[]`; then addresses. */
+/** Files first, then addresses. */
 function editSources(
   files: readonly UploadedFile[],
-  fields: Record<string, unknown>,
+  fields: { image?: Addresses; url?: Addresses },
 ): Source[] {
-  const uploads = (name: string) => files.filter(({ field }) => field === name);
-  const named = uploads("image");
-  const addresses = ["image", "image[]", "url", "url[]"].flatMap((field) =>
-    [fields[field] ?? []].flat().flatMap((url) =>
-      typeof url === "string" && url !== "" ? [{ field, url }] : []
-    )
+  const addresses = (["image", "url"] as const).flatMap((field) =>
+    [fields[field] ?? []].flat().flatMap((url) => url === "" ? [] : [{ field, url }])
   );
-  return [...(named.length > 0 ? named : uploads("image[]")), ...addresses];
+  return [...files.filter(({ field }) => field === "image"), ...addresses];
 }
+
+type Addresses = string | readonly string[] | null | undefined;

@@ -21,6 +21,7 @@ import { requestContext } from "../request_context.ts";
 import { toApiError } from "../http/respond.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
+import { VIDEO_SPELLINGS, withInputNames } from "../contract/spellings.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { cancelJob, removeJob } from "./job_actions.ts";
 import { mount } from "./mount.ts";
@@ -146,7 +147,8 @@ async function readVideoForm(
   { settings }: Services,
 ) {
   const form = await readForm(c.req.raw, folder, settings.formLimits, c.get("share"));
-  return { body: formBody(form.fields, videoSchema), files: form.files };
+  const texts = withInputNames(form.fields, VIDEO_SPELLINGS);
+  return { body: formBody(texts, videoSchema), files: form.files };
 }
 
 /**

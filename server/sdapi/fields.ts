@@ -55,16 +55,21 @@ const FIELDS = {
 
 const schema = z.looseObject(FIELDS);
 
-/** Fields whose values change nothing here and of which nobody needs to be told. */
-const QUIET: readonly string[] = [
-  ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
-  ...["override_settings_restore_afterwards", "s_noise", "s_tmax", "s_tmin", "s_churn", "eta"],
-  ...["subseed", "seed_resize_from_h", "seed_resize_from_w", "force_task_id", "infotext"],
-  ...["mask_blur", "mask_blur_x", "mask_blur_y", "inpaint_full_res_padding", "mask_round"],
-  ...["s_min_uncond", "refiner_switch_at", "initial_noise_multiplier", "resized_by", "clip_skip"],
-  ...["hr_upscaler", "hr_second_pass_steps", "hr_prompt", "hr_negative_prompt", "url", "auth"],
-  ...["inpaint_full_res", "inpainting_fill", "distilled_cfg_scale", "hr_resize_x", "hr_resize_y"],
-];
+/** Fields that change nothing here and of which nobody needs to be told, at any value or at those that ask for nothing. */
+const QUIET: Readonly<Record<string, "any" | readonly unknown[]>> = {
+  ...Object.fromEntries(
+    [
+      ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
+      ...["override_settings_restore_afterwards", "subseed", "seed_resize_from_h"],
+      ...["seed_resize_from_w", "force_task_id", "refiner_switch_at", "mask_round", "resized_by"],
+      ...["inpaint_full_res_padding", "hr_upscaler", "hr_second_pass_steps", "url", "auth"],
+      ...["distilled_cfg_scale"],
+    ].map((name) => [name, "any"] as const),
+  ),
+  ...{ s_noise: [1], s_tmax: ["Infinity"], eta: [1, 31337], initial_noise_multiplier: [1] },
+  // Clients send WebUI's own values, whatever is asked for.
+  ...{ mask_blur: [4], mask_blur_x: [4], mask_blur_y: [4], inpainting_fill: [1], clip_skip: [1] },
+};
 
 /** What this server's fields are called there. */
 const THEIR_NAMES: Readonly<Record<string, string>> = {
@@ -201,7 +206,9 @@ function clampScale(scale: number): number {
 /** Fields that nobody here knows and that ask for something. */
 function unknown(given: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(given).filter(([name, value]) => {
-    if (Object.hasOwn(FIELDS, name) || QUIET.includes(name)) return false;
+    if (Object.hasOwn(FIELDS, name)) return false;
+    const quiet = QUIET[name];
+    if (quiet === "any" || quiet?.includes(value)) return false;
     if (value === null || value === undefined) return false;
     if (typeof value === "object") return Object.keys(value).length > 0;
     return value !== false && value !== 0 && value !== -1 && value !== "" && value !== "None";

@@ -22,6 +22,7 @@ import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
 import { readDuration } from "../contract/duration.ts";
 import { badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
+import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
 import {
   findIgnored,
   type GenerationSettings,
@@ -119,7 +120,7 @@ interface VideoSources {
  * Reads a video request.
  *
  * @param json any parsed JSON value, or the values of a form
- * @param uploads files of the form
+ * @param sent files of the form
  * @param context the model and the server's settings
  * @param sources where images and videos go
  * @returns what has to be done
@@ -127,14 +128,15 @@ interface VideoSources {
  */
 export async function readVideoRequest(
   json: unknown,
-  uploads: readonly UploadedFile[],
+  sent: readonly UploadedFile[],
   context: RequestContext,
   sources: VideoSources,
 ): Promise<VideoRequest> {
   const { info } = context;
+  const uploads = sent.map((file) => ({ ...file, field: inputName(file.field, VIDEO_SPELLINGS) }));
   const { folder, signal } = sources;
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
-  const body = isObject ? flattenExtras(json as Record<string, unknown>) : json;
+  const body = isObject ? flattenExtras(json as Record<string, unknown>, VIDEO_SPELLINGS) : json;
   if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
     throw badRequest("prompt is required", "prompt", "missing");
   }
@@ -200,9 +202,10 @@ export async function readVideoRequest(
   };
   const isGiven = Object.entries(steering).filter(([, { length }]) => length > 0)
     .map(([name]) => [name, "given"]);
-  const seen = { ...fields, ...Object.fromEntries(isGiven) };
+  const unread = unreadFiles(uploads, VIDEO_SPELLINGS);
+  const seen = { ...fields, ...Object.fromEntries(isGiven), ...unread.fields };
   const ignored = findIgnored(seen, videoFieldTable, context, {
-    ...idle,
+    ...{ ...idle, ...unread.idle },
     mask: !takes.mask,
     reference: !takes.reference,
     fit: givenImages.length === 0 || info.imageLimits !== undefined,

@@ -205,6 +205,32 @@ Deno.test("POST /v1/images/edits takes image[], url as data, and names an unused
   await content.body?.cancel();
 });
 
+Deno.test("POST /v1/images/edits takes all spellings of its inputs as one list, and names files that nobody reads", async () => {
+  await using service = await testService({ engine: editor() });
+  await using strict = await testService({ engine: editor(), settings: { strictFields: true } });
+  const png = await makePng();
+  const file = new Blob([png]);
+  for (
+    const [first, second] of [["image", "image[]"], ["image[0]", "image[1]"], [
+      "images",
+      "images[]",
+    ]]
+  ) {
+    const response = await post(strict, { [first!]: file, [second!]: file, prompt: "a" });
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(strict.engine.requests.pop()!.images!.length, 2, first);
+  }
+  const asked = { image: file, prompt: "a", foo: file, style_image: "x", prompt_image: file };
+  const named = await post(service, asked);
+  assert.equal(named.status, 200, await named.text());
+  assert.equal(named.headers.get("x-ignored-fields"), "style_image, foo, prompt_image");
+  const refused = await post(strict, { image: file, prompt: "a", reference_image: file });
+  assert.equal((await refused.json()).error.code, "unknown_field");
+  const opaque = { image: file, prompt: "a", background: "Transparent", output_format: "PNG" };
+  assert.equal((await post(service, opaque)).headers.get("x-ignored-fields"), "background");
+  assert.equal((await (await post(strict, opaque)).json()).error.code, "unused_field");
+});
+
 /** A mask: white to the right of a share of its width. */
 async function makeMask(width: number, height: number, share = 0.5): Promise<Blob> {
   const data = new Uint8Array(width * height * 3);

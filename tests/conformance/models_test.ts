@@ -95,7 +95,7 @@ Deno.test("a request's model picks among several, for images, edits, videos and 
   await until(() => counts().join() === "1,2,2");
 });
 
-Deno.test("a model that is none of several is a 404, and of one any name does", async () => {
+Deno.test("a model that is not served is a 404, and one model takes the names of OpenAI's", async () => {
   await using service = await testService(start());
   for (const path of ["images/generations", "videos"]) {
     const response = await service.post(`/v1/${path}`, { prompt: "a", model: "dall-e-3" });
@@ -106,6 +106,14 @@ Deno.test("a model that is none of several is a 404, and of one any name does", 
     assert.match(body.error.message, /this server has 'gradients', 'org\/painter', 'other'/);
   }
   await using single = await testService();
-  const body = { prompt: "a", model: "dall-e-3" };
-  assert.equal((await single.post("/v1/images/generations", body)).status, 200);
+  const statusOf = async (model: string) =>
+    (await single.post("/v1/images/generations", { prompt: "a", model })).status;
+  for (
+    const model of ["dall-e-3", "gpt-image-1", "chatgpt-image-latest", "openai/gpt-image-1", ""]
+  ) {
+    assert.equal(await statusOf(model), 200, model);
+  }
+  for (const model of ["z-image-turbo", "flux", "gpt-4o", "my-dall-e-3"]) {
+    assert.equal(await statusOf(model), 404, model);
+  }
 });

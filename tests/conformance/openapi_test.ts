@@ -74,7 +74,7 @@ Deno.test("GET /openapi.json has the fields of requests with types and meaning",
   const edit = paths["/v1/images/edits"].post.requestBody.content["multipart/form-data"];
   assert.deepEqual(edit.schema, { $ref: "#/components/schemas/ImageEditForm" });
   assert.equal(
-    schemas.ImageEditForm.properties["image[]"].anyOf[0].contentMediaType,
+    schemas.ImageEditForm.properties.image.anyOf[0].contentMediaType,
     "application/octet-stream",
   );
 });

@@ -15,8 +15,8 @@ Deno.test("POST refuses names of any length, and keeps none of them", async () =
   await using service = await testService();
   const long = "m".repeat(5000);
   const bodies: [path: string, body: unknown][] = [
-    ["/v1/videos", { prompt: "a", model: long }],
-    ["/v1/images/generations", { prompt: "a", model: long }],
+    ["/v1/videos", { prompt: "a", model: `sora-${long}` }],
+    ["/v1/images/generations", { prompt: "a", model: `dall-e-${long}` }],
     ["/v1/images/generations", { prompt: "a", loras: [{ path: long }] }],
     ["/v1/images/generations", { prompt: "a", user: long }],
   ];
