@@ -30,12 +30,18 @@ export interface FileRecipe extends Partial<Size> {
   readonly seed?: number;
   readonly loras: readonly RecipeLora[];
   readonly settings: Partial<SamplingSettings>;
-  /** What the file says and requests cannot, each in words; no values of others are longer than a line. */
+  /** What the file says and requests cannot, a few in words; values of others are cut short. */
   readonly unused: readonly string[];
 }
 
 /** Longest reason that is told, in characters. */
 const MAX_REASON = 200;
+
+/** Most things that are named as not used; the rest are counted. */
+const MAX_UNUSED = 20;
+
+/** Most LoRAs that are believed. */
+const MAX_LORAS = 64;
 
 /** Names of WebUI's text that have a part of a recipe. */
 const WEBUI_NAMES: Readonly<Record<string, string>> = {
@@ -50,6 +56,9 @@ const WEBUI_NAMES: Readonly<Record<string, string>> = {
 
 /** Others, which change nothing of an image. */
 const QUIET = /hash|^Version$|^User$|^Sampler$|^Schedule type$/i;
+
+/** Names of a recipe of ours that need no request: they follow from others, or say the same. */
+const FOLLOWING = ["drawn_at", "layer", "parameters"];
 
 /** Names of a recipe of ours that say what else the image was made of. */
 const INPUTS: readonly (readonly [name: string, words: string])[] = [
@@ -157,8 +166,10 @@ function checkedRecipe(
   notes: readonly string[],
 ): FileRecipe {
   const unused = [...notes];
+  const names = new Set([...FOLLOWING, ...INPUTS.map(([name]) => name)]);
   /** What `read` makes of a field; noted where that is nothing. */
   const take = <T>(name: string, read: (value: unknown) => T | undefined): T | undefined => {
+    names.add(name);
     const value = fields[name];
     if (value === undefined || value === null || value === "") return undefined;
     const taken = read(value);
@@ -192,13 +203,19 @@ function checkedRecipe(
     return Number.isSafeInteger(seed) && seed >= 0 ? seed : undefined;
   });
   const size = take("size", readSize);
+  const loras = take("loras", readLoras) ?? [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (!names.has(name)) unused.push(`${shorten(name)} ${shorten(String(JSON.stringify(value)))}`);
+  }
+  const more = unused.splice(MAX_UNUSED).length;
+  if (more > 0) unused.push(`and ${more} more`);
   return {
     source,
     ...(prompt === undefined ? {} : { prompt }),
     ...(model === undefined ? {} : { model }),
     ...(seed === undefined ? {} : { seed }),
     ...size,
-    loras: take("loras", readLoras) ?? [],
+    loras,
     settings: settings as Partial<SamplingSettings>,
     unused,
   };
@@ -237,9 +254,9 @@ function readSize(value: unknown): Size | undefined {
   }
 }
 
-/** LoRAs as requests name them; nothing where one of them is not of that form. */
+/** LoRAs as requests name them; nothing where there are too many, or one is not of that form. */
 function readLoras(value: unknown): RecipeLora[] | undefined {
-  if (!Array.isArray(value)) return undefined;
+  if (!Array.isArray(value) || value.length > MAX_LORAS) return undefined;
   const loras = value.map(readLora);
   return loras.every((lora) => lora !== undefined) ? loras : undefined;
 }

@@ -68,6 +68,9 @@ Deno.test("readRecipe() reads AUTOMATIC1111's text, and names what cannot be use
       ...["schedule Polyexponential", 'num_inference_steps "many"', 'seed "-1"', 'size "0x1"'],
     ],
   ]);
+  const many = Array.from({ length: 500 }, (_, i) => `Thing ${i}: 1`).join(", ");
+  const { unused } = readRecipe({ parameters: `a\nSteps: 5, ${many}` })!;
+  assert.deepEqual([unused.length, unused.at(-1)], [21, "and 480 more"]);
   assert.equal(readRecipe({ parameters: "a photo of mine" }), undefined);
   assert.equal(readRecipe({}), undefined);
 });
@@ -153,11 +156,12 @@ Deno.test("readRecipe() takes a recipe of ours that somebody changed in part, an
   const fields = {
     ...{ prompt: 5, seed: 1.5, size: [1], num_inference_steps: "x", guidance_scale: -1 },
     ...{ sampler: "ddim", sigmas: ["a"], loras: [{ path: 1 }], quality: {}, strength: 0.5 },
-    enable_upscaling: 3,
+    ...{ enable_upscaling: 3, of_a_newer_version: true, drawn_at: "1x1" },
   };
   const [kept, unused] = read({ denoise: JSON.stringify(fields) });
   assert.deepEqual(kept, { source: "denoise", strength: 0.5 });
-  assert.equal(unused.length, Object.keys(fields).length - 1);
+  assert.equal(unused.length, Object.keys(fields).length - 2);
+  assert.equal(unused.at(-1), "of_a_newer_version true");
   assert.equal(readRecipe({ denoise: "[1]" }), undefined);
 });
 
@@ -192,6 +196,7 @@ Deno.test("readRecipe() takes no longer than its text is long", () => {
     const [[name, value]] = Object.entries(text) as [[string, string]];
     assert.ok(performance.now() - start < 1500, `${name} ${value.slice(0, 100)}`);
     assert.ok(recipe?.unused.every((words) => words.length < 400) ?? true);
+    assert.ok((recipe?.loras.length ?? 0) <= 64);
   }
   assert.equal((readComfyGraph(nodes(all))?.others ?? 0) > 1000, true);
 });
