@@ -85,7 +85,11 @@ const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [["serve", "--s3-region", "here"], 2, /no bucket is named; set --s3-bucket/],
   [["serve", "--strict-ports", "maybe"], 2, /true or false/],
   [["serve", "--prompt-enhancer-config", "gone.json"], 1, /Cannot read the prompt enhancer's/],
-  [["generate"], 2, /^denoise: Cannot generate: --prompt is missing; say what to make$/],
+  [
+    ["generate"],
+    2,
+    /^denoise: Cannot generate: --prompt is missing; say what to make, or name an image that says it with --from$/,
+  ],
   [["generate", "--promt", "a"], 2, /unknown option '--promt' \(Did you mean --prompt\?\)/],
   [["genrate", "--prompt", "a"], 2, /unknown command 'genrate' \(Did you mean generate\?\)/],
   [["serve", "--public-url", "here"], 2, /an address such as https:/],
