@@ -96,7 +96,7 @@ Deno.test("generateRemotely() writes the images of a server's job, and shows its
 Deno.test("generateRemotely() says what the server made no use of", () =>
   withService(async (_, fetcher, folder) => {
     notes.length = 0;
-    const flags = { output: `${folder}/a.png`, modelPath: "other", strength: 0.5 };
+    const flags = { output: `${folder}/a.png`, modelPath: "gpt-image-1", strength: 0.5 };
     await printed(() => generateRemotely(work(fetcher, flags)));
     assert.deepEqual(notes, ["Note: the server made no use of --model-path, --strength"]);
   }));
