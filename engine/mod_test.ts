@@ -149,6 +149,20 @@ async function checksRoom(engine: Engine): Promise<void> {
   await assert.rejects(running, { name: "AbortError" });
 }
 
+Deno.test("Engine.generate() tells of prompts that are read in part, or not at all", () =>
+  withEngine(async (engine) => {
+    const quick = { ...REQUEST, numInferenceSteps: 1, maxSequenceLength: 8 };
+    const prompt = "a red circle, a red circle, and a blue ground";
+    const cutsOf = async (more: Partial<GenerateRequest>) =>
+      (await engine.generate({ ...quick, ...more })).cutPrompts!;
+    const [cut, ...others] = await cutsOf({ prompt });
+    assert.deepEqual([cut!.prompt, cut!.read, others], ["prompt", 8, []]);
+    assert.ok(cut!.tokens > 8 && prompt.endsWith(cut!.unread), cut!.unread);
+    assert.deepEqual(await cutsOf({ prompt: "a" }), []);
+    const [unguided] = await cutsOf({ prompt: "a", guidanceScale: 1, negativePrompt: "dark" });
+    assert.deepEqual(unguided, { prompt: "negative_prompt", tokens: 1, read: 0, unread: "dark" });
+  }));
+
 Deno.test("openEngine() gives errors of their classes, and refuses what has no room", async (t) => {
   await assert.rejects(openEngine({ modelPath: `${MODEL}/absent` }), Deno.errors.NotFound);
   await assert.rejects(openEngine({ modelPath: MODEL, maxVramBytes: 1e5 }), OutOfMemoryError);

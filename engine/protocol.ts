@@ -2,6 +2,7 @@
 import type { LifelineMessage } from "./lifeline.ts";
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
+  CutPrompt,
   MemoryOptions,
   MemoryReport,
   PartPaths,
@@ -206,6 +207,7 @@ export type FromWorker =
   | {
     readonly type: "generated";
     readonly timings: Readonly<Record<string, number>>;
+    readonly cutPrompts: readonly CutPrompt[];
     readonly peakBytes: number;
   }
   | { readonly type: "prepared" }

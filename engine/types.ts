@@ -4,6 +4,7 @@
  * @module
  */
 import type {
+  CutPrompt,
   ImageLimits,
   LayerLimits,
   NoiseScheduleName,
@@ -17,6 +18,7 @@ import type {
 
 export type {
   ControlType,
+  CutPrompt,
   DecoderKind,
   ImageLimits,
   LayerLimits,
@@ -315,6 +317,8 @@ export interface Frames {
   timings: Record<string, number>;
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
+  /** Prompts that were not read as a whole. */
+  cutPrompts?: readonly CutPrompt[];
 }
 
 /** One loaded model. Generations of one device run one after the other. */

@@ -233,7 +233,7 @@ async function generate(
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
-  const { timings } = await makeTogether(pipeline, { ...request, loras: applied }, {
+  const { timings, cutPrompts } = await makeTogether(pipeline, { ...request, loras: applied }, {
     isCancelled,
     onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
@@ -243,7 +243,7 @@ async function generate(
     previews,
     onPreview: (values, index) => show("preview", values, index),
   });
-  post({ type: "generated", timings, peakBytes: device.peakBytes });
+  post({ type: "generated", timings, cutPrompts, peakBytes: device.peakBytes });
 }
 
 /** Makes a result, where there are teams as a part of them. */

@@ -1,4 +1,5 @@
 import { drawnSize } from "./drawn_size.ts";
+import { describeCut } from "./cut_prompt.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { FrameFlow } from "./frame_flow.ts";
 import { modelInfo } from "./model_info.ts";
@@ -311,7 +312,11 @@ export class WorkerEngine implements Engine {
         const go = () => flow.take(byteLength);
         Promise.resolve(taken).then(go, go);
       });
-      const { timings, peakBytes } = answer as Extract<FromWorker, { type: "generated" }>;
+      const { timings, cutPrompts, peakBytes } = answer as Extract<
+        FromWorker,
+        { type: "generated" }
+      >;
+      for (const cut of cutPrompts) this.#options.onNote?.(describeCut(cut, this.info));
       const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
       return {
         ...size,
@@ -319,7 +324,7 @@ export class WorkerEngine implements Engine {
         ...{ frames, ...(this.info.layers && { channels: 4 as const }) },
         fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
-        peakBytes,
+        ...{ peakBytes, cutPrompts },
       };
     } catch (error) {
       if (worker.isBroken) this.#drop(worker);

@@ -46,6 +46,7 @@ export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
   ControlType,
+  CutPrompt,
   DecoderKind,
   ImageLimits,
   InputImage,

@@ -31,6 +31,8 @@ export interface Job {
   task_type: string | null;
   size: string | null;
   outputs: Result[] | null;
+  /** Prompts that were not read as a whole. */
+  cut_prompts?: { prompt: string; tokens: number; read: number; unread: string }[];
 }
 
 /** What was asked for, with the names of requests. */

@@ -80,6 +80,16 @@ export function ResultBar(
         : act("remove", "Delete", () => Promise.resolve(setSure(true))),
     ),
     p({ class: "prompt" }, job.prompt),
+    ...(job.cut_prompts ?? []).map(({ prompt, tokens, read, unread }) =>
+      p(
+        { class: "notice", role: "status" },
+        read === 0
+          ? "The negative prompt was not read, for there was no guidance."
+          : `The ${
+            prompt.replace("_", " ")
+          } has ${tokens} tokens, and ${read} were read. Not read: “${unread}”`,
+      )
+    ),
     recipe ? recipeView(job, index, recipe) : null,
   );
 }

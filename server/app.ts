@@ -205,6 +205,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
       "x-request-id",
       "x-ignored-fields",
       "x-drawn-at",
+      "x-cut-prompts",
       "x-should-retry",
       "idempotent-replayed",
       "retry-after",

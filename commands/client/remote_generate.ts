@@ -4,6 +4,7 @@
  * @module
  */
 
+import { describeCut } from "../../engine/cut_prompt.ts";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatOfPath, type TaskType } from "../../mod.ts";
@@ -60,6 +61,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   if (job.status !== "completed") {
     throw new Error(job.error?.message ?? `Cannot generate: the job was ${job.status}`);
   }
+  for (const cut of job.cut_prompts ?? []) onNote(describeCut(cut));
   const outputs = job.outputs ?? [];
   const paths = outputPaths(file, outputs.length);
   for (const [index, output] of outputs.entries()) {

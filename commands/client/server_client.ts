@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { CutPrompt } from "../../engine/types.ts";
 import { readEvents, type ServerEvent } from "./event_stream.ts";
 
 /** Which server, and with which key. */
@@ -37,6 +38,7 @@ export interface Job {
   readonly task_type: string | null;
   readonly size: string | null;
   readonly outputs: readonly JobOutput[] | null;
+  readonly cut_prompts?: readonly CutPrompt[];
 }
 
 /** The queue and what has ended. */

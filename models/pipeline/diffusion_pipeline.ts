@@ -34,6 +34,7 @@ import { Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
 import type {
+  CutPrompt,
   LoadOptions,
   Pipeline,
   PipelineControl,
@@ -258,7 +259,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       });
       await generate(work);
       await work.finish();
-      return { ...work.result(), timings };
+      return { ...work.result(), timings, cutPrompts: prompts.cut };
     }, control);
   }
 
@@ -280,15 +281,31 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   }
 
   /** Token ids of every prompt. */
-  #tokenize(request: PipelineRequest): PromptSizes & Pick<Work, "tokens" | "pooledTokens"> {
+  #tokenize(
+    request: PipelineRequest,
+  ): PromptSizes & Pick<Work, "tokens" | "pooledTokens"> & { readonly cut: CutPrompt[] } {
     const { tokenizer, pooledTokenizer: pooled } = this.#parts;
     const maxLength = request.maxSequenceLength ?? this.#usualLength;
-    const cut = { maxLength: maxLength + this.#templateTokens(request) };
+    const most = maxLength + this.#templateTokens(request);
     const prompts = this.#family.prompts(request, this.#parts);
-    const tokens = prompts.map((prompt) => tokenizer.encode(prompt, cut));
+    const cut: CutPrompt[] = [];
+    const tell = (prompt: CutPrompt["prompt"], read: number) => (rest: readonly number[]) =>
+      void cut.push({
+        ...{ prompt, read, tokens: read + rest.length },
+        unread: firstWords(tokenizer.decode(rest.slice(0, SHOWN_TOKENS))),
+      });
+    const tokens = prompts.map((prompt, i) => {
+      const onCut = tell(i === 0 ? "prompt" : "negative_prompt", maxLength);
+      return tokenizer.encode(prompt, { maxLength: most, onCut });
+    });
+    const { negativePrompt } = request;
+    if (prompts.length === 1 && negativePrompt !== this.info.defaults.negativePrompt) {
+      const ids = tokenizer.encode(negativePrompt, { addSpecialTokens: false });
+      if (ids.length > 0) tell("negative_prompt", 0)(ids);
+    }
     const pooledTokens = pooled &&
       prompts.map((prompt) => pooled.tokenizer.encode(prompt, { maxLength: pooled.maxLength }));
-    return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length) };
+    return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length), cut };
   }
 
   /** Tokens that prompts are cut to where nothing is said. */
@@ -386,4 +403,13 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const tokens = promptTokens ?? this.#usualLength;
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
+}
+
+/** Tokens of what is not read that are shown, and characters of them. */
+const SHOWN_TOKENS = 40;
+const SHOWN_LENGTH = 80;
+
+function firstWords(text: string): string {
+  const words = text.trim().replace(/\s+/g, " ");
+  return words.length > SHOWN_LENGTH ? `${words.slice(0, SHOWN_LENGTH).toWellFormed()}…` : words;
 }

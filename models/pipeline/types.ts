@@ -296,6 +296,20 @@ export interface PipelineResult {
   readonly latents: Float32Array;
   /** Milliseconds per stage. */
   readonly timings: Readonly<Record<string, number>>;
+  /** Prompts that are not read as a whole. */
+  readonly cutPrompts: readonly CutPrompt[];
+}
+
+/** A prompt of which only a part is read, or nothing. */
+export interface CutPrompt {
+  /** Which one. */
+  readonly prompt: "prompt" | "negative_prompt";
+  /** Tokens that it has. */
+  readonly tokens: number;
+  /** Tokens that are read, from the first one on; 0 of a negative prompt without guidance. */
+  readonly read: number;
+  /** The first words that are not read. */
+  readonly unread: string;
 }
 
 /** Defaults and bounds of a pipeline. */

@@ -199,7 +199,7 @@ export class Work {
    *
    * @throws {Error} when frames or latents are missing
    */
-  result(): Omit<PipelineResult, "timings"> {
+  result(): Omit<PipelineResult, "timings" | "cutPrompts"> {
     if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
     if (this.#frameCount === 0 || !this.#latents) {
       throw new Error(

@@ -14,6 +14,8 @@ export interface EncodeOptions {
   readonly maxLength?: number;
   /** Whether to add what the model expects around a text, such as the end token; true by default. */
   readonly addSpecialTokens?: boolean;
+  /** Called with the ids that `maxLength` cuts off, where it cuts off some. */
+  readonly onCut?: (rest: readonly number[]) => void;
 }
 
 /** Turns text into ids of a text encoder's vocabulary. */
@@ -93,7 +95,7 @@ export class PipelineTokenizer implements Tokenizer {
 
   /** See {@link Tokenizer}. */
   encode(text: string, options: EncodeOptions = {}): number[] {
-    const { maxLength = Infinity, addSpecialTokens = true } = options;
+    const { maxLength = Infinity, addSpecialTokens = true, onCut } = options;
     const template = addSpecialTokens ? this.#parts.template : ["text" as const];
     const special = template.reduce((n, part) => n + (part === "text" ? 0 : part.length), 0);
     if (!(maxLength >= special)) {
@@ -102,7 +104,8 @@ export class PipelineTokenizer implements Tokenizer {
       );
     }
     const ids = this.#encodeText(text);
-    if (ids.length > maxLength - special) ids.length = maxLength - special;
+    const rest = ids.length > maxLength - special ? ids.splice(maxLength - special) : [];
+    if (rest.length > 0) onCut?.(rest);
     return template.flatMap((part) => part === "text" ? ids : part);
   }
 

@@ -102,6 +102,11 @@ Deno.test("Tokenizer.encode() cuts text, not special tokens, at maxLength", () =
   const cut = tokenizer.encode("a red cat walks slowly", { maxLength: 4 });
   assert.deepEqual(cut, [...whole.slice(0, 3), tokenizer.eosId]);
   assert.deepEqual(tokenizer.encode("a red cat", { maxLength: 1 }), [tokenizer.eosId]);
+  const told: (readonly number[])[] = [];
+  const onCut = (rest: readonly number[]) => void told.push(rest);
+  tokenizer.encode("a red cat walks slowly", { maxLength: 4, onCut });
+  tokenizer.encode("a red cat walks slowly", { maxLength: whole.length, onCut });
+  assert.deepEqual(told, [whole.slice(3, -1)]);
   assert.deepEqual(tokenizer.encode("a red cat walks slowly", { maxLength: 512 }), whole);
   assert.throws(() => tokenizer.encode("a", { maxLength: 0 }), /special tokens alone take 1/);
   assert.throws(() => tokenizer.encode("a", { maxLength: NaN }), /at most NaN ids/);

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Engine, GenerateRequest } from "../../engine/types.ts";
+import type { CutPrompt, Engine, GenerateRequest } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { PixelImage } from "../../media/image.ts";
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
@@ -39,6 +39,8 @@ export interface ImageOutcome {
   seconds: number;
   /** Most device memory taken at once. */
   peakBytes: number;
+  /** Prompts that were not read as a whole; none where all were. */
+  cutPrompts?: readonly CutPrompt[];
   /** What the time went into, as far as it is known. */
   stageSeconds?: StageSeconds;
 }
@@ -49,6 +51,8 @@ export interface ImageResult {
   files: StoredFile[];
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
+  /** Prompts that were not read as a whole; none where all were. */
+  cutPrompts?: readonly CutPrompt[];
   /** What the time went into, as far as it is known. */
   stageSeconds?: StageSeconds;
 }
@@ -83,6 +87,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   const all = new OutputProgress(count);
   const outputs: ImageOutput[] = [];
   let peakBytes = 0;
+  let cutPrompts: readonly CutPrompt[] = [];
   try {
     const images = await Promise.all(
       request.images.map((path) => readImage(path, context.signal)),
@@ -111,6 +116,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       all.end(index);
       await previews.finish();
       peakBytes = Math.max(peakBytes, frames.peakBytes);
+      cutPrompts = frames.cutPrompts ?? [];
       if (frames.frames.length === 0) {
         throw new Error("Cannot make an image: the engine gave no frame");
       }
@@ -139,7 +145,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     stages.enter();
     const { prompt } = request;
     const seconds = (performance.now() - start) / 1000;
-    return { outputs, prompt, seconds, peakBytes, stageSeconds: stages.seconds };
+    const cut = cutPrompts.length > 0 ? { cutPrompts } : {};
+    return { outputs, prompt, seconds, peakBytes, ...cut, stageSeconds: stages.seconds };
   } catch (error) {
     await removeFiles(outputs.filter((output) => output), storage);
     throw error;
@@ -153,8 +160,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
  * @returns a JSON value
  */
 export function toImageResult(outcome: ImageOutcome): ImageResult {
-  const { outputs, peakBytes, stageSeconds = {} } = outcome;
-  return { files: outputs.flatMap(({ file }) => file ?? []), peakBytes, stageSeconds };
+  const { outputs, prompt: _, seconds: __, ...rest } = outcome;
+  return { stageSeconds: {}, ...rest, files: outputs.flatMap(({ file }) => file ?? []) };
 }
 
 /**
@@ -171,11 +178,11 @@ export async function restoreImages(
   request: ImageRequest,
   storage: ResultStorage | undefined,
 ): Promise<ImageOutcome> {
-  const { files, peakBytes } = result as ImageResult;
+  const { files, ...rest } = result as ImageResult;
   const outputs: ImageOutput[] = [];
   for (const file of storage ? files : []) outputs.push({ bytes: await storage!.read(file), file });
   const prompt = revisedPrompt ?? request.prompt;
-  return { outputs, prompt, seconds: ((endedAt ?? 0) - (startedAt ?? 0)) / 1000, peakBytes };
+  return { ...rest, outputs, prompt, seconds: ((endedAt ?? 0) - (startedAt ?? 0)) / 1000 };
 }
 
 /**

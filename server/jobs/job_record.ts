@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { CutPrompt } from "../../engine/types.ts";
 import { httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import { loraFields } from "../../generation/recipe_text.ts";
@@ -54,6 +55,8 @@ interface JobListItem {
   task_type: string | null;
   size: string | null;
   outputs: OutputRecord[] | null;
+  /** Prompts that were not read as a whole. */
+  cut_prompts?: readonly CutPrompt[];
 }
 
 /**
@@ -65,6 +68,7 @@ interface JobListItem {
  */
 export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
   const { prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
+  const { cutPrompts } = (job.result ?? {}) as { cutPrompts?: readonly CutPrompt[] };
   const { isOwn, place } = context;
   return {
     id: job.id,
@@ -81,6 +85,7 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
     task_type: isOwn ? taskType ?? null : null,
     size: isOwn && width ? `${width}x${height}` : null,
     outputs: isOwn ? await outputsOf(job, context) : null,
+    ...(isOwn && cutPrompts && { cut_prompts: cutPrompts }),
   };
 }
 

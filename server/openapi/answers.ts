@@ -142,6 +142,13 @@ const worker = z.strictObject({
   last_error: z.string().nullable().describe("What went wrong on it most lately"),
 });
 
+const cutPrompts = z.array(z.strictObject({
+  prompt: z.enum(["prompt", "negative_prompt"]),
+  tokens: z.int().describe("Tokens that it has"),
+  read: z.int().describe("Tokens that are read, from the first on; 0 without guidance"),
+  unread: z.string().describe("The first words that are not read"),
+})).describe("Prompts that were not read as a whole");
+
 const images = z.strictObject({
   id: z.string().describe("`img_…`"),
   created: unix("When it was answered"),
@@ -157,6 +164,7 @@ const images = z.strictObject({
   })),
   peak_memory_mb: z.number().nullable().describe("Most device memory taken, in MiB"),
   inference_time_s: z.number().nullable().describe("In seconds"),
+  cut_prompts: cutPrompts.optional(),
   usage: z.null(),
 });
 
@@ -189,6 +197,7 @@ const video = z.strictObject({
   num_outputs: z.int().nullable(),
   peak_memory_mb: z.number().nullable(),
   inference_time_s: z.number().nullable(),
+  cut_prompts: cutPrompts.optional(),
   action: z.null(),
   revised_prompt: z.string().nullable().describe(
     "The prompt when it was rewritten; null for others",
@@ -222,6 +231,7 @@ const job = z.strictObject({
     bytes: z.int(),
     seed: z.int().nullable().describe("Makes it again"),
   })).nullable().describe("What came of it"),
+  cut_prompts: cutPrompts.optional(),
 });
 
 const wholeJob = job.extend({

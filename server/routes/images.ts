@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { CutPrompt } from "../../engine/types.ts";
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
@@ -161,6 +162,7 @@ async function answerWithImages(
   if (request.stream) return await streamImages(c, { id, request, start, isLeft, services });
   const { outcome } = await start();
   const made = await (isLeft ? unlessAborted(c.req.raw.signal, outcome) : outcome);
+  if (made.cutPrompts) c.header("x-cut-prompts", headerOfCuts(made.cutPrompts));
   const { body, headers } = base64Json(await imagesResponse(id, request, made, services));
   return c.body(body, 200, headers);
 }
@@ -236,6 +238,13 @@ async function imagesResponse(
     data: await Promise.all(data),
     peak_memory_mb: outcome.peakBytes > 0 ? outcome.peakBytes / 2 ** 20 : null,
     inference_time_s: outcome.seconds,
+    ...(outcome.cutPrompts && { cut_prompts: outcome.cutPrompts }),
     usage: null,
   };
+}
+
+/** Such as `prompt; tokens=640; read=512`. */
+function headerOfCuts(cuts: readonly CutPrompt[]): string {
+  return cuts.map(({ prompt, tokens, read }) => `${prompt}; tokens=${tokens}; read=${read}`)
+    .join(", ");
 }

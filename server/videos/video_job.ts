@@ -6,7 +6,7 @@
 
 import { readFrames } from "../../generation/video_frames.ts";
 import { readImage } from "../inputs/images.ts";
-import type { Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
+import type { CutPrompt, Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
 import { resultRate, resultSize } from "../../engine/result_size.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
@@ -30,6 +30,8 @@ export interface VideoResult {
   seconds: number;
   /** Most device memory taken at once, in bytes. */
   peakBytes: number;
+  /** Prompts that were not read as a whole; none where all were. */
+  cutPrompts?: readonly CutPrompt[];
   /** What the time went into, as far as it is known. */
   stageSeconds?: StageSeconds;
 }
@@ -68,6 +70,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
   const all = new OutputProgress(count);
   const files: StoredFile[] = [];
   let peakBytes = 0;
+  let cutPrompts: readonly CutPrompt[] = [];
   try {
     const inputs = await readInputs(job, context.signal);
     const make = async (index: number, signal: AbortSignal) => {
@@ -106,13 +109,15 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
         all.end(index);
         await previews.finish();
         peakBytes = Math.max(peakBytes, frames.peakBytes);
+        cutPrompts = frames.cutPrompts ?? [];
       });
       signal.throwIfAborted();
     };
     await inLanes({ count, lanes: engine.lanes, signal: context.signal }, make);
     stages.enter();
     const seconds = (performance.now() - start) / 1000;
-    return { files, seconds, peakBytes, stageSeconds: stages.seconds };
+    const cut = cutPrompts.length > 0 ? { cutPrompts } : {};
+    return { files, seconds, peakBytes, ...cut, stageSeconds: stages.seconds };
   } catch (error) {
     for (const file of files) if (file) await storage.remove(file).catch(() => {});
     throw error;

@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { CutPrompt } from "../../engine/types.ts";
 import type { JobEntry } from "../jobs/job_store.ts";
 import type { ServerSettings } from "../settings.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
@@ -57,6 +58,7 @@ interface VideoRecord {
   num_outputs: number | null;
   /** Most device memory taken, in MiB. */
   peak_memory_mb: number | null;
+  cut_prompts?: readonly CutPrompt[];
   /** Time that the GPU took, in seconds. */
   inference_time_s: number | null;
   /** Always null: no model here acts. */
@@ -120,6 +122,7 @@ export async function videoRecord(
     num_outputs: result?.files.length ?? null,
     peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
     inference_time_s: result?.seconds ?? null,
+    ...(isOwn && result?.cutPrompts && { cut_prompts: result.cutPrompts }),
     action: null,
     revised_prompt: isOwn ? job.revisedPrompt : null,
     seeds: isOwn ? seeds : [],

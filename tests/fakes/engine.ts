@@ -20,6 +20,8 @@ import { FAKE_INFO } from "./model_info.ts";
 
 /** How the fake behaves. */
 export interface FakeOptions {
+  /** Prompts that it does not read as a whole. */
+  cutPrompts?: Frames["cutPrompts"];
   /** Parts of {@link FAKE_INFO} to replace. */
   info?: Partial<ModelInfo>;
   /** Milliseconds for each denoising step; 0 gives way to other tasks all the same. */
@@ -118,6 +120,7 @@ export class FakeEngine implements Engine {
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,
+      cutPrompts: this.#options.cutPrompts ?? [],
     };
   }
 

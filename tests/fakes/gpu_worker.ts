@@ -148,6 +148,7 @@ function generate(
   post({
     type: "generated",
     timings: { denoise: 1500 },
+    cutPrompts: [],
     peakBytes: 7,
   });
   if (prompt === "crash afterwards") crash();
