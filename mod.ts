@@ -28,6 +28,7 @@ export type { ModelParts, OffloadableComponent, ParallelOptions } from "./engine
 export type { HandoverEstimate, ModelPlan } from "./engine/reports.ts";
 export type {
   ControlType,
+  CutPrompt,
   DecoderKind,
   Engine,
   Frames,
