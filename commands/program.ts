@@ -6,6 +6,7 @@
 
 import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
+import { QUALITY_PRESETS } from "../media/quality.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { MERGE_MODES, REQUEST_FIELDS, SETTING_FIELDS, version } from "../generation/mod.ts";
 import { UsageError } from "./failure.ts";
@@ -249,7 +250,7 @@ function generateCommand(onStatus: OnStatus): Command {
     .option("--fragmented", "write videos so that they can be played while they are written")
     .addOption(
       new Option("--output-quality <preset>", "how well JPEG, WebP and MP4 are kept")
-        .choices(["default", "maximum", "high", "medium", "low"]).default("default"),
+        .choices(QUALITY_PRESETS).default("default"),
     )
     .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100))
     .option("--preview", "draw unfinished results in the terminal")

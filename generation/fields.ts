@@ -52,6 +52,8 @@ const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
 ];
 
 /** Scales at which frame interpolation can look for motion. */
+/** Most times that frames are doubled. */
+const MAX_DOUBLINGS = 4;
 const INTERPOLATION_SCALES: readonly number[] = [0.25, 0.5, 1, 2, 4];
 
 /** What makes pixels, as `decoder` names it. */
@@ -376,15 +378,12 @@ export const SETTING_FIELDS: {
     idle: (_info, task) => outputOf(task) === "VIDEO" ? undefined : "an image has one frame",
   },
   frameInterpolationExp: {
-    text: "How often frame interpolation doubles the frames, 1 or 2; 1 when left out",
+    text: "How often frame interpolation doubles the frames, 1 to 4; 1 when left out",
     kind: "integer",
     placeholder: "times",
-    bounds: () => [1, 2],
+    bounds: () => [1, MAX_DOUBLINGS],
     neutral: 1,
-    check: (value, name) => {
-      if (value === 1 || value === 2) return;
-      throw new RangeError(`${name} must be 1 or 2, got ${value}`);
-    },
+    check: (value, name) => checkRange(value, name, 1, MAX_DOUBLINGS),
     idle: unlessInterpolated(),
   },
   frameInterpolationScale: {

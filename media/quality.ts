@@ -17,20 +17,13 @@ const PRESETS: ReadonlyMap<string, number> = new Map([
   ["low", 35],
 ]);
 
-/**
- * Whether a word is one of the presets.
- *
- * @param outputQuality as a request has it
- * @returns false where it means the default because it means nothing
- */
-export function isQualityPreset(outputQuality: string): boolean {
-  return outputQuality === "default" || PRESETS.has(outputQuality);
-}
+/** What `output_quality` may say. */
+export const QUALITY_PRESETS: readonly string[] = ["default", ...PRESETS.keys()];
 
 /**
  * One number for how well a result is kept, 0 (smallest) to 100 (best).
  *
- * @param outputQuality `maximum`, `high`, `medium`, `low`; anything else means the default
+ * @param outputQuality one of {@link QUALITY_PRESETS}
  * @param outputCompression 0 to 100; wins over `outputQuality`
  * @param media which default applies: 75 for images, 50 for video
  * @returns the quality

@@ -20,7 +20,7 @@ import { badRequest } from "./errors.ts";
 import type { JobLora } from "../loras/job_lora.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
-import { isQualityPreset } from "../../media/quality.ts";
+import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";
 import { checkPrompt, resolveSeeds } from "../../generation/sampling.ts";
 import { parseSize, type Size } from "../../generation/size.ts";
 
@@ -228,12 +228,30 @@ function readQuality(quality: string | null | undefined): QualityTier {
   return TIERS[quality]!;
 }
 
+/**
+ * Reads how well results are kept.
+ *
+ * @param fields of the right types
+ * @param media says which default counts
+ * @returns 0 (smallest) to 100 (best)
+ * @throws {ApiError} 400 for wrong values
+ */
+export function readOutputQuality(
+  { output_quality: preset, output_compression: compression }: {
+    readonly output_quality?: string | null | undefined;
+    readonly output_compression?: number | null | undefined;
+  },
+  media: "image" | "video",
+): number {
+  checkChoice("output_quality", preset || undefined, QUALITY_PRESETS);
+  return asClientError("output_compression", () => resolveQuality(preset, compression, media));
+}
+
 /** The fields that {@link findIgnored} looks at itself. */
 interface AnyFields {
   model?: string | null | undefined;
   generator_device?: string | null | undefined;
   quality?: string | null | undefined;
-  output_quality?: string | null | undefined;
 }
 
 /**
@@ -252,14 +270,13 @@ export function findIgnored(
   context: RequestContext,
   idle: Readonly<Record<string, boolean>>,
 ): string[] {
-  const { model, quality, generator_device: device, output_quality: preset } = fields;
+  const { model, quality, generator_device: device } = fields;
   const ignored = ignoredFields(fields, table);
   const conditions: Readonly<Record<string, boolean>> = {
     model: model !== "" && model !== context.servedModelName,
     // The initial noise is that of PyTorch's CPU generator, whatever the device.
     generator_device: device !== "" && device !== "cpu",
     quality: GENERIC_QUALITIES.includes(quality ?? ""),
-    output_quality: !isQualityPreset(preset ?? ""),
     ...idle,
   };
   for (const [name, isIdle] of Object.entries(conditions)) {

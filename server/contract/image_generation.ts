@@ -16,7 +16,6 @@ import {
 } from "../inputs/control_picture.ts";
 import { controlSize } from "../../generation/control.ts";
 import type { OutputFormat } from "../../media/encode.ts";
-import { resolveQuality } from "../../media/quality.ts";
 import { flattenExtras } from "./fields.ts";
 import { EDIT_SPELLINGS } from "./spellings.ts";
 import {
@@ -24,6 +23,7 @@ import {
   type GenerationSettings,
   readFit,
   readGeneration,
+  readOutputQuality,
   readSize,
   type RequestContext,
 } from "./generation.ts";
@@ -216,10 +216,7 @@ export function readImageOutput(
   return {
     responseFormat: readResponseFormat(fields, context.persistent),
     format: readFormat(fields, context.info.layers !== undefined),
-    outputQuality: asClientError(
-      "output_compression",
-      () => resolveQuality(fields.output_quality, fields.output_compression, "image"),
-    ),
+    outputQuality: readOutputQuality(fields, "image"),
     stream: fields.stream === true,
     previews: fields.stream === true || context.respondsAsync ? previews : 0,
   };

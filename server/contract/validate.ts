@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Context } from "hono";
 import type { z } from "zod";
 import { shorten } from "../../generation/shorten.ts";
 import { unprocessable, type ValidationIssue } from "./errors.ts";
@@ -48,6 +49,16 @@ export function validate<T extends z.ZodType>(
   throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)), got);
 }
 
+/**
+ * The query of a request, for {@link validate}.
+ *
+ * @param c of the request
+ * @returns its parameters; `after=` and the like are left out, for they say nothing
+ */
+export function queryOf(c: Context): Record<string, string> {
+  return Object.fromEntries(Object.entries(c.req.query()).filter(([, value]) => value !== ""));
+}
+
 function describe(issue: z.core.$ZodIssue, body: unknown, place: string): ValidationIssue {
   const path = pathOf(issue);
   const input = valueAt(body, path);
@@ -76,6 +87,11 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
         ["type_error", `Input should be of type ${issue.expected}`];
     case "invalid_union":
       return [issue.message === NOT_INTEGERS ? "int_or_list" : "union_type", issue.message];
+    case "invalid_value":
+      return [
+        "literal_error",
+        `Input should be ${issue.values.map((one) => `'${String(one)}'`).join(" or ")}`,
+      ];
     case "unrecognized_keys":
       return [
         "extra_forbidden",

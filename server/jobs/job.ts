@@ -36,6 +36,27 @@ export interface JobProgress {
   etaSeconds?: number;
 }
 
+/**
+ * How far a job is, for its record.
+ *
+ * @param progress of its work
+ * @returns whole percent, 0 to 99: 100 is told with the results, which are still to be stored
+ */
+export function percentOf({ fraction }: JobProgress): number {
+  return Math.floor(Math.min(0.99, Math.max(0, fraction)) * 100);
+}
+
+/**
+ * A job as it was when it was queued: that is what the answer to its request shows, however soon it begins.
+ *
+ * @param job its record
+ * @returns the record without what came later; a prompt that was rewritten stays
+ */
+export function asQueued(job: JobRecord): JobRecord {
+  const later = { startedAt: null, endedAt: null, result: null, error: null };
+  return { ...job, ...later, status: "queued", progress: 0 };
+}
+
 /** An unfinished result. */
 interface JobPreview {
   /** Which output it is of. */

@@ -8,7 +8,14 @@
 import { hasRoom } from "../fair_share.ts";
 import { ServiceError } from "../service_error.ts";
 import { storageFailed } from "../storage/write_error.ts";
-import { isEnd, type JobContext, type JobEvent, type NewJob, type QueuedJob } from "./job.ts";
+import {
+  isEnd,
+  type JobContext,
+  type JobEvent,
+  type NewJob,
+  percentOf,
+  type QueuedJob,
+} from "./job.ts";
 import { cancelled, endOf, isStopping, outcomeOf, stopping } from "./job_end.ts";
 import { type JobChange, type JobStore, RepeatedRequestError } from "./job_store.ts";
 import { JobWatchers } from "./job_watchers.ts";
@@ -285,7 +292,7 @@ export class JobQueue implements Queue {
       id,
       signal,
       progress: (progress) => {
-        const now = Math.floor(Math.min(1, Math.max(0, progress.fraction)) * 100);
+        const now = percentOf(progress);
         this.#watchers.tell(id, { type: "progress", ...progress });
         if (now <= percent) return;
         percent = now;

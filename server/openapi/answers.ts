@@ -184,6 +184,7 @@ const video = z.strictObject({
   status: videoStatus,
   progress: z.int().min(0).max(100).describe("Work that the GPU has finished, in percent"),
   created_at: unix("When it was queued"),
+  prompt: z.string().nullable().describe("In lists its beginning; null where it is another key's"),
   size: z.string().describe("`<width>x<height>`"),
   seconds: z.string().describe("Whole seconds"),
   quality: z.literal("standard"),

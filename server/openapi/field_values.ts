@@ -7,6 +7,7 @@
 import { httpNames, SETTING_FIELDS } from "../../generation/mod.ts";
 import { FITS } from "../../generation/fields.ts";
 import { MERGE_MODES } from "../../generation/lora_words.ts";
+import { QUALITY_PRESETS } from "../../media/quality.ts";
 import { X264_PRESETS } from "../../media/video/x264.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
 import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../contract/image_generation.ts";
@@ -37,6 +38,7 @@ export const FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
   n: COUNT,
   num_outputs_per_prompt: COUNT,
   num_inference_steps: { minimum: 1 },
+  output_quality: { enum: QUALITY_PRESETS },
   output_compression: { minimum: 0, maximum: 100 },
   partial_images: { minimum: 0, maximum: MAX_PREVIEWS },
 };

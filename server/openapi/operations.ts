@@ -118,7 +118,7 @@ export const OPERATIONS: readonly Operation[] = [
     summary: "List videos",
     query: [
       ["after", "string", "Begin after the video of this id"],
-      ["limit", "integer", "Most videos, 1 to 100", { minimum: 1, maximum: 100 }],
+      ["limit", "integer", "Most videos, 1 to 100; 20 when left out", { minimum: 1, maximum: 100 }],
       ["order", "string", "`asc` or `desc` by the time they were queued"],
     ],
     answer: { json: "VideoList" },

@@ -55,14 +55,18 @@ export async function streamImages(
   const push = (type: string, fields: Record<string, unknown>) => {
     const output_format = request.format;
     const size = `${request.width}x${request.height}`;
-    news.push({ type: `${kind}.${type}`, created_at: created, output_format, size, ...fields });
+    // The words of OpenAI's schema where ours mean the same.
+    const quality = request.quality === "lossless" ? "auto" : request.quality;
+    const background = request.layers === undefined ? "opaque" : "transparent";
+    const shape = { output_format, size, quality, background };
+    news.push({ type: `${kind}.${type}`, created_at: created, ...shape, ...fields });
   };
   const told = new Set<number>();
   const tell = (output: ImageOutput, index: number) => {
     if (told.has(index)) return;
     told.add(index);
     const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
-    push("completed", { ...item, b64_json: String(item.b64_json) });
+    push("completed", { ...item, b64_json: String(item.b64_json), usage: null });
   };
   const stop = services.queue.watch(id, (event) => {
     // What cannot be read now comes with the others, at the end.

@@ -15,7 +15,7 @@ import type { ImageOutcome } from "../images/image_job.ts";
 import type { ControlSources } from "../inputs/control_picture.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
-import type { NewJob, QueuedJob } from "../jobs/job.ts";
+import { asQueued, type NewJob, type QueuedJob } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
@@ -189,7 +189,7 @@ async function answerWithJob(
   const { outcome } = await services.queue.add(job);
   // Its end is in its record; what clients may not see of it goes to the log.
   outcome.catch((error) => toApiError(error, job.id, services.log));
-  return await showJob(c, (await services.store.get(job.id))!, services);
+  return await showJob(c, asQueued((await services.store.get(job.id))!), services);
 }
 
 async function showJob(

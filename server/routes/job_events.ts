@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { isEnd, type JobEvent } from "../jobs/job.ts";
+import { isEnd, type JobEvent, percentOf } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { isOwn } from "../jobs/job_summary.ts";
 import type { AppEnv, Services } from "../services.ts";
@@ -84,7 +84,7 @@ function textOf(id: string, event: Told): string {
     event.type === "progress"
       ? {
         id,
-        progress: Math.floor(event.fraction * 100),
+        progress: percentOf(event),
         stage: event.stage ?? null,
         step: event.step ?? null,
         total_steps: event.totalSteps ?? null,

@@ -7,7 +7,7 @@
 import type { Context } from "hono";
 import { z } from "zod";
 import { ApiError } from "../contract/errors.ts";
-import { validate } from "../contract/validate.ts";
+import { queryOf, validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "../jobs/job_record.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
 import { isOwn } from "../jobs/job_summary.ts";
@@ -72,7 +72,7 @@ export function show(
 
 async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { queue, store } = services;
-  const { after, limit = DEFAULT_LIMIT } = validate(listSchema, c.req.query(), "query");
+  const { after, limit = DEFAULT_LIMIT } = validate(listSchema, queryOf(c), "query");
   const ended = await store.list({
     statuses: ["completed", "failed", "cancelled"],
     // One more than is shown tells whether there are more.

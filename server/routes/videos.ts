@@ -8,11 +8,12 @@ import type { Context } from "hono";
 import { z } from "zod";
 import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
-import { validate } from "../contract/validate.ts";
+import { queryOf, validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/video_fields.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
+import { asQueued } from "../jobs/job.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { isOwn, ownerOf } from "../jobs/job_summary.ts";
 import { unlessAborted } from "../jobs/unless_aborted.ts";
@@ -28,12 +29,14 @@ import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
-const DEFAULT_LIMIT = 100;
+/** Records of a page where the request does not say, and the most of them. */
+const DEFAULT_LIMIT = 20;
+const MAX_LIMIT = 100;
 
 const listSchema = z.object({
   after: z.string().optional(),
-  limit: z.coerce.number().int().min(1).max(DEFAULT_LIMIT).optional(),
-  order: z.string().optional(),
+  limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
+  order: z.enum(["asc", "desc"]).optional(),
 });
 
 /**
@@ -135,10 +138,14 @@ async function queue(
   const { prepared, outcome } = await services.queue.add(job);
   // Its end is in its record; what clients may not see of it goes to the log.
   outcome.catch((error) => toApiError(error, id, services.log));
+  const accepted = prepared.catch(async (refusal) => {
+    await removeRefused(id, outcome, services);
+    throw refusal;
+  });
   // A client that may send it again may come back for what it left.
-  if (key) await unlessAborted(signal, prepared);
-  else await untilPrepared(prepared, id, signal, services);
-  return c.json(await show((await services.store.get(id))!, c, services));
+  if (key) await unlessAborted(signal, accepted);
+  else await untilPrepared(accepted, id, signal, services);
+  return c.json(await show(asQueued((await services.store.get(id))!), c, services));
 }
 
 async function readVideoForm(
@@ -167,6 +174,17 @@ export function show(
   return videoRecord(job, isOwn(job, c.get("client"), services.settings.apiKeys), services);
 }
 
+/** A request that was refused leaves no record: its client never learned the id. */
+async function removeRefused(
+  id: string,
+  outcome: Promise<unknown>,
+  services: Services,
+): Promise<void> {
+  await outcome.catch(() => {});
+  const job = await services.store.get(id);
+  if (job?.status === "failed") await removeJob(job, services);
+}
+
 /** The answer has the prompt as it was rewritten, or says why it could not be. */
 async function untilPrepared(
   prepared: Promise<void>,
@@ -184,12 +202,16 @@ async function untilPrepared(
 }
 
 async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const { after, limit = DEFAULT_LIMIT, order } = validate(listSchema, c.req.query(), "query");
+  const { after, limit = DEFAULT_LIMIT, order = "desc" } = validate(
+    listSchema,
+    queryOf(c),
+    "query",
+  );
   // One more than is shown tells whether there are more.
   const jobs = await services.store.list({
     kind: "video",
     limit: limit + 1,
-    order: order === "asc" ? "asc" : "desc",
+    order,
     ...(after === undefined ? {} : { after }),
   });
   const data = await Promise.all(jobs.slice(0, limit).map((job) => show(job, c, services)));

@@ -5,7 +5,8 @@
  */
 
 import type { CutPrompt } from "../../engine/types.ts";
-import type { JobEntry } from "../jobs/job_store.ts";
+import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
+import type { JobSummary } from "../jobs/job_summary.ts";
 import type { ServerSettings } from "../settings.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
 import type { VideoResult } from "./video_job.ts";
@@ -36,6 +37,8 @@ interface VideoRecord {
   created_at: number;
   /** `<width>x<height>`. */
   size: string;
+  /** What was asked for, in lists its beginning; null where the video is of another key. */
+  prompt: string | null;
   /** Whole seconds, as a text. */
   seconds: string;
   /** Always `standard`; the quality tier is not in the record. */
@@ -84,7 +87,7 @@ export function videoSummary(request: VideoRequest): VideoSummary {
  * The record of a job.
  *
  * @param job of kind `video`
- * @param isOwn whether it is that of whoever asks; the rewritten prompt and the seeds are not for others
+ * @param isOwn whether it is that of whoever asks; prompts and seeds are not for others
  * @param services say where results are, and how long they are kept
  * @returns for a client
  */
@@ -96,7 +99,9 @@ export async function videoRecord(
     readonly storage: ResultStorage | undefined;
   },
 ): Promise<VideoRecord> {
-  const { model, width, height, numFrames, fps, seeds } = (job.summary ?? UNKNOWN) as VideoSummary;
+  const summary = { ...UNKNOWN, ...job.summary as VideoSummary & Partial<JobSummary> };
+  const { model, width, height, numFrames, fps, seeds } = summary;
+  const { prompt = summary.prompt } = ((job as JobRecord).request ?? {}) as Partial<VideoRequest>;
   const isCompleted = job.status === "completed";
   const result = isCompleted ? job.result as VideoResult : undefined;
   const first = result?.files[0];
@@ -109,6 +114,7 @@ export async function videoRecord(
     status: job.status,
     progress: job.progress,
     created_at: unix(job.createdAt),
+    prompt: isOwn ? prompt ?? null : null,
     size: `${width}x${height}`,
     seconds: String(Math.round(numFrames / fps)),
     quality: "standard",

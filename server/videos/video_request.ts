@@ -6,7 +6,6 @@
  */
 
 import { BusyError } from "../../media/isolated/slots.ts";
-import { resolveQuality } from "../../media/quality.ts";
 import {
   checkVideoWork,
   crfOfQuality,
@@ -28,6 +27,7 @@ import {
   type GenerationSettings,
   readFit,
   readGeneration,
+  readOutputQuality,
   readSize,
   type RequestContext,
 } from "../contract/generation.ts";
@@ -143,10 +143,7 @@ export async function readVideoRequest(
   const fields = validate(videoSchema, readScalars(body, videoSchema));
   refusePaths(fields, PATH_FIELDS);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
-  const crf = asClientError(
-    "output_compression",
-    () => crfOfQuality(resolveQuality(fields.output_quality, fields.output_compression, "video")),
-  );
+  const crf = crfOfQuality(readOutputQuality(fields, "video"));
   const files = await resolveReferences(findSources(fields, uploads), {
     ...sources,
     takesVideo: true,

@@ -130,7 +130,7 @@ Deno.test("POST /v1/images/edits names what changes nothing this time", async ()
   const cases: [Record<string, string>, string | null][] = [
     [{ strength: "0.5" }, "strength"],
     [{ partial_images: "2" }, "partial_images"],
-    [{ quality: "medium", output_quality: "best" }, "quality, output_quality"],
+    [{ quality: "medium", output_quality: "low" }, "quality"],
     [{ output_format: "png", output_compression: "100" }, "output_compression"],
     [{ partial_images: "0", output_format: "jpeg", output_compression: "100" }, null],
   ];

@@ -84,7 +84,7 @@ Deno.test("a client that leaves while its prompt is rewritten cancels its video 
   assert.equal(service.engine.requests.length, 0);
 });
 
-Deno.test("a prompt enhancer that fails is told in the answer and in the record", async () => {
+Deno.test("a prompt enhancer that fails is told in the answer, and in the record of images; videos have none then", async () => {
   const failure = new ApiError(504, "Prompt enhancer timed out", {
     code: "prompt_enhancer_failed",
   });
@@ -95,7 +95,9 @@ Deno.test("a prompt enhancer that fails is told in the answer and in the record"
     assert.equal(response.status, 504);
     assert.equal((await response.json()).detail, "Prompt enhancer timed out");
   }
-  for (const { status, error } of await service.store.list()) {
-    assert.deepEqual([status, error?.code], ["failed", "prompt_enhancer_failed"]);
-  }
+  const records = await service.store.list();
+  assert.deepEqual(
+    records.map(({ kind, status, error }) => [kind, status, error?.code]),
+    [["image", "failed", "prompt_enhancer_failed"]],
+  );
 });

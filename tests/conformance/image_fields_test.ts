@@ -142,7 +142,7 @@ Deno.test(`POST ${PATH} names what changes nothing this time`, async () => {
     [{ partial_images: 2, stream: true }, null],
     [{ partial_images: 0 }, null],
     [{ response_format: "url", stream: true }, "response_format"],
-    [{ output_quality: "best" }, "output_quality"],
+    [{ output_quality: "low", output_format: "png" }, "output_quality"],
     [{ output_quality: "high", output_compression: 3 }, null],
     [{ negative_prompt: "blur", guidance_scale: 0 }, "negative_prompt"],
     [{ strength: 0.5 }, "strength"],

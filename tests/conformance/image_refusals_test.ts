@@ -43,6 +43,12 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
     400,
     "response_format=x is not supported",
   ],
+  [
+    "output_quality",
+    { prompt: "a", output_quality: "best" },
+    400,
+    /^output_quality must be one of \['default', 'maximum',/,
+  ],
   ["quality", { prompt: "a", quality: "best" }, 400, /quality must be one of \['auto', 'exact',/],
   ["output_format", { prompt: "a", output_format: "gif" }, 400, "output_format must be one of"],
   ["background", { prompt: "a", background: "red" }, 400, "background must be one of"],

@@ -34,6 +34,11 @@ Deno.test(`POST ${PATH} with stream gives one event for each image`, async () =>
     assert.equal(data["type"], event);
     assert.equal(data["output_format"], "png");
     assert.equal(data["size"], "64x48");
+    assert.deepEqual([data["quality"], data["background"], data["usage"]], [
+      "auto",
+      "opaque",
+      null,
+    ]);
     const bytes = new Uint8Array(Buffer.from(String(data["b64_json"]), "base64"));
     assert.equal((await decodeImage(bytes)).width, 64);
   }

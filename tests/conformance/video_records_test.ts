@@ -1,7 +1,7 @@
 /** Records of videos over HTTP: lists, events, cancelling, removing. */
 import assert from "node:assert/strict";
-import { until } from "../fakes/service.ts";
-import { animator, create, ended, PATH, videoService as service } from "./video_service.ts";
+import { testService, until } from "../fakes/service.ts";
+import { animator, create, ended, ffmpeg, PATH, videoService as service } from "./video_service.ts";
 
 Deno.test("GET /v1/videos pages through the records, newest first", async () => {
   await using testee = await service();
@@ -24,11 +24,72 @@ Deno.test("GET /v1/videos pages through the records, newest first", async () => 
   const oldest = await list("order=asc&limit=1");
   assert.equal(oldest.data[0].id, ids[4]);
   assert.deepEqual((await list("after=unknown")).data, []);
-  for (const query of ["limit=0", "limit=101", "limit=x"]) {
+  assert.deepEqual(await list("after="), all);
+  for (const query of ["limit=0", "limit=101", "limit=x", "order=foo"]) {
     const refused = await testee.get(`${PATH}?${query}`);
     assert.equal(refused.status, 422, query);
-    assert.deepEqual((await refused.json()).detail[0].loc, ["query", "limit"]);
+    assert.deepEqual((await refused.json()).detail[0].loc, ["query", query.split("=")[0]]);
   }
+  const refused = await (await testee.get(`${PATH}?order=foo`)).json();
+  assert.match(refused.error.message, /Input should be 'asc' or 'desc', got 'foo'/);
+});
+
+Deno.test("GET /v1/videos gives 20 records where the request does not say", async () => {
+  await using testee = await service();
+  for (let i = 0; i < 21; i++) {
+    await testee.store.insert({ id: `video_${i}`, kind: "video", request: {}, summary: {} });
+  }
+  const { data, has_more } = await (await testee.get(PATH)).json();
+  assert.deepEqual([data.length, has_more], [20, true]);
+});
+
+Deno.test("POST /v1/videos answers with a queued record, however soon the work begins", async () => {
+  await using testee = await service(animator(20));
+  for (let i = 0; i < 3; i++) {
+    const { status, progress } = await create(testee, { prompt: "a", num_frames: 1 });
+    assert.deepEqual([status, progress], ["queued", 0]);
+  }
+});
+
+Deno.test("GET /v1/videos/{id} has progress 100 only when the video is completed", async () => {
+  const closed = Promise.withResolvers<void>();
+  await using testee = await testService({
+    ...{ engine: animator(1), ffmpeg },
+    storage: (local) => {
+      const write = local.writeFrom.bind(local);
+      local.writeFrom = async (...args) => {
+        const file = await write(...args);
+        await closed.promise;
+        return file;
+      };
+      return local;
+    },
+  });
+  const { id } = await create(testee, { prompt: "a", num_inference_steps: 2, num_frames: 1 });
+  await until(async () => (await testee.store.get(id))!.progress > 90);
+  const record = await (await testee.get(`${PATH}/${id}`)).json();
+  assert.deepEqual([record.status, record.progress], ["in_progress", 99]);
+  closed.resolve();
+  const { status, progress } = await ended(testee, id);
+  assert.deepEqual([status, progress], ["completed", 100]);
+});
+
+Deno.test("records of videos show a prompt to the key that sent it alone", async () => {
+  await using testee = await testService({
+    ...{ engine: animator(1), ffmpeg },
+    settings: { apiKeys: ["one", "two"] },
+  });
+  const ask = async (key: string, path: string, body?: unknown) => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const init = body ? { method: "POST", body: JSON.stringify(body) } : {};
+    return await (await testee.get(path, { ...init, headers })).json();
+  };
+  const prompt = "a ".repeat(400);
+  const made = await ask("one", PATH, { prompt, num_frames: 1 });
+  assert.equal(made.prompt, prompt);
+  const { data } = await ask("one", PATH);
+  assert.ok(prompt.startsWith(data[0].prompt.slice(0, 200)));
+  assert.equal((await ask("two", `${PATH}/${made.id}`)).prompt, null);
 });
 
 Deno.test("POST /v1/videos/{id}/cancel ends a video that waits or runs, within a step", async () => {
