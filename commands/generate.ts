@@ -14,6 +14,7 @@ import {
   type SamplingOptions,
 } from "../mod.ts";
 import { escapeControls } from "../generation/escape_controls.ts";
+import { nearestFrames } from "../generation/duration.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
@@ -191,6 +192,14 @@ async function makeVideos(work: Work): Promise<string> {
   if (control) {
     throw new UsageError(
       "Cannot use --control for a video: ControlNets steer images; leave it out",
+    );
+  }
+  const { numFrames: asked } = flags;
+  const made = asked === undefined ? undefined : nearestFrames(asked, model.info);
+  if (made !== asked && !model.info.animates) {
+    tell(
+      `Note: makes ${made} frames where ${asked} were asked for: this model makes multiples of ` +
+        `${model.info.frameMultiple} and one more`,
     );
   }
   const preset = flags.x264Preset;

@@ -48,8 +48,7 @@ export function checkFps(fps: number): void {
  * @throws {RangeError} for a length that no video can have, or that the model cannot make
  */
 export function countFrames(given: GivenDuration, fps: number, limits: DurationLimits): number {
-  const step = limits.frameMultiple;
-  const numFrames = Math.round((wantedFrames(given, fps, limits) - 1) / step) * step + 1;
+  const numFrames = nearestFrames(wantedFrames(given, fps, limits), limits);
   if (numFrames > limits.maxFrames) {
     throw new RangeError(
       `Cannot make ${numFrames} frames: this model makes at most ${limits.maxFrames}, ` +
@@ -57,6 +56,14 @@ export function countFrames(given: GivenDuration, fps: number, limits: DurationL
     );
   }
   return numFrames;
+}
+
+/** The number of frames that a model can make and that is nearest to another. */
+export function nearestFrames(
+  frames: number,
+  { frameMultiple: step }: Pick<DurationLimits, "frameMultiple">,
+): number {
+  return Math.round((frames - 1) / step) * step + 1;
 }
 
 function wantedFrames(

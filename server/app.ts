@@ -206,6 +206,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
       "x-ignored-fields",
       "x-drawn-at",
       "x-cut-prompts",
+      "x-rounded-fields",
       "x-should-retry",
       "idempotent-replayed",
       "retry-after",

@@ -55,6 +55,8 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   if (unused) {
     onNote(`Note: the server made no use of ${unused.split(", ").map(flagOf).join(", ")}`);
   }
+  const rounded = answer.headers.get("x-rounded-fields");
+  if (rounded) onNote(`Note: the server makes ${rounded}, the nearest that its model can`);
   const { id } = await answer.json();
   const { job, seconds } = await follow(work, id);
   bar.clear();

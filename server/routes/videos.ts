@@ -124,6 +124,7 @@ async function queue(
   });
   c.set("job", id);
   nameIgnored(c, request.ignored, services);
+  if (request.rounded) c.header("x-rounded-fields", request.rounded.join(", "));
   nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
   // Whoever has gone would never learn the id.
   signal.throwIfAborted();

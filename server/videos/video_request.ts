@@ -102,6 +102,8 @@ export interface VideoRequest extends GenerationSettings {
   inputs?: string;
   /** Fields of the body that had no effect. */
   ignored: string[];
+  /** Fields whose values the model cannot make, with those that are made in their place. */
+  rounded?: string[];
 }
 
 /** What images and videos of a request are read with. */
@@ -232,6 +234,7 @@ export async function readVideoRequest(
     maxFrames: info.maxFrames,
   });
   const { numFrames, fps } = duration;
+  const isRounded = !info.animates && (fields.num_frames ?? numFrames) !== numFrames;
   if (video) {
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     checkWork(givenVideos[0]!, video.info, { fps, numFrames: decoded });
@@ -282,6 +285,7 @@ export async function readVideoRequest(
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented ? { isFragmented: true } : {}),
+    ...(isRounded ? { rounded: [`num_frames=${numFrames}`] } : {}),
     ignored,
   };
 }
