@@ -12,6 +12,7 @@ import {
   SETTING_FIELDS,
   snakeCase,
 } from "../generation/mod.ts";
+import { isOrigin } from "../server/http/origin.ts";
 import { LORA_TARGETS, type LoraTargetName } from "../generation/lora_words.ts";
 
 /** Flags of the reference that are called otherwise here. */
@@ -96,9 +97,8 @@ export function integer(
   return (text) => {
     const value = /^[+-]?\d+$/.test(text.trim()) ? Number(text) : NaN;
     if (Number.isSafeInteger(value) && value >= lowest && value <= highest) return value;
-    const range = highest === Number.MAX_SAFE_INTEGER
-      ? `of at least ${lowest}`
-      : `from ${lowest} to ${highest}`;
+    const isBounded = highest < Number.MAX_SAFE_INTEGER || Number(text) > highest;
+    const range = isBounded ? `from ${lowest} to ${highest}` : `of at least ${lowest}`;
     throw new InvalidArgumentError(`It must be an integer ${range}.`);
   };
 }
@@ -206,7 +206,7 @@ export function address(text: string): string {
  */
 export function origins(text: string, before: readonly string[] | undefined): string[] {
   const one = text.trim();
-  if (one === "*" || /^[a-z][a-z\d+.-]*:\/\/[^\s/]+\/?$/i.test(one)) return [...before ?? [], one];
+  if (one === "*" || isOrigin(one)) return [...before ?? [], one];
   throw new InvalidArgumentError("It must be an origin such as https://app.example, or *.");
 }
 

@@ -72,6 +72,14 @@ Deno.test("origins() and hosts() collect what requests may bring, and refuse wha
   }
 });
 
+Deno.test("integer() names its greatest value to whoever exceeds it", () => {
+  const highest = Number.MAX_SAFE_INTEGER;
+  for (const text of ["18446744073709551615", "9007199254740993"]) {
+    assert.throws(() => integer(-1)(text), new RegExp(`an integer from -1 to ${highest}`));
+  }
+  assert.throws(() => integer(-1)("1e3"), /an integer of at least -1/);
+});
+
 Deno.test("integer() accepts what lies in its range and refuses all else", () => {
   const port = integer(0, 65535);
   assert.equal(port("0"), 0);

@@ -224,6 +224,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountDiscovery(app, services);
   mountImages(app, services);
   mountImageContent(app, services);
+  // Before the paths with an id, which would take their words for one.
+  mountAbsent(app);
   mountVideos(app, services);
   mountVideoContent(app, services);
   mountVideoEvents(app, services);
@@ -234,19 +236,14 @@ export function createService(options: AppOptions): { app: App; services: Servic
   mountDocuments(app, services);
   mountPlayground(app, services);
   if (settings.enableSdapi) mountSdapi(app, services);
-  mountAbsent(app);
 
   app.notFound((c) => {
+    const where = isSdapi(c.req.path) ? "docs/http-api.md" : "/docs";
     const message =
-      `Cannot ${c.req.method} ${c.req.path}: there is no such path; /docs lists those that are`;
-    const error = new ApiError(404, message, { code: "not_found", detail: "Not Found" });
-    return Response.json(error.body, { status: 404 });
+      `Cannot ${c.req.method} ${c.req.path}: there is no such path; ${where} lists those that are`;
+    return answer(c, new ApiError(404, message, { code: "not_found", detail: "Not Found" }));
   });
-  app.onError((thrown, c) => {
-    const error = toApiError(thrown, c.get("requestId"), log);
-    const body = isSdapi(c.req.path) ? webuiError(error) : error.body;
-    return Response.json(body, { status: error.status, headers: { ...error.headers } });
-  });
+  app.onError((thrown, c) => answer(c, toApiError(thrown, c.get("requestId"), log)));
   return { app, services };
 }
 
@@ -265,6 +262,12 @@ async function noteEnd(id: string, { store, metrics, log }: Services): Promise<v
     status,
     ...(ms === undefined ? {} : { ms }),
   });
+}
+
+/** A failure in the dialect of the path. */
+function answer({ req }: Context<AppEnv>, error: ApiError): Response {
+  const body = isSdapi(req.path) ? webuiError(error) : error.body;
+  return Response.json(body, { status: error.status, headers: { ...error.headers } });
 }
 
 function isSdapi(path: string): boolean {

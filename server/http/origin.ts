@@ -54,12 +54,24 @@ export function checkOrigin(request: Request, policy: OriginPolicy): void {
     : !isSameHost(origin, host) && allowedOrigin(origin, policy.corsOrigins) === null;
   if (isForeign) {
     const page = origin === null ? "a page of another site" : `the page of ${shown(origin)}`;
-    const flag = origin === null ? "--cors-origin" : `--cors-origin ${shown(origin)}`;
-    throw refused(
-      `${page} may not change anything here; start it with ${flag} where it may`,
-      "foreign_origin",
-    );
+    const advice = origin === null
+      ? "start it with --cors-origin and the page's origin where it may"
+      : isOrigin(origin)
+      ? `start it with --cors-origin ${shown(origin)} where it may`
+      : "no flag lets in pages without an origin of their own, such as files and sandboxed frames; " +
+        "serve the page from http://localhost";
+    throw refused(`${page} may not change anything here; ${advice}`, "foreign_origin");
   }
+}
+
+/**
+ * Whether a text names an origin that a server can be told to let in.
+ *
+ * @param text as a flag or the header `Origin` has it
+ * @returns false for `null`, which stands for any page without an origin of its own
+ */
+export function isOrigin(text: string): boolean {
+  return /^[a-z][a-z\d+.-]*:\/\/[^\s/]+\/?$/i.test(text);
 }
 
 /**

@@ -10,6 +10,10 @@ import type { App } from "../services.ts";
 const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ["image variations", ["/v1/images/variations"]],
   ["remixes of videos", ["/v1/videos/:id/remix"]],
+  ["videos whose answer waits for them", ["/v1/videos/sync"]],
+  ["edits of videos", ["/v1/videos/edits"]],
+  ["extensions of videos", ["/v1/videos/extensions"]],
+  ["characters", ["/v1/videos/characters", "/v1/videos/characters/*"]],
   ["a store of files", ["/v1/files", "/v1/files/*"]],
   ["mesh generation", ["/v1/meshes", "/v1/meshes/*"]],
   ["action generation", ["/v1/actions/*"]],

@@ -29,6 +29,7 @@ const NOTHING: Readonly<Record<string, unknown>> = {
   "sd-modules": [],
   hypernetworks: [],
   "face-restorers": [],
+  "realesrgan-models": [],
   "prompt-styles": [],
   embeddings: { loaded: {}, skipped: {} },
   scripts: { txt2img: [], img2img: [] },
@@ -39,6 +40,8 @@ const NOTHING: Readonly<Record<string, unknown>> = {
 /** What can be asked for and changes nothing. */
 const NO_CHANGE: readonly string[] = [
   ...["refresh-checkpoints", "refresh-loras", "refresh-vae", "refresh-embeddings", "skip"],
+  // Models come and go by themselves, as jobs need them.
+  ...["unload-checkpoint", "reload-checkpoint"],
 ];
 
 const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() });

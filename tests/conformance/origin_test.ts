@@ -1,6 +1,7 @@
 /** Pages of other origins, and names that are not this server's: nothing that they send changes anything. */
 
 import { strict as assert } from "node:assert";
+import { origins } from "../../commands/flags.ts";
 import { startServer } from "../../server/serve.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { FakeEngine } from "../fakes/engine.ts";
@@ -134,4 +135,17 @@ Deno.test("--allowed-host lets names in; on other addresses it shuts the rest ou
   assert.deepEqual(await hosts(sent, "127.0.0.1", allow("*")), [200, 200, 200]);
   assert.deepEqual(await hosts(sent, "0.0.0.0"), [200, 200, 200]);
   assert.deepEqual(await hosts(sent, "0.0.0.0", allow("a.example")), [200, 403, 200]);
+});
+
+Deno.test("a page that is refused is advised nothing that the flag does not take", async () => {
+  await using service = await testService();
+  for (const origin of [EVIL, "app://obsidian.md", "null"]) {
+    const headers = { origin, "content-type": "application/json" };
+    const body = '{"prompt":"x"}';
+    const response = await service.get("/v1/images/generations", { method: "POST", body, headers });
+    const { error } = await response.json();
+    const [, advised] = /--cors-origin (\S+)/.exec(error.message) ?? [];
+    assert.equal(advised, origin === "null" ? undefined : origin);
+    if (advised !== undefined) assert.deepEqual(origins(advised, []), [advised]);
+  }
 });

@@ -215,3 +215,17 @@ Deno.test("sdapi refuses in WebUI's shape, names what changes nothing, and can b
   const gone = await off.get("/sdapi/v1/options");
   assert.equal(gone.status, 404);
 });
+
+Deno.test("paths below /sdapi that are not there are answered in WebUI's shape", async () => {
+  await using service = await start();
+  for (const [path, status] of [["interrogate", 404], ["samplers", 405]] as const) {
+    const response = await service.post(`/sdapi/v1/${path}`, {});
+    const body = await response.json();
+    assert.equal(response.status, status);
+    assert.deepEqual([body.error, typeof body.errors], ["HTTPException", "string"]);
+  }
+  assert.deepEqual(await (await service.get("/sdapi/v1/realesrgan-models")).json(), []);
+  for (const path of ["unload-checkpoint", "reload-checkpoint"]) {
+    assert.deepEqual(await (await service.post(`/sdapi/v1/${path}`, {})).json(), {});
+  }
+});
