@@ -96,13 +96,17 @@ export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
  *
  * @param text any case
  * @returns the task
- * @throws {RangeError} that lists all tasks, when it is none of them
+ * @param choices that are listed for a text that names none; all tasks by default
+ * @throws {RangeError} when it is none
  */
-export function readTask(text: string): TaskType {
+export function readTask(
+  text: string,
+  choices: readonly string[] = Object.keys(TASKS),
+): TaskType {
   const name = text.trim().toUpperCase();
   if (isTask(name)) return name;
   throw new RangeError(
-    `Unknown task_type '${shorten(text)}'; choose from ${list(Object.keys(TASKS))}`,
+    `Unknown task_type '${shorten(text)}'; choose from ${choices.join(", ")}`,
   );
 }
 
@@ -139,10 +143,10 @@ export function acceptsImage(tasks: readonly TaskType[]): boolean {
 function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const supported = model.supportedTaskTypes;
   if (query.taskType !== undefined) {
-    const name = readTask(query.taskType);
+    const name = readTask(query.taskType, supported);
     if (!supported.includes(name)) {
       throw new RangeError(
-        `Unsupported task_type ${name}; this pipeline supports ${list(supported)}`,
+        `Unsupported task_type ${name}; this pipeline supports ${supported.join(", ")}`,
       );
     }
     const { output } = TASKS[name];
@@ -158,7 +162,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   if (only === undefined) {
     throw new RangeError(
       `This pipeline does not support ${query.output} output; ` +
-        `supported task types: ${list(supported)}`,
+        `supported task types: ${supported.join(", ")}`,
     );
   }
   if (candidates.length === 1) return only;
@@ -179,8 +183,8 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   }
   if (compatible.length > 1) {
     throw new RangeError(
-      `Specify task_type for this request; compatible tasks: ${list(compatible)}, ` +
-        `supported tasks: ${list(supported)}`,
+      `Specify task_type for this request; compatible tasks: ${compatible.join(", ")}, ` +
+        `supported tasks: ${supported.join(", ")}`,
     );
   }
   return sole;
@@ -215,7 +219,7 @@ function checkInputs(
     if (isGiven && !accepts.includes(kind)) {
       throw new RangeError(
         `Cannot do ${task}: it takes no input ${kind}; this model does ${
-          list(model.supportedTaskTypes)
+          model.supportedTaskTypes.join(", ")
         }`,
       );
     }
@@ -224,9 +228,4 @@ function checkInputs(
 
 function isTask(name: string): name is TaskType {
   return Object.hasOwn(TASKS, name);
-}
-
-/** A list as the reference prints it. */
-function list(names: readonly string[]): string {
-  return `[${names.map((name) => `'${name}'`).join(", ")}]`;
 }

@@ -143,7 +143,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const { settings } = services;
   checkApiKeys(settings.apiKeys);
   const bodies = new BodyMemory(settings.maxBodyMemory);
-  const app: App = new Hono<AppEnv>();
+  const app: App = new Hono<AppEnv>({ getPath: plainPath });
   queue.onEnd((id) => void noteEnd(id, services).catch(() => {}));
   if (services.webhooks) queue.onEnd((id) => void tellEnd(id, services).catch(() => {}));
 
@@ -239,8 +239,10 @@ export function createService(options: AppOptions): { app: App; services: Servic
 
   app.notFound((c) => {
     const where = isSdapi(c.req.path) ? "docs/http-api.md" : "/docs";
-    const message =
-      `Cannot ${c.req.method} ${c.req.path}: there is no such path; ${where} lists those that are`;
+    const hint = /^\/(?:images|videos|models|jobs)\b/.test(c.req.path)
+      ? `the path begins with /v1: /v1${c.req.path}`
+      : `${where} lists those that are`;
+    const message = `Cannot ${c.req.method} ${c.req.path}: there is no such path; ${hint}`;
     return answer(c, new ApiError(404, message, { code: "not_found", detail: "Not Found" }));
   });
   app.onError((thrown, c) => answer(c, toApiError(thrown, c.get("requestId"), log)));
@@ -309,4 +311,11 @@ function webhookOf(job: JobRecord | undefined): { url: string; client: string } 
 function routeOf(c: Context<AppEnv>): string | undefined {
   const path = matchedRoutes(c).at(-1)?.path;
   return path === "/*" ? undefined : path;
+}
+
+/** The path without slashes too many, and without a second `/v1`: addresses of servers are written with and without both. */
+function plainPath({ url }: Request): string {
+  const { pathname } = new URL(url);
+  return pathname.replace(/\/{2,}/g, "/").replace(/^(?:\/v1){2,}(?=\/)/, "/v1")
+    .replace(/(?<=.)\/$/, "");
 }

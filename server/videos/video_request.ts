@@ -19,7 +19,7 @@ import {
 } from "../../media/video/mod.ts";
 import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
 import { readDuration } from "../contract/duration.ts";
-import { badRequest } from "../contract/errors.ts";
+import { type ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
 import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
 import {
@@ -35,7 +35,7 @@ import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { checkReferenceCount, referenceFit, visionFit } from "../../generation/fit_image.ts";
 import { checkSize, type Size, sizeWithin } from "../../generation/size.ts";
-import { resolveTask } from "../../generation/task.ts";
+import { acceptsImage, outputOf, resolveTask } from "../../generation/task.ts";
 import { followedLength, wholeLength } from "../../generation/video_frames.ts";
 import { validate } from "../contract/validate.ts";
 import {
@@ -146,13 +146,19 @@ export async function readVideoRequest(
   refusePaths(fields, PATH_FIELDS);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
-  const files = await resolveReferences(findSources(fields, uploads), {
-    ...sources,
-    takesVideo: true,
-  });
+  const given = findSources(fields, uploads);
+  const takesImages = info.animates === true || acceptsImage(
+    info.supportedTaskTypes.filter((task) => outputOf(task) === "VIDEO"),
+  );
+  const files = await resolveReferences(given, { ...sources, takesVideo: true })
+    // Whatever is wrong with an image that nobody wants is of no use to its sender.
+    .catch((error) => {
+      throw takesImages || given[0]!.field !== "input_reference" ? error : noImages(info);
+    });
   const fit = readFit(fields.fit);
   const givenImages = files.filter(({ kind }) => kind === "image");
   const givenVideos = files.filter(({ kind }) => kind === "video");
+  if (givenImages.length > 0 && !takesImages) throw noImages(info);
   const taskType = asClientError("task_type", () =>
     resolveTask({
       ...(fields.task_type ? { taskType: fields.task_type } : {}),
@@ -288,6 +294,16 @@ export async function readVideoRequest(
     ...(isRounded ? { rounded: [`num_frames=${numFrames}`] } : {}),
     ignored,
   };
+}
+
+/** In the words of the reference. */
+function noImages({ supportedTaskTypes }: RequestContext["info"]): ApiError {
+  return badRequest(
+    `input_reference is not supported for T2V models; this model does ${
+      supportedTaskTypes.join(", ")
+    }`,
+    "input_reference",
+  );
 }
 
 function isAbsent(value: unknown): boolean {

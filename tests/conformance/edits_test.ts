@@ -429,7 +429,7 @@ Deno.test("POST /v1/images/edits on a model that takes no image says what it doe
   assert.equal(response.status, 400);
   assert.equal(
     (await response.json()).detail,
-    "Cannot do T2I: it takes no input image; this model does ['T2V', 'T2I']",
+    "Cannot do T2I: it takes no input image; this model does T2V, T2I",
   );
 });
 

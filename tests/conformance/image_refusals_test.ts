@@ -72,7 +72,7 @@ const REFUSED: [title: string, body: unknown, status: number, message: string | 
     "an unsupported task",
     { prompt: "a", task_type: "ti2i" },
     400,
-    "Unsupported task_type TI2I; this pipeline supports ['T2V', 'T2I']",
+    "Unsupported task_type TI2I; this pipeline supports T2V, T2I",
   ],
   [
     "a task with another output",

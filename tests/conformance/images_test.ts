@@ -183,7 +183,7 @@ Deno.test(`POST ${PATH} refuses upscaling and the tiny decoder where the network
 
 Deno.test(`POST ${PATH} on a model without image output says what it can do`, async () => {
   const cases: [TaskType[], string][] = [
-    [["T2V"], "This pipeline does not support IMAGE output; supported task types: ['T2V']"],
+    [["T2V"], "This pipeline does not support IMAGE output; supported task types: T2V"],
     [
       ["I2I"],
       "Cannot do I2I: it needs an input image, and there is none; send 'image' or 'url' to /v1/images/edits",

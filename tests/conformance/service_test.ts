@@ -75,6 +75,26 @@ for (const type of ["text/plain", "application/x-www-form-urlencoded", ""]) {
   });
 }
 
+Deno.test("addresses with slashes too many, or /v1 twice, are answered, and those without /v1 are told of it", async () => {
+  await using service = await testService({ settings: { apiKeys: ["key"] } });
+  const ask = (method: string, path: string, key = "key") =>
+    service.get(path, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...(method === "POST" ? { body: '{"prompt":"a"}' } : {}),
+    });
+  for (const path of [`/${PATH}`, `${PATH}/`, `/v1${PATH}`, `/v1//images///generations//`]) {
+    const response = await ask("POST", path);
+    assert.equal(response.status, 200, `${path}: ${await response.text()}`);
+    const refused = await ask("POST", path, "another");
+    assert.equal(refused.status, 401, path);
+    await refused.body?.cancel();
+  }
+  assert.equal((await (await ask("GET", "/v1/models/")).json()).object, "list");
+  const { error } = await (await ask("POST", "/images/generations")).json();
+  assert.match(error.message, /the path begins with \/v1: \/v1\/images\/generations$/);
+});
+
 Deno.test("a body beyond the limit is 413, whether its length is told or not", async () => {
   await using service = await testService({ settings: { maxBodyBytes: 1000 } });
   const body = JSON.stringify({ prompt: "a".repeat(1000) });

@@ -64,8 +64,8 @@ Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", 
   assert.equal(response.status, 400);
   assert.equal(
     (await response.json()).detail,
-    "Specify task_type for this request; compatible tasks: ['V2V', 'F2V'], " +
-      "supported tasks: ['T2V', 'V2V', 'F2V']",
+    "Specify task_type for this request; compatible tasks: V2V, F2V, " +
+      "supported tasks: T2V, V2V, F2V",
   );
 });
 
@@ -169,4 +169,23 @@ Deno.test("POST /v1/videos refuses a video of which too much would have to be de
   assert.equal(body.error.code, "invalid_source");
   assert.equal(body.error.param, "input_reference");
   assert.match(body.error.message, /it has 2000 frames per second, and at most 1000 are allowed/);
+});
+
+Deno.test("POST /v1/videos says in the reference's words that a T2V model takes no image", async () => {
+  const engine = new FakeEngine({ info: { taskType: "T2V", supportedTaskTypes: ["T2V", "T2I"] } });
+  await using testee = await service(engine);
+  for (
+    const input_reference of [
+      "dummy",
+      `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`,
+    ]
+  ) {
+    const response = await testee.post("/v1/videos", { prompt: "a", input_reference });
+    assert.equal(response.status, 400);
+    const { detail } = await response.json();
+    assert.equal(
+      detail,
+      "input_reference is not supported for T2V models; this model does T2V, T2I",
+    );
+  }
 });
