@@ -23,6 +23,17 @@ const MAX_REPLY_LENGTH = 2 ** 20;
 /** Keys of the wire request that a configuration may not touch. */
 const RESERVED = ["model", "messages", "stream", "n", "tools", "tool_choice"];
 
+/** What is different for a task. */
+const taskSchema = z.strictObject({
+  system_prompt: z.string().min(1).optional(),
+  user_template: z.string().includes("{prompt}", "it must hold {prompt}").optional(),
+  // No images are sent.
+  images_first: z.boolean().optional(),
+  generation_kwargs: z.record(z.string(), z.unknown()).default({}),
+});
+
+const NO_PROTOCOL = "no protocol is known here; say what is different in tasks";
+
 const configSchema = z.strictObject({
   base_url: z.url({ protocol: /^https?$/, error: "it must be an http or https address" }),
   model: z.string().min(1),
@@ -31,6 +42,10 @@ const configSchema = z.strictObject({
   timeout: z.number().positive().default(60),
   api_key_env: z.string().nullable().default(null),
   generation_kwargs: z.record(z.string(), z.unknown()).default({}),
+  tasks: z.strictObject({ image: taskSchema, image_edit: taskSchema, video: taskSchema }).partial()
+    .default({}),
+  protocol: z.null(NO_PROTOCOL).optional(),
+  protocol_source: z.null(NO_PROTOCOL).optional(),
 });
 
 const replySchema = z.looseObject({
@@ -83,7 +98,9 @@ export function readEnhancer(
         "fragment",
     );
   }
-  const taken = Object.keys(config.generation_kwargs).find((key) => RESERVED.includes(key));
+  const taken = [config, ...Object.values(config.tasks)]
+    .flatMap((each) => Object.keys(each?.generation_kwargs ?? {}))
+    .find((key) => RESERVED.includes(key));
   if (taken !== undefined) {
     throw new TypeError(
       `Cannot use the prompt enhancer's configuration: generation_kwargs may not contain ${taken}`,
@@ -99,13 +116,17 @@ export function readEnhancer(
 /** What is wrong with a configuration. */
 function explain(issue: z.core.$ZodIssue, json: unknown): string {
   if (issue.code === "unrecognized_keys") {
-    const known = Object.keys(configSchema.shape).join(", ");
-    return `there is no key ${issue.keys.join(", ")}; its keys are ${known}`;
+    const [, task] = issue.path;
+    const known = issue.path.length === 0 ? Object.keys(configSchema.shape) : Object.keys(
+      task === undefined ? configSchema.shape.tasks.def.innerType.shape : taskSchema.shape,
+    );
+    const place = issue.path.length === 0 ? "" : ` in ${issue.path.join(".")}`;
+    return `there is no key ${issue.keys.join(", ")}${place}; its keys are ${known.join(", ")}`;
   }
   const [name] = issue.path;
   if (name === undefined) return "it is no JSON object";
   const isMissing = !Object.hasOwn(json as object, name);
-  return isMissing ? `${String(name)} is missing` : `${String(name)}: ${issue.message}`;
+  return isMissing ? `${String(name)} is missing` : `${issue.path.join(".")}: ${issue.message}`;
 }
 
 async function ask(
@@ -116,6 +137,10 @@ async function ask(
   signal: AbortSignal,
 ): Promise<string> {
   const timeout = AbortSignal.timeout(config.timeout * 1000);
+  const own = config.tasks[task];
+  const system = own?.system_prompt ?? config.system_prompt;
+  const asked = own?.user_template?.replaceAll("{prompt}", () => prompt) ??
+    JSON.stringify({ task, prompt });
   let reply: unknown;
   try {
     const response = await fetch(`${config.base_url.replace(/(?<!\/)\/+$/, "")}/chat/completions`, {
@@ -127,11 +152,11 @@ async function ask(
       body: JSON.stringify({
         max_tokens: 512,
         temperature: 0,
-        ...config.generation_kwargs,
+        ...{ ...config.generation_kwargs, ...own?.generation_kwargs },
         model: config.model,
         messages: [
-          { role: "system", content: config.system_prompt },
-          { role: "user", content: JSON.stringify({ task, prompt }) },
+          { role: "system", content: system },
+          { role: "user", content: asked },
         ],
         stream: false,
         n: 1,

@@ -53,6 +53,30 @@ Deno.test("readEnhancer() sends the wire request of the contract and trims the r
   });
 });
 
+Deno.test("readEnhancer() writes a task's own prompts, with the prompt where the template has it", async () => {
+  let sent: Record<string, unknown> = {};
+  const tasks = {
+    image: {
+      ...{ system_prompt: "Draw.", user_template: "<<{prompt}>>", images_first: true },
+      generation_kwargs: { top_p: 0.5 },
+    },
+    video: { system_prompt: "Film." },
+  };
+  await withModel(
+    (body) => {
+      sent = body;
+      return reply("a circle");
+    },
+    async (enhance) => void await enhance("$& {prompt}"),
+    { tasks, protocol: null },
+  );
+  assert.deepEqual(sent["messages"], [
+    { role: "system", content: "Draw." },
+    { role: "user", content: "<<$& {prompt}>>" },
+  ]);
+  assert.equal(sent["top_p"], 0.5);
+});
+
 const BAD_REPLIES: [title: string, answer: () => Response, text: string][] = [
   ["cut off", () => reply("half", "length"), "Prompt enhancer did not return a complete"],
   ["blank", () => reply("  "), "Prompt enhancer did not return a complete"],
@@ -119,6 +143,18 @@ Deno.test("readEnhancer() refuses configurations that are wrong, and says where"
     [{ ...base, generation_kwargs: { n: 2 } }, /generation_kwargs may not contain n/],
     [{ ...base, api_key_env: "GONE" }, /^Prompt enhancer API key env GONE is unset$/],
     [[], /configuration: it is no JSON object$/],
+    [
+      { ...base, protocol: "flux3-klein-pup" },
+      /protocol: no protocol is known here; say .* tasks$/,
+    ],
+    [
+      { ...base, tasks: { audio: {} } },
+      /no key audio in tasks; its keys are image, image_edit, video$/,
+    ],
+    [
+      { ...base, tasks: { image: { user_template: "a" } } },
+      /tasks.image.user_template: it must hold/,
+    ],
     [{ model: "m" }, /configuration: base_url is missing$/],
     [{ base_url: "ftp://a", model: "m" }, /base_url: it must be an http or https address$/],
     [{ base_url: "http://a", model: "m", key: 1 }, /there is no key key; its keys are base_url, /],
