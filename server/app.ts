@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { matchedRoutes } from "hono/route";
+import { getPath } from "hono/utils/url";
 import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
@@ -314,8 +315,7 @@ function routeOf(c: Context<AppEnv>): string | undefined {
 }
 
 /** The path without slashes too many, and without a second `/v1`: addresses of servers are written with and without both. */
-function plainPath({ url }: Request): string {
-  const { pathname } = new URL(url);
-  return pathname.replace(/\/{2,}/g, "/").replace(/^(?:\/v1){2,}(?=\/)/, "/v1")
+function plainPath(request: Request): string {
+  return getPath(request).replace(/\/{2,}/g, "/").replace(/^(?:\/v1){2,}(?=\/)/, "/v1")
     .replace(/(?<=.)\/$/, "");
 }

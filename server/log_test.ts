@@ -42,7 +42,7 @@ Deno.test("a path of a request writes no line of its own into the log", async ()
   const path = "/x%0aListening%20on%20http://evil%1b%5b31m";
   await (await service.get(path)).body?.cancel();
   assert.equal(lines.length, 1);
-  assert.match(lines[0]!, /^GET \/x\\u000aListening on http:\/\/evil\\u001b\[31m 404 /);
+  assert.match(lines[0]!, /^GET \/x\\u000aListening on http:\/evil\\u001b\[31m 404 /);
 });
 
 /** A writer, the lines that came through, and the drops that it told of. */
