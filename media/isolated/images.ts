@@ -163,7 +163,8 @@ export async function fitForeignImage(
   how: Fit,
   { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
 ): Promise<{ bytes: Uint8Array<ArrayBuffer>; hasHoles: boolean }> {
-  const pixels = info.width * info.height;
+  const sides = "cover" in how ? how.cover : "contain" in how ? how.contain : how.scaled;
+  const pixels = Math.max(info.width * info.height, sides.width * sides.height);
   const { bytes, result } = await blamed(
     foreign.perform({ kind: "fit", how, maxPixels }, source, { pixels, timeoutMs, signal }),
   );

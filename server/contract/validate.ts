@@ -71,15 +71,9 @@ function explain(issue: z.core.$ZodIssue, input: unknown): readonly [string, str
   if (typeof input === "number" && !Number.isFinite(input)) {
     return ["finite_number", "Input should be a finite number"];
   }
-  if (issue.message === NOT_AN_INTEGER) {
-    // A double that large stands for many integers.
-    if (!Number.isInteger(input)) return ["int_type", NOT_AN_INTEGER];
-    return Number(input) > 0
-      ? ["less_than_equal", `Input should be less than or equal to ${Number.MAX_SAFE_INTEGER}`]
-      : [
-        "greater_than_equal",
-        `Input should be greater than or equal to ${Number.MIN_SAFE_INTEGER}`,
-      ];
+  // The message of an integer's schema is that of its bounds, too.
+  if (issue.message === NOT_AN_INTEGER && !Number.isInteger(input)) {
+    return ["int_type", NOT_AN_INTEGER];
   }
   switch (issue.code) {
     case "invalid_type":

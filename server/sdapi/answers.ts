@@ -89,21 +89,15 @@ export function checkpointOf(name: string): Record<string, unknown> {
 }
 
 /**
- * Options, for `GET /sdapi/v1/options`.
+ * Memory, for `GET /sdapi/v1/memory`.
  *
- * @param name of the model
- * @returns a JSON value; nothing but the model can be chosen
+ * @returns a JSON value, in bytes
  */
-export function optionsOf(name: string): Record<string, unknown> {
+export function memoryOf(): Record<string, unknown> {
+  const { total, available } = Deno.systemMemoryInfo();
   return {
-    samples_format: "png",
-    sd_model_checkpoint: name,
-    sd_checkpoint_hash: "",
-    sd_vae: "Automatic",
-    CLIP_stop_at_last_layers: 1,
-    show_progress_every_n_steps: -1,
-    live_previews_enable: true,
-    enable_pnginfo: true,
+    ram: { free: available, used: Deno.memoryUsage().rss, total },
+    cuda: { error: "Cannot tell the memory of the GPU: WebGPU does not say it" },
   };
 }
 

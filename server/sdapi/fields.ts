@@ -6,6 +6,7 @@
 
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
+import { shorten } from "../../generation/shorten.ts";
 import { nearestSize } from "../../generation/size.ts";
 import { readSampler, readSchedule } from "../../generation/webui_names.ts";
 import { splitLoras } from "../../generation/webui_text.ts";
@@ -21,9 +22,11 @@ import {
 } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { validate } from "../contract/validate.ts";
+import type { ServerSettings } from "../settings.ts";
 import { readScripts } from "./control_units.ts";
 
-const MAX_IMAGES = 16;
+/** Most images of a request. */
+export const MAX_IMAGES = 16;
 
 const FIELDS = {
   prompt: longText(),
@@ -55,8 +58,11 @@ const FIELDS = {
 
 const schema = z.looseObject(FIELDS);
 
+/** Fields that may go unnamed, at any value or at certain ones. */
+type Quiet = Readonly<Record<string, "any" | readonly unknown[]>>;
+
 /** Fields that change nothing here and of which nobody needs to be told, at any value or at those that ask for nothing. */
-const QUIET: Readonly<Record<string, "any" | readonly unknown[]>> = {
+const QUIET: Quiet = {
   ...Object.fromEntries(
     [
       ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
@@ -177,7 +183,7 @@ export function readWebui(
     sendsImages: given.send_images !== false,
     ignored: [
       ...ignored,
-      ...unknown(given),
+      ...unknownFields(given, FIELDS, QUIET),
       ...scripts.hasOthers ? ["alwayson_scripts"] : [],
     ],
   };
@@ -186,6 +192,22 @@ export function readWebui(
 /** What a field of this server is called there. */
 export function theirName(name: string): string {
   return THEIR_NAMES[name] ?? name;
+}
+
+/**
+ * Refuses fields without effect, where the server is strict about them.
+ *
+ * @param ignored their names
+ * @param settings of the server
+ * @throws {ApiError} 400 that names the first
+ */
+export function refuseIgnored(
+  [name]: readonly string[],
+  { strictFields }: Pick<ServerSettings, "strictFields">,
+): void {
+  if (!strictFields || name === undefined) return;
+  const shown = shorten(name);
+  throw badRequest(`Cannot use field '${shown}': it has no effect here`, name, "unused_field");
 }
 
 /** A side that is left out is the model's own; others come to the nearest that it makes. */
@@ -203,11 +225,22 @@ function clampScale(scale: number): number {
   return Math.min(4, Math.max(2, Math.round(scale)));
 }
 
-/** Fields that nobody here knows and that ask for something. */
-function unknown(given: Readonly<Record<string, unknown>>): string[] {
+/**
+ * Fields that nobody here knows and that ask for something.
+ *
+ * @param given the request
+ * @param known fields that are used
+ * @param quietOnes further fields, with the values of which nobody needs to be told
+ * @returns their names
+ */
+export function unknownFields(
+  given: Readonly<Record<string, unknown>>,
+  known: Readonly<Record<string, unknown>>,
+  quietOnes: Quiet,
+): string[] {
   return Object.entries(given).filter(([name, value]) => {
-    if (Object.hasOwn(FIELDS, name)) return false;
-    const quiet = QUIET[name];
+    if (Object.hasOwn(known, name)) return false;
+    const quiet = Object.hasOwn(quietOnes, name) ? quietOnes[name] : undefined;
     if (quiet === "any" || quiet?.includes(value)) return false;
     if (value === null || value === undefined) return false;
     if (typeof value === "object") return Object.keys(value).length > 0;

@@ -6,7 +6,6 @@
 
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
-import { badRequest } from "../contract/errors.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
 import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
 import { readEdit } from "../images/image_edit.ts";
@@ -27,7 +26,7 @@ import type { AppEnv, Services } from "../services.ts";
 import { infoOf } from "./answers.ts";
 import { decodeBase64 } from "./base64_image.ts";
 import type { CurrentJobs } from "./current.ts";
-import { readWebui, theirName, type WebuiRequest } from "./fields.ts";
+import { readWebui, refuseIgnored, theirName, type WebuiRequest } from "./fields.ts";
 
 /** Previews of an image, where they cost little. */
 const PREVIEWS = 3;
@@ -110,10 +109,7 @@ async function readRequest(
       allowPrivateUrls: settings.allowPrivateUrls,
     });
   const ignored = [...new Set([...webui.ignored, ...made.ignored.map(theirName)])];
-  if (settings.strictFields && ignored.length > 0) {
-    const [name] = ignored as [string];
-    throw badRequest(`Cannot use field '${name}': it has no effect here`, name, "unused_field");
-  }
+  refuseIgnored(ignored, settings);
   const isCheap = context.info.nativeSides || context.info.optionalParts.includes("tinyDecoder");
   return { ...made, ignored, previews: isCheap ? PREVIEWS : 0 };
 }

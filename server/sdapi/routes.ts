@@ -13,10 +13,14 @@ import { shorten } from "../../generation/shorten.ts";
 import { base64Json } from "../routes/base64_json.ts";
 import { mount } from "../routes/mount.ts";
 import type { App, AppEnv, Services } from "../services.ts";
-import { checkpointOf, optionsOf, upscalersOf } from "./answers.ts";
+import { nameIgnored } from "../routes/name_ignored.ts";
+import { checkpointOf, memoryOf, upscalersOf } from "./answers.ts";
 import { CurrentJobs } from "./current.ts";
+import { enlarge } from "./extras.ts";
+import { refuseIgnored } from "./fields.ts";
 import { generateForWebui } from "./generate.ts";
 import { samplersOf, schedulesOf } from "./names.ts";
+import { Options } from "./options.ts";
 import { pngInfo } from "./png_info.ts";
 
 /** Where the routes begin. */
@@ -58,6 +62,7 @@ export function mountSdapi(app: App, services: Services): void {
   // Chosen for all, as there. The models of a fleet come with its workers.
   let choice: string | undefined;
   const chosen = () => choice === undefined ? models.first : models.pick(choice);
+  const options = new Options();
   const info = () => chosen().engine.engine.info;
   const json = (c: Context<AppEnv>) =>
     readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") });
@@ -82,9 +87,10 @@ export function mountSdapi(app: App, services: Services): void {
     },
   });
   mount(app, `${SDAPI}/options`, {
-    GET: (c) => c.json(optionsOf(chosen().name)),
+    GET: (c) => c.json(options.read(chosen().name)),
     POST: async (c) => {
-      const { sd_model_checkpoint: wanted } = validate(optionsSchema, await json(c));
+      const given = validate(optionsSchema, await json(c));
+      const { sd_model_checkpoint: wanted } = given;
       if (wanted && !models.find(wanted)) {
         const names = models.all.map((model) => `'${model.name}'`).join(", ");
         throw badRequest(
@@ -92,6 +98,10 @@ export function mountSdapi(app: App, services: Services): void {
           "sd_model_checkpoint",
         );
       }
+      const ignored = options.fixed(given);
+      refuseIgnored(ignored, settings);
+      options.keep(given);
+      nameIgnored(c, ignored, services);
       if (wanted) choice = wanted;
       return c.json(null);
     },
@@ -110,6 +120,12 @@ export function mountSdapi(app: App, services: Services): void {
       );
     },
   });
+  mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
+  for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {
+    mount(app, `${SDAPI}/extra-${path}`, {
+      POST: async (c) => enlarge(c, await json(c), { services, info: info(), isBatch }),
+    });
+  }
   mount(app, `${SDAPI}/png-info`, {
     POST: async (c) => c.json(await pngInfo(await json(c), c.req.raw.signal)),
   });

@@ -3,6 +3,7 @@ import { strict as assert } from "node:assert";
 import type { Image, ModelInfo } from "../../engine/types.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage, readImageText } from "../../media/encode.ts";
+import type { PixelImage } from "../../media/image.ts";
 import { loraFile } from "../fakes/loras.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService, until } from "../fakes/service.ts";
@@ -228,4 +229,158 @@ Deno.test("paths below /sdapi that are not there are answered in WebUI's shape",
   for (const path of ["unload-checkpoint", "reload-checkpoint"]) {
     assert.deepEqual(await (await service.post(`/sdapi/v1/${path}`, {})).json(), {});
   }
+});
+
+/** A PNG in base64 whose left half is red, and seen through by half. */
+async function halves(width: number, height: number): Promise<string> {
+  const data = new Uint8Array(width * height * 4);
+  for (let i = 0; i < width * height; i++) {
+    data.set(i % width < width / 2 ? [255, 0, 0, 128] : [0, 0, 255, 255], 4 * i);
+  }
+  const image: PixelImage = { width, height, channels: 4, data };
+  return (await encodeImage(image, { format: "png" })).bytes.toBase64();
+}
+
+Deno.test("sdapi/extra-single-image resizes by a factor or to a frame, and keeps transparency", async () => {
+  await using service = await start();
+  const image = await halves(60, 40);
+  const cases: [Record<string, unknown>, size: [number, number]][] = [
+    [{}, [120, 80]],
+    [{ upscaling_resize: 1.5, image: `data:image/png;base64,${image}` }, [90, 60]],
+    [{ upscaling_resize: "4", upscaler_1: "None" }, [240, 160]],
+    [{ resize_mode: 1, upscaling_resize_w: 100, upscaling_resize_h: 100 }, [100, 100]],
+    [{ resize_mode: 1, upscaling_resize_w: 30, upscaling_resize_h: 10 }, [30, 10]],
+    [
+      {
+        ...{ resize_mode: 1, upscaling_resize_w: 100, upscaling_resize_h: 100 },
+        upscaling_crop: false,
+      },
+      [150, 100],
+    ],
+    // Clients send all fields, with values that ask for nothing.
+    [
+      {
+        ...{ show_extras_results: true, gfpgan_visibility: 0, codeformer_visibility: 0 },
+        ...{ codeformer_weight: 0.5, upscale_first: false, upscaler_2: "None" },
+        extras_upscaler_2_visibility: 0,
+      },
+      [120, 80],
+    ],
+  ];
+  for (const [fields, size] of cases) {
+    const response = await service.post("/sdapi/v1/extra-single-image", { image, ...fields });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    const { html_info, image: made } = await response.json();
+    assert.equal(html_info, "");
+    const { width, height, data, channels } = await decodeImage(Uint8Array.fromBase64(made));
+    assert.deepEqual([width, height, channels], [...size, 4]);
+    assert.deepEqual([...data.subarray(0, 4)], [255, 0, 0, 128]);
+  }
+});
+
+Deno.test("sdapi/extra-batch-images resizes each image, in order", async () => {
+  await using service = await start();
+  const imageList = await Promise.all([[8, 6], [5, 9]].map(async ([width, height], i) => ({
+    data: await halves(width!, height!),
+    name: `${i}.png`,
+  })));
+  const send = (body: unknown) => service.post("/sdapi/v1/extra-batch-images", body);
+  const response = await send({ imageList, upscaling_resize: 3 });
+  assert.equal(response.status, 200, await response.clone().text());
+  const { images } = await response.json();
+  const sizes = await Promise.all(images.map(async (image: string) => {
+    const { width, height } = await decodeImage(Uint8Array.fromBase64(image));
+    return [width, height];
+  }));
+  assert.deepEqual(sizes, [[24, 18], [15, 27]]);
+  // Each alone could be made.
+  const tooLarge = await send({
+    ...{ imageList, resize_mode: 1, upscaling_resize_w: 4096, upscaling_resize_h: 4097 },
+  });
+  assert.equal(tooLarge.status, 400);
+  assert.match((await tooLarge.json()).detail, /would have 33562624 pixels, and at most 33554432/);
+});
+
+Deno.test("sdapi/extra-single-image refuses what it cannot do, and names what changes nothing", async () => {
+  const upscaling: Partial<ModelInfo> = { ...INFO, optionalParts: ["upscaler"] };
+  await using service = await start({}, { info: upscaling });
+  const image = await halves(8, 8);
+  const send = (body: unknown, to = service) => to.post("/sdapi/v1/extra-single-image", body);
+  const cases: [fields: Record<string, unknown>, status: number, detail: RegExp][] = [
+    [{ upscaler_1: "R-ESRGAN 4x+" }, 422, /this server has 'None', 'Default'/],
+    [{ upscaler_1: "Default" }, 400, /it works on images that the model makes; send upscaler_1/],
+    [{ upscaling_resize: 4.5 }, 422, /less than or equal to 4/],
+    [{ upscaling_resize: 0 }, 422, /greater than or equal to 1/],
+    [{ resize_mode: 2 }, 422, /less than or equal to 1/],
+    [{ resize_mode: 1, upscaling_resize_w: 0 }, 422, /greater than or equal to 1/],
+    [{ resize_mode: 1, upscaling_resize_w: 1e6, upscaling_resize_h: 1e6 }, 400, /Cannot resize to/],
+    [
+      { resize_mode: 1, upscaling_resize_w: 1e6, upscaling_crop: false },
+      400,
+      /Cannot resize to 1000000x1000000/,
+    ],
+    [{ image: "***" }, 400, /its base64 is not valid/],
+    [{ image: "AAAA" }, 400, /of no known format/],
+    [{ image: null }, 422, /Input should be a valid string/],
+  ];
+  for (const [fields, status, detail] of cases) {
+    const response = await send({ image, ...fields });
+    const body = await response.json();
+    assert.equal(response.status, status, JSON.stringify(body));
+    assert.equal(body.error, "HTTPException");
+    assert.match(JSON.stringify(body.detail), detail);
+  }
+  const odd = {
+    ...{ image, gfpgan_visibility: 0.5, codeformer_visibility: 1 },
+    ...{ upscaler_2: "Lanczos", extras_upscaler_2_visibility: 0.3 },
+  };
+  const named = await send(odd);
+  assert.equal(named.status, 200);
+  assert.equal(
+    named.headers.get("x-ignored-fields"),
+    "gfpgan_visibility, codeformer_visibility, upscaler_2",
+  );
+  await named.body?.cancel();
+  await using strict = await start({ strictFields: true });
+  const refused = await send(odd, strict);
+  assert.equal(refused.status, 400);
+  assert.match((await refused.json()).detail, /Cannot use field 'gfpgan_visibility'/);
+});
+
+Deno.test("sdapi/options keeps options that are not the server's own, within bounds", async () => {
+  await using service = await start();
+  const set = (options: unknown, to = service) => to.post("/sdapi/v1/options", options);
+  const get = async () => await (await service.get("/sdapi/v1/options")).json();
+  const before = await get();
+  assert.equal((await set({ send_seed: false, quicksettings_list: ["a", "b"] })).status, 200);
+  assert.deepEqual(await get(), { ...before, send_seed: false, quicksettings_list: ["a", "b"] });
+  await set({ send_seed: true });
+  assert.equal((await get()).send_seed, true);
+  const fixed = await set({ samples_format: "jpg", sd_vae: "Automatic" });
+  assert.equal(fixed.headers.get("x-ignored-fields"), "samples_format");
+  assert.equal((await get()).samples_format, "png");
+  const many = Object.fromEntries(Array.from({ length: 199 }, (_, i) => [`option_${i}`, i]));
+  const cases: [unknown, RegExp][] = [
+    [many, /Cannot keep 201 options: a server keeps at most 200/],
+    [{ a: 1, long: "x".repeat(1000) }, /Cannot keep the option 'long': its value must be/],
+    [{ a: 1, nested: { b: 1 } }, /Cannot keep the option 'nested'/],
+    [{ a: 1, ["n".repeat(201)]: 1 }, /its name has 201 characters, and at most 200/],
+  ];
+  for (const [options, detail] of cases) {
+    const response = await set(options);
+    assert.equal(response.status, 400);
+    assert.match((await response.json()).detail, detail);
+  }
+  assert.equal((await get()).a, undefined);
+  await using strict = await start({ strictFields: true });
+  assert.equal((await set({ samples_format: "jpg" }, strict)).status, 400);
+  assert.equal((await set({ send_seed: false }, strict)).status, 200);
+});
+
+Deno.test("sdapi/memory tells the machine's memory, and that nobody knows the GPU's", async () => {
+  await using service = await start();
+  const { ram: { free, used, total }, cuda } = await (await service.get("/sdapi/v1/memory")).json();
+  assert.ok(free > 0 && used > 0 && free < total && used < total);
+  assert.match(cuda.error, /^Cannot tell/);
 });
