@@ -132,6 +132,10 @@ function serveCommand(onStatus: OnStatus): Command {
       integer(0),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
+    .option(
+      "--no-wait",
+      "answer 503 while a model loads behind the first one, in place of waiting for it",
+    )
     .addOption(
       new Option(
         "--webhook-secret <secret>",

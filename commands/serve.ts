@@ -79,6 +79,8 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   allowedHost: string[];
   /** Whether a field without effect is an error. */
   strictFields?: boolean;
+  /** Wait for models that still load. */
+  wait?: boolean;
   /** Signs webhooks. */
   webhookSecret?: string;
   /** Whether there is a page to draw on at `/`. */
@@ -157,6 +159,7 @@ async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
         corsOrigins: flags.corsOrigin,
         allowedHosts: flags.allowedHost,
         strictFields: flags.strictFields === true,
+        waitsForModels: flags.wait !== false,
         retainMs: flags.retain,
         ...(flags.webhookSecret === undefined ? {} : { webhookSecret: readWebhookSecret(flags) }),
         playground: flags.playground !== false,

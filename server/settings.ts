@@ -25,6 +25,8 @@ export interface ServerSettings {
   allowedHosts: readonly string[];
   /** Whether a field without effect is an error. */
   strictFields: boolean;
+  /** Requests wait for a model that still loads behind the first one; else they are answered with 503. */
+  waitsForModels: boolean;
   /** Largest JSON body in bytes. */
   maxBodyBytes: number;
   /** Memory that the bodies of all requests may take together, in bytes. */
@@ -63,6 +65,7 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   corsOrigins: [],
   allowedHosts: [],
   strictFields: false,
+  waitsForModels: true,
   maxBodyBytes: 32 * 2 ** 20,
   maxBodyMemory: 64 * 2 ** 20,
   formLimits: {

@@ -82,7 +82,7 @@ const onPostgres: Together = async (run) => {
       const { signal } = new AbortController();
       const sources = { folder: new InputFolder(folder, id), allowPrivateUrls: false, signal };
       const body = { prompt: "a", num_inference_steps: 50 };
-      const request = await readImageRequest(body, requestContext(services, signal), sources);
+      const request = await readImageRequest(body, await requestContext(services, signal), sources);
       return services.runners.image({ id, request }) as NewJob<unknown>;
     },
     heed: () => {

@@ -50,8 +50,8 @@ async function generate(c: Context<AppEnv>, services: Services): Promise<Respons
   const key = await requestKeyOf(c, services, body);
   return await once(c, services, key, {
     repeat: (job) => answerAgain(c, job, services),
-    make: () => {
-      const context = contextOf(c, services, (body as { model?: unknown } | null)?.model);
+    make: async () => {
+      const context = await contextOf(c, services, (body as { model?: unknown } | null)?.model);
       return withInputs(c, services, async (id, sources) => {
         const request = await readImageRequest(body, context, sources);
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
@@ -72,7 +72,7 @@ async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
         return await answerAgain(c, job, services);
       },
       make: async () => {
-        const context = contextOf(c, services, [form.fields["model"]].flat().at(-1));
+        const context = await contextOf(c, services, [form.fields["model"]].flat().at(-1));
         const request = await readImageEdit(form, context, sources);
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       },
@@ -167,7 +167,11 @@ async function answerWithImages(
   return c.body(body, 200, headers);
 }
 
-function contextOf(c: Context<AppEnv>, services: Services, model: unknown): RequestContext {
+function contextOf(
+  c: Context<AppEnv>,
+  services: Services,
+  model: unknown,
+): Promise<RequestContext> {
   return requestContext(services, c.req.raw.signal, { model, respondsAsync: respondsAsync(c) });
 }
 

@@ -117,11 +117,16 @@ async function queue(
   const { settings, runners } = services;
   const { signal } = c.req.raw;
   const model = (body as { model?: unknown } | null)?.model;
-  const request = await readVideoRequest(body, files, requestContext(services, signal, { model }), {
-    ...{ folder, signal },
-    ffmpeg: await services.ffmpeg(),
-    allowPrivateUrls: settings.allowPrivateUrls,
-  });
+  const request = await readVideoRequest(
+    body,
+    files,
+    await requestContext(services, signal, { model }),
+    {
+      ...{ folder, signal },
+      ffmpeg: await services.ffmpeg(),
+      allowPrivateUrls: settings.allowPrivateUrls,
+    },
+  );
   c.set("job", id);
   nameIgnored(c, request.ignored, services);
   if (request.rounded) c.header("x-rounded-fields", request.rounded.join(", "));

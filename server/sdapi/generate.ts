@@ -59,7 +59,7 @@ export async function generateForWebui(
     share: c.get("share"),
   });
   const model = checkpointIn(body) ?? generation.chosen();
-  const { info } = requestContext(services, c.req.raw.signal, { model });
+  const { info } = await requestContext(services, c.req.raw.signal, { model });
   const webui = readWebui(body, info, startsFromImages);
   const key = await requestKeyOf(c, services, body);
   const make = async () => {
@@ -93,7 +93,7 @@ async function readRequest(
   const { settings } = services;
   // What changes nothing is told with the names that the client has for it.
   const model = chosen();
-  const context = { ...requestContext(services, signal, { model }), strictFields: false };
+  const context = { ...await requestContext(services, signal, { model }), strictFields: false };
   const { loras = [], ...others } = webui.fields;
   const named = loras as { name: string; strength: number }[];
   const items = await loraItems(named, services.models.pick(model));
