@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type ColorSpace, toSrgbPixels } from "./color/color_space.ts";
+import { adobeRgb, type ColorSpace, toSrgbPixels } from "./color/color_space.ts";
 import { pngColors } from "./color/file_colors.ts";
 import { readIccProfile } from "./color/icc.ts";
 import { applyOrientation, readExif, swapsSides } from "./exif.ts";
@@ -148,8 +148,12 @@ const COLORS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => ColorSpace | u
   bmp: bmpColors,
 };
 
-function profileColors({ profile }: { readonly profile?: Uint8Array }): ColorSpace | undefined {
-  return profile && readIccProfile(profile);
+/** What a profile says, else EXIF. */
+function profileColors(
+  { profile, exif }: { readonly profile?: Uint8Array; readonly exif?: Uint8Array },
+): ColorSpace | undefined {
+  if (profile) return readIccProfile(profile);
+  return exif && readExif(exif).isAdobeRgb ? adobeRgb() : undefined;
 }
 
 const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<PixelImage>>> = {

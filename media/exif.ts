@@ -1,8 +1,8 @@
 /**
- * What matters here of EXIF: which way up a photo is, and texts that travel with it. JPEG, WebP and PNG each wrap the
+ * What matters here of EXIF: which way up a photo is, its colours, and texts that travel with it. JPEG, WebP and PNG each wrap the
  * same TIFF structure.
  *
- * Source: CIPA DC-008 (Exif 3.0), sections 4.5 and 4.6; TIFF 6.0, section 2.
+ * Source: CIPA DC-008 (Exif 3.0), sections 4.5 to 4.7; TIFF 6.0, section 2.
  *
  * @module
  */
@@ -23,6 +23,8 @@ export interface ExifTexts {
 interface ExifFacts extends ExifTexts {
   /** 1 to 8: how the stored rows and columns map to the upright image. 1 is upright. */
   readonly orientation?: number;
+  /** Whether the samples are in Adobe RGB, as of a camera that is set to it: interoperability index R03. */
+  readonly isAdobeRgb?: boolean;
   /** Texts of ImageDescription, Make and Model. */
   readonly labels?: readonly string[];
 }
@@ -33,6 +35,8 @@ const SOFTWARE = 0x0131;
 const EXIF_DIRECTORY = 0x8769;
 const MAKER_NOTE = 0x927c;
 const USER_COMMENT = 0x9286;
+const INTEROPERABILITY = 0xa005;
+const INTEROPERABILITY_INDEX = 0x0001;
 
 const TYPE_ASCII = 2;
 const TYPE_SHORT = 3;
@@ -98,12 +102,13 @@ export function readExif(bytes: Uint8Array): ExifFacts {
   const orientation = turned?.type === TYPE_SHORT && turned.count === 1
     ? view.getUint16(turned.at, little)
     : 0;
-  const link = root.get(EXIF_DIRECTORY);
-  const own = link && directory(view.getUint32(link.at, little));
-  const label = (tag: number) => {
-    const text = bytesOf(root.get(tag), TYPE_ASCII);
+  const linked = (entry: Entry | undefined) => entry && directory(view.getUint32(entry.at, little));
+  const own = linked(root.get(EXIF_DIRECTORY));
+  const label = (tag: number, of = root) => {
+    const text = bytesOf(of.get(tag), TYPE_ASCII);
     return text && withoutEnd(new TextDecoder().decode(text));
   };
+  const rules = linked(own?.get(INTEROPERABILITY));
   const software = label(SOFTWARE);
   const comment = bytesOf(own?.get(USER_COMMENT), TYPE_UNDEFINED);
   const note = bytesOf(own?.get(MAKER_NOTE), TYPE_UNDEFINED);
@@ -114,6 +119,7 @@ export function readExif(bytes: Uint8Array): ExifFacts {
     ...(comment && comment.length > 8 && { comment: decodeComment(comment, little) }),
     ...(note && startsWith(note, NOTE_MARK) &&
       { note: new TextDecoder().decode(note.subarray(NOTE_MARK.length)) }),
+    ...(rules && label(INTEROPERABILITY_INDEX, rules) === "R03" && { isAdobeRgb: true }),
     ...(labels.length > 0 && { labels }),
   };
 }

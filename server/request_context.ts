@@ -4,13 +4,30 @@
  * @module
  */
 
+import type { Engine } from "../engine/types.ts";
 import { badRequest } from "./contract/errors.ts";
 import type { RequestContext } from "./contract/generation.ts";
 import { unlessAborted } from "./jobs/unless_aborted.ts";
+import type { ServedModel } from "./served_models.ts";
 import type { Services } from "./services.ts";
 
 /**
- * The model and the settings that count for requests. A model that is loaded behind the first one is waited for.
+ * The engine of a model. One that loads behind the first one is waited for, unless the server was started otherwise.
+ *
+ * @throws {ServiceError} 503 until the first one is loaded, or when this one cannot be loaded
+ */
+export async function engineOf(
+  { models, settings }: Pick<Services, "models" | "settings">,
+  { engine }: ServedModel,
+  signal: AbortSignal,
+): Promise<Engine> {
+  const isBehind = engine.status === "loading" && models.first.engine.status === "ready";
+  if (isBehind && settings.waitsForModels) await unlessAborted(signal, engine.settled);
+  return engine.engine;
+}
+
+/**
+ * The model and the settings that count for requests.
  *
  * @param services of the server
  * @param signal of the request
@@ -19,17 +36,15 @@ import type { Services } from "./services.ts";
  * @throws {ApiError} 404 for a model that is not there; 503 until the first one is loaded
  */
 export async function requestContext(
-  { models, settings, enhancer, storage }: Services,
+  services: Services,
   signal: AbortSignal,
   { model, respondsAsync = false }: { model?: unknown; respondsAsync?: boolean } = {},
 ): Promise<RequestContext> {
-  const { name, engine, loras } = models.pick(model);
-  // Once the first model answers, the others are on their way.
-  if (settings.waitsForModels && models.first.engine.status === "ready") {
-    await unlessAborted(signal, engine.settled);
-  }
+  const { models, settings, enhancer, storage } = services;
+  const picked = models.pick(model);
+  const { name, engine, loras } = picked;
   return {
-    info: engine.engine.info,
+    info: (await engineOf(services, picked, signal)).info,
     servedModelName: name,
     strictFields: settings.strictFields,
     defaultSeed: settings.defaultSeed,

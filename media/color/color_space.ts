@@ -82,6 +82,14 @@ export function rgbSpace(
   return { curves: [curve, curve, curve], toXyz: toXyzD50(primaries) };
 }
 
+/** Adobe RGB (1998), section 4.3. */
+export function adobeRgb(): ColorSpace {
+  return rgbSpace(
+    [0.64, 0.33, 0.21, 0.71, 0.15, 0.06, 0.3127, 0.329],
+    (value) => value ** (563 / 256),
+  );
+}
+
 /**
  * The space of primaries and transfer characteristics as H.273 numbers or FFmpeg names them; BT.709's primaries and
  * sRGB's curve in place of those that are not specified.

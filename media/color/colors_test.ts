@@ -4,6 +4,7 @@ import goldens from "../../tests/goldens/media/colors.json" with { type: "json" 
 import { noise, worstSample } from "../../tests/support/pixels.ts";
 import { decodeImage } from "../decode.ts";
 import { ImageError, type PixelImage } from "../image.ts";
+import { encodeJpeg } from "../jpeg.ts";
 import { encodePng, pngChunk } from "../png.ts";
 
 const CASES = goldens.cases.map(({ name, width, height, file, pixels }) => ({
@@ -29,12 +30,16 @@ function withoutAlpha(image: PixelImage): PixelImage {
 
 const IMAGE = noise(16, 16);
 
+type Chunk = [type: string, data: number[] | Uint8Array];
+
 /** A PNG file with chunks behind its header. */
-function withChunks(...chunks: [type: string, data: number[] | Uint8Array][]): Uint8Array {
-  const file = encodePng(IMAGE);
+function withChunksOf(image: PixelImage, ...chunks: Chunk[]): Uint8Array {
+  const file = encodePng(image);
   const added = chunks.flatMap(([type, data]) => [...pngChunk(type, Uint8Array.from(data))]);
   return Uint8Array.from([...file.subarray(0, 33), ...added, ...file.subarray(33)]);
 }
+
+const withChunks = (...chunks: Chunk[]) => withChunksOf(IMAGE, ...chunks);
 
 const words = (...values: number[]) =>
   values.flatMap((value) => [0, value >> 16, value >> 8, value]);
@@ -104,4 +109,23 @@ Deno.test("decodeImage() refuses colours that it cannot convert, and says what t
       return true;
     });
   }
+});
+
+Deno.test("decodeImage() converts a photo of which EXIF alone says that it is Adobe RGB", async () => {
+  // Index R03, by way of the directories of EXIF and of interoperability.
+  const entry = (tag: number, type: number, count: number, value: number[]) => //
+  [tag >> 8, tag & 255, 0, type, 0, 0, 0, count, ...value];
+  const directory = (only: number[]) => [0, 1, ...only, 0, 0, 0, 0];
+  const exif = Uint8Array.from([
+    ...[0x4d, 0x4d, 0, 42, 0, 0, 0, 8],
+    ...directory(entry(0x8769, 4, 1, [0, 0, 0, 26])),
+    ...directory(entry(0xa005, 4, 1, [0, 0, 0, 44])),
+    ...directory(entry(0x0001, 2, 4, [...new TextEncoder().encode("R03"), 0])),
+  ]);
+  const stored = await decodeImage(await encodeJpeg(IMAGE));
+  const same = withChunksOf(stored, ["iCCP", profileOf("png-adobe")]);
+  const photo = await decodeImage(await encodeJpeg(IMAGE, { exif }));
+  const { difference, text } = worstSample(photo, await decodeImage(same));
+  assert.ok(difference <= 1, text);
+  assert.notDeepEqual(photo.data, stored.data);
 });

@@ -166,6 +166,8 @@ export class RemoteEngine implements Engine {
 /** The state of a model that comes with the first worker that serves it. */
 export class RemoteState extends EngineState {
   readonly #find: () => RemoteEngine | undefined;
+  /** Nobody loads it here, so nobody can wait for it. */
+  override readonly settled = Promise.resolve();
 
   /** @param find gives the engine while the model is served */
   constructor(find: () => RemoteEngine | undefined) {

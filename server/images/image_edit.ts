@@ -29,7 +29,7 @@ import {
   openControl,
   storeControl,
 } from "../inputs/control_picture.ts";
-import { resolveReferences, type Source } from "../inputs/references.ts";
+import { oneSource, resolveReferences, type Source, sourcesOf } from "../inputs/references.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { asClientError, refusePaths } from "../contract/checks.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
@@ -100,7 +100,9 @@ export async function readEdit(
   const body = flattenExtras(json, EDIT_SPELLINGS);
   const fields = validate(imageEditSchema, readScalars(body, imageEditSchema));
   refusePaths(fields, PATH_FIELDS);
-  const given = editSources(files, fields);
+  const images = (["image", "url"] as const).map((name) => sourcesOf(name, fields[name], files));
+  // Files come first, then addresses.
+  const given = images.flat().toSorted((a, b) => Number("url" in a) - Number("url" in b));
   if (given.length === 0) {
     const message = "Field 'image' or 'url' is required";
     throw new ApiError(422, message, { param: "image", code: "missing" });
@@ -120,7 +122,7 @@ export async function readEdit(
   }
   const output = readImageOutput(fields, context);
   const fit = readFit(fields.fit);
-  const mask = maskSource(files, fields);
+  const mask = oneSource("mask", fields.mask, files);
   const isTaken = takesMask(info, taskType);
   const control = await openControl(fields.control, files, info, sources);
   // The image may turn out to be its own mask, which decides what can be said.
@@ -216,25 +218,3 @@ async function storeEdited(
   for (const image of others) images.push(await storeImage(image, size, rules, folder, signal));
   return { size, images, ...(kept ? { mask: kept.mask } : {}) };
 }
-
-/** A file, or an address. */
-function maskSource(
-  files: readonly UploadedFile[],
-  { mask }: { mask?: string | null | undefined },
-): Source | undefined {
-  const file = files.find(({ field }) => field === "mask");
-  return file ?? (mask ? { field: "mask", url: mask } : undefined);
-}
-
-/** Files first, then addresses. */
-function editSources(
-  files: readonly UploadedFile[],
-  fields: { image?: Addresses; url?: Addresses },
-): Source[] {
-  const addresses = (["image", "url"] as const).flatMap((field) =>
-    [fields[field] ?? []].flat().flatMap((url) => url === "" ? [] : [{ field, url }])
-  );
-  return [...files.filter(({ field }) => field === "image"), ...addresses];
-}
-
-type Addresses = string | readonly string[] | null | undefined;

@@ -13,7 +13,7 @@ import type { Size } from "../../generation/size.ts";
 import { type OpenImage, openImage, storeFitted } from "./images.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
-import { resolveReferences } from "./references.ts";
+import { oneSource, resolveReferences } from "./references.ts";
 
 /** What pictures are fetched with. */
 export interface ControlSources {
@@ -28,7 +28,7 @@ export interface ControlSources {
 /**
  * Fetches and opens a control picture.
  *
- * @param url its address; a file wins over it
+ * @param url its address
  * @param files of the request
  * @param info of the model
  * @param sources where it goes
@@ -41,8 +41,7 @@ export async function openControl(
   info: ModelInfo,
   sources: ControlSources,
 ): Promise<OpenImage | undefined> {
-  const source = files.find(({ field }) => field === "control") ??
-    (url ? { field: "control", url } : undefined);
+  const source = oneSource("control", url, files);
   if (!source) return undefined;
   asClientError("control", () => checkTakesControl(info));
   const [file] = await resolveReferences([source], { ...sources, takesVideo: false });

@@ -75,6 +75,35 @@ export async function resolveReferences(
   return files;
 }
 
+/** What a field brings: its uploads, then its addresses; empty ones say nothing. */
+export function sourcesOf(
+  field: string,
+  urls: string | readonly string[] | null | undefined,
+  uploads: readonly UploadedFile[],
+): Source[] {
+  return [
+    ...uploads.filter((upload) => upload.field === field),
+    ...[urls ?? []].flat().flatMap((url) => url === "" ? [] : [{ field, url }]),
+  ];
+}
+
+/**
+ * What a field brings of which a request takes one.
+ *
+ * @throws {ApiError} 400 for more
+ */
+export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefined {
+  const [first, ...others] = sourcesOf(...of);
+  if (others.length === 0) return first;
+  const [field] = of;
+  throw badRequest(
+    `Cannot use ${
+      others.length + 1
+    } values of '${field}', whatever their names: a request takes one; send one`,
+    field,
+  );
+}
+
 /** Fields that bring a video. */
 const VIDEO_FIELDS = ["video", "video_reference", "video_url"];
 

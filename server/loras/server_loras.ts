@@ -37,6 +37,9 @@ import {
 /** Nicknames that are remembered; of more, those that were set longest ago go. */
 const MAX_NICKNAMES = 1000;
 
+/** What the reference calls the only LoRA that a server was started with, beside its own nickname. */
+const DEFAULT_NICKNAME = "default";
+
 /** A LoRA that is in use. */
 export interface ActiveLora extends SlotLora {
   /** How the LoRA fits the model. */
@@ -95,10 +98,12 @@ export class ServerLoras {
   async offered(): Promise<{ name: string; path: string; isNickname: boolean }[]> {
     const { info } = this.#engine.engine;
     if (info.loraTargets.length === 0) return [];
-    const known = [...this.#state.nicknames].map(([name, { path }]) => ({
-      ...{ name, path },
-      isNickname: true,
-    }));
+    const nicknames = [...this.#state.nicknames];
+    const known = nicknames.flatMap(([name, { path, file }]) => {
+      const isAlias = name === DEFAULT_NICKNAME &&
+        nicknames.some(([other, lora]) => other !== name && lora.file === file);
+      return isAlias ? [] : [{ name, path, isNickname: true }];
+    });
     const model = resolve(info.modelPath);
     const files = await this.#files.list((path) => path === model);
     const names = new Set(known.map(({ name }) => name));
@@ -234,7 +239,10 @@ export class ServerLoras {
     const loras = nameStartLoras(asked, this.#mode);
     const reports = await this.#check(engine, loras, "--lora");
     const { slots, nicknames } = this.#state;
-    await this.#commit(engine, setSlots(slots, loras, reports), remember(nicknames, loras));
+    // As the reference calls it.
+    const aliases = loras.length === 1 ? [{ ...loras[0]!, nickname: DEFAULT_NICKNAME }] : [];
+    const named = remember(nicknames, [...loras, ...aliases]);
+    await this.#commit(engine, setSlots(slots, loras, reports), named);
   }
 
   async #change(

@@ -13,6 +13,7 @@ import type { App, AppEnv, Services } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
 import { version } from "../../generation/version.ts";
 import { modelCard, precisionName } from "./model_card.ts";
+import { engineOf } from "../request_context.ts";
 import { mount } from "./mount.ts";
 
 /**
@@ -47,12 +48,18 @@ export function mountDiscovery(app: App, services: Services): void {
     mount(app, `/v1/models/:id{.+}/${change}`, {
       POST: async (c) => {
         const model = named(c);
-        await model.engine.engine[change]();
+        await (await engineOf(services, model, c.req.raw.signal))[change]();
         return c.json(card(model));
       },
     });
   }
-  mount(app, "/v1/models/:id{.+}", { GET: (c) => c.json(card(named(c))) });
+  mount(app, "/v1/models/:id{.+}", {
+    GET: async (c) => {
+      const model = named(c);
+      await engineOf(services, model, c.req.raw.signal);
+      return c.json(card(model));
+    },
+  });
   mount(app, "/models", { GET: (c) => c.json(flatRecord(info(), settings)) });
   mount(app, "/model_info", {
     GET: async (c) => c.json(modelInfo(info(), settings, (await services.ffmpeg()).description)),

@@ -11,6 +11,7 @@ import { badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { shorten } from "../../generation/shorten.ts";
 import { base64Json } from "../routes/base64_json.ts";
+import { engineOf } from "../request_context.ts";
 import { mount } from "../routes/mount.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { nameIgnored } from "../routes/name_ignored.ts";
@@ -63,7 +64,8 @@ export function mountSdapi(app: App, services: Services): void {
   let choice: string | undefined;
   const chosen = () => choice === undefined ? models.first : models.pick(choice);
   const options = new Options();
-  const info = () => chosen().engine.engine.info;
+  const info = async (c: Context<AppEnv>) =>
+    (await engineOf(services, chosen(), c.req.raw.signal)).info;
   const json = (c: Context<AppEnv>) =>
     readJson(c.req.raw, { maxBytes: settings.maxBodyBytes, share: c.get("share") });
 
@@ -109,11 +111,12 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${SDAPI}/sd-models`, {
     GET: (c) => c.json(models.all.map((model) => checkpointOf(model.name))),
   });
-  mount(app, `${SDAPI}/samplers`, { GET: (c) => c.json(samplersOf(info())) });
-  mount(app, `${SDAPI}/schedulers`, { GET: (c) => c.json(schedulesOf(info())) });
-  mount(app, `${SDAPI}/upscalers`, { GET: (c) => c.json(upscalersOf(info())) });
+  mount(app, `${SDAPI}/samplers`, { GET: async (c) => c.json(samplersOf(await info(c))) });
+  mount(app, `${SDAPI}/schedulers`, { GET: async (c) => c.json(schedulesOf(await info(c))) });
+  mount(app, `${SDAPI}/upscalers`, { GET: async (c) => c.json(upscalersOf(await info(c))) });
   mount(app, `${SDAPI}/loras`, {
     GET: async (c) => {
+      await info(c);
       const offered = await chosen().loras.offered();
       return c.json(
         offered.map(({ name }) => ({ name, alias: name, path: name, metadata: {} })),
@@ -123,7 +126,7 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {
     mount(app, `${SDAPI}/extra-${path}`, {
-      POST: async (c) => enlarge(c, await json(c), { services, info: info(), isBatch }),
+      POST: async (c) => enlarge(c, await json(c), { services, info: await info(c), isBatch }),
     });
   }
   mount(app, `${SDAPI}/png-info`, {

@@ -50,8 +50,10 @@ import { type OpenImage, openImage, storeFitted, storeImage } from "../inputs/im
 import {
   badSource,
   type InputFile,
+  oneSource,
   resolveReferences,
   type Source,
+  sourcesOf,
   tooBusy,
 } from "../inputs/references.ts";
 
@@ -197,18 +199,19 @@ export async function readVideoRequest(
     loras: await context.findLoras(fields.loras),
   };
   const video = givenVideos[0] && await probeInput(givenVideos[0], sources);
-  const steering = {
-    mask: sourcesOf("mask", fields.mask, uploads),
-    reference: sourcesOf("reference", fields.reference, uploads),
-  };
+  const maskSource = oneSource("mask", fields.mask, uploads);
+  const referenceSources = sourcesOf("reference", fields.reference, uploads);
   const takes = {
     mask: info.takesMasks === true && taskType === "V2V",
     reference: (info.maxReferences ?? 0) > 0,
   };
-  const isGiven = Object.entries(steering).filter(([, { length }]) => length > 0)
-    .map(([name]) => [name, "given"]);
   const unread = unreadFiles(uploads, VIDEO_SPELLINGS);
-  const seen = { ...fields, ...Object.fromEntries(isGiven), ...unread.fields };
+  const seen = {
+    ...fields,
+    ...(maskSource && { mask: "given" }),
+    ...(referenceSources.length > 0 && { reference: "given" }),
+    ...unread.fields,
+  };
   const ignored = findIgnored(seen, videoFieldTable, context, {
     ...{ ...idle, ...unread.idle },
     mask: !takes.mask,
@@ -240,20 +243,25 @@ export async function readVideoRequest(
     maxFrames: info.maxFrames,
   });
   const { numFrames, fps } = duration;
-  const isRounded = !info.animates && (fields.num_frames ?? numFrames) !== numFrames;
+  const asked = fields.num_frames ??
+    (isAbsent(fields.seconds) ? numFrames : Number(fields.seconds) * fps);
+  const isRounded = !info.animates && asked !== numFrames;
+  const made = isAbsent(fields.num_frames)
+    ? `seconds=${Number((numFrames / fps).toFixed(2))}`
+    : `num_frames=${numFrames}`;
   if (video) {
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     checkWork(givenVideos[0]!, video.info, { fps, numFrames: decoded });
   }
   if (takes.reference) {
-    asClientError("reference", () => checkReferenceCount(steering.reference.length, info));
+    asClientError("reference", () => checkReferenceCount(referenceSources.length, info));
   }
   await context.checkRoom(
     {
       ...settings,
       ...size,
       ...{ numFrames, images: givenImages.length, previews: VIDEO_PREVIEWS },
-      references: takes.reference ? steering.reference.length : 0,
+      references: takes.reference ? referenceSources.length : 0,
     },
     param,
   );
@@ -265,11 +273,11 @@ export async function readVideoRequest(
     if (!visionSide) continue;
     visions.push(await storeFitted(image, visionFit(image.info, visionSide), folder, signal));
   }
-  const mask = takes.mask && steering.mask[0]
-    ? await storeMask(steering.mask[0], { ...size, ...duration }, sources)
+  const mask = takes.mask && maskSource
+    ? await storeMask(maskSource, { ...size, ...duration }, sources)
     : undefined;
   const references: string[] = [];
-  for (const source of takes.reference ? steering.reference : []) {
+  for (const source of takes.reference ? referenceSources : []) {
     const [file] = await resolveReferences([source], { ...sources, takesVideo: false });
     const image = await openImage(file!, signal);
     references.push(await storeFitted(image, referenceFit(image.info), folder, signal));
@@ -291,7 +299,7 @@ export async function readVideoRequest(
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented ? { isFragmented: true } : {}),
-    ...(isRounded ? { rounded: [`num_frames=${numFrames}`] } : {}),
+    ...(isRounded ? { rounded: [made] } : {}),
     ignored,
   };
 }
@@ -317,18 +325,6 @@ function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Sourc
     const url = typeof value === "object" && value !== null ? value.image_url : value;
     return sourcesOf(field, url, uploads);
   });
-}
-
-/** Uploads of a field, then its addresses. */
-function sourcesOf(
-  field: string,
-  urls: string | readonly string[] | null | undefined,
-  uploads: readonly UploadedFile[],
-): Source[] {
-  return [
-    ...uploads.filter((upload) => upload.field === field),
-    ...[urls ?? []].flat().flatMap((url) => (isAbsent(url) ? [] : [{ field, url }])),
-  ];
 }
 
 /** Looks at a mask: an image is kept in the size of the result, a video as it came. */

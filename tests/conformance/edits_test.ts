@@ -274,6 +274,20 @@ Deno.test("POST /v1/images/edits paints what a mask leaves it, by file and by ad
   assert.deepEqual([...new Set(service.engine.checked.map(({ hasMask }) => hasMask))], [true]);
 });
 
+Deno.test("POST /v1/images/edits takes files in 'url', and refuses a second mask under any name", async () => {
+  await using service = await testService({ engine: painter() });
+  const [image, mask] = [new Blob([await makePng(64, 48)]), await makeMask(64, 48)];
+  const response = await post(service, { image, url: image, prompt: "a" });
+  assert.equal(response.status, 200, await response.clone().text());
+  assert.equal(service.engine.requests[0]!.images!.length, 2);
+  const address = `data:image/png;base64,${(await mask.bytes()).toBase64()}`;
+  for (const mask_image of [mask, address]) {
+    const answer = await post(service, { image, mask, mask_image, prompt: "a" });
+    assert.equal(answer.status, 400);
+    assert.equal((await answer.json()).error.param, "mask");
+  }
+});
+
 Deno.test("POST /v1/images/edits takes a single image with holes for its own mask", async () => {
   const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
   await using service = await testService({ engine: painter({ imageLimits }) });

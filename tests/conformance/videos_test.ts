@@ -151,13 +151,15 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
   assert.deepEqual(await testee.store.list(), []);
 });
 
-Deno.test("POST /v1/videos names the number of frames that it makes in place of another", async () => {
+Deno.test("POST /v1/videos names the length that it makes in place of another", async () => {
   await using service = await testService();
   const roundedOf = async (fields: Record<string, unknown>) =>
     (await service.post("/v1/videos", { prompt: "a", ...fields })).headers.get("x-rounded-fields");
   assert.equal(await roundedOf({ num_frames: 10 }), "num_frames=9");
   assert.equal(await roundedOf({ num_frames: 9 }), null);
   assert.equal(await roundedOf({}), null);
+  assert.equal(await roundedOf({ seconds: 1, fps: 4 }), "seconds=1.25");
+  assert.equal(await roundedOf({ seconds: 1, fps: 5 }), null);
 });
 
 Deno.test("POST /v1/videos names what changes nothing this time", async () => {
