@@ -1,8 +1,4 @@
-/**
- * The command line: arguments in, exit code out.
- *
- * @module
- */
+/** The command line: arguments in, exit code out. */
 
 import { describeFailure } from "./commands/failure.ts";
 import { normalizeArgs } from "./commands/flags.ts";
@@ -14,7 +10,6 @@ import { tell } from "./commands/print.ts";
 /**
  * Runs the program.
  *
- * @param args of the command line
  * @returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 cancelled
  */
 async function main(args: readonly string[]): Promise<number> {

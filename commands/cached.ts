@@ -1,8 +1,4 @@
-/**
- * `denoise list` and `denoise rm`.
- *
- * @module
- */
+/** `denoise list` and `denoise rm`. */
 
 import { BUNDLED_MODEL } from "../generation/open_model.ts";
 import { columns } from "./columns.ts";
@@ -25,7 +21,6 @@ import { print, tell } from "./print.ts";
 /**
  * Prints what is on this machine, or which names there are.
  *
- * @param flags of the command line
  * @returns 0
  */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
@@ -48,7 +43,6 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
 /**
  * Removes models from the cache.
  *
- * @param ids of repositories, or names of the catalogue
  * @returns 0
  * @throws {UsageError} for what is neither
  */
@@ -87,12 +81,7 @@ function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
   return [repository, ...(quantised ? [quantised.repository] : [])];
 }
 
-/**
- * A table of models.
- *
- * @param models in the cache
- * @returns one line for each
- */
+/** A table of models. */
 function describeModels(models: readonly CachedModel[]): string {
   return columns(models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
     id,

@@ -1,8 +1,4 @@
-/**
- * Whether files can be written, asked before a model works for them.
- *
- * @module
- */
+/** Whether files can be written, asked before a model works for them. */
 
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";

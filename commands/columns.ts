@@ -1,11 +1,6 @@
 import { escapeControls } from "../generation/escape_controls.ts";
 
-/**
- * Rows of texts in columns; each text stays in its own cell.
- *
- * @param texts as many cells each
- * @returns one line for each row
- */
+/** Rows of texts in columns; each text stays in its own cell. */
 export function columns(texts: readonly (readonly string[])[]): string {
   const rows = texts.map((row) => row.map(escapeControls));
   const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]!.length))) ?? [];

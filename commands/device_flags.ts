@@ -1,8 +1,4 @@
-/**
- * Flags that say which GPU is used, and how its memory is.
- *
- * @module
- */
+/** Flags that say which GPU is used, and how its memory is. */
 
 import type { DeviceOptions, OffloadableComponent } from "../mod.ts";
 

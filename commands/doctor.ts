@@ -1,8 +1,4 @@
-/**
- * `denoise doctor`.
- *
- * @module
- */
+/** `denoise doctor`. */
 
 import {
   inspectDevice,
@@ -40,7 +36,6 @@ interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBacken
 /**
  * Looks at the GPU, lets it compute, and says what was found.
  *
- * @param flags of the command line
  * @returns 0 when all is well, else 1
  */
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
@@ -69,13 +64,7 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
   return 1;
 }
 
-/**
- * Models that suit a GPU.
- *
- * @param report of it
- * @param bytes that it can give
- * @returns one line
- */
+/** Models that suit a GPU. */
 function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
   const names = suitingModels(CATALOGUE, bytes, 3)
     .map(({ model, precision }) => `${model.name} in ${precision.toUpperCase()}`);
@@ -92,8 +81,6 @@ function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
 /**
  * The GPUs that a server can share its work between.
  *
- * @param gpus in the order of their numbers
- * @param canSelect whether one of them can be chosen
  * @returns a line for each, and one that says how they are used
  */
 export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean): string {
@@ -109,12 +96,7 @@ export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean)
   return ["GPUs", ...lines, use].join("\n");
 }
 
-/**
- * A report for people.
- *
- * @param report of a device
- * @returns lines of text
- */
+/** A report for people. */
 export function describeReport(report: DeviceReport): string {
   const { os, arch } = Deno.build;
   const lines = [
@@ -139,7 +121,6 @@ export function describeReport(report: DeviceReport): string {
 /**
  * What is off about a device.
  *
- * @param report of it
  * @returns one sentence, or undefined when all is well
  */
 export function findProblem(report: DeviceReport): string | undefined {

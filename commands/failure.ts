@@ -1,8 +1,4 @@
-/**
- * How a command ends when it cannot do what it was asked.
- *
- * @module
- */
+/** How a command ends when it cannot do what it was asked. */
 
 import { CommanderError } from "commander";
 import { spellSettings } from "../generation/mod.ts";
@@ -40,12 +36,7 @@ interface Failure {
   status: number;
 }
 
-/**
- * What to make of anything that was thrown. Stacks are not for users.
- *
- * @param error anything
- * @returns what to say and a status
- */
+/** What to make of anything that was thrown. Stacks are not for users. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof CommanderError) {
     const isHelp = error.exitCode === 0;

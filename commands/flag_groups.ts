@@ -1,8 +1,4 @@
-/**
- * Flags that several commands share, in groups.
- *
- * @module
- */
+/** Flags that several commands share, in groups. */
 
 import { type Command, Option } from "commander";
 import { address, boolean, gpuNumbers, integer, memory, pin } from "./flags.ts";

@@ -1,8 +1,4 @@
-/**
- * Reading the values of flags.
- *
- * @module
- */
+/** Reading the values of flags. */
 
 import { InvalidArgumentError, Option } from "commander";
 import {
@@ -27,7 +23,6 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
 /**
  * Brings flags into the spelling of this program: `--model_path` is `--model-path`.
  *
- * @param args as given on the command line
  * @returns the same arguments with other flag names; values are not touched
  */
 export function normalizeArgs(args: readonly string[]): string[] {
@@ -61,13 +56,7 @@ const FLAGS_OF_FIELDS: ReadonlyMap<string, string> = new Map([
   ),
 ]);
 
-/**
- * Makes an option of a row.
- *
- * @param name of the row
- * @param field the row
- * @returns for a command
- */
+/** Makes an option of a row. */
 export function fieldOption(
   name: string,
   { text, kind, placeholder = kind, choices }: Field,
@@ -86,8 +75,6 @@ export function fieldOption(
 /**
  * Makes a reader of integers.
  *
- * @param lowest accepted
- * @param highest accepted
  * @returns a reader that throws `InvalidArgumentError`
  */
 export function integer(
@@ -107,7 +94,6 @@ export function integer(
  * Reads a number that is not negative.
  *
  * @param text such as `3.5`
- * @returns the number
  * @throws {InvalidArgumentError} for anything else
  */
 export function nonNegative(text: string): number {
@@ -120,7 +106,6 @@ export function nonNegative(text: string): number {
  * Reads a number above 0.
  *
  * @param text such as `1.5`
- * @returns the number
  * @throws {InvalidArgumentError} for anything else
  */
 export function positive(text: string): number {
@@ -133,8 +118,6 @@ export function positive(text: string): number {
  * Collects seeds: the flag may be repeated, and hold several with commas or spaces between.
  *
  * @param text such as `7` or `7,8,9`; -1 stands for a new one
- * @param before seeds of earlier arguments
- * @returns all seeds so far
  * @throws {InvalidArgumentError} for what is not a seed
  */
 export function seeds(text: string, before: readonly number[] = []): number[] {
@@ -145,8 +128,6 @@ export function seeds(text: string, before: readonly number[] = []): number[] {
  * Collects numbers that are not negative: the flag may be repeated, and hold several with commas or spaces between.
  *
  * @param text such as `0.8` or `1,0.5,0.5`
- * @param before numbers of earlier arguments
- * @returns all numbers so far
  * @throws {InvalidArgumentError} for what is none
  */
 function numbers(text: string, before: readonly number[] = []): number[] {
@@ -157,7 +138,6 @@ function numbers(text: string, before: readonly number[] = []): number[] {
  * Reads numbers of GPUs, with commas or spaces between.
  *
  * @param text such as `0,2`
- * @returns the numbers, in the order given
  * @throws {InvalidArgumentError} for what is none
  */
 export function gpuNumbers(text: string): number[] {
@@ -168,8 +148,6 @@ export function gpuNumbers(text: string): number[] {
  * Collects the GPUs of models: the flag may be repeated.
  *
  * @param text such as `small=0,1`
- * @param before those of earlier arguments
- * @returns GPUs by the models' names
  * @throws {InvalidArgumentError} for what is no name with numbers
  */
 export function pin(
@@ -200,8 +178,6 @@ export function address(text: string): string {
  * Collects origins of pages; the flag may be repeated.
  *
  * @param text such as `https://app.example` or `app://obsidian.md`, or `*` for any
- * @param before those of earlier arguments
- * @returns all origins so far
  * @throws {InvalidArgumentError} for what no page's `Origin` is
  */
 export function origins(text: string, before: readonly string[] | undefined): string[] {
@@ -214,8 +190,6 @@ export function origins(text: string, before: readonly string[] | undefined): st
  * Collects names of hosts; the flag may be repeated.
  *
  * @param text such as `images.example.org` or `[::1]`, or `*` for any
- * @param before those of earlier arguments
- * @returns all names so far
  * @throws {InvalidArgumentError} for what is no name, or has a scheme or a port
  */
 export function hosts(text: string, before: readonly string[] | undefined): string[] {
@@ -230,7 +204,6 @@ export function hosts(text: string, before: readonly string[] | undefined): stri
  * Reads the value of a switch that is given one.
  *
  * @param text such as `true` or `off`
- * @returns the switch
  * @throws {InvalidArgumentError} for anything else
  */
 export function boolean(text: string): boolean {
@@ -268,8 +241,6 @@ export const LORA_SYNTAX = "path[:strength[:target]][:alpha=number]";
  * Collects LoRAs, each as {@linkcode LORA_SYNTAX}; the flag may be repeated.
  *
  * @param text such as `style.safetensors:0.8:transformer`
- * @param before LoRAs of earlier arguments
- * @returns all LoRAs so far
  * @throws {InvalidArgumentError} for a strength, a target or an alpha that is none
  */
 export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[] {

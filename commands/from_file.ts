@@ -1,8 +1,4 @@
-/**
- * `denoise generate --from`: the recipe in an image's file gives what flags leave out.
- *
- * @module
- */
+/** `denoise generate --from`: the recipe in an image's file gives what flags leave out. */
 
 import { basename } from "node:path";
 import { stat } from "node:fs/promises";
@@ -38,7 +34,6 @@ export interface FilledFlags {
 /**
  * Fills in flags from the recipe of the file that `--from` names.
  *
- * @param flags of the command line
  * @returns these flags, and others that the file gave
  * @throws {UsageError} when the file is no image, or does not say how it was made
  */
@@ -96,10 +91,6 @@ type Options = Awaited<ReturnType<typeof readOptions>>;
 /**
  * Leaves out what a file gave and a model does not take.
  *
- * @param options with what the file gave
- * @param from flags with the file's recipe in them
- * @param info of the model
- * @param media what is made
  * @returns what the model takes, and the rest in words
  */
 export function fitToModel<Given extends Options>(

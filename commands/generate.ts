@@ -1,8 +1,4 @@
-/**
- * `denoise generate`.
- *
- * @module
- */
+/** `denoise generate`. */
 
 import { join } from "node:path";
 import {
@@ -51,13 +47,7 @@ interface Work {
   signal: AbortSignal;
 }
 
-/**
- * Makes images or videos and writes them to files, whose paths go to standard output.
- *
- * @param flags of the command line
- * @param load loads the model
- * @returns the exit status
- */
+/** Makes images or videos and writes them to files, whose paths go to standard output. */
 export async function runGenerate(
   flags: GenerateFlags,
   load: typeof loadModel = loadModel,

@@ -1,8 +1,4 @@
-/**
- * What the flags of `generate` ask for, before a model is loaded for nothing.
- *
- * @module
- */
+/** What the flags of `generate` ask for, before a model is loaded for nothing. */
 
 import {
   formatOfPath,
@@ -124,7 +120,6 @@ const VIDEO_FLAGS = {
 /**
  * What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have.
  *
- * @param flags of the command line
  * @returns the kind, or nothing when it is the model's to say
  * @throws {UsageError} for an ending or a task that is unknown, and flags of a video for an image
  */
@@ -165,7 +160,6 @@ export function mediaOfTask(task: TaskType): Media {
 /**
  * What the flags say of the result, with every input file looked at.
  *
- * @param flags of the command line
  * @returns options for the library; those of videos are there only where flags named them
  * @throws {UsageError} for values that no model serves
  * @throws {Error} for files that are missing or of no use
@@ -238,7 +232,6 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
 /**
  * What only videos have.
  *
- * @param flags of the command line
  * @returns options for {@link Model.generateVideo}, where flags named them
  */
 export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
@@ -252,7 +245,6 @@ export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions
 /**
  * One seed for each output; those that are drawn differ from call to call.
  *
- * @param flags of the command line
  * @returns `numOutputs` seeds
  * @throws {RangeError} when several were given, and not one for each
  */
@@ -263,8 +255,6 @@ export function seedsOf({ seed, numOutputs, defaultSeed }: GenerateFlags): numbe
 /**
  * How well files are kept.
  *
- * @param flags of the command line
- * @param media what they hold
  * @returns 0 to 100
  */
 export function fileQuality(flags: GenerateFlags, media: Media): number {

@@ -1,8 +1,4 @@
-/**
- * `denoise inspect`.
- *
- * @module
- */
+/** `denoise inspect`. */
 
 import { columns } from "./columns.ts";
 import { join } from "node:path";
@@ -49,7 +45,6 @@ interface LoraFit {
  * Says what files or folders are, without a GPU.
  *
  * @param inputs files, folders, names or hub ids on this machine, or `bundled`; JSON of several is a list
- * @param flags of the command line
  * @returns 0 when all can be used, else 1
  * @throws {Error} when the only one cannot be read; of several the others are told of
  */
@@ -116,13 +111,7 @@ function imageJson(path: string, { format, width, height, recipe }: ImageFileInf
   };
 }
 
-/**
- * How an image was made, for people.
- *
- * @param input as it was named
- * @param image what its file says
- * @returns lines
- */
+/** How an image was made, for people. */
 export function describeImage(
   input: string,
   { format, width, height, recipe }: ImageFileInfo,
@@ -167,14 +156,7 @@ async function fitOf(path: string, model: string): Promise<LoraFit> {
   }
 }
 
-/**
- * An inspection for people.
- *
- * @param input as it was named
- * @param found what it is
- * @param fit of a LoRA with a model
- * @returns lines
- */
+/** An inspection for people. */
 export function describe(input: string, found: Inspection, fit?: LoraFit): string {
   const { components, lora, problem, names } = found;
   const lines = [`${input}: ${titleOf(found)}, ${gigabytes(found.bytes)}`];

@@ -1,8 +1,4 @@
-/**
- * `denoise ps` and `denoise jobs`: what a running server does and has done.
- *
- * @module
- */
+/** `denoise ps` and `denoise jobs`: what a running server does and has done. */
 
 import type { WorkerRecord } from "../server/mod.ts";
 import { type Job, type JobList, ServerClient, type ServerFlags } from "./client/server_client.ts";

@@ -1,11 +1,6 @@
 import type { DeviceReport } from "../engine/reports.ts";
 
-/**
- * Which kernels are used, for people.
- *
- * @param kernels of a device, ordered by op
- * @returns lines of text
- */
+/** Which kernels are used, for people. */
 export function describeKernels(kernels: DeviceReport["kernels"]): string[] {
   const width = (key: "problemClass" | "variant") =>
     kernels.reduce((widest, kernel) => Math.max(widest, kernel[key].length), 0);

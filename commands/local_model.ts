@@ -1,8 +1,4 @@
-/**
- * A model on this machine, by whatever it is called.
- *
- * @module
- */
+/** A model on this machine, by whatever it is called. */
 
 import { folderOf } from "../generation/open_model.ts";
 import { findNamed } from "../hub/obtain_named.ts";
@@ -12,7 +8,6 @@ import { type FoundModel, resolveModel } from "../hub/resolve.ts";
  * Finds a model; nothing is fetched.
  *
  * @param input a path, a hub id, a name of the catalogue or of a user's own, or `bundled`
- * @returns its folder or file
  * @throws {Error} when this machine does not have it, saying what to do
  */
 export async function localModel(input: string): Promise<FoundModel> {

@@ -1,19 +1,12 @@
 /**
  * What a compiled executable does in place of a program that it starts: `denoise media-program …`,
  * which is for denoise itself and for nobody else.
- *
- * @module
  */
 
 import { PROGRAM_COMMAND } from "../media/isolated/program.ts";
 import { UsageError } from "./failure.ts";
 
-/**
- * Runs a program that reads foreign bytes.
- *
- * @param args its name and its own arguments
- * @returns the exit status
- */
+/** Runs a program that reads foreign bytes. */
 export async function runMediaProgram([name, ...args]: readonly string[]): Promise<number> {
   switch (name) {
     case "images": {

@@ -1,8 +1,4 @@
-/**
- * Names of files that `generate` writes.
- *
- * @module
- */
+/** Names of files that `generate` writes. */
 
 import { extname } from "node:path";
 
@@ -12,8 +8,6 @@ const MAX_LENGTH = 150;
 /**
  * The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more.
  *
- * @param path of the first or only file
- * @param count how many files
  * @returns `count` paths
  */
 export function outputPaths(path: string, count: number): string[] {
@@ -26,8 +20,6 @@ export function outputPaths(path: string, count: number): string[] {
 /**
  * A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d`, without an ending.
  *
- * @param prompt any text
- * @param now goes into the name, in local time
  * @param suffix 8 hexadecimal digits that make the name unique
  * @returns a name of ASCII letters, digits, `.`, `_` and `-`
  */

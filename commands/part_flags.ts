@@ -1,8 +1,4 @@
-/**
- * Flags that name parts of a model.
- *
- * @module
- */
+/** Flags that name parts of a model. */
 
 import type { ModelParts } from "../mod.ts";
 
@@ -25,7 +21,6 @@ const PARTS: Readonly<Record<keyof ModelParts, true>> = {
 /**
  * The parts that flags name.
  *
- * @param flags of the command line
  * @returns the parts, without those that no flag names
  */
 export function partsOf(flags: ModelParts): ModelParts {

@@ -1,8 +1,4 @@
-/**
- * `denoise plan`.
- *
- * @module
- */
+/** `denoise plan`. */
 
 import {
   type HandoverEstimate,
@@ -34,8 +30,6 @@ interface PlanFlags extends DeviceFlags, ModelParts {
 /**
  * Says what each stage of a request would have on the device, without uploading anything.
  *
- * @param model its folder, file or hub id
- * @param flags of the command line
  * @returns 0 when it fits, else 1
  */
 export async function runPlan(model: string, flags: PlanFlags): Promise<number> {

@@ -1,7 +1,5 @@
 /**
  * All that commands say. Texts of servers, files and clients may be in it, so control characters are written as escapes.
- *
- * @module
  */
 
 import { escapeControls } from "../generation/escape_controls.ts";

@@ -1,8 +1,4 @@
-/**
- * The command line: commands, flags and what they mean.
- *
- * @module
- */
+/** The command line: commands, flags and what they mean. */
 
 import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
@@ -45,7 +41,6 @@ type OnStatus = (status: number) => void;
 /**
  * Makes the program. Each command is loaded when it runs, so that `--help` is quick.
  *
- * @param onStatus told how a command ended
  * @returns a commander program that throws instead of ending the process
  */
 export function createProgram(onStatus: OnStatus): Command {

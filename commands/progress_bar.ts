@@ -1,8 +1,4 @@
-/**
- * One line at the bottom of a terminal that tells how far the work is.
- *
- * @module
- */
+/** One line at the bottom of a terminal that tells how far the work is. */
 
 import { escapeControls } from "../generation/escape_controls.ts";
 import type { LoadModelOptions, Progress } from "../mod.ts";
@@ -32,7 +28,6 @@ export class ProgressBar {
   #shown = "";
 
   /**
-   * @param terminal standard error, as a rule
    * @param linesEvery milliseconds between lines where there is no terminal; none are written when left out
    */
   constructor(terminal: ProgressTerminal = standardError(), linesEvery = Infinity) {
@@ -87,9 +82,6 @@ const LOADING: Readonly<Record<string, string>> = {
 
 /**
  * Shows how far the loading of a model is. Weights come in while kernels are compiled: one bar tells of both.
- *
- * @param bar where
- * @returns to be told of the loading
  */
 export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLoadProgress"]> {
   const shares = new Map<string, number>();
@@ -108,7 +100,6 @@ export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLo
 /**
  * The words behind the bar.
  *
- * @param progress of a generation
  * @returns such as `12/20 steps, 3 s left`
  */
 export function describeProgress(progress: Progress): string {
@@ -129,7 +120,6 @@ function describeKernels(done = 0, total = 0): string {
 /**
  * A length of time for people.
  *
- * @param seconds not negative
  * @returns such as `0.8 s`, `12 s`, `3 min 20 s` or `2 h 5 min`
  */
 export function duration(seconds: number): string {

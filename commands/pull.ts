@@ -1,8 +1,4 @@
-/**
- * `denoise pull`.
- *
- * @module
- */
+/** `denoise pull`. */
 
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
@@ -32,7 +28,6 @@ const USUAL_BYTES = 8e9;
  * Fetches a model into the cache; what is there already is not fetched again.
  *
  * @param id `org/name`, `org/name:file`, or a name of the catalogue, that of a ControlNet too
- * @param flags of the command line
  * @returns 0
  */
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
@@ -150,7 +145,6 @@ async function pullNamed(
 /**
  * The words behind the bar of a download.
  *
- * @param progress of it
  * @returns such as `1.2/12.3 GB, 24.0 MB/s, 7 min 42 s left`
  */
 function describePull(
@@ -165,7 +159,6 @@ function describePull(
 /**
  * A size for people.
  *
- * @param bytes not negative
  * @returns such as `12.3 GB` or `0.4 MB`
  */
 export function gigabytes(bytes: number): string {

@@ -1,8 +1,4 @@
-/**
- * `denoise quantize`.
- *
- * @module
- */
+/** `denoise quantize`. */
 
 import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
@@ -37,8 +33,6 @@ interface QuantizeFlags {
  * Writes a copy of a model's weights in fewer bits; its path goes to standard output.
  *
  * @param input a file, a component's folder, a model's folder, a hub id, or `bundled`
- * @param output the file to write
- * @param flags of the command line
  * @returns 0
  */
 export async function runQuantize(

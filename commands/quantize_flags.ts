@@ -1,8 +1,4 @@
-/**
- * Reading the types that `denoise quantize` is given.
- *
- * @module
- */
+/** Reading the types that `denoise quantize` is given. */
 
 import { InvalidArgumentError } from "commander";
 import {
@@ -18,7 +14,6 @@ export { QUANTIZE_TYPES };
  * Reads a type.
  *
  * @param text such as `q4_k`
- * @returns the type
  * @throws {InvalidArgumentError} for anything else
  */
 export function quantizeType(text: string): QuantizedType {
@@ -31,8 +26,6 @@ export function quantizeType(text: string): QuantizedType {
  * Collects types for tensors by their names.
  *
  * @param text such as `ffn.*=q8_0`, a regular expression and a type
- * @param before those of earlier arguments
- * @returns all so far
  * @throws {InvalidArgumentError} for anything else
  */
 export function tensorType(text: string, before: readonly TypeRule[] = []): TypeRule[] {

@@ -1,8 +1,4 @@
-/**
- * `denoise report`.
- *
- * @module
- */
+/** `denoise report`. */
 
 import { join } from "node:path";
 import { version } from "../generation/mod.ts";
@@ -32,7 +28,6 @@ interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBacken
 /**
  * Measures the GPU and writes what it found, after every section anew.
  *
- * @param flags of the command line
  * @returns 0 when every section ended by itself, else 1
  */
 export async function runReportCommand(flags: ReportFlags): Promise<number> {

@@ -1,8 +1,4 @@
-/**
- * A server or a worker from its start to its end by a signal.
- *
- * @module
- */
+/** A server or a worker from its start to its end by a signal. */
 
 import type { Log, RunningServer } from "../server/mod.ts";
 import { describeFailure } from "./failure.ts";
@@ -24,7 +20,6 @@ interface Listeners {
  * Runs a server or a worker until a signal comes, then closes it.
  *
  * @param start starts it; a signal that comes meanwhile is heeded afterwards
- * @param listeners told how it goes
  * @throws what `start` throws, and why its model cannot be loaded
  */
 export async function runUntilStopped(
@@ -51,11 +46,7 @@ export async function runUntilStopped(
   }
 }
 
-/**
- * What goes wrong outside of any request is told in the log and ends nothing.
- *
- * @param log told of it
- */
+/** What goes wrong outside of any request is told in the log and ends nothing. */
 function outliveDefects(log: Log): void {
   const tell = (reason: unknown) =>
     log(`Error outside of any request: ${describeFailure(reason).sentence}`, { level: "error" });

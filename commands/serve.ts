@@ -1,8 +1,4 @@
-/**
- * `denoise serve`.
- *
- * @module
- */
+/** `denoise serve`. */
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
@@ -113,12 +109,7 @@ export interface ServeFlags extends DeviceFlags, ModelParts {
   pin?: Record<string, number[]>;
 }
 
-/**
- * Serves until a signal comes.
- *
- * @param flags of the command line
- * @returns the exit status
- */
+/** Serves until a signal comes. */
 export function runServe(flags: ServeFlags): Promise<number> {
   return withLog(flags.logFormat, (log) => serveUntilStopped(flags, log));
 }
@@ -190,7 +181,6 @@ async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
 /**
  * The models to serve, the first one of requests that name none.
  *
- * @param flags of the command line
  * @param cached ids of the models in the cache, where they are served, too
  * @returns with names of their own; the first one's is what it was told, else what chooses its configuration
  * @throws {UsageError} when two have one name
@@ -277,7 +267,6 @@ export function notes(flags: ServeFlags): string[] {
 /**
  * Where a server stands among others.
  *
- * @param flags of the command line
  * @returns nothing for a server that has its own jobs
  * @throws {UsageError} for flags that contradict each other
  */
@@ -323,8 +312,6 @@ export function fleetOf(
 /**
  * The bucket of results.
  *
- * @param flags of the command line
- * @returns nothing where there is none
  * @throws {UsageError} for one that cannot be used
  */
 export function readBucket(

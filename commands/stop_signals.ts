@@ -1,8 +1,4 @@
-/**
- * Signals that ask a command to stop.
- *
- * @module
- */
+/** Signals that ask a command to stop. */
 
 const SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT"]
@@ -14,11 +10,7 @@ export class StopSignals implements Disposable {
   readonly #listeners = SIGNALS.map((signal) => [signal, () => this.#receive(signal)] as const);
   #first: Deno.Signal | undefined;
 
-  /**
-   * Listens from now on.
-   *
-   * @param heed called once, with the first signal
-   */
+  /** Listens from now on. */
   constructor(heed: () => void) {
     this.#heed = heed;
     for (const [signal, listener] of this.#listeners) Deno.addSignalListener(signal, listener);

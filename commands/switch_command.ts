@@ -1,8 +1,4 @@
-/**
- * Switches of commands that also take words.
- *
- * @module
- */
+/** Switches of commands that also take words. */
 
 import { Command, type ParseOptionsResult } from "commander";
 import { boolean, isBoolean } from "./flags.ts";

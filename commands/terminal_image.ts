@@ -2,8 +2,6 @@
  * Images in a terminal: by the protocols of kitty and iTerm, as sixels, or as half blocks in colour.
  *
  * Sources: kitty's "Terminal graphics protocol", iTerm2's "Inline Images Protocol", DEC STD 070 on sixels.
- *
- * @module
  */
 
 import { decodeImage } from "../media/decode.ts";
@@ -28,11 +26,7 @@ export interface ImageTerminal {
   write(text: string): void;
 }
 
-/**
- * What a terminal can show, by what it says of itself.
- *
- * @param env the environment
- */
+/** What a terminal can show, by what it says of itself. */
 export function protocolOf(env: (name: string) => string | undefined): ImageProtocol {
   const [term = "", program = ""] = [env("TERM"), env("TERM_PROGRAM")];
   // Multiplexers swallow what they do not know.

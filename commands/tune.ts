@@ -1,8 +1,4 @@
-/**
- * `denoise tune`.
- *
- * @module
- */
+/** `denoise tune`. */
 
 import { tuneDevice } from "../engine/mod.ts";
 import type { TuningReport } from "../engine/reports.ts";
@@ -22,7 +18,6 @@ interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"
  * Measures which kernels are the fastest on the GPU and keeps that for every later start. It goes on where the last run
  * ended, and begins anew once all is measured.
  *
- * @param flags of the command line
  * @returns 0
  */
 export async function runTune(flags: TuneFlags): Promise<number> {
@@ -39,12 +34,7 @@ export async function runTune(flags: TuneFlags): Promise<number> {
   return 0;
 }
 
-/**
- * The result of a tuning run for people.
- *
- * @param report of the run
- * @returns lines of text
- */
+/** The result of a tuning run for people. */
 export function describeTuning({ adapter, tuning, kernels, path }: TuningReport): string {
   const { classes: { measured, known }, excluded, seconds } = tuning;
   return [

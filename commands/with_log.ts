@@ -1,12 +1,6 @@
 import { createLog, LineWriter, type Log, type LogFormat } from "../server/mod.ts";
 
-/**
- * Lets a command that goes on for long write a log to standard error.
- *
- * @param format of the log
- * @param run the command
- * @returns what it gives
- */
+/** Lets a command that goes on for long write a log to standard error. */
 export async function withLog<T>(
   format: LogFormat,
   run: (log: Log) => Promise<T>,

@@ -1,8 +1,4 @@
-/**
- * `denoise worker`.
- *
- * @module
- */
+/** `denoise worker`. */
 
 import { type Log, type LogFormat, type ModelParts, serve } from "../server/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
@@ -45,8 +41,6 @@ export interface WorkerFlags extends
 /**
  * Runs jobs until a signal comes, then finishes those that it has, or gives them back.
  *
- * @param flags of the command line
- * @returns the exit status
  * @throws {UsageError} without a database
  */
 export function runWorker(flags: WorkerFlags): Promise<number> {

@@ -4,7 +4,6 @@ import { join } from "node:path";
  * Where the program keeps what it can make again: `DENOISE_CACHE`, else `denoise` in `XDG_CACHE_HOME`, else in
  * `.cache` of the home folder. The launcher keeps its own files in the same folder.
  *
- * @param env reads an environment variable
  * @returns the folder, which need not exist; nothing when `DENOISE_CACHE` is `off`, or no variable says where
  */
 export function cacheFolder(

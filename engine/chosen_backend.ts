@@ -19,8 +19,6 @@ interface KeptChoice {
  * again for other versions, another adapter, or when the one that won does not open any more. Where Dawn is not
  * installed, nothing is measured and nothing kept.
  *
- * @param folder of the choice
- * @param note takes lines for the log
  * @throws {NoAdapterError} when there is no adapter
  */
 export async function openChosenDevice(

@@ -12,7 +12,6 @@ export class AskedHelpers implements CompileHelpers {
    * Asks for nothing yet.
    *
    * @param device how the thread that owns the GPU has opened it
-   * @param post sends to the main thread
    */
   constructor(device: DeviceSettings, post: (message: FromWorker) => void) {
     this.#device = device;

@@ -32,7 +32,6 @@ export class CompileThreads {
    * Waits until all threads are gone, with all that they had loaded.
    *
    * @param limitMs how long to wait, in milliseconds
-   * @returns whether they are
    */
   async ended(limitMs: number): Promise<boolean> {
     const ends = [...this.#running.keys()].map((lifeline) => lifeline.ended(limitMs));

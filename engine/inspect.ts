@@ -9,7 +9,6 @@ import type { DeviceReport } from "./reports.ts";
 /**
  * Opens the adapter as an engine would and lets it compute.
  *
- * @param dumpFolder where to write the expanded kernels
  * @throws {NoAdapterError} when there is none
  */
 export async function inspect(

@@ -27,7 +27,6 @@ export class Lifeline {
   #closed: number | undefined;
 
   /**
-   * @param worker a thread that calls {@linkcode holdLifeline}
    * @param onEnd called when it has ended, by itself or because it was terminated
    */
   constructor(worker: Worker, onEnd: () => void) {
@@ -49,7 +48,6 @@ export class Lifeline {
    * Waits until the thread is gone, with all that it had loaded.
    *
    * @param limitMs how long to wait, in milliseconds
-   * @returns whether it is
    */
   async ended(limitMs: number): Promise<boolean> {
     for (const end = performance.now() + limitMs; !this.#isGone();) {

@@ -20,11 +20,7 @@ export interface ResolvedLoras {
 /** What both text encoders of a model are called. */
 const TEXT = "text_encoder";
 
-/**
- * Components that LoRAs can be meant for.
- *
- * @param components of the model
- */
+/** Components that LoRAs can be meant for. */
 export function loraTargets(components: readonly AdaptableComponent[]): LoraTarget[] {
   return components.flatMap(({ target }) =>
     target === TEXT || target === "text_encoder_2" ? [] : target
@@ -78,10 +74,6 @@ function requireUses(uses: unknown): readonly LoraUse[] {
 /**
  * Decides for each use what it changes, and how it is brought in.
  *
- * @param uses that {@linkcode checkLoraUses} accepts
- * @param cached their LoRAs, one each
- * @param components of the model
- * @param isStanding whether the LoRAs stay for many requests
  * @throws {LoraError} when no key of a LoRA fits the components that it is meant for
  */
 export function resolveLoraUses(

@@ -1,8 +1,4 @@
-/**
- * Owns the GPU: one worker per device, one generation at a time.
- *
- * @module
- */
+/** Owns the GPU: one worker per device, one generation at a time. */
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
@@ -183,7 +179,6 @@ export async function inspectDevice(
  * Measures which kernels are the fastest on this machine's adapter and keeps that for every later start.
  *
  * @param options which adapter, and how long the run may take
- * @param onEvent called for what happens on the way
  * @throws {Error} when nothing can be kept, because there is no cache folder
  */
 export async function tuneDevice(

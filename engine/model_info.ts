@@ -23,11 +23,7 @@ const OPTIONAL_INFO = [
   "continuedFrames",
 ] as const;
 
-/**
- * Describes a model.
- *
- * @param maxPixels of an image on the device
- */
+/** Describes a model. */
 export function modelInfo(modelPath: string, info: PipelineInfo, maxPixels: number): ModelInfo {
   return {
     modelPath,

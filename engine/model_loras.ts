@@ -42,7 +42,6 @@ export class ModelLoras {
   /**
    * Reads LoRAs where they are not in memory, and decides what they change and how.
    *
-   * @param isStanding whether they stay for many requests
    * @throws {LoraError} when one of them cannot be used
    */
   async resolve(uses: readonly LoraUse[], isStanding: boolean): Promise<ResolvedLoras> {

@@ -1,8 +1,4 @@
-/**
- * How a model and its device are opened.
- *
- * @module
- */
+/** How a model and its device are opened. */
 
 import type { ModelLoras } from "./model_loras.ts";
 import type { DeviceSettings } from "./protocol.ts";

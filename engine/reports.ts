@@ -1,8 +1,4 @@
-/**
- * What is told of a machine and of what a model would take on it.
- *
- * @module
- */
+/** What is told of a machine and of what a model would take on it. */
 
 import type { MemoryReport } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";

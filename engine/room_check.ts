@@ -87,8 +87,6 @@ export class RoomCheck {
 
 /**
  * The least that a request takes, whatever its prompts and images are: what is refused for it cannot be made.
- *
- * @param info of the model
  */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;

@@ -36,8 +36,6 @@ export class SharedDevice {
    * Lets an engine take turns with the others.
    *
    * @param engine whose model may be loaded or not; nobody else uses it from then on
-   * @param name of the model, for the log
-   * @returns what to use in its place
    */
   add(engine: Engine, name: string): SharedEngine {
     const resting = this.#restingBytes(engine.info);

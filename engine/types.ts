@@ -1,8 +1,4 @@
-/**
- * What the layers above see of the engine: one loaded model that turns requests into frames.
- *
- * @module
- */
+/** What the layers above see of the engine: one loaded model that turns requests into frames. */
 import type {
   CutPrompt,
   ImageLimits,

@@ -65,7 +65,6 @@ export class WorkerEngine implements Engine {
    * Nothing is loaded before {@linkcode WorkerEngine.start}.
    *
    * @param model path of its folder or file; the paths of `options.parts` are looked up too
-   * @param waits those that are not as usual
    */
   constructor(
     model: string,

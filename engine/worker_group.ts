@@ -63,10 +63,7 @@ export class WorkerGroup extends EngineWorker {
   /**
    * No device is opened yet.
    *
-   * @param parallel what they share
    * @param devices what is special about the device of each
-   * @param first thread of the first
-   * @param newWorker starts the others
    */
   constructor(
     parallel: ParallelOptions,

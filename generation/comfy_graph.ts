@@ -1,8 +1,6 @@
 /**
  * Reads the graph that ComfyUI keeps in its files, as JSON under `prompt`: nodes by id, whose inputs are values or links to
  * the outputs of other nodes. It comes from files of others: each walk visits a node once.
- *
- * @module
  */
 
 /** An input: a value, or the id of a node and the index of its output. */
@@ -33,7 +31,6 @@ export interface ComfyFields {
 /**
  * Reads a graph.
  *
- * @param text JSON
  * @returns what its first sampler is given; nothing where it is no graph, or has no sampler
  */
 export function readComfyGraph(text: string): ComfyFields | undefined {

@@ -1,7 +1,5 @@
 /**
  * Control pictures: what a model's ControlNet steers images by, and what size they give results.
- *
- * @module
  */
 
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";

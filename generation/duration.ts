@@ -1,8 +1,4 @@
-/**
- * How long a video is: frames and frames per second.
- *
- * @module
- */
+/** How long a video is: frames and frames per second. */
 
 /** What a request says. */
 export interface GivenDuration {

@@ -5,9 +5,6 @@ const CONTROLS = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]
 /**
  * Writes control characters as JSON escapes them: nobody whose text is shown can write a line of their own, or speak to
  * the terminal.
- *
- * @param text of anybody
- * @returns one line
  */
 export function escapeControls(text: string): string {
   return text.replace(

@@ -3,8 +3,6 @@
  * and recipes are made from these rows.
  *
  * A new setting is a property of `SamplingSettings` or `OptionalSettings` in `models/`, and a row here.
- *
- * @module
  */
 
 import type { SamplingSettings } from "../engine/types.ts";

@@ -1,8 +1,4 @@
-/**
- * Given images, brought to the size in which a model takes them.
- *
- * @module
- */
+/** Given images, brought to the size in which a model takes them. */
 
 import type { GivenImage, ModelInfo } from "../engine/types.ts";
 import { type Fit, fit, fitWithAlpha } from "../media/fit.ts";

@@ -1,8 +1,4 @@
-/**
- * A finished image in memory, and as a file.
- *
- * @module
- */
+/** A finished image in memory, and as a file. */
 
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, extname } from "node:path";

@@ -1,8 +1,4 @@
-/**
- * A finished video in memory, and as a file.
- *
- * @module
- */
+/** A finished video in memory, and as a file. */
 
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";

@@ -1,7 +1,5 @@
 /**
  * Images and videos that a program or a user of this machine names, as against those that requests bring.
- *
- * @module
  */
 
 import { readFile, stat } from "node:fs/promises";

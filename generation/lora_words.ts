@@ -1,8 +1,4 @@
-/**
- * The words of the contract for LoRAs.
- *
- * @module
- */
+/** The words of the contract for LoRAs. */
 
 /** Components that LoRAs can be meant for, in the order of the reference. */
 export const LORA_TARGETS: readonly LoraTargetName[] = [

@@ -1,8 +1,6 @@
 /**
  * Edits of which a mask keeps a part of the image: what may be said of them, and how image and mask are brought to the
  * size of the result.
- *
- * @module
  */
 
 import type { ModelInfo, TaskType } from "../engine/types.ts";

@@ -1,8 +1,4 @@
-/**
- * What a generation is: the fields of a request, their rules, inputs, recipes and results.
- *
- * @module
- */
+/** What a generation is: the fields of a request, their rules, inputs, recipes and results. */
 
 export { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 export { checkFps, countFrames, type GivenDuration } from "./duration.ts";

@@ -1,8 +1,4 @@
-/**
- * From the name of a model and what callers say to an engine.
- *
- * @module
- */
+/** From the name of a model and what callers say to an engine. */
 
 import { fileURLToPath } from "node:url";
 import { type LocalEngine, openEngine } from "../engine/mod.ts";

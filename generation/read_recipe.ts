@@ -2,8 +2,6 @@
  * How an image was made, from the texts of its file: those of denoise, of Stable Diffusion WebUI (AUTOMATIC1111, Forge
  * and others that write as it does) and of ComfyUI. They come from files of others: every step takes no longer than a text
  * is long, and media/ bounds them.
- *
- * @module
  */
 
 import type { SamplingSettings } from "../engine/types.ts";

@@ -1,8 +1,4 @@
-/**
- * How an image or a video was made: all that is needed to make it again.
- *
- * @module
- */
+/** How an image or a video was made: all that is needed to make it again. */
 
 import type { SamplingSettings, Size } from "../engine/types.ts";
 

@@ -1,8 +1,4 @@
-/**
- * The texts that an image carries: its recipe as metadata of the file.
- *
- * @module
- */
+/** The texts that an image carries: its recipe as metadata of the file. */
 
 import { exifOf, type ImageText, type OutputFormat } from "../media/encode.ts";
 import { MAX_EXIF_BYTES } from "../media/jpeg.ts";

@@ -1,8 +1,4 @@
-/**
- * Checks of sampling parameters that images and videos share.
- *
- * @module
- */
+/** Checks of sampling parameters that images and videos share. */
 
 /** Longest prompt, in UTF-16 units: far beyond what any text encoder reads. */
 export const MAX_PROMPT_LENGTH = 32_000;

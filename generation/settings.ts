@@ -1,8 +1,4 @@
-/**
- * The settings of a request, completed from the model and checked.
- *
- * @module
- */
+/** The settings of a request, completed from the model and checked. */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import type { GivenSettings, SettingField, SettingLimits } from "./field.ts";

@@ -1,8 +1,4 @@
-/**
- * Width and height of a request: reading them, and what a model can make.
- *
- * @module
- */
+/** Width and height of a request: reading them, and what a model can make. */
 
 import type { ImageLimits } from "../engine/types.ts";
 

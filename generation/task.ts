@@ -1,8 +1,4 @@
-/**
- * Which task a request is for.
- *
- * @module
- */
+/** Which task a request is for. */
 
 import type { TaskType } from "../engine/types.ts";
 import { shorten } from "./shorten.ts";

@@ -1,8 +1,4 @@
-/**
- * The version of the program, from its manifest.
- *
- * @module
- */
+/** The version of the program, from its manifest. */
 
 import manifest from "../deno.json" with { type: "json" };
 

@@ -1,8 +1,4 @@
-/**
- * Videos that came from outside, as the frames that a model starts from.
- *
- * @module
- */
+/** Videos that came from outside, as the frames that a model starts from. */
 
 import type { Image } from "../engine/types.ts";
 import { fit } from "../media/fit.ts";
@@ -33,8 +29,6 @@ export interface VideoShape {
 /**
  * Decodes a video.
  *
- * @param ffmpeg the build to use
- * @param file the video
  * @param options size, number and rate of the frames; `signal` stops it
  * @returns `numFrames` frames
  * @throws {VideoError} when the file is too large, damaged or empty
@@ -60,8 +54,6 @@ export async function readFrames(
 /**
  * Brings frames in memory to a shape.
  *
- * @param frames at least one, of any size
- * @param shape size and number of the frames
  * @returns `numFrames` frames
  */
 export function fitFrames(
@@ -79,9 +71,7 @@ export function fitFrames(
 /**
  * Frames that a whole video has at another rate.
  *
- * @param info of the file
  * @param fps frames per second
- * @returns at least as many as there are
  */
 export function wholeLength({ frames, fps: own }: VideoInfo, fps: number): number {
   return Math.ceil(frames / own * fps) + 1;
@@ -90,7 +80,6 @@ export function wholeLength({ frames, fps: own }: VideoInfo, fps: number): numbe
 /**
  * Frames that a result has which follows a whole video at another rate.
  *
- * @param info of the file
  * @param fps frames per second
  * @returns at least 1
  */

@@ -1,7 +1,5 @@
 /**
  * The text of Stable Diffusion WebUI, which is called AUTOMATIC1111, about how an image was made: many programs read it.
- *
- * @module
  */
 
 import { basename } from "node:path";
@@ -30,7 +28,6 @@ type Told = Pick<
 /**
  * How an image was made, as WebUI writes it into `parameters` of PNG files.
  *
- * @param recipe of the image
  * @returns prompt, negative prompt, and a line of settings
  */
 export function webuiText(recipe: Told): string {

@@ -1,8 +1,4 @@
-/**
- * What Stable Diffusion WebUI and ComfyUI call samplers and schedules.
- *
- * @module
- */
+/** What Stable Diffusion WebUI and ComfyUI call samplers and schedules. */
 
 import type { NoiseScheduleName, SamplerName } from "../engine/types.ts";
 
@@ -68,8 +64,6 @@ export function readSchedule(text: string): Meaning<NoiseScheduleName> | undefin
 /**
  * What WebUI calls a sampler or a schedule.
  *
- * @param names its names
- * @param value ours
  * @returns its name, or ours where it has none; nothing for nothing
  */
 export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {

@@ -1,8 +1,6 @@
 /**
  * Reads the text of Stable Diffusion WebUI about how an image was made. It comes from files of others, so that every
  * step here takes no longer than the text is long.
- *
- * @module
  */
 
 /** What WebUI's text says. */
@@ -24,7 +22,6 @@ const MAX_LINE = 2 ** 16;
  * Reads WebUI's text.
  *
  * @param text such as that under `parameters` of a PNG file
- * @returns its parts
  */
 export function readWebuiText(text: string): WebuiText {
   const whole = text.trim();
@@ -42,9 +39,6 @@ export function readWebuiText(text: string): WebuiText {
 
 /**
  * Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt.
- *
- * @param prompt any text
- * @returns the rest, and the LoRAs
  */
 export function splitLoras(
   prompt: string,

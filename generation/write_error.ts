@@ -1,8 +1,4 @@
-/**
- * Why something could not be written, in words.
- *
- * @module
- */
+/** Why something could not be written, in words. */
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOSPC: "no space is left on the disk; free some",

@@ -3,8 +3,6 @@
  *
  * Source: the cache layout in the documentation of huggingface_hub ("Understand caching"):
  * `models--<org>--<name>/refs/<revision>` holds a commit, `snapshots/<commit>/` its files.
- *
- * @module
  */
 
 import { join } from "node:path";
@@ -35,7 +33,6 @@ const COMMIT = /^[0-9a-f]{40}$/;
 /**
  * Whether a text has the form of a hub id: `org/name`, of letters, digits, `_`, `-` and `.`.
  *
- * @param text anything
  * @returns true for a well-formed id; it need not exist
  */
 export function isHubId(text: string): boolean {
@@ -47,8 +44,6 @@ export function isHubId(text: string): boolean {
  * The cache folder that the Hugging Face tools use, by their variables: `HF_HUB_CACHE`, else `hub`
  * in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME`, else in `.cache` of the home folder.
  *
- * @param env reads an environment variable
- * @returns the folder; it need not exist
  * @throws {Error} when no variable says where the home folder is
  */
 export function hubCacheFolder(
@@ -76,8 +71,6 @@ export function hubCacheFolder(
  * Where the cache has a repository.
  *
  * @param id `org/name`
- * @param cacheFolder the cache
- * @returns its folder; it need not exist
  * @throws {TypeError} when the id is none
  */
 export function repositoryFolder(id: string, cacheFolder: string): string {
@@ -91,8 +84,6 @@ export function repositoryFolder(id: string, cacheFolder: string): string {
  * Finds a repository in the cache. Nothing is downloaded.
  *
  * @param id `org/name`
- * @param options where, and which revision
- * @returns the snapshot
  * @throws {TypeError} when id or revision are not well-formed
  * @throws {Deno.errors.NotFound} when this machine does not have it, saying how to get it
  */
@@ -126,9 +117,6 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
 /**
  * The parts of a revision's name, which are folders in the cache.
  *
- * @param id for messages
- * @param revision a branch, tag or commit
- * @returns its parts
  * @throws {TypeError} when it is no such name
  */
 export function revisionSegments(id: string, revision: string): string[] {

@@ -1,8 +1,4 @@
-/**
- * What the cache holds, and how to be rid of it.
- *
- * @module
- */
+/** What the cache holds, and how to be rid of it. */
 
 import { join } from "node:path";
 import { isHubId, repositoryFolder } from "./cache.ts";
@@ -29,8 +25,6 @@ const PREFIX = "models--";
 /**
  * Lists the repositories in the cache.
  *
- * @param cacheFolder the cache; it need not exist
- * @returns in order of their ids
  * @throws {Error} when it cannot be read
  */
 export async function listCachedModels(cacheFolder: string): Promise<CachedModel[]> {
@@ -47,8 +41,6 @@ export async function listCachedModels(cacheFolder: string): Promise<CachedModel
  * Removes a repository from the cache, all revisions and parts of downloads included.
  *
  * @param id `org/name`
- * @param cacheFolder the cache
- * @returns what was removed
  * @throws {TypeError} when the id is none
  * @throws {Deno.errors.NotFound} when the cache does not have it
  */

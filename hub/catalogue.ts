@@ -3,8 +3,6 @@
  *
  * Sizes are those of the layers, as docs/models.md has them. Which files a repository of quantised weights has is seen when
  * it is asked; `types` are those that are known of.
- *
- * @module
  */
 
 /** A model of the hub. */

@@ -1,7 +1,5 @@
 /**
  * Which files of a repository a model needs: repositories often hold the same weights several times.
- *
- * @module
  */
 
 import type { HubFile } from "./hub_client.ts";
@@ -21,10 +19,7 @@ const VARIANT = /\.(fp16|bf16|fp32|non_ema|ema)(?=[.-])/;
 /**
  * Chooses by patterns, or what a model needs when there are none.
  *
- * @param id for messages
- * @param files of the repository
  * @param include patterns with `*`, `?` and `[…]`, over whole paths or file names; `folder/` stands for all in it
- * @returns the files to fetch
  * @throws {RangeError} when no file matches, or several models are there to choose from
  */
 export function chooseFiles(

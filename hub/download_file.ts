@@ -1,7 +1,5 @@
 /**
  * One file from a hub to the cache: resumed where an earlier attempt ended, kept only when its hash is right.
- *
- * @module
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -36,10 +34,6 @@ interface DownloadControl {
 /**
  * Brings a file into the cache, unless it is there.
  *
- * @param client the hub
- * @param file what is wanted
- * @param place where it belongs
- * @param control watches and stops it
  * @throws {HubError} when the hub refuses, or what it sends has another hash
  * @throws {Error} when the connection fails again and again, or the disk is full
  */

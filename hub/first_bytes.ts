@@ -1,8 +1,4 @@
-/**
- * What a file is that is not what its reader wants, by its first bytes.
- *
- * @module
- */
+/** What a file is that is not what its reader wants, by its first bytes. */
 
 /** As many first bytes as {@link foreignFile} looks at. */
 export const FIRST_BYTES = 64;

@@ -3,8 +3,6 @@
  *
  * Source: the HTTP API that huggingface_hub uses (`/api/models/{id}/revision/{revision}`,
  * `/api/models/{id}/tree/{commit}`, `/{id}/resolve/{commit}/{path}`).
- *
- * @module
  */
 
 import { z } from "zod";
@@ -59,7 +57,6 @@ const treeSchema = z.array(z.object({
 export class HubClient {
   readonly #settings: HubSettings;
 
-  /** @param settings endpoint and token */
   constructor(settings: HubSettings) {
     this.#settings = settings;
   }
@@ -68,9 +65,6 @@ export class HubClient {
    * Lists the files of a repository.
    *
    * @param id `org/name`
-   * @param revision a branch, tag or commit
-   * @param signal stops it
-   * @returns commit and files
    * @throws {HubError} when there is no such repository, access is refused, or the answer makes no sense
    */
   async list(id: string, revision: string, signal?: AbortSignal): Promise<HubRepository> {
@@ -101,10 +95,7 @@ export class HubClient {
    * Begins to read a file.
    *
    * @param id `org/name`
-   * @param commit of the file
-   * @param path of the file
    * @param start first byte wanted
-   * @param signal stops it
    * @returns the answer: 206 from `start` on, or 200 from the beginning
    * @throws {HubError} when the hub refuses
    */
@@ -173,7 +164,6 @@ export class HubClient {
 /**
  * The path of a file of a repository, if it stays inside of it wherever it is written.
  *
- * @param path as a hub gives it
  * @returns whether it is safe to join to a folder
  */
 function isSafePath(path: string): boolean {
@@ -234,7 +224,6 @@ export class HubBusyError extends Error {
   /** When to ask again, in milliseconds, where the hub says it. */
   readonly retryAfterMs: number | undefined;
 
-  /** @param message for people */
   constructor(message: string, status: number, retryAfterMs: number | undefined) {
     super(message);
     this.status = status;

@@ -1,8 +1,4 @@
-/**
- * How to reach a model hub: the variables that the Hugging Face tools read.
- *
- * @module
- */
+/** How to reach a model hub: the variables that the Hugging Face tools read. */
 
 import { join } from "node:path";
 import { hubCacheFolder } from "./cache.ts";
@@ -26,8 +22,6 @@ const TRUE_VALUES = ["1", "ON", "YES", "TRUE"];
  * Reads `HF_ENDPOINT`, `HF_TOKEN` (else the file `HF_TOKEN_PATH`, else `token` in `HF_HOME`),
  * `HF_HUB_OFFLINE`, and the variables of {@link hubCacheFolder}.
  *
- * @param env reads an environment variable
- * @returns the settings
  * @throws {TypeError} when the endpoint is no http(s) address
  * @throws {Error} when no variable says where the cache is
  */

@@ -1,8 +1,6 @@
 /**
  * JSON files of a model folder: read whole, but never without a limit, and with errors that name
  * the file and what is wrong with it.
- *
- * @module
  */
 
 import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
@@ -33,9 +31,6 @@ const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
 /**
  * Reads a JSON file.
  *
- * @param path the file; a symbolic link is followed
- * @param options limits
- * @returns the value in it
  * @throws {Deno.errors.NotFound} when there is no such file
  * @throws {RangeError} when it is larger than allowed
  * @throws {SyntaxError} when it is not UTF-8 or not JSON
@@ -51,9 +46,6 @@ export async function readJsonFile(
 /**
  * As {@link readJsonFile}, in the calling thread.
  *
- * @param path the file; a symbolic link is followed
- * @param options limits
- * @returns the value in it
  * @throws {Error} as {@link readJsonFile} does
  */
 export function readJsonFileSync(
@@ -93,9 +85,6 @@ function parse(path: string, bytes: Uint8Array): JsonValue {
 /**
  * Reads a JSON file that must hold an object, as every config file does.
  *
- * @param path the file; a symbolic link is followed
- * @param options limits
- * @returns the object in it
  * @throws {TypeError} when it holds something else; otherwise as {@link readJsonFile}
  */
 export async function readJsonObject(

@@ -4,7 +4,6 @@ import { describeFileError } from "./json_file.ts";
 /**
  * Tells a folder from a file, and either from nothing.
  *
- * @param what it should be, for messages
  * @throws {Error} when it cannot be looked at
  */
 export async function lookAt(

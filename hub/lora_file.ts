@@ -1,8 +1,4 @@
-/**
- * From what a user calls a LoRA to the file that holds it.
- *
- * @module
- */
+/** From what a user calls a LoRA to the file that holds it. */
 
 import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
@@ -35,7 +31,6 @@ export interface HubLora {
 /**
  * Reads a hub id of a LoRA: `org/name`, or `org/name:file.safetensors`.
  *
- * @param text anything
  * @returns its parts; undefined for anything else
  */
 export function readHubLora(text: string): HubLora | undefined {
@@ -51,8 +46,6 @@ export function readHubLora(text: string): HubLora | undefined {
  *
  * @param pathOrId a file, a folder with one LoRA, or a hub id
  * @param options how a pull is watched and stopped, and from where
- * @param onPull called before one begins
- * @returns absolute path of a file
  * @throws {Deno.errors.NotFound} when there is none, saying what to do
  * @throws {TypeError} when nothing was given, or a folder has several
  * @throws {Error} as {@link pullModel} does, and when the file system refuses
@@ -77,10 +70,7 @@ export async function obtainLora(
 /**
  * Finds a LoRA in the cache, or fetches it from the hub.
  *
- * @param LoRA repository and file
  * @param options how a pull is watched and stopped, and from where
- * @param onPull called before one begins
- * @returns absolute path of a file
  * @throws {Error} as {@link pullModel} does
  * @throws {TypeError} when the repository has several, and none was named
  */
@@ -104,8 +94,6 @@ export async function obtainHubLora(
 /**
  * The one LoRA of a folder.
  *
- * @param folder that exists
- * @returns path of a file in it
  * @throws {Deno.errors.NotFound} when there is none
  * @throws {TypeError} when there are several and none has the usual name
  */
@@ -135,10 +123,7 @@ export async function loraIn(folder: string): Promise<string> {
 /**
  * Which files of a repository a LoRA needs.
  *
- * @param id for messages
- * @param files of the repository
  * @param file the LoRA's path in it; its only one when left out
- * @returns the LoRA, and PEFT's settings beside it
  * @throws {RangeError} when there is no such file, or it has to be chosen
  */
 export function chooseLora(
@@ -164,9 +149,7 @@ export function chooseLora(
 /**
  * Finds a LoRA in the cache. Nothing is fetched.
  *
- * @param LoRA repository and file
  * @param cacheFolder the cache; that of the environment when left out
- * @returns absolute path of a file
  * @throws {Deno.errors.NotFound} when it is not there
  * @throws {TypeError} when the repository has several, and none was named
  */

@@ -2,8 +2,6 @@
  * `model_index.json`, which says what pipeline a folder holds and of which components it is made.
  *
  * Source: the layout that diffusers' `DiffusionPipeline.save_pretrained` writes.
- *
- * @module
  */
 
 import { join } from "node:path";
@@ -40,7 +38,6 @@ const MAX_BYTES = 2 ** 20;
 /**
  * Reads and checks the `model_index.json` of a folder.
  *
- * @param folder a model folder
  * @returns what it says; whether the components are there is checked by {@link componentFolder}
  * @throws {Deno.errors.NotFound} when the folder has none
  * @throws {TypeError} when a key has a value of the wrong kind, or a component's name would lead
@@ -92,10 +89,8 @@ async function modularClass(folder: string): Promise<string | undefined> {
 /**
  * The folder of one component, which must be there.
  *
- * @param index the model index
  * @param name the component, such as `vae`
  * @param classes what it may be; anything when left out
- * @returns the path of its folder
  * @throws {TypeError} when it is of another class
  * @throws {Error} when the index does not name the component, or its folder is missing
  */

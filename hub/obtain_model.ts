@@ -1,8 +1,4 @@
-/**
- * A model or a part of one, fetched first where this machine does not have it.
- *
- * @module
- */
+/** A model or a part of one, fetched first where this machine does not have it. */
 
 import { join, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
@@ -17,10 +13,7 @@ import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
  * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file
  * with the other parts of it.
  *
- * @param pathOrId as {@link resolveModel} takes it
  * @param options how a pull is watched and stopped, and from where
- * @param onPull called before one begins
- * @returns the folder or file
  * @throws {Error} as {@link resolveModel} and {@link pullModel} do
  */
 export async function obtainModel(
@@ -53,7 +46,6 @@ export async function obtainModel(
  * file in any; of a ControlNet also a repository of its own, or its name in the catalogue
  * @param component its folder in a repository, such as `vae`
  * @param options how a pull is watched and stopped, and from where
- * @param onPull called before one begins
  * @returns absolute path of a file, or of a folder that has the component or is a model's
  * @throws {Error} as {@link resolveModel} and {@link pullModel} do
  */

@@ -1,7 +1,5 @@
 /**
  * Models by name: found in the catalogue or a user's own file, fetched where this machine lacks them.
- *
- * @module
  */
 
 import { join, relative, resolve } from "node:path";
@@ -49,7 +47,6 @@ export interface ObtainNamedOptions extends PullOptions {
  * What a name stands for; a path that exists is none.
  *
  * @param text such as `z-image-turbo` or `z-image-turbo:q4_k`
- * @returns nothing where it is no name
  * @throws {RangeError} when the precision behind the colon is none of the model's
  */
 export async function findNamed(text: string): Promise<NamedModel | undefined> {

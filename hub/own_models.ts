@@ -1,8 +1,4 @@
-/**
- * A user's own names of models: `models.json` in the configuration folder.
- *
- * @module
- */
+/** A user's own names of models: `models.json` in the configuration folder. */
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -45,7 +41,6 @@ const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/i;
 /**
  * Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder.
  *
- * @param env reads an environment variable
  * @returns its path, or nothing where no variable says where
  */
 export function ownModelsFile(

@@ -1,8 +1,6 @@
 /**
  * Files that are parts of one, by their names: `model-00001-of-00003.safetensors`, as llama.cpp and the Hugging Face
  * libraries number them.
- *
- * @module
  */
 
 const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
@@ -17,12 +15,7 @@ export interface Part {
   readonly pattern: string;
 }
 
-/**
- * Which part a file is.
- *
- * @param path its path or name
- * @returns nothing for a file that is whole
- */
+/** Which part a file is. */
 export function partOf(path: string): Part | undefined {
   const [, stem, number = "", count = "", ending] = PART_NAME.exec(path) ?? [];
   if (stem === undefined || !(Number(count) > 1)) return undefined;

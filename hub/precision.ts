@@ -1,8 +1,4 @@
-/**
- * In which precision a model of the catalogue is taken.
- *
- * @module
- */
+/** In which precision a model of the catalogue is taken. */
 
 import type { CatalogueModel } from "./catalogue.ts";
 
@@ -81,7 +77,6 @@ export function typeOfFile(path: string): string | undefined {
 /**
  * The file of a type, or where the repository has none of it, of the next one with fewer bits.
  *
- * @param paths of a repository
  * @param part of the path that tells one transformer from another
  * @returns nothing where it has none of at most as many bits
  */

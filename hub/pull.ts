@@ -1,8 +1,4 @@
-/**
- * From a hub to the cache that the Python tools share.
- *
- * @module
- */
+/** From a hub to the cache that the Python tools share. */
 
 import { statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -78,8 +74,6 @@ const LIST_ATTEMPTS = 4;
  * Fetches a repository, or the rest of it.
  *
  * @param id `org/name`
- * @param options which files, from where
- * @returns where they are
  * @throws {TypeError} when the id is none
  * @throws {HubError} when the hub refuses, or files are not what it says they are
  * @throws {RangeError} when no file, or no single model, is meant, or what is meant is too large

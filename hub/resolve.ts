@@ -1,8 +1,4 @@
-/**
- * From what a user calls a model to the folder or file that holds it.
- *
- * @module
- */
+/** From what a user calls a model to the folder or file that holds it. */
 
 import { basename, join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
@@ -59,7 +55,6 @@ export function parseHubFile(text: string): HubFileName | undefined {
  * @param pathOrId the path of a folder or a file of weights, `org/name` of a repository in the Hugging Face cache, or
  * `org/name:file` of a file in it. A folder without `model_index.json` may hold one file of weights instead
  * @param options which cache and which revision, for hub ids
- * @returns the folder or file
  * @throws {Deno.errors.NotFound} when there is neither, or the folder has no model, saying what to do
  * @throws {TypeError} when nothing was given, or a file of another kind
  * @throws {Error} when the file system refuses

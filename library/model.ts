@@ -1,8 +1,4 @@
-/**
- * A loaded model, as the library gives it.
- *
- * @module
- */
+/** A loaded model, as the library gives it. */
 
 import { resultRate, resultSize } from "../engine/result_size.ts";
 import type {

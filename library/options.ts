@@ -1,8 +1,4 @@
-/**
- * What callers of the library may say.
- *
- * @module
- */
+/** What callers of the library may say. */
 
 import type { Image, LoraUse, Progress, SamplingSettings, TaskType } from "../engine/types.ts";
 import type {
@@ -58,8 +54,10 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   signal?: AbortSignal;
 }
 
-/** What `Model.generate()` makes. Images made from others have the shape of the first when no size is given, with a mask
- * its size. */
+/**
+ *  What `Model.generate()` makes. Images made from others have the shape of the first when no size is given, with a mask
+ * its size.
+ */
 export interface GenerateOptions extends SamplingOptions {
   /**
    * Which pixels of the first image are made anew, where `info.inpainting` is there: those that are white in an image of

@@ -3,8 +3,6 @@
  *
  * Source: Canny 1986, "A Computational Approach to Edge Detection"; OpenCV's `Canny` with an aperture of 3 and the sum
  * of magnitudes as the gradient's length, whose numbers these are.
- *
- * @module
  */
 
 /** Tangents of 22.5 and 67.5 degrees in units of 2⁻¹⁵. */
@@ -30,7 +28,6 @@ export interface CannyThresholds {
  *
  * @param data RGB, `height * width * 3` bytes
  * @param width pixels per row
- * @param height number of rows
  * @param thresholds in lengths of gradients, 0 to 2040
  * @returns RGB of that size: edges are white, the rest is black
  */

@@ -1,8 +1,4 @@
-/**
- * Several images on one page.
- *
- * @module
- */
+/** Several images on one page. */
 
 import { checkImage, type RgbImage } from "./image.ts";
 
@@ -20,9 +16,6 @@ interface ContactSheetOptions {
  * Tiles images row by row. Every cell has the size of the largest image, and each image lies in
  * the middle of its cell; nothing is scaled.
  *
- * @param images at least one, of any sizes
- * @param options columns, gap and background
- * @returns the sheet
  * @throws {RangeError} when there are no images, or columns or gap are not usable
  */
 export function contactSheet(

@@ -1,8 +1,4 @@
-/**
- * Images of any shape, brought to a given size.
- *
- * @module
- */
+/** Images of any shape, brought to a given size. */
 
 import { crop, type PixelImage } from "./image.ts";
 import { resize } from "./resize.ts";
@@ -10,10 +6,7 @@ import { resize } from "./resize.ts";
 /**
  * Makes an image cover a frame: nothing is stretched, and what is too much at the longer side is cut off evenly.
  *
- * @param image of any size
  * @param width pixels per row of the result
- * @param height rows of the result
- * @returns the image at that size
  * @throws {RangeError} when a side is not a positive integer
  */
 export function cover<T extends PixelImage>(image: T, width: number, height: number): T {

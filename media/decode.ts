@@ -1,7 +1,5 @@
 /**
  * Bytes of unknown origin to pixels: what kind of file it is, how large, and only then decoding.
- *
- * @module
  */
 
 import { adobeRgb, type ColorSpace, toSrgbPixels } from "./color/color_space.ts";
@@ -55,7 +53,6 @@ const UNREADABLE: readonly (readonly [RegExp, string])[] = [
  * Tells a file's format from its first bytes; names and content types are not looked at.
  *
  * @param bytes the file, or its first 32 bytes
- * @returns the format
  * @throws {ImageError} when it is none that can be read, naming what it looks like
  */
 export function sniffImage(bytes: Uint8Array): ImageFormat {
@@ -77,9 +74,6 @@ export function sniffImage(bytes: Uint8Array): ImageFormat {
 /**
  * Reads format and size from the container, without decoding. Costs no memory.
  *
- * @param bytes the whole file
- * @param options limits
- * @returns what the container says
  * @throws {ImageError} when the format is unknown, the file damaged or truncated, or the image has
  * more pixels than allowed
  */
@@ -102,8 +96,6 @@ export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): Im
  * the first image is taken; grey and palettes become RGB. Colours that the file says are others
  * become sRGB; what says sRGB, or nothing, keeps its bits.
  *
- * @param bytes the whole file, from anywhere
- * @param options limits
  * @returns RGB, or RGBA where the file has transparency
  * @throws {ImageError} when the file is of no known format, damaged, truncated, has a colour profile
  * that cannot be used, or more pixels than allowed: that is found before anything is decoded

@@ -1,8 +1,4 @@
-/**
- * Pixels to an image file, and the text that travels in it.
- *
- * @module
- */
+/** Pixels to an image file, and the text that travels in it. */
 
 import { sniffImage } from "./decode.ts";
 import { readExif, writeExif } from "./exif.ts";

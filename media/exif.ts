@@ -3,8 +3,6 @@
  * same TIFF structure.
  *
  * Source: CIPA DC-008 (Exif 3.0), sections 4.5 to 4.7; TIFF 6.0, section 2.
- *
- * @module
  */
 
 import { channelsOf, type PixelImage } from "./image.ts";
@@ -62,7 +60,6 @@ interface Entry {
  * broken note is still a photo.
  *
  * @param bytes the structure, beginning with the byte order mark `II` or `MM`, maybe after {@link EXIF_PREFIX}
- * @returns what it says
  */
 export function readExif(bytes: Uint8Array): ExifFacts {
   const tiff = startsWith(bytes, EXIF_PREFIX) ? bytes.subarray(EXIF_PREFIX.length) : bytes;
@@ -127,7 +124,6 @@ export function readExif(bytes: Uint8Array): ExifFacts {
 /**
  * Writes a TIFF structure that holds texts; the comment in the character code "UNICODE".
  *
- * @param texts those that are there
  * @returns the structure, without the prefix that JPEG puts in front
  */
 export function writeExif({ software, comment, note }: ExifTexts): Uint8Array {

@@ -1,8 +1,4 @@
-/**
- * Images of any shape, brought to the size in which a model takes them.
- *
- * @module
- */
+/** Images of any shape, brought to the size in which a model takes them. */
 
 import { cover } from "./cover.ts";
 import { channelsOf, crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
@@ -32,8 +28,6 @@ type FitWay =
  * Brings an image to a size.
  *
  * @param image of any size; what is transparent in it lies on white
- * @param how it is done
- * @returns the image at that size
  * @throws {RangeError} when a side is not a positive integer, or what is cut out is too large
  */
 export function fit(image: PixelImage, how: Fit): RgbImage {
@@ -43,9 +37,6 @@ export function fit(image: PixelImage, how: Fit): RgbImage {
 /**
  * Brings an image to a size, and keeps its transparency where `how` says so.
  *
- * @param image of any size
- * @param how it is done
- * @returns the image at that size
  * @throws {RangeError} as {@link fit} does
  */
 export function fitWithAlpha(image: PixelImage, how: Fit): PixelImage {
@@ -65,8 +56,6 @@ function fitPixels(image: PixelImage, how: Fit): PixelImage {
 /**
  * The size of an image that was scaled until it fits into a frame.
  *
- * @param image its size
- * @param frame sides that it may have
  * @returns its size then, each side at least 1
  */
 export function sizeInside(image: Sides, frame: Sides): Sides {

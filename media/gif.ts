@@ -2,8 +2,6 @@
  * The container of GIF files. Their pixels are decoded by what Deno has built in.
  *
  * Source: GIF89a specification, sections 17 to 27.
- *
- * @module
  */
 
 import { ImageError } from "./image.ts";
@@ -22,8 +20,6 @@ const DESCRIPTOR_BYTES = 10;
  * Walks the blocks of a GIF file, without decoding: every frame has to lie on the screen, whose size
  * is that of the image.
  *
- * @param bytes the file
- * @returns the size of the screen
  * @throws {ImageError} when the file has no frame, or one that does not lie on the screen
  */
 export function scanGif(bytes: Uint8Array): { width: number; height: number } {

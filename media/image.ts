@@ -1,8 +1,4 @@
-/**
- * Pixels in memory: eight bits per channel, rows from top to bottom, channels interleaved.
- *
- * @module
- */
+/** Pixels in memory: eight bits per channel, rows from top to bottom, channels interleaved. */
 
 /** An opaque image. `data` holds `width * height * 3` bytes: R, G, B for each pixel, row by row. */
 export interface RgbImage {

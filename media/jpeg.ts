@@ -5,8 +5,6 @@
  * Pillow; files are written by the encoder that is built into Deno, at full chroma resolution.
  *
  * Source: ITU-T T.81, annex B (markers).
- *
- * @module
  */
 
 import { Buffer } from "node:buffer";
@@ -66,8 +64,6 @@ const decoder = wasmCodec<{
  * Encodes an image as baseline JPEG, 4:4:4.
  *
  * @param image opaque pixels, at most 65535 a side
- * @param options quality and metadata
- * @returns the file
  * @throws {RangeError} for a quality outside 0 to 100, too large a side or too long an EXIF
  */
 export async function encodeJpeg(
@@ -98,7 +94,6 @@ export async function encodeJpeg(
  * Decodes a grey or colour JPEG file, baseline or progressive, as stored (EXIF orientation is not
  * applied). Check the size first with {@link scanJpeg}.
  *
- * @param bytes the file
  * @returns the pixels
  * @throws {ImageError} when the decoder refuses the file
  */
@@ -122,8 +117,6 @@ export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
 /**
  * Walks the markers of a JPEG file from start to end, without decoding.
  *
- * @param bytes the file
- * @returns size, number of components and EXIF
  * @throws {ImageError} when the file is truncated, has no frame or more than one, or has more than
  * 100 scans
  */

@@ -1,8 +1,4 @@
-/**
- * Masks: which pixels of an image are painted anew, as pictures say it.
- *
- * @module
- */
+/** Masks: which pixels of an image are painted anew, as pictures say it. */
 
 import { type Fit, fit } from "./fit.ts";
 import type { PixelImage, RgbImage } from "./image.ts";
@@ -16,7 +12,6 @@ const LUMA = [19595, 38470, 7471] as const;
 /**
  * Whether an image has pixels that nothing is seen of.
  *
- * @param image RGB or RGBA
  * @returns true where some alpha is 0
  */
 export function hasHoles(image: PixelImage): boolean {
@@ -36,8 +31,6 @@ export interface MaskWay {
  *
  * @param image where some of it is transparent, that is painted; else what is white
  * @param how it is brought to the size of the result; what {@link fit} leaves around it is painted, too
- * @param way how it is read, where not so
- * @returns R, G and B alike
  */
 export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage {
   const { width, height, data } = image;
@@ -58,7 +51,6 @@ export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage
 /**
  * How much of an image a mask paints.
  *
- * @param mask of {@link maskOf}
  * @returns 0 to 1
  */
 export function paintedShare({ data }: RgbImage): number {
@@ -71,8 +63,6 @@ export function paintedShare({ data }: RgbImage): number {
  * How much of each pixel is painted, with an edge that is soft on the inside: what a mask keeps stays as it is.
  *
  * @param mask a byte for each pixel, 255 where it is painted
- * @param width of the image
- * @param height of the image
  * @returns shares, 0 to 1, in the order of the mask
  */
 export function softEdge(mask: Uint8Array, width: number, height: number): Float32Array {

@@ -3,8 +3,6 @@
  * `png_decode.ts`.
  *
  * Source: Portable Network Graphics Specification, Third Edition (W3C).
- *
- * @module
  */
 
 import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
@@ -34,9 +32,6 @@ export const MAX_TEXT_BYTES: number = 1 << 20;
 /**
  * Encodes an image as PNG, 8 bits per channel, without interlacing.
  *
- * @param image RGB or RGBA
- * @param options metadata
- * @returns the file
  * @throws {RangeError} for an image whose data has the wrong length
  * @throws {TypeError} for a keyword or a text that PNG cannot hold
  */
@@ -64,7 +59,6 @@ export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Arr
 /**
  * Walks the chunks of a PNG file up to and including IEND.
  *
- * @param bytes the file
  * @yields each chunk in file order
  * @throws {ImageError} when the signature is missing or the file ends before IEND
  */
@@ -92,7 +86,6 @@ export function* pngChunks(bytes: Uint8Array): Generator<PngChunk> {
 /**
  * Reads the text of a PNG file: tEXt, zTXt and iTXt chunks.
  *
- * @param bytes the file
  * @returns text by keyword; the last chunk wins where a keyword is repeated
  * @throws {ImageError} when the file is not a whole PNG, a compressed text is damaged, or all texts together have more
  * than {@link MAX_TEXT_BYTES}
@@ -122,11 +115,7 @@ export function readPngText(bytes: Uint8Array): Record<string, string> {
   return Object.fromEntries(found);
 }
 
-/**
- * Refuses the texts of a file.
- *
- * @returns the error, to be thrown
- */
+/** Refuses the texts of a file. */
 export function tooMuchText(): ImageError {
   return new ImageError(
     `Cannot read the image's text: it has more than ${MAX_TEXT_BYTES} bytes, which is the most that is read`,
@@ -175,14 +164,7 @@ function filterRows(image: PixelImage): Uint8Array {
   return out;
 }
 
-/**
- * The Paeth predictor: whichever neighbour is nearest to `a + b - c`.
- *
- * @param a the sample to the left
- * @param b the sample above
- * @param c the sample above left
- * @returns one of the three
- */
+/** The Paeth predictor: whichever neighbour is nearest to `a + b - c`. */
 export function paethPredictor(a: number, b: number, c: number): number {
   const pa = Math.abs(b - c);
   const pb = Math.abs(a - c);

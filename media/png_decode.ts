@@ -1,8 +1,4 @@
-/**
- * PNG files in: every colour type, bit depth and interlacing of the specification.
- *
- * @module
- */
+/** PNG files in: every colour type, bit depth and interlacing of the specification. */
 
 import { Buffer } from "node:buffer";
 import { inflateSync } from "node:zlib";
@@ -52,7 +48,6 @@ const NO_PASSES = [[0, 0, 1, 1]] as const;
  * Reads the header of a PNG file, without unpacking anything.
  *
  * @param bytes the file, or its first 33 bytes
- * @returns the header
  * @throws {ImageError} when it is missing, damaged or not allowed by the specification
  */
 export function readPngHeader(bytes: Uint8Array): PngHeader {
@@ -84,7 +79,6 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
  * channel or a transparent colour gives RGBA. Animated files give their still image. The memory
  * used is bounded by the size in the header, so check that first (see `decode.ts`).
  *
- * @param bytes the file
  * @returns the pixels
  * @throws {ImageError} when the file is damaged, truncated or holds more than its header says
  */

@@ -1,8 +1,4 @@
-/**
- * What `output_quality` and `output_compression` of a request mean.
- *
- * @module
- */
+/** What `output_quality` and `output_compression` of a request mean. */
 
 /** What a result is, as far as its default quality depends on it. */
 type OutputMedia = "image" | "video";
@@ -23,10 +19,8 @@ export const QUALITY_PRESETS: readonly string[] = ["default", ...PRESETS.keys()]
 /**
  * One number for how well a result is kept, 0 (smallest) to 100 (best).
  *
- * @param outputQuality one of {@link QUALITY_PRESETS}
  * @param outputCompression 0 to 100; wins over `outputQuality`
  * @param media which default applies: 75 for images, 50 for video
- * @returns the quality
  * @throws {RangeError} when `outputCompression` is outside 0 to 100
  */
 export function resolveQuality(

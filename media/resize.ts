@@ -6,8 +6,6 @@
  * between are rounded to 8 bits.
  *
  * Source: Pillow 13.0, `src/libImaging/Resample.c` and `Geometry.c` (behaviour, not code).
- *
- * @module
  */
 
 import { channelsOf, checkImage, type PixelImage } from "./image.ts";
@@ -44,7 +42,6 @@ const KERNELS: Readonly<Record<Exclude<ResizeFilter, "nearest">, Kernel>> = {
  *
  * Alpha is handled as Pillow does: colours are weighted by it, except with `nearest`.
  *
- * @param image RGB or RGBA
  * @param width of the result, in pixels
  * @param height of the result, in pixels
  * @param filter how to weigh the pixels; Lanczos when left out

@@ -3,8 +3,6 @@
  *
  * The wasm comes in as bytes, imported with `with { type: "bytes" }`: so it is part of the module
  * graph and works from a cache, in a worker, in a bundle and in a compiled executable alike.
- *
- * @module
  */
 
 /** A codec that can be used again and again. */
@@ -42,8 +40,6 @@ const KEEP_BELOW_BYTES = 256 * 2 ** 20;
  * Wraps an Emscripten factory. Nothing is compiled before the first use.
  *
  * @param factory the function that the codec's generated JavaScript exports
- * @param wasm the codec's WebAssembly file
- * @returns the codec
  */
 export function wasmCodec<T>(factory: unknown, wasm: Uint8Array<ArrayBuffer>): WasmCodec<T> {
   const create = factory as EmscriptenFactory;

@@ -2,8 +2,6 @@
  * How large the memory of a WebAssembly module may become.
  *
  * Source: WebAssembly Core Specification 2.0, sections 5.2.2 (LEB128) and 5.5.8 (memory section).
- *
- * @module
  */
 
 const MEMORY_SECTION = 5;
@@ -14,7 +12,6 @@ const PAGE_BYTES = 65_536;
  * that has no more.
  *
  * @param wasm a module with one memory of its own that has a maximum, as Emscripten makes them
- * @param maxBytes the most, rounded down to whole pages
  * @returns the module; as it is when it may have no more
  * @throws {TypeError} when there is no such memory
  */

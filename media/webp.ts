@@ -3,8 +3,6 @@
  *
  * Source: RFC 9649, WebP Image Format (container, section 2; VP8L header, section 3.4), and
  * RFC 6386, section 9.1 (VP8 frame header).
- *
- * @module
  */
 
 import decoderFactory from "@jsquash/webp/codec/dec/webp_dec.js";
@@ -67,8 +65,6 @@ const encoder = wasmCodec<{
  * Encodes an image as lossy WebP.
  *
  * @param image RGB or RGBA, at most 16383 a side
- * @param options quality and metadata
- * @returns the file
  * @throws {RangeError} for a quality outside 0 to 100 or too large a side
  */
 export async function encodeWebp(
@@ -101,8 +97,6 @@ export async function encodeWebp(
  * Decodes a still WebP file, lossy or lossless, as stored (EXIF orientation is not applied).
  * Check the size first with {@link scanWebp}.
  *
- * @param bytes the file
- * @param alpha whether to keep the alpha channel
  * @returns the pixels
  * @throws {ImageError} when the decoder refuses the file
  */
@@ -127,8 +121,6 @@ export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<Pix
 /**
  * Walks the chunks of a WebP file, without decoding.
  *
- * @param bytes the file
- * @returns size, alpha, animation and EXIF
  * @throws {ImageError} when the file is truncated or has no image
  */
 export function scanWebp(bytes: Uint8Array): WebpHeader {

@@ -4,7 +4,6 @@ import { excerpt } from "../hub/json_file.ts";
 /**
  * Checks a component's parsed `config.json` and fills in the reference's defaults.
  *
- * @param path of the file, for messages
  * @throws {SyntaxError} naming the first key that does not fit, with its value
  */
 export function parseConfig<Schema extends z.ZodType>(

@@ -55,9 +55,7 @@ interface LayoutPart {
 /**
  * Where a module of another layout lies in ours.
  *
- * @param layout the table
  * @param name without prefix, `.weight` and `.bias`
- * @param rows size of its first dimension
  * @returns its parts in the order of our rows (halves swapped back where they were), or nothing when the table lacks it
  * @throws {RangeError} when its rows cannot be shared out
  */
@@ -87,8 +85,6 @@ export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[]
 /**
  * What another layout calls the modules of a model.
  *
- * @param layout the table
- * @param names ours
  * @returns its names, with ours in the order of its rows; those left out of which the model lacks a part
  */
 export function namesIn(layout: Layout, names: Iterable<string>): Map<string, string[]> {

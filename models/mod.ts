@@ -1,8 +1,4 @@
-/**
- * Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers.
- *
- * @module
- */
+/** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/format.ts";

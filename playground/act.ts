@@ -1,19 +1,11 @@
-/**
- * Doing what may be refused, and telling why.
- *
- * @module
- */
+/** Doing what may be refused, and telling why. */
 
 import { Refusal } from "./api.ts";
 import { refreshSoon } from "./jobs.ts";
 import { connect, noteRefusal } from "./session.ts";
 import { tell, view } from "./view.ts";
 
-/**
- * Does something; what goes wrong is told in a sentence.
- *
- * @returns whether it went well
- */
+/** Does something; what goes wrong is told in a sentence. */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   tell("");
   try {

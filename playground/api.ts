@@ -1,8 +1,4 @@
-/**
- * The server's public API, as far as the page needs it.
- *
- * @module
- */
+/** The server's public API, as far as the page needs it. */
 
 import { memory } from "./memory.ts";
 
@@ -29,7 +25,6 @@ export function apiKey(): string {
 /**
  * Calls a route.
  *
- * @param path relative to the page
  * @param init as of `fetch()`
  * @returns an answer of status 2xx
  * @throws {Refusal} for any other
@@ -68,12 +63,7 @@ export interface ServerEvent {
   data: unknown;
 }
 
-/**
- * Follows server-sent events. `EventSource` cannot send a key.
- *
- * @param path relative to the page
- * @param signal stops
- */
+/** Follows server-sent events. `EventSource` cannot send a key. */
 export async function* events(path: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
   const { body } = await call(path, { signal });
   let text = "";

@@ -1,8 +1,4 @@
-/**
- * The page.
- *
- * @module
- */
+/** The page. */
 
 import { h } from "preact";
 import { useEffect, useState } from "preact/hooks";

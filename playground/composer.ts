@@ -1,8 +1,4 @@
-/**
- * The prompt, what it brings, and the button that draws.
- *
- * @module
- */
+/** The prompt, what it brings, and the button that draws. */
 
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";

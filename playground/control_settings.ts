@@ -1,8 +1,4 @@
-/**
- * How a control picture steers the image.
- *
- * @module
- */
+/** How a control picture steers the image. */
 
 import { h } from "preact";
 import { Choice, NumberSlider, Segments } from "./controls.ts";

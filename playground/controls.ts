@@ -1,8 +1,4 @@
-/**
- * Controls that settings are chosen with.
- *
- * @module
- */
+/** Controls that settings are chosen with. */
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";

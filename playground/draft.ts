@@ -1,8 +1,4 @@
-/**
- * What is being composed: the next request.
- *
- * @module
- */
+/** What is being composed: the next request. */
 
 import { memory } from "./memory.ts";
 import type { Output } from "./model.ts";

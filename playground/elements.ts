@@ -1,7 +1,5 @@
 /**
  * Elements as functions, in place of JSX: what a browser runs is then the source without its types.
- *
- * @module
  */
 
 import { type ComponentChildren, h, type JSX, type VNode as AnyNode } from "preact";

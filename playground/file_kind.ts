@@ -1,8 +1,4 @@
-/**
- * What a file is by its first bytes: names and types say what somebody meant.
- *
- * @module
- */
+/** What a file is by its first bytes: names and types say what somebody meant. */
 
 /** What the page can do with a file. */
 type FileKind = "image" | "clip";
@@ -18,7 +14,6 @@ const isControl = (byte: number) => byte < 9 || byte > 13 && byte < 32;
 /**
  * Looks at a file.
  *
- * @returns what it is
  * @throws {Error} for what is neither an image nor a clip, with a sentence for people
  */
 export async function kindOf(file: File): Promise<FileKind> {

@@ -1,8 +1,4 @@
-/**
- * The recipe that an image brings along, which can be used in place of the image.
- *
- * @module
- */
+/** The recipe that an image brings along, which can be used in place of the image. */
 
 import { callJson } from "./api.ts";
 import { draft, setImages } from "./draft.ts";

@@ -1,8 +1,4 @@
-/**
- * All results, the newest first.
- *
- * @module
- */
+/** All results, the newest first. */
 
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";

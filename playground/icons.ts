@@ -1,8 +1,4 @@
-/**
- * Icons, drawn with lines.
- *
- * @module
- */
+/** Icons, drawn with lines. */
 
 import { path, svg, type VNode } from "./elements.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Images and clips that the request brings: chosen, dropped or pasted, in an order.
- *
- * @module
- */
+/** Images and clips that the request brings: chosen, dropped or pasted, in an order. */
 
 import { useRef } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";

@@ -1,8 +1,4 @@
-/**
- * The server's jobs: the queue, what runs now, and what came of the rest.
- *
- * @module
- */
+/** The server's jobs: the queue, what runs now, and what came of the rest. */
 
 import { call, callJson, events } from "./api.ts";
 import { connect, noteRefusal, session } from "./session.ts";

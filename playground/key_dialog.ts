@@ -1,8 +1,4 @@
-/**
- * The key that a server asks for, typed once.
- *
- * @module
- */
+/** The key that a server asks for, typed once. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { button, dialog, form, h2, input, label, p, type VNode } from "./elements.ts";

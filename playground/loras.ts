@@ -1,8 +1,4 @@
-/**
- * LoRAs of the next request, each with its strength.
- *
- * @module
- */
+/** LoRAs of the next request, each with its strength. */
 
 import { h } from "preact";
 import { useId, useState } from "preact/hooks";

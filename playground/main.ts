@@ -1,8 +1,4 @@
-/**
- * Draws the page, and keeps it up to date.
- *
- * @module
- */
+/** Draws the page, and keeps it up to date. */
 
 import { h, render } from "preact";
 import { App } from "./app.ts";

@@ -1,8 +1,4 @@
-/**
- * Strokes of a brush, and the image that they make.
- *
- * @module
- */
+/** Strokes of a brush, and the image that they make. */
 
 /** A stroke; places and brush are shares of the image's width and height. */
 export interface Stroke {

@@ -1,8 +1,4 @@
-/**
- * Painting what of an image is to be drawn anew.
- *
- * @module
- */
+/** Painting what of an image is to be drawn anew. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";

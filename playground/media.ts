@@ -1,8 +1,4 @@
-/**
- * Results as the browser shows them.
- *
- * @module
- */
+/** Results as the browser shows them. */
 
 import { useEffect, useState } from "preact/hooks";
 import { apiKey, call } from "./api.ts";

@@ -1,8 +1,4 @@
-/**
- * What the browser keeps from one visit to the next.
- *
- * @module
- */
+/** What the browser keeps from one visit to the next. */
 
 const PREFIX = "denoise.";
 

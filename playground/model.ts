@@ -1,8 +1,4 @@
-/**
- * What the model of the server can do, as `/v1/models` tells it.
- *
- * @module
- */
+/** What the model of the server can do, as `/v1/models` tells it. */
 
 /** What a result is. */
 export type Output = "image" | "video";

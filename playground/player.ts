@@ -1,8 +1,4 @@
-/**
- * A clip: played, looped, and gone through frame by frame.
- *
- * @module
- */
+/** A clip: played, looped, and gone through frame by frame. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";

@@ -1,8 +1,4 @@
-/**
- * From a draft to a request, and back from a recipe to a draft.
- *
- * @module
- */
+/** From a draft to a request, and back from a recipe to a draft. */
 
 import { callJson } from "./api.ts";
 import { words } from "./controls.ts";

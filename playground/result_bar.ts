@@ -1,8 +1,4 @@
-/**
- * What can be done with a result, and how it was made.
- *
- * @module
- */
+/** What can be done with a result, and how it was made. */
 
 import { useEffect, useState } from "preact/hooks";
 import { attempt } from "./act.ts";

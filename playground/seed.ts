@@ -1,8 +1,4 @@
-/**
- * The seed: a new one each time, or the same again.
- *
- * @module
- */
+/** The seed: a new one each time, or the same again. */
 
 import { h } from "preact";
 import { useId } from "preact/hooks";

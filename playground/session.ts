@@ -1,8 +1,4 @@
-/**
- * The connection to the server: whether it answers, asks for a key, and which models it has.
- *
- * @module
- */
+/** The connection to the server: whether it answers, asks for a key, and which models it has. */
 
 import { apiKey, callJson, Refusal } from "./api.ts";
 import { memory } from "./memory.ts";

@@ -1,8 +1,4 @@
-/**
- * The settings of the next request, made from what the model says that it takes.
- *
- * @module
- */
+/** The settings of the next request, made from what the model says that it takes. */
 
 import { h } from "preact";
 import { useId } from "preact/hooks";

@@ -1,8 +1,4 @@
-/**
- * The size of the result: the shapes that the model advertises, or any other that it can make.
- *
- * @module
- */
+/** The size of the result: the shapes that the model advertises, or any other that it can make. */
 
 import { h } from "preact";
 import { useId, useState } from "preact/hooks";

@@ -1,8 +1,4 @@
-/**
- * The middle of the page: the image or clip that is looked at, or on its way.
- *
- * @module
- */
+/** The middle of the page: the image or clip that is looked at, or on its way. */
 
 import { h } from "preact";
 import { useEffect, useState } from "preact/hooks";

@@ -1,8 +1,4 @@
-/**
- * State that views follow.
- *
- * @module
- */
+/** State that views follow. */
 
 import { useEffect, useState } from "preact/hooks";
 

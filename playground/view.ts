@@ -1,8 +1,4 @@
-/**
- * What of the jobs is looked at.
- *
- * @module
- */
+/** What of the jobs is looked at. */
 
 import { isPending, type Job, type Result } from "./jobs.ts";
 import { Store } from "./store.ts";

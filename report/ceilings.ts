@@ -142,9 +142,6 @@ export interface ReadRate {
 
 /**
  * Reads memory: first as much as is meant to be beyond every cache, then the beginnings of it again and again.
- *
- * @param sizes of the beginnings, powers of two
- * @returns the whole first
  */
 export async function probeReads(
   device: Device,

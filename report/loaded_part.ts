@@ -82,7 +82,6 @@ export class LoadedPart {
   /**
    * Uploads weights, makes inputs up and compiles.
    *
-   * @param weights of the program; the caller destroys them
    * @throws {OutOfMemoryError} when the device has no room
    */
   static async load(

@@ -118,7 +118,6 @@ export function flux2Steps(config: Flux2TransformerConfig): ModelPart {
 /**
  * Wan, from text alone.
  *
- * @param frames of the latents
  * @param prompts that share a pass: two with classifier-free guidance
  */
 function wanSteps(config: WanTransformerConfig, frames: number, prompts: number): ModelPart {
@@ -207,11 +206,7 @@ export function wanDecode(config: WanVaeConfig): ModelPart {
   };
 }
 
-/**
- * A language model as text encoder.
- *
- * @param tokens of the prompt
- */
+/** A language model as text encoder. */
 export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
   return {
     name: "text encoder",

@@ -23,7 +23,6 @@ export class ReportReader {
   /** Backends of which the report has data. */
   readonly backends: readonly GpuBackend[];
 
-  /** @param torch its times on the same card */
   constructor(report: GpuReport, torch?: TorchReport) {
     this.report = report;
     this.torch = torch;

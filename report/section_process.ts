@@ -16,8 +16,6 @@ type OnBegin = (what: string) => void;
 /**
  * Runs a section.
  *
- * @param command program and arguments that start {@linkcode runSection}
- * @param onBegin told what it does
  * @param graceSeconds before it is ended when its time is up
  */
 export async function runSectionProcess(

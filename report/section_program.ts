@@ -30,11 +30,7 @@ const SECTIONS: { readonly [Name in SectionName]: Section<Name> } = {
   stages: measureStages,
 };
 
-/**
- * Runs the section that standard input asks for.
- *
- * @returns the exit status
- */
+/** Runs the section that standard input asks for. */
 export async function runSection(): Promise<number> {
   const order = JSON.parse(await new Response(Deno.stdin.readable).text()) as SectionOrder;
   const begun = performance.now();

@@ -3,7 +3,6 @@
 /**
  * The value below which a share of the values lies, by linear interpolation between neighbours.
  *
- * @param values at least one, in any order
  * @param share 0 to 1: 0.5 is the median, 0.99 the 99th percentile
  * @throws {RangeError} when there are no values or the share is no share
  */
@@ -42,7 +41,6 @@ export function mean(values: readonly number[]): number {
 /**
  * Growth per value by least squares: what a series gains from one value to the next.
  *
- * @param values at least two, evenly spaced
  * @throws {RangeError} when there are fewer
  */
 export function slope(values: readonly number[]): number {
@@ -72,7 +70,6 @@ interface Drift {
 /**
  * Compares the beginning of a series with its end.
  *
- * @param values in the order of time
  * @param warmUp how many to leave out at the start
  * @throws {RangeError} when fewer than two are left
  */

@@ -50,8 +50,6 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
 
 /**
  * Writes every kernel that the case tables lead to on a target: a folder for each op, and in it for each variant.
- *
- * @returns how many files were written
  */
 export async function dumpKernels(target: Target, folder: string): Promise<number> {
   const counts = new Map<string, number>();

@@ -1,8 +1,4 @@
-/**
- * The service as one function from requests to answers.
- *
- * @module
- */
+/** The service as one function from requests to answers. */
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -99,19 +95,13 @@ interface AppOptions {
 /**
  * Makes the app.
  *
- * @param options engine, settings, jobs and storage
  * @returns a Hono app: `app.fetch` answers requests
  */
 export function createApp(options: AppOptions): App {
   return createService(options).app;
 }
 
-/**
- * Makes the app, and shows what its routes work with.
- *
- * @param options engine, settings, jobs and storage
- * @returns both
- */
+/** Makes the app, and shows what its routes work with. */
 export function createService(options: AppOptions): { app: App; services: Services } {
   const store = options.jobs?.store ?? SqliteJobStore.inMemory();
   let ffmpeg: Promise<Ffmpeg> | undefined;

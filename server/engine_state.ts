@@ -1,8 +1,4 @@
-/**
- * The engine of a server while it loads, once it is there, and when it could not be loaded.
- *
- * @module
- */
+/** The engine of a server while it loads, once it is there, and when it could not be loaded. */
 
 import type { Engine } from "../engine/types.ts";
 import { ServiceError } from "./service_error.ts";
@@ -18,7 +14,6 @@ export class EngineState {
   /** Resolves when loading has ended, well or not. */
   readonly settled: Promise<void>;
 
-  /** @param engine the engine, or the promise of one */
   constructor(engine: Engine | Promise<Engine>) {
     if (!(engine instanceof Promise)) this.#engine = engine;
     this.settled = Promise.resolve(engine).then(
@@ -58,11 +53,7 @@ export class EngineState {
     throw this.unavailable();
   }
 
-  /**
-   * Why there is no engine.
-   *
-   * @returns the error, to be thrown
-   */
+  /** Why there is no engine. */
   unavailable(): ServiceError {
     if (this.#failure) {
       const message = "Cannot answer: the model could not be loaded";

@@ -5,9 +5,6 @@ const ALWAYS = 8;
  * Whether a client gets another of places that all share: beyond the first few, one may have as many as there are left.
  * So one that floods the server gets half of them, two get a third each, and there is room for who comes next.
  *
- * @param own places that the client has
- * @param all places that are taken
- * @param most that there are
  * @returns false where a request is to be refused
  */
 export function hasRoom(own: number, all: number, most: number): boolean {

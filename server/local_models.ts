@@ -1,8 +1,4 @@
-/**
- * The models that a process has loaded itself.
- *
- * @module
- */
+/** The models that a process has loaded itself. */
 
 import type { Engine } from "../engine/types.ts";
 import { EngineState } from "./engine_state.ts";
@@ -34,7 +30,6 @@ interface LocalModels {
 /**
  * Makes the models of a process.
  *
- * @param options engines and settings
  * @returns the models, each with LoRAs of its own
  */
 export function localModels({ engine, others, settings, log }: LocalModels): ServedModels {
@@ -64,12 +59,7 @@ export function localModels({ engine, others, settings, log }: LocalModels): Ser
   return new ServedModels([first, ...rest]);
 }
 
-/**
- * The state of an engine.
- *
- * @param engine loaded, loading, or its state already
- * @returns its state
- */
+/** The state of an engine. */
 export function engineState(engine: Engine | Promise<Engine> | EngineState): EngineState {
   return engine instanceof EngineState ? engine : new EngineState(engine);
 }

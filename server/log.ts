@@ -1,8 +1,4 @@
-/**
- * The log: sentences for people, with fields for programs.
- *
- * @module
- */
+/** The log: sentences for people, with fields for programs. */
 
 import { escapeControls } from "../generation/escape_controls.ts";
 

@@ -1,8 +1,4 @@
-/**
- * What requests are checked against, from what the server is made of.
- *
- * @module
- */
+/** What requests are checked against, from what the server is made of. */
 
 import type { Engine } from "../engine/types.ts";
 import { badRequest } from "./contract/errors.ts";
@@ -29,10 +25,7 @@ export async function engineOf(
 /**
  * The model and the settings that count for requests.
  *
- * @param services of the server
- * @param signal of the request
  * @param options the model that it names, as sent, and whether the answer is the job
- * @returns the context of one request
  * @throws {ApiError} 404 for a model that is not there; 503 until the first one is loaded
  */
 export async function requestContext(

@@ -1,8 +1,4 @@
-/**
- * The app on a port, from the first request to a clean end.
- *
- * @module
- */
+/** The app on a port, from the first request to a clean end. */
 
 import { join } from "node:path";
 import type { Engine } from "../engine/types.ts";
@@ -40,7 +36,6 @@ const CLOCK_MS = 50;
 /**
  * Starts a server.
  *
- * @param options engine, address, folder and settings
  * @returns the server, listening; its model may still be loading
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */

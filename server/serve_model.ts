@@ -1,8 +1,4 @@
-/**
- * A model by its name, served over HTTP.
- *
- * @module
- */
+/** A model by its name, served over HTTP. */
 
 import type { Card } from "../engine/cards/card.ts";
 import { Cards } from "../engine/cards/cards.ts";

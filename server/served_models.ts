@@ -1,8 +1,4 @@
-/**
- * The models of a server: the first is the one of requests that name none.
- *
- * @module
- */
+/** The models of a server: the first is the one of requests that name none. */
 
 import type { Engine } from "../engine/types.ts";
 import { shorten } from "../generation/shorten.ts";
@@ -61,8 +57,6 @@ export class ServedModels {
    * The model that a request names. A server with one model takes the names of OpenAI's models for it, which many clients
    * cannot but send.
    *
-   * @param name as sent
-   * @returns the model
    * @throws {ApiError} 404 for a name that is none of theirs
    */
   pick(name: unknown): ServedModel {
@@ -72,12 +66,7 @@ export class ServedModels {
     return this.find(name) ?? notFound(name, this.all);
   }
 
-  /**
-   * A model by its name.
-   *
-   * @param name any text
-   * @returns the model, or nothing
-   */
+  /** A model by its name. */
   find(name: string): ServedModel | undefined {
     return this.all.find((model) => model.name === name);
   }
@@ -91,7 +80,6 @@ interface ResidentEngine extends Engine {
 /**
  * Where a model is, for whoever asks.
  *
- * @param model served
  * @returns `failed` where it cannot be loaded
  */
 export function stateOf({ engine }: ServedModel): "loaded" | "loading" | "unloaded" | "failed" {

@@ -1,7 +1,5 @@
 /**
  * Why the service cannot do what it was asked for, without a word of HTTP: `respond.ts` alone says with which status.
- *
- * @module
  */
 
 /** What is in the way. */
@@ -27,8 +25,6 @@ export class ServiceError extends Error {
   readonly retryAfter: number | undefined;
 
   /**
-   * @param failure what is in the way
-   * @param message one sentence without a final period
    * @param options seconds to wait, and what went wrong underneath, which goes to the log
    */
   constructor(

@@ -1,8 +1,4 @@
-/**
- * What the routes work with.
- *
- * @module
- */
+/** What the routes work with. */
 
 import type { Hono } from "hono";
 import type { BodyShare } from "./http/body_memory.ts";

@@ -1,8 +1,4 @@
-/**
- * What a server can be told.
- *
- * @module
- */
+/** What a server can be told. */
 
 import type { MergeMode } from "../generation/lora_words.ts";
 import type { FormLimits } from "./inputs/multipart.ts";

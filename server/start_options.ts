@@ -1,8 +1,4 @@
-/**
- * What a server is started with, and what the caller gets of it.
- *
- * @module
- */
+/** What a server is started with, and what the caller gets of it. */
 
 import type { Cards } from "../engine/cards/cards.ts";
 import type { Engine } from "../engine/types.ts";

@@ -1,8 +1,4 @@
-/**
- * What servers do when they start and stop, whoever runs their jobs.
- *
- * @module
- */
+/** What servers do when they start and stop, whoever runs their jobs. */
 
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -31,12 +27,7 @@ export interface OpenedSource extends OtherSource {
   readonly engine: EngineState;
 }
 
-/**
- * Says how far models are that are not open yet.
- *
- * @param sources of them
- * @returns the same, with promises
- */
+/** Says how far models are that are not open yet. */
 export function toBeOpened(sources: readonly OtherSource[] = []): OpenedSource[] {
   return sources.map((source) => {
     const opened = Promise.withResolvers<Engine>();
@@ -44,14 +35,7 @@ export function toBeOpened(sources: readonly OtherSource[] = []): OpenedSource[]
   });
 }
 
-/**
- * Opens further models; one that cannot be is told in the log, and the others are served.
- *
- * @param others in order
- * @param before resolves when it may begin
- * @param signal gives it up
- * @param log told of those that cannot be opened
- */
+/** Opens further models; one that cannot be is told in the log, and the others are served. */
 export async function openOthers(
   others: readonly OpenedSource[],
   before: Promise<void>,
@@ -71,24 +55,12 @@ export async function openOthers(
   }
 }
 
-/**
- * Where a folder is; `""` stays.
- *
- * @param path relative to the working folder, or absolute
- * @returns its absolute path
- */
+/** Where a folder is; `""` stays. */
 export function absolute(path: string): string {
   return path === "" ? "" : resolve(path);
 }
 
-/**
- * The engine with LoRAs set; closed when they cannot be.
- *
- * @param engine loaded
- * @param serverLoras of the server
- * @param loras to set
- * @returns the engine
- */
+/** The engine with LoRAs set; closed when they cannot be. */
 export async function withLoras(
   engine: Engine,
   serverLoras: ServerLoras,
@@ -103,15 +75,7 @@ export async function withLoras(
   }
 }
 
-/**
- * Where results are kept.
- *
- * @param outputPath absolute; empty for none
- * @param s3 bucket, where there is one
- * @param log told of uploads that fail
- * @param isShared whether other processes must find every file
- * @returns nothing where no results are kept
- */
+/** Where results are kept. */
 export function openStorage(
   outputPath: string,
   s3: S3Settings | undefined,
@@ -127,7 +91,6 @@ export function openStorage(
  * Waits for the GPU's thread to end.
  *
  * @param ms how long, in milliseconds
- * @param work resolves when it has
  * @throws {Error} when it has not by then
  */
 export async function within(ms: number, work: Promise<unknown>): Promise<void> {

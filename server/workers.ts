@@ -1,8 +1,4 @@
-/**
- * What the GPUs of a server do, for whoever operates it.
- *
- * @module
- */
+/** What the GPUs of a server do, for whoever operates it. */
 
 import { hostname } from "node:os";
 import type { Cards } from "../engine/cards/cards.ts";

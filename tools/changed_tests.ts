@@ -13,8 +13,6 @@ const PROGRAM = /"([\w/]+\.tsx?)"/g;
  * The tests that can see a change.
  *
  * @param sources every TypeScript file, by its path from the root
- * @param changed paths from the root
- * @param aliases of the import map
  * @returns paths of test files, or nothing where the change reaches all of them
  */
 export function testsReached(

@@ -2,8 +2,6 @@
  * Server-sent events, read.
  *
  * Source: WHATWG HTML, "Server-sent events"; only what denoise's own server sends.
- *
- * @module
  */
 
 /** One event. */

@@ -1,8 +1,4 @@
-/**
- * What the flags of `generate` ask for, as a request to a server.
- *
- * @module
- */
+/** What the flags of `generate` ask for, as a request to a server. */
 
 import { basename, extname } from "node:path";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
@@ -25,8 +21,6 @@ export interface GenerationRequest {
 /**
  * Makes a request.
  *
- * @param flags of the command line
- * @param media what is made
  * @param format of images, such as `png`
  * @throws {UsageError} for flags that only a model in this process has
  */

@@ -1,8 +1,4 @@
-/**
- * `denoise generate --url`: a running server does the work.
- *
- * @module
- */
+/** `denoise generate --url`: a running server does the work. */
 
 import { describeCut } from "../../engine/cut_prompt.ts";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -37,7 +33,6 @@ export interface RemoteWork {
  * Sends a request, waits for its job and writes the results to files, whose paths go to standard output. The job is
  * cancelled when `signal` fires.
  *
- * @returns what was made, in words
  * @throws {Error} that the server gives as the reason of a failure
  */
 export async function generateRemotely(work: RemoteWork): Promise<string> {

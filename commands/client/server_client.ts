@@ -1,8 +1,4 @@
-/**
- * A running server, as commands talk to it: over its public API alone.
- *
- * @module
- */
+/** A running server, as commands talk to it: over its public API alone. */
 
 import type { CutPrompt } from "../../engine/types.ts";
 import { readEvents, type ServerEvent } from "./event_stream.ts";

@@ -1,8 +1,4 @@
-/**
- * One card: what it works on, what it has done, and how long it takes.
- *
- * @module
- */
+/** One card: what it works on, what it has done, and how long it takes. */
 
 import type { Engine } from "../types.ts";
 import type { CardPlan } from "./choose_cards.ts";
@@ -80,7 +76,6 @@ export class Card {
 
   /**
    * @param id of the card among those of the server
-   * @param plan how it is opened
    * @param now milliseconds from any moment on
    */
   constructor(id: number, plan: CardPlan, now: () => number = () => performance.now()) {
@@ -141,7 +136,6 @@ export class Card {
   /**
    * Seconds that a generation takes here, with loading; 0 where nothing is known.
    *
-   * @param need what it needs
    * @param others cards that are asked where this one never ran the model
    */
   expected({ model, work }: Need, others: readonly Card[]): number {

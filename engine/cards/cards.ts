@@ -1,8 +1,6 @@
 /**
  * The cards of a server, shared by jobs: each job has a card of its own while it runs, and takes further ones that nobody
  * waits for.
- *
- * @module
  */
 
 import { DeviceLostError } from "../../runtime/mod.ts";
@@ -54,8 +52,6 @@ export class Cards {
   #isClosed = false;
 
   /**
-   * @param plans how they are opened
-   * @param onNote takes lines for the log
    * @param clock milliseconds from any moment on, and what lets some pass
    */
   constructor(
@@ -78,7 +74,6 @@ export class Cards {
   /**
    * Whether a job can begin now.
    *
-   * @param job with the model that it needs
    * @param ahead how many jobs wait for a faster card already
    */
   hasRoomFor({ model }: { readonly model?: string }, ahead = 0): boolean {
@@ -87,12 +82,7 @@ export class Cards {
       (this.#reserved.size === 0 && this.all.every(({ isUsable }) => !isUsable));
   }
 
-  /**
-   * Keeps a card for a job.
-   *
-   * @param job that there is room for
-   * @returns gives the card back
-   */
+  /** Keeps a card for a job. */
   take({ id, model }: { readonly id: string; readonly model?: string }): () => void {
     const card = this.#choose({ model: this.#known(model) }, Infinity);
     if (!card) return () => {};
@@ -116,8 +106,6 @@ export class Cards {
   /**
    * Waits for a card: that of the job, or another that nobody needs.
    *
-   * @param demand what it is needed for
-   * @returns the card, to be given back
    * @throws {DeviceLostError} when no card is left
    * @throws the signal's reason when it fires
    */
@@ -144,10 +132,6 @@ export class Cards {
 
   /**
    * Notes that a card was lost. It is opened again, and after several losses in a row left out, unless it is the last.
-   *
-   * @param card that was at work
-   * @param error why it is lost
-   * @param reopen brings its model back
    */
   lose(card: Card, error: Error, reopen: () => Promise<void>): void {
     card.lastError = error.message;

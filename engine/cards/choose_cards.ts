@@ -1,8 +1,4 @@
-/**
- * From the adapters of a machine to the cards of a server.
- *
- * @module
- */
+/** From the adapters of a machine to the cards of a server. */
 
 import type { CardAddress } from "../options.ts";
 import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
@@ -37,9 +33,6 @@ interface Machine {
 /**
  * Adapters that a server may use, in the order in which they are numbered: the fastest kind first; software adapters only
  * where there is nothing else, or they are asked for.
- *
- * @param adapters as the loader lists them
- * @param software whether software adapters are asked for
  */
 export function usableAdapters(
   adapters: readonly VulkanAdapter[],
@@ -56,9 +49,6 @@ const RANKS: readonly VulkanAdapter["kind"][] = ["discrete", "integrated", "virt
 /**
  * Chooses cards, and how each is opened.
  *
- * @param wanted how many, or which
- * @param machine what is known of it
- * @returns at least one
  * @throws {RangeError} when the machine has not so many, or cannot tell them apart
  */
 export function chooseCards(
@@ -112,8 +102,6 @@ export function chooseCards(
 /**
  * Groups of cards that work together on each request.
  *
- * @param plans of all cards
- * @param size of a group
  * @returns one plan for each group, which has the number of its first card
  * @throws {RangeError} when some are left over
  */

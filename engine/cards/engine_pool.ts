@@ -1,8 +1,4 @@
-/**
- * One model on several cards: each generation goes to the card where it ends first.
- *
- * @module
- */
+/** One model on several cards: each generation goes to the card where it ends first. */
 
 import type { Residence } from "../shared_device.ts";
 import type {
@@ -55,7 +51,6 @@ export class EnginePool implements Engine {
    * Opens a model: on one card first, which brings its files here and measures kernels; on the others while the first one
    * works.
    *
-   * @param options name, cards and how to open it
    * @returns the pool, with the model on at least one card
    * @throws what opening it on the first card throws, when it cannot be opened on any
    */

@@ -1,7 +1,5 @@
 /**
  * The adapters of a machine, as the Vulkan loader lists them: WebGPU lists none. Nothing stays open.
- *
- * @module
  */
 
 /** What kind of device an adapter is. */

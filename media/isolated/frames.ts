@@ -1,8 +1,4 @@
-/**
- * Messages between a process and the one that started it: a JSON value and bytes.
- *
- * @module
- */
+/** Messages between a process and the one that started it: a JSON value and bytes. */
 
 /** Lengths of the JSON and of the bytes, big-endian, come first. */
 const PREFIX_BYTES = 12;
@@ -18,7 +14,6 @@ export interface Frame<T> {
 /**
  * The beginning of a message, up to its bytes.
  *
- * @param message a JSON value
  * @param byteLength of the bytes that follow
  * @returns what to send before the bytes
  */

@@ -1,8 +1,4 @@
-/**
- * One run of the image program.
- *
- * @module
- */
+/** One run of the image program. */
 
 import { frameHead, readFrame } from "./frames.ts";
 import type { ImageReply, ImageResults, ImageTask, ImageTaskOf } from "./image_tasks.ts";
@@ -26,7 +22,6 @@ export class TimeLimitError extends Error {
 
 /** Thrown when a process answered that its task failed: name and message are those of the error there. */
 export class TaskError extends Error {
-  /** @param name of the error there, and its message */
   constructor(override readonly name: string, message: string) {
     super(message);
   }
@@ -86,9 +81,6 @@ export class ImageProcess {
   /**
    * Does a task. A failure other than a {@link TaskError} ends the process.
    *
-   * @param task what to do
-   * @param source what it works on
-   * @param limits when to give it up
    * @returns the result and its bytes
    * @throws {TaskError} when the task failed
    * @throws {TimeLimitError} when it took too long

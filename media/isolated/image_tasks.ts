@@ -1,8 +1,4 @@
-/**
- * What the image program does when it is told to.
- *
- * @module
- */
+/** What the image program does when it is told to. */
 
 import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
 import { type EncodedImage, encodeImage, type EncodeOptions, readImageText } from "../encode.ts";
@@ -59,7 +55,6 @@ export type ImageReply =
 /**
  * Does a task.
  *
- * @param task what to do
  * @param bytes a file, or samples
  * @returns the answer, and its bytes
  */

@@ -2,8 +2,6 @@
  * Images decoded and encoded in processes of their own: for servers, which must go on answering and
  * must outlive whatever a file does to its decoder. Nothing is started before the first use, and what
  * has nothing to do ends after a while.
- *
- * @module
  */
 
 import type { ImageInfo } from "../decode.ts";
@@ -109,8 +107,6 @@ const own = new ImageProcesses(new Slots({ count: 2 }));
  * Reads format and size of a foreign image.
  *
  * @param source a file, or its bytes
- * @param options limits
- * @returns what its container says
  * @throws {ImageError} when it is of no known format, damaged, or has too many pixels
  * @throws {BusyError} when too many wait
  * @throws the signal's reason
@@ -129,7 +125,6 @@ export async function inspectForeignImage(
  * Reads the text that a foreign image carries.
  *
  * @param source a file, or its bytes
- * @param options limits
  * @returns text by keyword; see `readImageText`
  * @throws {ImageError} when it is of no known format, damaged, or has too much text
  * @throws {BusyError} when too many wait
@@ -149,9 +144,6 @@ export async function readForeignText(
  * Decodes a foreign image and brings it to a size.
  *
  * @param source a file, or its bytes
- * @param info what {@link inspectForeignImage} found
- * @param how it is brought to its size
- * @param options limits
  * @returns a PNG, and whether nothing was seen of some pixels
  * @throws {ImageError} when it is damaged, has too many pixels, or takes too long
  * @throws {BusyError} when too many wait
@@ -175,9 +167,6 @@ export async function fitForeignImage(
  * Decodes a foreign image, makes a mask of it, and brings that to a size.
  *
  * @param source a file, or its bytes
- * @param info what {@link inspectForeignImage} found
- * @param how it is brought to its size
- * @param options limits, and how it is read
  * @returns a PNG that is white where a result is painted, and how much of it is
  * @throws what {@link fitForeignImage} throws
  */
@@ -221,8 +210,6 @@ export async function decodeOwnImage(
  * Encodes an image that we made. Small ones are encoded where they are, and so is what a process
  * cannot be had for: an image that took minutes to make is not lost for that.
  *
- * @param image RGB or RGBA
- * @param options format, quality and metadata
  * @returns the file with its content type and extension
  * @throws what `encodeImage` throws
  */

@@ -1,8 +1,4 @@
-/**
- * What a process that reads foreign bytes may take of the machine.
- *
- * @module
- */
+/** What a process that reads foreign bytes may take of the machine. */
 
 /** Limits that the system enforces, beside the time after which a process is killed. */
 interface ProcessLimits {
@@ -18,10 +14,6 @@ interface ProcessLimits {
 /**
  * Puts a command under limits. Systems without such limits run it as it is: there, the checks
  * before and the time limit have to do.
- *
- * @param command program and arguments
- * @param limits what it may take
- * @returns program and arguments
  */
 export function limited(
   command: readonly string[],

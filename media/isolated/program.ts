@@ -2,8 +2,6 @@
  * Programs of ours that run as processes of their own. A process can be killed in the middle of its
  * work, has limits of its own, and takes nothing else with it when it breaks down; of a worker's
  * thread all of that cannot be said.
- *
- * @module
  */
 
 /** Programs that there are. */
@@ -35,9 +33,6 @@ export function announceProgramCommand(): void {
 /**
  * The command that starts a program of ours.
  *
- * @param name of the program
- * @param permissions what it may do
- * @returns program and first arguments
  * @throws {Error} in an executable that does not have the programs
  */
 export function programCommand(
@@ -63,8 +58,6 @@ export function programCommand(
 
 /**
  * The folder in which to start a program: the working folder, or one that is there when that was removed.
- *
- * @returns path of a folder
  */
 export function startFolder(): string {
   try {

@@ -1,8 +1,4 @@
-/**
- * How much may go on at once, and whose turn it is.
- *
- * @module
- */
+/** How much may go on at once, and whose turn it is. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
@@ -55,7 +51,6 @@ export class Slots {
   readonly #served = new Map<string, number>();
   #turn = 0;
 
-  /** @param limits what there is */
   constructor(limits: SlotLimits) {
     this.#limits = { perClient: Infinity, weight: Infinity, waiting: Infinity, ...limits };
   }
@@ -63,9 +58,7 @@ export class Slots {
   /**
    * Does a work when its turn has come.
    *
-   * @param work to be done
    * @param options its weight, whose it is, and what takes it out of the line
-   * @returns what the work gives
    * @throws {BusyError} when too many wait
    * @throws the signal's reason, when it fires before the work has begun; what the work throws
    */

@@ -1,8 +1,6 @@
 /**
  * One way to call FFmpeg, whichever build of it there is: the system's program, or the one in
  * WebAssembly that comes with denoise.
- *
- * @module
  */
 
 /** Where a call finds its files; a name for a command line each. */

@@ -1,8 +1,6 @@
 /**
  * Files of this machine in the file system of an Emscripten program, read and written in place:
  * nothing of them is kept in memory.
- *
- * @module
  */
 
 /** Emscripten's file system, as far as it is used here. */
@@ -33,14 +31,7 @@ interface HostFile {
   write?(bytes: Uint8Array, position: number): void;
 }
 
-/**
- * Mounts a file.
- *
- * @param fs takes it
- * @param path its name there
- * @param hostPath its name here
- * @param isOutput whether it is made, or made anew
- */
+/** Mounts a file. */
 export function mountFile(
   fs: EmscriptenFs,
   path: string,
@@ -69,22 +60,12 @@ export function mountFile(
   });
 }
 
-/**
- * Mounts standard input.
- *
- * @param fs takes it
- * @param path its name there
- */
+/** Mounts standard input. */
 export function mountInput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { read: (bytes) => Deno.stdin.readSync(bytes) ?? 0 });
 }
 
-/**
- * Mounts standard output.
- *
- * @param fs takes it
- * @param path its name there
- */
+/** Mounts standard output. */
 export function mountOutput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { write: (bytes) => writeWhole(Deno.stdout, bytes) });
 }

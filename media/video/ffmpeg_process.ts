@@ -1,7 +1,5 @@
 /**
  * A build of FFmpeg that is called as a program: the system's, or the one that comes with denoise.
- *
- * @module
  */
 
 import { harmlessEnvironment, limited } from "../isolated/limits.ts";
@@ -35,7 +33,6 @@ interface FfmpegBuild {
   /**
    * Program and first arguments.
    *
-   * @param paths files that the call reads and writes
    * @param memoryBytes what the call may take, for builds that can keep to it by themselves
    */
   command(paths: FfmpegPaths, memoryBytes: number | undefined): string[];
@@ -47,7 +44,6 @@ interface FfmpegBuild {
 export class FfmpegProcess implements Ffmpeg {
   readonly #build: FfmpegBuild;
 
-  /** @param build how it is started */
   constructor(build: FfmpegBuild) {
     this.#build = build;
   }

@@ -1,8 +1,6 @@
 /**
  * The FFmpeg that comes with denoise as a program: takes how much memory it may have, and then the
  * arguments of the original, whose inputs and outputs are named `file:…`, `pipe:0` and `pipe:1`.
- *
- * @module
  */
 
 import createFfmpegCore from "@ffmpeg/core";
@@ -21,7 +19,6 @@ interface FfmpegCore {
  * Runs the program.
  *
  * @param args most memory in bytes, and then as FFmpeg has them; the last one is the output
- * @returns the exit status
  */
 export async function runFfmpegProgram([memoryBytes, ...args]: readonly string[]): Promise<number> {
   // The core was built for workers of browsers, which have an address.

@@ -1,8 +1,4 @@
-/**
- * Which build of FFmpeg this machine offers.
- *
- * @module
- */
+/** Which build of FFmpeg this machine offers. */
 
 import { programCommand, startFolder } from "../isolated/program.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";

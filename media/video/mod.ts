@@ -1,8 +1,4 @@
-/**
- * Video files: H.264 MP4 out, any common container in.
- *
- * @module
- */
+/** Video files: H.264 MP4 out, any common container in. */
 
 export { type Ffmpeg, FfmpegError } from "./ffmpeg.ts";
 export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";

@@ -1,8 +1,4 @@
-/**
- * What a video file says of itself.
- *
- * @module
- */
+/** What a video file says of itself. */
 
 import { converterOf, namedSpace } from "../color/color_space.ts";
 import { Slots } from "../isolated/slots.ts";

@@ -1,8 +1,4 @@
-/**
- * Video files to frames.
- *
- * @module
- */
+/** Video files to frames. */
 
 import { converterOf, namedSpace } from "../color/color_space.ts";
 import { onWhite } from "../image.ts";

@@ -1,7 +1,5 @@
 /**
  * What FFmpeg is allowed to do with files that came from outside, and how their faults are named.
- *
- * @module
  */
 
 import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";

@@ -1,8 +1,4 @@
-/**
- * Frames to MP4 files.
- *
- * @module
- */
+/** Frames to MP4 files. */
 
 import type { Ffmpeg } from "./ffmpeg.ts";
 import { openUntrusted } from "./video_file.ts";

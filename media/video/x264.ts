@@ -1,8 +1,4 @@
-/**
- * What a request may say of the H.264 encoder, in the encoder's own terms.
- *
- * @module
- */
+/** What a request may say of the H.264 encoder, in the encoder's own terms. */
 
 /** Presets of x264, from the fastest to the one that keeps most in a file of the same size. */
 export const X264_PRESETS = [

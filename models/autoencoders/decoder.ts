@@ -13,7 +13,6 @@ export interface DecodeOptions {
   /**
    * Told after every piece.
    *
-   * @param done how many pieces are done
    * @param pixels those that are complete, [frames, height, width, 3 or 4]; none after a piece that completes no frame
    * @param contents of `reads`, after the first piece
    */

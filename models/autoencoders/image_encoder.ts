@@ -17,7 +17,6 @@ export class ImageEncoder {
    * Traces the programs in a stage of their own.
    *
    * @param trace from pixels, [height·s, width·s, 3] in [-1, 1], to moments
-   * @param channels of the moments
    * @param name of the stage; that of the phase when left out
    */
   constructor(

@@ -83,7 +83,6 @@ export function seamShares({ size, before, after }: Span): Float64Array {
  * Adds a coded tile, by its share, to the whole that it is a part of.
  *
  * @param whole [height, width, channels], zeros before the first tile and complete after the last
- * @param tile in positions of the whole
  * @param values of the tile, [rows, columns, channels]
  */
 export function addTile(
@@ -106,9 +105,6 @@ export function addTile(
 
 /**
  * Sides of tiles to try, in latents, the largest first: what does not fit the memory in one piece may in tiles.
- *
- * @param longest side of the latents
- * @param smallest side that still gives good images
  */
 export function tileSides(longest: number, smallest = 32): number[] {
   const sides: number[] = [longest];

@@ -81,8 +81,6 @@ const FEED_FORWARDS = { image: "ff", text: "ff_context" };
  * Joint attention, then a feed-forward for each stream; every branch is gated.
  *
  * @param feedForward x + gate · branch of the modulated norm of x; its weights are in the scope that it gets
- * @param split of the tokens of all streams
- * @param names of those scopes
  */
 export function doubleBlock(
   config: HeadsConfig,
@@ -176,12 +174,7 @@ export function takeVectors(
 /** Width of the feed-forward of FLUX.1 and Qwen-Image inside, in widths of the model. */
 export const MLP_RATIO = 4;
 
-/**
- * The feed-forward of FLUX.1 and Qwen-Image: x + gate · MLP of the modulated norm.
- *
- * @param eps of the norm
- * @returns for {@linkcode doubleBlock}
- */
+/** The feed-forward of FLUX.1 and Qwen-Image: x + gate · MLP of the modulated norm. */
 export function geluFeedForward(
   eps: number,
 ): (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor {

@@ -8,8 +8,6 @@ import type { Graph, Rotation, Tensor } from "../../runtime/mod.ts";
  *
  * Source: diffusers `get_timestep_embedding` with `flip_sin_to_cos=True`, `downscale_freq_shift=0`.
  *
- * @param dim even
- * @param scale what the angles are multiplied by last
  * @returns [timesteps, dim]
  */
 export function timestepEmbedding(
@@ -55,7 +53,6 @@ export interface RotaryTables {
  *
  * Source: RoFormer (Su et al. 2021) with one block of frequencies `theta^(−2j/d)` per axis.
  *
- * @param positions per token its position on every axis
  * @param axisDims head dimensions per axis, each even; their sum is headDim
  * @param replaced a pair of an axis that turns by another angle for each position
  */
@@ -82,11 +79,7 @@ export function rotaryTables(
   return { cos, sin };
 }
 
-/**
- * {@linkcode rotaryTables} as constants of a graph.
- *
- * @param name what theirs begin with
- */
+/** {@linkcode rotaryTables} as constants of a graph. */
 export function rotaryConstants(
   graph: Graph,
   name: string,

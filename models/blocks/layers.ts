@@ -53,7 +53,6 @@ export function embeddingLayers(weights: WeightScope, x: Tensor, features: numbe
  * `name.weight` [outFeatures, channels, ...patch] and, where the checkpoint has it, `name.bias`, and its low-rank branch.
  *
  * @param patches [..., taps · channels], each in the order (..., row, column, channel)
- * @param kernel channels of the convolution, and its sizes
  * @returns [..., outFeatures]
  */
 export function patchEmbeddingLayer(
@@ -193,7 +192,6 @@ const SCORE_BYTES = 64 * 1024 * 1024;
  *
  * @param query [batch, tokens, dim]; several heads lie in the batch
  * @param key [batch, keys, dim]
- * @param value likewise
  * @param scoreBytes bytes of scores to hold at a time, where they are held
  * @returns [batch, tokens, dim]
  */

@@ -49,7 +49,6 @@ export interface ComponentFormat {
    * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
    * have in common.
    *
-   * @param metadata of the file
    * @throws {TypeError} when it is of a kind that is not supported
    */
   config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
@@ -76,8 +75,6 @@ export interface FamilyFiles {
   /** The transformer first. Text encoders and autoencoders may be those of other families too. */
   readonly formats: readonly ComponentFormat[];
   /**
-   * @param transformer its configuration, as {@linkcode ComponentFormat.config} gives it
-   * @param path of its file
    * @param hasSecond whether a second transformer was named, for low noise
    */
   defaults(transformer: JsonObject, path: string, hasSecond?: boolean): FamilyDefaults;

@@ -103,7 +103,6 @@ export class ModelFiles implements Disposable {
    * A component with weights.
    *
    * @param name as `model_index.json` has it, such as `transformer`
-   * @param classNames what it may be
    * @throws {TypeError} when it is of another class
    * @throws {Error} when it is not there, or its configuration cannot be read
    */

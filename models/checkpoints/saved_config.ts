@@ -47,7 +47,6 @@ export async function configMetadata(folder: string): Promise<Record<string, str
 /**
  * What the file keeps.
  *
- * @returns nothing where it keeps none
  * @throws {SyntaxError} when it is no JSON object
  */
 export function readSavedConfig({ metadata, path }: Checkpoint): JsonObject | undefined {

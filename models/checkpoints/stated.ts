@@ -11,7 +11,6 @@ export class Stated {
   readonly #metadata: ReadonlyMap<string, GgufValue>;
 
   /**
-   * @param tensors for messages
    * @param prefix what stands before the keys; the architecture that the file names when left out
    */
   constructor(
@@ -33,7 +32,6 @@ export class Stated {
   /**
    * Checks numbers that the tensors tell, too.
    *
-   * @param counted by key
    * @throws {SyntaxError} when the file states another
    */
   check(counted: Readonly<Record<string, number>>): void {

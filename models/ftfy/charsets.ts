@@ -1,8 +1,4 @@
-/**
- * Single-byte character sets that UTF-8 text gets misread in.
- *
- * @module
- */
+/** Single-byte character sets that UTF-8 text gets misread in. */
 
 /** Stands for a character that was lost, U+FFFD, in encoded text. */
 export const LOST = "\x1a";

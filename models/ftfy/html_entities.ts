@@ -1,8 +1,4 @@
-/**
- * HTML character references, as Python's `html.unescape` reads them.
- *
- * @module
- */
+/** HTML character references, as Python's `html.unescape` reads them. */
 
 import { decodeHTML } from "entities";
 

@@ -12,8 +12,6 @@
  * Windows-1251 or Mac Roman, where this one mostly repairs more. Of sentences only half misread as
  * Windows-1250, Windows-1251 or Mac Roman, 57 to 70 % came out the same. Not covered: code page 437, CESU-8,
  * and characters lost to a question mark.
- *
- * @module
  */
 
 import { decodeHTML, decodeHTMLStrict } from "entities";
@@ -48,11 +46,7 @@ const LIGATURES: Readonly<Record<string, string>> = {
   "ﬆ": "st",
 };
 
-/**
- * Repairs a text line by line.
- *
- * @param text any text; lone surrogates become U+FFFD
- */
+/** Repairs a text line by line. */
 export function fixText(text: string): string {
   let unescapes = true;
   return text.split(/(?<=\n)/).map((line) => {

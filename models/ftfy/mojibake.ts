@@ -4,8 +4,6 @@
  * The test for it is our own. It looks for sequences that have the shape of a UTF-8 character in one
  * of the character sets and that hardly ever occur in a text that means them. If a text shows one and
  * as a whole is well-formed UTF-8 in a character set, it is decoded; else only the sequences are.
- *
- * @module
  */
 
 import { type Charset, CHARSETS, decodeUtf8, encode, LOST } from "./charsets.ts";

@@ -77,7 +77,6 @@ export function tokensOf({ rows, columns }: PatchGrid): number {
   return rows * columns / PATCHES_PER_SIDE ** 2;
 }
 
-/** @param windowSide tokens along a side of a window */
 export function patchLayout({ rows, columns }: PatchGrid, windowSide: number): PatchLayout {
   const [height, width] = [rows / PATCHES_PER_SIDE, columns / PATCHES_PER_SIDE];
   const windows: number[][] = [];
@@ -114,8 +113,6 @@ export function patchLayout({ rows, columns }: PatchGrid, windowSide: number): P
 
 /**
  * The patches of an image, normalised: [patches, patchSide² · 3], each in the order (row, column, channel).
- *
- * @param image of any size
  */
 export function patchPixels(
   image: RgbImage,

@@ -72,7 +72,6 @@ export function visionLayout(
  * The tokens that the language model sees of an image, row by row.
  *
  * @param patches of `patchPixels()`, [patches, patch_size² · 3]
- * @param layout in which they lie
  * @returns [tokens, out_hidden_size]
  */
 export function qwen25Vision(

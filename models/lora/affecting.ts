@@ -1,10 +1,6 @@
 import type { AppliedLora, ModuleChange } from "./types.ts";
 
-/**
- * The LoRAs that change certain modules, for the keys of what is made with them: a JSON value.
- *
- * @param isAffected tells those modules
- */
+/** The LoRAs that change certain modules, for the keys of what is made with them: a JSON value. */
 export function lorasAffecting(
   loras: readonly AppliedLora[],
   isAffected: (change: ModuleChange) => boolean,

@@ -33,7 +33,6 @@ export class DeviceLoras {
   #current: string = BASE_KEY;
 
   /**
-   * @param components that LoRAs can change
    * @param dropPrograms frees the programs that were traced under this key
    * @param maxIdleBytes device memory that branches may take which are not in use
    */

@@ -67,11 +67,7 @@ export class PackedLayer {
   }
 }
 
-/**
- * A change as a product, formed when it is asked for.
- *
- * @param rows of the weight that it changes
- */
+/** A change as a product, formed when it is asked for. */
 export function productOf(
   change: WeightChange,
   rank: number,

@@ -39,7 +39,6 @@ export function siteKey({ names }: Pick<LinearSite, "names">): string {
  * which others stand in for then, all changes are written if one is. Biases are always written. LoRAs of strength 0
  * are as if they were not there.
  *
- * @param sites the products of the component's graphs
  * @throws {RangeError} when a LoRA does not fit the component
  */
 export function planComponent(

@@ -35,8 +35,6 @@ interface Matched {
  * Reads a LoRA: all of it or nothing. Tensors come to lie in shared memory, so that workers get them without a
  * copy; the settings of PEFT are looked for beside the file.
  *
- * @param path absolute, of a safetensors file
- * @param components of the model that it is for
  * @returns its changes, and the keys that lead to nothing
  * @throws {LoraError} when it is damaged, of another family, or does not fit; with all that is wrong
  * @throws {RangeError} when alpha is not above 0

@@ -17,21 +17,12 @@ export class ReadAhead {
   readonly #isCopied: boolean;
   readonly #read = new Set<DeviceTensor>();
 
-  /**
-   * Nothing is read yet.
-   *
-   * @param device on which the stages run
-   */
+  /** Nothing is read yet. */
   constructor({ adapter }: Device) {
     this.#isCopied = !adapter.isUnified;
   }
 
-  /**
-   * Reads weight after weight, in the order of use, as far as there is room.
-   *
-   * @param plan whose stages are not kept together
-   * @param stage at work
-   */
+  /** Reads weight after weight, in the order of use, as far as there is room. */
   *pieces({ stages }: ResidencyPlan, stage: Stage): Generator<void, void> {
     const next = stages.slice(stages.findIndex((planned) => planned.stage === stage) + 1);
     const loop = next.findIndex(({ stage }) => stage.repeats > 1);

@@ -28,11 +28,7 @@ export class SessionCache<Session extends PlannedSession> {
     return had;
   }
 
-  /**
-   * The session of the kind that was last asked for, or nothing.
-   *
-   * @param loras key of the LoRAs
-   */
+  /** The session of the kind that was last asked for, or nothing. */
   find(loras: string): Session | undefined {
     return this.#sessions.get(loras);
   }

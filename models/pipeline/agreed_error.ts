@@ -12,9 +12,7 @@ const MAX_TOLD = 100;
 /**
  * Tells the other GPUs what this one failed of, or what it heard of one of them.
  *
- * @param thrown by this one
  * @param attempt after the last step of which the others have nothing to do any more
- * @returns what all of them act on
  */
 export async function agreed(
   thrown: unknown,

@@ -80,8 +80,6 @@ export interface PartsTable<
   /**
    * Sizes that must be equal for the components to belong together.
    *
-   * @param configs of the components
-   * @param className of the pipeline
    * @throws {TypeError} when one is missing that others need
    */
   fits(

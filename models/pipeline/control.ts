@@ -212,11 +212,7 @@ export class ControlPicture {
     this.#cutOut = cutOut;
   }
 
-  /**
-   * Encodes the picture of a request.
-   *
-   * @param noise of the draw from its moments
-   */
+  /** Encodes the picture of a request. */
   async run(work: Work, noise?: Float32Array): Promise<void> {
     const { request } = work;
     const { control, controlScale: [scale = this.#usualScale] = [] } = request;
@@ -282,9 +278,7 @@ export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>
  * Adds to the blocks of a transformer what the blocks of a ControlNet give. Where there are more of the former, each of
  * the latter serves several in turn. It is computed when the first of them asks for it, so that not all are kept at a time.
  *
- * @param counts blocks of both
  * @param scale f32 [1]
- * @param next computes a block of the ControlNet
  */
 export function steering<Own>(
   { residuals, blocks }: { readonly residuals: number; readonly blocks: number },

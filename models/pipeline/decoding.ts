@@ -27,7 +27,6 @@ export class ResultDecoder<Own extends Inputs> {
   /**
    * Traces the decoder in a stage of its own.
    *
-   * @param inputs such as the last sample
    * @param finish gives what the decoder takes, and the normalised latents for the caller, [1, channels, ...]
    * @param images what `finish` is called with for each image or video of the result; a single one when left out
    */

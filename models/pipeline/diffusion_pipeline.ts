@@ -86,7 +86,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   /**
    * @param parts the pipeline's from here on; nothing of them is on the device yet
    * @param className as `model_index.json` names it
-   * @param ranks with which others it makes results
    */
   constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
     this.#ranks = ranks;

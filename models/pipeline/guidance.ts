@@ -17,7 +17,6 @@ export interface CombinedGuidance {
   readonly settings: number;
   /**
    * @param positive output for the prompt, [1, tokens, features]
-   * @param negative for the negative prompt
    * @param settings f32 [1, 1, n]
    */
   trace(positive: Tensor, negative: Tensor, settings: Tensor): Tensor;
@@ -53,8 +52,6 @@ export function skipLayersOf(request: PipelineRequest): SkipLayerGuidance | unde
  * Adds scale · (p − k) to guidance, where the last output, k, is that of a pass without some layers.
  *
  * Source: diffusers `SkipLayerGuidance`; Stability AI's Stable Diffusion 3.5.
- *
- * @param steps of the whole schedule
  */
 export function withSkippedLayers(
   guidance: Guidance,

@@ -25,7 +25,6 @@ export class KlImages {
   /**
    * Takes the parts; nothing is traced yet.
    *
-   * @param size of the result, in latents
    * @param unpack from tokens to latents, [1, height, width, channels]
    */
   constructor(parts: KlImageParts, size: TiledSize, unpack: (tokens: Tensor) => Tensor) {

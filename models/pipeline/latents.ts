@@ -30,11 +30,7 @@ export function tokenCount({ rows, columns }: TokenGrid): number {
   return rows * columns;
 }
 
-/**
- * The size in latents of a grid of tokens.
- *
- * @param side latents along a side of a token
- */
+/** The size in latents of a grid of tokens. */
 export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSize {
   return { height: rows * side, width: columns * side };
 }

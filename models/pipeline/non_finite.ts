@@ -1,8 +1,4 @@
-/**
- * What to say when a stage gives NaN or Inf, which a file could only show as a black image.
- *
- * @module
- */
+/** What to say when a stage gives NaN or Inf, which a file could only show as a black image. */
 import type { Weights } from "../../runtime/mod.ts";
 
 /** Guidance that no model is used with; beyond it, the values themselves overflow. */
@@ -33,7 +29,6 @@ export function isFinite(values: Float32Array): boolean {
  * Looks for the cause of NaN or Inf. The weights are read once more for that.
  *
  * @param stage what gave them, such as `the transformer`
- * @param parts whatever had a hand in it
  * @returns the error to throw: a `RangeError` when the request is to blame
  */
 export function explainNonFinite(

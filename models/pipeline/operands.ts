@@ -29,11 +29,7 @@ export class Operands {
     return quality === "high" && !this.#found.overflows ? "int8" : undefined;
   }
 
-  /**
-   * Takes wider factors from now on, where that may help against what a request failed of.
-   *
-   * @returns whether to make the request again
-   */
+  /** Takes wider factors from now on, where that may help against what a request failed of. */
   widen(
     error: unknown,
     { loras = [] }: PipelineRequest,
@@ -66,8 +62,6 @@ export class Operands {
 
   /**
    * Forgets what was found since: what LoRAs make of the weights says nothing of requests without them.
-   *
-   * @returns whether there is anything to forget
    */
   restore(found: Found): boolean {
     const isOther = this.#found !== found;

@@ -37,12 +37,7 @@ export class Previews {
     this.#denoised = denoised as unknown as Weighted;
   }
 
-  /**
-   * Gives the decoder a sample.
-   *
-   * @param sigma its noise level
-   * @param weights of the outputs
-   */
+  /** Gives the decoder a sample. */
   take(sigma: number, weights: readonly number[]): Call {
     return this.#denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] });
   }
@@ -59,7 +54,6 @@ export class Previews {
 /**
  * After which steps previews are made: at even distances between the first and the last.
  *
- * @param count how many are asked for
  * @returns indices of steps, in order; fewer than asked for where there are fewer steps
  */
 export function previewSteps(totalSteps: number, count: number): number[] {

@@ -54,12 +54,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
   /** What the states and the context were made from, once they are. */
   #current: string | undefined;
 
-  /**
-   * Traces all in stages of their own.
-   *
-   * @param prompts how many there are
-   * @param rows tokens of each, padding included
-   */
+  /** Traces all in stages of their own. */
   constructor(
     session: Session,
     encoder: TextEncoder,
@@ -139,7 +134,6 @@ class EncodedPrompts {
   /**
    * Encodes the prompts, unless they were before.
    *
-   * @param forText what LoRAs make of the encoder
    * @param seen what the states depend on beside the prompts
    * @returns what brings the states of prompts that are known onto the device
    */

@@ -64,9 +64,7 @@ export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32A
 /**
  * The sample before the first step, and what a mask keeps of the image.
  *
- * @param noise as tokens
  * @param image as tokens; nothing where it begins with noise alone
- * @param options.level of the noise
  */
 export function beginSample(
   noise: Tensor,

@@ -13,10 +13,6 @@ const MOST_CHANGE = 0.8;
  *
  * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024), with
  * the sinusoidal embedding in place of what the model makes of it, so that all is known before the first step.
- *
- * @param timesteps of all steps
- * @param dim of their embeddings
- * @returns indices of steps, in order
  */
 export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
   const embeddings = timestepEmbedding(timesteps, dim);
@@ -31,12 +27,7 @@ export function reusingSteps(timesteps: readonly number[], dim: number): number[
   return reused;
 }
 
-/**
- * How much values change: their mean difference as a share of their mean magnitude before.
- *
- * @param before values
- * @param after as many
- */
+/** How much values change: their mean difference as a share of their mean magnitude before. */
 export function relativeChange(before: Float32Array, after: Float32Array): number {
   let [difference, magnitude] = [0, 0];
   before.forEach((value, i) => {

@@ -1,8 +1,4 @@
-/**
- * Typed reading of `scheduler_config.json`.
- *
- * @module
- */
+/** Typed reading of `scheduler_config.json`. */
 
 import { excerpt } from "../../hub/json_file.ts";
 
@@ -41,8 +37,6 @@ function optionalNumberField(config: SchedulerConfig, key: string): number | und
 /**
  * A number within bounds, or the reference's default where the key is absent.
  *
- * @param lowest accepted, itself included
- * @param highest accepted, itself included
  * @throws {TypeError} if the value is not a number in that range
  */
 export function boundedField(

@@ -3,8 +3,6 @@
  *
  * Source: Yin et al., "Improved Distribution Matching Distillation for Fast Image Synthesis", 2024, and FastVideo's
  * `DmdDenoisingStage` with the timesteps of the FastWan models.
- *
- * @module
  */
 
 import { DMD_STEPS } from "./names.ts";

@@ -1,7 +1,5 @@
 /**
  * DPM-Solver++ as a model's configuration asks for it, with the noise levels that diffusers' class visits.
- *
- * @module
  */
 
 import {

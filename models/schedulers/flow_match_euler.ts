@@ -4,8 +4,6 @@
  * Source: Esser et al., "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis",
  * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
  * bit for bit.
- *
- * @module
  */
 
 import {

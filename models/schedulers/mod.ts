@@ -1,8 +1,4 @@
-/**
- * Schedulers: which noise levels a run visits, and how a step combines the tensors.
- *
- * @module
- */
+/** Schedulers: which noise levels a run visits, and how a step combines the tensors. */
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
@@ -50,7 +46,6 @@ const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Sched
 /**
  * Makes the scheduler that a model's `scheduler_config.json` names.
  *
- * @param config the parsed file
  * @throws {TypeError} if it is no object, names a class that is not supported, or sets an option that
  *   is not
  */

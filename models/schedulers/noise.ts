@@ -8,8 +8,6 @@
  * That path is what PyTorch runs on every x86-64 processor with AVX2, AVX-512 machines included.
  * PyTorch on other processors (`ATEN_CPU_CAPABILITY=default`, ARM) calls the C library instead and
  * gives values that differ from these in the last bit of some lanes.
- *
- * @module
  */
 
 const STATE_SIZE = 624;

@@ -6,8 +6,6 @@
  *
  * Sources: diffusers' FlowMatchEulerDiscreteScheduler with `use_karras_sigmas`, `use_exponential_sigmas` or
  * `use_beta_sigmas`; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI's comfy/samplers.py.
- *
- * @module
  */
 
 import type { ScheduleOptions } from "./schedule.ts";

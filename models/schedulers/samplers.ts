@@ -3,8 +3,6 @@
  *
  * The model gives the velocity v = noise − x0, and a sample at level σ is (1 − σ)·x0 + σ·noise. A step goes from σ to
  * σ'; in what follows x0 = x − σ·v.
- *
- * @module
  */
 
 import type { SamplerName } from "./names.ts";

@@ -4,8 +4,6 @@
  * Every solver here is linear in its tensors once the sigmas are known. So a scheduler does no
  * tensor arithmetic: it gives scalar coefficients in float64, and one kernel on the GPU carries them
  * out for any solver.
- *
- * @module
  */
 
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
@@ -149,7 +147,6 @@ export function checkedRange(numInferenceSteps: number, options: ScheduleOptions
  * down (`"start"`), Wan rounds the number of steps down (`"steps"`). Where the reference refuses to run no step, one
  * is run here.
  *
- * @param numInferenceSteps steps of the whole schedule
  * @param strength share of the schedule to run, in (0, 1]; 1 starts from pure noise
  * @throws {RangeError} if strength is out of range, or 0
  */

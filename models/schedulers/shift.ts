@@ -4,8 +4,6 @@
  * The reference computes some of these in float32 and some in float64, and the difference shows in
  * the seventh digit of a timestep. So every formula takes the rounding to apply after each
  * operation: `Math.fround`, or {@link exact}.
- *
- * @module
  */
 
 import {
@@ -87,11 +85,7 @@ export class SigmaShift {
     this.#terminal = terminalField(config);
   }
 
-  /**
-   * The static shift of one sigma; a dynamic one leaves it as it is.
-   *
-   * @param shift in place of the configured one
-   */
+  /** The static shift of one sigma; a dynamic one leaves it as it is. */
   applyStatic(sigma: number, round: Rounding, shift: number = this.#shift): number {
     return this.isDynamic ? sigma : staticShift(sigma, shift, round);
   }

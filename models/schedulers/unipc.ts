@@ -1,7 +1,5 @@
 /**
  * UniPC as a model's configuration asks for it: its noise levels, and what it says of the solver.
- *
- * @module
  */
 
 import { excerpt } from "../../hub/json_file.ts";

@@ -14,8 +14,6 @@
  *
  * Source: Zhao et al., "UniPC: A Unified Predictor-Corrector Framework for Fast Sampling of Diffusion
  * Models", 2023, and diffusers' UniPCMultistepScheduler with `use_flow_sigmas`, as Wan uses it.
- *
- * @module
  */
 
 import {

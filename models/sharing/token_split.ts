@@ -74,7 +74,6 @@ export class TokenSplit {
    * All tokens of a stream on all GPUs.
    *
    * @param x own ones, [batch, own tokens, ...]
-   * @param tokens of the stream
    */
   gather(x: Tensor, tokens: number): Tensor {
     if (!this.#sequence) return x;
@@ -100,8 +99,6 @@ export class TokenSplit {
    *
    * @param x own tokens, those of other streams among them
    * @param options.offset where those of the stream begin; at the first token when left out
-   * @param options.count how many are the first
-   * @param options.tokens of the stream, on all GPUs
    */
   gatherFirst(
     x: Tensor,
@@ -117,7 +114,6 @@ export class TokenSplit {
    * Attention of own queries to the keys of all GPUs.
    *
    * @param q [batch, own tokens, heads, head size]; keys and values likewise
-   * @returns like the queries
    * @throws {RangeError} when the heads cannot be shared
    */
   attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {

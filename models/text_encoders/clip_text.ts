@@ -47,11 +47,7 @@ const OLD_EOS = 2;
 const WRAPPER = "text_model";
 const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
-/**
- * Where the end token stands.
- *
- * @param ids of a text, at least one
- */
+/** Where the end token stands. */
 function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
   const end = eos === OLD_EOS || eos === undefined || eos === null
     ? ids.reduce((most, id) => Math.max(most, id))

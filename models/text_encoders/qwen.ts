@@ -59,7 +59,6 @@ function modules(weights: WeightScope): WeightScope {
  * Rows of the embedding table, read from the file: the table is far too large for the few rows that a prompt needs to
  * be on the device.
  *
- * @param ids of all tokens, pads included
  * @returns [ids, hidden_size]
  * @throws {RangeError} when an id is not in the vocabulary
  */
@@ -170,7 +169,6 @@ function qwenLayer(
 /**
  * A model for pipelines.
  *
- * @param padId token that prompts are padded with
  * @param layers whose states are given, side by side; see {@linkcode qwenEncoder}
  */
 export function qwenTextEncoder(

@@ -20,7 +20,6 @@ interface SeenImages {
   readonly placeholder: number;
 }
 
-/** @param padId token that prompts are padded with */
 export function qwen25VlTextEncoder(
   { config, weights }: TextEncoderParts<Qwen25VlConfig>,
   padId: number,

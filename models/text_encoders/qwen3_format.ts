@@ -53,12 +53,7 @@ function config(
   };
 }
 
-/**
- * What Qwen's language models have in common.
- *
- * @param wrapper what stands before the names
- * @param headDim width of a head
- */
+/** What Qwen's language models have in common. */
 export function languageConfig(
   tensors: TensorSource,
   wrapper: string,

@@ -36,8 +36,6 @@ export interface TextEncoderParts<Config> {
 /**
  * Refuses weights with more layers than their configuration says, which belong to another model.
  *
- * @param layers scope of all layers
- * @param sample a weight that every layer has
  * @throws {SyntaxError} when there is one more
  */
 export function checkDepth(layers: WeightScope, count: number, sample: string): void {

@@ -163,8 +163,6 @@ function positionBuckets(tokens: number, config: Umt5Config): Uint32Array {
  * logarithmically growing buckets.
  *
  * Source: Raffel et al. 2020 (T5), transformers `_relative_position_bucket` with `bidirectional=True`.
- *
- * @param relative key position minus query position
  */
 export function relativePositionBucket(
   relative: number,

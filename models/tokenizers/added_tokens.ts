@@ -1,7 +1,5 @@
 /**
  * Added tokens: strings that become one id wherever they occur in a text, before the model sees it.
- *
- * @module
  */
 
 import type { Normalizer } from "./normalizers.ts";

@@ -3,8 +3,6 @@
  * characters stand for themselves, the other bytes for characters from U+0100 on.
  *
  * Source: the reversible byte mapping of GPT-2 (Radford et al. 2019).
- *
- * @module
  */
 
 /** The character of every byte. */

@@ -4,8 +4,6 @@
  *
  * Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; ids are those of Hugging
  * Face's `tokenizers`.
- *
- * @module
  */
 
 import { excerpt } from "../../hub/json_file.ts";
@@ -154,7 +152,6 @@ class Candidates {
 /**
  * Reads a `model` of type BPE of a `tokenizer.json`.
  *
- * @returns the model, and its pieces by id
  * @throws {TypeError} if a field is wrong, or asks for something that is not supported
  */
 export function readBytePairEncoding(

@@ -1,8 +1,6 @@
 /**
  * SentencePiece's precompiled normalization rules: a Darts double array of byte sequences, and the
  * strings they turn into.
- *
- * @module
  */
 
 import { checkTextLength } from "./text_limit.ts";

@@ -1,8 +1,6 @@
 /**
  * The decoders of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them: they turn pieces
  * back into text.
- *
- * @module
  */
 
 import { fromByteCharacters } from "./byte_level.ts";

@@ -3,8 +3,6 @@
  * SentencePiece model as a tensor.
  *
  * Source of the keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, "Tokenizer".
- *
- * @module
  */
 
 import type { Checkpoint } from "../../runtime/mod.ts";

@@ -1,8 +1,4 @@
-/**
- * Reading of untyped JSON with errors that name the file and the field.
- *
- * @module
- */
+/** Reading of untyped JSON with errors that name the file and the field. */
 
 import { excerpt } from "../../hub/json_file.ts";
 
@@ -31,7 +27,6 @@ export class JsonReader {
   /**
    * Wraps an object.
    *
-   * @param file name of the file, for errors
    * @param path where the object lies in the file, for errors; empty for the whole file
    * @param depth how many objects of the file it lies in
    * @throws {TypeError} if the value is no JSON object

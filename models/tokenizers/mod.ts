@@ -1,8 +1,4 @@
-/**
- * Tokenizers of text encoders, from the files that models ship.
- *
- * @module
- */
+/** Tokenizers of text encoders, from the files that models ship. */
 
 import { join } from "node:path";
 import { describeFileError, readJsonFile } from "../../hub/json_file.ts";
@@ -29,7 +25,6 @@ const MAX_MODEL_BYTES = 64 * 2 ** 20;
  * Loads the tokenizer in a folder: `tokenizer.json`, or else `vocab.json` and `merges.txt`, or else a SentencePiece
  * model, with `tokenizer_config.json` beside it where there is one.
  *
- * @param folder path of the folder
  * @throws {Deno.errors.NotFound} if the folder has no tokenizer file
  * @throws {SyntaxError} if a file is not JSON
  * @throws {TypeError} if a file is malformed, or has a model or a stage that is not supported

@@ -1,8 +1,4 @@
-/**
- * The normalizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them.
- *
- * @module
- */
+/** The normalizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them. */
 
 import { Charsmap } from "./charsmap.ts";
 import type { JsonReader } from "./json_fields.ts";

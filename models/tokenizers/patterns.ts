@@ -1,8 +1,4 @@
-/**
- * Patterns of a `tokenizer.json`. They are written for Oniguruma, whose classes are Unicode's.
- *
- * @module
- */
+/** Patterns of a `tokenizer.json`. They are written for Oniguruma, whose classes are Unicode's. */
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { JsonReader } from "./json_fields.ts";

@@ -3,8 +3,6 @@
  *
  * Edges lie in one open-addressing hash table of typed arrays: even 256 000 random pieces are built in
  * under half a second, a step is about one probe, and a search stops at the first edge that lacks.
- *
- * @module
  */
 
 const NONE = -1;

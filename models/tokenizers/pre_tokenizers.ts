@@ -1,8 +1,6 @@
 /**
  * The pre-tokenizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them: they cut
  * text into pieces that the model segments one by one.
- *
- * @module
  */
 
 import { excerpt } from "../../hub/json_file.ts";

@@ -1,8 +1,4 @@
-/**
- * What diffusers' Wan pipelines do to a prompt before tokenizing it.
- *
- * @module
- */
+/** What diffusers' Wan pipelines do to a prompt before tokenizing it. */
 
 import { fixText } from "../ftfy/mod.ts";
 import { unescapeHtml } from "../ftfy/html_entities.ts";

@@ -1,8 +1,4 @@
-/**
- * Reading of the protocol buffer wire format, as far as SentencePiece's files need it.
- *
- * @module
- */
+/** Reading of the protocol buffer wire format, as far as SentencePiece's files need it. */
 
 /** One field of a message: its number, and its value in the wire's own types. */
 interface ProtoField {

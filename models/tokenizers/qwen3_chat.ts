@@ -2,8 +2,6 @@
  * What Qwen3's chat template makes of a single message of a user, which is all that image models ask for.
  *
  * Source: `chat_template` in the `tokenizer_config.json` of Qwen3, with `add_generation_prompt=True`.
- *
- * @module
  */
 
 import type { Tokenizer } from "./tokenizer.ts";
@@ -29,7 +27,6 @@ export function qwen3ChatPrompt(prompt: string, { hasThinkBlock }: ChatOptions):
 /**
  * Refuses a tokenizer that would spell out the template's tokens letter by letter.
  *
- * @param path of its files, for the message
  * @throws {SyntaxError} naming the token that it lacks
  */
 export function requireQwenChat(tokenizer: Tokenizer, path: string): void {

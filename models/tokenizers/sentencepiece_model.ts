@@ -1,8 +1,4 @@
-/**
- * Reading of SentencePiece's `.model` files, for Unigram models.
- *
- * @module
- */
+/** Reading of SentencePiece's `.model` files, for Unigram models. */
 
 import { AddedTokens } from "./added_tokens.ts";
 import { ByteSink, characterLength, Charsmap } from "./charsmap.ts";
@@ -61,7 +57,6 @@ interface ModelFile extends SentencePieceModel {
  * and the end token follows it, as T5 and UMT5 expect. Tokens of the configuration are looked for
  * first, as Hugging Face's tokenizers do; SentencePiece itself takes them for plain text.
  *
- * @param file name of the file, for errors
  * @param special what a `tokenizer_config.json` beside it says
  * @throws {TypeError} if the file is malformed or its model is not Unigram
  */
@@ -83,7 +78,6 @@ export function readSentencePieceModel(
 /**
  * Makes a tokenizer of what a SentencePiece model says, as {@linkcode readSentencePieceModel} does.
  *
- * @param file name of the file, for errors
  * @throws {TypeError} if it has no unknown piece, or lacks a special token
  */
 export function sentencePieceTokenizer(
@@ -188,9 +182,9 @@ function rewrite(
   return out.toString();
 }
 
-/** Reads the fields of a `.model` file.
+/**
+ *  Reads the fields of a `.model` file.
  *
- * @param file its name, for errors
  * @throws {TypeError} if it is malformed
  */
 export function parseSentencePieceModel(

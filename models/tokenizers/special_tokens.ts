@@ -1,8 +1,4 @@
-/**
- * Which tokens are special: what `tokenizer_config.json` says beside a vocabulary.
- *
- * @module
- */
+/** Which tokens are special: what `tokenizer_config.json` says beside a vocabulary. */
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { AddedToken } from "./added_tokens.ts";
@@ -25,7 +21,6 @@ export interface SpecialTokens {
 /**
  * Reads a parsed `tokenizer_config.json`.
  *
- * @param file name of the file, for errors
  * @throws {TypeError} if a field has the wrong type
  */
 export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
@@ -67,7 +62,6 @@ function tokenContent(root: JsonReader, key: string): string | undefined {
 /**
  * The ids of the end and padding tokens; `</s>` and `<pad>` where the configuration is silent.
  *
- * @param file name of the vocabulary's file, for errors
  * @throws {TypeError} if the vocabulary lacks one of them
  */
 export function specialTokenIds(

@@ -33,7 +33,6 @@ export function replaceLiteral(from: string, to: string): (text: string) => stri
 /**
  * Replaces every match of a pattern by a string.
  *
- * @param regex global
  * @throws {RangeError} from the function, where the result is too long
  */
 export function replaceMatches(regex: RegExp, to: string): (text: string) => string {

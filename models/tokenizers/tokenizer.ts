@@ -1,8 +1,4 @@
-/**
- * The way from text to ids and back, put together from its stages.
- *
- * @module
- */
+/** The way from text to ids and back, put together from its stages. */
 
 import type { AddedTokens } from "./added_tokens.ts";
 import type { PieceDecoder } from "./decoders.ts";

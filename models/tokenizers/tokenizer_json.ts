@@ -1,7 +1,5 @@
 /**
  * Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram and BPE models.
- *
- * @module
  */
 
 import { type AddedToken, AddedTokens } from "./added_tokens.ts";
@@ -26,7 +24,6 @@ const BYTE_PAIR_TOKENS: SpecialTokens = { eos: "<|endoftext|>", pad: "<|endoftex
  * Makes a tokenizer of a parsed `tokenizer.json`. Its `truncation` and `padding` do not count: the
  * caller chooses lengths.
  *
- * @param file name of the file, for errors
  * @param special what a `tokenizer_config.json` beside it says
  * @throws {TypeError} if the file is malformed, or has a model or a stage that is not supported
  */

@@ -4,8 +4,6 @@
  * Source: Kudo, "Subword Regularization", 2018. Two implementations are followed, which differ only
  * in what decides between segmentations that are equally probable: SentencePiece keeps path scores
  * in float32, Hugging Face's `tokenizers` in float64.
- *
- * @module
  */
 
 import { PieceTrie } from "./piece_trie.ts";
@@ -78,8 +76,6 @@ export class Unigram {
    * The ids of a normalized text, special tokens not among them.
    *
    * A run of unknown characters becomes one unknown id, or with byte fallback one id per byte.
-   *
-   * @param text well-formed Unicode
    */
   encode(text: string): number[] {
     const { starts, ids } = this.#bestPaths(text);

@@ -1,8 +1,6 @@
 /**
  * Byte-level BPE from `vocab.json` and `merges.txt`. These two say nothing of how text is cut before, so that the class
  * of the tokenizer must be known.
- *
- * @module
  */
 
 import { excerpt } from "../../hub/json_file.ts";

@@ -142,8 +142,6 @@ const REFUSALS = ["this variant does not take the problem", "storage bindings, t
  * Runs one case on a device.
  *
  * @param target the device's own, with other variants forced or operands allowed
- * @param repetitions runs that must give the same bits
- * @param storage as in {@linkcode traceCase}
  * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
  * @throws {Error} when a result is not close enough, naming the worst element, or a repetition gives another
  */

@@ -84,7 +84,6 @@ export function tileParams(
  * for them.
  *
  * @param ownBytes of workgroup memory that the kernel takes beside
- * @returns nothing where the target holds none
  */
 export function matrixTileOf(
   unit: MatrixUnit,
@@ -207,7 +206,6 @@ function lanesOf(features: TargetFeatures): number | undefined {
  * stored as f32, which asks for more, and no factor of the layer is known to be beyond f16. Who forces a variant allows
  * what it does.
  *
- * @param layer as in the dispatch; see {@linkcode Saturation}
  * @param weight storage format of the factor that is a weight, if one is
  */
 export function mayRoundToHalf(

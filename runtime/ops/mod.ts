@@ -1,8 +1,4 @@
-/**
- * Every op that a model is written in.
- *
- * @module
- */
+/** Every op that a model is written in. */
 export { type Activation } from "./activations.ts";
 export { attention, type AttentionOptions } from "./attention/mod.ts";
 export { combine, combineTo } from "./combine/mod.ts";

@@ -19,9 +19,6 @@ const PAR = 1.1;
 
 /**
  * Orders variants by preference: the fastest first, but the rule's own choice before it where both are on a par.
- *
- * @param timings of one race
- * @param byRule what would be chosen without a measurement
  */
 export function rank(timings: readonly VariantTiming[], byRule: string): VariantTiming[] {
   const sorted = timings.toSorted((a, b) => a.microseconds - b.microseconds);

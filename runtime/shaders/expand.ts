@@ -26,7 +26,6 @@ export interface Expansion extends Omit<Kernel, "name" | "workgroupSize"> {
 /**
  * Specialises a file.
  *
- * @param find the files that may be included
  * @throws {ShaderError} where a parameter is missing, unknown or of another type, or a directive makes no sense
  */
 export function expand(

@@ -10,9 +10,6 @@ const TOLERANCE = 0.03;
  * Finds results that differ from those of the others.
  *
  * The result that most others agree with is taken for right; among equals the first.
- *
- * @param results of one problem, all of one length
- * @returns indices of the others, rising
  */
 export function findOutliers(results: readonly Float32Array[]): number[] {
   const agrees = results.map((a) => results.map((b) => difference(a, b) <= TOLERANCE));

@@ -1,8 +1,4 @@
-/**
- * Choosing kernels by what is measured on the adapter at hand.
- *
- * @module
- */
+/** Choosing kernels by what is measured on the adapter at hand. */
 export { type AdapterKey, adapterKey, kernelSetVersion, type TuningKey } from "./kernel_set.ts";
 export type { Race, RaceInput } from "../ops/op.ts";
 export { type KernelChoice, listChoices } from "./report.ts";

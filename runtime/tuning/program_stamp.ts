@@ -8,7 +8,6 @@ const OWN_PLACE = "/runtime/tuning/program_stamp.ts";
  * Digest of places, sizes and times of the program's files that kernels come from: it takes milliseconds, where reading the
  * kernels themselves takes half a second.
  *
- * @param module URL of this module
  * @returns nothing where the files cannot be asked, as those of a program that came over the network
  */
 export async function programStamp(module: string = import.meta.url): Promise<string | undefined> {

@@ -32,7 +32,6 @@ export const ORIGINAL_SHAPE = "comfy.gguf.orig_shape.";
 /**
  * Reads and checks the header of an open file. No tensor data is read.
  *
- * @param path only for messages
  * @throws {SyntaxError} when the file is truncated, not GGUF, or its header contradicts itself
  */
 export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {

@@ -26,8 +26,6 @@ const NUMBERS: ReadonlyMap<number, NumbersOf> = new Map<number, NumbersOf>([
 /**
  * Reads an array whole.
  *
- * @param path only for messages
- * @returns texts, or numbers
  * @throws {SyntaxError} when it is longer than any that is of use, or of 64-bit integers
  */
 export function readGgufArray(

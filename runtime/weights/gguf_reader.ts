@@ -36,7 +36,6 @@ export class GgufReader {
   #chunkEnd = 0;
   #position = 0;
 
-  /** @param fail throws the sentence that it is given */
   constructor(file: Deno.FsFile, fail: (what: string) => never) {
     this.#file = file;
     this.#fail = fail;

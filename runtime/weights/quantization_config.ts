@@ -30,8 +30,6 @@ const ADVICE = "take the model in fp8, in bf16, or as GGUF";
  * Reads what a configuration, or the header of a file, says.
  *
  * @param fields `config.json`, or the metadata of a header, whose values are JSON
- * @param path for messages
- * @returns nothing where they say nothing
  * @throws {SyntaxError} when weights are quantised in a way that is not read
  */
 export function readQuantization(fields: Fields, path: string): Quantization | undefined {
@@ -59,8 +57,6 @@ export function readQuantization(fields: Fields, path: string): Quantization | u
 /**
  * Checks the format of a layer that ComfyUI wrote.
  *
- * @param format an object, or its JSON
- * @param place the file and the layer, for messages
  * @throws {SyntaxError} when it is another than fp8, or asks for what is not read
  */
 export function checkComfyFormat(format: unknown, place: string): void {

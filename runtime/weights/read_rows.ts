@@ -6,8 +6,6 @@ import type { TensorSource } from "./tensor_source.ts";
 /**
  * Reads rows by index; no other part of the matrix is read.
  *
- * @param columns of the matrix
- * @param rows indices, each below the number of rows
  * @returns [rows, columns]
  * @throws {RangeError} when a row is not there
  * @throws {TypeError} when the tensor is stored as something that holds no numbers

@@ -52,7 +52,6 @@ export function gridOf(
  *
  * @param weight its shape, and its format in the file, of one byte for each number
  * @param start first byte of the range, counted in bf16
- * @param target takes the range
  * @param readStored reads bytes of the file from a byte of the weight on
  */
 export function readScaled(

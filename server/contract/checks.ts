@@ -1,8 +1,4 @@
-/**
- * How the checks of request fields turn into answers.
- *
- * @module
- */
+/** How the checks of request fields turn into answers. */
 
 import { shorten } from "../../generation/shorten.ts";
 import { badRequest } from "./errors.ts";
@@ -10,9 +6,7 @@ import { badRequest } from "./errors.ts";
 /**
  * Runs a check and turns its refusal into a 400 that names the field.
  *
- * @param param the field
  * @param check throws a `RangeError` for a bad value
- * @returns what the check gives
  * @throws {ApiError} 400
  */
 export function asClientError<T>(param: string, check: () => T): T {
@@ -27,9 +21,6 @@ export function asClientError<T>(param: string, check: () => T): T {
 /**
  * Checks a value that is one of a few.
  *
- * @param name of the field
- * @param value as sent; nothing is always fine
- * @param choices what is allowed
  * @throws {ApiError} 400 that lists the choices
  */
 export function checkChoice(
@@ -45,8 +36,6 @@ export function checkChoice(
 /**
  * Refuses fields in which the reference takes paths on the server.
  *
- * @param fields of a request
- * @param names of such fields
  * @throws {ApiError} 400 for the first that is there
  */
 export function refusePaths(

@@ -1,8 +1,4 @@
-/**
- * How long a video of a request is.
- *
- * @module
- */
+/** How long a video of a request is. */
 
 import { checkFps, countFrames, type DurationLimits, isAbsent } from "../../generation/duration.ts";
 import { asClientError } from "./checks.ts";
@@ -21,9 +17,6 @@ export interface DurationFields {
  * Reads how long a video is to be; a number of frames that the model cannot make becomes the nearest
  * that it can.
  *
- * @param fields of the right types
- * @param limits of the model
- * @returns frames and their rate
  * @throws {ApiError} 400 for values that no video can have
  */
 export function readDuration(

@@ -1,8 +1,6 @@
 /**
  * The error body: one object in two dialects. Generic clients read `error`, clients of the
  * reference service read `detail`.
- *
- * @module
  */
 
 /** One entry of a 422's `detail`, as FastAPI writes it. */
@@ -74,11 +72,6 @@ export class ApiError extends Error {
   /** The body of the answer. */
   readonly body: ErrorBody;
 
-  /**
-   * @param status HTTP status
-   * @param message one sentence without a final period
-   * @param options field, code, detail and headers
-   */
   constructor(status: ErrorStatus, message: string, options: ApiErrorOptions = {}) {
     super(message, options.cause === undefined ? {} : { cause: options.cause });
     this.status = status;
@@ -105,20 +98,13 @@ export class ApiError extends Error {
  * A client's mistake in a value, status 400.
  *
  * @param message what is wrong, with the value and what is allowed
- * @param param the field
  * @param code a word for programs, `invalid_value` when left out
- * @returns the error, to be thrown
  */
 export function badRequest(message: string, param?: string, code = "invalid_value"): ApiError {
   return new ApiError(400, message, param === undefined ? { code } : { code, param });
 }
 
-/**
- * A form that is too large, status 413.
- *
- * @param why what there is too much of
- * @returns the error, to be thrown
- */
+/** A form that is too large, status 413. */
 export function formTooLarge(why: string): ApiError {
   return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
 }
@@ -127,7 +113,6 @@ export function formTooLarge(why: string): ApiError {
  * What leads to a result that is fetched later, on a server that keeps none.
  *
  * @param what cannot be done, such as `make a video`
- * @returns the error, to be thrown
  */
 export function noStorage(what: string): ApiError {
   return badRequest(
@@ -140,9 +125,7 @@ export function noStorage(what: string): ApiError {
 /**
  * A client's mistake in the types of a body or a query, status 422.
  *
- * @param issues at least one
  * @param got what was sent in place of the first one's value, in words
- * @returns the error, to be thrown
  */
 export function unprocessable(issues: ValidationIssue[], got?: string): ApiError {
   const [first] = issues;
@@ -156,12 +139,7 @@ export function unprocessable(issues: ValidationIssue[], got?: string): ApiError
   });
 }
 
-/**
- * Our own failure, status 500: tells nothing but where to look.
- *
- * @param requestId names the request in the log
- * @returns the error, to be thrown
- */
+/** Our own failure, status 500: tells nothing but where to look. */
 export function internalError(requestId: string): ApiError {
   const message = `Cannot finish the request: an internal error occurred, request id ${requestId}`;
   return new ApiError(500, message, {

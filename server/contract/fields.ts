@@ -1,8 +1,4 @@
-/**
- * Fields that a request carries without effect: they are named, never silently dropped.
- *
- * @module
- */
+/** Fields that a request carries without effect: they are named, never silently dropped. */
 
 import { closest } from "fastest-levenshtein";
 import { readJsonText } from "../http/json_text.ts";
@@ -29,9 +25,6 @@ const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
  * Lifts the members of `extra_body`, `extra_json` and `extra_params` into the body; what the body
  * says itself wins. Fields get the names that the schemas have for them.
  *
- * @param body a JSON object
- * @param inputs other names of the endpoint's inputs
- * @returns a new object without the three
  * @throws {ApiError} 400 when one is neither an object nor the JSON text of one
  */
 export function flattenExtras(
@@ -106,13 +99,7 @@ export interface FieldTable {
   readonly withoutEffect: ReadonlyMap<string, unknown>;
 }
 
-/**
- * The fields of a body that change nothing; those that are null are as good as absent.
- *
- * @param body a JSON object
- * @param table of the endpoint
- * @returns names in the order of the body
- */
+/** The fields of a body that change nothing; those that are null are as good as absent. */
 export function ignoredFields(
   body: Readonly<Record<string, unknown>>,
   table: FieldTable,
@@ -127,8 +114,6 @@ export function ignoredFields(
 /**
  * The refusal of a field without effect, for servers that are strict about fields.
  *
- * @param name the field
- * @param table of the endpoint
  * @throws {ApiError} 400, always
  */
 export function refuseField(name: string, table: FieldTable): never {
@@ -147,7 +132,6 @@ export function refuseField(name: string, table: FieldTable): never {
 /**
  * The list of ignored fields as a header value.
  *
- * @param names of any characters
  * @returns names joined with commas, those that a header cannot hold percent-encoded, at most 1 KiB
  */
 export function headerOfNames(names: readonly string[]): string {
@@ -166,8 +150,6 @@ export function headerOfNames(names: readonly string[]): string {
 /**
  * The known name that takes the fewest edits to reach.
  *
- * @param name what was written
- * @param known at least one name
  * @returns one of `known`
  */
 export function nearestName(name: string, known: readonly string[]): string {

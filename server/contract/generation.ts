@@ -1,8 +1,4 @@
-/**
- * What every generation request says, checked: prompt, steps, guidance, seeds, quality.
- *
- * @module
- */
+/** What every generation request says, checked: prompt, steps, guidance, seeds, quality. */
 
 import type {
   ModelInfo,
@@ -44,11 +40,7 @@ export interface RequestContext {
   readonly respondsAsync?: boolean;
   /** The LoRAs that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
-  /**
-   * Refuses with a 400 what the model cannot make on this machine.
-   *
-   * @param param the field to name
-   */
+  /** Refuses with a 400 what the model cannot make on this machine. */
   readonly checkRoom: (request: RoomRequest, param: string) => Promise<void>;
 }
 
@@ -115,10 +107,6 @@ export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
 /**
  * Reads what every generation says.
  *
- * @param fields of the right types
- * @param taskType what it is for
- * @param context the model and the server's settings
- * @returns checked settings
  * @throws {ApiError} 400 for wrong values
  */
 export function readGeneration(
@@ -213,7 +201,6 @@ function asFieldErrors<T>(
 /**
  * Reads how images meet the size of the result.
  *
- * @param fit as sent
  * @returns the way; nothing where it is the usual one
  * @throws {ApiError} 400 for a word that is none
  */
@@ -231,7 +218,6 @@ function readQuality(quality: string | null | undefined): QualityTier {
 /**
  * Reads how well results are kept.
  *
- * @param fields of the right types
  * @param media says which default counts
  * @returns 0 (smallest) to 100 (best)
  * @throws {ApiError} 400 for wrong values
@@ -257,11 +243,7 @@ interface AnyFields {
 /**
  * The fields of a request that change nothing.
  *
- * @param fields of the right types
- * @param table of the endpoint
- * @param context says whether such fields are errors
  * @param idle fields that may change something, and whether they change nothing this time
- * @returns their names
  * @throws {ApiError} 400 for the first one, where the server is strict
  */
 export function findIgnored(
@@ -291,9 +273,7 @@ export function findIgnored(
 /**
  * Reads `size`, and the sides that override it.
  *
- * @param fields of the right types
  * @param otherwise the size of a request that names none
- * @returns the size, unchecked
  * @throws {ApiError} 400 for a text that is no size
  */
 export function readSize(

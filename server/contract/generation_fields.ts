@@ -1,7 +1,5 @@
 /**
  * Fields that images, edits and videos have in common: names, types, and which of them do nothing.
- *
- * @module
  */
 
 import { z } from "zod";
@@ -134,9 +132,6 @@ export const PATH_FIELDS: readonly string[] = [
 /**
  * The table of an endpoint's fields.
  *
- * @param effective fields that do something
- * @param idle fields that do nothing
- * @param neutral values at which those ask for nothing
  * @returns for `ignoredFields`
  */
 export function fieldTable(

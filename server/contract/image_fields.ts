@@ -1,8 +1,4 @@
-/**
- * The fields of image requests: names and types, and which of them do nothing here.
- *
- * @module
- */
+/** The fields of image requests: names and types, and which of them do nothing here. */
 
 import { z } from "zod";
 import type { FieldTable } from "./fields.ts";

@@ -1,8 +1,6 @@
 /**
  * From the body of an image generation to what has to be done, with every mistake found before any
  * work begins.
- *
- * @module
  */
 
 import { shorten } from "../../generation/shorten.ts";
@@ -82,10 +80,6 @@ export const MAX_PREVIEWS = 3;
 /**
  * Reads the body of an image generation.
  *
- * @param json any parsed JSON value
- * @param context the model and the server's settings
- * @param sources where a control picture goes
- * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export async function readImageRequest(
@@ -137,7 +131,6 @@ export async function readImageRequest(
 /**
  * The seed of each result.
  *
- * @param request checked
  * @returns one for each image, or for each layer
  */
 export function outputSeeds(
@@ -152,14 +145,7 @@ type ImageOutputSettings = Pick<
   "responseFormat" | "format" | "outputQuality" | "stream" | "previews"
 >;
 
-/**
- * Fields about results that change nothing in a request of this kind.
- *
- * @param fields of the right types
- * @param settings that were read from them
- * @param info of the model
- * @returns whether each changes nothing
- */
+/** Fields about results that change nothing in a request of this kind. */
 export function idleOutputFields(
   {
     background,
@@ -197,9 +183,6 @@ interface ImageOutputBody {
 /**
  * Reads what an image request says of its results.
  *
- * @param fields of the right types
- * @param context says whether links can lead anywhere
- * @returns checked settings
  * @throws {ApiError} 400 for wrong values
  */
 export function readImageOutput(

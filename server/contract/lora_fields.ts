@@ -1,8 +1,4 @@
-/**
- * The fields of requests about LoRAs, and of the list of LoRAs that any generation may bring.
- *
- * @module
- */
+/** The fields of requests about LoRAs, and of the list of LoRAs that any generation may bring. */
 
 import { z } from "zod";
 import type { FieldTable } from "./fields.ts";

@@ -1,8 +1,6 @@
 /**
  * From the bodies of requests about LoRAs to what has to be done, with every mistake found that can be found
  * without looking at a file.
- *
- * @module
  */
 
 import { shorten } from "../../generation/shorten.ts";
@@ -82,9 +80,6 @@ interface LoraPolicy {
 /**
  * Reads the body of `set_lora`.
  *
- * @param json any parsed JSON value
- * @param policy of the server
- * @returns what to set
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
@@ -130,9 +125,6 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
 /**
  * Reads the body of `merge_lora_weights`.
  *
- * @param json any parsed JSON value
- * @param policy of the server
- * @returns what to merge
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
@@ -151,9 +143,6 @@ export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
 /**
  * Reads the body of `unmerge_lora_weights`.
  *
- * @param json any parsed JSON value
- * @param policy of the server
- * @returns what to unmerge
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
@@ -173,7 +162,6 @@ export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras 
  *
  * @param items of its field `loras`
  * @param mode how they are brought in where they do not say
- * @returns in the same order
  * @throws {ApiError} 400 for wrong values
  */
 export function readLoraItems(items: readonly LoraItem[], mode: MergeMode): AskedLora[] {

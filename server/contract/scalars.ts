@@ -2,8 +2,6 @@
  * Numbers and flags that come as text: read as the reference reads them, whose schemas are lax.
  *
  * Source: the conversion table of pydantic 2, in lax mode.
- *
- * @module
  */
 
 import { z } from "zod";
@@ -20,12 +18,7 @@ const NUMBER = /^[+-]?(?:\d|\.\d)[\d.e+-]*$/i;
 /** A schema's fields; it is a constant, and describing it takes as long as the rest of a request. */
 const fieldsOf = new WeakMap<z.ZodObject, Readonly<Record<string, Node>>>();
 
-/**
- * The fields of a schema.
- *
- * @param schema of a request
- * @returns what each may be, by name
- */
+/** The fields of a schema. */
 export function fieldNodes(schema: z.ZodObject): Readonly<Record<string, Node>> {
   const known = fieldsOf.get(schema);
   if (known) return known;
@@ -37,7 +30,6 @@ export function fieldNodes(schema: z.ZodObject): Readonly<Record<string, Node>> 
 /**
  * The JSON types that a field may have.
  *
- * @param node of {@link fieldNodes}
  * @returns their names; none for a field that the schema does not have
  */
 export function typesOf(node: Node | undefined): ReadonlySet<string> {
@@ -49,8 +41,6 @@ export function typesOf(node: Node | undefined): ReadonlySet<string> {
  * wants that. What does not read as its field's type stays as it is, so that checking it says what is wrong with it.
  *
  * @param body a JSON value; what is no object stays as it is
- * @param schema of the request
- * @returns a body for the schema
  */
 export function readScalars(body: unknown, schema: z.ZodObject): unknown {
   return readObject(body, fieldNodes(schema));

@@ -28,8 +28,6 @@ export const VIDEO_SPELLINGS: Spellings = {
 
 /**
  * The documents' name of an input: `images`, `image[]` and `image[0]` are `image`. Other names stay as they are.
- *
- * @param name as sent
  */
 export function inputName(name: string, spellings: Spellings): string {
   const base = name.replace(/\[\d{0,9}\]$/, "");
@@ -60,7 +58,6 @@ export function withInputNames<Value>(
 /**
  * Fields whose files nobody reads, each once.
  *
- * @param files with the documents' names
  * @returns a value for each, and that it changes nothing, for `findIgnored()`
  */
 export function unreadFiles(

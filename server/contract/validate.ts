@@ -1,8 +1,4 @@
-/**
- * Schema mistakes in the words of the reference: status 422 with a list of what is wrong.
- *
- * @module
- */
+/** Schema mistakes in the words of the reference: status 422 with a list of what is wrong. */
 
 import type { Context } from "hono";
 import type { z } from "zod";
@@ -30,10 +26,7 @@ const EXPECTED: Readonly<Record<string, readonly [type: string, msg: string]>> =
 /**
  * Checks the types of a body, or of a query.
  *
- * @param schema what the endpoint takes
  * @param body a parsed JSON value, or the values of a query
- * @param place where they came in
- * @returns the body as the schema gives it
  * @throws {ApiError} 422 with every mistake found
  */
 export function validate<T extends z.ZodType>(
@@ -52,7 +45,6 @@ export function validate<T extends z.ZodType>(
 /**
  * The query of a request, for {@link validate}.
  *
- * @param c of the request
  * @returns its parameters; `after=` and the like are left out, for they say nothing
  */
 export function queryOf(c: Context): Record<string, string> {

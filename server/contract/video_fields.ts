@@ -1,8 +1,4 @@
-/**
- * The fields of a video request: names and types, and which of them do nothing here.
- *
- * @module
- */
+/** The fields of a video request: names and types, and which of them do nothing here. */
 
 import { z } from "zod";
 import type { FieldTable } from "./fields.ts";

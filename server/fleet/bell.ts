@@ -1,8 +1,6 @@
 /**
  * What the members of a fleet tell each other at once. News may be lost while the database is away, so
  * whoever listens looks for itself when the connection is back, and from time to time.
- *
- * @module
  */
 
 import { connect } from "./database.ts";
@@ -28,7 +26,6 @@ export class Bell {
   #running: Promise<void> | undefined;
 
   /**
-   * @param url of the database
    * @param name of the process, for those who look at the connections
    */
   constructor(url: string, name: string) {
@@ -41,12 +38,7 @@ export class Bell {
     return this.#isUp;
   }
 
-  /**
-   * Listens to a channel; to be called before {@link Bell.start}.
-   *
-   * @param channel where news come from
-   * @param listener called with each
-   */
+  /** Listens to a channel; to be called before {@link Bell.start}. */
   on(channel: Channel, listener: (news: string) => void): void {
     this.#listeners.set(channel, [...this.#listeners.get(channel) ?? [], listener]);
   }

@@ -1,8 +1,4 @@
-/**
- * Questions of servers to workers, such as whether a LoRA fits a model.
- *
- * @module
- */
+/** Questions of servers to workers, such as whether a LoRA fits a model. */
 
 import { LoraError } from "../../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus } from "../contract/errors.ts";
@@ -54,9 +50,6 @@ export class Calls {
   readonly #waiting = new Map<string, () => void>();
 
   /**
-   * @param database with its tables up to date
-   * @param bell tells of questions and answers
-   * @param member id of this member
    * @param reply answers a question; those of others than workers have none
    */
   constructor(
@@ -80,10 +73,7 @@ export class Calls {
   /**
    * Asks a member.
    *
-   * @param member its id
-   * @param question what to do
    * @param patienceMs how long the answer may take, in milliseconds
-   * @returns what it answered
    * @throws {ApiError} what it failed with; 503 when it does not answer
    */
   async ask(member: string, question: Question, patienceMs = PATIENCE_MS): Promise<unknown> {

@@ -1,8 +1,4 @@
-/**
- * Which waiting job a worker takes, and that it alone has it.
- *
- * @module
- */
+/** Which waiting job a worker takes, and that it alone has it. */
 
 import type { Sql } from "postgres";
 import type { JobRecord } from "../jobs/job_store.ts";
@@ -39,14 +35,7 @@ export interface Claim {
   readonly retryMs?: number;
 }
 
-/**
- * Claims the job that the policy chooses.
- *
- * @param database of the fleet
- * @param member id of the worker
- * @param worker what it has loaded and can hold
- * @returns the job
- */
+/** Claims the job that the policy chooses. */
 export async function claim(
   database: Database,
   member: string,
@@ -130,13 +119,7 @@ export interface Held {
   readonly cancelled: readonly string[];
 }
 
-/**
- * Keeps a worker's jobs for another while.
- *
- * @param database of the fleet
- * @param member id of the worker
- * @returns what it has
- */
+/** Keeps a worker's jobs for another while. */
 export async function renew(database: Database, member: string): Promise<Held> {
   const rows = await database.use((sql) =>
     sql`UPDATE denoise_jobs SET lease_until = clock_timestamp() + make_interval(secs => ${LEASE_S})
@@ -151,9 +134,6 @@ export async function renew(database: Database, member: string): Promise<Held> {
 /**
  * Gives a job back that this worker cannot do, for workers that can.
  *
- * @param database of the fleet
- * @param member id of the worker
- * @param id of the job
  * @param others ids of all other workers that have its model
  * @returns false where none of them has not refused it, too: it stays this worker's
  */

@@ -1,8 +1,6 @@
 /**
  * How members of a large fleet keep out of each other's way: the more there are, the less each asks of
  * the database that all share. In a small one nobody waits.
- *
- * @module
  */
 
 /** Time between two free workers that look for the same new job, in milliseconds. */
@@ -20,7 +18,6 @@ const MAX_BEATS = 10;
  * How long a free worker waits before it looks for a job that was queued: whoever is first takes it, and the
  * others need not look.
  *
- * @param free workers
  * @param random from 0 to 1
  * @returns milliseconds; 0 for the only one
  */
@@ -31,7 +28,6 @@ export function wakeDelay(free: number, random: number = Math.random()): number 
 /**
  * How often a worker looks for jobs of which no news came.
  *
- * @param free workers
  * @param leastMs for a small fleet, in milliseconds
  * @returns milliseconds
  */
@@ -42,8 +38,6 @@ export function lookInterval(free: number, leastMs: number): number {
 /**
  * Whether a member reads the roster with a beat.
  *
- * @param beats that it has given before
- * @param members of the fleet
  * @returns true for each in a small fleet
  */
 export function readsRoster(beats: number, members: number): boolean {

@@ -1,8 +1,4 @@
-/**
- * The PostgreSQL database that the servers and workers of a fleet share.
- *
- * @module
- */
+/** The PostgreSQL database that the servers and workers of a fleet share. */
 
 import type { Parameter, Sql } from "postgres";
 import { RecordsBusyError } from "../jobs/job_store.ts";
@@ -43,7 +39,6 @@ export class Database {
    *
    * @param url `postgres://user:password@host/database`
    * @param name of the process, for those who look at the connections
-   * @returns the database
    * @throws {TypeError} when it is no such address
    */
   static async open(url: string, name = "denoise"): Promise<Database> {
@@ -55,7 +50,6 @@ export class Database {
    *
    * @param work one attempt, which may be made again although it was made already
    * @param patienceMs for how long attempts begin, in milliseconds; a second one is always made
-   * @returns what the attempt gave that came through
    * @throws {RecordsBusyError} when none did; what `work` throws otherwise
    */
   async use<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
@@ -74,7 +68,6 @@ export class Database {
   /**
    * Makes several changes, all or none; see {@link Database.use}.
    *
-   * @param work makes them
    * @param patienceMs for how long attempts begin, in milliseconds
    * @returns what `work` gave
    */
@@ -94,9 +87,7 @@ export class Database {
 /**
  * Makes a client. Whoever keeps no records in PostgreSQL never loads it.
  *
- * @param url of the database
  * @param options how many connections, and what to do when one closes or is notified
- * @returns the client
  * @throws {TypeError} when it is no address of a database
  */
 export async function connect(
@@ -133,13 +124,7 @@ export async function connect(
   }) as unknown as Sql;
 }
 
-/**
- * A list of texts, for a statement.
- *
- * @param sql of the statement
- * @param list to pass
- * @returns a parameter
- */
+/** A list of texts, for a statement. */
 export function texts(sql: Sql, list: readonly string[]): Parameter<readonly string[]> {
   return sql.typed(list as never, TEXTS) as unknown as Parameter<readonly string[]>;
 }
@@ -152,7 +137,6 @@ function toArray(list: readonly string[]): string {
 /**
  * Whether it is the database that is not at hand, and not the statement that is wrong.
  *
- * @param error what a statement threw
  * @returns true where it may be tried again
  */
 export function isAway(error: unknown): boolean {
@@ -161,12 +145,7 @@ export function isAway(error: unknown): boolean {
   return typeof code === "string" && (GONE.test(code) || BUSY.test(code));
 }
 
-/**
- * What is thrown where the database is not at hand.
- *
- * @param cause what a statement threw
- * @returns the error, to be thrown
- */
+/** What is thrown where the database is not at hand. */
 export function awayError(cause?: unknown): RecordsBusyError {
   return new RecordsBusyError(
     "Cannot use the records of jobs: the database does not answer; try again in a few seconds",

@@ -1,7 +1,5 @@
 /**
  * A process as a member of a fleet: its place in the database, and the life that it shows there.
- *
- * @module
  */
 
 import { hostname } from "node:os";
@@ -79,8 +77,6 @@ export class Fleet {
   /**
    * Prepares to join.
    *
-   * @param options database and kind
-   * @returns a member that says nothing yet
    * @throws {TypeError} when the address is none of a database
    */
   static async prepare(options: JoinOptions): Promise<Fleet> {
@@ -90,8 +86,6 @@ export class Fleet {
   /**
    * Brings the tables up to date, and shows life from then on. A database that is away is waited for.
    *
-   * @param signal gives it up
-   * @param first done before others see the member
    * @throws {Error} when the database refuses, or `first` does
    */
   async join(

@@ -1,8 +1,4 @@
-/**
- * The models of a fleet: they come with workers and go with them.
- *
- * @module
- */
+/** The models of a fleet: they come with workers and go with them. */
 
 import type { MergeMode } from "../../generation/lora_words.ts";
 import type { EngineState } from "../engine_state.ts";
@@ -45,7 +41,6 @@ export class FleetModels {
   /** What routes see. */
   readonly served: ServedModels;
 
-  /** @param options who serves what */
   constructor(options: FleetModelsOptions) {
     this.#options = options;
     this.engine = new RemoteState(() => this.#first?.engine);
@@ -79,7 +74,6 @@ export class FleetModels {
    * The memory that a worker needs for a job.
    *
    * @param model public name; the first when left out
-   * @param request of the job
    * @returns bytes; 0 where each worker has them, as far as is known
    */
   async memoryFor(model: string | undefined, request: unknown): Promise<number> {

@@ -1,8 +1,6 @@
 /**
  * The queue of a fleet, as one of its servers sees it: jobs are rows that any worker may take, and
  * their ends come back through the database, whoever asks.
- *
- * @module
  */
 
 import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../jobs/job.ts";
@@ -83,7 +81,6 @@ export class FleetQueue implements Queue {
   #freshAt = -Infinity;
   #isClosed = false;
 
-  /** @param options database and who is told */
   constructor(options: FleetQueueOptions) {
     this.#options = options;
     const { bell, database } = options;

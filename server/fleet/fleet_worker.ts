@@ -1,8 +1,6 @@
 /**
  * A member of a fleet that runs jobs: it claims what its queue has a place for, says that it lives
  * while they run, and records what came of them.
- *
- * @module
  */
 
 import { LRUCache } from "lru-cache";
@@ -134,12 +132,7 @@ export class FleetWorker {
     };
   }
 
-  /**
-   * Notes what is on the device now, for which jobs wait that need it.
-   *
-   * @param model public name
-   * @param loras that were brought onto it
-   */
+  /** Notes what is on the device now, for which jobs wait that need it. */
   notePrepared(model: string, loras: readonly LoraUse[]): void {
     this.#loaded = { model, loras: lorasOf({ loras }) };
   }

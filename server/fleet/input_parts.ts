@@ -1,8 +1,6 @@
 /**
  * Files that come with requests, on their way from the server that took them to the worker that needs
  * them: in pieces in the database, until their job has ended.
- *
- * @module
  */
 
 import { basename, dirname, join } from "node:path";
@@ -30,13 +28,7 @@ interface WithFiles {
   readonly video?: { readonly path: string };
 }
 
-/**
- * A request whose files lie elsewhere.
- *
- * @param request of an image or a video
- * @param move gives the new path of each file
- * @returns a copy
- */
+/** A request whose files lie elsewhere. */
 export function moveFiles<T>(request: T, move: (path: string) => string): T {
   const { images, visions, references, mask, video } = request as WithFiles;
   const all = (paths: readonly string[] | undefined) => paths?.map(move);
@@ -51,12 +43,7 @@ export function moveFiles<T>(request: T, move: (path: string) => string): T {
   };
 }
 
-/**
- * A request as it is kept for others, with names in place of paths.
- *
- * @param request of an image or a video
- * @returns the request, and its files
- */
+/** A request as it is kept for others, with names in place of paths. */
 export function detachFiles<T>(request: T): { request: T; files: InputFile[] } {
   const files = new Map<string, InputFile>();
   const detached = moveFiles(request, (path) => {
@@ -67,13 +54,7 @@ export function detachFiles<T>(request: T): { request: T; files: InputFile[] } {
   return { request: detached, files: [...files.values()] };
 }
 
-/**
- * Puts files into the database.
- *
- * @param sql of a transaction
- * @param job id of the job
- * @param files of it
- */
+/** Puts files into the database. */
 export async function writeInputs(
   sql: Sql,
   job: string,
@@ -99,8 +80,6 @@ export async function writeInputs(
 /**
  * Takes the files of a job out of the database, and leaves them there.
  *
- * @param sql to read from
- * @param job id of the job
  * @param folder where they go, made where missing; files that are there already are written anew
  */
 export async function readInputs(sql: Sql, job: string, folder: string): Promise<void> {

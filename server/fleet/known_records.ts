@@ -2,8 +2,6 @@
  * Records that a front has read and that have not changed since, so that clients that ask again and again for the same
  * jobs cost the database nothing. What changes is told by the database ({@link Bell}); while nobody tells, what was known
  * last may be shown for a while, and is read anew as soon as the database answers.
- *
- * @module
  */
 
 import { LRUCache } from "lru-cache";
@@ -46,7 +44,6 @@ export class KnownRecords {
   #connections = 1;
 
   /**
-   * @param bell tells of changes; not started yet
    * @param lastMs for how long a record may be shown that cannot be read, in milliseconds; a minute when left out
    */
   constructor(bell: Pick<Bell, "isUp" | "on" | "onUp">, lastMs = LAST_MS) {
@@ -69,7 +66,6 @@ export class KnownRecords {
   /**
    * A record as it is now.
    *
-   * @param id of the job
    * @returns undefined where it must be read
    */
   get(id: string): JobRecord | undefined {
@@ -83,7 +79,6 @@ export class KnownRecords {
   /**
    * A record as it was when it was seen last, not long ago: for when it cannot be read.
    *
-   * @param id of the job
    * @returns undefined where it is not known, or for too long
    */
   last(id: string): JobRecord | undefined {
@@ -93,18 +88,13 @@ export class KnownRecords {
   /**
    * Whether it was told that a job has changed since its record was read.
    *
-   * @param id of the job
    * @returns false where nothing is known
    */
   hasChanged(id: string): boolean {
     return this.#records.peek(id)?.hasChanged ?? false;
   }
 
-  /**
-   * Forgets what this server has changed: nobody who sees that may see what was before.
-   *
-   * @param id of the job
-   */
+  /** Forgets what this server has changed: nobody who sees that may see what was before. */
   forget(id: string): void {
     this.#outdate(id);
     this.#records.delete(id);
@@ -114,9 +104,7 @@ export class KnownRecords {
    * Reads records, and keeps those that do not change meanwhile. While nobody tells of changes, one reading must end
    * before the next begins: else what one has shown could be followed by something older of the other.
    *
-   * @param ids of the records
    * @param read gives those that there are with about how many characters each has
-   * @returns the same
    */
   async keep<T extends Iterable<readonly [record: JobRecord, length: number]>>(
     ids: readonly string[],

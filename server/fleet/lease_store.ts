@@ -1,8 +1,6 @@
 /**
  * The records of the jobs that a worker has claimed, as its queue sees them: it changes no job that is
  * another's by now.
- *
- * @module
  */
 
 import { isEnd } from "../jobs/job.ts";
@@ -26,11 +24,6 @@ export class LeaseStore implements Rest, JobStore {
   /** HTTP statuses of jobs that failed, told before their ends are recorded. */
   readonly #errorStatus = new Map<string, number>();
 
-  /**
-   * @param database of the fleet
-   * @param store records in it
-   * @param member id of the worker
-   */
   constructor(database: Database, store: PostgresJobStore, member: string) {
     this.#database = database;
     this.#store = store;

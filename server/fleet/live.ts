@@ -1,8 +1,6 @@
 /**
  * How far jobs are, and their results before all are finished: from the worker that makes them to whoever watches,
  * at any server. Nothing of it outlives a crash of the database.
- *
- * @module
  */
 
 import type { JobEvent } from "../jobs/job.ts";
@@ -18,16 +16,12 @@ export class Live {
   /** What is still to be told, and when something was told last. */
   readonly #jobs = new Map<string, { next?: JobEvent & { type: "progress" }; isBusy: boolean }>();
 
-  /** @param database with its tables up to date */
   constructor(database: Database) {
     this.#database = database;
   }
 
   /**
    * Tells of a job; progress that is overtaken is dropped, and so is what the database is away for.
-   *
-   * @param id of the job
-   * @param event of it
    */
   tell(id: string, event: JobEvent): void {
     if (event.type === "progress") this.#progress(id, event);
@@ -38,7 +32,6 @@ export class Live {
   /**
    * What was told of a job last.
    *
-   * @param id of the job
    * @returns its progress, its latest preview, and what of it is finished
    */
   async read(id: string): Promise<JobEvent[]> {

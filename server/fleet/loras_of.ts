@@ -1,15 +1,10 @@
-/**
- * The LoRAs of a request, as far as routing is concerned.
- *
- * @module
- */
+/** The LoRAs of a request, as far as routing is concerned. */
 
 import type { JobLora } from "../loras/job_lora.ts";
 
 /**
  * What a worker must have set for a request.
  *
- * @param request of an image or a video
  * @returns a text for each LoRA, in order: two requests with the same texts need the same
  */
 export function lorasOf(request: unknown): string[] {

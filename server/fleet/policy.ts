@@ -22,8 +22,6 @@
  *
  * Nothing here reads a clock or a database, so the same code decides in a fleet and in
  * `tools/fleet_simulation/`.
- *
- * @module
  */
 
 /** What the policy knows of a job that waits. Times are in Unix milliseconds. */
@@ -99,9 +97,7 @@ type Switch = typeof Switch[keyof typeof Switch];
  *
  * @param window of the queue: for each model that the worker serves, the first jobs by priority and
  * turn, and the first by turn alone
- * @param worker that is free
  * @param now in Unix milliseconds
- * @param rules bounds
  * @returns the job, and which others it was preferred to
  */
 export function choose(
@@ -185,9 +181,6 @@ export interface GivenTurn {
  * Gives a new job its turn, in seconds of GPU time.
  *
  * @param next what was kept for its client; undefined for a client without jobs on record
- * @param clock where the queue is, from {@link clockOf}
- * @param seconds that the job is expected to take
- * @returns the turn, and what to keep
  */
 export function giveTurn(next: number | undefined, clock: number, seconds: number): GivenTurn {
   const turn = Math.max(next ?? clock, clock);
@@ -203,7 +196,6 @@ export const CLOCK_JOBS = 16;
  *
  * @param taken turns of the {@link CLOCK_JOBS} jobs that were taken last
  * @param next what is kept for clients, where none was taken: the highest; 0 where there is none
- * @returns what {@link giveTurn} needs
  */
 export function clockOf(taken: readonly number[], next = 0): number {
   return taken.length > 0 ? Math.min(...taken) : next;

@@ -1,8 +1,4 @@
-/**
- * Records of jobs in PostgreSQL, which many servers share.
- *
- * @module
- */
+/** Records of jobs in PostgreSQL, which many servers share. */
 
 import type { Fragment, Sql } from "postgres";
 import {
@@ -111,7 +107,6 @@ export class PostgresJobStore implements JobStore {
   readonly #reader: RecordReader;
 
   /**
-   * @param database with its tables up to date
    * @param known keeps what was read; all is read each time when left out
    */
   constructor(database: Database, known?: KnownRecords) {
@@ -128,7 +123,6 @@ export class PostgresJobStore implements JobStore {
   /**
    * Adds a queued job with the files that it needs, and gives it its turn.
    *
-   * @param job to be queued
    * @param room how many jobs may wait beside those that could begin at once
    * @param places how many jobs can run at once; none when left out
    * @returns whether there was room for another job of that client
@@ -275,11 +269,7 @@ export class PostgresJobStore implements JobStore {
     return rows.map(({ id }) => String(id));
   }
 
-  /**
-   * Ends a job that waits and was asked to be cancelled.
-   *
-   * @param id of the job
-   */
+  /** Ends a job that waits and was asked to be cancelled. */
   async cancelWaiting(id: string): Promise<void> {
     await this.#database.use(
       (sql) =>
@@ -293,7 +283,6 @@ export class PostgresJobStore implements JobStore {
   /**
    * Lets workers take a job.
    *
-   * @param id of the job
    * @param change what to record of what was done before
    */
   async makeReady(id: string, change: JobChange): Promise<void> {
@@ -309,7 +298,6 @@ export class PostgresJobStore implements JobStore {
   /**
    * Where jobs are.
    *
-   * @param ids of them
    * @returns statuses by id; none for those that are not there
    */
   async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
@@ -322,7 +310,6 @@ export class PostgresJobStore implements JobStore {
   /**
    * The queue of the fleet.
    *
-   * @param limit most jobs that are named
    * @param timed ended jobs that tell how long one takes
    * @returns what waits in its order, what runs, how many wait, and seconds of a result by model
    */
@@ -352,8 +339,6 @@ export class PostgresJobStore implements JobStore {
    * See {@link JobStore.reap}: jobs whose worker has let its lease run out wait again, or fail where
    * that is not the first time. What waits and was to be cancelled by a server that died then is cancelled. Any member
    * of the fleet may call it at any time.
-   *
-   * @returns nothing: workers claim what waits
    */
   async reap(): Promise<JobRecord[]> {
     await this.#database.use((sql) =>
@@ -382,9 +367,7 @@ export class PostgresJobStore implements JobStore {
   /**
    * Jobs that their server took and did not make ready before it died; they are this server's then.
    *
-   * @param front this server
    * @param deadAfterMs how long a server may be silent, in milliseconds
-   * @returns the jobs, the oldest first
    */
   async adopt(front: string, deadAfterMs: number): Promise<JobRecord[]> {
     const rows = await this.#database.use((sql) =>
@@ -397,11 +380,7 @@ export class PostgresJobStore implements JobStore {
     return rows.map(toRecord);
   }
 
-  /**
-   * Jobs that have ended and of which nobody was told; each is given to one caller.
-   *
-   * @returns their records
-   */
+  /** Jobs that have ended and of which nobody was told; each is given to one caller. */
   async untold(): Promise<JobRecord[]> {
     const rows = await this.#database.use((sql) =>
       sql`UPDATE denoise_jobs SET is_told = true WHERE id IN (
@@ -419,10 +398,6 @@ export class PostgresJobStore implements JobStore {
 
 /**
  * The columns that a change of a job sets. Times are those of the database's clock: they say how long ago it was here.
- *
- * @param sql of the database
- * @param change of a job
- * @returns values and expressions by column
  */
 export function changesOf(
   sql: Sql,

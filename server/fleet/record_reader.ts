@@ -1,8 +1,6 @@
 /**
  * Records of jobs as clients that ask again and again get them: all that are asked for at once are read at once, and
  * where the database takes its time, what was seen last is shown.
- *
- * @module
  */
 
 import type { JobRecord } from "../jobs/job_store.ts";
@@ -34,7 +32,6 @@ export class RecordReader {
   /**
    * Reads nothing yet.
    *
-   * @param database with its tables up to date
    * @param known keeps what was read; all is read each time when left out
    */
   constructor(database: Database, known: KnownRecords | undefined) {

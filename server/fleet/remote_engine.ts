@@ -1,8 +1,4 @@
-/**
- * A model of a fleet, as a server without it sees it: workers run it.
- *
- * @module
- */
+/** A model of a fleet, as a server without it sees it: workers run it. */
 
 import type {
   Engine,
@@ -36,10 +32,6 @@ export class RemoteEngine implements Engine {
   readonly #rooms: Rooms;
   #info: ModelInfo;
 
-  /**
-   * @param info what workers say of the model
-   * @param options who they are
-   */
   constructor(info: ModelInfo, options: RemoteOptions) {
     this.#info = info;
     this.#options = options;
@@ -199,13 +191,7 @@ export class RemoteState extends EngineState {
   }
 }
 
-/**
- * The engine of a model.
- *
- * @param model as workers tell of it
- * @param options who they are
- * @returns the engine
- */
+/** The engine of a model. */
 export function remoteEngine(
   { name, info }: FleetModel,
   options: Omit<RemoteOptions, "name">,

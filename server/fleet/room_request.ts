@@ -1,8 +1,4 @@
-/**
- * What the memory of a device must suffice for, of a job's request.
- *
- * @module
- */
+/** What the memory of a device must suffice for, of a job's request. */
 
 import type { RoomRequest } from "../../engine/types.ts";
 import { ROOM_SETTINGS } from "../../models/pipeline/types.ts";
@@ -16,12 +12,7 @@ const FIELDS = [
   ...["images", "hasMask", "hasControl", "references", "previews"] as const,
 ] satisfies readonly (keyof RoomRequest)[];
 
-/**
- * A request without what takes no room, so that requests of one size are alike.
- *
- * @param request with anything else in it
- * @returns a JSON value
- */
+/** A request without what takes no room, so that requests of one size are alike. */
 export function onlyRoom(request: RoomRequest): RoomRequest {
   const entries = FIELDS.map((field) => [field, request[field]] as const);
   return Object.fromEntries(
@@ -32,7 +23,6 @@ export function onlyRoom(request: RoomRequest): RoomRequest {
 /**
  * The part of a job's request that its room follows from.
  *
- * @param request for images or videos
  * @returns for `Engine.checkRoom()`
  */
 export function roomRequest(request: unknown): RoomRequest {

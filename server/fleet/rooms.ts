@@ -1,8 +1,6 @@
 /**
  * Which workers can hold a request, as they say themselves: a front has neither the files of a model nor a device. What
  * they said is remembered.
- *
- * @module
  */
 
 import { LRUCache } from "lru-cache";
@@ -33,19 +31,11 @@ export class Rooms {
   readonly #calls: Calls;
   readonly #known = new LRUCache<string, Promise<RoomAnswer | undefined>>({ max: MAX_KNOWN });
 
-  /** @param calls asks workers */
   constructor(calls: Calls) {
     this.#calls = calls;
   }
 
-  /**
-   * Asks a worker of each kind of device; all of them where each of these refuses.
-   *
-   * @param model public name
-   * @param workers that serve it
-   * @param request that they are to hold
-   * @returns what they say
-   */
+  /** Asks a worker of each kind of device; all of them where each of these refuses. */
   async look(model: string, workers: readonly Member[], request: RoomRequest): Promise<Room> {
     const size = onlyRoom(request);
     const ask = async (worker: Member) => ({

@@ -1,8 +1,4 @@
-/**
- * Who belongs to a fleet, and which models it serves.
- *
- * @module
- */
+/** Who belongs to a fleet, and which models it serves. */
 
 import type { ModelInfo } from "../../engine/types.ts";
 import type { Database } from "./database.ts";
@@ -77,7 +73,6 @@ export class Roster {
   #models: readonly FleetModel[] = [];
   #known = new Set<string>();
 
-  /** @param database with its tables up to date */
   constructor(database: Database) {
     this.#database = database;
   }
@@ -128,12 +123,7 @@ export class Roster {
     this.#known = new Set(models.map((row) => String(row["name"])));
   }
 
-  /**
-   * Says that a member lives.
-   *
-   * @param member who it is and how it is
-   * @param models that it serves
-   */
+  /** Says that a member lives. */
   async beat(
     { id, name, ...state }: MemberState & Pick<Member, "id" | "name">,
     models: readonly FleetModel[],
@@ -151,11 +141,7 @@ export class Roster {
     });
   }
 
-  /**
-   * Says that a member leaves.
-   *
-   * @param id of it
-   */
+  /** Says that a member leaves. */
   async leave(id: string): Promise<void> {
     await this.#database.use(async (sql) => {
       await sql`DELETE FROM denoise_members WHERE id = ${id}`;

@@ -1,8 +1,6 @@
 /**
  * The tables of a fleet: made where they are missing, brought up to date where they are older. Servers
  * of an older and of a newer version work side by side, so changes only add.
- *
- * @module
  */
 
 import type { Sql } from "postgres";
@@ -149,9 +147,7 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
  * Brings the tables up to date. One of all that start at a time does it; tables of a newer version
  * stay as they are.
  *
- * @param database to change
  * @param patienceMs how long to wait for a database that is not at hand, in milliseconds
- * @returns the version that they have now
  * @throws {Error} when a newer version says that this one cannot work with its tables
  */
 export function migrate(database: Database, patienceMs = 0): Promise<number> {

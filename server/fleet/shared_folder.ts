@@ -1,8 +1,4 @@
-/**
- * Results of a fleet in a folder: every member must see the same one.
- *
- * @module
- */
+/** Results of a fleet in a folder: every member must see the same one. */
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,8 +12,6 @@ const MARK = ".denoise-fleet";
 /**
  * Looks whether a folder is the one that the other members keep results in. The first member marks it.
  *
- * @param database of the fleet
- * @param folder absolute
  * @throws {Error} when it is another one
  */
 export async function requireSharedFolder(database: Database, folder: string): Promise<void> {

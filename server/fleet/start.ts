@@ -1,7 +1,5 @@
 /**
  * Processes of a fleet: servers that take requests, workers that run jobs, and those that do both.
- *
- * @module
  */
 
 import { tmpdir } from "node:os";
@@ -69,7 +67,6 @@ interface FleetService {
  *
  * @param options database, storage, and models where it runs jobs as well
  * @param parts what tests put in place of what is found
- * @returns the server, to be opened
  */
 export async function createFleetService(
   options: FleetStartOptions,
@@ -179,7 +176,6 @@ export async function startFleetServer(options: FleetStartOptions): Promise<Runn
 /**
  * Starts a worker of a fleet.
  *
- * @param options database, storage and models
  * @returns the worker; its models may still be loading
  */
 export async function startWorker(options: FleetStartOptions): Promise<RunningServer> {

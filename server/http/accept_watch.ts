@@ -3,8 +3,6 @@
  *
  * When the process has run out of descriptors, Deno's listener fails without an event and accepts
  * nothing from then on, while the system goes on taking connections for it.
- *
- * @module
  */
 
 import { connect, type Server } from "node:net";
@@ -32,10 +30,6 @@ const NOTICE_MS = 2000;
 /**
  * Looks from time to time whether a server still accepts: where nobody came since, by a connection
  * of its own.
- *
- * @param server that listens
- * @param options address and time
- * @returns stops watching
  */
 export function watchAccepting(server: Server, options: AcceptWatchOptions): () => void {
   const { address, port, backlog, log, everyMs = 10_000 } = options;

@@ -1,8 +1,4 @@
-/**
- * Keys: off by default, compared in constant time.
- *
- * @module
- */
+/** Keys: off by default, compared in constant time. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ApiError } from "../contract/errors.ts";

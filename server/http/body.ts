@@ -1,8 +1,4 @@
-/**
- * Reading a JSON body without trusting it.
- *
- * @module
- */
+/** Reading a JSON body without trusting it. */
 
 import type { BodyShare } from "./body_memory.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
@@ -24,7 +20,6 @@ interface BodyOptions {
 /**
  * Checks that a body comes as it is: nobody would know how much a compressed one holds.
  *
- * @param request with or without a body
  * @throws {ApiError} 415 for a content encoding
  */
 export function checkEncoding({ headers }: Request): void {
@@ -43,8 +38,6 @@ export function checkEncoding({ headers }: Request): void {
  * Reads a JSON body.
  *
  * @param request with content type `application/json`
- * @param options how much may come
- * @returns any JSON value
  * @throws {ApiError} 415 for another content type, 413 for a body too long, 408 for one that comes too
  * slowly, 499 when its sender left, 400 for what is not JSON or has too many values, 503 when the bodies
  * of all requests take too much memory
@@ -67,8 +60,6 @@ export async function readJson(request: Request, options: BodyOptions): Promise<
 /**
  * Reads a body as JSON whatever content type it has, as `curl -d` sends another one.
  *
- * @param request of any content type
- * @param options how much may come
  * @returns any JSON value; an empty object for an empty body
  * @throws {ApiError} as {@link readJson} does, but never for the content type
  */

@@ -1,8 +1,4 @@
-/**
- * How much memory the bodies of requests take together.
- *
- * @module
- */
+/** How much memory the bodies of requests take together. */
 
 import { ApiError } from "../contract/errors.ts";
 import { Shares } from "../fair_share.ts";
@@ -28,11 +24,7 @@ export class BodyMemory {
     return this.#held.all;
   }
 
-  /**
-   * The part of one request, which has to be released.
-   *
-   * @param client whose it is
-   */
+  /** The part of one request, which has to be released. */
   open(client: string): BodyShare {
     let length = 0;
     let isReleased = false;
@@ -64,7 +56,6 @@ export interface BodyShare {
   /**
    * Takes memory for a body.
    *
-   * @param bytes that it holds now, altogether
    * @throws {ApiError} 503 when all bodies together hold too much; this one counts no more then
    */
   grow(bytes: number): void;

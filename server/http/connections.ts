@@ -1,8 +1,4 @@
-/**
- * How many connections are kept, and which of them go when there are too many.
- *
- * @module
- */
+/** How many connections are kept, and which of them go when there are too many. */
 
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -58,7 +54,6 @@ const TELL_MS = 60_000;
  * accepting for good when it is.
  *
  * @param descriptors most files that the process may have open
- * @returns number of connections
  */
 export function maxConnections(descriptors: number): number {
   const most = Math.floor((descriptors - RESERVED_DESCRIPTORS) / DESCRIPTORS_EACH);
@@ -101,13 +96,7 @@ export class Connections {
   readonly #streams = new Shares();
   #toldAt = -Infinity;
 
-  /**
-   * Watches over the connections of a server.
-   *
-   * @param server that does not listen yet
-   * @param limits number and times
-   * @param log told when there are too many
-   */
+  /** Watches over the connections of a server. */
   constructor(server: Server, limits: ConnectionLimits, log: Log) {
     this.#max = limits.maxConnections ?? maxConnections(descriptorLimit());
     this.backlog = Math.min(this.#max, MOST_BACKLOG);
@@ -133,7 +122,6 @@ export class Connections {
    * Whether a connection may have the request answered that it sent last: what is answered waits in
    * memory for what was asked before it.
    *
-   * @param socket of the request
    * @returns false when it has asked too much at once
    */
   mayAsk(socket: Socket): boolean {
@@ -143,8 +131,6 @@ export class Connections {
   /**
    * Takes a place for an event stream, which may stay open for hours.
    *
-   * @param answer that the stream is
-   * @param client whose it is
    * @returns false when there is none left for that client
    */
   openStream(answer: ServerResponse, client: string): boolean {

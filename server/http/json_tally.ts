@@ -1,8 +1,6 @@
 /**
  * How much work a JSON text is before it is parsed: parsing holds up every other request. Texts in it,
  * such as images in base64, are taken fast; what is around them is not.
- *
- * @module
  */
 
 /** Most bytes outside of texts: numbers, spaces, signs. */

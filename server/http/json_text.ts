@@ -1,8 +1,4 @@
-/**
- * Texts of a request that hold JSON themselves.
- *
- * @module
- */
+/** Texts of a request that hold JSON themselves. */
 
 import { badRequest } from "../contract/errors.ts";
 import { JsonTally } from "./json_tally.ts";
@@ -13,8 +9,6 @@ export const MAX_JSON_TEXT: number = 2 ** 20;
 /**
  * Reads a text as JSON.
  *
- * @param text at most {@link MAX_JSON_TEXT} characters
- * @param name of the field that it came in
  * @param tally that other texts of the request were added to
  * @returns any JSON value; undefined for what is no JSON
  * @throws {ApiError} 400 where it is too long, or holds too much together with the other texts

@@ -1,8 +1,6 @@
 /**
  * HTTP on a port, through node's server: `Deno.serve` does not notice that a client left once its
  * body came in another packet than its headers, and would let its image be computed to the end.
- *
- * @module
  */
 
 import type { Server, ServerResponse } from "node:http";
@@ -54,9 +52,6 @@ const NEXT_PORTS = 20;
 /**
  * Answers requests on a port.
  *
- * @param app answers them
- * @param options address and port
- * @returns the bound port
  * @throws {Error} when the address cannot be bound
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listener> {

@@ -1,8 +1,6 @@
 /**
  * Long work in short stretches: what is at hand is worked on without a pause, and meanwhile nobody
  * else is answered.
- *
- * @module
  */
 
 /** How long work may go on before others have their turn, in milliseconds. */

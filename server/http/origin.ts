@@ -3,8 +3,6 @@
  * and by DNS rebinding under a name of its own.
  *
  * Source: Fetch Metadata (W3C), `Origin` of RFC 6454, `Host` of RFC 9112, section 3.2.
- *
- * @module
  */
 
 import { ApiError, badRequest } from "../contract/errors.ts";

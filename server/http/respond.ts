@@ -1,8 +1,4 @@
-/**
- * From anything that was thrown to an answer that may be read by whoever asked.
- *
- * @module
- */
+/** From anything that was thrown to an answer that may be read by whoever asked. */
 
 import type { Log } from "../log.ts";
 import { ApiError, type ErrorStatus, internalError } from "../contract/errors.ts";
@@ -24,14 +20,7 @@ const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {
   storage_failed: 500,
 };
 
-/**
- * The answer to a failure. What is not meant for clients goes to the log instead.
- *
- * @param error anything
- * @param requestId names the request in answer and log
- * @param log takes what clients may not see
- * @returns the error to answer with
- */
+/** The answer to a failure. What is not meant for clients goes to the log instead. */
 export function toApiError(
   error: unknown,
   requestId: string,
@@ -60,12 +49,7 @@ export function toApiError(
   return internalError(requestId);
 }
 
-/**
- * The answer to a failure of the service.
- *
- * @param error what is in the way
- * @returns the error to answer with
- */
+/** The answer to a failure of the service. */
 export function answerOf({ failure, code, message, retryAfter, cause }: ServiceError): ApiError {
   return new ApiError(STATUS[failure], message, {
     code,

@@ -1,8 +1,6 @@
 /**
  * From the form of an image edit to what has to be done, with every mistake found before any work
  * begins.
- *
- * @module
  */
 
 import type { Form, UploadedFile } from "../inputs/multipart.ts";
@@ -64,10 +62,6 @@ interface EditSources extends ControlSources {
 /**
  * Reads an image edit.
  *
- * @param form its texts and files
- * @param context the model and the server's settings
- * @param sources where images go
- * @returns what has to be done
  * @throws {ApiError} 422 for wrong types and a missing image, 400 for wrong values
  */
 export async function readImageEdit(
@@ -82,11 +76,6 @@ export async function readImageEdit(
 /**
  * Reads an image edit whose files are on the disk.
  *
- * @param json its fields
- * @param uploads its files
- * @param context the model and the server's settings
- * @param sources where images go
- * @returns what has to be done
  * @throws {ApiError} as {@link readImageEdit} does
  */
 export async function readEdit(

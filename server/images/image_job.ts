@@ -1,7 +1,5 @@
 /**
  * An image request on the GPU: one image after the other, or as many at once as there are cards, each made into a file.
- *
- * @module
  */
 
 import type { CutPrompt, Engine, GenerateRequest } from "../../engine/types.ts";
@@ -74,9 +72,6 @@ interface ImageJob {
 /**
  * Makes the images of a request.
  *
- * @param job what to make, with what
- * @param context of the queue
- * @returns the images
  * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine or disk throw. Files written so far are removed then
  */
@@ -153,12 +148,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   }
 }
 
-/**
- * The part of an outcome that is recorded.
- *
- * @param outcome of a finished job
- * @returns a JSON value
- */
+/** The part of an outcome that is recorded. */
 export function toImageResult(outcome: ImageOutcome): ImageResult {
   const { outputs, prompt: _, seconds: __, ...rest } = outcome;
   return { stageSeconds: {}, ...rest, files: outputs.flatMap(({ file }) => file ?? []) };
@@ -167,9 +157,6 @@ export function toImageResult(outcome: ImageOutcome): ImageResult {
 /**
  * The outcome of a job that another process has completed.
  *
- * @param record of the job
- * @param request that it was for
- * @param storage that has its files
  * @returns the outcome, with the files' bytes
  * @throws {ServiceError} when a file cannot be read
  */
@@ -187,9 +174,6 @@ export async function restoreImages(
 
 /**
  * Removes the files of outputs. What cannot be removed stays: it is the reason for removing that counts.
- *
- * @param outputs finished ones
- * @param storage that keeps their files
  */
 export async function removeFiles(
   outputs: readonly ImageOutput[],

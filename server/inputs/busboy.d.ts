@@ -1,7 +1,5 @@
 /**
  * What this server uses of busboy, which comes without types; those of others bring node's along.
- *
- * @module
  */
 
 import type { Readable, Writable } from "node:stream";

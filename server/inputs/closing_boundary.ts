@@ -1,8 +1,6 @@
 /**
  * Where a multipart form ends, as RFC 2046, section 5.1.1, has it: whatever follows the closing
  * boundary is no part of it, and may never come.
- *
- * @module
  */
 
 import { Buffer } from "node:buffer";
@@ -29,7 +27,6 @@ export class ClosingBoundary {
   /** The last bytes before the next piece; a form may begin with its closing boundary. */
   #tail: Uint8Array = Buffer.from("\r\n");
 
-  /** @param boundary as {@link readBoundary} gives it */
   constructor(boundary: string) {
     this.#needle = Buffer.from(`\r\n--${boundary}--`);
   }
@@ -37,7 +34,6 @@ export class ClosingBoundary {
   /**
    * Looks at the next piece.
    *
-   * @param chunk that follows the one before
    * @returns how many of its bytes belong to the form; undefined while that goes on
    */
   push(chunk: Uint8Array): number | undefined {

@@ -1,8 +1,4 @@
-/**
- * The picture by which a request steers an image.
- *
- * @module
- */
+/** The picture by which a request steers an image. */
 
 import { asClientError } from "../contract/checks.ts";
 import type { ModelInfo, SamplingSettings } from "../../engine/types.ts";
@@ -28,10 +24,6 @@ export interface ControlSources {
 /**
  * Fetches and opens a control picture.
  *
- * @param url its address
- * @param files of the request
- * @param info of the model
- * @param sources where it goes
  * @returns the picture; nothing where the request has none
  * @throws {ApiError} 400 when the model takes none, or it is no image
  */
@@ -51,11 +43,6 @@ export async function openControl(
 /**
  * Decodes a control picture and brings it to the size of the result.
  *
- * @param picture of any size
- * @param size of the result
- * @param fit how it meets that
- * @param sources where it goes
- * @returns the path of a PNG
  * @throws {ApiError} 400 when it cannot be decoded
  */
 export function storeControl(
@@ -70,8 +57,6 @@ export function storeControl(
 /**
  * Refuses pictures of which nobody knows what they show.
  *
- * @param settings of the request
- * @param info of the model
  * @throws {ApiError} 400 where its ControlNet asks
  */
 export function checkMode(settings: SamplingSettings, info: ModelInfo): void {

@@ -1,8 +1,4 @@
-/**
- * Names of uploads, made harmless.
- *
- * @module
- */
+/** Names of uploads, made harmless. */
 
 /** Longest name that is kept, in characters. */
 const MAX_LENGTH = 100;
@@ -10,7 +6,6 @@ const MAX_LENGTH = 100;
 /**
  * Makes a name that a client sent safe for a folder of ours: no path, no device, no hidden file.
  *
- * @param name of any characters
  * @returns letters, digits, `_`, `-` and `.`, not first or last; `upload` where nothing is left
  */
 export function sanitizeFileName(name: string): string {

@@ -1,8 +1,4 @@
-/**
- * The texts of a form as a JSON body of the same request would have them.
- *
- * @module
- */
+/** The texts of a form as a JSON body of the same request would have them. */
 
 import type { z } from "zod";
 import { fieldNodes, typesOf } from "../contract/scalars.ts";
@@ -14,9 +10,6 @@ import { JsonTally } from "../http/json_tally.ts";
  * one, and else its last text; objects and lists are read from their JSON; an empty text counts as absent where it
  * stands for anything but text. Numbers and flags stay text, as a body may have them too.
  *
- * @param fields of a form
- * @param schema of the same request as JSON
- * @returns a body
  * @throws {ApiError} 400 where the JSON of all texts together holds too much
  */
 export function formBody(

@@ -1,8 +1,4 @@
-/**
- * Images that came from outside.
- *
- * @module
- */
+/** Images that came from outside. */
 
 import { stat } from "node:fs/promises";
 import type { GivenImage } from "../../engine/types.ts";
@@ -40,9 +36,6 @@ export interface OpenImage {
 /**
  * Reads the container of an image.
  *
- * @param file of any origin
- * @param signal stops it
- * @returns the image with its size
  * @throws {ApiError} 400 when it is no image, damaged or too large; 413 when its file is too long;
  * 429 when too many wait
  */
@@ -62,12 +55,6 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
  * Decodes an image and brings it to the size in which the model takes it. It is kept beside the original, so that a
  * job can begin long after the request.
  *
- * @param image of any origin
- * @param size of the result
- * @param rules of the model
- * @param folder takes the result
- * @param signal stops it
- * @returns the path of a PNG
  * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it; 429 when too many wait
  */
 export function storeImage(
@@ -83,10 +70,6 @@ export function storeImage(
 /**
  * How an image is brought to the size in which the model takes it.
  *
- * @param image of any origin
- * @param size of the result
- * @param rules of the model
- * @returns how
  * @throws {ApiError} 400 when the model cannot use it
  */
 export function fitFor(
@@ -100,11 +83,6 @@ export function fitFor(
 /**
  * Decodes an image and brings it to a size; see {@link storeImage}.
  *
- * @param image of any origin
- * @param how it is brought there
- * @param folder takes the result
- * @param signal stops it
- * @returns the path of a PNG
  * @throws {ApiError} 400 when it cannot be decoded; 429 when too many wait
  */
 export async function storeFitted(
@@ -119,10 +97,6 @@ export async function storeFitted(
 /**
  * Does as {@link storeFitted}, and looks for holes.
  *
- * @param image of any origin
- * @param how it is brought there
- * @param folder takes the result
- * @param signal stops it
  * @returns the path of a PNG, and whether the image had pixels that nothing is seen of
  * @throws {ApiError} as {@link storeFitted} does
  */
@@ -139,9 +113,6 @@ export async function storeLooked(
 /**
  * Makes a mask of an image and brings it to a size.
  *
- * @param image of any origin
- * @param how it is brought there
- * @param folder takes the result
  * @param options how it is read, and what stops it
  * @returns the path of a PNG that is white where the result is painted
  * @throws {ApiError} 400 when it cannot be decoded, or nothing is painted; 429 when too many wait
@@ -160,8 +131,6 @@ export async function storeMask(
 /**
  * Reads an image that {@link storeImage} left.
  *
- * @param path of the PNG
- * @param signal stops it
  * @returns its pixels
  */
 export async function readImage(path: string, signal?: AbortSignal): Promise<GivenImage> {
@@ -171,9 +140,6 @@ export async function readImage(path: string, signal?: AbortSignal): Promise<Giv
 /**
  * A damaged image is its sender's mistake.
  *
- * @param file says in which field it came
- * @param reading of the image
- * @returns what the reading gives
  * @throws {ApiError} 400 for a damaged image; 429 when too many wait
  */
 export async function explained<T>(

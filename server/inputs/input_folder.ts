@@ -1,8 +1,4 @@
-/**
- * Where the files of one request lie until its job has ended.
- *
- * @module
- */
+/** Where the files of one request lie until its job has ended. */
 
 import { randomUUID } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
@@ -22,7 +18,6 @@ export class InputFolder {
   /**
    * Files of a request that is new, or of one whose files were kept.
    *
-   * @param root holds the folders of all requests
    * @param id of the request: letters, digits, `_` and `-`
    */
   constructor(root: string, id: string = randomUUID()) {
@@ -33,7 +28,6 @@ export class InputFolder {
   /**
    * Starts a file.
    *
-   * @param name as the client calls it
    * @returns where its bytes go, and its path
    * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
    */
@@ -45,9 +39,6 @@ export class InputFolder {
   /**
    * Writes a file whole.
    *
-   * @param name as the client calls it
-   * @param bytes of it
-   * @returns its path
    * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
    */
   async write(name: string, bytes: Uint8Array): Promise<string> {
@@ -72,7 +63,6 @@ export class InputFolder {
   /**
    * Where a file of it lies.
    *
-   * @param name of the file
    * @returns its path, which does not lead out of the folder
    */
   pathOf(name: string): string {

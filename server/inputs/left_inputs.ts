@@ -1,8 +1,4 @@
-/**
- * Files of requests whose server was killed.
- *
- * @module
- */
+/** Files of requests whose server was killed. */
 
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,8 +13,6 @@ const MAX_ARRIVAL_MS = 24 * 60 * 60 * 1000;
  * Removes the files of jobs that have ended, and of requests that never became jobs. Another server
  * may share the folder, and be in the middle of an upload.
  *
- * @param root holds the folders of all requests
- * @param store records
  * @param options when it is, and since when no other server has shared the folder, if that is known; both in
  * Unix milliseconds
  */

@@ -1,8 +1,4 @@
-/**
- * Reading a form without holding its files in memory.
- *
- * @module
- */
+/** Reading a form without holding its files in memory. */
 
 import { shorten } from "../../generation/shorten.ts";
 import type { Readable } from "node:stream";

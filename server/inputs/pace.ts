@@ -1,8 +1,4 @@
-/**
- * Giving up on clients that send their body too slowly, and on those that have left.
- *
- * @module
- */
+/** Giving up on clients that send their body too slowly, and on those that have left. */
 
 import { ApiError } from "../contract/errors.ts";
 import { Stretch } from "../http/next_turn.ts";
@@ -44,7 +40,6 @@ const DEFAULT_PACE: Pace = {
 /**
  * Reads a body that must keep a pace. What is not read of it is left to the HTTP server.
  *
- * @param body of a request
  * @param options what differs from 30 s without a byte, 8 KiB/s on average after 30 s, 30 minutes in all
  * @returns its bytes as they come
  * @throws {ApiError} 408 when its sender is too slow, 499 when it has left, 400 when it comes in very many pieces of
@@ -89,9 +84,6 @@ export async function* readPaced(
 /**
  * Reads on for as long as bytes keep coming, and throws them away: a client that still sends does not
  * hear the answer.
- *
- * @param chunks of a body that was refused
- * @param maxBytes most of them
  */
 export async function hearOut(
   chunks: AsyncGenerator<Uint8Array, void, void>,

@@ -1,8 +1,4 @@
-/**
- * Which network addresses belong to the public internet.
- *
- * @module
- */
+/** Which network addresses belong to the public internet. */
 
 import { BlockList, isIP } from "node:net";
 

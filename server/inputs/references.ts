@@ -1,8 +1,6 @@
 /**
  * The images and videos that a request brings, as files: uploaded, linked, or written into the
  * request itself.
- *
- * @module
  */
 
 import { open } from "node:fs/promises";
@@ -53,9 +51,6 @@ interface ReferenceOptions {
 /**
  * Brings every source to disk.
  *
- * @param sources in the order of the request
- * @param options where to, and what is allowed
- * @returns one file for each source
  * @throws {ApiError} 400 for a source that may not or cannot be used; 429 when too many wait
  */
 export async function resolveReferences(
@@ -114,25 +109,13 @@ const OWN_SOURCES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(VIDEO_FIELDS.map((field) => [field, "video"])),
 };
 
-/**
- * A source that cannot be used, in the words of the reference where it has such a field.
- *
- * @param field it came in
- * @param why in a few words
- * @returns the error, to be thrown
- */
+/** A source that cannot be used, in the words of the reference where it has such a field. */
 export function badSource(field: string, why: string): Error {
   const what = OWN_SOURCES[field] ?? "image source";
   return badRequest(`Failed to process ${what}: ${why}`, field, "invalid_source");
 }
 
-/**
- * The answer to a request whose files would have to wait too long.
- *
- * @param what is waited for
- * @param error says how many wait
- * @returns the error, to be thrown
- */
+/** The answer to a request whose files would have to wait too long. */
 export function tooBusy(what: string, { message }: BusyError): ApiError {
   return new ApiError(
     429,

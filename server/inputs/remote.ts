@@ -1,8 +1,6 @@
 /**
  * Fetching what a client's address leads to, without lending the client this server's place in the
  * network.
- *
- * @module
  */
 
 import type { LookupFunction } from "node:net";
@@ -63,10 +61,6 @@ const slots = new Slots({ count: 16, perClient: 8, waiting: 512 });
  * Fetches a file. Name resolution is part of the connection, so that the address that was checked is
  * the one that is spoken to; each redirect is checked anew.
  *
- * @param url of scheme http or https, without credentials
- * @param policy what may be fetched
- * @param signal stops it
- * @returns the file
  * @throws {RemoteError} when it may not or cannot be fetched
  * @throws {BusyError} when too many wait
  */
@@ -137,9 +131,6 @@ const NOT_PUBLIC = "its address is not public; a server with --allow-private-url
 /**
  * Reads an address that a client names.
  *
- * @param text of scheme http or https, without credentials
- * @param base of relative ones
- * @returns the address
  * @throws {RemoteError} for any other
  */
 export function parseRemoteUrl(text: string, base?: URL): URL {
@@ -174,7 +165,6 @@ interface RemoteRequest {
 /**
  * Refuses an address that is written as a number and is not public; names are checked when they are looked up.
  *
- * @param url where it leads
  * @throws {RemoteError} when it is not public
  */
 export function checkLiteralAddress({ hostname }: URL): void {
@@ -188,9 +178,6 @@ export function checkLiteralAddress({ hostname }: URL): void {
  * Sends a request. Name resolution is part of the connection, so that the address that was checked is the one that is
  * spoken to.
  *
- * @param url where to
- * @param remote what to send
- * @param signal stops it
  * @returns the answer, whose body is not read yet; redirects are not followed
  * @throws {RemoteError} when it may not or cannot be sent
  */

@@ -1,8 +1,4 @@
-/**
- * The folder for uploads of a server that keeps no results: among the system's temporary files.
- *
- * @module
- */
+/** The folder for uploads of a server that keeps no results: among the system's temporary files. */
 
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -21,7 +17,6 @@ export class TemporaryInputs {
   readonly #root: string;
   readonly #lock: ServerLock | undefined;
 
-  /** @param root the folder for temporary files */
   constructor(root = tmpdir()) {
     const id = randomUUID();
     this.#root = root;

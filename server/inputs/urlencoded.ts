@@ -2,8 +2,6 @@
  * Reading a form without parts, as `curl -d` and pages send them.
  *
  * Source: URL Standard, "application/x-www-form-urlencoded parsing".
- *
- * @module
  */
 
 import type { BodyShare } from "../http/body_memory.ts";
@@ -20,9 +18,6 @@ const SPACE = " ".charCodeAt(0);
 /**
  * Reads the fields of a form without parts.
  *
- * @param request with such a form as its body
- * @param maxFields most fields
- * @param share takes memory for the form
  * @returns texts by field; all of them where a field came more than once
  * @throws {ApiError} 413 for a form that is too large, 408 for one whose sender is too slow, 499 when its
  * sender left, 503 when the bodies of all requests take too much memory

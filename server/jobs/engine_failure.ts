@@ -1,8 +1,4 @@
-/**
- * What a failed generation is for the client.
- *
- * @module
- */
+/** What a failed generation is for the client. */
 
 import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.ts";
 import { ServiceError } from "../service_error.ts";
@@ -12,8 +8,6 @@ import { loraRefusal } from "../loras/lora_refusal.ts";
 /**
  * Turns what the engine threw into what the job ends with.
  *
- * @param error what the engine threw
- * @param loras LoRAs of the generation
  * @throws {ServiceError} with the engine's words when it refuses the request, and when the GPU was lost; anything else
  * as it is
  */

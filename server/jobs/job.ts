@@ -1,8 +1,4 @@
-/**
- * What a job is: what it may do while it runs, and what others hear of it.
- *
- * @module
- */
+/** What a job is: what it may do while it runs, and what others hear of it. */
 
 import type { Progress } from "../../engine/types.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
@@ -39,7 +35,6 @@ export interface JobProgress {
 /**
  * How far a job is, for its record.
  *
- * @param progress of its work
  * @returns whole percent, 0 to 99: 100 is told with the results, which are still to be stored
  */
 export function percentOf({ fraction }: JobProgress): number {
@@ -49,7 +44,6 @@ export function percentOf({ fraction }: JobProgress): number {
 /**
  * A job as it was when it was queued: that is what the answer to its request shows, however soon it begins.
  *
- * @param job its record
  * @returns the record without what came later; a prompt that was rewritten stays
  */
 export function asQueued(job: JobRecord): JobRecord {
@@ -124,7 +118,6 @@ export interface QueuedJob<T> {
 /**
  * Whether a status is one of the three ends.
  *
- * @param status of a job
  * @returns true for completed, failed and cancelled
  */
 export function isEnd(status: JobStatus): boolean {

@@ -1,8 +1,4 @@
-/**
- * Why jobs end before they are done, and what their records say of it.
- *
- * @module
- */
+/** Why jobs end before they are done, and what their records say of it. */
 
 import { ApiError, type ErrorStatus } from "../contract/errors.ts";
 import { ServiceError } from "../service_error.ts";
@@ -14,20 +10,12 @@ const MAX_MESSAGE_LENGTH = 4000;
 /** The word for a failure that is not for clients. */
 const INTERNAL_ERROR = "internal_error";
 
-/**
- * The reason of a job that its client gave up.
- *
- * @returns the error, to be thrown
- */
+/** The reason of a job that its client gave up. */
 export function cancelled(): DOMException {
   return new DOMException("The request was cancelled", "AbortError");
 }
 
-/**
- * The reason of a job that a stopping server refuses or aborts.
- *
- * @returns the error, to be thrown
- */
+/** The reason of a job that a stopping server refuses or aborts. */
 export function stopping(): ServiceError {
   const message = "Cannot take the request: the server is stopping";
   return new ServiceError("shutting_down", message, { retryAfter: 5 });
@@ -36,7 +24,6 @@ export function stopping(): ServiceError {
 /**
  * Whether it is the server's end that ended a job.
  *
- * @param reason what the job ended with
  * @returns true for {@link stopping}
  */
 export function isStopping(reason: unknown): boolean {
@@ -66,9 +53,7 @@ export function endOf(reason: unknown): JobChange {
 /**
  * What came of a job that another process ran.
  *
- * @param job the same
  * @param record of its end; undefined where it was deleted
- * @returns its outcome
  * @throws {DOMException} named `AbortError` when it was cancelled or deleted
  * @throws {ApiError} what it failed with
  * @throws {Error} when it failed for a reason that is not for clients

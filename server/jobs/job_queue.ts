@@ -1,8 +1,6 @@
 /**
  * As many jobs at a time as there are places: clients take turns, and the jobs of one client begin in
  * the order in which they came. What a job needs before its turn is done beside the others.
- *
- * @module
  */
 
 import { hasRoom } from "../fair_share.ts";
@@ -74,7 +72,6 @@ export class JobQueue implements Queue {
 
   /**
    * @param store keeps the records; its `update` must not fail
-   * @param options limits
    */
   constructor(store: JobStore, options: JobQueueOptions) {
     this.#store = store;
@@ -117,8 +114,6 @@ export class JobQueue implements Queue {
   /**
    * Queues a job.
    *
-   * @param job what to do
-   * @returns the job, on record
    * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
    * @throws {DOMException} named `AbortError` when the signal has fired already
    */
@@ -165,7 +160,6 @@ export class JobQueue implements Queue {
   /**
    * Waits for the end of a job that is on record, whoever queued it.
    *
-   * @param job the same
    * @returns its outcome; rejects with what it failed with
    */
   async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
@@ -182,9 +176,7 @@ export class JobQueue implements Queue {
   /**
    * Watches a job; its end is its last event.
    *
-   * @param id of a job that waits or runs
    * @param watcher called with each event; what it throws is dropped
-   * @returns stops watching
    */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
     return this.#watchers.watch(id, watcher);
@@ -203,7 +195,6 @@ export class JobQueue implements Queue {
    * Cancels a job; one that waits has ended when the promise resolves.
    *
    * @param id of a job that waits or runs; nothing happens for others
-   * @returns whether there was such a job
    */
   async cancel(id: string): Promise<boolean> {
     const waits = this.#waiting.find((entry) => entry.id === id);
@@ -217,7 +208,6 @@ export class JobQueue implements Queue {
    * Cancels a job and waits until it has let go of the GPU and of its files.
    *
    * @param id of a job that waits or runs; nothing happens for others
-   * @returns whether there was such a job
    */
   async cancelAndWait(id: string): Promise<boolean> {
     const running = this.#findRunning(id);

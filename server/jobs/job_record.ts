@@ -1,8 +1,4 @@
-/**
- * A job as its clients see it.
- *
- * @module
- */
+/** A job as its clients see it. */
 
 import type { CutPrompt } from "../../engine/types.ts";
 import { httpNames } from "../../generation/field.ts";
@@ -62,8 +58,6 @@ interface JobListItem {
 /**
  * What a list shows of a job.
  *
- * @param job its record
- * @param context says what may be seen
  * @returns for a client; prompt and results are null where they are another client's
  */
 export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
@@ -92,8 +86,6 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
 /**
  * A job with what was asked for.
  *
- * @param job its record
- * @param context says what may be seen
  * @returns for a client; `request` has the names that requests have, so that it can be sent again
  */
 export async function jobRecord(

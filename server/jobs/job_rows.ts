@@ -1,8 +1,6 @@
 /**
  * Rows of the table of jobs as records. A row that cannot be read is a failed job: it must neither
  * break a list nor be lost from it.
- *
- * @module
  */
 
 import {

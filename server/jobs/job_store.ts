@@ -1,8 +1,4 @@
-/**
- * Records of jobs, wherever they are kept.
- *
- * @module
- */
+/** Records of jobs, wherever they are kept. */
 
 /** Where a job is. `queued` and `in_progress` lead to one of the three ends. */
 export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled";
@@ -127,7 +123,6 @@ export interface JobStore {
   /**
    * The job that has the key of a request: for {@link REPEAT_MS}, unless it failed or was cancelled.
    *
-   * @param key as {@link RequestKey.key}
    * @returns undefined where there is none
    */
   findRepeated(key: string): Promise<RepeatedRequest | undefined>;
@@ -142,7 +137,6 @@ export interface JobStore {
   /**
    * The job of an id.
    *
-   * @param id of the job
    * @param options whether it may be shown as it was seen last where its record does not come at once: for whoever looks
    * @returns undefined where there is none
    */
@@ -157,8 +151,6 @@ export interface JobStore {
   /**
    * Jobs whose time has come, by the clock of the records.
    *
-   * @param bounds how long and how many are kept
-   * @param limit most of them
    * @returns some of the oldest; none when there are no more
    */
   expired(bounds: RecordBounds, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
@@ -197,7 +189,6 @@ export class RepeatedRequestError extends Error {
   /** The job that is there. */
   readonly repeated: RepeatedRequest;
 
-  /** @param repeated the job that is there */
   constructor(repeated: RepeatedRequest) {
     super(`Cannot queue the request again: ${repeated.id} is its job`);
     this.repeated = repeated;

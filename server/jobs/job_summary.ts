@@ -1,8 +1,4 @@
-/**
- * What lists show of a job beside how it goes.
- *
- * @module
- */
+/** What lists show of a job beside how it goes. */
 
 import type { TaskType } from "../../engine/types.ts";
 import { shorten } from "../../generation/shorten.ts";
@@ -27,13 +23,7 @@ export interface JobSummary {
 /** Longest prompt that a list shows, in characters. */
 const MAX_PROMPT = 300;
 
-/**
- * What lists show of a request.
- *
- * @param request checked
- * @param owner see {@link ownerOf}
- * @returns a JSON value
- */
+/** What lists show of a request. */
 export function jobSummary(
   { prompt, taskType, width, height, seeds }: Omit<JobSummary, "owner">,
   owner: string,
@@ -44,8 +34,6 @@ export function jobSummary(
 /**
  * Whose job one is.
  *
- * @param client who sent the request
- * @param apiKeys of the server
  * @returns the client; empty where no key is asked for
  */
 export function ownerOf(client: string, apiKeys: readonly string[]): string {
@@ -56,8 +44,6 @@ export function ownerOf(client: string, apiKeys: readonly string[]): string {
  * Whether a job may be shown with all that it makes.
  *
  * @param job its record or its entry in a list
- * @param client who asks
- * @param apiKeys of the server
  * @returns true for the client's own jobs, and where no key is asked for
  */
 export function isOwn(

@@ -1,8 +1,4 @@
-/**
- * Who watches which job.
- *
- * @module
- */
+/** Who watches which job. */
 
 import { isEnd, type JobEvent } from "./job.ts";
 
@@ -15,9 +11,7 @@ export class JobWatchers {
   /**
    * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview and what is finished.
    *
-   * @param id of a job that has not ended
    * @param watcher called with each event; what it throws is dropped
-   * @returns stops watching
    */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
@@ -29,12 +23,7 @@ export class JobWatchers {
     };
   }
 
-  /**
-   * Tells all who watch a job.
-   *
-   * @param id of the job
-   * @param event what happened
-   */
+  /** Tells all who watch a job. */
   tell(id: string, event: JobEvent): void {
     if (event.type !== "status") {
       const latest = this.#latest.get(id) ?? new Map<string, JobEvent>();

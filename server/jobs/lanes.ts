@@ -1,8 +1,4 @@
-/**
- * Several outputs of one request: one after the other, or as many at once as there are cards.
- *
- * @module
- */
+/** Several outputs of one request: one after the other, or as many at once as there are cards. */
 
 /** How many outputs there are, and how they are made. */
 interface Outputs {
@@ -17,9 +13,7 @@ interface Outputs {
 /**
  * Makes outputs.
  *
- * @param outputs how many, how many at once
  * @param make makes one; its signal fires, too, when another one has failed
- * @returns what was made, in order
  * @throws what the first one failed with, when the others have ended
  */
 export async function inLanes<T>(

@@ -1,8 +1,6 @@
 /**
  * Servers that share their records: what one is asked to cancel may be another's job, and the jobs
  * of one that died are the others' to end.
- *
- * @module
  */
 
 import { isEnd } from "./job.ts";
@@ -28,8 +26,6 @@ interface Neighbourhood {
 /**
  * Cancels a job, whichever server has it, and waits for its end.
  *
- * @param neighbourhood records and queue
- * @param id of the job
  * @param patienceMs how long another server may take, in milliseconds
  * @returns whether it has ended, or is there no more
  */
@@ -45,7 +41,6 @@ export async function cancelAndWait(
 /**
  * Asks whichever other server has a job to cancel it, and waits for its end.
  *
- * @param store records
  * @param id of a job that is not in this server's queue
  * @param patienceMs how long the other server may take, in milliseconds
  * @returns whether it has ended, or is there no more
@@ -74,13 +69,7 @@ interface WatchOptions {
   readonly lookMs?: number;
 }
 
-/**
- * Looks from time to time what other servers ask for, and which of them died.
- *
- * @param neighbourhood records and queue
- * @param options what to do then
- * @returns stops it
- */
+/** Looks from time to time what other servers ask for, and which of them died. */
 export function watchNeighbours(
   { store, queue }: Neighbourhood,
   { take, fail, lookMs = LOOK_MS }: WatchOptions,

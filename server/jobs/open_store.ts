@@ -1,8 +1,4 @@
-/**
- * The records of a server, wherever it was told to keep them.
- *
- * @module
- */
+/** The records of a server, wherever it was told to keep them. */
 
 import type { JobStore } from "./job_store.ts";
 import { SqliteJobStore, type SqliteStoreOptions } from "./sqlite_store.ts";

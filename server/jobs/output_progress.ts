@@ -1,8 +1,4 @@
-/**
- * The progress of a request that makes several outputs, one after the other or some at once.
- *
- * @module
- */
+/** The progress of a request that makes several outputs, one after the other or some at once. */
 
 import type { Progress } from "../../engine/types.ts";
 import type { JobProgress } from "./job.ts";
@@ -12,18 +8,11 @@ export class OutputProgress {
   readonly #count: number;
   readonly #outputs: (Pick<Progress, "fraction" | "step" | "totalSteps"> | undefined)[] = [];
 
-  /** @param count number of outputs */
   constructor(count: number) {
     this.#count = count;
   }
 
-  /**
-   * How far the request is.
-   *
-   * @param progress of an output under way
-   * @param index of that output
-   * @returns the progress of all of them
-   */
+  /** How far the request is. */
   update({ stage, fraction, step, totalSteps, etaSeconds }: Progress, index: number): JobProgress {
     const count = this.#count;
     const outputs = this.#outputs;
@@ -46,11 +35,7 @@ export class OutputProgress {
     };
   }
 
-  /**
-   * Notes that an output is finished.
-   *
-   * @param index of that output
-   */
+  /** Notes that an output is finished. */
   end(index: number): void {
     const { totalSteps = 0 } = this.#outputs[index] ?? {};
     this.#outputs[index] = { fraction: 1, step: totalSteps, totalSteps };

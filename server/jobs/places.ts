@@ -1,8 +1,4 @@
-/**
- * Where jobs run: what says whether one more can begin.
- *
- * @module
- */
+/** Where jobs run: what says whether one more can begin. */
 
 import type { Turn } from "./turns.ts";
 
@@ -13,16 +9,10 @@ export interface Places {
   /**
    * Whether a job can begin now.
    *
-   * @param job that waits for nothing but its turn
    * @param ahead how many others were told so far that they better wait; none when left out
    */
   hasRoomFor(job: Turn, ahead?: number): boolean;
-  /**
-   * Takes a place.
-   *
-   * @param job that there is room for
-   * @returns gives the place back
-   */
+  /** Takes a place. */
   take(job: Turn): () => void;
   /**
    * Listens to what makes room besides a place that is given back.
@@ -38,7 +28,6 @@ export class EqualPlaces implements Places {
   readonly count: number;
   #taken = 0;
 
-  /** @param count of jobs that may run at once */
   constructor(count: number) {
     this.count = count;
   }

@@ -1,8 +1,4 @@
-/**
- * Unfinished images on their way to whoever watches.
- *
- * @module
- */
+/** Unfinished images on their way to whoever watches. */
 
 import type { Image } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
@@ -14,10 +10,6 @@ export class PreviewEncoder {
   readonly #context: JobContext;
   #last: Promise<void> = Promise.resolve();
 
-  /**
-   * @param output which output the previews are of
-   * @param context of the job, which passes them on
-   */
   constructor(output: number, context: JobContext) {
     this.#output = output;
     this.#context = context;

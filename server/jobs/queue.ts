@@ -1,8 +1,4 @@
-/**
- * What routes see of a queue, be it this server's own or that of a fleet.
- *
- * @module
- */
+/** What routes see of a queue, be it this server's own or that of a fleet. */
 
 import type { JobEvent, NewJob, QueuedJob } from "./job.ts";
 
@@ -21,8 +17,6 @@ export interface Queue {
   /**
    * Queues a job.
    *
-   * @param job what to do
-   * @returns the job, on record
    * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
    * @throws {RepeatedRequestError} when another job has its key
    * @throws {DOMException} named `AbortError` when the signal has fired already
@@ -31,16 +25,13 @@ export interface Queue {
   /**
    * Waits for the end of a job that is on record, whoever queued it.
    *
-   * @param job the same
    * @returns its outcome; rejects with what it failed with
    */
   join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T>;
   /**
    * Watches a job; its end is its last event.
    *
-   * @param id of a job that waits or runs
    * @param watcher called with each event; what it throws is dropped
-   * @returns stops watching
    */
   watch(id: string, watcher: (event: JobEvent) => void): () => void;
   /**

@@ -2,8 +2,6 @@
  * Requests that are sent again with the same `Idempotency-Key`: they make one job, and all of them are answered with it.
  *
  * Source: draft-ietf-httpapi-idempotency-key-header-07; `idempotent-replayed` is Stripe's.
- *
- * @module
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -25,10 +23,6 @@ const MAX_LENGTH = 255;
 /**
  * What tells that a request was sent again.
  *
- * @param c of the request
- * @param services storage
- * @param body as it was parsed
- * @param files that came with it
  * @returns undefined where its client gave it no key
  * @throws {ApiError} 400 for a key that is empty or too long, and where no results are kept
  */
@@ -72,12 +66,8 @@ export async function requestKeyOf(
 /**
  * Answers a request with the job that it made when it was sent before, or makes one.
  *
- * @param c of the request
- * @param services records
- * @param key of the request
  * @param ways how a job is made, which throws {@link RepeatedRequestError} where another request was quicker, and how a job
  * that is there is answered with
- * @returns the answer
  * @throws {ApiError} 422 when the key is that of another request
  */
 export async function once(

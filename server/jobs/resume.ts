@@ -1,20 +1,11 @@
-/**
- * Running jobs again that a dead server left behind.
- *
- * @module
- */
+/** Running jobs again that a dead server left behind. */
 
 import { endOf, isStopping } from "./job_end.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./job_store.ts";
 import { toApiError } from "../http/respond.ts";
 import type { Services } from "../services.ts";
 
-/**
- * Queues jobs that were left. Their ends are in their records.
- *
- * @param services records, queue and what jobs do
- * @param records of the jobs, the oldest first
- */
+/** Queues jobs that were left. Their ends are in their records. */
 export async function resumeJobs(
   { store, queue, runners, log }: Services,
   records: readonly JobRecord[],

@@ -1,8 +1,4 @@
-/**
- * Removing results when their time has come.
- *
- * @module
- */
+/** Removing results when their time has come. */
 
 import { Stretch } from "../http/next_turn.ts";
 import { removeLeftInputs } from "../inputs/left_inputs.ts";
@@ -25,7 +21,6 @@ const MAX_UNFINISHED = 10_000;
  * @param services records, files and for how long they are kept
  * @param options `aloneSince`: when this server started, if no other one shared its folder then, in Unix milliseconds;
  * `everyMs`: time between two sweeps
- * @returns stops it
  */
 export function startSweeping(
   services: Pick<Services, "store" | "storage" | "settings" | "inputRoot" | "log">,
@@ -85,8 +80,6 @@ function slowClock(): () => number {
 /**
  * Whether a file among the results came of a job that did not get to its end.
  *
- * @param name of the file
- * @param store records
  * @returns true when no record leads to it, and none will; false for files that are not ours
  */
 export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Promise<boolean> {
@@ -103,11 +96,6 @@ export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Pr
 /**
  * Removes records and files of jobs that ended long ago. A file that cannot be removed keeps its
  * record, and is tried again by the next sweep.
- *
- * @param store records
- * @param storage files; absent when none are kept
- * @param bounds what is kept
- * @returns number of records removed
  */
 async function sweep(
   store: JobStore,

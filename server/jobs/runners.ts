@@ -1,8 +1,6 @@
 /**
  * What each kind of job does: the same for a request that has just come and for one that a server
  * left behind.
- *
- * @module
  */
 
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
@@ -71,17 +69,11 @@ export class Runners {
   readonly unfinished: UnfinishedVideos = new UnfinishedVideos();
   readonly #services: RunnerServices;
 
-  /** @param services engine, storage and the rest */
   constructor(services: RunnerServices) {
     this.#services = services;
   }
 
-  /**
-   * A job that makes images.
-   *
-   * @param job its id and request
-   * @returns for the queue
-   */
+  /** A job that makes images. */
   image(
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<ImageRequest>,
   ): NewJob<ImageOutcome> {
@@ -113,12 +105,7 @@ export class Runners {
     };
   }
 
-  /**
-   * A job that makes videos; the server must keep results.
-   *
-   * @param job its id and request
-   * @returns for the queue
-   */
+  /** A job that makes videos; the server must keep results. */
   video(
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<VideoRequest>,
   ): NewJob<VideoResult> {
@@ -171,7 +158,6 @@ export class Runners {
   /**
    * The job of a record, to be run again.
    *
-   * @param record of a job that has not ended
    * @returns for the queue; nothing for a kind that this version does not know
    */
   again(

@@ -1,8 +1,6 @@
 /**
  * Telling servers that live from those that died: each holds a lock that the operating system frees
  * at its death.
- *
- * @module
  */
 
 import { readdirSync, renameSync, rmSync } from "node:fs";
@@ -19,8 +17,6 @@ export class ServerLock {
   /**
    * Takes the lock.
    *
-   * @param folder of the records
-   * @param owner the server's UUID
    * @throws {Error} when the folder cannot be written to
    */
   constructor(folder: string, owner: string) {
@@ -48,12 +44,7 @@ export class ServerLock {
   }
 }
 
-/**
- * The servers that a folder has locks of, living and dead ones.
- *
- * @param folder of the records
- * @returns their UUIDs
- */
+/** The servers that a folder has locks of, living and dead ones. */
 export function lockedOwners(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => LOCK_NAME.exec(name)?.[1] ?? []);
 }
@@ -61,8 +52,6 @@ export function lockedOwners(folder: string): string[] {
 /**
  * Whether a server has died; its lock is removed then.
  *
- * @param folder of the records
- * @param owner the server's UUID
  * @returns false while it lives
  */
 export function isDead(folder: string, owner: string): boolean {

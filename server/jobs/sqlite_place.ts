@@ -1,7 +1,5 @@
 /**
  * The folder of a server's records: the file, and the lock that says that its rows' server lives.
- *
- * @module
  */
 
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
@@ -28,9 +26,6 @@ export interface Place {
 /**
  * Opens the records of a folder.
  *
- * @param folder made where missing
- * @param owner UUID of the server
- * @returns the records
  * @throws {Error} what the file system or SQLite says
  */
 export function openPlace(folder: string, owner: string): Place {
@@ -61,9 +56,6 @@ export function isInPlace(folder: string, { inode }: Place): boolean {
 /**
  * Opens the records of a folder anew, with all that was in a file that it has no more.
  *
- * @param folder made where missing
- * @param lost what was open; it is closed
- * @returns the records
  * @throws {Error} what the file system or SQLite says; `lost` stays open then
  */
 export function replacePlace(folder: string, lost: Place): Place {

@@ -1,8 +1,4 @@
-/**
- * The table of jobs in SQLite: made where it is missing, brought up to date where it is older.
- *
- * @module
- */
+/** The table of jobs in SQLite: made where it is missing, brought up to date where it is older. */
 
 import { DatabaseSync } from "node:sqlite";
 
@@ -91,8 +87,6 @@ export function openJobTable(path = ":memory:"): DatabaseSync {
 /**
  * Makes several changes, all or none.
  *
- * @param database where
- * @param work makes them
  * @returns what `work` gave
  */
 export function transaction<T>(database: DatabaseSync, work: () => T): T {

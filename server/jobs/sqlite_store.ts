@@ -1,8 +1,4 @@
-/**
- * Records of jobs in SQLite; they survive a restart.
- *
- * @module
- */
+/** Records of jobs in SQLite; they survive a restart. */
 
 import type { DatabaseSync } from "node:sqlite";
 import type { Log } from "../log.ts";
@@ -64,11 +60,7 @@ export class SqliteJobStore implements JobStore {
     this.#folder = folder;
   }
 
-  /**
-   * Records that end with the process.
-   *
-   * @returns the store
-   */
+  /** Records that end with the process. */
   static inMemory(): SqliteJobStore {
     return new SqliteJobStore({ owner: "", database: openJobTable() }, {});
   }
@@ -78,7 +70,6 @@ export class SqliteJobStore implements JobStore {
    *
    * @param folder for `jobs.sqlite`, made where missing
    * @param options what to do with jobs that were left
-   * @returns the store
    * @throws {Error} when the folder or the file cannot be used
    */
   static async open(folder: string, options: SqliteStoreOptions = {}): Promise<SqliteJobStore> {

@@ -1,8 +1,4 @@
-/**
- * What a job spends its time on, stage by stage.
- *
- * @module
- */
+/** What a job spends its time on, stage by stage. */
 
 import type { Progress } from "../../engine/types.ts";
 

@@ -1,8 +1,6 @@
 /**
  * Whose turn it is: those of the highest priority first; among them clients alternate, and the jobs of one client keep
  * their order.
- *
- * @module
  */
 
 import { DEFAULT_RULES } from "../fleet/policy.ts";
@@ -33,7 +31,6 @@ export class Turns {
    * Takes out the oldest entry of the client that was served longest ago, or never.
    *
    * @param waiting entries in the order in which they came; the one that is next is removed
-   * @param isReady says which of them may be next
    * @returns that one; undefined where none is ready. Where nothing waits, all that was served is
    * forgotten
    */
@@ -60,7 +57,6 @@ export class Turns {
    * The order in which entries would be taken if no more came.
    *
    * @param waiting entries in the order in which they came
-   * @returns their ids
    */
   order(waiting: readonly Turn[]): string[] {
     const ahead = new Turns();

@@ -1,13 +1,8 @@
-/**
- * Giving up waiting.
- *
- * @module
- */
+/** Giving up waiting. */
 
 /**
  * Waits for something that does not heed a signal, or not at once.
  *
- * @param signal ends the waiting
  * @param work what is waited for; what becomes of it after the signal is dropped
  * @returns what `work` gave
  * @throws what `work` threw, or the signal's reason when that came first

@@ -1,8 +1,6 @@
 /**
  * Waiting for a SQLite database that another program has locked, without holding up the thread: a
  * busy timeout of SQLite's own would.
- *
- * @module
  */
 
 import { RecordsBusyError } from "./job_store.ts";

@@ -1,8 +1,6 @@
 /**
  * Changes of jobs that wait to be written: a full disk or a locked database neither stops the work
  * nor loses its end.
- *
- * @module
  */
 
 import type { Log } from "../log.ts";
@@ -46,10 +44,6 @@ export class WriteBehindStore implements JobStore {
   #retry: ReturnType<typeof setTimeout> | undefined;
   #isFailing = false;
 
-  /**
-   * @param store keeps the records
-   * @param options log and times
-   */
   constructor(store: JobStore, { log = () => {}, retryMs = 1000 }: WriteBehindOptions = {}) {
     this.#store = store;
     this.#log = log;

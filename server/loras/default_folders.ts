@@ -1,8 +1,4 @@
-/**
- * Where a server's clients may name LoRAs when it was not told.
- *
- * @module
- */
+/** Where a server's clients may name LoRAs when it was not told. */
 
 import { statSync } from "node:fs";
 import { dirname } from "node:path";

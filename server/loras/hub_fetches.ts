@@ -1,8 +1,6 @@
 /**
  * LoRAs that a server fetches from a hub because its clients name them: as nobody, few at once, and
  * neither without end nor until the disk is full.
- *
- * @module
  */
 
 import { type HubLora, obtainHubLora } from "../../hub/lora_file.ts";
@@ -49,7 +47,6 @@ export class HubFetches {
    * Fetches nothing yet.
    *
    * @param settings hub and cache; those of the environment when left out
-   * @param limits of each fetch
    */
   constructor(settings?: HubSettings, limits: Partial<HubLimits> = {}) {
     this.#settings = settings;
@@ -59,10 +56,7 @@ export class HubFetches {
   /**
    * Finds a LoRA in the cache, or fetches it. Clients that ask for the same one share a fetch.
    *
-   * @param LoRA repository and file
-   * @param onFetch called before a fetch begins
    * @param signal gives up waiting; the fetch ends with the last one who waits
-   * @returns absolute path of a file
    * @throws {ApiError} 503 when others are fetched already, 504 when it takes too long
    * @throws {Error} as {@link obtainHubLora} does
    */

@@ -1,8 +1,4 @@
-/**
- * A LoRA as a job keeps it: whatever is set later, the job's results do not change.
- *
- * @module
- */
+/** A LoRA as a job keeps it: whatever is set later, the job's results do not change. */
 
 import type { LoraUse } from "../../engine/types.ts";
 import type { AskedLora } from "../contract/lora_requests.ts";
@@ -19,7 +15,6 @@ export interface JobLora extends AskedLora {
  * What the engine is told.
  *
  * @param loras of a job; records of older versions have none
- * @returns the same LoRAs
  */
 export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
   return loras.map(({ file, alpha, strength, target, mode }) => ({
@@ -28,12 +23,7 @@ export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
   }));
 }
 
-/**
- * What clients call the files of LoRAs.
- *
- * @param loras of a request
- * @returns names by file
- */
+/** What clients call the files of LoRAs. */
 export function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> {
   return new Map(loras.map(({ file, path }) => [file, path]));
 }

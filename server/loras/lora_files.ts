@@ -1,7 +1,5 @@
 /**
  * From what a client calls a LoRA to a file that it may name: under certain folders, or from a hub.
- *
- * @module
  */
 
 import { ServiceError } from "../service_error.ts";
@@ -48,7 +46,6 @@ export class LoraFiles {
   readonly #named: ReadonlyMap<string, string>;
   readonly #fetches: HubFetches;
 
-  /** @param options folders, names and hub */
   constructor(options: LoraFilesOptions) {
     this.#options = options;
     this.#folders = options.folders.map((folder) => resolve(folder));
@@ -60,7 +57,6 @@ export class LoraFiles {
    * Finds the file of a LoRA.
    *
    * @param path a name, a file or folder under one of the folders, relative to it or absolute, or a hub id
-   * @param signal gives up waiting for it
    * @returns the file, absolute; where a path was given, in a folder that is reached without symbolic links
    * @throws {ApiError} 400 when it is not there or not allowed, 502 when the hub does not answer
    */
@@ -94,7 +90,6 @@ export class LoraFiles {
   /**
    * The LoRAs that clients can name in one word: those with names, and files that lie in the folders themselves.
    *
-   * @param isOther tells files that are no LoRAs
    * @returns names, and what {@link LoraFiles.find} takes for each
    */
   async list(isOther: (path: string) => boolean): Promise<{ name: string; path: string }[]> {

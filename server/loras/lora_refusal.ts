@@ -1,8 +1,4 @@
-/**
- * What a refused LoRA is for the client.
- *
- * @module
- */
+/** What a refused LoRA is for the client. */
 
 import { dirname, sep } from "node:path";
 import type { LoraReport } from "../../engine/types.ts";
@@ -17,10 +13,7 @@ const MAX_LENGTH = 300;
 /**
  * Turns a {@link LoraError} into a 400 with the list of all that is wrong.
  *
- * @param error what the engine threw
- * @param param the field that named the LoRA
  * @param names what clients call files on the server, by their paths
- * @returns the answer; anything else as it is
  */
 export function loraRefusal(
   error: unknown,
@@ -51,8 +44,6 @@ export function loraRefusal(
 /**
  * Refuses LoRAs with keys that fit no layer.
  *
- * @param loras in order
- * @param reports on them
  * @throws {ApiError} 400 with the keys of the first one that has some
  */
 export function refuseUnmatched(loras: readonly JobLora[], reports: readonly LoraReport[]): void {

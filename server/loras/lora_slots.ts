@@ -1,7 +1,5 @@
 /**
  * Which adapters are set on which component, as values: each change makes new ones, so that nothing is half done.
- *
- * @module
  */
 
 import type { LoraReport } from "../../engine/types.ts";
@@ -28,12 +26,7 @@ export interface Slot {
 /** Slots by component, in the order of the model. */
 export type Slots = ReadonlyMap<SlotName, Slot>;
 
-/**
- * The LoRAs in use, one entry for each component of each.
- *
- * @param slots of all components
- * @returns component by component
- */
+/** The LoRAs in use, one entry for each component of each. */
 export function activeLoras(slots: Slots): SlotLora[] {
   return [...slots.values()].flatMap(({ loras, isActive }) => isActive ? loras : []);
 }
@@ -41,11 +34,6 @@ export function activeLoras(slots: Slots): SlotLora[] {
 /**
  * Sets LoRAs. What was set on the components that they are meant for is replaced; a component that none of them
  * changes has none then.
- *
- * @param slots as they are
- * @param loras as asked for, in order
- * @param reports which components each of them changes
- * @returns as they become
  */
 export function setSlots(
   slots: Slots,
@@ -62,14 +50,7 @@ export function setSlots(
   return new Map([...next].sort(([a], [b]) => order(a) - order(b)));
 }
 
-/**
- * Merges what is set, or was before it was unmerged.
- *
- * @param slots as they are
- * @param target components to merge
- * @param strength of every LoRA from now on
- * @returns as they become
- */
+/** Merges what is set, or was before it was unmerged. */
 export function mergeSlots(slots: Slots, target: LoraTargetName, strength: number): Slots {
   return mapSlots(slots, target, ({ loras }) => ({
     loras: loras.map((lora) => ({ ...lora, strength, mode: "merge" as const })),
@@ -77,13 +58,7 @@ export function mergeSlots(slots: Slots, target: LoraTargetName, strength: numbe
   }));
 }
 
-/**
- * Takes LoRAs out of use; they can be merged again.
- *
- * @param slots as they are
- * @param target components to restore
- * @returns as they become
- */
+/** Takes LoRAs out of use; they can be merged again. */
 export function unmergeSlots(slots: Slots, target: LoraTargetName): Slots {
   return mapSlots(slots, target, ({ loras }) => ({ loras, isActive: false }));
 }
@@ -91,7 +66,6 @@ export function unmergeSlots(slots: Slots, target: LoraTargetName): Slots {
 /**
  * Whether a component is among those that were named.
  *
- * @param name of the component
  * @param named components, or `all`
  * @returns true when it is
  */

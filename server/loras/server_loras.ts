@@ -1,7 +1,5 @@
 /**
  * The LoRAs of the server: what is loaded, what is set, and what a generation gets that names none.
- *
- * @module
  */
 
 import { resolve } from "node:path";
@@ -71,10 +69,7 @@ export class ServerLoras {
   /**
    * Nothing is set yet.
    *
-   * @param engine the model
-   * @param files where LoRAs may come from
    * @param mode how those of a generation are brought in that does not say
-   * @param onChange keeps what is set
    */
   constructor(
     engine: EngineState,
@@ -114,9 +109,6 @@ export class ServerLoras {
   /**
    * Finds the file of a LoRA that a client may name, or could name before: what is in memory may be gone from the disk.
    *
-   * @param path as the client gave it
-   * @param signal gives up waiting for it
-   * @returns the file
    * @throws {ApiError} 400 when it is not there or not allowed
    */
   async find(path: string, signal?: AbortSignal): Promise<string> {
@@ -137,11 +129,7 @@ export class ServerLoras {
     return { slots: [...slots], active, nicknames: [...nicknames] };
   }
 
-  /**
-   * Sets what was kept. The engine is not asked: jobs bring their LoRAs.
-   *
-   * @param kept from {@link ServerLoras.kept}
-   */
+  /** Sets what was kept. The engine is not asked: jobs bring their LoRAs. */
   restore(kept: unknown): void {
     const { slots, active, nicknames } = kept as {
       slots: [SlotName, Slot][];
@@ -160,9 +148,7 @@ export class ServerLoras {
   /**
    * Sets LoRAs in place of those on the same components. Generations that were accepted before keep theirs.
    *
-   * @param request what to set
    * @param signal gives up as long as nothing has changed
-   * @returns what is in use on these components
    * @throws {ApiError} 400 when one of them cannot be used; nothing changes then
    */
   async set({ loras: askedFor, isStrict }: SetLoras, signal?: AbortSignal): Promise<ActiveLora[]> {
@@ -187,8 +173,6 @@ export class ServerLoras {
   /**
    * Merges what is set, or was before it was unmerged.
    *
-   * @param request which components, how strongly
-   * @returns what is in use on these components
    * @throws {ApiError} 400 for a component that the model lacks; nothing changes then
    */
   async merge({ target, strength }: ChangeLoras): Promise<ActiveLora[]> {
@@ -198,7 +182,6 @@ export class ServerLoras {
   /**
    * Takes LoRAs out of use: the model is what its files say.
    *
-   * @param request which components
    * @returns what is in use on these components: nothing
    * @throws {ApiError} 400 for a component that the model lacks
    */
@@ -210,8 +193,6 @@ export class ServerLoras {
    * The LoRAs of a generation: those that it names, else those that are set now.
    *
    * @param items of the request; an empty list for none, nothing for those that are set
-   * @param signal stops fetching them
-   * @returns for the job
    * @throws {ApiError} 400 when one of them cannot be used
    */
   async resolve(
@@ -232,7 +213,6 @@ export class ServerLoras {
    * Sets the LoRAs that the server was started with; whoever starts it may name any file.
    *
    * @param engine of the server, which does not answer yet
-   * @param asked in order
    * @throws {ApiError} when one of them cannot be used
    */
   async begin(engine: Engine, asked: readonly StartLora[]): Promise<void> {

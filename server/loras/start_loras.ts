@@ -1,8 +1,4 @@
-/**
- * LoRAs that a server is started with.
- *
- * @module
- */
+/** LoRAs that a server is started with. */
 
 import { basename } from "node:path";
 import type { LoraUse } from "../../engine/types.ts";

@@ -1,8 +1,4 @@
-/**
- * What a server measures of itself. No label takes its values from clients.
- *
- * @module
- */
+/** What a server measures of itself. No label takes its values from clients. */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
@@ -89,7 +85,6 @@ export class ServiceMetrics {
   });
   #peakBytes = 0;
 
-  /** @param services what gauges look at */
   constructor({ engine, store, queue }: MeasuredServices) {
     this.#jobGauge(store);
     this.#gauge("denoise_queue_waiting", "Jobs that wait.", () => queue.waiting);

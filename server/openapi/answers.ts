@@ -1,8 +1,6 @@
 /**
  * What answers look like. Tests hold real answers against these schemas, so that the document says
  * what the server does.
- *
- * @module
  */
 
 import { z } from "zod";

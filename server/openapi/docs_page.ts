@@ -1,8 +1,4 @@
-/**
- * The document as one page without scripts, which asks no other host for anything.
- *
- * @module
- */
+/** The document as one page without scripts, which asks no other host for anything. */
 
 import { type JsonSchema, NO_EFFECT, type OpenApiDocument } from "./document.ts";
 import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
@@ -27,13 +23,7 @@ pre { overflow-x: auto; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 8%, transparent); border-radius: 6px; }
 `;
 
-/**
- * Writes the page.
- *
- * @param document what to show
- * @param base address of this server, for examples
- * @returns HTML
- */
+/** Writes the page. */
 export function docsPage(document: OpenApiDocument, base: string): string {
   const { info } = document;
   const tags = [...new Set(OPERATIONS.map(({ tag }) => tag))];

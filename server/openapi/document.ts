@@ -2,8 +2,6 @@
  * The OpenAPI document of the service, from the schemas that requests are checked with.
  *
  * Source: OpenAPI Specification 3.1.0.
- *
- * @module
  */
 
 import { z } from "zod";
@@ -94,13 +92,7 @@ const FILE_FIELDS: readonly string[] = [
   ...["video", "last_image", "mask", "control", "reference"],
 ];
 
-/**
- * Makes the document.
- *
- * @param needsKey whether the server asks for keys
- * @param url where clients reach the server
- * @returns a JSON value
- */
+/** Makes the document. */
 export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
   const paths: OpenApiDocument["paths"] = {};
   for (const operation of OPERATIONS) {

@@ -1,8 +1,4 @@
-/**
- * What the fields of requests mean, in one sentence each.
- *
- * @module
- */
+/** What the fields of requests mean, in one sentence each. */
 
 import { httpNames } from "../../generation/field.ts";
 import { REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";

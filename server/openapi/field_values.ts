@@ -1,8 +1,4 @@
-/**
- * What fields of requests may say, where that is the same for every model.
- *
- * @module
- */
+/** What fields of requests may say, where that is the same for every model. */
 
 import { httpNames, SETTING_FIELDS } from "../../generation/mod.ts";
 import { FITS } from "../../generation/fields.ts";

@@ -1,8 +1,4 @@
-/**
- * Every operation of the service, as the document lists them.
- *
- * @module
- */
+/** Every operation of the service, as the document lists them. */
 
 import type { AnswerName } from "./answers.ts";
 

@@ -4,8 +4,6 @@
  * The modules are TypeScript in `playground/`, checked by the gate. A browser gets them without their types, which Deno strips
  * when the page is first asked for: so there is no build, and nothing beside the source that could be out of date. They
  * write elements as functions, because JSX would need more than that.
- *
- * @module
  */
 
 import { createHash } from "node:crypto";
@@ -41,11 +39,7 @@ const ICON = "data:image/svg+xml," + encodeURIComponent(
 
 let made: Playground | undefined;
 
-/**
- * The playground, made when it is first asked for.
- *
- * @returns the page and its assets
- */
+/** The playground, made when it is first asked for. */
 export function playground(): Playground {
   return made ??= make();
 }

@@ -3,8 +3,6 @@
  *
  * They are imported, so they are in a compiled program like every other module, and nothing is read at run time. Each is
  * said to be a text: else the types of a browser, which the modules use, would become those of the server.
- *
- * @module
  */
 
 // @ts-types="./text.d.ts"

@@ -1,8 +1,4 @@
-/**
- * Rewriting of prompts by a language model behind the chat-completions API.
- *
- * @module
- */
+/** Rewriting of prompts by a language model behind the chat-completions API. */
 
 import { z } from "zod";
 import { ServiceError } from "../service_error.ts";

@@ -1,8 +1,4 @@
-/**
- * A request whose prompt may be rewritten before its job's turn.
- *
- * @module
- */
+/** A request whose prompt may be rewritten before its job's turn. */
 
 import type { GenerationSettings } from "../contract/generation.ts";
 import type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
@@ -24,10 +20,6 @@ export class PromptRewrite<T extends Pick<GenerationSettings, "prompt" | "enhanc
   #request: T;
   #isRevised: boolean;
 
-  /**
-   * @param request as it came
-   * @param options who rewrites
-   */
   constructor(request: T, options: RewriteOptions) {
     const { revisedPrompt } = options;
     this.#options = options;
@@ -45,8 +37,6 @@ export class PromptRewrite<T extends Pick<GenerationSettings, "prompt" | "enhanc
   /**
    * Rewrites the prompt if the request wants that and nobody has.
    *
-   * @param signal stops it
-   * @returns what to record of it
    * @throws {ApiError} 502 or 504 when the language model fails
    */
   async prepare(signal: AbortSignal): Promise<JobChange> {

@@ -1,8 +1,4 @@
-/**
- * Paths that clients of this API know and that this server does not have: 404 with a reason.
- *
- * @module
- */
+/** Paths that clients of this API know and that this server does not have: 404 with a reason. */
 
 import { ApiError } from "../contract/errors.ts";
 import type { App } from "../services.ts";
@@ -24,11 +20,7 @@ const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [
   ["statistics", ["/stats"]],
 ];
 
-/**
- * Mounts the absent paths.
- *
- * @param app to mount on
- */
+/** Mounts the absent paths. */
 export function mountAbsent(app: App): void {
   for (const [what, paths] of ABSENT) {
     for (const path of paths) {

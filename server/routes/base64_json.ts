@@ -1,8 +1,6 @@
 /**
  * JSON with files in it, as base64. A text of all of them would take the server's time in one piece
  * and several times their memory, so it is made while it is sent.
- *
- * @module
  */
 
 import { Buffer } from "node:buffer";
@@ -12,7 +10,6 @@ export class Base64 {
   /** The bytes. */
   readonly bytes: Uint8Array;
 
-  /** @param bytes of a file */
   constructor(bytes: Uint8Array) {
     this.bytes = bytes;
   }
@@ -39,7 +36,6 @@ interface Base64Json {
  * Makes JSON.
  *
  * @param value for JSON, with {@link Base64} anywhere in it
- * @returns the body of an answer
  */
 export function base64Json(value: unknown): Base64Json {
   const files: Base64[] = [];

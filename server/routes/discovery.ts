@@ -1,8 +1,4 @@
-/**
- * What is served: models, their tasks, the server's version.
- *
- * @module
- */
+/** What is served: models, their tasks, the server's version. */
 
 import type { Context } from "hono";
 import type { ModelInfo } from "../../engine/types.ts";
@@ -16,12 +12,7 @@ import { modelCard, precisionName } from "./model_card.ts";
 import { engineOf } from "../request_context.ts";
 import { mount } from "./mount.ts";
 
-/**
- * Mounts the discovery routes.
- *
- * @param app to mount on
- * @param services the engine and the settings
- */
+/** Mounts the discovery routes. */
 export function mountDiscovery(app: App, services: Services): void {
   const { settings } = services;
   const info = () => services.engine.engine.info;

@@ -1,8 +1,4 @@
-/**
- * `GET /openapi.json` and `GET /docs`: the service in its own words.
- *
- * @module
- */
+/** `GET /openapi.json` and `GET /docs`: the service in its own words. */
 
 import { docsPage } from "../openapi/docs_page.ts";
 import { openApiDocument } from "../openapi/document.ts";
@@ -15,12 +11,7 @@ const ANY_SERVER = "https://server.invalid";
 /** The page has styles of its own, and nothing else may be fetched or run for it. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
-/**
- * Mounts the documents.
- *
- * @param app to mount on
- * @param services say whether keys are asked for
- */
+/** Mounts the documents. */
 export function mountDocuments(app: App, { settings }: Services): void {
   // Nobody needs a key for them, so that they cost next to nothing.
   let made: { readonly json: string; readonly page: string } | undefined;

@@ -1,19 +1,10 @@
-/**
- * Whether the process lives, and whether it can generate.
- *
- * @module
- */
+/** Whether the process lives, and whether it can generate. */
 
 import { answerOf } from "../http/respond.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 
-/**
- * Mounts `/liveness`, `/health` and `/health_generate`.
- *
- * @param app to mount on
- * @param services the engine's state
- */
+/** Mounts `/liveness`, `/health` and `/health_generate`. */
 export function mountHealth(app: App, services: Services): void {
   mount(app, "/liveness", { GET: (c) => c.json({ status: "ok" }) });
   for (const path of ["/health", "/health_generate"]) {

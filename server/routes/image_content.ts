@@ -1,8 +1,4 @@
-/**
- * `GET /v1/images/{id}/content`.
- *
- * @module
- */
+/** `GET /v1/images/{id}/content`. */
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
@@ -11,12 +7,7 @@ import type { App, AppEnv, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 import { serveResult } from "./serve_result.ts";
 
-/**
- * Mounts the content of images.
- *
- * @param app to mount on
- * @param services records and storage
- */
+/** Mounts the content of images. */
 export function mountImageContent(app: App, services: Services): void {
   mount(app, "/v1/images/:id/content", { GET: (c) => content(c, services) });
 }

@@ -1,8 +1,4 @@
-/**
- * A finished image in an answer.
- *
- * @module
- */
+/** A finished image in an answer. */
 
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import type { ImageOutput } from "../images/image_job.ts";
@@ -29,12 +25,7 @@ interface ImagePlaces {
 /**
  * The part of an answer that holds the image or leads to it.
  *
- * @param id of the job
- * @param request says which of the two
- * @param output the image
  * @param index its place among the images of the request
- * @param places where the image can be had
- * @returns the fields
  */
 export function imageItem(
   id: string,

@@ -1,8 +1,6 @@
 /**
  * The answer to an image request as server-sent events: previews, then each image as soon as it is
  * there.
- *
- * @module
  */
 
 import { Buffer } from "node:buffer";
@@ -39,10 +37,6 @@ interface StreamedImages {
 /**
  * Starts the job and answers with its events. It is queued before the stream begins, so that a
  * refusal still has its own status.
- *
- * @param c of the request
- * @param streamed what to make
- * @returns the stream
  */
 export async function streamImages(
   c: Context<AppEnv>,

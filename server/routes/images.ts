@@ -1,8 +1,4 @@
-/**
- * `POST /v1/images/generations` and `POST /v1/images/edits`.
- *
- * @module
- */
+/** `POST /v1/images/generations` and `POST /v1/images/edits`. */
 
 import type { CutPrompt } from "../../engine/types.ts";
 import type { Context } from "hono";
@@ -31,12 +27,7 @@ import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
-/**
- * Mounts image generation and editing.
- *
- * @param app to mount on
- * @param services engine, queue and storage
- */
+/** Mounts image generation and editing. */
 export function mountImages(app: App, services: Services): void {
   mount(app, "/v1/images/generations", { POST: (c) => generate(c, services) });
   mount(app, "/v1/images/edits", { POST: (c) => edit(c, services) });

@@ -1,8 +1,4 @@
-/**
- * Cancelling a job and removing it, whichever server works on it.
- *
- * @module
- */
+/** Cancelling a job and removing it, whichever server works on it. */
 
 import { ApiError } from "../contract/errors.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
@@ -14,13 +10,7 @@ import type { StoredFile } from "../storage/result_storage.ts";
 const CANCEL_MS = 2000;
 const DELETE_MS = 35_000;
 
-/**
- * Cancels a job that has not ended.
- *
- * @param job its record
- * @param services queue and records
- * @returns the record as it is now
- */
+/** Cancels a job that has not ended. */
 export async function cancelJob(
   job: JobRecord,
   { queue, store }: Services,
@@ -32,8 +22,6 @@ export async function cancelJob(
 /**
  * Cancels a job, and removes its record and its files.
  *
- * @param job its record
- * @param services queue, records and storage
  * @returns the record as it was at its end
  * @throws {ApiError} 409 while another server works on it
  */

@@ -1,8 +1,4 @@
-/**
- * A job's way to its end, as server-sent events.
- *
- * @module
- */
+/** A job's way to its end, as server-sent events. */
 
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
@@ -17,11 +13,7 @@ import { openStream } from "./open_stream.ts";
 /**
  * Answers with the events of a job: `status` with the record, `progress`, and `preview` for its own client.
  *
- * @param c of the request
- * @param watched the job, which exists
- * @param services queue and records
  * @param show makes a record of a job for its clients
- * @returns the stream, which ends with the job
  * @throws {ApiError} 503 when too many streams are open
  */
 export function jobEvents(

@@ -1,8 +1,4 @@
-/**
- * `/v1/jobs`: the queue, and each job with what was asked for and what came of it.
- *
- * @module
- */
+/** `/v1/jobs`: the queue, and each job with what was asked for and what came of it. */
 
 import type { Context } from "hono";
 import { z } from "zod";
@@ -25,12 +21,7 @@ const listSchema = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
 });
 
-/**
- * Mounts the jobs.
- *
- * @param app to mount on
- * @param services queue, records and storage
- */
+/** Mounts the jobs. */
 export function mountJobs(app: App, services: Services): void {
   mount(app, "/v1/jobs", { GET: (c) => list(c, services) });
   mount(app, "/v1/jobs/:id", {
@@ -54,14 +45,7 @@ export function mountJobs(app: App, services: Services): void {
   });
 }
 
-/**
- * A job for whoever asks.
- *
- * @param job its record
- * @param c of the request
- * @param services queue, storage and settings
- * @returns a JSON value
- */
+/** A job for whoever asks. */
 export function show(
   job: JobRecord,
   c: Context<AppEnv>,

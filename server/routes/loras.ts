@@ -1,8 +1,4 @@
-/**
- * `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`.
- *
- * @module
- */
+/** `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`. */
 
 import { answerOf } from "../http/respond.ts";
 import { ServiceError } from "../service_error.ts";
@@ -24,12 +20,7 @@ interface Change {
   readonly ignored: readonly string[];
 }
 
-/**
- * Mounts the routes of LoRAs.
- *
- * @param app to mount on
- * @param services the server's LoRAs
- */
+/** Mounts the routes of LoRAs. */
 export function mountLoras(app: App, services: Services): void {
   const { settings } = services;
   mount(app, "/v1/set_lora", {

@@ -1,19 +1,10 @@
-/**
- * `GET /metrics`.
- *
- * @module
- */
+/** `GET /metrics`. */
 
 import { ApiError } from "../contract/errors.ts";
 import type { App, Services } from "../services.ts";
 import { mount } from "./mount.ts";
 
-/**
- * Mounts the metrics.
- *
- * @param app to mount on
- * @param services metrics, and whether they are shown
- */
+/** Mounts the metrics. */
 export function mountMetrics(app: App, { metrics, settings }: Services): void {
   mount(app, "/metrics", {
     GET: async (c) => {

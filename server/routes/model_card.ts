@@ -1,8 +1,4 @@
-/**
- * What a server tells of its model: its tasks, its limits, and which settings it takes.
- *
- * @module
- */
+/** What a server tells of its model: its tasks, its limits, and which settings it takes. */
 
 import type { ModelInfo, TaskType } from "../../engine/types.ts";
 import {
@@ -44,21 +40,13 @@ const PRECISION_NAMES: Readonly<Record<string, string>> = { f16: "fp16", f32: "f
 /**
  * The name that the contract has for a format of weights.
  *
- * @param format as files call it
  * @returns such as `fp16`
  */
 export function precisionName(format: string): string {
   return PRECISION_NAMES[format] ?? format;
 }
 
-/**
- * The record of a model.
- *
- * @param model served, and loaded or known
- * @param settings of the server
- * @param canEnhance whether prompts can be rewritten
- * @returns a JSON value
- */
+/** The record of a model. */
 export function modelCard(
   model: ServedModel,
   settings: ServerSettings,

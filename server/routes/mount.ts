@@ -1,8 +1,4 @@
-/**
- * A path with its methods; every other method is answered with 405.
- *
- * @module
- */
+/** A path with its methods; every other method is answered with 405. */
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
@@ -14,13 +10,7 @@ type RouteHandler = (c: Context<AppEnv>) => Response | Promise<Response>;
 /** The methods of a path. GET includes HEAD. */
 export type Methods = Partial<Record<"GET" | "POST" | "PUT" | "DELETE", RouteHandler>>;
 
-/**
- * Mounts a path.
- *
- * @param app to mount on
- * @param path in the router's notation
- * @param methods what to do for each
- */
+/** Mounts a path. */
 export function mount(app: App, path: string, methods: Methods): void {
   for (const [method, handler] of Object.entries(methods)) app.on(method, path, handler);
   const allowed = Object.keys(methods).flatMap((name) => name === "GET" ? ["GET", "HEAD"] : name);

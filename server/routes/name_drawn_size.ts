@@ -1,8 +1,4 @@
-/**
- * Saying at which size a result is drawn.
- *
- * @module
- */
+/** Saying at which size a result is drawn. */
 
 import type { Context } from "hono";
 import { drawnSize } from "../../engine/drawn_size.ts";
@@ -10,13 +6,7 @@ import type { Size } from "../../generation/size.ts";
 import type { ServedModel } from "../served_models.ts";
 import type { AppEnv } from "../services.ts";
 
-/**
- * Tells the client at which size the model draws, where the result is enlarged.
- *
- * @param c of the request
- * @param size of the result
- * @param model that draws it
- */
+/** Tells the client at which size the model draws, where the result is enlarged. */
 export function nameDrawnSize(
   c: Context<AppEnv>,
   size: Size,

@@ -1,20 +1,10 @@
-/**
- * Saying which fields of a request did nothing.
- *
- * @module
- */
+/** Saying which fields of a request did nothing. */
 
 import type { Context } from "hono";
 import { headerOfNames } from "../contract/fields.ts";
 import type { AppEnv, Services } from "../services.ts";
 
-/**
- * Tells the client and the log which fields did nothing.
- *
- * @param c of the request
- * @param ignored names of fields
- * @param services the log
- */
+/** Tells the client and the log which fields did nothing. */
 export function nameIgnored(
   c: Context<AppEnv>,
   ignored: readonly string[],

@@ -1,8 +1,4 @@
-/**
- * What an event stream has still to say.
- *
- * @module
- */
+/** What an event stream has still to say. */
 
 import type { SSEStreamingApi } from "hono/streaming";
 
@@ -18,7 +14,6 @@ export class News<T> {
   /**
    * Adds news.
    *
-   * @param item what is new
    * @param replaces whether it makes the one before it old, if that was not sent yet: a client that
    * reads slowly must not fill the memory
    */
@@ -38,8 +33,6 @@ export class News<T> {
   /**
    * Sends all news up to the end, or until the client has gone.
    *
-   * @param stream to the client
-   * @param send sends one item
    * @param onQuiet called when nothing has been new for a while
    */
   async sendTo(

@@ -7,7 +7,6 @@ import type { AppEnv } from "../services.ts";
 /**
  * Takes a place for an answer until its connection closes.
  *
- * @param c of the request
  * @param what is answered, such as `a stream of events`
  * @throws {ApiError} 503 when there is none left
  */

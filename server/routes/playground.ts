@@ -1,8 +1,4 @@
-/**
- * `GET /`: a page to draw on, and the files that it loads.
- *
- * @module
- */
+/** `GET /`: a page to draw on, and the files that it loads. */
 
 import { ApiError } from "../contract/errors.ts";
 import { playground } from "../playground/page.ts";
@@ -15,7 +11,6 @@ export const PLAYGROUND_FOLDER = "/playground/";
 /**
  * Mounts the playground.
  *
- * @param app to mount on
  * @param services say whether there is one, and where results are
  */
 export function mountPlayground(app: App, { settings, storage }: Services): void {

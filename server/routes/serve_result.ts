@@ -1,8 +1,4 @@
-/**
- * A file of a finished job as an answer.
- *
- * @module
- */
+/** A file of a finished job as an answer. */
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
@@ -22,9 +18,6 @@ interface AskedFile {
 /**
  * Answers with one file of a job.
  *
- * @param c of the request
- * @param asked which file
- * @param services storage
  * @returns 200, 206, 304, or 307 to a file in a cloud
  * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
  * beyond the file

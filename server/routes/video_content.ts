@@ -1,8 +1,4 @@
-/**
- * `GET /v1/videos/{id}/content`.
- *
- * @module
- */
+/** `GET /v1/videos/{id}/content`. */
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
@@ -16,12 +12,7 @@ import { serveResult } from "./serve_result.ts";
 import { openStream } from "./open_stream.ts";
 import { findVideo } from "./videos.ts";
 
-/**
- * Mounts the content of videos.
- *
- * @param app to mount on
- * @param services records and storage
- */
+/** Mounts the content of videos. */
 export function mountVideoContent(app: App, services: Services): void {
   mount(app, "/v1/videos/:id/content", { GET: (c) => content(c, services) });
 }

@@ -1,20 +1,11 @@
-/**
- * `GET /v1/videos/{id}/events`: a video's way to its end, as server-sent events.
- *
- * @module
- */
+/** `GET /v1/videos/{id}/events`: a video's way to its end, as server-sent events. */
 
 import type { App, Services } from "../services.ts";
 import { jobEvents } from "./job_events.ts";
 import { mount } from "./mount.ts";
 import { findVideo, show } from "./videos.ts";
 
-/**
- * Mounts the events of videos.
- *
- * @param app to mount on
- * @param services queue and records
- */
+/** Mounts the events of videos. */
 export function mountVideoEvents(app: App, services: Services): void {
   mount(app, "/v1/videos/:id/events", {
     GET: async (c) => {

@@ -1,8 +1,4 @@
-/**
- * `/v1/videos`: create, list, retrieve, cancel, delete.
- *
- * @module
- */
+/** `/v1/videos`: create, list, retrieve, cancel, delete. */
 
 import type { Context } from "hono";
 import { z } from "zod";
@@ -39,12 +35,7 @@ const listSchema = z.object({
   order: z.enum(["asc", "desc"]).optional(),
 });
 
-/**
- * Mounts videos.
- *
- * @param app to mount on
- * @param services engine, queue and storage
- */
+/** Mounts videos. */
 export function mountVideos(app: App, services: Services): void {
   mount(app, "/v1/videos", {
     POST: (c) => create(c, services),
@@ -61,8 +52,6 @@ export function mountVideos(app: App, services: Services): void {
  * The job that a path names.
  *
  * @param c with a parameter `id`
- * @param services records
- * @returns the job
  * @throws {ApiError} 404 when there is no such video
  */
 export async function findVideo(
@@ -164,14 +153,7 @@ async function readVideoForm(
   return { body: formBody(texts, videoSchema), files: form.files };
 }
 
-/**
- * A video for whoever asks.
- *
- * @param job its record
- * @param c of the request
- * @param services storage and settings
- * @returns a JSON value
- */
+/** A video for whoever asks. */
 export function show(
   job: JobEntry,
   c: Context<AppEnv>,

@@ -1,8 +1,4 @@
-/**
- * Answers as Stable Diffusion WebUI gives them.
- *
- * @module
- */
+/** Answers as Stable Diffusion WebUI gives them. */
 
 import type { ModelInfo } from "../../engine/types.ts";
 import { version } from "../../generation/version.ts";
@@ -12,12 +8,7 @@ import type { ApiError } from "../contract/errors.ts";
 import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
 import { timestamp } from "./current.ts";
 
-/**
- * The body of a failure.
- *
- * @param error what to answer with
- * @returns a JSON value
- */
+/** The body of a failure. */
 export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {
   return {
     error: status === 500 ? "Exception" : "HTTPException",
@@ -27,14 +18,7 @@ export function webuiError({ status, message, body }: ApiError): Record<string, 
   };
 }
 
-/**
- * What is told of finished images, in the text `info` of an answer.
- *
- * @param request that they were made of
- * @param model its public name
- * @param count how many are finished
- * @returns a JSON value
- */
+/** What is told of finished images, in the text `info` of an answer. */
 export function infoOf(
   request: ImageRequest,
   model: string,
@@ -78,12 +62,7 @@ export function infoOf(
   };
 }
 
-/**
- * The model, for `GET /sdapi/v1/sd-models`.
- *
- * @param name its public name
- * @returns a JSON value
- */
+/** The model, for `GET /sdapi/v1/sd-models`. */
 export function checkpointOf(name: string): Record<string, unknown> {
   return { title: name, model_name: name, hash: null, sha256: null, filename: name, config: null };
 }
@@ -101,12 +80,7 @@ export function memoryOf(): Record<string, unknown> {
   };
 }
 
-/**
- * Upscalers, for `GET /sdapi/v1/upscalers`.
- *
- * @param info of the model
- * @returns a JSON value
- */
+/** Upscalers, for `GET /sdapi/v1/upscalers`. */
 export function upscalersOf({ optionalParts }: ModelInfo): Record<string, unknown>[] {
   const names = ["None", ...optionalParts.includes("upscaler") ? ["Default"] : []];
   return names.map((name) => ({

@@ -4,7 +4,6 @@ import { nextTurn } from "../http/next_turn.ts";
 /**
  * Decodes a file in base64, with or without `data:image/png;base64,` before it.
  *
- * @param text of a client
  * @returns the file; nothing when it is no base64
  */
 export async function decodeBase64(text: string): Promise<Uint8Array<ArrayBuffer> | undefined> {

@@ -1,8 +1,6 @@
 /**
  * Units of the ControlNet extension of Stable Diffusion WebUI (`alwayson_scripts.controlnet`), in the words of this
  * server.
- *
- * @module
  */
 
 import { z } from "zod";
@@ -71,9 +69,7 @@ export interface ReadScripts {
  * Reads the scripts of a request.
  *
  * @param scripts `alwayson_scripts`
- * @param info of the model
  * @param images of `img2img`, the first of which stands for the picture of a unit without one
- * @returns the fields that a unit comes to
  * @throws {ApiError} 422 for wrong types, 400 for what a unit asks for and is not done here
  */
 export function readScripts(

@@ -1,8 +1,6 @@
 /**
  * What the clients of Stable Diffusion WebUI's routes are told of their work while it goes on: there, one thing is done at
  * a time, and has no name.
- *
- * @module
  */
 
 import type { JobOutput, JobProgress } from "../jobs/job.ts";
@@ -31,7 +29,6 @@ export class CurrentJobs {
   readonly #queue: Queue;
   readonly #jobs = new Map<string, Current>();
 
-  /** @param queue of the server */
   constructor(queue: Queue) {
     this.#queue = queue;
   }
@@ -39,10 +36,6 @@ export class CurrentJobs {
   /**
    * Watches a job that was queued.
    *
-   * @param id of the job
-   * @param client whose it is
-   * @param count of its results
-   * @param layers images of each
    * @returns what is known of it, and ends watching
    */
   follow(
@@ -82,8 +75,6 @@ export class CurrentJobs {
   /**
    * How far a client's work is, for `GET /sdapi/v1/progress`.
    *
-   * @param client who asks
-   * @param withImage whether the latest preview is told
    * @returns a JSON value with {@link Base64} in it
    */
   progress(client: string, withImage: boolean): Record<string, unknown> {
@@ -119,7 +110,6 @@ export class CurrentJobs {
 /**
  * A time as WebUI writes it.
  *
- * @param date any
  * @returns such as `20260131120000`
  */
 export function timestamp(date: Date): string {

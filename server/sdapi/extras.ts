@@ -1,8 +1,4 @@
-/**
- * `POST /sdapi/v1/extra-single-image` and `extra-batch-images`: given images in another size.
- *
- * @module
- */
+/** `POST /sdapi/v1/extra-single-image` and `extra-batch-images`: given images in another size. */
 
 import type { Context } from "hono";
 import { z } from "zod";
@@ -58,10 +54,7 @@ type Given = z.output<z.ZodObject<typeof FIELDS>>;
 /**
  * Resizes images.
  *
- * @param c of the request
- * @param body of the request
  * @param options services, the model, and whether several images come
- * @returns the answer
  * @throws {ApiError} 400 for bad images and sizes, 422 for wrong types and upscalers, 429 when too many wait
  */
 export async function enlarge(

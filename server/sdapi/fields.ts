@@ -1,8 +1,4 @@
-/**
- * Requests to Stable Diffusion WebUI in the words of this server.
- *
- * @module
- */
+/** Requests to Stable Diffusion WebUI in the words of this server. */
 
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
@@ -118,10 +114,7 @@ export interface WebuiRequest {
 /**
  * Reads the body of `txt2img` or `img2img`.
  *
- * @param body any JSON value
- * @param info of the model
  * @param startsFromImages whether it is one of `img2img`
- * @returns the request
  * @throws {ApiError} 422 for wrong types, 400 where images are missing
  */
 export function readWebui(
@@ -197,8 +190,6 @@ export function theirName(name: string): string {
 /**
  * Refuses fields without effect, where the server is strict about them.
  *
- * @param ignored their names
- * @param settings of the server
  * @throws {ApiError} 400 that names the first
  */
 export function refuseIgnored(
@@ -228,10 +219,7 @@ function clampScale(scale: number): number {
 /**
  * Fields that nobody here knows and that ask for something.
  *
- * @param given the request
- * @param known fields that are used
  * @param quietOnes further fields, with the values of which nobody needs to be told
- * @returns their names
  */
 export function unknownFields(
   given: Readonly<Record<string, unknown>>,

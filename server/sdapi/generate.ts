@@ -1,8 +1,4 @@
-/**
- * `POST /sdapi/v1/txt2img` and `POST /sdapi/v1/img2img`.
- *
- * @module
- */
+/** `POST /sdapi/v1/txt2img` and `POST /sdapi/v1/img2img`. */
 
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
@@ -41,13 +37,7 @@ interface Generation {
   readonly chosen: () => string;
 }
 
-/**
- * Makes images.
- *
- * @param c of the request
- * @param generation services, and what it is for
- * @returns the answer
- */
+/** Makes images. */
 export async function generateForWebui(
   c: Context<AppEnv>,
   generation: Generation,

@@ -1,8 +1,4 @@
-/**
- * The samplers and schedules of a model, as clients of Stable Diffusion WebUI know them.
- *
- * @module
- */
+/** The samplers and schedules of a model, as clients of Stable Diffusion WebUI know them. */
 
 import type { ModelInfo } from "../../engine/types.ts";
 import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/webui_names.ts";
@@ -10,7 +6,6 @@ import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/web
 /**
  * The samplers of a model, for `GET /sdapi/v1/samplers`.
  *
- * @param info of the model
  * @returns a JSON value; the model's own is the first
  */
 export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
@@ -25,7 +20,6 @@ export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unkn
 /**
  * The schedules of a model, for `GET /sdapi/v1/schedulers`.
  *
- * @param info of the model
  * @returns a JSON value; the model's own is the first
  */
 export function schedulesOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {

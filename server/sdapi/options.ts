@@ -1,8 +1,4 @@
-/**
- * The options of Stable Diffusion WebUI: its clients set some and read them back.
- *
- * @module
- */
+/** The options of Stable Diffusion WebUI: its clients set some and read them back. */
 
 import { shorten } from "../../generation/shorten.ts";
 import { badRequest } from "../contract/errors.ts";
@@ -27,22 +23,12 @@ const FIXED: Readonly<Record<string, unknown>> = {
 export class Options {
   #kept: ReadonlyMap<string, unknown> = new Map();
 
-  /**
-   * The options, for `GET /sdapi/v1/options`.
-   *
-   * @param model name of the model
-   * @returns a JSON value
-   */
+  /** The options, for `GET /sdapi/v1/options`. */
   read(model: string): Record<string, unknown> {
     return { ...Object.fromEntries(this.#kept), ...FIXED, sd_model_checkpoint: model };
   }
 
-  /**
-   * Options that a request wants to be different, and that nobody can change.
-   *
-   * @param given options by name
-   * @returns their names
-   */
+  /** Options that a request wants to be different, and that nobody can change. */
   fixed(given: Readonly<Record<string, unknown>>): string[] {
     return Object.keys(given).filter((name) =>
       Object.hasOwn(FIXED, name) && given[name] !== null && given[name] !== FIXED[name]
@@ -52,7 +38,6 @@ export class Options {
   /**
    * Keeps all options that are not this server's own.
    *
-   * @param given options by name
    * @throws {ApiError} 400 when there are too many, or one is too long; none is kept then
    */
   keep(given: Readonly<Record<string, unknown>>): void {

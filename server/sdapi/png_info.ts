@@ -1,8 +1,4 @@
-/**
- * `POST /sdapi/v1/png-info`: what an image's file says of how it was made.
- *
- * @module
- */
+/** `POST /sdapi/v1/png-info`: what an image's file says of how it was made. */
 
 import { z } from "zod";
 import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
@@ -19,8 +15,6 @@ const schema = z.looseObject({ image: z.string() });
  * Reads the text of an image.
  *
  * @param body with the file in base64 as `image`
- * @param signal stops it
- * @returns a JSON value
  * @throws {ApiError} 400 for what is no image; 429 when too many wait
  */
 export async function pngInfo(

@@ -1,7 +1,5 @@
 /**
  * The routes of Stable Diffusion WebUI (AUTOMATIC1111) that its clients call, on the same jobs as all others.
- *
- * @module
  */
 
 import type { Context } from "hono";
@@ -51,12 +49,7 @@ const NO_CHANGE: readonly string[] = [
 
 const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() });
 
-/**
- * Mounts the routes.
- *
- * @param app to mount on
- * @param services engine, queue and the rest
- */
+/** Mounts the routes. */
 export function mountSdapi(app: App, services: Services): void {
   const { settings, queue, models } = services;
   const current = new CurrentJobs(queue);

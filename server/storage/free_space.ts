@@ -1,8 +1,4 @@
-/**
- * Leaving room on the disk: what strangers send must not fill it.
- *
- * @module
- */
+/** Leaving room on the disk: what strangers send must not fill it. */
 
 import { statfs } from "node:fs/promises";
 import { storageFailed } from "./write_error.ts";
@@ -24,8 +20,6 @@ interface Disk {
 /**
  * Refuses to write where too little would be left.
  *
- * @param folder on the disk
- * @param read tells about the disk
  * @throws {ServiceError} when the disk is full or nearly so
  */
 export async function requireFreeSpace(

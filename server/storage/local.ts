@@ -1,8 +1,4 @@
-/**
- * Results as files in one folder.
- *
- * @module
- */
+/** Results as files in one folder. */
 
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -20,7 +16,6 @@ export class LocalStorage implements ResultStorage {
   /** The folder, absolute. */
   readonly root: string;
 
-  /** @param folder made when the first file comes */
   constructor(folder: string) {
     this.root = resolve(folder);
   }
@@ -29,7 +24,6 @@ export class LocalStorage implements ResultStorage {
    * Where a file is.
    *
    * @param name letters, digits, `_`, `-` and `.`, not first
-   * @returns the absolute path
    * @throws {RangeError} for names that could lead out of the folder
    */
   path(name: string): string {
@@ -44,9 +38,6 @@ export class LocalStorage implements ResultStorage {
   /**
    * Writes a file. Readers see the old bytes or the new ones, never a part.
    *
-   * @param name see {@link LocalStorage.path}
-   * @param bytes the whole file
-   * @param contentType for whoever serves it
    * @returns what to keep of it in a record
    * @throws {ServiceError} when the disk is full or the folder cannot be written to
    */
@@ -65,8 +56,6 @@ export class LocalStorage implements ResultStorage {
   /**
    * Keeps a file that something else makes; see {@link LocalStorage.write}.
    *
-   * @param name see {@link LocalStorage.path}
-   * @param contentType for whoever serves it
    * @param make makes the file at a path that it is given, in the same folder
    * @returns what to keep of it in a record
    * @throws {ServiceError} when the disk is full or the folder cannot be written to; anything else
@@ -110,8 +99,6 @@ export class LocalStorage implements ResultStorage {
   /**
    * Answers with a file; with its address when it was put into a cloud by an earlier server.
    *
-   * @param request a GET or HEAD
-   * @param file as it was recorded
    * @returns 200, 206, 304 or 307; undefined when the file is gone
    * @throws {ApiError} 416 for a range beyond the file
    */

@@ -1,8 +1,4 @@
-/**
- * Files that nobody but the user who runs the server may read: prompts, images and uploads.
- *
- * @module
- */
+/** Files that nobody but the user who runs the server may read: prompts, images and uploads. */
 
 import { closeSync, openSync } from "node:fs";
 

@@ -1,8 +1,4 @@
-/**
- * Where results are kept.
- *
- * @module
- */
+/** Where results are kept. */
 
 /** A file that is kept. */
 export interface StoredFile {
@@ -30,8 +26,6 @@ export interface ResultStorage {
    * Keeps a file.
    *
    * @param name letters, digits, `_`, `-` and `.`, not first
-   * @param bytes the whole file
-   * @param contentType for whoever serves it
    * @returns what to keep of it in a record
    * @throws {ServiceError} when the disk is full or cannot be written to
    */
@@ -41,7 +35,6 @@ export interface ResultStorage {
    * Keeps a file that something else makes; see {@link ResultStorage.write}.
    *
    * @param name letters, digits, `_`, `-` and `.`, not first
-   * @param contentType for whoever serves it
    * @param make makes the file at a path that it is given
    * @returns what to keep of it in a record
    * @throws {ServiceError} when the disk is full or cannot be written to; anything else that `make`
@@ -60,7 +53,6 @@ export interface ResultStorage {
    * Answers a GET or HEAD with a file, or says where it is.
    *
    * @param request its `Range`, `If-Range`, `If-None-Match` and method count
-   * @param file as it was recorded
    * @returns 200, 206, 304 or 307; undefined when the file is gone
    * @throws {ApiError} 416 for a range beyond the file
    */
@@ -69,7 +61,6 @@ export interface ResultStorage {
   /**
    * A link to a file in a cloud.
    *
-   * @param file as it was recorded
    * @returns an address that works for whoever gets it, for an hour at least; null where the file is
    * on this machine
    */
@@ -78,7 +69,6 @@ export interface ResultStorage {
   /**
    * Reads a file.
    *
-   * @param file as it was recorded
    * @returns its bytes
    * @throws {ServiceError} when it is gone or cannot be reached
    */
@@ -87,11 +77,7 @@ export interface ResultStorage {
   /** Removes a file, if it is there. */
   remove(file: FilePlace): Promise<void>;
 
-  /**
-   * Removes what a process may have kept that died before it could say so.
-   *
-   * @param name of the file
-   */
+  /** Removes what a process may have kept that died before it could say so. */
   removeNamed(name: string): Promise<void>;
 
   /**

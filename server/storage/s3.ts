@@ -1,8 +1,4 @@
-/**
- * Results in a bucket of an S3-compatible store.
- *
- * @module
- */
+/** Results in a bucket of an S3-compatible store. */
 
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
@@ -45,12 +41,6 @@ export class S3Storage implements ResultStorage {
   /** Keys for signing, one for each day. */
   readonly #keys = new Map<string, ArrayBuffer>();
 
-  /**
-   * @param settings bucket and keys
-   * @param local takes files before they are uploaded
-   * @param log told of uploads that fail
-   * @param options limits
-   */
   constructor(
     settings: S3Settings,
     local: LocalStorage,

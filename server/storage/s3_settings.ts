@@ -1,8 +1,4 @@
-/**
- * Which bucket results go to.
- *
- * @module
- */
+/** Which bucket results go to. */
 
 /** A bucket and the right to write to it. */
 export interface S3Settings {

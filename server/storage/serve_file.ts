@@ -2,8 +2,6 @@
  * A file as an answer: whole or a range, with validators.
  *
  * Source: RFC 9110, sections 8.8, 13 and 14.
- *
- * @module
  */
 
 import { ApiError } from "../contract/errors.ts";
@@ -47,8 +45,6 @@ export function parseRange(
  * Answers a GET or HEAD with a file.
  *
  * @param request its `Range`, `If-Range`, `If-None-Match`, `If-Modified-Since` and method count
- * @param path of the file
- * @param file what is known of it
  * @returns 200, 206 or 304; undefined when the file is gone
  * @throws {ApiError} 416 for a range beyond the file
  */

@@ -1,8 +1,4 @@
-/**
- * Failures to keep results or records.
- *
- * @module
- */
+/** Failures to keep results or records. */
 
 import { describeWriteError } from "../../generation/write_error.ts";
 import { RecordsBusyError } from "../jobs/job_store.ts";
@@ -12,7 +8,6 @@ import { ServiceError } from "../service_error.ts";
  * Why a result cannot be kept.
  *
  * @param cause what the file system or the database threw; goes to the log
- * @returns the error, to be thrown
  */
 export function storageFailed(cause: unknown): ServiceError {
   if (cause instanceof RecordsBusyError) return recordsBusy(cause);
@@ -20,12 +15,7 @@ export function storageFailed(cause: unknown): ServiceError {
   return new ServiceError("storage_failed", message, { cause });
 }
 
-/**
- * Why a request cannot be answered while another program has the records locked.
- *
- * @param cause says for how long
- * @returns the error, to be thrown
- */
+/** Why a request cannot be answered while another program has the records locked. */
 export function recordsBusy(cause: RecordsBusyError): ServiceError {
   return new ServiceError("records_busy", cause.message, { retryAfter: 5, cause });
 }

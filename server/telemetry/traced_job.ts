@@ -1,8 +1,4 @@
-/**
- * The spans of a job: how long it waited, and what it spent its time on, in whichever process.
- *
- * @module
- */
+/** The spans of a job: how long it waited, and what it spent its time on, in whichever process. */
 
 import { endOf } from "../jobs/job_end.ts";
 import { StageClock } from "../jobs/stage_clock.ts";
@@ -26,8 +22,6 @@ export interface TracedJob {
  * Does the work of a job within its spans.
  *
  * @param tracing makes spans; nothing is made where it is undefined
- * @param job whose work it is
- * @param work is given the clock of its stages
  * @returns what `work` gives
  */
 export async function tracedJob<T>(

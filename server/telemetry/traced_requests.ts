@@ -1,8 +1,4 @@
-/**
- * A span for each request that is answered.
- *
- * @module
- */
+/** A span for each request that is answered. */
 
 import type { Context, MiddlewareHandler } from "hono";
 import type { AppEnv } from "../services.ts";
@@ -11,9 +7,7 @@ import type { Tracing } from "./tracing.ts";
 /**
  * Answers requests within spans that go on the client's trace, if it sent one.
  *
- * @param tracing makes spans
  * @param routeOf gives the pattern of a request's path, once it is answered
- * @returns what the app is to use first
  */
 export function tracedRequests(
   tracing: Tracing,

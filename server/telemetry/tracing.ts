@@ -4,8 +4,6 @@
  *
  * A trace goes on in whichever process a job runs: what leads to it is kept with the job, as the
  * `traceparent` of W3C's Trace Context.
- *
- * @module
  */
 
 import type { Context, SpanStatusCode, Tracer } from "@opentelemetry/api";
@@ -57,7 +55,6 @@ export class Tracing {
   readonly #api: Api;
   readonly #tracer: Tracer;
 
-  /** @param api OpenTelemetry's, with Deno's exporter behind it */
   constructor(api: Api) {
     this.#api = api;
     this.#tracer = api.trace.getTracer("denoise");
@@ -74,7 +71,6 @@ export class Tracing {
    * Begins a span.
    *
    * @param name of the kind of work; it has few values
-   * @param start when, of what, about what
    * @returns the span; it is under way within its `run()` only
    */
   begin(name: string, { parent, at, isServer, attributes }: SpanStart = {}): TracedSpan {

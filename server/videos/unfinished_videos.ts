@@ -1,8 +1,4 @@
-/**
- * Files of videos that are being written, for those who watch meanwhile.
- *
- * @module
- */
+/** Files of videos that are being written, for those who watch meanwhile. */
 
 import { setTimeout } from "node:timers/promises";
 
@@ -26,9 +22,7 @@ export class UnfinishedVideos {
   /**
    * Says that a file is being written; it may not be there yet.
    *
-   * @param job id of the job
    * @param index of the output, from 0
-   * @param path where it is
    * @returns to be told how it ended, before the file is moved
    */
   begin(job: string, index: number, path: string): (isWhole: boolean) => void {
@@ -44,10 +38,8 @@ export class UnfinishedVideos {
   /**
    * Waits for the first bytes of a file, and gives all of them as they are written.
    *
-   * @param job id of the job
    * @param index of the output, from 0
    * @param options.isOver whether there will be no such file any more; asked now and then
-   * @param options.signal fires when nobody wants it any more
    * @returns the bytes, an error where the file is given up; nothing when it is over before one came
    */
   async follow(

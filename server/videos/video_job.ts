@@ -1,8 +1,4 @@
-/**
- * A video request on the GPU: one video after the other, each encoded while it is decoded.
- *
- * @module
- */
+/** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
 import { readFrames } from "../../generation/video_frames.ts";
 import { readImage } from "../inputs/images.ts";
@@ -57,9 +53,6 @@ interface VideoJob {
 /**
  * Makes the videos of a request.
  *
- * @param job what to make, with what
- * @param context of the queue
- * @returns what to record
  * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine, disk or FFmpeg throw. Files written so far are removed then
  */

@@ -1,8 +1,4 @@
-/**
- * A video job as its clients see it.
- *
- * @module
- */
+/** A video job as its clients see it. */
 
 import type { CutPrompt } from "../../engine/types.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
@@ -72,12 +68,7 @@ interface VideoRecord {
   seeds: number[];
 }
 
-/**
- * The part of a request that its record shows.
- *
- * @param request of the job
- * @returns a JSON value
- */
+/** The part of a request that its record shows. */
 export function videoSummary(request: VideoRequest): VideoSummary {
   const { model, width, height, numFrames, fps, seeds } = request;
   return { model, width, height, numFrames, fps, seeds };
@@ -89,7 +80,6 @@ export function videoSummary(request: VideoRequest): VideoSummary {
  * @param job of kind `video`
  * @param isOwn whether it is that of whoever asks; prompts and seeds are not for others
  * @param services say where results are, and how long they are kept
- * @returns for a client
  */
 export async function videoRecord(
   job: JobEntry,

@@ -1,8 +1,6 @@
 /**
  * From a video request, as JSON or as a form, to what has to be done, with every mistake found
  * before any work begins.
- *
- * @module
  */
 
 import { BusyError } from "../../media/isolated/slots.ts";
@@ -124,10 +122,6 @@ interface VideoSources {
  * Reads a video request.
  *
  * @param json any parsed JSON value, or the values of a form
- * @param sent files of the form
- * @param context the model and the server's settings
- * @param sources where images and videos go
- * @returns what has to be done
  * @throws {ApiError} 422 for wrong types, 400 for wrong values
  */
 export async function readVideoRequest(

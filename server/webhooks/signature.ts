@@ -2,8 +2,6 @@
  * Signatures of webhooks, so that whoever gets one knows that it is from this server.
  *
  * Source: Standard Webhooks 1.0, symmetric signatures.
- *
- * @module
  */
 
 import { createHmac } from "node:crypto";

@@ -2,8 +2,6 @@
  * Telling a client's server that a job has ended.
  *
  * Source: Standard Webhooks 1.0.
- *
- * @module
  */
 
 import { Slots } from "../../media/isolated/slots.ts";
@@ -68,7 +66,6 @@ export class Webhooks {
   /** Messages that are not taken yet, by client. */
   readonly #open = new Shares();
 
-  /** @param options secret and limits */
   constructor(options: WebhookOptions) {
     this.#options = options;
   }
@@ -77,9 +74,7 @@ export class Webhooks {
    * Sends a message; resolves when it was taken, or given up.
    *
    * @param id that all attempts share, so that a receiver can tell them
-   * @param target where to
    * @param read gives the message when it is sent: it may be hours until then; nothing when it is of no use any more
-   * @returns whether it was taken
    */
   async send(
     id: string,

@@ -1,8 +1,4 @@
-/**
- * Copies of the bundled model with something wrong in them.
- *
- * @module
- */
+/** Copies of the bundled model with something wrong in them. */
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { encodeElements } from "../../runtime/mod.ts";

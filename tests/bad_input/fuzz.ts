@@ -1,8 +1,6 @@
 /**
  * Fuzzers: a few cases in every run of the tests, and thousands with `DENOISE_SLOW`, both of seeds that
  * are always the same and of new ones.
- *
- * @module
  */
 import assert from "node:assert/strict";
 import fc from "fast-check";
@@ -30,13 +28,7 @@ const MAX_MS = 10_000;
 /** Most memory that all cases together may leave or take, in bytes. */
 const MAX_GROWTH = 1e9;
 
-/**
- * Registers a fuzzer's tests.
- *
- * @param title symbol and criterion
- * @param options numbers of cases
- * @param run all cases; throws where one fails
- */
+/** Registers a fuzzer's tests. */
 export function fuzz(
   title: string,
   { few, many }: FuzzOptions,
@@ -56,12 +48,7 @@ export function fuzz(
   }
 }
 
-/**
- * Does work on what was damaged: it succeeds, or fails with a sentence for its user, in time.
- *
- * @param use the work
- * @returns which of both
- */
+/** Does work on what was damaged: it succeeds, or fails with a sentence for its user, in time. */
 export async function takenOrRefused(use: () => unknown): Promise<"taken" | "refused"> {
   const start = performance.now();
   let outcome: "taken" | "refused" = "taken";

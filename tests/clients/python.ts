@@ -10,7 +10,6 @@ const REQUIREMENTS = Deno.readTextFileSync(new URL("python/requirements.txt", im
  * Why a test cannot run here.
  *
  * @param name of a distribution of `python/requirements.txt`, where its version is
- * @returns nothing where it can run
  */
 export async function missing(name: string): Promise<string | undefined> {
   const [, version] = new RegExp(`^${name}(?:\\[.*\\])?==(.*)$`, "m").exec(REQUIREMENTS)!;

@@ -1,6 +1,4 @@
-/**
- * Results in a private bucket of a store that is not ours, moto's (`deno task test:clients`).
- */
+/** Results in a private bucket of a store that is not ours, moto's (`deno task test:clients`). */
 
 import { strict as assert } from "node:assert";
 import { startServer } from "../../server/serve.ts";

@@ -1,8 +1,4 @@
-/**
- * Services that make videos, and what tests of videos send to them.
- *
- * @module
- */
+/** Services that make videos, and what tests of videos send to them. */
 import assert from "node:assert/strict";
 import { encodeImage } from "../../media/encode.ts";
 import { findFfmpeg, writeVideo } from "../../media/video/mod.ts";

@@ -23,7 +23,6 @@ const READY = /Ready: bundled is served on (http:[\w.:/]+)/;
  *
  * @param folder working directory: relative paths of flags, and the default ones, lead into it
  * @param args flags of `serve`; the port is any that is free
- * @param env variables to add
  * @param isLoading whether to wait for no more than that it listens
  */
 export async function startProcess(

@@ -17,7 +17,6 @@ export class ServerWatch implements Disposable {
   #silence = { whole: 0, own: 0 };
   #memory = 0;
 
-  /** @param server that is looked at */
   constructor({ url, pid }: ServerProcess) {
     this.#worker.onmessage = ({ data: { whole, own } }: MessageEvent<HealthTimes>) => {
       this.#silence.whole = Math.max(this.#silence.whole, whole);

@@ -44,7 +44,6 @@ export class FakeHub implements AsyncDisposable {
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   readonly #cdn: Deno.HttpServer<Deno.NetAddr>;
 
-  /** @param repositories what it has */
   constructor(
     repositories: Repositories,
     behaviour: FakeHubBehaviour = {},

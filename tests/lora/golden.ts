@@ -1,8 +1,4 @@
-/**
- * The goldens of LoRAs: their files, read as the reference read them.
- *
- * @module
- */
+/** The goldens of LoRAs: their files, read as the reference read them. */
 import { fileURLToPath } from "node:url";
 import { viewLayout } from "../../models/checkpoints/layout_view.ts";
 import { readLora } from "../../models/lora/read_lora.ts";

@@ -82,9 +82,7 @@ function randomFrom(seed: number): (below: number) => number {
  * Requests that are on their way together may be served in any order: all orders are followed that explain what was
  * answered, and at least one has to remain.
  *
- * @param bench server and model
  * @param count sequences, of 5 requests each
- * @returns how many requests were answered
  */
 export async function runSequences(
   bench: SequenceBench,

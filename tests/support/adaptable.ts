@@ -1,8 +1,4 @@
-/**
- * Models as LoRAs see them, made up.
- *
- * @module
- */
+/** Models as LoRAs see them, made up. */
 import type {
   AdaptableComponent,
   AdaptableModule,

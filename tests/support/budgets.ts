@@ -6,8 +6,6 @@ import { withPipeline } from "./pipeline_fixture.ts";
 /**
  * Checks that a request gives the same frames, bit for bit, and stays within shares of the memory that it takes where it
  * has room.
- *
- * @param folder of the model
  */
 export async function checkBudgets(
   folder: string,

@@ -1,8 +1,4 @@
-/**
- * Models whose parts lie in several goldens.
- *
- * @module
- */
+/** Models whose parts lie in several goldens. */
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { Golden } from "./golden.ts";

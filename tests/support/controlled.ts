@@ -1,7 +1,5 @@
 /**
  * Models with a ControlNet, and requests as calls of the reference's pipelines were made of them.
- *
- * @module
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";

@@ -1,8 +1,6 @@
 /**
  * Matrix units for adapters without: WGSL whose subgroup matrices are rewritten as arrays, each invocation of a subgroup
  * of 8 with an eighth of the rows. Slow, and no measure of speed; sums are f32 in another order than a unit's.
- *
- * @module
  */
 import type { SubgroupMatrix } from "../../runtime/mod.ts";
 

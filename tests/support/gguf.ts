@@ -1,8 +1,4 @@
-/**
- * GGUF files for tests.
- *
- * @module
- */
+/** GGUF files for tests. */
 
 /** A value of the metadata, by its type's name. */
 export type GgufField =

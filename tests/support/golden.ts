@@ -1,8 +1,6 @@
 /**
  * Goldens of the reference: what a model gives for known weights and inputs, and how close we come to it.
  * `tools/reference/README.md` says what is in them.
- *
- * @module
  */
 import { fileURLToPath } from "node:url";
 import {

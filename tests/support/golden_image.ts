@@ -1,8 +1,4 @@
-/**
- * Images of whole pipelines against those of the reference.
- *
- * @module
- */
+/** Images of whole pipelines against those of the reference. */
 import assert from "node:assert/strict";
 import type { Pipeline, PipelineRequest } from "../../models/mod.ts";
 import { assertClose, type Golden } from "./golden.ts";
@@ -17,8 +13,6 @@ const MIN_PSNR = 50;
 
 /**
  * Runs a request, and compares latents and pixels with those of a golden's call; of a masked one what is painted.
- *
- * @param gate largest error of the latents
  */
 export async function checkImage(
   golden: Golden,

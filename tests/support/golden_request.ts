@@ -1,8 +1,4 @@
-/**
- * Requests as calls of the reference's pipelines were made.
- *
- * @module
- */
+/** Requests as calls of the reference's pipelines were made. */
 import type { PipelineRequest, SamplerName } from "../../models/mod.ts";
 import type { GoldenCall } from "./golden.ts";
 

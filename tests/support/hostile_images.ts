@@ -1,8 +1,4 @@
-/**
- * Small image files that are much work to decode, or that claim more than they hold.
- *
- * @module
- */
+/** Small image files that are much work to decode, or that claim more than they hold. */
 
 import { crc32, deflateSync } from "node:zlib";
 
@@ -73,7 +69,6 @@ export function interlacedPng(
  *
  * @param width at most 65535
  * @param height at most 65535
- * @param scans how many
  */
 export function scannedJpeg(
   width: number,
@@ -107,8 +102,6 @@ export function scannedJpeg(
 /**
  * A GIF with one frame of one colour, which may be larger than the screen.
  *
- * @param screen sides of the logical screen
- * @param frame sides of the frame
  * @param isWhole whether all of its pixels follow; else two bytes
  */
 export function gif(

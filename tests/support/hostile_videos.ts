@@ -1,8 +1,4 @@
-/**
- * Small videos that are much work to read, or that claim more than they hold.
- *
- * @module
- */
+/** Small videos that are much work to read, or that claim more than they hold. */
 
 import { crc32 } from "node:zlib";
 import type { Ffmpeg } from "../../media/video/mod.ts";
@@ -10,8 +6,6 @@ import type { Ffmpeg } from "../../media/video/mod.ts";
 /**
  * Makes a video with FFmpeg's own arguments.
  *
- * @param ffmpeg the build to use
- * @param path of the video; its ending says nothing
  * @param frames how many, 64x64 at one per second, each of one shade
  * @param args of its output, with `-f`
  */

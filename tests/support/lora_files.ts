@@ -1,8 +1,4 @@
-/**
- * LoRA files made by hand, and read.
- *
- * @module
- */
+/** LoRA files made by hand, and read. */
 import { readLora } from "../../models/lora/read_lora.ts";
 import type { AdaptableComponent, Lora, LoraTensor } from "../../models/lora/types.ts";
 import { encodeSafetensors, withFolder } from "./safetensors.ts";

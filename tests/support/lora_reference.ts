@@ -1,8 +1,4 @@
-/**
- * LoRAs made by hand for tests, and what they mean, written out in double precision.
- *
- * @module
- */
+/** LoRAs made by hand for tests, and what they mean, written out in double precision. */
 import type { Lora, LoraTensor, ModuleChange, WeightChange } from "../../models/lora/types.ts";
 import { decodeElements, elementCount, encodeElements } from "../../runtime/mod.ts";
 import { randomNormal } from "../../runtime/ops/ndarray.ts";
@@ -77,9 +73,6 @@ export interface Use {
 /**
  * What changes of a module make of its weight, one after the other. One with lengths moves the weight by its strength
  * from where it is to where full strength would lead.
- *
- * @param weight row by row
- * @param rows of the weight
  */
 export function changedWeight(
   weight: Float64Array,

@@ -1,7 +1,5 @@
 /**
  * Images of which a mask keeps a part, against those of the reference, which keeps latents alone.
- *
- * @module
  */
 import assert from "node:assert/strict";
 import { softEdge } from "../../media/mask.ts";
@@ -13,7 +11,6 @@ import { psnr } from "./pixels.ts";
  *
  * @param frame RGB in [0, 1]
  * @param expected before it was put over the given image
- * @returns dB of what is wholly painted
  */
 export function checkMasked(
   frame: Float32Array,

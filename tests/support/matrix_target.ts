@@ -16,11 +16,7 @@ export interface MatrixCard {
   readonly limits?: Partial<Target["limits"]>;
 }
 
-/**
- * A multiplication of matrices whose sums are f32.
- *
- * @param componentType of the factors
- */
+/** A multiplication of matrices whose sums are f32. */
 export function matrixUnit(
   m: number,
   n: number,

@@ -1,8 +1,4 @@
-/**
- * A traced model on a device, for tests.
- *
- * @module
- */
+/** A traced model on a device, for tests. */
 import {
   type Checkpoint,
   copyTo,
@@ -35,7 +31,6 @@ const SHORT_KERNELS: Target["choices"] = {
   causalConv3d: anyClass("registers4"),
 };
 
-/** @param variants the one that is preferred first */
 function anyClass(...variants: string[]): Target["choices"][string] {
   const timings = variants.map((variant, i) => ({ variant, microseconds: i + 1 }));
   return new Proxy({}, { get: () => timings });
@@ -100,7 +95,6 @@ export class ModelRun implements Disposable {
   /**
    * Traces one program, plans it, uploads the weights that it declared, allocates, and writes the inputs.
    *
-   * @param weights of the model, where it has any
    * @param trace builds the model; its results become outputs of the same names
    */
   static async prepare(
@@ -164,8 +158,6 @@ export class ModelRun implements Disposable {
 /**
  * Checks calls of a golden, each in a step of its own.
  *
- * @param checkpoint of the golden's component
- * @param check compares what a call gives
  * @param calls all of them when left out
  * @returns names of the tensors that no call has used
  */

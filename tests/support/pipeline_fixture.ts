@@ -1,8 +1,4 @@
-/**
- * A pipeline on a device whose limits a test may choose.
- *
- * @module
- */
+/** A pipeline on a device whose limits a test may choose. */
 import {
   type MemoryOptions,
   openPipeline,

@@ -1,8 +1,4 @@
-/**
- * Images for tests, and how two images differ.
- *
- * @module
- */
+/** Images for tests, and how two images differ. */
 
 import assert from "node:assert/strict";
 import { channelsOf, type PixelImage, type RgbaImage, type RgbImage } from "../../media/image.ts";
@@ -17,7 +13,6 @@ export const SIZES: readonly (readonly [number, number])[] = [[1, 1], [3, 5], [6
  * @param width in pixels
  * @param height in pixels
  * @param channels 3 or 4
- * @returns the image, the same on every call
  */
 export function noise<Channels extends 3 | 4 = 3>(
   width: number,
@@ -39,7 +34,6 @@ export function noise(width: number, height: number, channels: 3 | 4 = 3): Pixel
  *
  * @param width in pixels
  * @param height in pixels
- * @returns the image
  */
 export function slopes(width: number, height: number): RgbImage {
   const data = new Uint8Array(width * height * 3);
@@ -59,8 +53,6 @@ export function slopes(width: number, height: number): RgbImage {
 /**
  * The largest difference between two images.
  *
- * @param actual what came out
- * @param expected what should have
  * @returns the difference, and where it is, in words
  * @throws {Error} when sizes or channels differ
  */
@@ -89,8 +81,6 @@ export function worstSample(
 /**
  * Mean of the absolute differences between two images of one size.
  *
- * @param actual what came out
- * @param expected what should have
  * @returns 0 to 255
  */
 export function meanDifference(actual: PixelImage, expected: PixelImage): number {

@@ -1,7 +1,5 @@
 /**
  * Names and shapes of published checkpoints without their numbers, and a device that is large enough for them.
- *
- * @module
  */
 import { BASELINE_TARGET, type Shape, type Target } from "../../runtime/mod.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Requests that several GPUs make together, in one thread: each rank has a device of its own.
- *
- * @module
- */
+/** Requests that several GPUs make together, in one thread: each rank has a device of its own. */
 import {
   openPipeline,
   type Pipeline,

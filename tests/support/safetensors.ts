@@ -1,8 +1,4 @@
-/**
- * Safetensors files for tests.
- *
- * @module
- */
+/** Safetensors files for tests. */
 import { dirname } from "node:path";
 import { type DType, encodeElements } from "../../runtime/dtype.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Requests of one kind, one after the other on a device.
- *
- * @module
- */
+/** Requests of one kind, one after the other on a device. */
 import assert from "node:assert/strict";
 import type { PipelineRequest } from "../../models/mod.ts";
 import type { Fixture } from "./pipeline_fixture.ts";

@@ -1,7 +1,5 @@
 /**
  * Weights that a golden does not store: drawn again from its seed, as `tools/reference/seeded.py` drew them.
- *
- * @module
  */
 import { cpSync, existsSync } from "node:fs";
 import { basename, relative } from "node:path";
@@ -99,9 +97,6 @@ interface OtherComponent {
 
 /**
  * A copy of a golden's folder in which a component is of another size, to which the reference has nothing to say.
- *
- * @param folder whose component's weights are not stored
- * @param part the component's folder
  */
 export function withOtherComponent(
   folder: string,

@@ -3,8 +3,6 @@
  *
  * A software driver takes longer to compile the kernels of a small model than to run them, and most tests want a device
  * of their own. Here each gets one in name, with its own buffers, while all tests of a file compile a kernel once.
- *
- * @module
  */
 
 /** Pipelines that are kept, those used last: a software driver takes 2 to 4 MB for each. */
@@ -22,11 +20,7 @@ interface Shared {
 
 const shared = new Map<string, Promise<Shared>>();
 
-/**
- * A GPU that opens a device once for each set of options, and gives out views of it.
- *
- * @param name tells GPUs apart
- */
+/** A GPU that opens a device once for each set of options, and gives out views of it. */
 export function shareDevices(name: string, gpu: GPU): GPU {
   const requestAdapter = async (options?: GPURequestAdapterOptions) => {
     const adapter = await gpu.requestAdapter(options);

@@ -1,8 +1,4 @@
-/**
- * Components in the files of other programs, made of those of goldens.
- *
- * @module
- */
+/** Components in the files of other programs, made of those of goldens. */
 import { type Layout, namesIn } from "../../models/layouts.ts";
 import { decodeElements } from "../../runtime/dtype.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";

@@ -1,8 +1,6 @@
 /**
  * Tokenizers as they are published, put together again: T5's and UMT5's files hold the same normalization rules, of 240 kB,
  * which are stored once.
- *
- * @module
  */
 import { cpSync } from "node:fs";
 import { join } from "node:path";

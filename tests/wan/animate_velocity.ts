@@ -1,8 +1,4 @@
-/**
- * The transformer of Wan-Animate-2 as one program, fed as the goldens say.
- *
- * @module
- */
+/** The transformer of Wan-Animate-2 as one program, fed as the goldens say. */
 import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import type { AnimateTransformerConfig } from "../../models/families/wan/animate/config.ts";
 import {

@@ -1,8 +1,4 @@
-/**
- * The Wan transformer as one program, fed as the goldens say.
- *
- * @module
- */
+/** The Wan transformer as one program, fed as the goldens say. */
 import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import type { WanTransformerConfig } from "../../models/families/wan/config.ts";
 import {

@@ -15,7 +15,6 @@ const HIDDEN = /^(?:DENO_|DENOISE_|XDG_|HOME$|USERPROFILE$|PWD$|NPM_CONFIG_CACHE
 /**
  * Copies the sources, starts the launcher with an empty home and times it until the image is there.
  *
- * @param log told what is being done
  * @throws {Error} when the launcher fails, with its last words
  */
 export async function benchFirstImage(log: (line: string) => void): Promise<Figures> {

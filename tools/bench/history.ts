@@ -43,7 +43,6 @@ export function readHistory(): BenchRun[] {
 /**
  * Reads a history.
  *
- * @param text of the file; empty lines are skipped
  * @throws {SyntaxError} naming the line that is not a run
  */
 export function parseHistory(text: string): BenchRun[] {
@@ -87,8 +86,6 @@ export function latestFigures(runs: readonly BenchRun[], device: BenchDevice): F
 /**
  * A table of figures, with targets and with ratios to earlier figures where there are any.
  *
- * @param after the figures
- * @param before earlier figures of the same device
  * @returns lines: name, value, ratio (above 1 is better), target
  */
 export function comparisonTable(after: Figures, before: Figures = {}): string[] {

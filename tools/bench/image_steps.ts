@@ -27,12 +27,7 @@ const FULL_SIZE: ImageSteps = {
   rounds: 5,
 };
 
-/**
- * Measures steps of image transformers, with the kernels that a start would choose.
- *
- * @param log told what is being measured
- * @param steps what to measure
- */
+/** Measures steps of image transformers, with the kernels that a start would choose. */
 export async function benchImageSteps(
   log: (line: string) => void,
   { models, formats, sides, rounds }: ImageSteps = FULL_SIZE,

@@ -35,11 +35,7 @@ const LARGE = { sizes: { heads: 12, layers: 11, ffnDim: 8960 }, rank: 196 };
 /** Switches forth and back. */
 const SWITCHES = 10;
 
-/**
- * Measures LoRAs on the bundled model, and on one of 1 GB that is written for it and removed.
- *
- * @param log told what is being measured
- */
+/** Measures LoRAs on the bundled model, and on one of 1 GB that is written for it and removed. */
 export async function benchLoras(log: (line: string) => void): Promise<Figures> {
   const folder = await Deno.makeTempDir({ prefix: "denoise-loras-" });
   try {

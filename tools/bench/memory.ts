@@ -15,7 +15,6 @@ const SIZES = [64, 96, 80];
 /**
  * Makes a series of images of one size and then one of changing sizes, and follows the memory of the process.
  *
- * @param log told how far it is
  * @param images length of the first series after the warm-up; the second one has a third of it
  */
 export async function benchMemory(

@@ -29,12 +29,7 @@ interface ModelRounds {
 /** Enough for a best and a median within two minutes on two slow cores. */
 const MODEL_ROUNDS: ModelRounds = { load: 5, image: 10, video: 3 };
 
-/**
- * Measures loading and generating.
- *
- * @param log told what is being measured
- * @param rounds how often
- */
+/** Measures loading and generating. */
 export async function benchModels(
   log: (line: string) => void,
   rounds: ModelRounds = MODEL_ROUNDS,

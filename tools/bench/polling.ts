@@ -18,8 +18,6 @@ const DURATION_MS = 8000;
  * Starts a server whose engine only waits, as a process of its own, and asks it for a video from many clients at once.
  * What is measured is the server: routes, records and connections.
  *
- * @param log told what is being measured
- * @returns latencies
  * @throws {Error} when the server answers anything but 200
  */
 export async function benchPolling(log: (line: string) => void): Promise<Figures> {

@@ -38,8 +38,6 @@ const PROFILED = {
 /**
  * Profiles the programs of a guided 64×64 image. Loops of whole programs are timed beside it in the same thread,
  * so that what is lost between kernels shows.
- *
- * @param log takes the tables
  */
 export async function benchKernels(log: (line: string) => void): Promise<Figures> {
   const device = await openDevice();

@@ -28,8 +28,6 @@ const CONNECTIONS = 8;
 /**
  * Starts the server as a process of its own, as users do, and asks it while it is idle and while it makes images.
  *
- * @param log told what is being measured
- * @param seconds how long
  * @throws {Error} when the server does not start, or answers anything but 200
  */
 export async function benchServer(

@@ -51,11 +51,7 @@ export function stepReport({ submits, slots }: PlannedProgram, ceilings: Ceiling
   };
 }
 
-/**
- * The report in two lines.
- *
- * @param measuredMs of one run in a loop
- */
+/** The report in two lines. */
 export function describeStep(report: StepReport, measuredMs: number): string[] {
   const { dispatches, flops, bytes, arithmeticMs, memoryMs, ceilingMs } = report;
   const { intermediateBytes, slotBytes } = report;

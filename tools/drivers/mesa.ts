@@ -6,7 +6,6 @@ import { driversFolder, exists, unpackPackage, writeDriverManifest } from "./deb
  * Path of a script that starts Deno on Mesa's newest software driver, which is fetched when it is not there. Deno is
  * started with the C library that the driver wants.
  *
- * @param deno the Deno to start
  * @returns undefined where it cannot be fetched
  */
 export async function denoWithMesa(deno: string): Promise<string | undefined> {

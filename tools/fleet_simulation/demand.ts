@@ -1,8 +1,6 @@
 /**
  * A day of requests: when they come, whose they are, what they ask for. The figures are made up, in
  * the proportions that services of this kind have.
- *
- * @module
  */
 
 import { Random, Weighted } from "./random.ts";
@@ -91,7 +89,6 @@ export class Demand {
   readonly #likes: number[];
   readonly #loras: (readonly string[])[];
 
-  /** @param options size and seed */
   constructor(options: DemandOptions) {
     const random = new Random(options.seed);
     this.#random = random;
@@ -112,7 +109,6 @@ export class Demand {
    * When the next request comes, and a batch with it.
    *
    * @param now seconds since the day began
-   * @returns a later time
    */
   after(now: number): number {
     const most = Math.max(...DAY_CURVE);

@@ -1,8 +1,4 @@
-/**
- * Workers and the jobs that wait for them, as the policy sees them.
- *
- * @module
- */
+/** Workers and the jobs that wait for them, as the policy sees them. */
 
 import {
   choose,
@@ -98,7 +94,6 @@ export class Fleet {
   #count = 0;
   #readings = 0;
 
-  /** @param options workers and policy */
   constructor(options: FleetOptions) {
     this.#options = options;
     for (const { name } of MODELS) this.#free.set(name, []);
@@ -124,7 +119,6 @@ export class Fleet {
   /**
    * Queues a job.
    *
-   * @param arrival what is asked for
    * @param now in milliseconds
    * @returns false where it is refused
    */
@@ -154,7 +148,6 @@ export class Fleet {
   /**
    * Lets a worker choose a job.
    *
-   * @param worker that is free
    * @param now in milliseconds
    * @returns the job, taken out of the queue; or undefined
    */
@@ -192,9 +185,6 @@ export class Fleet {
   /**
    * A free worker that may run a model.
    *
-   * @param model its index
-   * @param random chooses among them
-   * @param isWarm whether it must have the model loaded
    * @returns one; undefined where there is none
    */
   freeWorker(model: number, random: Random, isWarm: boolean): SimulatedWorker | undefined {

@@ -1,15 +1,10 @@
-/**
- * Things in an order, of which only the first few are ever looked at.
- *
- * @module
- */
+/** Things in an order, of which only the first few are ever looked at. */
 
 /** A heap whose smallest element comes out first. */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #isBefore: (a: T, b: T) => boolean;
 
-  /** @param isBefore says which of two comes out first */
   constructor(isBefore: (a: T, b: T) => boolean) {
     this.#isBefore = isBefore;
   }
@@ -69,7 +64,6 @@ export class Ordered<T extends Removable> {
 
   /**
    * @param count of the elements that {@link first} gives at most
-   * @param isBefore says which of two is first
    */
   constructor(count: number, isBefore: (a: T, b: T) => boolean) {
     this.#count = count;

@@ -1,14 +1,9 @@
-/**
- * Random numbers that a seed repeats, and the distributions that the simulation draws from.
- *
- * @module
- */
+/** Random numbers that a seed repeats, and the distributions that the simulation draws from. */
 
 /** A generator of random numbers: sfc32 of PractRand. */
 export class Random {
   readonly #state = new Uint32Array(4);
 
-  /** @param seed any whole number */
   constructor(seed: number) {
     this.#state.set([seed, seed ^ 0x9e3779b9, 0x243f6a88, 1]);
     for (let round = 0; round < 16; round++) this.uniform();
@@ -72,7 +67,6 @@ export class Weighted {
     }
   }
 
-  /** @returns an index */
   draw(random: Random): number {
     const index = random.below(this.#chance.length);
     return random.uniform() < this.#chance[index]! ? index : this.#alias[index]!;

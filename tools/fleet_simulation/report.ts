@@ -1,8 +1,4 @@
-/**
- * What simulations say, as tables.
- *
- * @module
- */
+/** What simulations say, as tables. */
 
 import { table } from "../../report/cells.ts";
 import type { Outcome } from "./simulate.ts";
@@ -65,13 +61,7 @@ export function policyTable(runs: readonly Finished[]): string {
   );
 }
 
-/**
- * What PostgreSQL has to do for a fleet, per second.
- *
- * @param outcome of the simulation
- * @param workers how many there are
- * @returns a table
- */
+/** What PostgreSQL has to do for a fleet, per second. */
 export function databaseTable({ database, useful, wakesPerJob }: Outcome, workers: number): string {
   const { inserts, claims, readings, rows, marks } = database;
   const beats = workers / BEAT_SECONDS;

@@ -1,8 +1,4 @@
-/**
- * What clients got, beside what would have been fair, while jobs waited throughout.
- *
- * @module
- */
+/** What clients got, beside what would have been fair, while jobs waited throughout. */
 
 import { jain, maxMinShares } from "./statistics.ts";
 
@@ -17,7 +13,6 @@ export class Shares {
   #indices: number[] = [];
 
   /**
-   * @param clients how many there are
    * @param stretch its length in seconds
    */
   constructor(clients: number, stretch: number) {
@@ -53,7 +48,6 @@ export class Shares {
    * Ends the stretches before a time.
    *
    * @param now seconds
-   * @param isCrowded whether jobs wait until now
    */
   until(now: number, isCrowded: boolean): void {
     while (now >= this.#end) {

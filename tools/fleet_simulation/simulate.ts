@@ -1,8 +1,4 @@
-/**
- * A fleet through a day, event by event, on the policy that the fleet runs.
- *
- * @module
- */
+/** A fleet through a day, event by event, on the policy that the fleet runs. */
 
 import { DEFAULT_RULES, type PolicyRules } from "../../server/fleet/policy.ts";
 import { CLIENT_CLASSES, Demand, LORA_SECONDS, meanSeconds, MODELS } from "./demand.ts";
@@ -94,13 +90,7 @@ export interface Outcome {
   readonly wakesPerJob: number;
 }
 
-/**
- * Runs a fleet.
- *
- * @param policy how jobs are given to workers
- * @param options size
- * @returns what came of it
- */
+/** Runs a fleet. */
 export function simulate(policy: Policy, options: SimulationOptions): Outcome {
   const { workers, clients, hours, load, queuePerWorker, seed } = options;
   const rate = load * workers / meanSeconds();

@@ -1,8 +1,4 @@
-/**
- * Numbers that say much of many: percentiles and fairness.
- *
- * @module
- */
+/** Numbers that say much of many: percentiles and fairness. */
 
 /** How much longer the times of one bucket are than those of the one before. */
 const STEP = 1.02;
@@ -59,7 +55,6 @@ export class Times {
 /**
  * Jain's index: 1 where all are alike, 1 / n where one has everything.
  *
- * @param shares at least one above zero
  * @returns the index; 1 for none
  */
 export function jain(shares: readonly number[]): number {
@@ -73,10 +68,6 @@ export function jain(shares: readonly number[]): number {
 
 /**
  * Shares something so that nobody gets more than they want, and those who want more get the same.
- *
- * @param wanted by each
- * @param total to be shared
- * @returns what each gets
  */
 export function maxMinShares(wanted: readonly number[], total: number): number[] {
   const order = [...wanted.keys()].sort((a, b) => wanted[a]! - wanted[b]!);

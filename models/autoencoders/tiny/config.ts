@@ -41,7 +41,6 @@ export function tinyTemporalScale(
  * What a tiny decoder and the autoencoder whose place it takes must have in common: names and values by pairs.
  *
  * @param vae its latent channels, pixels a side of a latent, and frames of a latent frame where it makes videos
- * @returns nothing where there is no tiny decoder
  */
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,

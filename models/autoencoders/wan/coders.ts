@@ -228,8 +228,6 @@ export class WanVideoEncoder {
   /**
    * Traces a program for the first frame, and one for each later chunk, in a stage of their own; each adds to its own
    * latent frame.
-   *
-   * @param runs how often a request uses it
    */
   constructor(
     session: Session,
@@ -272,11 +270,7 @@ export class WanVideoEncoder {
     });
   }
 
-  /**
-   * Encodes a video; the last frame stands still where there are too few.
-   *
-   * @param video of the encoder's size
-   */
+  /** Encodes a video; the last frame stands still where there are too few. */
   async run(work: Work, video: VideoFrames): Promise<void> {
     const { frames, height, width } = this.#size;
     const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = this.#config;

@@ -27,7 +27,6 @@ export class FrameHistory {
   readonly #caches = new Map<string, DeviceTensor>();
   readonly #declare: (name: string, shape: Shape, dtype: DType) => DeviceTensor;
 
-  /** @param declare makes a cache; its owner allocates it */
   constructor(
     declare: (name: string, shape: Shape, dtype: DType) => DeviceTensor = (name, shape, dtype) =>
       new DeviceTensor(name, shape, dtype),
@@ -43,7 +42,6 @@ export class FrameHistory {
   /**
    * A causal convolution that remembers what it has seen.
    *
-   * @param key names the convolution
    * @param frames how many input frames it looks back: 2 for kernels of 3 frames, 1 for a strided time convolution
    */
   convolve(

@@ -35,7 +35,6 @@ function vectorCount({ num_layers, num_single_layers }: ChromaTransformerConfig)
 /**
  * The vectors of one timestep.
  *
- * @param timesteps of all steps
  * @param step which of them it is, u32 [1]
  */
 export function chromaModulation(

@@ -48,7 +48,6 @@ export interface ControlSteps {
   /**
    * Goes on with the single blocks; nothing where it has none.
    *
-   * @param own what the double blocks end with
    * @param x of the shape of what the transformer's blocks take
    */
   single(own: Streams<Tensor>, x: Tensor): ControlState<Tensor> | undefined;
@@ -58,9 +57,7 @@ export interface ControlSteps {
 /**
  * Traces a ControlNet beside a transformer.
  *
- * @param split of the transformer's tokens
  * @param textTokens of the transformer, which come before the image in single blocks
- * @param blocks how many the transformer has
  */
 export type ControlResiduals = (
   split: TokenSplit,

@@ -72,8 +72,6 @@ export class ControlBranch {
   /**
    * What a step adds to the transformer's blocks.
    *
-   * @param context of the prompt
-   * @param tables what all timesteps make of its blocks
    * @param pass its sample, packed latents, [1, tokens, features]
    */
   residuals(
@@ -93,11 +91,7 @@ export class ControlBranch {
     });
   }
 
-  /**
-   * Encodes the picture of a request.
-   *
-   * @param noise of the draw from its moments
-   */
+  /** Encodes the picture of a request. */
   async run(work: Work, noise: Float32Array): Promise<void> {
     await this.#picture.run(work, noise);
     if (!this.#mode) return;

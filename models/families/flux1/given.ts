@@ -67,11 +67,7 @@ export class GivenImage {
   readonly #shape: GivenShape;
   readonly #encoder: KlImageEncoder | undefined;
 
-  /**
-   * Traces the encoder where there is something to encode.
-   *
-   * @param size of the result, in latents
-   */
+  /** Traces the encoder where there is something to encode. */
   constructor(session: Session, vae: Component<KlVaeConfig>, shape: GivenShape, size: TiledSize) {
     const { isDrawn, reference, seen } = shape;
     const { height, width, tileSide } = size;

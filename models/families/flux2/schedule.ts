@@ -9,8 +9,6 @@ const MANY_TOKENS = 4300;
  * them by steps.
  *
  * Source: diffusers `compute_empirical_mu` of `Flux2KleinPipeline`.
- *
- * @param tokens of the result
  */
 export function empiricalMu(tokens: number, steps: number): number {
   const at200 = 0.00016927 * tokens + 0.45666666;
@@ -20,12 +18,7 @@ export function empiricalMu(tokens: number, steps: number): number {
   return slope * steps + (at200 - 200 * slope);
 }
 
-/**
- * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted.
- *
- * @param tokens of the result
- * @param options what the request says of the schedule
- */
+/** The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted. */
 export function flux2Schedule(
   scheduler: Scheduler,
   tokens: number,

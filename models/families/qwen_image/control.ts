@@ -40,12 +40,7 @@ export interface ControlSteps {
   readonly after: Steering<Streams<Tensor>>;
 }
 
-/**
- * Traces a ControlNet beside a transformer.
- *
- * @param split of the transformer's tokens
- * @param blocks how many it has
- */
+/** Traces a ControlNet beside a transformer. */
 export type ControlResiduals = (split: TokenSplit, blocks: number) => ControlSteps;
 
 /** Traces a ControlNet of Qwen-Image for one pass of the transformer. */

@@ -79,8 +79,6 @@ export class ControlBranch {
   /**
    * What a step adds to the transformer's blocks.
    *
-   * @param context of the prompt
-   * @param tables what all timesteps make of its blocks
    * @param pass its sample, latents as patches, [1, tokens, in_channels]
    */
   residuals(

@@ -29,13 +29,7 @@ export class QwenImages {
   readonly #counts: ImageCounts;
   readonly #isLayered: boolean;
 
-  /**
-   * Takes the parts; nothing is traced yet.
-   *
-   * @param size of an image, in latents
-   * @param grid of its tokens
-   * @param counts of the images in a sample
-   */
+  /** Takes the parts; nothing is traced yet. */
   constructor(parts: QwenImageParts, size: TiledSize, grid: TokenGrid, counts: ImageCounts) {
     this.#parts = parts;
     this.#size = size;

@@ -93,7 +93,6 @@ function conditioned(
 /**
  * What a block takes of one step.
  *
- * @param tables of the block, from {@linkcode modulationTables}
  * @param step u32 [1]
  * @param clean row of the tables by which given images go, u32 [1]; as the result where left out
  */

@@ -32,12 +32,7 @@ export function qwenImagePrompt(prompt: string): string {
   return conversation(SYSTEM.describe, prompt);
 }
 
-/**
- * The whole text of a prompt that shows images.
- *
- * @param tokens of each image
- * @param isCounted whether it says which picture each is
- */
+/** The whole text of a prompt that shows images. */
 export function qwenEditPrompt(
   prompt: string,
   tokens: readonly number[],

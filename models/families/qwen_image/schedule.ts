@@ -14,7 +14,6 @@ import { layeredShift, layerRules } from "./layers.ts";
  *
  * Source: diffusers `QwenImagePipeline`; for a given shift, the scheduler that the Qwen-Image-Lightning team publishes.
  *
- * @param tokens of the image
  * @param options first step to take, and what the request says of the schedule
  */
 export function qwenImageSchedule(

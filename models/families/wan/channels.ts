@@ -14,11 +14,7 @@ import { type Given, type GivenShape, placedFrames } from "./given.ts";
 import { patchifyClip } from "./patches.ts";
 import { seenBy } from "./vision.ts";
 
-/**
- * Traces the encoders.
- *
- * @param images that the image encoder sees
- */
+/** Traces the encoders. */
 export function traceChannels(
   session: Session,
   { transformer: { config }, vae, imageEncoder: vision }: WanParts,

@@ -350,11 +350,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   };
 }
 
-/**
- * Which steps each transformer takes, the one for high noise first.
- *
- * @param timesteps of all steps, falling
- */
+/** Which steps each transformer takes, the one for high noise first. */
 export function expertRanges(
   { settings: { boundary_ratio: boundary }, transformer2 }: WanParts,
   timesteps: ArrayLike<number>,

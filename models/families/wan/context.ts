@@ -123,7 +123,6 @@ export function contextRows(longest: number, maxLength: number): number {
  * What cross-attention takes beside the text encoder's states. The reference attends all `maxLength` rows; those after
  * the prompt are equal, so one row stands for them all with the logarithm of their number added to its logit.
  *
- * @param tokens ids of every prompt
  * @returns for every prompt the rows to attend, and what is added to the logit of the last
  */
 export function contextPadding(

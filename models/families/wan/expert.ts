@@ -193,12 +193,7 @@ export class WanExpert {
     });
   }
 
-  /**
-   * Takes its steps.
-   *
-   * @param noise that the sample began with
-   * @param draw gives noise for samplers that add it
-   */
+  /** Takes its steps. */
   async run(
     work: Work,
     guidanceScale: number,

@@ -55,11 +55,7 @@ export interface Given {
   run(work: Work): Promise<void>;
 }
 
-/**
- * What a request brings.
- *
- * @param frames latent frames of the result
- */
+/** What a request brings. */
 export function givenKind(request: PipelineRequest, parts: WanParts, frames: number): GivenKind {
   const { task, images = [], references = [], video = [] } = request;
   const { frames: sight, images: [, mostImages] } = wanSight(parts);
@@ -92,8 +88,6 @@ export function framesBefore(given: GivenKind): number {
 /**
  * The frames of the result that a request gives, by their place in it: the first and maybe the last, or those that
  * another clip ends with.
- *
- * @param frames of the result
  */
 export function placedFrames(
   { task, images = [], video = [] }: PipelineRequest,

@@ -65,8 +65,6 @@ export function modulationIndices(
 
 /**
  * Which timestep of a step each token has, u32 [tokens]: those that stay clean the first, which is 0.
- *
- * @param clean how many stay clean; they come first
  */
 export function tokenTimesteps(graph: Graph, grid: TokenGrid, clean: number): Tensor {
   const rows = Uint32Array.from({ length: tokenCount(grid) }, (_, i) => (i < clean ? 0 : 1));
@@ -88,7 +86,6 @@ export function blockNames({ num_layers, vace_layers }: WanTransformerConfig): s
 /**
  * The `scale_shift_table`s of all blocks and of the head, with the timesteps of one step added.
  *
- * @param timesteps of {@linkcode timestepRows}
  * @param indices u32 [rows, timesteps] of {@linkcode modulationIndices}
  * @returns [rows, timesteps, dim]
  */
@@ -119,7 +116,6 @@ export function modulationTable(
  * The vectors of a block or the head. One that differs between tokens is made where it is used, because it is large.
  *
  * @param table [rows, timesteps, dim] of {@linkcode modulationTable}
- * @param first row of the first name
  * @param tokenRows u32 [batch, tokens], or nothing when all tokens of a sample have the same timestep
  * @returns by name, [timesteps, 1, dim], or [batch, tokens, dim]
  */

@@ -4,8 +4,6 @@
  * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024); the
  * coefficients and thresholds are those that its authors fitted for Wan 2.1. A step takes the velocity of the last
  * one that was computed, where the original takes what its blocks added.
- *
- * @module
  */
 import { relativeChange } from "../../pipeline/step_cache.ts";
 import { hiddenSize, type WanTransformerConfig } from "./config.ts";
@@ -48,8 +46,6 @@ const MAX_480P = 720 * 720;
 /**
  * What was fitted for a transformer that takes all steps by itself.
  *
- * @param config of the transformer
- * @param pixels of a frame
  * @returns nothing for one that nobody has fitted: Wan 2.2 and models of other sizes
  */
 export function teaCacheOf(config: WanTransformerConfig, pixels: number): TeaCache | undefined {
@@ -60,15 +56,7 @@ export function teaCacheOf(config: WanTransformerConfig, pixels: number): TeaCac
   return pixels <= MAX_480P ? I2V_480P : I2V_720P;
 }
 
-/**
- * The steps that are spared. The first ones and the last one are always computed.
- *
- * @param cache what was fitted
- * @param rows of {@linkcode timestepRows}, for each step
- * @param steps how many
- * @param dim width of the transformer
- * @returns indices of steps, in order
- */
+/** The steps that are spared. The first ones and the last one are always computed. */
 export function sparedSteps(
   { coefficients, threshold }: TeaCache,
   rows: Float32Array,

@@ -75,7 +75,6 @@ export function tilesOf(graph: Graph, grid: TokenGrid): Tiles {
  *
  * @param attended of the tokens, [batch, tokens, heads, head size]; so are queries, keys and values
  * @param gate [batch, tokens, heads × head size]
- * @returns like the gate
  */
 export function withTiles(
   { means, rows }: Tiles,

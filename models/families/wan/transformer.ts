@@ -197,7 +197,6 @@ export function wanTransformer(
  * What VACE adds to the tokens after some of the blocks. Each is computed right before it is added, from the one before,
  * so that one is held at a time.
  *
- * @param x the tokens before the first block
  * @param block runs a block by its index among all
  */
 function controlHints(

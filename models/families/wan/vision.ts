@@ -13,7 +13,6 @@ const A = -0.75;
  * Pixels for the image encoder.
  *
  * @param image RGB in bytes
- * @param side of the encoder's images
  * @returns [side, side, 3]
  */
 export function seenBy(

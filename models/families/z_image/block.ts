@@ -30,7 +30,6 @@ type BlockSizes = Pick<ZImageTransformerConfig, "dim" | "n_heads" | "norm_eps">;
  * Embeds patches of an image, and fills them up to a whole number of blocks of tokens.
  *
  * @param sample [1, tokens, features]
- * @param embedder the layer
  * @returns [1, `paddedCount()`, dim]
  */
 export function embedImage(

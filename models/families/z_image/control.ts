@@ -99,7 +99,6 @@ export class ZImageControl {
    * Refines the picture.
    *
    * @param embedded the image before it is refined, own tokens of [1, `paddedCount()`, dim]
-   * @param own positions and split of the image
    */
   refine(embedded: Tensor, own: Places): RefinedPicture {
     const config = this.#config;
@@ -125,11 +124,7 @@ export class ZImageControl {
     return { picture, sample: embedded, residuals };
   }
 
-  /**
-   * Refines its own image further.
-   *
-   * @param run the transformer's refiner of this index
-   */
+  /** Refines its own image further. */
   withRefiner(
     { sample, residuals, ...given }: RefinedPicture,
     refiner: number,
@@ -148,7 +143,6 @@ export class ZImageControl {
    * What its layers begin with.
    *
    * @param picture refined, and the prompt behind it, own tokens
-   * @param sample likewise the image
    */
   join(picture: Tensor, sample: Tensor): Tensor {
     return this.#beside("control_layers", picture, sample);

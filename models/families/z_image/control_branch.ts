@@ -39,7 +39,6 @@ export class ControlBranch {
   /**
    * Traces the encoder of the picture.
    *
-   * @param size of the result
    * @param isMasked whether it sees what a mask keeps of the image, too
    */
   constructor(
@@ -78,11 +77,7 @@ export class ControlBranch {
     return controlTable(config, weights, control, controlStacks(this.#config), embedding);
   }
 
-  /**
-   * What a step adds to the transformer's layers.
-   *
-   * @param table what all timesteps make of its blocks
-   */
+  /** What a step adds to the transformer's layers. */
   residuals(table: DeviceTensor, { sample: { graph }, step }: ControlledPass): ZImageControl {
     return new ZImageControl(graph, this.#config, this.#weights, {
       modulation: gather(graph.use(table), step),

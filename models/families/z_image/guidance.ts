@@ -10,11 +10,7 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import { squares, sumOfAll } from "../../blocks/sums.ts";
 import { elapsedTime } from "./schedule.ts";
 
-/**
- * p + scale · (p − n), of outputs that are velocities with the other sign.
- *
- * @param timesteps of all steps
- */
+/** p + scale · (p − n), of outputs that are velocities with the other sign. */
 export function zImageGuidance(
   { guidanceScale: scale, guidanceEnd = 1, guidanceLimit }: PipelineRequest,
   timesteps: ArrayLike<number>,

@@ -60,9 +60,7 @@ export function modulationTable(
 /**
  * The vectors of all timesteps of blocks that other weights hold than the transformer's.
  *
- * @param control those weights
  * @param counts how many blocks there are, by the names of their stacks
- * @param embedding of {@linkcode modulationTable}
  * @returns [timesteps, blocks · 4 · dim]
  */
 export function controlTable(

@@ -10,9 +10,6 @@ interface RowCut {
 /**
  * The part of a change that is for some of its rows. A Kronecker product may be cut inside of a block, so it may give
  * several.
- *
- * @param change of all rows
- * @param total how many rows it has
  */
 export function cutRows(
   change: WeightChange,

@@ -112,7 +112,6 @@ export class LoraFile implements Disposable {
    * Reads tensors into shared memory and looks at every number.
    *
    * @param entries of this file, of types that {@linkcode isReadable} accepts
-   * @returns by key
    * @throws {LoraError} when numbers are NaN or infinite, naming all tensors, or the file cannot be read
    */
   async read(entries: Iterable<TensorEntry>): Promise<Map<string, LoraTensor>> {

@@ -25,7 +25,6 @@ interface GatheredKeys {
 /**
  * Gathers tensors by module.
  *
- * @param path for messages
  * @throws {LoraError} when several tensors are the same part of one module, or several LoRAs share the file
  */
 export function gatherKeys(

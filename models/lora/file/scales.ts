@@ -21,7 +21,6 @@ export class Scales {
   /**
    * Reads what the trainer wrote beside the tensors.
    *
-   * @param alpha counts instead of what the file says
    * @throws {LoraError} when settings cannot be read or ask for what is not applied
    * @throws {RangeError} when alpha is not above 0
    */

@@ -49,7 +49,6 @@ const CHANGED_BASES = /^(pissa|olora|corda|loftq|lora_ga)/;
 /**
  * Reads `adapter_config.json`, if there is one.
  *
- * @param path of the file that may exist
  * @throws {LoraError} when it cannot be read, or asks for what is not applied
  */
 export async function readSettings(path: string): Promise<LoraSettings | undefined> {
@@ -73,7 +72,6 @@ export async function readSettings(path: string): Promise<LoraSettings | undefin
 /**
  * The settings in a header: diffusers' `lora_adapter_metadata`, or an alpha for all.
  *
- * @param path for messages
  * @throws {LoraError} when they are damaged, or ask for what is not applied
  */
 export function settingsOfMetadata(

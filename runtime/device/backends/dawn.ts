@@ -51,7 +51,6 @@ function load(): GPU {
 /**
  * Dawn's entry point; on Windows one that takes Vulkan where there is an adapter for it, else Direct3D.
  *
- * @param create makes an entry point with flags
  * @param os as `Deno.build.os`
  */
 export function createGpu(create: (flags: readonly string[]) => GPU, os: string): GPU {

@@ -21,7 +21,6 @@ const integers = new WeakMap<Graph, Tensor>();
 /**
  * An attention with both operands.
  *
- * @param buffers its own
  * @returns nothing where they would be more than the adapter binds, or it has a bias for every logit
  */
 export function askedOperands(

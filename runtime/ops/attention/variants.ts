@@ -141,9 +141,6 @@ const MATRIX_KEYS: Readonly<Record<MatrixElement, readonly number[]>> = {
 
 /**
  * Bytes of workgroup memory of `matrix`: keys or values, scores, weights, one factor per row, a flag.
- *
- * @param rows queries of a workgroup
- * @param keys of a step
  */
 function matrixBytes(
   headDim: number,
@@ -157,7 +154,6 @@ function matrixBytes(
   return vectorBytes * keys * keyStep + rows * row + 4;
 }
 
-/** @param ownRows queries of a subgroup */
 function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
   const rows = ownRows * MATRIX_SUBGROUPS;
   const unitOf = ({ mayRound }: AttentionProblem, target: Target) =>

@@ -20,8 +20,6 @@ interface AskedOperands {
 /**
  * The epilogue with more operands than the product has.
  *
- * @param isNormalised by the kernel itself
- * @param buffers the product's own
  * @returns nothing where they would be more than the adapter binds, or the epilogue is of another kind
  */
 export function askedOperands(

@@ -45,7 +45,6 @@ interface NormOperands {
 /**
  * The operands of a normalisation in the kernel.
  *
- * @param buffers the product's own
  * @returns nothing when they differ between rows, or are more than the adapter binds
  */
 export function normOperands(

@@ -49,8 +49,6 @@ interface Entry {
 /**
  * Compares contenders on one op. All of them get the same inputs; the first one's result is what the others' are
  * compared with, and who differs is not timed. The time of an empty wait is taken off.
- *
- * @returns one measurement per contender, in their order
  */
 export async function compareOp(
   contenders: readonly Contender[],

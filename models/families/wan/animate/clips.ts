@@ -19,8 +19,6 @@ export function clipStart(clip: number, clipLength: number): number {
 
 /**
  * Which frame of a video stands at a place: beyond its end it runs backwards, and forwards again.
- *
- * @param frames of the video, at least one
  */
 export function mirrored(place: number, frames: number): number {
   const turn = place % (2 * frames);
