@@ -7,10 +7,7 @@ import { EngineState } from "./engine_state.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
-import type { JobRecord } from "./jobs/job_store.ts";
-import { watchNeighbours } from "./jobs/neighbours.ts";
 import { openJobStore } from "./jobs/open_store.ts";
-import { lockedOwners } from "./jobs/server_lock.ts";
 import { DEFAULT_HOST, listen, type Listener } from "./http/listen.ts";
 import { resumeJobs } from "./jobs/resume.ts";
 import { startSweeping } from "./jobs/retention.ts";
@@ -25,7 +22,6 @@ import {
 } from "./start_parts.ts";
 import { DEFAULT_MAX_QUEUE } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
-import { describeWriteError } from "../generation/write_error.ts";
 import { openTracing } from "./telemetry/tracing.ts";
 
 /** How long answers under way may take to end, in milliseconds. */
@@ -50,7 +46,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   // Paths stay what they are when the working folder is removed.
   const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;
-  const store = await openJobStore(outputPath || undefined, { adopts: resumes, log });
+  const { store, left } = await openJobStore(outputPath || undefined, { resumes, log });
   const temporary = outputPath === "" && !options.inputSavePath ? new TemporaryInputs() : undefined;
   const inputRoot = temporary?.path ??
     absolute(options.inputSavePath || join(outputPath, "inputs"));
@@ -85,13 +81,8 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   });
 
   const startedAt = Date.now() - CLOCK_MS;
-  let isAlone = false;
   let listener: Listener;
-  let left: JobRecord[];
   try {
-    left = await store.reap();
-    // Locks of the dead are gone now. Uploads elsewhere may be those of servers with other records.
-    isAlone = outputPath !== "" && !options.inputSavePath && lockedOwners(outputPath).length === 1;
     listener = await listen(app, { ...options, log });
   } catch (error) {
     await store.close();
@@ -105,16 +96,13 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     .then(opened.resolve, opened.reject);
   void openOthers(others, engine.settled, opening.signal, log);
   await resumeJobs(services, left);
-  const stopWatching = watchNeighbours(services, {
-    take: (jobs) => resumeJobs(services, jobs),
-    fail: (error) => log(`Cannot read the records of jobs: ${describeWriteError(error)}`),
-  });
+  // Uploads elsewhere may be those of servers with other records.
+  const isAlone = outputPath !== "" && !options.inputSavePath;
   const stopSweeping = startSweeping(services, isAlone ? { aloneSince: startedAt } : {});
 
   let closing: Promise<void> | undefined;
   const close = async () => {
     stopSweeping();
-    stopWatching();
     await queue.close(options.graceMs ?? 10_000);
     services.webhooks?.close();
     await listener.close(CLOSE_MS);

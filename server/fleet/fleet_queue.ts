@@ -27,6 +27,11 @@ const FRESH_MS = 250;
 const MAX_PLACES = 2000;
 /** Jobs that tell how long one takes. */
 const TIMED_JOBS = 20;
+/** How long an answer waits for a worker to cancel a job, and for it to let go of the job's files, in milliseconds. */
+const CANCEL_MS = 2000;
+const RELEASE_MS = 35_000;
+/** How often it is looked for the end of a job that is cancelled, in milliseconds. */
+const POLL_MS = 100;
 
 /** What a queue of a fleet works with. */
 interface FleetQueueOptions {
@@ -184,17 +189,27 @@ export class FleetQueue implements Queue {
     this.#endListeners.push(listener);
   }
 
-  /** See {@link Queue.cancel}; a job is never this server's own. */
-  async cancel(id: string): Promise<boolean> {
-    const { store } = this.#options;
-    await store.requestCancel(id);
-    await store.cancelWaiting(id);
-    return false;
+  /** See {@link Queue.cancel}. */
+  cancel(id: string): Promise<boolean> {
+    return this.#cancel(id, CANCEL_MS);
   }
 
   /** See {@link Queue.cancelAndWait}. */
   cancelAndWait(id: string): Promise<boolean> {
-    return this.cancel(id);
+    return this.#cancel(id, RELEASE_MS);
+  }
+
+  /** Asks a job's worker to cancel it, and waits a while for that; whether the job has ended, or is not there. */
+  async #cancel(id: string, patienceMs: number): Promise<boolean> {
+    const { store } = this.#options;
+    await store.requestCancel(id);
+    await store.cancelWaiting(id);
+    for (const end = performance.now() + patienceMs;;) {
+      const status = (await store.statuses([id])).get(id);
+      if (status === undefined || isEnd(status)) return true;
+      if (performance.now() > end) return false;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
   }
 
   /** See {@link Queue.close}: the fleet goes on; only jobs whose clients wait for their answer are given up. */
@@ -208,7 +223,9 @@ export class FleetQueue implements Queue {
       await this.#look().catch(() => {});
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    for (const [id] of held) if (this.#waiting.has(id)) await this.cancel(id).catch(() => {});
+    const cancelled = held.filter(([id]) => this.#waiting.has(id))
+      .map(([id]) => this.cancel(id).catch(() => {}));
+    await Promise.all(cancelled);
     for (const all of this.#waiting.values()) for (const { reject } of all) reject(stopping());
     await this.#tellEnds().catch(() => {});
   }

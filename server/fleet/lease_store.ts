@@ -12,7 +12,7 @@ import { changesOf, type PostgresJobStore } from "./postgres_store.ts";
 const PROGRESS_MS = 1000;
 
 /** What {@link LeaseStore} leaves to the store of the fleet. */
-type Rest = Omit<JobStore, "insert" | "update" | "reap" | "close">;
+type Rest = Omit<JobStore, "insert" | "update" | "close">;
 
 /** The records of the jobs that a worker has claimed. */
 export class LeaseStore implements Rest, JobStore {
@@ -117,21 +117,6 @@ export class LeaseStore implements Rest, JobStore {
   /** See {@link JobStore.delete}. */
   delete(id: string): Promise<void> {
     return this.#store.delete(id);
-  }
-
-  /** See {@link JobStore.requestCancel}. */
-  requestCancel(id: string): Promise<void> {
-    return this.#store.requestCancel(id);
-  }
-
-  /** See {@link JobStore.cancelRequests}. */
-  cancelRequests(): Promise<string[]> {
-    return this.#store.cancelRequests();
-  }
-
-  /** Any member of the fleet does that. */
-  reap(): Promise<JobRecord[]> {
-    return Promise.resolve([]);
   }
 
   /** The database is not its own. */

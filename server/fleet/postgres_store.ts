@@ -251,7 +251,7 @@ export class PostgresJobStore implements JobStore {
     this.#known?.forget(id);
   }
 
-  /** See {@link JobStore.requestCancel}. */
+  /** Asks the worker that has a job to cancel it; nothing happens when the job has ended. */
   async requestCancel(id: string): Promise<void> {
     await this.#database.use((sql) =>
       sql`WITH asked AS (
@@ -259,14 +259,6 @@ export class PostgresJobStore implements JobStore {
           WHERE id = ${id} AND status IN ('queued', 'in_progress') RETURNING id)
         SELECT pg_notify('denoise_jobs', id || ' cancel') FROM asked`, PATIENCE_MS);
     this.#known?.forget(id);
-  }
-
-  /** See {@link JobStore.cancelRequests}; those of all servers. */
-  async cancelRequests(): Promise<string[]> {
-    const rows = await this.#database.use((sql) =>
-      sql`SELECT id FROM denoise_jobs WHERE status IN ('queued', 'in_progress') AND cancel`
-    );
-    return rows.map(({ id }) => String(id));
   }
 
   /** Ends a job that waits and was asked to be cancelled. */
@@ -336,11 +328,11 @@ export class PostgresJobStore implements JobStore {
   }
 
   /**
-   * See {@link JobStore.reap}: jobs whose worker has let its lease run out wait again, or fail where
+   * Jobs whose worker has let its lease run out wait again, or fail where
    * that is not the first time. What waits and was to be cancelled by a server that died then is cancelled. Any member
    * of the fleet may call it at any time.
    */
-  async reap(): Promise<JobRecord[]> {
+  async reap(): Promise<void> {
     await this.#database.use((sql) =>
       sql`UPDATE denoise_jobs SET status = 'cancelled', ended_at = ${sql.unsafe(NOW)}
         WHERE id IN (SELECT id FROM denoise_jobs WHERE status = 'queued' AND cancel
@@ -361,7 +353,6 @@ export class PostgresJobStore implements JobStore {
             AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => ${SETTLE_S})
           LIMIT ${MAX_REAPED} FOR UPDATE SKIP LOCKED)`
     );
-    return [];
   }
 
   /**

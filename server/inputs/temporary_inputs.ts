@@ -5,25 +5,24 @@ import { mkdirSync } from "node:fs";
 import { lstat, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isDead, lockedOwners, ServerLock } from "../jobs/server_lock.ts";
+import { lockFolder, wasLocked } from "../storage/folder_lock.ts";
 import { PRIVATE_FOLDER } from "../storage/private_files.ts";
 
-const NAME = /^denoise-inputs-([0-9a-f-]{36})$/;
+const NAME = /^denoise-inputs-[0-9a-f-]{36}$/;
 
 /** The folder for uploads of a server that keeps no results. */
 export class TemporaryInputs {
   /** The folder, absolute. */
   readonly path: string;
   readonly #root: string;
-  readonly #lock: ServerLock | undefined;
+  readonly #lock: Disposable | undefined;
 
   constructor(root = tmpdir()) {
-    const id = randomUUID();
     this.#root = root;
-    this.path = join(root, `denoise-inputs-${id}`);
+    this.path = join(root, `denoise-inputs-${randomUUID()}`);
     try {
       mkdirSync(this.path, { mode: PRIVATE_FOLDER });
-      this.#lock = new ServerLock(this.path, id);
+      this.#lock = lockFolder(this.path);
     } catch {
       // Nothing can be written: such a server takes no uploads, but may do without.
     }
@@ -32,15 +31,15 @@ export class TemporaryInputs {
   /** Removes the folders of servers of this user that were killed. */
   async removeDead(): Promise<void> {
     for (const name of await readdir(this.#root).catch(() => [])) {
-      const id = NAME.exec(name)?.[1];
-      if (id === undefined) continue;
+      if (!NAME.test(name)) continue;
       const path = join(this.#root, name);
       // Others may have put anything there.
       const owner = await lstat(path).then(({ uid }) => uid, () => undefined);
       if (owner !== (Deno.uid() ?? owner)) continue;
       try {
         // A folder without a lock is about to be locked.
-        if (lockedOwners(path).includes(id) && isDead(path, id)) await removeFolder(path);
+        using lock = wasLocked(path) ? lockFolder(path) : undefined;
+        if (lock) await removeFolder(path);
       } catch {
         // It is no folder, or another server removes it as well.
       }
@@ -50,7 +49,7 @@ export class TemporaryInputs {
   /** Removes the folder with all that is in it; must be called once. */
   async remove(): Promise<void> {
     await removeFolder(this.path);
-    this.#lock?.forget();
+    this.#lock?.[Symbol.dispose]();
   }
 }
 

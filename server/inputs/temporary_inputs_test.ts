@@ -11,7 +11,7 @@ Deno.test("TemporaryInputs removes what killed servers left, and nothing of thos
     for (const name of [`denoise-inputs-${dead}`, `denoise-inputs-${unlocked}`, "holiday"]) {
       await Deno.mkdir(`${root}/${name}/img_a`, { recursive: true });
     }
-    await Deno.writeTextFile(`${root}/denoise-inputs-${dead}/.server-${dead}.lock`, "");
+    await Deno.writeTextFile(`${root}/denoise-inputs-${dead}/.server.lock`, "");
     await Deno.writeTextFile(`${root}/denoise-inputs-${crypto.randomUUID()}`, "a file");
     const before = names();
     const next = new TemporaryInputs(root);

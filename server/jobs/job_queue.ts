@@ -38,8 +38,6 @@ interface JobQueueOptions {
 
 /** How long an aborted job may take to notice. */
 const ABORT_MS = 5000;
-/** How often it is looked whether a job of another server has ended, in milliseconds. */
-const LOOK_MS = 250;
 
 interface Entry extends Turn {
   readonly controller: AbortController;
@@ -165,12 +163,9 @@ export class JobQueue implements Queue {
   async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
     const entry = [...this.#waiting, ...this.#running].find(({ id }) => id === job.id);
     if (entry) return await entry.outcome.promise as T;
-    while (!this.#isClosing) {
-      const record = await this.#store.get(job.id);
-      if (!record || isEnd(record.status)) return await outcomeOf(job, record);
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    }
-    throw stopping();
+    const record = await this.#store.get(job.id);
+    if (record && !isEnd(record.status)) throw stopping();
+    return await outcomeOf(job, record);
   }
 
   /**
@@ -211,9 +206,9 @@ export class JobQueue implements Queue {
    */
   async cancelAndWait(id: string): Promise<boolean> {
     const running = this.#findRunning(id);
-    const isFound = await this.cancel(id);
+    await this.cancel(id);
     await running?.ended.promise;
-    return isFound;
+    return true;
   }
 
   /**

@@ -108,13 +108,10 @@ export interface JobCount {
   count: number;
 }
 
-/**
- * The table of jobs, which several servers may share: each knows which rows are its own, and which
- * of the others are alive.
- */
+/** The table of jobs. */
 export interface JobStore {
   /**
-   * Adds a queued job of this server.
+   * Adds a queued job.
    *
    * @throws {RepeatedRequestError} when another job has its key
    */
@@ -158,21 +155,7 @@ export interface JobStore {
   /** Removes the record of an id, if there is one. */
   delete(id: string): Promise<void>;
 
-  /** Asks the server that has a job to cancel it; nothing happens when the job has ended. */
-  requestCancel(id: string): Promise<void>;
-
-  /** Ids of this server's jobs that were asked to be cancelled and have not ended. */
-  cancelRequests(): Promise<string[]>;
-
-  /**
-   * Ends the jobs of servers that died, as interrupted, or takes them over where this server was
-   * told to.
-   *
-   * @returns jobs that this server has taken over: queued, the oldest first
-   */
-  reap(): Promise<JobRecord[]>;
-
-  /** Lets go of the records; this server's jobs that have not ended are ended, or left to be taken over. */
+  /** Lets go of the records; jobs that have not ended are ended, or left for the next server. */
   close(): Promise<void>;
 }
 

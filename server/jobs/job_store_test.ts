@@ -105,15 +105,6 @@ onStores(
   },
 );
 
-test("cancelRequests() names jobs until they have ended", async (store) => {
-  for (const id of ["a", "b", "c"]) await store.insert({ ...RECORD, id });
-  await store.update("b", { status: "completed" });
-  for (const id of ["a", "b", "unknown"]) await store.requestCancel(id);
-  assert.deepEqual(await store.cancelRequests(), ["a"]);
-  await store.update("a", { status: "cancelled" });
-  assert.deepEqual(await store.cancelRequests(), []);
-});
-
 test(
   "has one job for each key of a request, until it fails or a day is over",
   async (store, age) => {

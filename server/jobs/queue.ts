@@ -44,14 +44,13 @@ export interface Queue {
    * Cancels a job; one that waits has ended when the promise resolves.
    *
    * @param id of a job that waits or runs; nothing happens for others
-   * @returns whether there was such a job in this server
    */
-  cancel(id: string): Promise<boolean>;
+  cancel(id: string): Promise<unknown>;
   /**
    * Cancels a job and waits until it has let go of the GPU and of its files.
    *
    * @param id of a job that waits or runs; nothing happens for others
-   * @returns whether there was such a job in this server
+   * @returns false where it still runs after half a minute
    */
   cancelAndWait(id: string): Promise<boolean>;
   /**

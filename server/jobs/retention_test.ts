@@ -25,7 +25,7 @@ Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody 
   const unknown = `video_${crypto.randomUUID()}`;
   assert.equal(await isLeftOver(`${unknown}.mp4`, store), false);
   assert.equal(await isLeftOver(`${unknown}.mp4.${part}`, store), true);
-  for (const name of ["jobs.sqlite", "holiday.png", "holiday.png.part", ".server-x.lock"]) {
+  for (const name of ["jobs.sqlite", "holiday.png", "holiday.png.part", ".server.lock"]) {
     assert.equal(await isLeftOver(name, store), false, name);
   }
   await store.close();

@@ -1,24 +1,21 @@
-/**
- * The folder of a server's records: the file, and the lock that says that its rows' server lives.
- */
+/** The folder of a server's records: the file, and the lock that keeps other servers out. */
 
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { makePrivateFile, PRIVATE_FOLDER } from "../storage/private_files.ts";
-import { ServerLock } from "./server_lock.ts";
+import { lockFolder } from "../storage/folder_lock.ts";
+import { RecordsBusyError } from "./job_store.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";
 
 const FILE = "jobs.sqlite";
 
 /** Open records. */
 export interface Place {
-  /** UUID of the server. */
-  readonly owner: string;
   /** The records. */
   readonly database: DatabaseSync;
   /** Absent where no other server can see the records. */
-  readonly lock?: ServerLock;
+  readonly lock?: Disposable;
   /** Number of the file where the file system has such. */
   readonly inode?: number;
 }
@@ -26,18 +23,20 @@ export interface Place {
 /**
  * Opens the records of a folder.
  *
+ * @throws {RecordsBusyError} while another server uses it
  * @throws {Error} what the file system or SQLite says
  */
-export function openPlace(folder: string, owner: string): Place {
+export function openPlace(folder: string): Place {
   mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER });
-  const lock = new ServerLock(folder, owner);
+  const lock = lockFolder(folder);
+  if (!lock) throw new RecordsBusyError("another server uses this folder");
   try {
     const path = join(folder, FILE);
     // SQLite gives what it keeps beside the file the same mode.
     makePrivateFile(path);
-    return { owner, lock, database: openJobTable(path), inode: statSync(path).ino };
+    return { lock, database: openJobTable(path), inode: statSync(path).ino };
   } catch (error) {
-    lock.release();
+    lock[Symbol.dispose]();
     throw error;
   }
 }
@@ -45,7 +44,7 @@ export function openPlace(folder: string, owner: string): Place {
 /** Lets go of records and lock. */
 export function closePlace({ database, lock }: Place): void {
   database.close();
-  lock?.release();
+  lock?.[Symbol.dispose]();
 }
 
 /** Whether a folder still has the file that is open. */
@@ -66,7 +65,8 @@ export function replacePlace(folder: string, lost: Place): Place {
       rmSync(path + end, { force: true });
     }
   }
-  const found = openPlace(folder, lost.owner);
+  lost.lock?.[Symbol.dispose]();
+  const found = openPlace(folder);
   try {
     transaction(found.database, () => copyRows(lost.database, found.database));
   } catch (error) {
@@ -75,7 +75,6 @@ export function replacePlace(folder: string, lost: Place): Place {
   }
   // SQLite sees that the file was moved, and leaves the log of the new one alone.
   lost.database.close();
-  lost.lock?.forget();
   return found;
 }
 

@@ -19,7 +19,6 @@ const TABLE = `
     kind TEXT NOT NULL,
     status TEXT NOT NULL,
     progress INTEGER NOT NULL,
-    owner TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     ended_at INTEGER,
@@ -29,11 +28,9 @@ const TABLE = `
     result TEXT,
     error TEXT,
     deaths INTEGER NOT NULL DEFAULT 0,
-    cancel INTEGER NOT NULL DEFAULT 0,
     request_key TEXT,
     request_body TEXT
   ) STRICT;
-  CREATE INDEX IF NOT EXISTS jobs_by_owner ON jobs (owner, status);
   CREATE INDEX IF NOT EXISTS jobs_by_time ON jobs (kind, created_at);
   CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs (status, created_at);
   CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended_at) WHERE ended_at IS NOT NULL;
@@ -51,7 +48,6 @@ const INDICES = `
 /** Columns that tables of older versions lack, and what fills them. */
 const ADDED: readonly (readonly [column: string, type: string, fill?: string])[] = [
   ["deaths", "INTEGER NOT NULL DEFAULT 0"],
-  ["cancel", "INTEGER NOT NULL DEFAULT 0"],
   ["summary", "TEXT", "UPDATE jobs SET summary = request"],
   [
     "revised_prompt",
@@ -62,6 +58,9 @@ const ADDED: readonly (readonly [column: string, type: string, fill?: string])[]
   ["request_key", "TEXT"],
   ["request_body", "TEXT"],
 ];
+
+/** Columns of older versions, in whose folders several servers could be. */
+const REMOVED: readonly string[] = ["owner", "cancel"];
 
 /**
  * Opens the table of jobs.
@@ -109,6 +108,10 @@ function bringUpToDate(database: DatabaseSync): void {
     if (columns.includes(column)) continue;
     database.exec(`ALTER TABLE jobs ADD COLUMN ${column} ${type}`);
     if (fill) database.exec(fill);
+  }
+  database.exec("DROP INDEX IF EXISTS jobs_by_owner");
+  for (const column of REMOVED) {
+    if (columns.includes(column)) database.exec(`ALTER TABLE jobs DROP COLUMN ${column}`);
   }
   database.exec(INDICES);
 }

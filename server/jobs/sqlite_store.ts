@@ -18,7 +18,6 @@ import {
   type RepeatedRequest,
   RepeatedRequestError,
 } from "./job_store.ts";
-import { isDead, lockedOwners } from "./server_lock.ts";
 import { closePlace, isInPlace, openPlace, type Place, replacePlace } from "./sqlite_place.ts";
 import { byAge, columnsOf, LISTED, toEntry, toJson, toRecord } from "./job_rows.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";
@@ -26,8 +25,8 @@ import { whileLocked } from "./while_locked.ts";
 
 /** How to open a store. */
 export interface SqliteStoreOptions {
-  /** Take jobs over that a dead server left, instead of ending them; see {@link JobStore.reap}. */
-  adopts?: boolean;
+  /** Leave jobs that have not ended for the next server, and take those that the last one left. */
+  resumes?: boolean;
   /** Takes lines for the log. */
   log?: Log;
   /** How long to wait for a database that another program has locked, in milliseconds; 5 s when left out. */
@@ -43,26 +42,24 @@ const UNFINISHED = "jobs INDEXED BY jobs_unfinished WHERE status IN ('failed', '
 /** Servers that may die while they run a job, before it is taken for the reason. */
 const MAX_DEATHS = 5;
 
-/**
- * The table of jobs. Several servers may share one folder: each marks its rows, and holds a lock
- * that the operating system frees when the server dies, so that the others can tell which rows
- * nobody works on any more.
- */
+/** The table of jobs in a folder that one server has at a time. */
 export class SqliteJobStore implements JobStore {
   readonly #options: Required<SqliteStoreOptions>;
   readonly #folder: string | undefined;
   #place: Place;
   #isClosed = false;
+  /** Jobs that the last server left and this one has taken over: queued, the oldest first. */
+  left: readonly JobRecord[] = [];
 
   private constructor(place: Place, options: SqliteStoreOptions, folder?: string) {
     this.#place = place;
-    this.#options = { adopts: false, log: () => {}, patienceMs: PATIENCE_MS, ...options };
+    this.#options = { resumes: false, log: () => {}, patienceMs: PATIENCE_MS, ...options };
     this.#folder = folder;
   }
 
   /** Records that end with the process. */
   static inMemory(): SqliteJobStore {
-    return new SqliteJobStore({ owner: "", database: openJobTable() }, {});
+    return new SqliteJobStore({ database: openJobTable() }, {});
   }
 
   /**
@@ -73,13 +70,14 @@ export class SqliteJobStore implements JobStore {
    * @throws {Error} when the folder or the file cannot be used
    */
   static async open(folder: string, options: SqliteStoreOptions = {}): Promise<SqliteJobStore> {
-    const owner = crypto.randomUUID();
     try {
       const place = await whileLocked(
-        () => openPlace(folder, owner),
+        () => openPlace(folder),
         options.patienceMs ?? PATIENCE_MS,
       );
-      return new SqliteJobStore(place, options, folder);
+      const store = new SqliteJobStore(place, options, folder);
+      store.left = await store.#takeOver();
+      return store;
     } catch (cause) {
       throw new Error(
         `Cannot open the records in ${folder}: ${describeWriteError(cause)}; ` +
@@ -100,13 +98,10 @@ export class SqliteJobStore implements JobStore {
         // One that has ended badly, or long ago, gives its key up.
         database.prepare("UPDATE jobs SET request_key = NULL WHERE request_key = ?").run(key);
         database.prepare(
-          `INSERT INTO jobs (id, kind, status, progress, owner, created_at, request, summary,
+          `INSERT INTO jobs (id, kind, status, progress, created_at, request, summary,
              request_key, request_body)
-           VALUES (?, ?, 'queued', 0, ?, ?, ?, ?, ?, ?)`,
-        ).run(
-          ...[id, kind, this.#place.owner, Date.now(), JSON.stringify(request), toJson(summary)],
-          ...[key, body],
-        );
+           VALUES (?, ?, 'queued', 0, ?, ?, ?, ?, ?)`,
+        ).run(id, kind, Date.now(), JSON.stringify(request), toJson(summary), key, body);
       })
     );
   }
@@ -204,54 +199,12 @@ export class SqliteJobStore implements JobStore {
     await this.#try((database) => database.prepare("DELETE FROM jobs WHERE id = ?").run(id));
   }
 
-  /** See {@link JobStore.requestCancel}. */
-  async requestCancel(id: string): Promise<void> {
-    await this.#try((database) =>
-      database.prepare(
-        "UPDATE jobs SET cancel = 1 WHERE id = ? AND status IN ('queued', 'in_progress')",
-      ).run(id)
-    );
-  }
-
-  /** See {@link JobStore.cancelRequests}. */
-  async cancelRequests(): Promise<string[]> {
-    const rows = await this.#try((database) =>
-      database.prepare(
-        `SELECT id FROM jobs
-         WHERE owner = ? AND status IN ('queued', 'in_progress') AND cancel = 1`,
-      ).all(this.#place.owner)
-    );
-    return rows.map(({ id }) => String(id));
-  }
-
-  /** See {@link JobStore.reap}. */
-  async reap(): Promise<JobRecord[]> {
-    const folder = this.#folder;
-    if (folder === undefined) return [];
-    await this.#returnToPlace();
-    const rows = await this.#try((database) =>
-      database.prepare(
-        "SELECT DISTINCT owner FROM jobs WHERE status IN ('queued', 'in_progress')",
-      ).all()
-    );
-    const owners = new Set([...rows.map(({ owner }) => String(owner)), ...lockedOwners(folder)]);
-    owners.delete(this.#place.owner);
-    const taken: JobRecord[] = [];
-    for (const owner of owners) {
-      if (!isDead(folder, owner)) continue;
-      if (this.#options.adopts) taken.push(...await this.#adopt(owner));
-      else await this.#try((database) => interrupt(database, owner));
-    }
-    return taken;
-  }
-
   /** See {@link JobStore.close}. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     try {
-      const { owner } = this.#place;
-      if (!this.#options.adopts) await this.#try((database) => interrupt(database, owner));
+      if (!this.#options.resumes) await this.#try((database) => interrupt(database));
     } catch {
       // On a full disk, say: the next server to start does it.
     }
@@ -262,18 +215,20 @@ export class SqliteJobStore implements JobStore {
     return whileLocked(() => work(this.#place.database), this.#options.patienceMs);
   }
 
-  /** Jobs of a dead server become this one's. */
-  #adopt(dead: string): Promise<JobRecord[]> {
+  /** Ends the jobs that the last server left, or takes them over. */
+  #takeOver(): Promise<JobRecord[]> {
     return this.#try((database) =>
       transaction(database, () => {
-        database.prepare(
-          "UPDATE jobs SET deaths = deaths + 1 WHERE owner = ? AND status = 'in_progress'",
-        ).run(dead);
-        interrupt(database, dead, MAX_DEATHS);
+        if (!this.#options.resumes) {
+          interrupt(database);
+          return [];
+        }
+        database.exec("UPDATE jobs SET deaths = deaths + 1 WHERE status = 'in_progress'");
+        interrupt(database, MAX_DEATHS);
         const rows = database.prepare(
-          `UPDATE jobs SET owner = ?, status = 'queued', progress = 0, started_at = NULL
-           WHERE owner = ? AND status IN ('queued', 'in_progress') RETURNING rowid, *`,
-        ).all(this.#place.owner, dead);
+          `UPDATE jobs SET status = 'queued', progress = 0, started_at = NULL
+           WHERE status IN ('queued', 'in_progress') RETURNING rowid, *`,
+        ).all();
         return rows.sort(byAge).map(toRecord);
       })
     );
@@ -304,9 +259,9 @@ function findRepeated(database: DatabaseSync, key: string): RepeatedRequest | un
 }
 
 /** Ends the jobs of a server that has died or stops. */
-function interrupt(database: DatabaseSync, owner: string, deaths = 0): void {
+function interrupt(database: DatabaseSync, deaths = 0): void {
   database.prepare(
     `UPDATE jobs SET status = 'failed', error = ?, ended_at = ?
-     WHERE owner = ? AND status IN ('queued', 'in_progress') AND deaths >= ?`,
-  ).run(JSON.stringify(INTERRUPTED), Date.now(), owner, deaths);
+     WHERE status IN ('queued', 'in_progress') AND deaths >= ?`,
+  ).run(JSON.stringify(INTERRUPTED), Date.now(), deaths);
 }

@@ -15,9 +15,6 @@ async function inFolder(run: (folder: string) => Promise<void>) {
   }
 }
 
-const lockFiles = (folder: string) =>
-  [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => name.includes(".lock"));
-
 /** A server in a process of its own, which runs the lines and waits to be killed. */
 async function serverProcess(folder: string, lines: string) {
   const source = `
@@ -50,25 +47,26 @@ Deno.test("SqliteJobStore finds its records again after a restart", () =>
     await first.insert(RECORD);
     await first.update("a", { status: "completed", result: { files: ["a.png"] } });
     await first.close();
-    assert.deepEqual(lockFiles(folder), []);
     const second = await SqliteJobStore.open(folder);
     assert.deepEqual((await second.get("a"))!.result, { files: ["a.png"] });
     await second.close();
   }));
 
-Deno.test("SqliteJobStore.reap() ends what a dead server left, while this one lives", () =>
+Deno.test("SqliteJobStore.open() keeps a second server out while the first lives, and ends what it left", () =>
   inFolder(async (folder) => {
-    const neighbour = await serverProcess(
+    const other = await serverProcess(
       folder,
       `for (const id of ["queued", "running", "done"]) await add(id);
        await store.update("running", { status: "in_progress", progress: 40 });
        await store.update("done", { status: "completed" });`,
     );
+    await assert.rejects(
+      SqliteJobStore.open(folder, { patienceMs: 20 }),
+      /^Error: Cannot open the records in .*: another server uses this folder; name another folder/,
+    );
+    await other.kill();
     const store = await SqliteJobStore.open(folder);
-    await store.reap();
-    assert.equal((await store.get("running"))!.status, "in_progress", "its server lives");
-    await neighbour.kill();
-    assert.deepEqual(await store.reap(), []);
+    assert.deepEqual(store.left, []);
     for (const id of ["queued", "running"]) {
       const { status, error, endedAt } = (await store.get(id))!;
       assert.equal(status, "failed");
@@ -76,7 +74,6 @@ Deno.test("SqliteJobStore.reap() ends what a dead server left, while this one li
       assert.ok(endedAt! > 0);
     }
     assert.equal((await store.get("done"))!.status, "completed");
-    assert.equal(lockFiles(folder).length, 1, "the dead server's lock is gone");
     await store.close();
   }));
 
@@ -92,12 +89,11 @@ Deno.test("SqliteJobStore.open() refuses a folder that cannot be one, in one sen
       SqliteJobStore.open(folder),
       /^Error: Cannot open the records in .*database/,
     );
-    assert.deepEqual(lockFiles(folder), []);
   }));
 
-Deno.test("SqliteJobStore.reap() gives a job during which five servers died to no sixth", () =>
+Deno.test("SqliteJobStore.open() gives a job during which five servers died to no sixth", () =>
   inFolder(async (folder) => {
-    const open = () => SqliteJobStore.open(folder, { adopts: true });
+    const open = () => SqliteJobStore.open(folder, { resumes: true });
     let store = await open();
     for (const id of ["runs", "waits"]) await store.insert({ ...RECORD, id });
     const adopted: string[][] = [];
@@ -105,48 +101,16 @@ Deno.test("SqliteJobStore.reap() gives a job during which five servers died to n
       if ((await store.get("runs"))!.status === "queued") {
         await store.update("runs", { status: "in_progress" });
       }
-      // A store that adopts leaves its rows as a server leaves them that dies.
+      // A store that resumes leaves its rows as a server leaves them that dies.
       await store.close();
       store = await open();
-      adopted.push((await store.reap()).map(({ id }) => id));
+      adopted.push(store.left.map(({ id }) => id));
     }
     const both = ["runs", "waits"];
     assert.deepEqual(adopted, [both, both, both, both, ["waits"], ["waits"]]);
     assert.equal((await store.get("runs"))!.error!.code, "interrupted");
     await store.close();
   }));
-
-Deno.test("SqliteJobStore.open() works for many servers that start on a new folder at once", () =>
-  inFolder(async (root) => {
-    for (let round = 0; round < 5; round++) {
-      const folder = `${root}/${round}`;
-      const threads = Array.from({ length: 4 }, (_, index) => thread(folder, index));
-      assert.deepEqual(await Promise.all(threads), ["fine", "fine", "fine", "fine"]);
-    }
-  }));
-
-/** A server in a thread of its own that opens the records, adds a job and closes them. */
-function thread(folder: string, index: number): Promise<string> {
-  const source = `
-    import { SqliteJobStore } from ${JSON.stringify(import.meta.resolve("./sqlite_store.ts"))};
-    try {
-      const store = await SqliteJobStore.open(${JSON.stringify(folder)});
-      await store.insert({ id: "${index}", kind: "image", request: 0, summary: null });
-      await store.close();
-      postMessage("fine");
-    } catch (error) {
-      postMessage(String(error));
-    }
-  `;
-  const url = `data:text/javascript,${encodeURIComponent(source)}`;
-  const worker = new Worker(url, { type: "module" });
-  return new Promise((resolve) => {
-    worker.onmessage = ({ data }) => {
-      worker.terminate();
-      resolve(data);
-    };
-  });
-}
 
 Deno.test("SqliteJobStore waits for a foreign lock without holding up the thread", () =>
   inFolder(async (folder) => {
@@ -261,14 +225,16 @@ for (
       await store.insert({ ...RECORD, id: "b" });
       assert.equal(lines.length, 1);
       assert.match(lines[0]!, /were removed or moved while this server used them/);
-      const beside = await SqliteJobStore.open(folder);
-      await beside.reap();
-      assert.deepEqual((await beside.list()).map(({ id, status }) => [id, status]), [
-        ["b", "queued"],
-        ["a", "queued"],
+      const beside = new DatabaseSync(`${folder}/jobs.sqlite`);
+      const rows = beside.prepare("SELECT id, status FROM jobs ORDER BY rowid").all();
+      assert.deepEqual(rows.map((row) => ({ ...row })), [
+        { id: "a", status: "queued" },
+        { id: "b", status: "queued" },
       ]);
-      await beside.close();
+      beside.close();
+      await assert.rejects(SqliteJobStore.open(folder, { patienceMs: 1 }), /another server uses/);
       await store.close();
-      assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name), ["jobs.sqlite"]);
+      const names = [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+      assert.deepEqual(names, [".server.lock", "jobs.sqlite"]);
     }));
 }

@@ -25,6 +25,7 @@ export async function whileLocked<T>(work: () => T, patienceMs: number): Promise
     } catch (error) {
       if (!isLocked(error)) throw error;
       if (performance.now() + pause > end) {
+        if (error instanceof RecordsBusyError) throw error;
         throw new RecordsBusyError(
           `Cannot use the records of jobs: another program has had them locked for ${
             patienceMs / 1000
@@ -37,7 +38,8 @@ export async function whileLocked<T>(work: () => T, patienceMs: number): Promise
   }
 }
 
-/** Whether SQLite met a lock: it gives no code, but these words. */
+/** Whether a lock was met: SQLite gives no code, but these words. */
 function isLocked(error: unknown): boolean {
-  return error instanceof Error && /^database (?:table |schema )?is locked/.test(error.message);
+  return error instanceof RecordsBusyError ||
+    error instanceof Error && /^database (?:table |schema )?is locked/.test(error.message);
 }

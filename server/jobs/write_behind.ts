@@ -5,7 +5,6 @@
 
 import type { Log } from "../log.ts";
 import { describeWriteError } from "../../generation/write_error.ts";
-import { isEnd } from "./job.ts";
 import type {
   JobChange,
   JobCount,
@@ -119,22 +118,6 @@ export class WriteBehindStore implements JobStore {
   async delete(id: string): Promise<void> {
     await this.#store.delete(id);
     this.#pending.delete(id);
-  }
-
-  /** See {@link JobStore.requestCancel}. */
-  requestCancel(id: string): Promise<void> {
-    return this.#store.requestCancel(id);
-  }
-
-  /** See {@link JobStore.cancelRequests}. */
-  async cancelRequests(): Promise<string[]> {
-    const ids = await this.#store.cancelRequests();
-    return ids.filter((id) => !isEnd(this.#pending.get(id)?.change.status ?? "queued"));
-  }
-
-  /** See {@link JobStore.reap}. */
-  reap(): Promise<JobRecord[]> {
-    return this.#store.reap();
   }
 
   /** See {@link JobStore.close}; what could not be written is tried once more. */

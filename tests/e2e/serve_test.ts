@@ -85,7 +85,7 @@ Deno.test("denoise serve goes on when its working folder is removed, and makes i
     const names = [...Deno.readDirSync(`${folder}/outputs`)].map(({ name }) => name);
     assert.deepEqual(
       names.map((name) => /\.\w+$/.exec(name)?.[0]).sort(),
-      [".jpg", ".mp4", ".sqlite"],
+      [".jpg", ".lock", ".mp4", ".sqlite"],
       server.log(),
     );
   } finally {

@@ -55,18 +55,6 @@ export class FailingStore implements JobStore {
     return this.#unless("delete", () => this.#store.delete(id));
   }
 
-  requestCancel(id: string): Promise<void> {
-    return this.#unless("requestCancel", () => this.#store.requestCancel(id));
-  }
-
-  cancelRequests(): Promise<string[]> {
-    return this.#unless("cancelRequests", () => this.#store.cancelRequests());
-  }
-
-  reap(): Promise<JobRecord[]> {
-    return this.#unless("reap", () => this.#store.reap());
-  }
-
   close(): Promise<void> {
     return this.#unless("close", () => this.#store.close());
   }

@@ -66,7 +66,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
   }
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
-  const store = await openJobStore(folder);
+  const { store } = await openJobStore(folder);
   const inputRoot = join(folder, "inputs");
   const pool = options.cards && await openPool(options.cards);
   const queue = new JobQueue(store, {

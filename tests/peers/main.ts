@@ -39,6 +39,9 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   vllm_omni: {
     fetched: ["vllm-omni==0.20.0", "sdist"],
+    // The models that the tests name.
+    serve: ["Wan-AI/Wan2.2-T2V-A14B-Diffusers", "black-forest-labs/FLUX.2-klein-4B"]
+      .flatMap((name) => ["--model-path", `${name}=bundled`]),
     pytest: [
       ...["video_generation_api", "flux2_klein_inpaint_expansion"]
         .map((name) => `tests/e2e/online_serving/test_${name}.py`),

@@ -1,0 +1,27 @@
+/** Which folders a living process uses: the operating system frees its lock when it dies. */
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { PRIVATE_FILE } from "./private_files.ts";
+
+const NAME = ".server.lock";
+
+/**
+ * Takes a folder for this process. The file stays when the lock goes: one that is made again could be locked twice.
+ *
+ * @returns the lock, to be closed once; nothing while another process has it
+ * @throws {Error} when the folder cannot be written to
+ */
+export function lockFolder(folder: string): Disposable | undefined {
+  const file = Deno.openSync(join(folder, NAME), {
+    ...{ write: true, create: true, mode: PRIVATE_FILE },
+  });
+  if (file.tryLockSync(true)) return file;
+  file.close();
+  return undefined;
+}
+
+/** Whether a process has ever taken a folder. */
+export function wasLocked(folder: string): boolean {
+  return existsSync(join(folder, NAME));
+}
