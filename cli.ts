@@ -3,7 +3,7 @@
 import { describeFailure } from "./commands/failure.ts";
 import { normalizeArgs } from "./commands/flags.ts";
 import { createProgram } from "./commands/program.ts";
-import { SECTION_COMMAND } from "./report/section_command.ts";
+import { SECTION_COMMAND } from "./report/section_process.ts";
 import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/program.ts";
 import { tell } from "./commands/print.ts";
 

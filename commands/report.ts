@@ -5,7 +5,7 @@ import { version } from "../generation/mod.ts";
 import type { DeviceOptions } from "../mod.ts";
 import { reportMarkdown } from "../report/markdown.ts";
 import { runReport, SECTION_SHARES } from "../report/run_report.ts";
-import { SECTION_COMMAND } from "../report/section_command.ts";
+import { SECTION_COMMAND } from "../report/section_process.ts";
 import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
 import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";

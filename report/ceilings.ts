@@ -1,15 +1,10 @@
-/**
- * What a device can do at most: multiply-adds that touch no memory, and bytes that nothing is computed with.
- *
- *     deno run -A report/ceilings.ts
- */
+/** What a device can do at most: multiply-adds that touch no memory, and bytes that nothing is computed with. */
 
 import {
   type Device,
   DeviceTensor,
   Graph,
   instantiate,
-  openDevice,
   OutOfMemoryError,
   planMemory,
   type Tensor,
@@ -26,12 +21,15 @@ import {
   workgroupReadKernel,
 } from "../runtime/probes.ts";
 import { fillRandom } from "./random_bytes.ts";
-import { Stopwatch } from "../runtime/program/stopwatch.ts";
+import type { Stopwatch } from "../runtime/program/stopwatch.ts";
+import { memoryRate, type TimedOp } from "./types.ts";
 
 /** The rates that bound every op. */
 export interface Ceilings {
   /** Multiplications and additions per second, as our own kernels are compiled. */
   readonly flopsPerSecond: number;
+  /** The same on matrix units, f16 to f32; nothing where none can be used. */
+  readonly matrixFlopsPerSecond?: number | undefined;
   /** Bytes of memory read and written per second, beyond the caches. */
   readonly bytesPerSecond: number;
 }
@@ -50,42 +48,35 @@ const MATRIX = { cpu: { grid: 16, turns: 64 }, gpu: { grid: 2048, turns: 256 } }
 const SLOW_HALF = 16;
 
 /**
- * Measures both ceilings within two seconds.
+ * Measures the ceilings within two seconds.
  *
  * The memory's is the faster of a kernel that reads and of the device's own copy from buffer to buffer: kernels of
  * software adapters load lane by lane, which the memory could outrun threefold.
  */
-export async function measureCeilings(device: Device): Promise<Ceilings> {
-  const stopwatch = await Stopwatch.open(device);
-  try {
-    const flopsPerSecond = await probeArithmetic(device, stopwatch, "f32");
-    const [reads] = await probeReads(device, stopwatch, []);
-    const copies = await probeCopies(device, stopwatch.idleMs, reads!.bytes);
-    return { flopsPerSecond, bytesPerSecond: Math.max(reads!.bytesPerSecond, copies) };
-  } finally {
-    stopwatch.destroy();
-  }
-}
-
-/** The higher one of each. */
-export function highest(a: Ceilings, b: Ceilings): Ceilings {
+export async function measureCeilings(device: Device, stopwatch: Stopwatch): Promise<Ceilings> {
+  const flopsPerSecond = await probeArithmetic(device, stopwatch, "f32");
+  const matrixFlopsPerSecond = await probeMatrix(device, stopwatch);
+  const reads = await probeReads(device, stopwatch, []);
+  const copies = await probeCopies(device, stopwatch.idleMs, reads[0]!.bytes);
   return {
-    flopsPerSecond: Math.max(a.flopsPerSecond, b.flopsPerSecond),
-    bytesPerSecond: Math.max(a.bytesPerSecond, b.bytesPerSecond),
+    flopsPerSecond,
+    ...{ matrixFlopsPerSecond, bytesPerSecond: memoryRate({ reads, copies })! },
   };
 }
 
 /**
  * How near work came to the time that the device needs at least.
  *
- * @param work arithmetic operations and bytes, and their time in milliseconds
- * @returns 1 where either the arithmetic or the memory was busy all the time; more where caches held the bytes
+ * @param work arithmetic operations and bytes, their time in milliseconds, and the kernels that did it
+ * @returns 1 where arithmetic or memory was busy all the time; more where caches held the bytes
  */
 export function ceilingShare(
-  { flops, bytes, milliseconds }: { flops: number; bytes: number; milliseconds: number },
-  { flopsPerSecond, bytesPerSecond }: Ceilings,
+  { flops, bytes, ms, kernels }: Pick<TimedOp, "flops" | "bytes" | "ms" | "kernels">,
+  { flopsPerSecond, matrixFlopsPerSecond, bytesPerSecond }: Ceilings,
 ): number {
-  return Math.max(flops / flopsPerSecond, bytes / bytesPerSecond) * 1000 / milliseconds;
+  const isMatrix = kernels.some((kernel) => /\/matrix\b/.test(kernel));
+  const rate = isMatrix && matrixFlopsPerSecond ? matrixFlopsPerSecond : flopsPerSecond;
+  return Math.max(flops / rate, bytes / bytesPerSecond) * 1000 / ms;
 }
 
 /** Multiplications and additions per second in registers; `f16` takes an adapter that has it. */
@@ -268,15 +259,4 @@ export async function withResidents<Result>(
   } finally {
     for (const tensor of tensors) tensor.destroy();
   }
-}
-
-if (import.meta.main) {
-  const device = await openDevice();
-  const { flopsPerSecond, bytesPerSecond } = await measureCeilings(device);
-  console.log(
-    `${device.adapter.name}: ${(flopsPerSecond / 1e9).toFixed(1)} GFLOP/s, ${
-      (bytesPerSecond / 1e9).toFixed(1)
-    } GB/s`,
-  );
-  device.destroy();
 }

@@ -8,20 +8,19 @@ import {
   workgroupReadKernel,
 } from "../runtime/probes.ts";
 import { lintWgsl } from "../tools/lint/wgsl.ts";
-import { ceilingShare, highest } from "./ceilings.ts";
+import { ceilingShare } from "./ceilings.ts";
 
 Deno.test("ceilingShare() is by arithmetic or by memory, whichever takes longer", () => {
-  const work = { flops: 8e6, bytes: 1e6, milliseconds: 4 };
+  const work = { flops: 8e6, bytes: 1e6, ms: 4, kernels: ["gemm/rows"] };
   assert.equal(ceilingShare(work, { flopsPerSecond: 4e9, bytesPerSecond: 10e9 }), 0.5);
   assert.equal(ceilingShare(work, { flopsPerSecond: 100e9, bytesPerSecond: 1e9 }), 0.25);
 });
 
-Deno.test("highest() takes the higher one of each rate", () => {
-  const both = highest({ flopsPerSecond: 1e9, bytesPerSecond: 4e9 }, {
-    flopsPerSecond: 2e9,
-    bytesPerSecond: 3e9,
-  });
-  assert.deepEqual(both, { flopsPerSecond: 2e9, bytesPerSecond: 4e9 });
+Deno.test("ceilingShare() of kernels on matrix units is by their rate", () => {
+  const work = { flops: 8e6, bytes: 1, ms: 4, kernels: ["prepare", "gemm/matrix m=8"] };
+  const rates = { flopsPerSecond: 4e9, bytesPerSecond: 10e9 };
+  assert.equal(ceilingShare(work, rates), 0.5);
+  assert.equal(ceilingShare(work, { ...rates, matrixFlopsPerSecond: 16e9 }), 0.125);
 });
 
 Deno.test("lintWgsl() finds nothing in the probes", () => {

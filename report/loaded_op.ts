@@ -19,7 +19,7 @@ import { fillRandom } from "./random_bytes.ts";
 const MAGNITUDE = 0.7;
 
 /** Kernels of an op that compute a result when they run. */
-interface OpRun {
+export interface OpRun {
   /** Names of the kernels of one call, in order. */
   readonly kernels: readonly string[];
   /** One call of the op. */
@@ -43,12 +43,11 @@ export class LoadedOp {
   readonly #output: DeviceTensor;
 
   /**
-   * Brings the inputs to the device.
+   * Brings random inputs to the device.
    *
-   * @param inputs random numbers when left out
    * @throws {OutOfMemoryError} when the device does not hold them
    */
-  constructor(device: Device, op: OpCase, inputs?: readonly Float32Array[]) {
+  constructor(device: Device, op: OpCase) {
     this.#device = device;
     this.#op = op;
     this.#inputs = op.inputs.map((shape, i) =>
@@ -57,10 +56,9 @@ export class LoadedOp {
     this.#output = new DeviceTensor("output", op.output);
     try {
       this.#output.allocate(device);
-      for (const [i, tensor] of this.#inputs.entries()) {
+      for (const tensor of this.#inputs) {
         tensor.allocate(device);
-        if (inputs?.[i] && tensor.dtype === "f32") tensor.write(inputs[i]);
-        else fillRandom(tensor, MAGNITUDE);
+        fillRandom(tensor, MAGNITUDE);
       }
       device.flush();
     } catch (error) {

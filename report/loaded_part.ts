@@ -7,10 +7,7 @@ import {
   type ExecutableSet,
   instantiate,
   isWeightFormat,
-  type MemoryPlan,
   planMemory,
-  profileProgram,
-  type ProfileRow,
   type Program,
   runSequence,
   type StreamingOptions,
@@ -50,33 +47,59 @@ export function streamingOf(weights: Weights): StreamingOptions {
   return { streamed: new Set(large), segmentBytes: SEGMENT_BYTES };
 }
 
+/**
+ * Runs a program a few times in a row, as an engine does.
+ *
+ * @param times runs; the figures are those of one on average
+ */
+export async function timeRuns(program: Executable, times = 1): Promise<PartTiming> {
+  const { device } = program;
+  const passes = program.submits.length;
+  const hasClock = device.target.features.timestamps;
+  const recorder = hasClock ? new TimestampRecorder(device, passes) : undefined;
+  try {
+    program.timestamps = recorder && ((index) => recorder.writes(index));
+    const waits = device.counters.waits;
+    const start = performance.now();
+    await runSequence(
+      device,
+      Array.from({ length: times }, () => ({ programs: [program], stage: "part" })),
+    );
+    const wallMs = (performance.now() - start) / times;
+    const waited = (device.counters.waits - waits) / times;
+    if (!recorder) return { wallMs, waits: waited };
+    const ticks = await recorder.finish(device.gpuDevice.createCommandEncoder(), passes);
+    let sum = 0;
+    for (let i = 0; i < passes; i++) sum += Number(ticks[2 * i + 1]! - ticks[2 * i]!);
+    const busyMs = sum * await measureTickPeriod(device) / 1e6;
+    return { wallMs, busyMs, waits: waited };
+  } finally {
+    program.timestamps = undefined;
+    recorder?.destroy();
+  }
+}
+
 /** A program, its weights and its memory. */
 export class LoadedPart {
   /** What loading it took. */
   readonly loading: PartLoading;
-  /** Memory of the part. */
-  readonly plan: MemoryPlan;
-  readonly #device: Device;
+  readonly program: Executable;
   readonly #set: ExecutableSet;
-  readonly #program: Executable;
-  readonly #traced: Program;
+  readonly #outputs: unknown;
   /** Inputs, results and state of the part. */
   readonly #tensors: readonly DeviceTensor[];
 
   private constructor(
-    device: Device,
     set: ExecutableSet,
-    traced: Program,
+    outputs: unknown,
     tensors: readonly DeviceTensor[],
     loading: PartLoading,
   ) {
-    this.#device = device;
-    this.#set = set;
-    this.#program = set.get("part");
-    this.#traced = traced;
-    this.#tensors = tensors;
-    this.plan = set.plan;
     this.loading = loading;
+    this.program = set.get("part");
+    this.#set = set;
+    this.#outputs = outputs;
+    this.#tensors = tensors;
   }
 
   /**
@@ -113,64 +136,16 @@ export class LoadedPart {
         pipelines: device.counters.pipelines - before,
         compileSeconds: (performance.now() - begun) / 1000,
       };
-      return new LoadedPart(device, set, traced, tensors, loading);
+      return new LoadedPart(set, traced.outputs, tensors, loading);
     } catch (error) {
       for (const tensor of tensors) tensor.destroy();
       throw error;
     }
   }
 
-  /** Arithmetic operations and bytes of one run. */
-  get work(): { readonly flops: number; readonly bytes: number; readonly dispatches: number } {
-    const { dispatches } = this.#traced.graph;
-    return {
-      flops: dispatches.reduce((sum, { flops }) => sum + flops, 0),
-      bytes: dispatches.reduce((sum, { bytes }) => sum + bytes, 0),
-      dispatches: dispatches.length,
-    };
-  }
-
-  /**
-   * Runs it a few times in a row.
-   *
-   * @param times runs; the figures are those of one on average
-   */
-  async run(times = 1): Promise<PartTiming> {
-    const device = this.#device;
-    const program = this.#program;
-    const passes = program.submits.length;
-    const hasClock = device.target.features.timestamps;
-    const recorder = hasClock ? new TimestampRecorder(device, passes) : undefined;
-    try {
-      program.timestamps = recorder && ((index) => recorder.writes(index));
-      const waits = device.counters.waits;
-      const start = performance.now();
-      await runSequence(
-        device,
-        Array.from({ length: times }, () => ({ programs: [program], stage: "part" })),
-      );
-      const wallMs = (performance.now() - start) / times;
-      const waited = (device.counters.waits - waits) / times;
-      if (!recorder) return { wallMs, waits: waited };
-      const ticks = await recorder.finish(device.gpuDevice.createCommandEncoder(), passes);
-      let sum = 0;
-      for (let i = 0; i < passes; i++) sum += Number(ticks[2 * i + 1]! - ticks[2 * i]!);
-      const busyMs = sum * await measureTickPeriod(device) / 1e6;
-      return { wallMs, busyMs, waits: waited };
-    } finally {
-      program.timestamps = undefined;
-      recorder?.destroy();
-    }
-  }
-
-  /** Kernels of the part by the time that they take, the longest first; see {@linkcode profileProgram}. */
-  async kernels(): Promise<ProfileRow[]> {
-    return await profileProgram(this.#program);
-  }
-
   /** Whether the last result is made of numbers only. */
   async isFinite(): Promise<boolean> {
-    const { outputs } = this.#traced;
+    const outputs = this.#outputs;
     return !(outputs instanceof DeviceTensor) ||
       (await outputs.readFloat32()).every((value) => Number.isFinite(value));
   }

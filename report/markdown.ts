@@ -20,6 +20,7 @@ import type { TorchReport } from "./torch_report.ts";
 import {
   type GpuReport,
   hasFailed,
+  memoryRate,
   type SectionData,
   type SectionName,
   type TunedClass,
@@ -97,7 +98,10 @@ function summary(reader: ReportReader): string {
       "Matrix units, f16",
       (backend) => flops(reader.data("probes", backend)?.arithmetic.matrix),
     ],
-    ["Memory", (backend) => rate(memoryRate(reader.data("probes", backend)))],
+    ["Memory", (backend) => {
+      const probes = reader.data("probes", backend);
+      return rate(probes && memoryRate(probes));
+    }],
     ["Wait for nothing", (backend) => ms(reader.data("probes", backend)?.idleMs)],
     ["Results as they should be", (backend) => correctOf(reader, backend)],
     [`\`${HEADLINE_OP}\``, (backend) => headlineOf(reader, backend)],
@@ -232,11 +236,6 @@ function isAlike({ timings }: TunedClass): boolean {
   const [first, second] = timings.filter((each) => each.length > 0);
   if (!first?.[0] || !second?.[0]) return false;
   return first[0].variant === second[0].variant;
-}
-
-function memoryRate(data: SectionData["probes"] | undefined): number | undefined {
-  if (!data) return undefined;
-  return Math.max(data.copies ?? 0, data.reads[0]?.bytesPerSecond ?? 0) || undefined;
 }
 
 function featuresOf(data: SectionData["environment"] | undefined): Cell {

@@ -6,26 +6,17 @@ import { klEncoder } from "../models/autoencoders/kl/encoder.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../models/autoencoders/wan/config.ts";
 import { wanDecoder } from "../models/autoencoders/wan/decoder.ts";
 import { FrameHistory } from "../models/autoencoders/wan/history.ts";
-import {
-  FLUX2_TRANSFORMER_CONFIG,
-  type Flux2TransformerConfig,
-  hiddenSize,
-} from "../models/families/flux2/config.ts";
+import { FLUX2_TRANSFORMER_CONFIG, hiddenSize } from "../models/families/flux2/config.ts";
 import { MODULATION_ROWS } from "../models/families/flux2/modulation.ts";
 import { flux2Transformer } from "../models/families/flux2/transformer.ts";
 import {
   hiddenSize as wanHiddenSize,
   WAN_TRANSFORMER_CONFIG,
-  type WanTransformerConfig,
 } from "../models/families/wan/config.ts";
 import { modulationIndices, TIMESTEP_ROWS } from "../models/families/wan/modulation.ts";
 import { patchFeatures as wanPatchFeatures } from "../models/families/wan/patches.ts";
 import { wanTransformer } from "../models/families/wan/transformer.ts";
-import {
-  patchFeatures,
-  Z_IMAGE_TRANSFORMER_CONFIG,
-  type ZImageTransformerConfig,
-} from "../models/families/z_image/config.ts";
+import { patchFeatures, Z_IMAGE_TRANSFORMER_CONFIG } from "../models/families/z_image/config.ts";
 import { modulationRows } from "../models/families/z_image/modulation.ts";
 import { zImageTransformer } from "../models/families/z_image/transformer.ts";
 import { qwenEncoder } from "../models/text_encoders/qwen.ts";
@@ -50,8 +41,6 @@ export interface Size {
 
 /** A part of a model whose program runs once in a step or a stage. */
 export interface ModelPart {
-  /** Name of the part in titles. */
-  readonly name: string;
   /** Whether a linear layer has a bias, by the name of that. */
   hasBias(name: string): boolean;
   /** Traces one run; every input takes any numbers. */
@@ -69,10 +58,11 @@ const Z_IMAGE_TEXT_TOKENS = 64;
 /** Tokens of every prompt, pads included. */
 const TEXT_TOKENS = 512;
 
-/** Z-Image. */
-export function zImageSteps(config: ZImageTransformerConfig): ModelPart {
+/** Z-Image-Turbo, with as many of its 30 layers. */
+export function zImage(layers = 30): ModelPart {
+  const n_refiner_layers = Math.min(2, layers);
+  const config = Z_IMAGE_TRANSFORMER_CONFIG.parse({ n_layers: layers, n_refiner_layers });
   return {
-    name: "z-image",
     hasBias: (name) => /^all_(x_embedder|final_layer)\./.test(name),
     trace: (target, weights, size) => {
       const grid = gridOf(size);
@@ -91,11 +81,15 @@ export function zImageSteps(config: ZImageTransformerConfig): ModelPart {
   };
 }
 
-/** FLUX.2 klein, from text alone. */
-export function flux2Steps(config: Flux2TransformerConfig): ModelPart {
+/** FLUX.2 klein 4B from text alone, with as many of its 25 layers: every fifth is one of two streams. */
+export function klein4B(layers = 25): ModelPart {
+  const num_layers = Math.max(1, Math.round(layers / 5));
+  const config = FLUX2_TRANSFORMER_CONFIG.parse({
+    ...{ num_layers, num_single_layers: Math.max(1, layers - num_layers) },
+    ...{ num_attention_heads: 24, guidance_embeds: false },
+  });
   const dim = hiddenSize(config);
   return {
-    name: "flux2-klein",
     hasBias: () => false,
     trace: (target, weights, size) => {
       const grid = gridOf(size);
@@ -116,15 +110,17 @@ export function flux2Steps(config: Flux2TransformerConfig): ModelPart {
 }
 
 /**
- * Wan, from text alone.
+ * Wan 2.1 1.3B from text alone, with as many of its 30 layers.
  *
  * @param prompts that share a pass: two with classifier-free guidance
  */
-function wanSteps(config: WanTransformerConfig, frames: number, prompts: number): ModelPart {
+export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
+  const config = WAN_TRANSFORMER_CONFIG.parse({
+    ...{ num_attention_heads: 12, num_layers: layers, ffn_dim: 8960 },
+  });
   const dim = wanHiddenSize(config);
   const { num_attention_heads: heads, attention_head_dim: headDim } = config;
   return {
-    name: "wan",
     hasBias: () => true,
     trace: (target, weights, size) => {
       const { rows: height, columns: width } = gridOf(size);
@@ -156,7 +152,6 @@ function wanSteps(config: WanTransformerConfig, frames: number, prompts: number)
 /** An autoencoder of images: latents to pixels. */
 export function klDecode(config: KlVaeConfig): ModelPart {
   return {
-    name: "image decoder",
     hasBias: () => true,
     trace: (target, weights, { width, height }) => {
       const scale = scaleFactor(config);
@@ -174,7 +169,6 @@ export function klDecode(config: KlVaeConfig): ModelPart {
 /** An autoencoder of images: pixels to moments of latents. */
 export function klEncode(config: KlVaeConfig): ModelPart {
   return {
-    name: "image encoder",
     hasBias: () => true,
     trace: (target, weights, { width, height }) =>
       program(
@@ -189,7 +183,6 @@ export function klEncode(config: KlVaeConfig): ModelPart {
 /** An autoencoder of videos: a later latent frame to its frames. */
 export function wanDecode(config: WanVaeConfig): ModelPart {
   return {
-    name: "video decoder",
     hasBias: () => true,
     trace: (target, weights, { width, height }) => {
       const side = config.scale_factor_spatial;
@@ -209,7 +202,6 @@ export function wanDecode(config: WanVaeConfig): ModelPart {
 /** A language model as text encoder. */
 export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
   return {
-    name: "text encoder",
     hasBias: () => false,
     trace: (target, weights) =>
       program(
@@ -223,32 +215,6 @@ export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
         },
       ),
   };
-}
-
-/** Z-Image-Turbo, with as many of its 30 layers. */
-export function zImage(layers = 30): ModelPart {
-  const n_refiner_layers = Math.min(2, layers);
-  return zImageSteps(Z_IMAGE_TRANSFORMER_CONFIG.parse({ n_layers: layers, n_refiner_layers }));
-}
-
-/** FLUX.2 klein 4B, with as many of its 25 layers: every fifth is one of two streams. */
-export function klein4B(layers = 25): ModelPart {
-  const num_layers = Math.max(1, Math.round(layers / 5));
-  return flux2Steps(FLUX2_TRANSFORMER_CONFIG.parse({
-    ...{ num_layers, num_single_layers: Math.max(1, layers - num_layers) },
-    ...{ num_attention_heads: 24, guidance_embeds: false },
-  }));
-}
-
-/** Wan 2.1 1.3B, with as many of its 30 layers. */
-export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
-  return wanSteps(
-    WAN_TRANSFORMER_CONFIG.parse({
-      ...{ num_attention_heads: 12, num_layers: layers, ffn_dim: 8960 },
-    }),
-    frames,
-    prompts,
-  );
 }
 
 /** Qwen3-4B, the text encoder of Z-Image and klein, with as many of its 36 layers. */

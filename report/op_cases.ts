@@ -3,6 +3,7 @@
 import { bytesPerElement, type StorageFormat } from "../runtime/dtype.ts";
 import type { Bench } from "../runtime/ops/op.ts";
 import { OPS } from "../runtime/ops/registry.ts";
+import { elementCount } from "../runtime/shape.ts";
 import { blockBytes, isWeightFormat } from "../runtime/quantization/formats.ts";
 
 /** Every op that is benched, by the name that specs have, with the name of the op itself. */
@@ -80,24 +81,6 @@ export function specOf(
   { op, shape, weights }: { op: string; shape: string; weights: string },
 ): string {
   return weights === "f32" ? `${op}:${shape}` : `${op}:${shape}:${weights}`;
-}
-
-/** Number of elements of a shape. */
-export function elementCount(shape: readonly number[]): number {
-  return shape.reduce((product, size) => product * size, 1);
-}
-
-/** Inputs that differ from each other and from element to element, with variance 1/2 and no pattern that repeats. */
-export function makeInputs({ inputs }: OpCase): Float32Array[] {
-  return inputs.map(makeInput);
-}
-
-/** One of {@linkcode makeInputs}: the input of that shape in that place. */
-function makeInput(shape: readonly number[], at: number): Float32Array {
-  return Float32Array.from(
-    { length: elementCount(shape) },
-    (_, i) => Math.sin(i * (1.3 + 0.377 * at) + 0.9 * at),
-  );
 }
 
 function storedBytes(shape: readonly number[], format: StorageFormat): number {

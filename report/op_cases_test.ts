@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { makeInputs, parseCase, specOf } from "./op_cases.ts";
+import { parseCase, specOf } from "./op_cases.ts";
 import { DEFAULT_SPECS } from "../tools/bench/ops.ts";
 
 Deno.test("parseCase() knows shapes, work and traffic of every op", () => {
@@ -41,10 +41,4 @@ Deno.test("parseCase() refuses what is no op, no size or no format of the op", (
   for (const spec of [...wrong, "matmul:8x8x8:f16", "conv2d:8x8x4x4:q8_0", "linear:1x2x3:q3"]) {
     assert.throws(() => parseCase(spec), /^RangeError: Cannot bench /, spec);
   }
-});
-
-Deno.test("makeInputs() fills every input differently", () => {
-  const [q, k, v] = makeInputs(parseCase("attention:4x2x8"));
-  assert.equal(q!.length, 64);
-  assert.equal(new Set([...q!, ...k!, ...v!]).size, 3 * 64);
 });

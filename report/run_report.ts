@@ -2,11 +2,12 @@
 
 import type { GpuBackend } from "../runtime/mod.ts";
 import { findDawn } from "../runtime/device/backends/dawn_package.ts";
-import { readMachine } from "./machine.ts";
 import { runSectionProcess } from "./section_process.ts";
 import type { Known, SectionOrder } from "./sections/section.ts";
 import {
   type GpuReport,
+  type Machine,
+  memoryRate,
   REPORT_FORMAT,
   type SectionData,
   type SectionName,
@@ -112,12 +113,13 @@ function learn({ name, data }: SectionResult): Known {
   if (!data) return {};
   switch (name) {
     case "probes": {
-      const { arithmetic, reads, copies = 0 } = data as SectionData["probes"];
-      const bytesPerSecond = Math.max(copies, reads[0]?.bytesPerSecond ?? 0);
+      const probes = data as SectionData["probes"];
+      const { arithmetic } = probes;
+      const bytesPerSecond = memoryRate(probes);
       return {
         ...(arithmetic.f32 && { flopsPerSecond: arithmetic.f32 }),
         ...(arithmetic.matrix && { matrixFlopsPerSecond: arithmetic.matrix }),
-        ...(bytesPerSecond > 0 && { bytesPerSecond }),
+        ...(bytesPerSecond && { bytesPerSecond }),
       };
     }
     case "tuning":
@@ -130,5 +132,44 @@ function learn({ name, data }: SectionResult): Known {
     }
     default:
       return {};
+  }
+}
+
+/** What figures depend on, without what tells whose machine it is. */
+async function readMachine(): Promise<Machine> {
+  const { os, arch } = Deno.build;
+  const nvidia = /Kernel Module.{0,80}?\s(\d+(?:\.\d+)+)\s/.exec(
+    await textOf("/proc/driver/nvidia/version"),
+  )?.[1];
+  return {
+    os: `${os} ${arch}, ${Deno.osRelease()}`,
+    cpu: await cpuName(),
+    cores: navigator.hardwareConcurrency,
+    memory: Deno.systemMemoryInfo().total,
+    deno: Deno.version.deno,
+    ...(nvidia && { nvidia }),
+  };
+}
+
+async function cpuName(): Promise<string> {
+  if (Deno.build.os === "darwin") return await outputOf("sysctl", "-n", "machdep.cpu.brand_string");
+  if (Deno.build.os === "windows") return Deno.env.get("PROCESSOR_IDENTIFIER") ?? "";
+  return /^model name\s*:\s*(.*)$/m.exec(await textOf("/proc/cpuinfo"))?.[1] ?? "";
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch {
+    return "";
+  }
+}
+
+async function outputOf(command: string, ...args: string[]): Promise<string> {
+  try {
+    const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+    return new TextDecoder().decode(stdout).trim();
+  } catch {
+    return "";
   }
 }

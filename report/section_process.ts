@@ -1,9 +1,13 @@
 /** Runs a section as a process of its own: where a kernel or a driver ends it, nothing else ends. */
 
-import { LINE_MARK } from "./section_command.ts";
 import type { SectionLine } from "./section_program.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { SectionResult } from "./types.ts";
+
+/** The command by which the program runs one section of a report; it is for `denoise report` and for nobody else. */
+export const SECTION_COMMAND = "report-section";
+/** Begins every line that such a process writes, because drivers print too. */
+export const LINE_MARK = "denoise-report ";
 
 /** Seconds beyond a section's time after which its process is ended: one long kernel may be at work. */
 const GRACE_SECONDS = 15;

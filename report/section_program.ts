@@ -3,14 +3,15 @@
  * standard output, line by line, so that what it had found is known where a driver ends it.
  */
 
-import { LINE_MARK } from "./section_command.ts";
+import { openDevice } from "../runtime/mod.ts";
+import { LINE_MARK } from "./section_process.ts";
 import type { SectionData, SectionName } from "./types.ts";
 import { checkCases } from "./sections/correctness.ts";
 import { readEnvironment } from "./sections/environment.ts";
 import { measureOps } from "./sections/ops.ts";
 import { measureStages, measureSteps } from "./sections/parts.ts";
 import { probe } from "./sections/probes.ts";
-import { openOrdered, type Section, type SectionOrder } from "./sections/section.ts";
+import type { Section, SectionOrder } from "./sections/section.ts";
 import { tuneTwice } from "./sections/tuning.ts";
 
 /** What a line says. */
@@ -36,7 +37,7 @@ export async function runSection(): Promise<number> {
   const begun = performance.now();
   const say = (line: SectionLine) => write(`${LINE_MARK}${JSON.stringify(line)}\n`);
   try {
-    const device = await openOrdered(order);
+    const device = await openDevice(order.device);
     const section = SECTIONS[order.name] as Section<SectionName>;
     const isComplete = await section({
       device,

@@ -1,17 +1,24 @@
 /** What is timed on the device, on the adapter at hand. */
 import assert from "node:assert/strict";
-import { type Device, Graph, instantiate, openDevice, planMemory } from "../runtime/mod.ts";
+import {
+  type Device,
+  DeviceTensor,
+  Graph,
+  instantiate,
+  openDevice,
+  planMemory,
+  profileProgram,
+} from "../runtime/mod.ts";
 import { workgroupReadKernel } from "../runtime/probes.ts";
 import { probeArithmetic, probeReads, withResidents } from "./ceilings.ts";
 import { MadeUpWeights } from "./made_up_weights.ts";
 import { qwen3Encode } from "./model_parts.ts";
 import { LoadedOp, variantsOf } from "./loaded_op.ts";
 import { parseCase } from "./op_cases.ts";
-import { LoadedPart, streamingOf } from "./loaded_part.ts";
+import { LoadedPart, streamingOf, timeRuns } from "./loaded_part.ts";
 import { fillRandom, RandomBytes } from "./random_bytes.ts";
 import { Stopwatch, type TimedWork } from "../runtime/program/stopwatch.ts";
 import { QWEN3_CONFIG } from "../models/text_encoders/qwen3.ts";
-import { DeviceTensor } from "../runtime/mod.ts";
 
 async function withDevice(use: (device: Device) => Promise<void>): Promise<void> {
   const device = await openDevice();
@@ -115,14 +122,12 @@ Deno.test("LoadedPart runs a part with weights that are made up, resident and st
     for (const isStreamed of [false, true]) {
       const streaming = isStreamed ? streamingOf(weights) : {};
       const bench = await LoadedPart.load(device, traced, weights, streaming);
-      const { wallMs, busyMs, waits } = await bench.run();
+      const { wallMs, busyMs, waits } = await timeRuns(bench.program);
       assert.ok(wallMs > 0 && waits > 0);
       if (device.target.features.timestamps) assert.ok(busyMs! > 0 && busyMs! < 2 * wallMs);
       assert.ok(await bench.isFinite());
-      const { loading, work } = bench;
-      assert.equal(loading.weightBytes < weights.byteLength, isStreamed);
-      assert.ok(work.flops > 2 * 8 * 1024 * 1024 && work.dispatches > 5);
-      if (!isStreamed) assert.ok((await bench.kernels()).length > 2);
+      assert.equal(bench.loading.weightBytes < weights.byteLength, isStreamed);
+      if (!isStreamed) assert.ok((await profileProgram(bench.program)).length > 2);
       bench.destroy();
       weights.destroy();
     }

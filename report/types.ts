@@ -106,6 +106,13 @@ export interface ProbesData {
   }[];
 }
 
+/** Bytes per second of the faster of reads and copies; nothing where neither was measured. */
+export function memoryRate(
+  { reads, copies = 0 }: Pick<ProbesData, "reads" | "copies">,
+): number | undefined {
+  return Math.max(copies, reads[0]?.bytesPerSecond ?? 0) || undefined;
+}
+
 /** Bytes that go to the device or come from it. */
 export interface Transfer {
   readonly bytes: number;
@@ -162,21 +169,28 @@ interface OpsData {
 }
 
 /** One variant at one size. */
-export interface OpRow {
+export interface TimedOp {
   /** The op as asked, such as `linear:4160x10240x3840:bf16`. */
   readonly spec: string;
-  /** The op as measured, where a smaller one had to do. */
-  readonly scaled?: string;
   readonly variant: string;
-  /** Whether the rule, and the tuning run, would choose it. */
-  readonly isRule: boolean;
-  readonly isTuned: boolean;
+  /** In the order in which they run. */
   readonly kernels: readonly string[];
+  /** Time of one call. */
   readonly ms: number;
+  /** Arithmetic operations of one call, and bytes where every input and the result move once. */
   readonly flops: number;
   readonly bytes: number;
   /** Share of what the device can do at most: of its matrix units for kernels on those. */
   readonly share?: number;
+}
+
+/** What a report says of it. */
+export interface OpRow extends TimedOp {
+  /** The op as measured, where a smaller one had to do. */
+  readonly scaled?: string;
+  /** Whether the rule, and the tuning run, would choose it. */
+  readonly isRule: boolean;
+  readonly isTuned: boolean;
   /** Why there is no time. */
   readonly error?: string;
 }

@@ -140,8 +140,11 @@ async function measureSpec(
         const options = { rounds: 3, deadline };
         const ms = await stopwatch.time(run.program, options);
         run.destroy();
-        const share = shareOf({ flops: op.flops, bytes: op.bytes, milliseconds: ms }, run, known);
-        add({ ...own, kernels: run.kernels, ms, ...(share !== undefined && { share }) });
+        const timed = { ...own, kernels: run.kernels, ms };
+        const { flopsPerSecond, bytesPerSecond } = known;
+        const share = flopsPerSecond && bytesPerSecond &&
+          ceilingShare(timed, { ...known, flopsPerSecond, bytesPerSecond });
+        add(share ? { ...timed, share } : timed);
       } catch (error) {
         if (error instanceof DeviceLostError) throw error;
         add({ ...own, kernels: [], ms: 0, error: (error as Error).message });
@@ -181,15 +184,4 @@ export function scaled(
     smaller = parseCase(specOf({ ...op, shape: sizes.join("x") }));
   }
   return smaller;
-}
-
-function shareOf(
-  work: { flops: number; bytes: number; milliseconds: number },
-  { kernels }: { readonly kernels: readonly string[] },
-  { flopsPerSecond, matrixFlopsPerSecond, bytesPerSecond }: Known,
-): number | undefined {
-  if (!flopsPerSecond || !bytesPerSecond) return undefined;
-  const isMatrix = kernels.some((kernel) => /\/matrix\b/.test(kernel));
-  const rate = isMatrix && matrixFlopsPerSecond ? matrixFlopsPerSecond : flopsPerSecond;
-  return ceilingShare(work, { flopsPerSecond: rate, bytesPerSecond });
 }

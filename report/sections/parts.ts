@@ -5,6 +5,7 @@ import {
   DeviceLostError,
   measureMemory,
   planMemory,
+  profileProgram,
   type Target,
 } from "../../runtime/mod.ts";
 import { MadeUpWeights, type MatrixFormat } from "../made_up_weights.ts";
@@ -21,7 +22,7 @@ import {
   Z_IMAGE_VAE,
   zImage,
 } from "../model_parts.ts";
-import { LoadedPart, streamingOf } from "../loaded_part.ts";
+import { LoadedPart, streamingOf, timeRuns } from "../loaded_part.ts";
 import type { PartRow, SectionName } from "../types.ts";
 import { type Known, type SectionContext, timeLeft } from "./section.ts";
 
@@ -192,20 +193,19 @@ async function measurePart<Name extends SectionName>(
     begin(`${name}: loading`);
     const bench = await LoadedPart.load(device, step, weights);
     try {
-      const { dispatches } = bench.work;
-      row = { ...row, dispatches, loading: bench.loading };
+      row = { ...row, dispatches: step.graph.dispatches.length, loading: bench.loading };
       found(row);
       begin(`${name}: running`);
-      const first = await bench.run();
+      const first = await timeRuns(bench.program);
       const left = end - performance.now();
-      const tuned = left > 2 * first.wallMs ? await bench.run() : first;
+      const tuned = left > 2 * first.wallMs ? await timeRuns(bench.program) : first;
       if (!await bench.isFinite()) row = { ...row, error: "it gave values that are not numbers" };
       // What is not compared has one time, whichever chose the kernels.
       row = { ...row, tuned };
       found(row);
       if (device.target.features.timestamps && end - performance.now() > 2 * tuned.wallMs) {
         begin(`${name}: kernel by kernel`);
-        const kernels = await bench.kernels();
+        const kernels = await profileProgram(bench.program);
         row = {
           ...row,
           kernels: kernels.slice(0, TOP_KERNELS).map(({ kernel, dispatches, milliseconds }) => ({
@@ -234,8 +234,8 @@ async function measurePart<Name extends SectionName>(
       const traced = part.trace(target, weights.root, size);
       const other = await LoadedPart.load(device, traced, weights);
       try {
-        await other.run();
-        row = { ...row, [key]: await other.run() };
+        await timeRuns(other.program);
+        row = { ...row, [key]: await timeRuns(other.program) };
         found(row);
       } finally {
         other.destroy();
@@ -248,7 +248,7 @@ async function measurePart<Name extends SectionName>(
       const step = part.trace(usual, weights.root, size);
       const streamed = await LoadedPart.load(device, step, weights, streamingOf(weights));
       try {
-        row = { ...row, streamed: await streamed.run() };
+        row = { ...row, streamed: await timeRuns(streamed.program) };
       } finally {
         streamed.destroy();
       }

@@ -1,14 +1,11 @@
 /** What a section of a report is given, and what it gives. */
 
-import { type Device, type DeviceOptions, openDevice, type Tuning } from "../../runtime/mod.ts";
+import type { Device, DeviceOptions, Tuning } from "../../runtime/mod.ts";
+import type { Ceilings } from "../ceilings.ts";
 import type { SectionData, SectionName } from "../types.ts";
 
 /** What earlier sections found that later ones make use of. */
-export interface Known {
-  /** Operations per second in registers, and on matrix units. */
-  readonly flopsPerSecond?: number;
-  readonly matrixFlopsPerSecond?: number;
-  readonly bytesPerSecond?: number;
+export interface Known extends Partial<Ceilings> {
   /** Operations per second that the layers of models reach. */
   readonly layerFlopsPerSecond?: number;
   readonly tuning?: Tuning;
@@ -41,9 +38,4 @@ export type Section<Name extends SectionName> = (context: SectionContext<Name>) 
 /** Milliseconds until a deadline. */
 export function timeLeft({ deadline }: { readonly deadline: number }): number {
   return deadline - performance.now();
-}
-
-/** Opens the device of an order. */
-export async function openOrdered({ device }: SectionOrder): Promise<Device> {
-  return await openDevice(device);
 }

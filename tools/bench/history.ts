@@ -1,30 +1,44 @@
-/** The history of benches: one JSON object per line, oldest first. */
+/** Figures of the benches and their history: one JSON object per line, oldest first. */
 
-import { type Figures, formatFigure, improvement, TARGETS } from "./figures.ts";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import type { Device } from "../../runtime/mod.ts";
 
-/** The machine that a run was made on. */
-export interface BenchDevice {
-  /** The adapter as the driver names it. */
-  readonly adapter: string;
-  readonly isSoftware: boolean;
-  /** Logical processors. */
-  readonly cores: number;
-}
+/** The folder of the repository. */
+export const ROOT: string = fileURLToPath(new URL("../../", import.meta.url));
+const HISTORY = new URL("../../bench/history.jsonl", import.meta.url);
+
+const BENCH_RUN = z.object({
+  date: z.iso.datetime(),
+  /** Abbreviated, with `+` when the tree had changes; null outside of a repository. */
+  commit: z.string().nullable(),
+  device: z.object({ adapter: z.string(), isSoftware: z.boolean(), cores: z.number() }),
+  /** One-minute load of the machine before the run: whether something else was at work. */
+  load: z.number(),
+  results: z.record(z.string(), z.object({ value: z.number(), unit: z.string() })),
+});
 
 /** One run of the benches, of some groups or of all. */
-export interface BenchRun {
-  /** ISO 8601, UTC. */
-  readonly date: string;
-  /** Abbreviated commit with `+` when the tree had changes; null outside of a repository. */
-  readonly commit: string | null;
-  readonly device: BenchDevice;
-  /** One-minute load of the machine before the run: whether something else was at work. */
-  readonly load: number;
-  readonly results: Figures;
-}
+export type BenchRun = z.output<typeof BENCH_RUN>;
 
-/** Where the history lies. */
-export const HISTORY: URL = new URL("../../bench/history.jsonl", import.meta.url);
+/** Measured values by name, such as `image 64x64 best`. Units that end in `/s` are rates, of which more is better. */
+export type Figures = BenchRun["results"];
+
+/** What the next run is made on, and when. */
+export async function beginRun({ adapter }: Device): Promise<Omit<BenchRun, "results">> {
+  const commit = await git("rev-parse", "--short", "HEAD");
+  const isClean = await git("status", "--porcelain") === "";
+  return {
+    date: new Date().toISOString(),
+    commit: commit === undefined ? null : commit + (isClean ? "" : "+"),
+    device: {
+      adapter: adapter.name,
+      isSoftware: adapter.isSoftware,
+      cores: navigator.hardwareConcurrency,
+    },
+    load: Number((Deno.loadavg()[0] ?? 0).toFixed(2)),
+  };
+}
 
 /**
  * Reads the history file; one that is not there is empty.
@@ -48,20 +62,22 @@ export function readHistory(): BenchRun[] {
 export function parseHistory(text: string): BenchRun[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];
-    let run: unknown;
     try {
-      run = JSON.parse(line);
+      return [BENCH_RUN.parse(JSON.parse(line))];
     } catch (cause) {
-      throw new SyntaxError(`Cannot read line ${index + 1} of the history: it is not JSON`, {
+      throw new SyntaxError(`Cannot read line ${index + 1} of the history: it is not a run`, {
         cause,
       });
     }
-    if (isRun(run)) return [run];
-    throw new SyntaxError(`Cannot read line ${index + 1} of the history: it is not a run`);
   });
 }
 
-/** The line that is appended for a run, with its end. */
+/** Appends a run to the history file. */
+export async function saveRun(run: BenchRun): Promise<void> {
+  await Deno.writeTextFile(HISTORY, historyLine(run), { append: true });
+}
+
+/** The line of a run, with its end; values have four digits. */
 export function historyLine(run: BenchRun): string {
   const results = Object.fromEntries(
     Object.entries(run.results).map(([name, { value, unit }]) => [
@@ -72,57 +88,78 @@ export function historyLine(run: BenchRun): string {
   return `${JSON.stringify({ ...run, results })}\n`;
 }
 
-/** What makes two runs comparable. */
-export function deviceKey({ adapter, cores }: BenchDevice): string {
-  return `${adapter}, ${cores} ${cores === 1 ? "core" : "cores"}`;
-}
-
 /** The newest value of every figure on a device: runs need not measure everything. */
-export function latestFigures(runs: readonly BenchRun[], device: BenchDevice): Figures {
-  const same = runs.filter((run) => deviceKey(run.device) === deviceKey(device));
+export function latestFigures(
+  runs: readonly BenchRun[],
+  { adapter, cores }: BenchRun["device"],
+): Figures {
+  const same = runs.filter(({ device }) => device.adapter === adapter && device.cores === cores);
   return Object.assign({}, ...same.map(({ results }) => results));
 }
 
-/**
- * A table of figures, with targets and with ratios to earlier figures where there are any.
- *
- * @returns lines: name, value, ratio (above 1 is better), target
- */
+/** Lines: name, value and the ratio to an earlier value, above 1 where it got better. */
 export function comparisonTable(after: Figures, before: Figures = {}): string[] {
-  const rows = Object.entries(after).map(([name, figure]) => {
-    const old = before[name];
-    const ratio = old && improvement(old, figure);
-    const target = TARGETS.find((each) => each.name === name);
-    const met = target && (figure.value < target.below ? "met" : "MISSED");
-    return [
-      name,
-      formatFigure(figure),
-      old ? `was ${formatFigure(old)}${ratio ? `, x${ratio.toFixed(2)}` : ""}` : "",
-      target ? `${met} (< ${target.below} ${figure.unit})` : "",
-    ];
-  });
-  const width = [0, 1, 2].map((i) => Math.max(0, ...rows.map((row) => row[i]!.length)));
-  return rows.map(([name, value, ratio, target]) =>
-    [
-      name!.padEnd(width[0]!),
-      value!.padStart(width[1]!),
-      ratio!.padEnd(width[2]!),
-      target!,
-    ].join("  ").trimEnd()
+  return alignColumns(
+    Object.entries(after).map(([name, figure]) => {
+      const old = before[name];
+      const ratio = old && improvement(old, figure);
+      return [
+        name,
+        formatFigure(figure),
+        old ? `was ${formatFigure(old)}${ratio ? `, x${ratio.toFixed(2)}` : ""}` : "",
+      ];
+    }),
+    [1],
   );
 }
 
-function isRun(value: unknown): value is BenchRun {
-  if (typeof value !== "object" || value === null) return false;
-  const { date, commit, device, load, results } = value as Record<string, unknown>;
-  if (typeof date !== "string" || Number.isNaN(Date.parse(date))) return false;
-  if (commit !== null && typeof commit !== "string") return false;
-  if (typeof load !== "number") return false;
-  if (typeof device !== "object" || device === null) return false;
-  const { adapter, isSoftware, cores } = device as Record<string, unknown>;
-  if (typeof adapter !== "string" || typeof isSoftware !== "boolean") return false;
-  if (typeof cores !== "number" || typeof results !== "object" || results === null) return false;
-  return Object.values(results).every((figure) =>
-    typeof figure?.value === "number" && typeof figure?.unit === "string"
+/** The middle value, or the mean of the two in the middle. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+}
+
+/** Pads the cells of a table, two spaces between columns; columns `right` stand to the right. */
+export function alignColumns(
+  rows: readonly (readonly string[])[],
+  right: readonly number[],
+): string[] {
+  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]!.length))) ?? [];
+  return rows.map((row) =>
+    row.map((cell, i) => right.includes(i) ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!))
+      .join("  ").trimEnd()
   );
+}
+
+/** A figure for people: three significant digits and the unit. */
+export function formatFigure({ value, unit }: Figures[string]): string {
+  const digits = Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3);
+  return `${digits} ${unit}`;
+}
+
+/**
+ * How much better `after` is: 2 is twice as fast, or half the bytes; below 1 is worse. Undefined
+ * where the two cannot be compared.
+ */
+export function improvement(
+  before: Figures[string],
+  after: Figures[string],
+): number | undefined {
+  if (before.unit !== after.unit) return undefined;
+  const isRate = after.unit.endsWith("/s");
+  const ratio = isRate ? after.value / before.value : before.value / after.value;
+  return Number.isFinite(ratio) && ratio > 0 ? ratio : undefined;
+}
+
+/** Standard output of git, trimmed; undefined when it fails or is not there. */
+export async function git(...args: string[]): Promise<string | undefined> {
+  try {
+    const command = new Deno.Command("git", { args, cwd: ROOT, stderr: "null" });
+    const { success, stdout } = await command.output();
+    return success ? new TextDecoder().decode(stdout).trim() : undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }

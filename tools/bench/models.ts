@@ -1,38 +1,32 @@
-/** Times of the bundled model: loading, images, a video. */
+/** Times of the bundled model: loading, images, a video, and where the GPU's time goes. */
 
 import { type Engine, type GenerateRequest, openEngine } from "../../engine/mod.ts";
-import type { Figures } from "./figures.ts";
-import { BUNDLED } from "./machine.ts";
-import { best, median } from "../../report/statistics.ts";
-
-/** The image that every bench makes: guided, so each step runs both prompts. */
-export const IMAGE: GenerateRequest = {
-  prompt: "a red circle on a blue background",
-  width: 64,
-  height: 64,
-  numFrames: 1,
-  seed: 7,
-  numInferenceSteps: 20,
-  guidanceScale: 3.5,
-};
+import { ms, percent } from "../../report/cells.ts";
+import { measureCeilings } from "../../report/ceilings.ts";
+import { timeRuns } from "../../report/loaded_part.ts";
+import {
+  type Device,
+  type Executable,
+  profileProgram,
+  type ProfileRow,
+} from "../../runtime/mod.ts";
+import { Stopwatch } from "../../runtime/program/stopwatch.ts";
+import { BUNDLED, IMAGE, loadPrograms } from "./bundled.ts";
+import { alignColumns, type Figures, median } from "./history.ts";
 
 /** Frames of the video: three latent frames. */
 const VIDEO_FRAMES = 9;
 
-/** How often each is measured. */
-interface ModelRounds {
-  load: number;
-  image: number;
-  video: number;
-}
-
-/** Enough for a best and a median within two minutes on two slow cores. */
-const MODEL_ROUNDS: ModelRounds = { load: 5, image: 10, video: 3 };
+/** How often each is measured: enough for a best and a median within two minutes on two slow cores. */
+const ROUNDS = { load: 5, image: 10, video: 3 };
+/** Profiles of a program, of which the best counts, and the kernels that are shown. */
+const PROFILES = 3;
+const TOP_KERNELS = 6;
 
 /** Measures loading and generating. */
 export async function benchModels(
   log: (line: string) => void,
-  rounds: ModelRounds = MODEL_ROUNDS,
+  rounds = ROUNDS,
 ): Promise<Figures> {
   log(`load: ${rounds.load} times`);
   const loads = await measureLoads(rounds.load);
@@ -41,7 +35,7 @@ export async function benchModels(
     const { width, height } = engine.info.defaults;
     const native = { ...IMAGE, width, height };
     return {
-      "load best": { value: best(loads), unit: "s" },
+      "load best": { value: Math.min(...loads), unit: "s" },
       "load median": { value: median(loads), unit: "s" },
       ...await measureRequest(engine, "image 64x64", IMAGE, rounds.image, log),
       ...await measureRequest(engine, `image ${width}x${height}`, native, rounds.image, log),
@@ -80,30 +74,78 @@ async function measureRequest(
   log: (line: string) => void,
 ): Promise<Figures> {
   log(`${name}: ${rounds} times`);
-  const first = await timed(() => engine.generate(request));
-  const seconds: number[] = [];
-  const decodeShares: number[] = [];
-  const steps: number[] = [];
-  let peakBytes = first.result.peakBytes;
-  for (let round = 0; round < rounds; round++) {
-    const { seconds: taken, result } = await timed(() => engine.generate(request));
-    seconds.push(taken);
-    decodeShares.push((result.timings["decode"] ?? 0) / taken * 100);
-    steps.push((result.timings["denoise"] ?? 0) * 1000 / request.numInferenceSteps);
-    peakBytes = Math.max(peakBytes, result.peakBytes);
-  }
+  const make = async () => {
+    const start = performance.now();
+    const { timings, peakBytes } = await engine.generate(request);
+    const seconds = (performance.now() - start) / 1000;
+    const { denoise = 0, decode = 0 } = timings;
+    const stepMs = denoise * 1000 / request.numInferenceSteps;
+    return { seconds, stepMs, decodeShare: decode / seconds * 100, peakBytes };
+  };
+  const first = await make();
+  const made: (typeof first)[] = [];
+  for (let round = 0; round < rounds; round++) made.push(await make());
+  const all = (key: keyof typeof first) => made.map((each) => each[key]);
   return {
     [`${name} first`]: { value: first.seconds, unit: "s" },
-    [`${name} best`]: { value: best(seconds), unit: "s" },
-    [`${name} median`]: { value: median(seconds), unit: "s" },
-    [`${name} denoise step`]: { value: best(steps), unit: "ms" },
-    [`${name} decode share`]: { value: median(decodeShares), unit: "%" },
-    [`${name} device peak`]: { value: peakBytes / 1e6, unit: "MB" },
+    [`${name} best`]: { value: Math.min(...all("seconds")), unit: "s" },
+    [`${name} median`]: { value: median(all("seconds")), unit: "s" },
+    [`${name} denoise step`]: { value: Math.min(...all("stepMs")), unit: "ms" },
+    [`${name} decode share`]: { value: median(all("decodeShare")), unit: "%" },
+    [`${name} device peak`]: {
+      value: Math.max(first.peakBytes, ...all("peakBytes")) / 1e6,
+      unit: "MB",
+    },
   };
 }
 
-async function timed<T>(work: () => Promise<T>): Promise<{ seconds: number; result: T }> {
-  const start = performance.now();
-  const result = await work();
-  return { seconds: (performance.now() - start) / 1000, result };
+/**
+ * Where the GPU's time goes: kernels of a step and of the decoder. Loops of whole programs are timed beside them in the same
+ * thread, so that what is lost between kernels shows.
+ */
+export async function benchKernels(
+  device: Device,
+  log: (line: string) => void,
+): Promise<Figures> {
+  if (!device.target.features.timestamps) {
+    log(`no kernel profile: the adapter "${device.adapter.name}" has no timestamps`);
+    return {};
+  }
+  const { step, decode } = await loadPrograms(device);
+  const stopwatch = await Stopwatch.open(device);
+  const { flopsPerSecond, bytesPerSecond } = await measureCeilings(device, stopwatch);
+  stopwatch.destroy();
+  /** Milliseconds of a kernel on a device that does all it can. */
+  const atCeiling = ({ gflops, gigabytesPerSecond, milliseconds }: ProfileRow) =>
+    Math.max(gflops / flopsPerSecond, gigabytesPerSecond / bytesPerSecond) * 1e9 * milliseconds;
+  const profile = async (name: string, program: Executable): Promise<Figures> => {
+    const loops: number[] = [];
+    let rows: ProfileRow[] = [];
+    for (let round = 0; round < PROFILES; round++) {
+      loops.push((await timeRuns(program, IMAGE.numInferenceSteps)).wallMs);
+      const found = await profileProgram(program);
+      if (round === 0 || total(found) < total(rows)) rows = found;
+    }
+    const kernels = total(rows);
+    log(`${name}: ${ms(Math.min(...loops))} in a loop, ${ms(kernels)} in its kernels`);
+    const longest = rows.slice(0, TOP_KERNELS).map((row) => [
+      `  ${row.kernel}`,
+      `${row.dispatches}x`,
+      ms(row.milliseconds)!,
+      percent(row.milliseconds / kernels),
+      `${row.gflops.toFixed(2)} GFLOP/s`,
+      `${row.gigabytesPerSecond.toFixed(2)} GB/s`,
+    ]);
+    for (const line of alignColumns(longest, [1, 2, 3, 4, 5])) log(line);
+    return {
+      [`${name} in a loop`]: { value: Math.min(...loops), unit: "ms" },
+      [`${name} kernels`]: { value: kernels, unit: "ms" },
+      [`${name} at the ceiling`]: { value: total(rows, atCeiling), unit: "ms" },
+    };
+  };
+  return { ...await profile("denoise step", step), ...await profile("decode", decode) };
+}
+
+function total(rows: readonly ProfileRow[], of = (row: ProfileRow) => row.milliseconds): number {
+  return rows.reduce((sum, row) => sum + of(row), 0);
 }

@@ -1,15 +1,14 @@
-/**
- * Times our ops on the adapter at hand. Turns are interleaved over all rows and the best of them counts, because
- * machines are rarely idle for long.
- */
+/** Times our ops on the adapter at hand, by turns: machines are rarely idle for long. */
 
-import { openDevice } from "../../runtime/mod.ts";
-import { parseCase } from "../../report/op_cases.ts";
-import { type Ceilings, highest, measureCeilings } from "../../report/ceilings.ts";
-import { type MeasuredOp, type OpResult, opResult } from "./op_result.ts";
-import { variantsOf } from "../../report/loaded_op.ts";
-import { type OwnOp, prepareOwnOp } from "./own_op.ts";
-import { Turns } from "./turns.ts";
+import { type Ceilings, ceilingShare, measureCeilings } from "../../report/ceilings.ts";
+import { flops, ms, percent, rate } from "../../report/cells.ts";
+import { LoadedOp, type OpRun, variantsOf } from "../../report/loaded_op.ts";
+import { parseCase, specOf } from "../../report/op_cases.ts";
+import { opRate } from "../../report/report_reader.ts";
+import type { TimedOp } from "../../report/types.ts";
+import type { Device } from "../../runtime/mod.ts";
+import { Stopwatch } from "../../runtime/program/stopwatch.ts";
+import { alignColumns, type Figures } from "./history.ts";
 
 const FORMATS = ["f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
 
@@ -40,85 +39,104 @@ export const DEFAULT_SPECS: readonly string[] = [
   "softmax:1280x256",
 ];
 
-/** How long to measure. */
-interface OpsOptions {
-  /** Every variant of an op that takes the sizes, not only the one that the adapter would get. */
-  readonly allVariants?: boolean;
-  /** Turns of each; the best one counts. */
-  readonly rounds?: number;
-  /** Least time of one turn, in milliseconds. */
-  readonly turnMs?: number;
-  /** After this time no further round but the first is begun; in milliseconds. */
-  readonly limitMs?: number;
+/** Turns of each row; the best one counts. */
+const ROUNDS = 5;
+/** Least time of a turn, and the time after which no further round begins, in milliseconds. */
+const TURN_MS = 40;
+const LIMIT_MS = 45_000;
+
+interface Row extends TimedOp {
+  readonly run: OpRun;
 }
 
 /** Our ops, and what they are measured against. */
-interface OpsRun {
-  readonly ceiling: Ceilings;
-  readonly ops: readonly OpResult[];
-}
-
-interface Row extends Omit<MeasuredOp, "milliseconds"> {
-  readonly own: OwnOp;
-  readonly turns: Turns;
+export interface OpsRun {
+  readonly ceilings: Ceilings;
+  /** The adapter's own choice has an empty name as variant. */
+  readonly ops: readonly TimedOp[];
 }
 
 /**
  * Times ops.
  *
- * @param specs `OP:SIZExSIZE…[:FORMAT]`, a default set when empty
+ * @param specs `OP:SIZExSIZE…[:FORMAT]`
+ * @param allVariants every variant of an op that takes the sizes, not only the one that the adapter would get
  * @throws {RangeError} when a spec is none
  */
 export async function benchOps(
+  device: Device,
   specs: readonly string[],
-  log: (line: string) => void,
-  { allVariants = false, rounds = 5, turnMs = 40, limitMs = 45_000 }: OpsOptions = {},
+  allVariants = false,
+  rounds = ROUNDS,
 ): Promise<OpsRun> {
-  const cases = (specs.length > 0 ? specs : DEFAULT_SPECS).map(parseCase);
-  const device = await openDevice();
-  const start = performance.now();
+  const cases = specs.map(parseCase);
+  const stopwatch = await Stopwatch.open(device);
+  const loaded: LoadedOp[] = [];
   const rows: Row[] = [];
   try {
-    const before = await measureCeilings(device);
+    const ceilings = await measureCeilings(device, stopwatch);
     for (const op of cases) {
-      for (const variant of allVariants ? variantsOf(op.op) : [undefined]) {
-        const own = await prepare(
-          () => prepareOwnOp(device, op, variant ? { variant } : {}),
-          variant,
-        );
-        if (!own) continue;
-        await own.run(1); // Compiles what is compiled late.
-        const turns = new Turns(own);
-        await turns.calibrate(turnMs);
-        const deviceClass = device.target.schedule;
-        rows.push({ op, variant, deviceClass, kernels: own.kernels, own, turns });
+      const inputs = new LoadedOp(device, op);
+      loaded.push(inputs);
+      for (const variant of allVariants ? variantsOf(op.op) : [""]) {
+        const run = await prepare(inputs, variant);
+        if (!run) continue;
+        const { kernels } = run;
+        const { flops, bytes } = op;
+        rows.push({ spec: specOf(op), variant, kernels, ms: Infinity, flops, bytes, run });
       }
     }
-    log(`ops: ${rows.length} rows after ${((performance.now() - start) / 1000).toFixed(0)} s`);
+    const start = performance.now();
     for (let round = 0; round < rounds; round++) {
-      if (round >= 1 && performance.now() - start > limitMs) break;
-      for (const { turns } of rows) await turns.take();
+      if (round > 0 && performance.now() - start > LIMIT_MS) break;
+      for (const [i, row] of rows.entries()) {
+        const ms = await stopwatch.time(row.run.program, { leastMs: TURN_MS, rounds: 1 });
+        rows[i] = { ...row, ms: Math.min(row.ms, ms) };
+      }
     }
-    const ceiling = highest(before, await measureCeilings(device));
-    const ops = rows.map(({ turns, ...row }) =>
-      opResult({ ...row, milliseconds: turns.best }, ceiling)
-    );
-    return { ceiling, ops };
+    const ops = rows.map(({ run: _, ...op }) => ({ ...op, share: ceilingShare(op, ceilings) }));
+    return { ceilings, ops };
   } finally {
-    for (const { own } of rows) own.destroy();
-    device.destroy();
+    for (const { run } of rows) run.destroy();
+    for (const op of loaded) op.destroy();
+    stopwatch.destroy();
   }
 }
 
 /** Nothing when a forced variant does not take the case. */
-async function prepare(
-  work: () => Promise<OwnOp>,
-  variant: string | undefined,
-): Promise<OwnOp | undefined> {
+async function prepare(op: LoadedOp, variant: string): Promise<OpRun | undefined> {
   try {
-    return await work();
+    return await op.prepare(variant || undefined);
   } catch (error) {
     if (variant && error instanceof RangeError) return undefined;
     throw error;
   }
+}
+
+/** Rates for the history; variants that were only tried have none. */
+export function opFigures(ops: readonly TimedOp[]): Figures {
+  return Object.fromEntries(
+    ops.filter(({ variant }) => variant === "").map(({ spec, flops, ms }) => [
+      spec,
+      { value: flops / ms / 1e6, unit: "GFLOP/s" },
+    ]),
+  );
+}
+
+/** Lines: op, time of a call, rate, share of the ceiling, variant and the kernel that does the work; the ceilings. */
+export function opTable({ ops, ceilings }: OpsRun): string[] {
+  const { flopsPerSecond, matrixFlopsPerSecond, bytesPerSecond } = ceilings;
+  const matrix = matrixFlopsPerSecond ? `, on matrix units ${flops(matrixFlopsPerSecond)}` : "";
+  const rows = ops.map((op) => [
+    op.spec,
+    ms(op.ms)!,
+    opRate(op),
+    percent(op.share),
+    // What comes before the last kernel prepares its inputs.
+    (op.variant && `${op.variant}: `) + (op.kernels.at(-1) ?? ""),
+  ]);
+  return [
+    ...alignColumns([["", "time", "rate", "of ceiling", "kernel"], ...rows], [1, 2, 3]),
+    `ceiling: ${flops(flopsPerSecond)}${matrix}, ${rate(bytesPerSecond)}`,
+  ];
 }

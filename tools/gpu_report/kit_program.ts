@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { describeFailure, UsageError } from "../../commands/failure.ts";
 import { runReportCommand } from "../../commands/report.ts";
-import { SECTION_COMMAND } from "../../report/section_command.ts";
+import { SECTION_COMMAND } from "../../report/section_process.ts";
 import { runSection } from "../../report/section_program.ts";
 
 /** Options, as those of `denoise report`. */
