@@ -6,8 +6,7 @@
 import { Random, Weighted } from "./random.ts";
 
 /** A model, on cards of the middle. */
-export interface SimulatedModel {
-  /** Name of the model. */
+interface SimulatedModel {
   readonly name: string;
   /** Share of the requests. */
   readonly share: number;
@@ -27,6 +26,12 @@ export const MODELS: readonly SimulatedModel[] = [
   { name: "edit", share: 0.08, seconds: 90, loadSeconds: 60, gigabytes: 40 },
   { name: "video", share: 0.04, seconds: 480, loadSeconds: 90, gigabytes: 46 },
 ];
+
+/** Mean GPU time of a request, in seconds, without what is loaded for it. */
+export const MEAN_SECONDS: number = MODELS.reduce(
+  (sum, { share, seconds }) => sum + share * seconds,
+  0,
+);
 
 /** Time to set LoRAs, in seconds. */
 export const LORA_SECONDS = 2;
@@ -58,21 +63,17 @@ const WITH_LORAS = 0.3;
 export interface Arrival {
   /** Index of the client: the lower, the more it sends. */
   readonly client: number;
-  /** Index of the model. */
-  readonly model: number;
-  /** LoRAs that it sets. */
+  readonly model: SimulatedModel;
   readonly loras: readonly string[];
   /** Priority: batches have a lower one. */
   readonly priority: number;
-  /** How long it takes, in seconds; {@link SimulatedModel.seconds} is expected. */
+  /** How long it takes, in seconds; that of the model is expected. */
   readonly seconds: number;
 }
 
-/** Options of a {@link Demand}. */
-export interface DemandOptions {
+interface DemandOptions {
   /** Repeats a day. */
   readonly seed: number;
-  /** Number of clients. */
   readonly clients: number;
   /** Requests per second, on average over a day. */
   readonly rate: number;
@@ -124,10 +125,11 @@ export class Demand {
     const random = this.#random;
     const client = this.#senders.draw(random);
     const count = random.geometric(this.#meanBatch(client));
-    const model = random.uniform() < LOYALTY ? this.#likes[client]! : this.#models.draw(random);
-    const loras = model === this.#likes[client] ? this.#loras[client]! : [];
+    const drawn = random.uniform() < LOYALTY ? this.#likes[client]! : this.#models.draw(random);
+    const loras = drawn === this.#likes[client] ? this.#loras[client]! : [];
+    const model = MODELS[drawn]!;
     for (let index = 0; index < count; index++) {
-      const seconds = random.logNormal(MODELS[model]!.seconds, 0.4);
+      const seconds = random.logNormal(model.seconds, 0.4);
       yield { client, model, loras, priority: count > 1 ? -1 : 0, seconds };
     }
   }
@@ -143,9 +145,4 @@ function curveAt(seconds: number): number {
   const from = Math.floor(hour);
   const at = (index: number) => DAY_CURVE[(index + 24) % 24]!;
   return at(from) + (hour - from) * (at(from + 1) - at(from));
-}
-
-/** Mean GPU time of a request, in seconds, without what is loaded for it. */
-export function meanSeconds(): number {
-  return MODELS.reduce((sum, { share, seconds }) => sum + share * seconds, 0);
 }

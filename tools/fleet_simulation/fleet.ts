@@ -18,54 +18,30 @@ import type { Random } from "./random.ts";
 const WINDOW = 16;
 const GIGABYTE = 2 ** 30;
 
-/** How jobs get their turns. */
-export type Order = "fair" | "first-come";
+/** How jobs are given to workers. */
+export interface Policy {
+  readonly name: string;
+  readonly isFair: boolean;
+  /** Bounds of affinity. */
+  readonly rules: PolicyRules;
+}
 
 /** A job that waits. */
-export interface SimulatedJob extends WaitingJob {
+interface SimulatedJob extends WaitingJob {
   readonly arrival: Arrival;
   passedAt: number | null;
   isGone: boolean;
-  /** The last reading of a window that had it. */
-  seen: number;
 }
 
 /** A worker. */
 export interface SimulatedWorker {
-  /** Place of the worker among all. */
-  readonly index: number;
-  /** Memory, in bytes. */
+  /** In bytes. */
   readonly memory: number;
-  /** Indices of the models that fit. */
-  readonly models: readonly number[];
   /** Names of the models that fit. */
-  readonly names: readonly string[];
-  /** What is on its device. */
+  readonly models: readonly string[];
   loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;
   /** Its place among the free ones with that model; -1 while it works. */
   place: number;
-}
-
-/** What the fleet has asked of its database. */
-export interface DatabaseLoad {
-  /** Readings of windows. */
-  readings: number;
-  /** Rows in them. */
-  rows: number;
-  /** Jobs that were marked as passed over. */
-  marks: number;
-}
-
-/** Options of a {@link Fleet}. */
-export interface FleetOptions {
-  /** Memory of each worker, in GB. */
-  readonly workers: readonly number[];
-  /** How jobs get their turns. */
-  readonly order: Order;
-  /** Bounds of the policy. */
-  readonly rules: PolicyRules;
-  /** Most jobs that wait. */
-  readonly maxQueue: number;
 }
 
 const byPriority = (a: SimulatedJob, b: SimulatedJob) =>
@@ -75,45 +51,39 @@ const byTurn = (a: SimulatedJob, b: SimulatedJob) =>
 
 /** The queue, and who is free. */
 export class Fleet {
-  /** What the database had to do. */
-  readonly load: DatabaseLoad = { readings: 0, rows: 0, marks: 0 };
-  /** All workers. */
-  readonly workers: readonly SimulatedWorker[];
-  readonly #options: FleetOptions;
-  readonly #queues = MODELS.map(() => [
-    new Ordered<SimulatedJob>(WINDOW, byPriority),
-    new Ordered<SimulatedJob>(WINDOW, byTurn),
-  ]);
+  readonly #policy: Policy;
+  readonly #maxQueue: number;
+  /** By the name of the model. */
+  readonly #queues = new Map(
+    MODELS.map(({ name }) => [
+      name,
+      [byPriority, byTurn].map((order) => new Ordered<SimulatedJob>(WINDOW, order)),
+    ]),
+  );
   readonly #byId = new Map<string, SimulatedJob>();
   readonly #waitingOf = new Map<number, number>();
   readonly #nextTurns = new Map<number, number>();
   readonly #taken = new Map<number, number[]>();
   /** Free workers by the name of the model that they have; "" for none. */
-  readonly #free = new Map<string, SimulatedWorker[]>([["", []]]);
+  readonly #free = new Map<string, SimulatedWorker[]>(
+    ["", ...MODELS.map(({ name }) => name)].map((name) => [name, []]),
+  );
   #freeCount = 0;
   #count = 0;
-  #readings = 0;
 
-  constructor(options: FleetOptions) {
-    this.#options = options;
-    for (const { name } of MODELS) this.#free.set(name, []);
-    this.workers = options.workers.map((gigabytes, index) => {
-      const models = [...MODELS.keys()].filter((model) => MODELS[model]!.gigabytes <= gigabytes);
-      const names = models.map((model) => MODELS[model]!.name);
-      const memory = gigabytes * GIGABYTE;
-      return { index, memory, models, names, loaded: undefined, place: -1 };
-    });
-    for (const worker of this.workers) this.free(worker);
+  /** Workers that have nothing loaded, by their memory in GB. */
+  constructor(workers: readonly number[], policy: Policy, maxQueue: number) {
+    this.#policy = policy;
+    this.#maxQueue = maxQueue;
+    for (const size of workers) {
+      const models = MODELS.filter(({ gigabytes }) => gigabytes <= size).map(({ name }) => name);
+      this.free({ memory: size * GIGABYTE, models, loaded: undefined, place: -1 });
+    }
   }
 
   /** How many jobs wait. */
   get waiting(): number {
     return this.#byId.size;
-  }
-
-  /** How many workers are free. */
-  get idle(): number {
-    return this.#freeCount;
   }
 
   /**
@@ -123,13 +93,13 @@ export class Fleet {
    * @returns false where it is refused
    */
   add(arrival: Arrival, now: number): boolean {
-    const { client, model, loras, priority } = arrival;
-    const { order, maxQueue } = this.#options;
+    const { client, loras, priority } = arrival;
+    const { isFair } = this.#policy;
     const own = this.#waitingOf.get(client) ?? 0;
-    const isFair = order === "fair";
-    if (isFair ? !hasRoom(own, this.waiting, maxQueue) : this.waiting >= maxQueue) return false;
+    const limit = this.#maxQueue;
+    if (isFair ? !hasRoom(own, this.waiting, limit) : this.waiting >= limit) return false;
     const clock = clockOf(this.#taken.get(priority) ?? []);
-    const { seconds, gigabytes, name } = MODELS[model]!;
+    const { seconds, gigabytes, name } = arrival.model;
     const { turn, next } = giveTurn(this.#nextTurns.get(client), clock, seconds);
     this.#nextTurns.set(client, next);
     const job: SimulatedJob = {
@@ -137,40 +107,33 @@ export class Fleet {
       turn: isFair ? turn : this.#count,
       priority: isFair ? priority : 0,
       ...{ model: name, loras, memory: gigabytes * GIGABYTE, queuedAt: now, attempts: 0 },
-      ...{ passedAt: null, arrival, isGone: false, seen: 0 },
+      ...{ passedAt: null, arrival, isGone: false },
     };
     this.#byId.set(job.id, job);
     this.#waitingOf.set(client, own + 1);
-    for (const queue of this.#queues[model]!) queue.add(job);
+    for (const queue of this.#queues.get(name)!) queue.add(job);
     return true;
   }
 
   /**
-   * Lets a worker choose a job.
+   * Lets a worker choose a job, which leaves the queue.
    *
    * @param now in milliseconds
-   * @returns the job, taken out of the queue; or undefined
    */
   take(worker: SimulatedWorker, now: number): SimulatedJob | undefined {
-    const window = this.#window(worker);
-    this.load.readings++;
-    this.load.rows += window.length;
+    const queues = worker.models.flatMap((model) => this.#queues.get(model)!);
+    const window = new Set(queues.flatMap((queue) => queue.first().slice(0, WINDOW)));
     const free: FreeWorker = {
-      ...{ models: worker.names, loaded: worker.loaded, memory: worker.memory },
-      warmElsewhere: worker.names.filter((name) => this.#free.get(name)!.length > 0),
+      ...worker,
+      warmElsewhere: worker.models.filter((name) => this.#free.get(name)!.length > 0),
     };
-    const { job: id, passed } = choose(window, free, now, this.#options.rules);
+    const { job: id, passed } = choose([...window], free, now, this.#policy.rules);
     const job = id === undefined ? undefined : this.#byId.get(id);
     if (job === undefined) return undefined;
-    for (const other of passed) {
-      const marked = this.#byId.get(other)!;
-      if (marked.passedAt === null) this.load.marks++;
-      marked.passedAt ??= now;
-    }
+    for (const other of passed) this.#byId.get(other)!.passedAt ??= now;
     this.#remove(job);
-    const { model, loras } = job;
     if (worker.place >= 0) this.#busy(worker);
-    worker.loaded = { model, loras };
+    worker.loaded = { model: job.model, loras: job.loras };
     return job;
   }
 
@@ -182,14 +145,10 @@ export class Fleet {
     this.#freeCount++;
   }
 
-  /**
-   * A free worker that may run a model.
-   *
-   * @returns one; undefined where there is none
-   */
-  freeWorker(model: number, random: Random, isWarm: boolean): SimulatedWorker | undefined {
+  /** A free worker that may run a model; with `isWarm`, one that has it loaded. */
+  freeWorker(model: string, random: Random, isWarm: boolean): SimulatedWorker | undefined {
     if (isWarm) {
-      const warm = this.#free.get(MODELS[model]!.name)!;
+      const warm = this.#free.get(model)!;
       return warm[random.below(warm.length)];
     }
     const places = [...this.#free.values()];
@@ -213,27 +172,11 @@ export class Fleet {
     this.#freeCount--;
   }
 
-  #window(worker: SimulatedWorker): SimulatedJob[] {
-    const reading = ++this.#readings;
-    const window: SimulatedJob[] = [];
-    for (const model of worker.models) {
-      for (const queue of this.#queues[model]!) {
-        for (const job of queue.first().slice(0, WINDOW)) {
-          if (job.seen !== reading) window.push(job);
-          job.seen = reading;
-        }
-      }
-    }
-    return window;
-  }
-
   #remove(job: SimulatedJob): void {
     job.isGone = true;
     this.#byId.delete(job.id);
     const { client } = job.arrival;
-    const left = this.#waitingOf.get(client)! - 1;
-    if (left > 0) this.#waitingOf.set(client, left);
-    else this.#waitingOf.delete(client);
+    this.#waitingOf.set(client, this.#waitingOf.get(client)! - 1);
     const taken = this.#taken.get(job.priority) ?? [];
     this.#taken.set(job.priority, taken);
     taken.push(job.turn);

@@ -9,10 +9,9 @@
  */
 
 import { parseArgs } from "node:util";
-import { databaseTable, type Finished, policyTable, waitTable } from "./report.ts";
-import { POLICIES, simulate } from "./simulate.ts";
+import { percent, table } from "../../report/cells.ts";
+import { jobsOf, type Outcome, percentile, POLICIES, simulate } from "./simulate.ts";
 
-/** What is simulated when nothing is said. */
 const DEFAULTS = {
   workers: 10_000,
   clients: 50_000,
@@ -22,26 +21,49 @@ const DEFAULTS = {
   seed: 1,
 };
 
+/** Waits by class of clients, then what each policy made of the workers' time, as tables in Markdown. */
+export function simulationTables(outcomes: readonly Outcome[]): string {
+  const names = POLICIES.map(({ name }) => name);
+  const waits = outcomes.flatMap(({ clients }, i) =>
+    clients.filter(({ waits }) => waits.length > 0).map(({ name, waits, refused }) => [
+      names[i],
+      name,
+      ...[0.5, 0.95, 0.99].map((share) => time(percentile(waits, share))),
+      percent(refused / (refused + waits.length)),
+    ])
+  );
+  const row = (title: string, show: (outcome: Outcome) => string) => [title, ...outcomes.map(show)];
+  const rows = [
+    row("jobs begun", (outcome) => jobsOf(outcome).toLocaleString("en-US")),
+    row("models loaded", ({ switches }) => switches.toLocaleString("en-US")),
+    row("workers' time in loading", ({ loading }) => percent(loading)),
+    row("Jain's index of GPU time", ({ fairness }) => fairness.toFixed(3)),
+  ];
+  return table(["policy", "clients", "p50", "p95", "p99", "refused"], waits, [2, 3, 4, 5]) +
+    "\n\n" + table(["", ...names], rows, names.map((_, i) => i + 1));
+}
+
+function time(seconds: number): string {
+  if (seconds < 1) return `${(seconds * 1000).toFixed(0)} ms`;
+  return seconds < 120 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`;
+}
+
 if (import.meta.main) {
   const names = Object.keys(DEFAULTS) as (keyof typeof DEFAULTS)[];
   const { values } = parseArgs({
     args: Deno.args,
     options: Object.fromEntries(names.map((name) => [name, { type: "string" as const }])),
   });
-  const [workers, clients, hours, load, queuePerWorker, seed] = names.map((name) => {
+  const given = names.map((name) => {
     const value = Number(values[name] ?? DEFAULTS[name]);
-    if (value > 0) return value;
+    if (value > 0) return [name, value];
     console.error(`Cannot simulate: --${name} is ${values[name]}; give a number above 0`);
     Deno.exit(2);
-  }) as [number, number, number, number, number, number];
-  const runs: Finished[] = [];
-  for (const policy of POLICIES) {
-    const start = performance.now();
-    const options = { workers, clients, hours, load, queuePerWorker, seed };
-    runs.push({ name: policy.name, outcome: simulate(policy, options) });
-    console.error(`${policy.name}: ${((performance.now() - start) / 1000).toFixed(0)} s`);
-  }
-  console.log(waitTable(runs), "\n");
-  console.log(policyTable(runs), "\n");
-  console.log(databaseTable(runs[0]!.outcome, workers));
+  });
+  const { "queue-per-worker": queuePerWorker, ...sizes } = Object.fromEntries(
+    given,
+  ) as typeof DEFAULTS;
+  console.log(
+    simulationTables(POLICIES.map((policy) => simulate(policy, { ...sizes, queuePerWorker }))),
+  );
 }

@@ -1,42 +1,26 @@
 /** A fleet through a day, event by event, on the policy that the fleet runs. */
 
 import { DEFAULT_RULES, type PolicyRules } from "../../server/fleet/policy.ts";
-import { CLIENT_CLASSES, Demand, LORA_SECONDS, meanSeconds, MODELS } from "./demand.ts";
-import { Fleet, type Order, type SimulatedWorker } from "./fleet.ts";
+import { CLIENT_CLASSES, Demand, LORA_SECONDS, MEAN_SECONDS } from "./demand.ts";
+import { Fleet, type Policy, type SimulatedWorker } from "./fleet.ts";
 import { Heap } from "./ordered.ts";
 import { Random } from "./random.ts";
 import { Shares } from "./shares.ts";
-import { Times } from "./statistics.ts";
 
 /** Memory of cards, in GB, by their share of the workers. */
 const CARDS = [24, 24, 24, 48, 48, 48, 48, 80, 80, 80];
-/** How long a stretch is in which what each client got is compared, in seconds. */
-const STRETCH = 600;
-
-/** How jobs are given to workers. */
-export interface Policy {
-  /** Name in reports. */
-  readonly name: string;
-  /** How jobs get their turns. */
-  readonly order: Order;
-  /** Bounds of affinity. */
-  readonly rules: PolicyRules;
-}
-
 const NO_AFFINITY: PolicyRules = { ...DEFAULT_RULES, patienceMs: 0, loraPatienceMs: 0, holdMs: 0 };
 
 /** The policy of the fleet, and what it is compared with. */
 export const POLICIES: readonly Policy[] = [
-  { name: "the fleet's policy", order: "fair", rules: DEFAULT_RULES },
-  { name: "turns without affinity", order: "fair", rules: NO_AFFINITY },
-  { name: "first come, first served", order: "first-come", rules: NO_AFFINITY },
+  { name: "the fleet's policy", isFair: true, rules: DEFAULT_RULES },
+  { name: "turns without affinity", isFair: true, rules: NO_AFFINITY },
+  { name: "first come, first served", isFair: false, rules: NO_AFFINITY },
 ];
 
 /** The size of a simulation. */
 export interface SimulationOptions {
-  /** Number of workers. */
   readonly workers: number;
-  /** Number of clients. */
   readonly clients: number;
   /** Hours from midnight. */
   readonly hours: number;
@@ -48,69 +32,38 @@ export interface SimulationOptions {
   readonly seed: number;
 }
 
-/** Events per second, on average and in the busiest minute. */
-export interface Rate {
-  /** Mean over the whole time. */
-  readonly mean: number;
-  /** Value of the minute that had most. */
-  readonly most: number;
-}
-
 /** What a day was like. */
 export interface Outcome {
-  /** Jobs that were taken. */
-  readonly jobs: number;
-  /** Requests that found no room. */
-  readonly refused: number;
-  /** Waits of each class of clients, in seconds. */
-  readonly waits: readonly {
+  /** By class of clients: seconds that each job waited, in order, and how many requests found no room. */
+  readonly clients: readonly {
     readonly name: string;
-    readonly jobs: number;
-    readonly times: Times;
+    readonly waits: Float64Array;
+    readonly refused: number;
   }[];
-  /** Share of refused requests by class of clients. */
-  readonly refusals: readonly number[];
   /** How often a model was loaded. */
   readonly switches: number;
-  /** How often LoRAs were set anew, with the same model. */
-  readonly loraSwitches: number;
-  /** Share of the workers' time in jobs. */
+  /** Shares of the workers' time in jobs and in loading. */
   readonly useful: number;
-  /** Share of the workers' time in loading. */
   readonly loading: number;
   /** Jain's index of what clients got, by what was fair, while jobs waited throughout. */
   readonly fairness: number;
-  /** Minutes in which jobs waited throughout. */
-  readonly crowdedMinutes: number;
-  /** Most jobs that waited. */
-  readonly longestQueue: number;
-  /** What the database did. */
-  readonly database: Readonly<Record<"inserts" | "claims" | "readings" | "rows" | "marks", Rate>>;
-  /** Free workers that a message to all of them would wake for a job. */
-  readonly wakesPerJob: number;
 }
 
 /** Runs a fleet. */
 export function simulate(policy: Policy, options: SimulationOptions): Outcome {
   const { workers, clients, hours, load, queuePerWorker, seed } = options;
-  const rate = load * workers / meanSeconds();
-  const demand = new Demand({ seed, clients, rate });
+  const demand = new Demand({ seed, clients, rate: load * workers / MEAN_SECONDS });
   const random = new Random(seed + 1);
-  const fleet = new Fleet({
-    workers: Array.from({ length: workers }, (_, index) => CARDS[index % CARDS.length]!),
-    order: policy.order,
-    rules: policy.rules,
-    maxQueue: queuePerWorker * workers,
-  });
+  const cards = Array.from({ length: workers }, (_, index) => CARDS[index % CARDS.length]!);
+  const fleet = new Fleet(cards, policy, queuePerWorker * workers);
   const ends = new Heap<{ readonly at: number; readonly worker: SimulatedWorker }>((a, b) =>
     a.at < b.at
   );
-  const waits = CLIENT_CLASSES.map(({ name }) => ({ name, jobs: 0, times: new Times() }));
-  const asked = CLIENT_CLASSES.map(() => ({ all: 0, refused: 0 }));
-  const shares = new Shares(clients, STRETCH);
-  const counts = { inserts: 0, claims: 0, readings: 0, rows: 0, marks: 0 };
-  const rates = new Rates(counts);
-  let [useful, loading, switches, loraSwitches, refused, longestQueue, woken] = Array(7).fill(0);
+  const groups = CLIENT_CLASSES.map(({ name }) => ({ name, waits: [] as number[], refused: 0 }));
+  const groupOf = (client: number) =>
+    groups[CLIENT_CLASSES.findIndex(({ upTo }) => client < upTo)]!;
+  const shares = new Shares(clients);
+  let [useful, loading, switches] = [0, 0, 0];
   const end = hours * 3600;
 
   const offer = (worker: SimulatedWorker, now: number): boolean => {
@@ -121,16 +74,11 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
     const isOtherModel = job.model !== loaded?.model;
     const areOtherLoras = loras.join() !== (isOtherModel ? "" : loaded.loras.join());
     if (isOtherModel) switches++;
-    else if (areOtherLoras) loraSwitches++;
-    const extra = (isOtherModel ? MODELS[model]!.loadSeconds : 0) +
-      (areOtherLoras ? LORA_SECONDS : 0);
+    const extra = (isOtherModel ? model.loadSeconds : 0) + (areOtherLoras ? LORA_SECONDS : 0);
     loading += Math.min(extra, end - now);
     useful += Math.min(seconds, Math.max(end - now - extra, 0));
-    const wait = waits[classOf(client)]!;
-    wait.jobs++;
-    wait.times.add(now - queuedAt / 1000);
-    shares.got(client, MODELS[model]!.seconds);
-    counts.claims++;
+    groupOf(client).waits.push(now - queuedAt / 1000);
+    shares.got(client, model.seconds);
     ends.push({ at: now + extra + seconds, worker });
     return true;
   };
@@ -140,8 +88,6 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
     const done = ends.first;
     now = Math.min(next, done?.at ?? Infinity);
     if (now >= end) break;
-    Object.assign(counts, fleet.load);
-    rates.until(now);
     shares.until(now, fleet.waiting > 0);
     if (done !== undefined && done.at <= next) {
       ends.pop();
@@ -149,73 +95,35 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
       continue;
     }
     for (const arrival of demand.arrivals()) {
-      const group = asked[classOf(arrival.client)]!;
-      group.all++;
-      shares.wanted(arrival.client, MODELS[arrival.model]!.seconds);
-      woken += fleet.idle;
+      const { client, model } = arrival;
       if (!fleet.add(arrival, now * 1000)) {
-        refused++;
-        group.refused++;
-        shares.wanted(arrival.client, -MODELS[arrival.model]!.seconds);
+        groupOf(client).refused++;
         continue;
       }
-      counts.inserts++;
-      longestQueue = Math.max(longestQueue, fleet.waiting);
+      shares.wanted(client, model.seconds);
       // Any free worker may ask first; the policy makes those wait that would have to load.
-      const first = fleet.freeWorker(arrival.model, random, false);
+      const first = fleet.freeWorker(model.name, random, false);
       if (first === undefined || offer(first, now)) continue;
-      const warm = fleet.freeWorker(arrival.model, random, true);
+      const warm = fleet.freeWorker(model.name, random, true);
       if (warm !== undefined) offer(warm, now);
     }
     next = demand.after(now);
   }
-  const jobs = counts.claims;
   return {
-    ...{ jobs, refused, waits, switches, loraSwitches, longestQueue },
-    refusals: asked.map(({ all, refused }) => all > 0 ? refused / all : 0),
+    clients: groups.map((group) => ({ ...group, waits: Float64Array.from(group.waits).sort() })),
+    switches,
     useful: useful / (workers * end),
     loading: loading / (workers * end),
     fairness: shares.fairness,
-    crowdedMinutes: shares.crowdedSeconds / 60,
-    database: rates.rates(end),
-    wakesPerJob: woken / Math.max(jobs + refused, 1),
   };
 }
 
-function classOf(client: number): number {
-  return CLIENT_CLASSES.findIndex(({ upTo }) => client < upTo);
+/** Jobs that were begun. */
+export function jobsOf({ clients }: Outcome): number {
+  return clients.reduce((sum, { waits }) => sum + waits.length, 0);
 }
 
-/** Counts of a minute. */
-class Rates<T extends Record<string, number>> {
-  readonly #counts: T;
-  #before: T;
-  readonly #most: Record<string, number> = {};
-  #minute = 0;
-
-  constructor(counts: T) {
-    this.#counts = counts;
-    this.#before = { ...counts };
-  }
-
-  /** Ends the minutes before a time. */
-  until(now: number): void {
-    const minute = Math.floor(now / 60);
-    if (minute === this.#minute) return;
-    for (const [name, count] of Object.entries(this.#counts)) {
-      const perSecond = (count - this.#before[name]!) / 60;
-      this.#most[name] = Math.max(this.#most[name] ?? 0, perSecond);
-    }
-    this.#before = { ...this.#counts };
-    this.#minute = minute;
-  }
-
-  rates(seconds: number): Record<keyof T, Rate> {
-    return Object.fromEntries(
-      Object.entries(this.#counts).map(([name, count]) => [
-        name,
-        { mean: count / seconds, most: this.#most[name] ?? 0 },
-      ]),
-    ) as Record<keyof T, Rate>;
-  }
+/** What a share of the times does not exceed, in seconds; 0 where there are none. */
+export function percentile(sorted: Float64Array, share: number): number {
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
 }
