@@ -49,6 +49,9 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
 export async function runRemove(ids: readonly string[]): Promise<number> {
   const folder = hubCacheFolder();
   for (const id of ids) {
+    if (id === BUNDLED_MODEL) {
+      throw new UsageError(`Cannot remove ${id}: it is a part of this program`);
+    }
     const named = repositoriesNamed(id);
     if (!named && !isHubId(id)) {
       throw new UsageError(

@@ -36,12 +36,25 @@ interface Failure {
   status: number;
 }
 
+/** Flags of other programs. */
+const FOREIGN_FLAGS: ReadonlyMap<string, string> = new Map([
+  ...["--steps", "--sample-steps"].map((name) => [name, "--num-inference-steps"] as const),
+  ...["--cfg-scale", "--cfg", "--guidance"].map((name) => [name, "--guidance-scale"] as const),
+  ...["--batch-size", "--batch-count", "--n"].map((name) => [name, "--num-outputs"] as const),
+  ...["--sampling-method", "--sampler-name"].map((name) => [name, "--sampler"] as const),
+  ...["--model", "--ckpt", "--diffusion-model"].map((name) => [name, "--model-path"] as const),
+]);
+
 /** What to make of anything that was thrown. Stacks are not for users. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof CommanderError) {
     const isHelp = error.exitCode === 0;
+    const [, foreign = ""] = /unknown option '(--[\w-]+)/.exec(error.message) ?? [];
+    const ours = FOREIGN_FLAGS.get(foreign);
     return {
-      sentence: isHelp ? "" : oneLine(error.message.replace(/^error: /, "")),
+      sentence: isHelp
+        ? ""
+        : oneLine(error.message.replace(/^error: /, "") + (ours ? `; use ${ours}` : "")),
       status: isHelp ? 0 : 2,
     };
   }

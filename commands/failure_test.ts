@@ -17,6 +17,12 @@ Deno.test("describeFailure() tells wrong usage, failure and cancelling apart", (
   assert.equal(describeFailure(new DOMException("", "AbortError")).status, 130);
 });
 
+Deno.test("describeFailure() says what flags of other programs are called here", () => {
+  const steps = new CommanderError(1, "commander.unknownOption", "error: unknown option '--steps'");
+  const { sentence } = describeFailure(steps);
+  assert.equal(sentence, "unknown option '--steps'; use --num-inference-steps");
+});
+
 Deno.test("describeFailure() calls settings what the command line calls them", () => {
   const error = new RangeError(
     "Cannot steer: controlStart must be below controlEnd, got mycontrolEnd",

@@ -18,7 +18,6 @@ import {
 import type { ModelInfo, SamplingSettings } from "../mod.ts";
 import { shorten } from "../generation/shorten.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
-import { UsageError } from "./failure.ts";
 import { flagName } from "./flags.ts";
 import type { GenerateFlags, Media, readOptions } from "./generate_flags.ts";
 
@@ -35,21 +34,21 @@ export interface FilledFlags {
  * Fills in flags from the recipe of the file that `--from` names.
  *
  * @returns these flags, and others that the file gave
- * @throws {UsageError} when the file is no image, or does not say how it was made
+ * @throws {Error} when the file is no image, or does not say how it was made
  */
 export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
   const { from } = flags;
   if (from === undefined) return { flags, filled: new Set(), unused: [] };
-  const { recipe } = await inspectImageFile(from).catch((cause) => {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
-  });
+  const { recipe } = await inspectImageFile(from);
   if (!recipe) {
-    throw new UsageError(
+    throw new Error(
       `Cannot use --from ${from}: the file does not say how it was made; name one that was made by denoise, ` +
         "AUTOMATIC1111 or ComfyUI",
     );
   }
-  const unused = [...recipe.unused];
+  const given = (["image", "mask", "control"] as const).filter((name) => flags[name] !== undefined);
+  const unused = recipe.unused
+    .filter((words) => !given.some((name) => words.endsWith(`, which --${name} may name`)));
   const all: GenerateFlags = { ...flags };
   const filled = new Set<string>();
   const fill = <Name extends keyof GenerateFlags>(name: Name, value: GenerateFlags[Name]) => {

@@ -113,7 +113,7 @@ Deno.test("runGenerate() makes the same image again from its file, in every form
     const { bytes } = await encodeImage(PIXELS, { format: "png" });
     await Deno.writeFile(again, bytes);
     const says = (words: RegExp) => (error: Error) =>
-      error instanceof UsageError && words.test(error.message);
+      !(error instanceof UsageError) && words.test(error.message);
     await assert.rejects(generate({ from: again }), says(/does not say how it was made/));
     await Deno.writeTextFile(again, "text");
     await assert.rejects(generate({ from: again }), says(/again.png: the file is of no known/));

@@ -11,6 +11,7 @@ import {
 } from "../mod.ts";
 import { escapeControls } from "../generation/escape_controls.ts";
 import { nearestFrames } from "../generation/duration.ts";
+import { splitLoras } from "../generation/webui_text.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
 import { deviceOptions } from "./device_flags.ts";
@@ -76,6 +77,13 @@ export async function runGenerate(
     onNote(`Note: not used of ${flags.from}: ${unused.map(escapeControls).join("; ")}`);
   };
   tellUnused(from.unused);
+  for (const { name, strength } of splitLoras(flags.prompt ?? "").loras) {
+    onNote(
+      `Note: the prompt names a LoRA, which is read as words; use --lora ${
+        escapeControls(name)
+      }:${strength}`,
+    );
+  }
   try {
     const { url, apiKey } = flags;
     if (url !== undefined) {
@@ -184,11 +192,16 @@ async function makeVideos(work: Work): Promise<string> {
       "Cannot use --control for a video: ControlNets steer images; leave it out",
     );
   }
-  const { numFrames: asked } = flags;
+  const { seconds, fps = model.info.defaults.fps } = flags;
+  const asked = flags.numFrames ?? (seconds === undefined ? undefined : Number(seconds) * fps);
   const made = asked === undefined ? undefined : nearestFrames(asked, model.info);
-  if (made !== asked && !model.info.animates) {
+  if (
+    asked !== undefined && made !== asked && made! <= model.info.maxFrames && !model.info.animates
+  ) {
     tell(
-      `Note: makes ${made} frames where ${asked} were asked for: this model makes multiples of ` +
+      `Note: makes ${made} frames where ${
+        Number(asked.toFixed(2))
+      } were asked for: this model makes multiples of ` +
         `${model.info.frameMultiple} and one more`,
     );
   }
@@ -209,7 +222,8 @@ async function makeVideos(work: Work): Promise<string> {
     bar.clear();
     print(paths[index]!);
     const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
-    what = `${videos} of ${video.frameCount} frames of ${describeSize(video.recipe)}`;
+    const frames = video.frameCount === 1 ? "1 frame" : `${video.frameCount} frames`;
+    what = `${videos} of ${frames} of ${describeSize(video.recipe)}`;
   }
   return what;
 }

@@ -1,6 +1,7 @@
 /** Flags that name parts of a model. */
 
 import type { ModelParts } from "../mod.ts";
+import type { DeviceFlags } from "./device_flags.ts";
 
 const PARTS: Readonly<Record<keyof ModelParts, true>> = {
   transformer: true,
@@ -28,4 +29,15 @@ export function partsOf(flags: ModelParts): ModelParts {
   return Object.fromEntries(
     names.flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]])),
   );
+}
+
+/** Flags that say which parts a model has and how it is on a device, which a server has decided. */
+export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
+  const device: readonly (keyof DeviceFlags)[] = [
+    ...["maxVram", "textEncoderCpuOffload", "vaeCpuOffload", "pinCpuMemory", "software"] as const,
+    ...["powerPreference", "gpuBackend", "enableCfgParallel", "ulyssesDegree"] as const,
+    ...["ringDegree", "splitLayers"] as const,
+  ];
+  const given = device.filter((name) => flags[name] !== undefined && flags[name] !== false);
+  return [...Object.keys(partsOf(flags)), ...given];
 }

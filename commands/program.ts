@@ -1,5 +1,6 @@
 /** The command line: commands, flags and what they mean. */
 
+import { DEFAULT_MAX_QUEUE } from "../server/settings.ts";
 import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
 import { QUALITY_PRESETS } from "../media/quality.ts";
@@ -112,7 +113,7 @@ function serveCommand(onStatus: OnStatus): Command {
       new Option("--api-key <key>", "key that clients must bring; may be repeated")
         .argParser(collect).default([], "none").env("DENOISE_API_KEY"),
     )
-    .option("--max-queue <jobs>", "most requests that wait", integer(0), 64)
+    .option("--max-queue <jobs>", "most requests that wait", integer(0), DEFAULT_MAX_QUEUE)
     .addOption(
       new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
         .argParser(origins).default([], "this machine"),

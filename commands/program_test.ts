@@ -86,3 +86,20 @@ Deno.test("serve, which takes no words, says that the value of a switch is true 
   assert.equal(serveFlags("--resume-jobs", "no").resumeJobs, false);
   assert.throws(() => serveFlags("--resume-jobs", "maybe"), /It must be true or false/);
 });
+
+Deno.test("commands refuse a second value where they take one, and collect where they take many", () => {
+  const parse = (...args: string[]) =>
+    createProgram(() => {}).parse(["generate", "--prompt", "a", ...args], { from: "user" });
+  for (const flag of ["--mask", "--size", "--num-frames"]) {
+    const twice = [flag, "1x1", flag, "2x2"].map((word) =>
+      flag === "--num-frames" ? word.replace(/x./, "") : word
+    );
+    assert.throws(() => parse(...twice), {
+      message: `Cannot use ${flag} twice: it takes one value`,
+    });
+  }
+  const [serve] = createProgram(() => {}).commands;
+  serve!.action(() => {});
+  serve!.parse(["--model-path", "a", "--model-path", "b"], { from: "user" });
+  assert.deepEqual(serve!.opts()["modelPath"], ["a", "b"]);
+});

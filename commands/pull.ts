@@ -1,5 +1,6 @@
 /** `denoise pull`. */
 
+import { BUNDLED_MODEL } from "../generation/open_model.ts";
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
 import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
@@ -46,6 +47,9 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
     if (control) return await pullControlNet(control, flags, watched, bar);
     const hubFile = parseHubFile(id);
     const repository = hubFile?.id ?? id;
+    if (repository === BUNDLED_MODEL) {
+      throw new UsageError(`Cannot pull ${id}: it comes with this program`);
+    }
     if (!isHubId(repository)) {
       throw new UsageError(
         `Cannot pull ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name or org/name:file`,

@@ -211,9 +211,9 @@ export function modelsOf(
   return sources;
 }
 
-/** `name=path`, or a path. */
+/** `name=path`, with a name that may be a hub id, or a path. */
 function readModel(text: string): ModelSource {
-  const [, name, path] = /^([\w.-]+)=(.+)$/.exec(text) ?? [];
+  const [, name, path] = /^([\w.-]+(?:\/[\w.-]+)?)=(.+)$/.exec(text) ?? [];
   return name && path ? { name, modelPath: path } : { name: text, modelPath: text };
 }
 

@@ -62,6 +62,8 @@ Deno.test("modelsOf() takes several models, with names, and all that are there",
     { name: "one", modelPath: "bundled" },
     { name: "org/name:q4.gguf", modelPath: "org/name:q4.gguf" },
   ]);
+  const [named] = modelsOf({ modelPath: ["org/name=bundled"] });
+  assert.deepEqual(named, { name: "org/name", modelPath: "bundled" });
   const all = modelsOf({ modelPath: ["a/b"], models: "all" }, ["a/b", "c/d"]);
   assert.deepEqual(all.map(({ name }) => name), ["a/b", "bundled", "c/d"]);
   assert.throws(() => modelsOf({ modelPath: ["a/b", "a/b"] }), {

@@ -1,10 +1,23 @@
 /** Switches of commands that also take words. */
 
-import { Command, type ParseOptionsResult } from "commander";
+import { Command, type Option, type ParseOptionsResult } from "commander";
+import { UsageError } from "./failure.ts";
 import { boolean, isBoolean } from "./flags.ts";
 
 /** A command that takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
 export class SwitchCommand extends Command {
+  /** Adds an option; one with a single value is refused when it is given twice. */
+  override addOption(option: Option): this {
+    super.addOption(option);
+    let count = 0;
+    this.on(`option:${option.name()}`, () => {
+      const value: unknown = this.getOptionValue(option.attributeName());
+      if (++count < 2 || !["string", "number"].includes(typeof value)) return;
+      throw new UsageError(`Cannot use ${option.long} twice: it takes one value`);
+    });
+    return this;
+  }
+
   /** Reads flags; the rest is left to commander. */
   override parseOptions(args: string[]): ParseOptionsResult {
     return super.parseOptions(this.registeredArguments.length > 0 ? this.#closed(args) : args);

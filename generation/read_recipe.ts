@@ -60,8 +60,9 @@ const FOLLOWING = ["drawn_at", "layer", "parameters"];
 
 /** Names of a recipe of ours that say what else the image was made of. */
 const INPUTS: readonly (readonly [name: string, words: string])[] = [
-  ["masked", "the mask that it was made with"],
-  ["controlled", "the control picture that it was made with"],
+  ["edited", "the images that it was made from, which --image may name"],
+  ["masked", "the mask that it was made with, which --mask may name"],
+  ["controlled", "the control picture that it was made with, which --control may name"],
 ];
 
 /**

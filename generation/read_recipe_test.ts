@@ -28,7 +28,7 @@ const FIELDS = {
 };
 
 Deno.test("readRecipe() gives back what recipeText() wrote, and what denoise 0.1 wrote", () => {
-  const unused = ["the mask that it was made with"];
+  const unused = ["the mask that it was made with, which --mask may name"];
   assert.deepEqual(read({ ...recipeText(RECIPE, "png") }), [FIELDS, unused]);
   const { source: _, loras, ...plain } = FIELDS;
   const older = {

@@ -18,6 +18,8 @@ export interface Recipe extends SamplingSettings {
   drawnAt?: Size;
   /** Which layer the image is, from 0 at the back. */
   layer?: number;
+  /** Whether it was made from images, which the recipe does not hold. */
+  isEdited?: boolean;
   /** Whether a mask kept a part of the image that it was made from. */
   isMasked?: boolean;
   /** Whether a control picture steered it. */

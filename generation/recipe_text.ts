@@ -42,6 +42,7 @@ function toJson(recipe: Recipe): Record<string, unknown> {
     ...(drawnAt && { drawn_at: `${drawnAt.width}x${drawnAt.height}` }),
     ...Object.fromEntries(settings.map(([name, value]) => [snakeCase(name), value])),
     ...(layer === undefined ? {} : { layer }),
+    ...(recipe.isEdited && { edited: true }),
     ...(recipe.isMasked && { masked: true }),
     ...(recipe.isControlled && { controlled: true }),
     ...(loras.length > 0 && { loras: loras.map(loraFields) }),

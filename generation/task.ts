@@ -97,7 +97,7 @@ export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
  */
 export function readTask(
   text: string,
-  choices: readonly string[] = Object.keys(TASKS),
+  choices: readonly string[] = TASK_TYPES.filter((task) => /IMAGE|VIDEO/.test(TASKS[task].output)),
 ): TaskType {
   const name = text.trim().toUpperCase();
   if (isTask(name)) return name;

@@ -39,7 +39,8 @@ export function foreignFile(head: Uint8Array, wanted: string): string | undefine
     return "it is a Git LFS pointer and not the file itself; run git lfs pull";
   }
   const found = SIGNS.find(([offset, sign]) => bytes.startsWith(sign, offset));
-  if (found) return `it is ${found[2]}; fetch it as ${wanted}`;
+  const isMedia = found && / (?:image|video|document)$/.test(found[2]);
+  if (found) return `it is ${found[2]}; ${isMedia ? "give a file of" : "fetch it as"} ${wanted}`;
   const text = readText(head);
   if (text === undefined) return undefined;
   if (text.startsWith("<")) {

@@ -56,7 +56,7 @@ Deno.test("readJsonFile() names the file and what is wrong with its text", async
         "<html>",
         /it is a web page and not the file itself, .*; log in, and fetch the file as JSON$/,
       ],
-      [Uint8Array.of(0x89, 0x50, 0x4e, 0x47), /it is a PNG image; fetch it as JSON$/],
+      [Uint8Array.of(0x89, 0x50, 0x4e, 0x47), /it is a PNG image; give a file of JSON$/],
       ["{\n\u001b[31m\n}", /it is not valid JSON: \P{Cc}+$/u],
       [Uint8Array.of(0xff, 0xfe, 0x7b, 0), /it is not UTF-8 text$/],
       ["version https://git-lfs.github.com/spec/v1\noid sha256:0", /run git lfs pull$/],

@@ -154,6 +154,7 @@ export class Model implements AsyncDisposable {
         ...previewControl(options),
       });
       const given = {
+        ...(images.length > 0 ? { isEdited: true } : {}),
         ...(ownMask ? { isMasked: true } : {}),
         ...(control ? { isControlled: true } : {}),
       };

@@ -4,7 +4,8 @@ import { describeCut } from "../../engine/cut_prompt.ts";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatOfPath, type TaskType } from "../../mod.ts";
-import { flagOfField } from "../flags.ts";
+import { flagName, flagOfField } from "../flags.ts";
+import { flagsOfModels } from "../part_flags.ts";
 import { type GenerateFlags, type Media, mediaOfTask } from "../generate_flags.ts";
 import { outputPaths } from "../output_name.ts";
 import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts";
@@ -44,6 +45,10 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     media,
     media === "image" ? formatOfPath(file) : undefined,
   );
+  const own = flagsOfModels(flags).map(flagName);
+  if (own.length > 0) {
+    onNote(`Note: not used with --url: ${own.join(", ")}; the server has its own`);
+  }
   bar.show(0, "Sending");
   const answer = await client.request(request.path, { ...await requestInit(request), signal });
   const unused = answer.headers.get("x-ignored-fields");

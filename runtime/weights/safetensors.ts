@@ -46,6 +46,9 @@ export function readSafetensorsHeader(
       `Cannot read "${path}": ${what}. The file is damaged or no safetensors file; fetch it again`,
     );
   };
+  if (fileBytes === 0) {
+    throw new SyntaxError(`Cannot read "${path}": the file is empty; fetch it again`);
+  }
   if (fileBytes < 8) refuseForeign(file, path, wanted);
   if (fileBytes < 8) fail(`it has ${fileBytes} bytes, a safetensors file has at least 8`);
   const head = new Uint8Array(8);

@@ -52,7 +52,7 @@ Deno.test("readSafetensorsHeader() gives names, types, shapes and places", () =>
 Deno.test("readSafetensorsHeader() refuses files that are empty or end early", () => {
   const whole = encodeSafetensors({ a: float(0, 8) }, new Uint8Array(8));
   assert.equal(read(whole).tensors.size, 1);
-  assertRefused(new Uint8Array(0), /it has 0 bytes/);
+  assertRefused(new Uint8Array(0), /the file is empty/);
   assertRefused(whole.subarray(0, 5), /it has 5 bytes/);
   assertRefused(whole.subarray(0, 20), /its header claims \d+ bytes, the file has 20/);
   assertRefused(

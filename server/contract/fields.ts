@@ -49,6 +49,10 @@ export function flattenExtras(
     if (told === 0 || told === false) flat.delete(name);
   }
   if (flat.has("lora")) liftLora(flat);
+  const loras = flat.get("loras");
+  if (Array.isArray(loras)) {
+    flat.set("loras", loras.map((lora) => typeof lora === "string" ? { path: lora } : lora));
+  }
   // As a key of an object it would become its prototype, and lend it fields that nobody checked.
   flat.delete("__proto__");
   return withInputNames(Object.fromEntries(flat), inputs);
@@ -61,6 +65,10 @@ function liftLora(flat: Map<string, unknown>): void {
   if (value === null || value === undefined || value === "") return;
   if (flat.has("loras")) {
     throw badRequest("Cannot use lora: loras is there too; send one of them", "lora");
+  }
+  if (typeof value === "string" && !value.trim().startsWith("{")) {
+    flat.set("loras", [value]);
+    return;
   }
   const { name, scale, int_id: _, local_path: local, ...rest } = readEnvelope(
     "lora",

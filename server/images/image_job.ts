@@ -121,6 +121,7 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         const recipe = {
           ...{ ...request, model: job.model, seed, width, height },
           ...(drawnAt ? { drawnAt } : {}),
+          ...(request.images?.length ? { isEdited: true } : {}),
           ...(mask ? { isMasked: true } : {}),
           ...(control ? { isControlled: true } : {}),
           ...(channels ? { layer } : {}),

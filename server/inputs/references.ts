@@ -92,9 +92,7 @@ export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefin
   if (others.length === 0) return first;
   const [field] = of;
   throw badRequest(
-    `Cannot use ${
-      others.length + 1
-    } values of '${field}', whatever their names: a request takes one; send one`,
+    `Cannot use ${others.length + 1} values of '${field}' and its other names: a request takes one`,
     field,
   );
 }

@@ -67,10 +67,10 @@ export class LoraFiles {
     if (found !== undefined) return found;
     const hub = readHubLora(path);
     if (!hub) {
-      const others = [...this.#options.allowHub ? ["a hub id"] : [], ...this.#named.keys()];
+      const others = [...this.#named.keys(), ...this.#options.allowHub ? ["a hub id"] : []];
       throw badRequest(
-        `Cannot find LoRA '${shorten(path)}': no file of that name is in a folder that this ` +
-          `server was given for LoRAs; ${["use one that is", ...others].join(" or ")}`,
+        `Cannot find LoRA '${shorten(path)}': the folders that this server was given for LoRAs ` +
+          `have no such file; name one of theirs${others.map((other) => `, or ${other}`).join("")}`,
         "lora_path",
         LORA_NOT_FOUND,
       );

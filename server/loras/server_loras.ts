@@ -93,12 +93,10 @@ export class ServerLoras {
   async offered(): Promise<{ name: string; path: string; isNickname: boolean }[]> {
     const { info } = this.#engine.engine;
     if (info.loraTargets.length === 0) return [];
-    const nicknames = [...this.#state.nicknames];
-    const known = nicknames.flatMap(([name, { path, file }]) => {
-      const isAlias = name === DEFAULT_NICKNAME &&
-        nicknames.some(([other, lora]) => other !== name && lora.file === file);
-      return isAlias ? [] : [{ name, path, isNickname: true }];
-    });
+    const known = [...this.#state.nicknames].map(([name, { path }]) => ({
+      ...{ name, path },
+      isNickname: true,
+    }));
     const model = resolve(info.modelPath);
     const files = await this.#files.list((path) => path === model);
     const names = new Set(known.map(({ name }) => name));
@@ -263,16 +261,17 @@ export class ServerLoras {
   #findAll(
     asked: readonly AskedLora[],
     signal: AbortSignal | undefined,
-  ): Promise<(string | undefined)[]> {
+  ): Promise<(Pick<JobLora, "path" | "file"> | undefined)[]> {
     return Promise.all(asked.map(async ({ path }) => {
       if (path === undefined) return undefined;
       try {
-        return await this.#files.find(path, signal);
+        return { path, file: await this.#files.find(path, signal) };
       } catch (error) {
-        // What is in memory may be gone from the disk.
+        // It may be a nickname, or of a file that is in memory and gone from the disk.
+        const { nicknames } = this.#state;
         const known = isGone(error) &&
-          [...this.#state.nicknames.values()].find((lora) => lora.path === path);
-        if (known) return known.file;
+          (nicknames.get(path) ?? [...nicknames.values()].find((lora) => lora.path === path));
+        if (known) return { path: known.path, file: known.file };
         throw error;
       }
     }));
@@ -281,10 +280,10 @@ export class ServerLoras {
   /** A LoRA with what is known of its nickname. */
   #complete(
     asked: AskedLora,
-    file: string | undefined,
+    found: Pick<JobLora, "path" | "file"> | undefined,
     param: "loras" | "lora_nickname",
   ): JobLora {
-    if (asked.path !== undefined && file !== undefined) return { ...asked, path: asked.path, file };
+    if (found) return { ...asked, ...found };
     const known = this.#state.nicknames.get(asked.nickname!);
     if (!known) {
       throw badRequest(

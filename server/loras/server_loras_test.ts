@@ -20,7 +20,7 @@ Deno.test("ServerLoras calls the only LoRA of the start default, too, as the ref
     };
     const { loras, names } = await namesOf([path]);
     assert.deepEqual(names, ["a", "default"]);
-    assert.deepEqual((await loras.offered()).map(({ name }) => name), ["a"]);
+    assert.deepEqual((await loras.offered()).map(({ name }) => name), ["a", "default"]);
     const [active] = await loras.resolve([{ nickname: "default" }]);
     assert.equal(active!.file, path);
     assert.deepEqual((await namesOf([path, path])).names, ["a", "a-2"]);

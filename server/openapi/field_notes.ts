@@ -11,7 +11,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     ),
   ),
   model:
-    "Name of one of the server's models; the first when left out. Where there is one, any name does",
+    "Name of one of the server's models; the first when left out. Where there is one, the names of OpenAI's models do, too",
   n: "Number of results, 1 to 10",
   num_outputs_per_prompt: "As `n`, and wins over it",
   size: "`<width>x<height>` in pixels",

@@ -1,6 +1,5 @@
 /** `POST /v1/images/generations` and `POST /v1/images/edits`. */
 
-import type { CutPrompt } from "../../engine/types.ts";
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
@@ -25,7 +24,7 @@ import { streamImages } from "./image_stream.ts";
 import { show } from "./jobs.ts";
 import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
-import { nameIgnored } from "./name_ignored.ts";
+import { nameCuts, nameIgnored } from "./name_ignored.ts";
 
 /** Mounts image generation and editing. */
 export function mountImages(app: App, services: Services): void {
@@ -153,7 +152,7 @@ async function answerWithImages(
   if (request.stream) return await streamImages(c, { id, request, start, isLeft, services });
   const { outcome } = await start();
   const made = await (isLeft ? unlessAborted(c.req.raw.signal, outcome) : outcome);
-  if (made.cutPrompts) c.header("x-cut-prompts", headerOfCuts(made.cutPrompts));
+  nameCuts(c, made);
   const { body, headers } = base64Json(await imagesResponse(id, request, made, services));
   return c.body(body, 200, headers);
 }
@@ -236,10 +235,4 @@ async function imagesResponse(
     ...(outcome.cutPrompts && { cut_prompts: outcome.cutPrompts }),
     usage: null,
   };
-}
-
-/** Such as `prompt; tokens=640; read=512`. */
-function headerOfCuts(cuts: readonly CutPrompt[]): string {
-  return cuts.map(({ prompt, tokens, read }) => `${prompt}; tokens=${tokens}; read=${read}`)
-    .join(", ");
 }

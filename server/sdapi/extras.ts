@@ -118,7 +118,9 @@ function checkUpscaler(name: string, info: ModelInfo): void {
   const list = names.map((each) => `'${each}'`).join(", ");
   throw new ApiError(
     422,
-    `Cannot use the upscaler '${shorten(name)}': this server has ${list}`,
+    `Cannot use the upscaler '${
+      shorten(name)
+    }': this server has ${list}; 'None' resizes by Lanczos's filter`,
     { param: "upscaler_1", code: "invalid_value" },
   );
 }

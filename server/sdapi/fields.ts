@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
 import { shorten } from "../../generation/shorten.ts";
-import { nearestSize } from "../../generation/size.ts";
+import { nearestSize, type Size } from "../../generation/size.ts";
 import { readSampler, readSchedule } from "../../generation/webui_names.ts";
 import { splitLoras } from "../../generation/webui_text.ts";
 import { badRequest } from "../contract/errors.ts";
@@ -71,7 +71,11 @@ const QUIET: Quiet = {
   ...{ s_noise: [1], s_tmax: ["Infinity"], eta: [1, 31337], initial_noise_multiplier: [1] },
   // Clients send WebUI's own values, whatever is asked for.
   ...{ mask_blur: [4], mask_blur_x: [4], mask_blur_y: [4], inpainting_fill: [1], clip_skip: [1] },
+  CLIP_stop_at_last_layers: [1],
 };
+
+/** Options of a request that have an effect. */
+const OVERRIDES = { sd_model_checkpoint: true };
 
 /** What this server's fields are called there. */
 const THEIR_NAMES: Readonly<Record<string, string>> = {
@@ -107,6 +111,8 @@ export interface WebuiRequest {
   readonly sendsImages: boolean;
   /** Fields that change nothing. */
   readonly ignored: readonly string[];
+  /** The size where it is not the one that was asked for, as a header names it. */
+  readonly rounded: string | undefined;
   /** The request without its images, which the answer repeats. */
   readonly told: Record<string, unknown>;
 }
@@ -148,6 +154,10 @@ export function readWebui(
   if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
   const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
+  const size: Partial<Size> = sizeOf(given, info);
+  const rounded = (["width", "height"] as const)
+    .filter((side) => given[side] && size[side] !== given[side])
+    .map((side) => `${side}=${size[side]}`);
   const fields = present({
     prompt,
     negative_prompt: given.negative_prompt || undefined,
@@ -155,7 +165,7 @@ export function readWebui(
     seed: given.seed,
     num_inference_steps: given.steps,
     guidance_scale: given.cfg_scale,
-    ...sizeOf(given, info),
+    ...size,
     sampler: sampler?.value,
     scheduler: schedule?.value ?? sampler?.scheduler,
     strength: startsFromImages ? given.denoising_strength : undefined,
@@ -174,9 +184,12 @@ export function readWebui(
     mask: startsFromImages && given.mask ? given.mask : undefined,
     isInverted: Boolean(given.inpainting_mask_invert),
     sendsImages: given.send_images !== false,
+    rounded: rounded.join(", ") || undefined,
     ignored: [
       ...ignored,
       ...unknownFields(given, FIELDS, QUIET),
+      ...unknownFields(given.override_settings ?? {}, OVERRIDES, QUIET)
+        .map((name) => `override_settings.${name}`),
       ...scripts.hasOthers ? ["alwayson_scripts"] : [],
     ],
   };

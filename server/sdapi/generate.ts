@@ -17,7 +17,7 @@ import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
 import { nameDrawnSize } from "../routes/name_drawn_size.ts";
-import { nameIgnored } from "../routes/name_ignored.ts";
+import { nameCuts, nameIgnored } from "../routes/name_ignored.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { infoOf } from "./answers.ts";
 import { decodeBase64 } from "./base64_image.ts";
@@ -67,8 +67,9 @@ export async function generateForWebui(
   const repeat = async ({ id, request: asked, revisedPrompt }: JobRecord) => {
     const request = asked as ImageRequest;
     const outcome = services.queue.join(services.runners.image({ id, request, revisedPrompt }));
-    const { outputs } = await unlessAborted(c.req.raw.signal, outcome);
-    return send(c, { id, request, webui }, outputs, generation);
+    const made = await unlessAborted(c.req.raw.signal, outcome);
+    nameCuts(c, made);
+    return send(c, { id, request, webui }, made.outputs, generation);
   };
   return await once(c, services, key, { make, repeat });
 }
@@ -118,7 +119,7 @@ async function answer(
   asked: Asked,
   generation: Generation,
 ): Promise<Response> {
-  const { id, request, key } = asked;
+  const { id, request, webui, key } = asked;
   const { services, current } = generation;
   const { settings, queue, runners } = services;
   const model = services.models.pick(request.model);
@@ -128,6 +129,7 @@ async function answer(
   nameDrawnSize(c, request, model);
   const client = c.get("client");
   let outputs: readonly ImageOutput[] = [];
+  if (webui.rounded) c.header("x-rounded-fields", webui.rounded);
   const { job, end } = current.follow(id, client, request.seeds.length, request.layers);
   try {
     const queued = await queue.add({
@@ -137,7 +139,9 @@ async function answer(
       ...(key ? { requestKey: key } : { signal: c.req.raw.signal }),
     });
     const { outcome } = queued;
-    ({ outputs } = await (key ? unlessAborted(c.req.raw.signal, outcome) : outcome));
+    const made = await (key ? unlessAborted(c.req.raw.signal, outcome) : outcome);
+    outputs = made.outputs;
+    nameCuts(c, made);
   } catch (error) {
     // Whoever interrupts gets what there is.
     if (!job.isInterrupted || c.req.raw.signal.aborted) throw error;

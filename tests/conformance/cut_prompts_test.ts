@@ -12,6 +12,8 @@ Deno.test("a prompt that is read in part is told of in the header, the answer, t
   const image = await answer.json();
   assert.deepEqual(image.cut_prompts, [CUT]);
   assert.deepEqual((await (await service.get(`/v1/jobs/${image.id}`)).json()).cut_prompts, [CUT]);
+  const webui = await service.post("/sdapi/v1/txt2img", { prompt: "a" });
+  assert.equal(webui.headers.get("x-cut-prompts"), "prompt; tokens=645; read=512");
   const { id } = await (await service.post("/v1/videos", { prompt: "a", num_frames: 5 })).json();
   await until(async () => (await service.store.get(id))?.status === "completed");
   assert.deepEqual((await (await service.get(`/v1/videos/${id}`)).json()).cut_prompts, [CUT]);

@@ -450,7 +450,7 @@ Deno.test("a name that the server was given stands for its file", async () => {
         await service.set("x", { lora_path: "outlin" }),
         400,
       );
-      assert.match(detail, /use one that is or outline$/);
+      assert.match(detail, /name one of theirs, or outline$/);
     }, { settings: { namedLoras: { outline: file } } });
   } finally {
     await Deno.remove(folder, { recursive: true });

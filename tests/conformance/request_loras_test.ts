@@ -26,6 +26,19 @@ Deno.test("loras of a request are its own: other requests and the server have th
     assert.deepEqual(await service.list(), before);
   }));
 
+Deno.test("loras of a request may be named in a word: a nickname or a file", () =>
+  withLoras(async (service) => {
+    const whole = await service.image([{ path: "b.safetensors" }]);
+    assert.equal(await service.image(["b.safetensors"]), whole);
+    await service.set("mine", { lora_path: "b.safetensors" });
+    await service.get("/v1/unmerge_lora_weights", { method: "POST" });
+    assert.equal(await service.image(["mine"]), whole);
+    const lora = await service.post("/v1/images/generations", {
+      ...{ prompt: "a", seed: 42, output_format: "png", lora: "mine" },
+    });
+    assert.equal((await lora.json()).data[0].b64_json, whole);
+  }));
+
 Deno.test("loras of a request must be known, and say which", () =>
   withLoras(async (service) => {
     const cases: [loras: unknown, status: number, detail: RegExp][] = [

@@ -85,6 +85,13 @@ Deno.test("sdapi serves SillyTavern: its lists, its fields, and a text that png-
   const response = await service.post("/sdapi/v1/txt2img", SILLY_TAVERN);
   assert.equal(response.status, 200, await response.clone().text());
   assert.equal(response.headers.get("x-ignored-fields"), null);
+  assert.equal(response.headers.get("x-rounded-fields"), "height=64");
+  const override_settings = { CLIP_stop_at_last_layers: 2, sd_model_checkpoint: "gradients" };
+  const other = await service.post("/sdapi/v1/txt2img", { prompt: "a", override_settings });
+  assert.equal(
+    other.headers.get("x-ignored-fields"),
+    "override_settings.CLIP_stop_at_last_layers",
+  );
   const [request] = service.engine.requests;
   assert.deepEqual(
     [request!.sampler, request!.scheduler, request!.numInferenceSteps, request!.guidanceScale],

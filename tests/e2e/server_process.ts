@@ -16,7 +16,7 @@ export interface ServerProcess extends AsyncDisposable {
 
 /** What the log says when a server can be talked to, and when its model is loaded. */
 const LISTENING = /Listening on (http:[\w.:/]+),/;
-const READY = /Ready: bundled is served on (http:[\w.:/]+)/;
+const READY = /Ready: .+ is served on (http:[\w.:/]+)/;
 
 /**
  * Starts a server in a folder and waits until its model is loaded.

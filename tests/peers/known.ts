@@ -52,6 +52,11 @@ export const KNOWN: Readonly<Record<string, readonly Difference[]>> = {
       says: /file_name|video\.deleted/,
       why: "records of videos have no file_name, and a deleted one is SGLang's, not OpenAI's",
     },
+    {
+      tests: /klein_inpaint_basic/,
+      says: /\(96, 96\) == \(512, 512\)/,
+      why: "sizes are the model's",
+    },
   ],
   webuiapi: [
     { tests: /interrogate/, says: /404/, why: "no model here describes pictures" },
