@@ -184,9 +184,28 @@ export function probeWorkgroupReads(device: Device, stopwatch: Stopwatch): Promi
   });
 }
 
-/** How often a buffer is copied in a row, and how often that is measured. */
-const COPIES = 8;
+/** How often something is measured. */
 const ROUNDS = 3;
+
+/**
+ * Milliseconds of work with the wait for its end, less what a wait for nothing takes; the best of three.
+ *
+ * @param idleMs milliseconds of a wait for nothing; 0 where the wait counts, too
+ */
+export async function timeWork(idleMs: number, work: () => Promise<unknown>): Promise<number> {
+  let best = Infinity;
+  for (let round = 0; round <= ROUNDS; round++) {
+    const start = performance.now();
+    await work();
+    const ms = performance.now() - start;
+    // The first touches the memory for the first time; one that was disturbed must not leave nothing.
+    if (round > 0) best = Math.min(best, Math.max(ms / 2, ms - idleMs));
+  }
+  return best;
+}
+
+/** How often a buffer is copied in a row. */
+const COPIES = 8;
 
 /** Bytes per second that the device reads and writes where it copies from buffer to buffer. */
 export async function probeCopies(
@@ -197,18 +216,14 @@ export async function probeCopies(
   const half = Math.min(bytes / 2, device.target.limits.maxBufferBytes);
   const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   const [from, to] = [0, 1].map((i) => device.createBuffer(`copy ${i}`, half, usage));
-  let best = Infinity;
   try {
-    for (let round = 0; round <= ROUNDS; round++) {
+    const ms = await timeWork(idleMs, () => {
       const encoder = device.gpuDevice.createCommandEncoder();
       for (let i = 0; i < COPIES; i++) encoder.copyBufferToBuffer(from!, 0, to!, 0, half);
-      const start = performance.now();
       device.submit([encoder.finish()]);
-      await device.wait();
-      // The first touches the memory for the first time.
-      if (round > 0) best = Math.min(best, Math.max(0.1, performance.now() - start - idleMs));
-    }
-    return 2 * half * COPIES / best * 1000;
+      return device.wait();
+    });
+    return 2 * half * COPIES / ms * 1000;
   } finally {
     for (const buffer of [from!, to!]) device.destroyBuffer(buffer);
   }

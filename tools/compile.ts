@@ -6,6 +6,8 @@
  * looking for them. Shaders are imported as text, so they are.
  */
 
+import { listTree } from "./lint/tree.ts";
+
 const ROOT = new URL("../", import.meta.url);
 
 /** Folders that hold parts of the program. */
@@ -14,30 +16,19 @@ const PROGRAM = ["server", "engine", "models", "runtime", "media", "hub"];
 /** Read at run time as they are. */
 const DATA = ["models/bundled"];
 
-async function* filesUnder(folder: string): AsyncGenerator<string> {
-  for await (const entry of Deno.readDir(new URL(`${folder}/`, ROOT))) {
-    const path = `${folder}/${entry.name}`;
-    if (entry.isDirectory) yield* filesUnder(path);
-    else if (entry.isFile) yield path;
-  }
-}
-
 /** Whether a file is needed at run time without being imported: `worker.ts`, `x_worker.ts`. */
 export function isReadAtRunTime(path: string): boolean {
   return /(^|\/|_)worker\.ts$/.test(path);
 }
 
 /** The paths to embed, relative to the repository, in order. */
-export async function embeddedPaths(): Promise<string[]> {
-  const found: string[] = [];
-  for (const folder of PROGRAM) {
-    for await (const path of filesUnder(folder)) if (isReadAtRunTime(path)) found.push(path);
-  }
-  return [...found.sort(), ...DATA];
+export function embeddedPaths(): string[] {
+  const workers = PROGRAM.flatMap((folder) => listTree(folder, ["worker.ts"]));
+  return [...workers.filter(isReadAtRunTime), ...DATA];
 }
 
 if (import.meta.main) {
-  const include = (await embeddedPaths()).flatMap((path) => ["--include", path]);
+  const include = embeddedPaths().flatMap((path) => ["--include", path]);
   const { code } = await new Deno.Command(Deno.execPath(), {
     args: ["compile", "-A", "--output", "dist/denoise", ...include, ...Deno.args, "cli.ts"],
     cwd: ROOT,

@@ -19,14 +19,14 @@ Deno.test("isReadAtRunTime() takes workers, not modules, shaders or tests", () =
 });
 
 Deno.test("embeddedPaths() gives paths that are there, the bundled model among them", async () => {
-  const paths = await embeddedPaths();
+  const paths = embeddedPaths();
   assert.ok(paths.includes("models/bundled"));
   for (const path of paths) await Deno.stat(new URL(`../${path}`, import.meta.url));
 });
 
 Deno.test("embeddedPaths() covers the LoRAs of the bundled model, and they are there", async () => {
   const root = new URL("../", import.meta.url).href;
-  const paths = await embeddedPaths();
+  const paths = embeddedPaths();
   for (const [name, file] of Object.entries(BUNDLED_LORAS)) {
     const path = file.href.slice(root.length);
     assert.ok(

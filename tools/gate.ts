@@ -11,8 +11,9 @@
  * driver compiles on one core, and tests may change what belongs to a process. Most files of a batch
  * are imported by one module, so that they load the library and compile kernels once.
  */
-import { join, posix } from "node:path";
+import { join } from "node:path";
 import { testsOfChange } from "./changed_tests.ts";
+import { exists, listTree } from "./lint/tree.ts";
 
 /** The folder of the repository. */
 const ROOT = new URL("../", import.meta.url);
@@ -211,32 +212,19 @@ export function batchModule(files: readonly string[]): string {
 }
 
 /** Every test file at or under paths; those in `tests/`, which take longest, first. */
-async function testFiles(paths: readonly string[]): Promise<string[]> {
-  const found = await Promise.all((paths.length > 0 ? paths : ["."]).map(filesAt));
-  if (found.flat().length === 0) {
-    throw new Error(`Cannot test ${paths.join(", ")}: there are no tests`);
-  }
-  return [...new Set(found.flat())].sort().reverse();
-}
-
-async function filesAt(path: string): Promise<string[]> {
-  const place = new URL(path, ROOT);
-  const info = await Deno.stat(place).catch(() => undefined);
-  if (!info) throw new Error(`Cannot test ${path}: there is no such file or folder`);
-  if (!info.isDirectory) return [path];
-  const inside = await Array.fromAsync(Deno.readDir(place));
-  const isOurs = ({ name }: Deno.DirEntry) => !name.startsWith(".") && name !== "node_modules";
-  const found = inside.filter(isOurs).map(({ name, isDirectory }) => {
-    const below = posix.join(path, name);
-    if (isDirectory) return filesAt(below);
-    return name.endsWith("_test.ts") ? [below] : [];
+function testFiles(paths: readonly string[]): string[] {
+  const found = (paths.length > 0 ? paths : [""]).flatMap((path) => {
+    if (!exists(path)) throw new Error(`Cannot test ${path}: there is no such file or folder`);
+    const place = decodeURIComponent(new URL(path, ROOT).href.slice(ROOT.href.length));
+    return /\.tsx?$/.test(place) ? [place] : listTree(place, ["_test.ts"]);
   });
-  return (await Promise.all(found)).flat();
+  if (found.length === 0) throw new Error(`Cannot test ${paths.join(", ")}: there are no tests`);
+  return [...new Set(found)].sort().reverse();
 }
 
 /** The tests under paths, with a line every few seconds on how far they are. */
 async function runTests(paths: readonly string[], verbose: boolean): Promise<Counts> {
-  const batches = batchesOf(await testFiles(paths));
+  const batches = batchesOf(testFiles(paths));
   const count = batches.length;
   const folder = await Deno.makeTempDir();
   const drawn = join(folder, "weights");

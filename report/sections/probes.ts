@@ -8,6 +8,7 @@ import {
   probeMatrix,
   probeReads,
   probeWorkgroupReads,
+  timeWork,
   withResidents,
 } from "../ceilings.ts";
 import { LoadedOp } from "../loaded_op.ts";
@@ -116,29 +117,23 @@ async function probeLaunches(
     try {
       const program = programs.get("main");
       const launchUs = await stopwatch.time(program) * 1000;
-      let [encodeUs, submitUs] = [Infinity, Infinity];
+      let encodeUs = Infinity;
       for (let round = 0; round < ROUNDS; round++) {
         const start = performance.now();
         const commands = program.encode(0, ENCODED);
         encodeUs = Math.min(encodeUs, (performance.now() - start) * 1000 / ENCODED);
         device.submit([commands]);
         await device.wait();
-        const begun = performance.now();
-        for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
-        await device.wait();
-        const ms = withoutWait(performance.now() - begun, stopwatch.idleMs);
-        submitUs = Math.min(submitUs, ms * 1000 / SUBMITS);
       }
-      return { launchUs, encodeUs, submitUs };
+      const submitMs = await timeWork(stopwatch.idleMs, () => {
+        for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
+        return device.wait();
+      });
+      return { launchUs, encodeUs, submitUs: submitMs * 1000 / SUBMITS };
     } finally {
       programs.destroy();
     }
   });
-}
-
-/** Milliseconds without the wait at their end; one that was disturbed when it was measured must not leave nothing. */
-function withoutWait(ms: number, idleMs: number): number {
-  return Math.max(ms / 2, ms - idleMs);
 }
 
 /** Writes until the device has them. */
@@ -152,16 +147,12 @@ async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]>
     for (const size of TRANSFERS) {
       // Small ones are many, so that the wait does not count.
       const times = Math.max(1, Math.ceil(2 ** 20 / size));
-      let best = Infinity;
-      for (let round = 0; round <= ROUNDS; round++) {
-        const start = performance.now();
+      const ms = await timeWork(idleMs, () => {
         for (let i = 0; i < times; i++) device.write(buffer, 0, data.subarray(0, size));
         device.flush();
-        await device.wait();
-        const ms = withoutWait(performance.now() - start, idleMs) / times;
-        if (round > 0) best = Math.min(best, ms);
-      }
-      transfers.push({ bytes: size, ms: best });
+        return device.wait();
+      });
+      transfers.push({ bytes: size, ms: ms / times });
     }
     return transfers;
   } finally {
@@ -175,13 +166,8 @@ async function probeReadBacks(device: Device): Promise<Transfer[]> {
   try {
     const transfers: Transfer[] = [];
     for (const size of TRANSFERS) {
-      let best = Infinity;
-      for (let round = 0; round <= ROUNDS; round++) {
-        const start = performance.now();
-        await device.read([{ buffer, offset: 0, size }]);
-        if (round > 0) best = Math.min(best, performance.now() - start);
-      }
-      transfers.push({ bytes: size, ms: best });
+      const ms = await timeWork(0, () => device.read([{ buffer, offset: 0, size }]));
+      transfers.push({ bytes: size, ms });
     }
     return transfers;
   } finally {

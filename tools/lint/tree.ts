@@ -6,11 +6,11 @@ const ROOT = new URL("../../", import.meta.url);
 const SKIPPED = new Set(["node_modules", "dist", "coverage"]);
 
 /**
- * The text of every file below `folder` (from the repository's root; "" for all) whose name ends in
- * one of `endings`, by path from the root with forward slashes, in order of path. A folder that is
- * not there holds no files.
+ * Every file below `folder` (from the repository's root; "" for all) whose name ends in one of
+ * `endings`, as a path from the root with forward slashes, in order. A folder that is not there
+ * holds no files.
  */
-export function readTree(folder: string, endings: string[]): Map<string, string> {
+export function listTree(folder: string, endings: readonly string[]): string[] {
   const paths: string[] = [];
   const walk = (prefix: string) => {
     for (const entry of Deno.readDirSync(new URL(prefix, ROOT))) {
@@ -22,7 +22,14 @@ export function readTree(folder: string, endings: string[]): Map<string, string>
   };
   const start = folder === "" || folder.endsWith("/") ? folder : `${folder}/`;
   if (exists(start)) walk(start);
-  return new Map(paths.sort().map((path) => [path, Deno.readTextFileSync(new URL(path, ROOT))]));
+  return paths.sort();
+}
+
+/** The text of every file of {@linkcode listTree}, by its path. */
+export function readTree(folder: string, endings: readonly string[]): Map<string, string> {
+  return new Map(
+    listTree(folder, endings).map((path) => [path, Deno.readTextFileSync(new URL(path, ROOT))]),
+  );
 }
 
 /** Whether there is a file or folder at a path from the repository's root. */
