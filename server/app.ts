@@ -27,20 +27,8 @@ import { engineState, localModels, type OtherModel } from "./local_models.ts";
 import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { allowedOrigin, checkOrigin } from "./http/origin.ts";
 import { toApiError } from "./http/respond.ts";
-import { mountAbsent } from "./routes/absent.ts";
-import { mountDiscovery } from "./routes/discovery.ts";
-import { mountDocuments } from "./routes/documents.ts";
-import { mountHealth } from "./routes/health.ts";
-import { mountImageContent } from "./routes/image_content.ts";
-import { mountImages } from "./routes/images.ts";
-import { mountJobs } from "./routes/jobs.ts";
-import { mountLoras } from "./routes/loras.ts";
-import { mountMetrics } from "./routes/metrics.ts";
-import { mountPlayground, PLAYGROUND_FOLDER } from "./routes/playground.ts";
-import { mountVideoContent } from "./routes/video_content.ts";
-import { mountVideoEvents } from "./routes/video_events.ts";
-import { mountVideos } from "./routes/videos.ts";
-import { mountWorkers } from "./routes/workers.ts";
+import { PLAYGROUND_FOLDER } from "./routes/playground.ts";
+import { mountRoutes } from "./routes/table.ts";
 import { Runners } from "./jobs/runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
 import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
@@ -211,21 +199,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     return next();
   });
 
-  mountHealth(app, services);
-  mountDiscovery(app, services);
-  mountImages(app, services);
-  mountImageContent(app, services);
-  // Before the paths with an id, which would take their words for one.
-  mountAbsent(app);
-  mountVideos(app, services);
-  mountVideoContent(app, services);
-  mountVideoEvents(app, services);
-  mountLoras(app, services);
-  mountJobs(app, services);
-  mountWorkers(app, services);
-  mountMetrics(app, services);
-  mountDocuments(app, services);
-  mountPlayground(app, services);
+  mountRoutes(app, services);
   if (settings.enableSdapi) mountSdapi(app, services);
 
   app.notFound((c) => {

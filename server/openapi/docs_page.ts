@@ -1,7 +1,7 @@
 /** The document as one page without scripts, which asks no other host for anything. */
 
 import { type JsonSchema, NO_EFFECT, type OpenApiDocument } from "./document.ts";
-import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
+import type { BodyName, Operation } from "./operation.ts";
 
 const STYLE = `
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -24,11 +24,15 @@ pre { overflow-x: auto; padding: 0.75rem;
 `;
 
 /** Writes the page. */
-export function docsPage(document: OpenApiDocument, base: string): string {
+export function docsPage(
+  document: OpenApiDocument,
+  operations: readonly Operation[],
+  base: string,
+): string {
   const { info } = document;
-  const tags = [...new Set(OPERATIONS.map(({ tag }) => tag))];
+  const tags = [...new Set(operations.map(({ tag }) => tag))];
   const chapters = tags.map((tag) => {
-    const parts = OPERATIONS.filter((operation) => operation.tag === tag)
+    const parts = operations.filter((operation) => operation.tag === tag)
       .map((operation) => operationPart(operation, document, base));
     return `<h2>${escape(tag)}</h2>${parts.join("")}`;
   });

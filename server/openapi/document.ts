@@ -23,7 +23,7 @@ import { version } from "../../generation/version.ts";
 import { ANSWERS } from "./answers.ts";
 import { FIELD_VALUES, type FieldValues } from "./field_values.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
-import { type BodyName, type Operation, OPERATIONS } from "./operations.ts";
+import type { BodyName, Operation } from "./operation.ts";
 
 /** A JSON Schema, as far as it is looked at here. */
 export interface JsonSchema {
@@ -93,14 +93,18 @@ const FILE_FIELDS: readonly string[] = [
 ];
 
 /** Makes the document. */
-export function openApiDocument(needsKey: boolean, url = "/"): OpenApiDocument {
+export function openApiDocument(
+  operations: readonly Operation[],
+  needsKey: boolean,
+  url = "/",
+): OpenApiDocument {
   const paths: OpenApiDocument["paths"] = {};
-  for (const operation of OPERATIONS) {
+  for (const operation of operations) {
     (paths[operation.path] ??= {})[operation.method] = describeOperation(operation);
   }
   const schemas: Record<string, JsonSchema> = {};
   const forms = new Set(
-    OPERATIONS.filter(({ body }) => body?.types.some((type) => type.startsWith("multipart/")))
+    operations.filter(({ body }) => body?.types.some((type) => type.startsWith("multipart/")))
       .map(({ body }) => body!.schema),
   );
   for (const [name, body] of Object.entries(BODIES)) {

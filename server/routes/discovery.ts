@@ -1,74 +1,69 @@
 /** What is served: models, their tasks, the server's version. */
 
 import type { Context } from "hono";
-import type { ModelInfo } from "../../engine/types.ts";
 import { ApiError } from "../contract/errors.ts";
 import { acceptsImage, outputTypes } from "../../generation/task.ts";
 import type { ServedModel } from "../served_models.ts";
-import type { App, AppEnv, Services } from "../services.ts";
-import type { ServerSettings } from "../settings.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { version } from "../../generation/version.ts";
 import { modelCard, precisionName } from "./model_card.ts";
 import { engineOf } from "../request_context.ts";
-import { mount } from "./mount.ts";
 
-/** Mounts the discovery routes. */
-export function mountDiscovery(app: App, services: Services): void {
-  const { settings } = services;
-  const info = () => services.engine.engine.info;
-  const card = (model: ServedModel) => modelCard(model, settings, services.enhancer !== undefined);
-  const named = (c: Context<AppEnv>) => {
-    const id = c.req.param("id") ?? "";
-    const model = services.models.find(id);
-    if (model) return model;
-    throw new ApiError(404, `The model '${id}' does not exist`, {
-      param: "model",
-      code: "model_not_found",
-    });
-  };
+type Handler = (c: Context<AppEnv>, services: Services) => Response | Promise<Response>;
 
-  mount(app, "/v1/models", {
-    GET: (c) => {
-      // The first says what is the matter with it; others are listed when they can be told of.
-      const [first, ...others] = services.models.all;
-      const known = others.filter(({ engine }) => engine.status === "ready");
-      return c.json({ object: "list", data: [first, ...known].map(card) });
-    },
-  });
-  for (const change of ["load", "unload"] as const) {
-    mount(app, `/v1/models/:id{.+}/${change}`, {
-      POST: async (c) => {
-        const model = named(c);
-        await (await engineOf(services, model, c.req.raw.signal))[change]();
-        return c.json(card(model));
-      },
-    });
-  }
-  mount(app, "/v1/models/:id{.+}", {
-    GET: async (c) => {
-      const model = named(c);
-      await engineOf(services, model, c.req.raw.signal);
-      return c.json(card(model));
-    },
-  });
-  mount(app, "/models", { GET: (c) => c.json(flatRecord(info(), settings)) });
-  mount(app, "/model_info", {
-    GET: async (c) => c.json(modelInfo(info(), settings, (await services.ffmpeg()).description)),
-  });
-  mount(app, "/v1/model_info", { GET: (c) => c.json({ model_path: settings.modelPath }) });
-  mount(app, "/server_info", {
-    GET: (c) =>
-      c.json({
-        model_path: settings.modelPath,
-        served_model_name: settings.servedModelName,
-        tp_size: null,
-        dp_size: 1,
-        version,
-      }),
+const card = (model: ServedModel, { settings, enhancer }: Services) =>
+  modelCard(model, settings, enhancer !== undefined);
+
+/** The models that answer, and the first, which says what is the matter with it. */
+export function listModels(c: Context<AppEnv>, services: Services): Response {
+  const [first, ...others] = services.models.all;
+  const known = others.filter(({ engine }) => engine.status === "ready");
+  return c.json({
+    object: "list",
+    data: [first, ...known].map((model) => card(model, services)),
   });
 }
 
-function flatRecord(info: ModelInfo, settings: ServerSettings) {
+/** The record of a model. */
+export async function retrieveModel(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const model = named(c, services);
+  await engineOf(services, model, c.req.raw.signal);
+  return c.json(card(model, services));
+}
+
+/** Brings a model onto the GPU, or takes it off. */
+export function changeModel(change: "load" | "unload"): Handler {
+  return async (c, services) => {
+    const model = named(c, services);
+    await (await engineOf(services, model, c.req.raw.signal))[change]();
+    return c.json(card(model, services));
+  };
+}
+
+function named(c: Context<AppEnv>, { models }: Services): ServedModel {
+  const id = c.req.param("id") ?? "";
+  const model = models.find(id);
+  if (model) return model;
+  throw new ApiError(404, `The model '${id}' does not exist`, {
+    param: "model",
+    code: "model_not_found",
+  });
+}
+
+/** The server's own record. */
+export function serverInfo({ settings }: Services): unknown {
+  return {
+    model_path: settings.modelPath,
+    served_model_name: settings.servedModelName,
+    tp_size: null,
+    dp_size: 1,
+    version,
+  };
+}
+
+/** The first model, as older clients read it. */
+export function flatRecord({ engine, settings }: Services): unknown {
+  const { info } = engine.engine;
   return {
     model_path: settings.modelPath,
     num_gpus: settings.numGpus,
@@ -82,7 +77,9 @@ function flatRecord(info: ModelInfo, settings: ServerSettings) {
   };
 }
 
-function modelInfo(info: ModelInfo, settings: ServerSettings, videoEncoder: string) {
+/** What the first model takes and gives. */
+export async function modelInfo({ engine, settings, ffmpeg }: Services): Promise<unknown> {
+  const { info } = engine.engine;
   return {
     model_path: settings.modelPath,
     is_generation: true,
@@ -94,6 +91,6 @@ function modelInfo(info: ModelInfo, settings: ServerSettings, videoEncoder: stri
     supported_task_types: info.supportedTaskTypes,
     output_types: outputTypes(info.supportedTaskTypes),
     is_image_gen: outputTypes([info.taskType])[0] === "IMAGE",
-    video_encoder: videoEncoder,
+    video_encoder: (await ffmpeg()).description,
   };
 }

@@ -1,23 +1,15 @@
-/** Whether the process lives, and whether it can generate. */
+/** Whether the server can generate. */
 
+import type { Context } from "hono";
 import { answerOf } from "../http/respond.ts";
-import type { App, Services } from "../services.ts";
-import { mount } from "./mount.ts";
+import type { AppEnv, Services } from "../services.ts";
 
-/** Mounts `/liveness`, `/health` and `/health_generate`. */
-export function mountHealth(app: App, services: Services): void {
-  mount(app, "/liveness", { GET: (c) => c.json({ status: "ok" }) });
-  for (const path of ["/health", "/health_generate"]) {
-    mount(app, path, {
-      GET: (c) => {
-        const { status, progress } = services.engine;
-        if (status === "ready") {
-          const { isLoaded } = services.engine.engine;
-          return c.json({ status: "ok", ...(!isLoaded && { model: "unloaded" }) });
-        }
-        const error = answerOf(services.engine.unavailable());
-        return c.json({ status, progress, ...error.body }, 503, error.headers);
-      },
-    });
+/** 200 when the model answers, else 503 with the share that is loaded. */
+export function health(c: Context<AppEnv>, { engine }: Services): Response {
+  const { status, progress } = engine;
+  if (status === "ready") {
+    return c.json({ status: "ok", ...(!engine.engine.isLoaded && { model: "unloaded" }) });
   }
+  const error = answerOf(engine.unavailable());
+  return c.json({ status, progress, ...error.body }, 503, error.headers);
 }

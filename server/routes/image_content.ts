@@ -3,16 +3,10 @@
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import type { ImageResult } from "../images/image_job.ts";
-import type { App, AppEnv, Services } from "../services.ts";
-import { mount } from "./mount.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { serveResult } from "./serve_result.ts";
 
-/** Mounts the content of images. */
-export function mountImageContent(app: App, services: Services): void {
-  mount(app, "/v1/images/:id/content", { GET: (c) => content(c, services) });
-}
-
-async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = c.req.param("id") ?? "";
   const job = await services.store.get(id, { mayBeOld: true });
   if (job?.kind !== "image") throw notFound("Image not found");

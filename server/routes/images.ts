@@ -17,22 +17,15 @@ import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../http/respond.ts";
-import type { App, AppEnv, Services } from "../services.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
 import { show } from "./jobs.ts";
-import { mount } from "./mount.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameCuts, nameIgnored } from "./name_ignored.ts";
 
-/** Mounts image generation and editing. */
-export function mountImages(app: App, services: Services): void {
-  mount(app, "/v1/images/generations", { POST: (c) => generate(c, services) });
-  mount(app, "/v1/images/edits", { POST: (c) => edit(c, services) });
-}
-
-async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
   const body = await readJson(c.req.raw, {
     maxBytes: services.settings.maxBodyBytes,
     share: c.get("share"),
@@ -50,7 +43,7 @@ async function generate(c: Context<AppEnv>, services: Services): Promise<Respons
   });
 }
 
-async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function edit(c: Context<AppEnv>, services: Services): Promise<Response> {
   if (!isForm(c.req.raw)) throw notAForm(c.req.header("content-type"));
   return await withInputs(c, services, async (id, sources) => {
     const { settings: { formLimits } } = services;

@@ -7,10 +7,9 @@ import { queryOf, validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "../jobs/job_record.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
 import { isOwn } from "../jobs/job_summary.ts";
-import type { App, AppEnv, Services } from "../services.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { cancelJob, removeJob } from "./job_actions.ts";
 import { jobEvents } from "./job_events.ts";
-import { mount } from "./mount.ts";
 
 /** Ended jobs that are listed where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 50;
@@ -21,28 +20,27 @@ const listSchema = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
 });
 
-/** Mounts the jobs. */
-export function mountJobs(app: App, services: Services): void {
-  mount(app, "/v1/jobs", { GET: (c) => list(c, services) });
-  mount(app, "/v1/jobs/:id", {
-    GET: async (c) => c.json(await show(await findJob(c, services), c, services)),
-    DELETE: async (c) => {
-      const job = await removeJob(await findJob(c, services), services);
-      return c.json({ ...await show(job, c, services), deleted: true });
-    },
-  });
-  mount(app, "/v1/jobs/:id/cancel", {
-    POST: async (c) => {
-      const job = await cancelJob(await findJob(c, services), services);
-      return c.json(await show(job, c, services));
-    },
-  });
-  mount(app, "/v1/jobs/:id/events", {
-    GET: async (c) => {
-      const found = await findJob(c, services);
-      return jobEvents(c, found, services, (job) => show(job, c, services));
-    },
-  });
+/** A job's record. */
+export async function retrieve(c: Context<AppEnv>, services: Services): Promise<Response> {
+  return c.json(await show(await findJob(c, services), c, services));
+}
+
+/** Cancels a job and removes it. */
+export async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const job = await removeJob(await findJob(c, services), services);
+  return c.json({ ...await show(job, c, services), deleted: true });
+}
+
+/** Cancels a job. */
+export async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const job = await cancelJob(await findJob(c, services), services);
+  return c.json(await show(job, c, services));
+}
+
+/** A job's way to its end, as server-sent events. */
+export async function events(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const found = await findJob(c, services);
+  return jobEvents(c, found, services, (job) => show(job, c, services));
 }
 
 /** A job for whoever asks. */
@@ -54,7 +52,7 @@ export function show(
   return jobRecord(job, contextOf(job, c, services));
 }
 
-async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { queue, store } = services;
   const { after, limit = DEFAULT_LIMIT } = validate(listSchema, queryOf(c), "query");
   const ended = await store.list({

@@ -7,8 +7,7 @@ import { readAnyJson } from "../http/body.ts";
 import { ApiError } from "../contract/errors.ts";
 import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
 import type { ActiveLora } from "../loras/server_loras.ts";
-import type { App, AppEnv, Services } from "../services.ts";
-import { mount } from "./mount.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
 /** Most keys that an answer lists; a file may have a million. */
@@ -20,31 +19,28 @@ interface Change {
   readonly ignored: readonly string[];
 }
 
-/** Mounts the routes of LoRAs. */
-export function mountLoras(app: App, services: Services): void {
-  const { settings } = services;
-  mount(app, "/v1/set_lora", {
-    POST: (c) =>
-      change(c, services, "set LoRA adapter", {
-        read: (json) => readSetLora(json, settings),
-        apply: (request) => services.loras.set(request, c.req.raw.signal),
-      }),
+/** `set_lora`. */
+export function setLora(c: Context<AppEnv>, services: Services): Promise<Response> {
+  return change(c, services, "set LoRA adapter", {
+    read: (json) => readSetLora(json, services.settings),
+    apply: (request) => services.loras.set(request, c.req.raw.signal),
   });
-  mount(app, "/v1/merge_lora_weights", {
-    POST: (c) =>
-      change(c, services, "merge LoRA weights", {
-        read: (json) => readMergeLora(json, settings),
-        apply: (request) => services.loras.merge(request),
-      }),
+}
+
+/** `merge_lora_weights`. */
+export function mergeLora(c: Context<AppEnv>, services: Services): Promise<Response> {
+  return change(c, services, "merge LoRA weights", {
+    read: (json) => readMergeLora(json, services.settings),
+    apply: (request) => services.loras.merge(request),
   });
-  mount(app, "/v1/unmerge_lora_weights", {
-    POST: (c) =>
-      change(c, services, "unmerge LoRA weights", {
-        read: (json) => readUnmergeLora(json, settings),
-        apply: (request) => services.loras.unmerge(request),
-      }),
+}
+
+/** `unmerge_lora_weights`. */
+export function unmergeLora(c: Context<AppEnv>, services: Services): Promise<Response> {
+  return change(c, services, "unmerge LoRA weights", {
+    read: (json) => readUnmergeLora(json, services.settings),
+    apply: (request) => services.loras.unmerge(request),
   });
-  mount(app, "/v1/list_loras", { GET: (c) => c.json(list(services)) });
 }
 
 async function change<T extends Change>(
@@ -92,7 +88,8 @@ function describe({ nickname, path, target, strength, report }: ActiveLora) {
   };
 }
 
-function list({ loras }: Services) {
+/** The LoRAs that are loaded, and those in use. */
+export function listLoras({ loras }: Services): unknown {
   const entry = ({ nickname, path, strength, report: { mode } }: ActiveLora) => ({
     ...{ nickname, path, merged: mode === "merged", mode, strength },
   });

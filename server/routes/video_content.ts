@@ -4,20 +4,14 @@ import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import { isEnd } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
-import type { App, AppEnv, Services } from "../services.ts";
+import type { AppEnv, Services } from "../services.ts";
 import type { VideoResult } from "../videos/video_job.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
-import { mount } from "./mount.ts";
 import { serveResult } from "./serve_result.ts";
 import { openStream } from "./open_stream.ts";
 import { findVideo } from "./videos.ts";
 
-/** Mounts the content of videos. */
-export function mountVideoContent(app: App, services: Services): void {
-  mount(app, "/v1/videos/:id/content", { GET: (c) => content(c, services) });
-}
-
-async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function content(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await findVideo(c, services);
   // The generic API's word for the video itself, beside its previews.
   const asked = c.req.query("variant");

@@ -1,4 +1,4 @@
-/** `/v1/videos`: create, list, retrieve, cancel, delete. */
+/** `/v1/videos`: create, list, retrieve, cancel, delete, follow. */
 
 import type { Context } from "hono";
 import { z } from "zod";
@@ -16,12 +16,12 @@ import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { toApiError } from "../http/respond.ts";
-import type { App, AppEnv, Services } from "../services.ts";
+import type { AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { VIDEO_SPELLINGS, withInputNames } from "../contract/spellings.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { cancelJob, removeJob } from "./job_actions.ts";
-import { mount } from "./mount.ts";
+import { jobEvents } from "./job_events.ts";
 import { nameDrawnSize } from "./name_drawn_size.ts";
 import { nameIgnored } from "./name_ignored.ts";
 
@@ -35,17 +35,15 @@ const listSchema = z.object({
   order: z.enum(["asc", "desc"]).optional(),
 });
 
-/** Mounts videos. */
-export function mountVideos(app: App, services: Services): void {
-  mount(app, "/v1/videos", {
-    POST: (c) => create(c, services),
-    GET: (c) => list(c, services),
-  });
-  mount(app, "/v1/videos/:id", {
-    GET: async (c) => c.json(await show(await findVideo(c, services), c, services)),
-    DELETE: (c) => remove(c, services),
-  });
-  mount(app, "/v1/videos/:id/cancel", { POST: (c) => cancel(c, services) });
+/** A video's record. */
+export async function retrieve(c: Context<AppEnv>, services: Services): Promise<Response> {
+  return c.json(await show(await findVideo(c, services), c, services));
+}
+
+/** A video's way to its end, as server-sent events. */
+export async function events(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const video = await findVideo(c, services);
+  return jobEvents(c, video, services, (job) => show(job, c, services));
 }
 
 /**
@@ -63,7 +61,7 @@ export async function findVideo(
   return job;
 }
 
-async function create(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function create(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { settings, inputRoot } = services;
   if (!services.storage) throw noStorage("make a video");
   const id = `video_${crypto.randomUUID()}`;
@@ -189,7 +187,7 @@ async function untilPrepared(
   }
 }
 
-async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   const { after, limit = DEFAULT_LIMIT, order = "desc" } = validate(
     listSchema,
     queryOf(c),
@@ -212,12 +210,12 @@ async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
   });
 }
 
-async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await cancelJob(await findVideo(c, services), services);
   return c.json(await show(job, c, services));
 }
 
-async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await removeJob(await findVideo(c, services), services);
   return c.json({ ...await show(job, c, services), status: "deleted", deleted: true });
 }

@@ -7,7 +7,7 @@ import { videoFieldTable } from "../../server/contract/video_fields.ts";
 import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";
-import { OPERATIONS } from "../../server/openapi/operations.ts";
+import { ROUTES } from "../../server/routes/table.ts";
 import { testService, until } from "../fakes/service.ts";
 
 /** Every value in a document under a key. */
@@ -60,7 +60,7 @@ Deno.test("GET /openapi.json is a document of version 3.1 whose references resol
       assert.deepEqual(declared, [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name), path);
     }
   }
-  assert.equal(ids.size, OPERATIONS.length, "ids are unique");
+  assert.equal(ids.size, ROUTES.length, "ids are unique");
 });
 
 Deno.test("GET /openapi.json has the fields of requests with types and meaning", async () => {
@@ -146,7 +146,7 @@ Deno.test("answers are what the document says", async () => {
   await check("DeletedVideo", service.get(`/v1/videos/${id}`, { method: "DELETE" }));
   await check("Error", service.get(`/v1/videos/${id}`));
   await check("Error", service.post("/v1/images/generations", { prompt: 1 }));
-  for (const { method, path, answer } of OPERATIONS) {
+  for (const { method, path, answer } of ROUTES) {
     if (method !== "get" || path.includes("{") || !("json" in answer)) continue;
     await check(answer.json, service.get(path));
   }
@@ -163,7 +163,7 @@ Deno.test("GET /docs is one page without scripts that asks no other host for any
   for (const [address] of page.matchAll(/https?:\/\/[\w.]+/g)) {
     assert.equal(address, "http://example.test");
   }
-  for (const { id, path } of OPERATIONS) assert.ok(page.includes(`id="${id}"`), path);
+  for (const { id, path } of ROUTES) assert.ok(page.includes(`id="${id}"`), path);
   assert.ok(page.includes("<code>num_inference_steps</code>"));
 });
 
@@ -171,7 +171,7 @@ Deno.test("GET /docs and /openapi.json need no key, and say that the rest does",
   await using service = await testService({ settings: { apiKeys: ["k"] } });
   const { security } = await (await service.get("/openapi.json")).json();
   assert.deepEqual(security, [{ key: [] }]);
-  assert.deepEqual(openApiDocument(false).security, [{}]);
+  assert.deepEqual(openApiDocument(ROUTES, false).security, [{}]);
   const page = await (await service.get("/docs")).text();
   assert.ok(page.includes("Authorization: Bearer $KEY"));
 });
