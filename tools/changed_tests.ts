@@ -2,6 +2,7 @@
 import { importMap, readTree } from "./lint/tree.ts";
 import { resolveImport } from "./lint/imports.ts";
 import { scanImports, stripSource } from "./lint/scan.ts";
+import { ROOT } from "./root.ts";
 
 /** Files that no import names, and that change what every test does. */
 const EVERYWHERE = /^(?:deno\.(?:json|lock)|denoise|tools\/gate\.ts)$|^tests\/goldens\//;
@@ -51,7 +52,7 @@ export function testsReached(
 async function git(...args: string[]): Promise<string[]> {
   const { success, stdout, stderr } = await new Deno.Command("git", {
     args,
-    cwd: new URL("../", import.meta.url),
+    cwd: ROOT,
   }).output();
   const text = new TextDecoder().decode(success ? stdout : stderr).trim();
   if (!success) throw new Error(`Cannot tell what changed: git ${args.join(" ")}: ${text}`);

@@ -7,8 +7,7 @@
  */
 
 import { listTree } from "./lint/tree.ts";
-
-const ROOT = new URL("../", import.meta.url);
+import { ROOT } from "./root.ts";
 
 /** Folders that hold parts of the program. */
 const PROGRAM = ["server", "engine", "models", "runtime", "media", "hub"];

@@ -14,9 +14,7 @@
 import { join } from "node:path";
 import { testsOfChange } from "./changed_tests.ts";
 import { exists, listTree } from "./lint/tree.ts";
-
-/** The folder of the repository. */
-const ROOT = new URL("../", import.meta.url);
+import { DENO, ROOT } from "./root.ts";
 
 /** How many checks passed, failed and were skipped. */
 export interface Counts {
@@ -133,9 +131,7 @@ async function runDeno(
   onOutput?: (output: string) => void,
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number; output: string }> {
-  // Deno started through another loader is not its own executable: the launcher tells where it is.
-  const deno = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
-  const child = new Deno.Command(deno, {
+  const child = new Deno.Command(DENO, {
     args,
     cwd: ROOT,
     // What was measured on this machine must not change what is tested.

@@ -6,9 +6,7 @@
  * Where no path is given, every op equals its reference and repeats itself on every driver.
  */
 import { DRIVERS } from "./drivers/mod.ts";
-
-/** The folder of the repository. */
-const ROOT = new URL("../", import.meta.url);
+import { ROOT } from "./root.ts";
 
 const OPS = "runtime/ops/conformance_test.ts";
 

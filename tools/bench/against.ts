@@ -5,11 +5,14 @@
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import type { Readable, Writable } from "node:stream";
 import { ms, percent } from "../../report/cells.ts";
-import { type Figures, git, median, ROOT } from "./history.ts";
+import { type Figures, git, median } from "./history.ts";
+import { DENO, ROOT } from "../root.ts";
 
 const SIDE = join("tools", "bench", "against_side.ts");
 /** Least time of a turn, in milliseconds. */
@@ -33,8 +36,7 @@ class Side {
   readonly #lines: AsyncIterator<string>;
 
   constructor(folder: string, specs: readonly string[]) {
-    const deno = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
-    this.#child = spawn(deno, ["run", "-A", "--no-check", "--quiet", SIDE, ...specs], {
+    this.#child = spawn(DENO, ["run", "-A", "--no-check", "--quiet", SIDE, ...specs], {
       cwd: folder,
       stdio: ["pipe", "pipe", "inherit"],
     });
@@ -109,7 +111,7 @@ export async function benchAgainst(
   specs: readonly string[],
   rounds: number,
 ): Promise<{ figures: Figures; slower: readonly string[] }> {
-  const isFolder = await Deno.stat(place).then(() => true, () => false);
+  const isFolder = existsSync(place);
   const folder = isFolder ? place : await Deno.makeTempDir({ prefix: "denoise-against-" });
   try {
     if (
@@ -119,7 +121,7 @@ export async function benchAgainst(
         `Cannot compare with ${place}: it is no folder, and git knows no such commit`,
       );
     }
-    const compared = await compareAll([folder, ROOT], specs, rounds);
+    const compared = await compareAll([folder, fileURLToPath(ROOT)], specs, rounds);
     const since = isFolder ? "before" : `at ${place}`;
     return {
       figures: Object.fromEntries(compared.map(({ row, ratio }) => [

@@ -1,13 +1,15 @@
 /** Programs of the bundled model on the device, as a guided image of 64×64 runs them. */
 
+import { fileURLToPath } from "node:url";
 import type { GenerateRequest } from "../../engine/mod.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { type Device, elementCount, type Executable } from "../../runtime/mod.ts";
+import { ROOT } from "../root.ts";
 
 /** The folder of the bundled model. */
-export const BUNDLED: string = new URL("../../models/bundled", import.meta.url).pathname;
+export const BUNDLED: string = fileURLToPath(new URL("models/bundled", ROOT));
 
 /** The image that every bench makes: guided, so each step runs both prompts. */
 export const IMAGE = {

@@ -1,12 +1,10 @@
 /** Figures of the benches and their history: one JSON object per line, oldest first. */
 
-import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import type { Device } from "../../runtime/mod.ts";
+import { ROOT } from "../root.ts";
 
-/** The folder of the repository. */
-export const ROOT: string = fileURLToPath(new URL("../../", import.meta.url));
-const HISTORY = new URL("../../bench/history.jsonl", import.meta.url);
+const HISTORY = new URL("bench/history.jsonl", ROOT);
 
 const BENCH_RUN = z.object({
   date: z.iso.datetime(),

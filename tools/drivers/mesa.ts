@@ -1,6 +1,7 @@
 /** Mesa's newest software driver, out of Debian unstable. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { driversFolder, exists, unpackPackage, writeDriverManifest } from "./debian.ts";
+import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";
 
 /**
  * Path of a script that starts Deno on Mesa's newest software driver, which is fetched when it is not there. Deno is
@@ -11,7 +12,7 @@ import { driversFolder, exists, unpackPackage, writeDriverManifest } from "./deb
 export async function denoWithMesa(deno: string): Promise<string | undefined> {
   const folder = join(driversFolder(), "mesa");
   const script = join(folder, "deno");
-  if (await exists(script)) return script;
+  if (existsSync(script)) return script;
   console.error(
     `Fetching Mesa's software driver from Debian unstable into ${folder}, once (66 MB)`,
   );

@@ -1,6 +1,7 @@
 /** Drivers and WebGPU implementations that tests run on beside this machine's, each fetched once. */
 import { NoAdapterError } from "../../runtime/errors.ts";
 import { openDevice } from "../../runtime/device/open_device.ts";
+import { DENO } from "../root.ts";
 import { fetchDawn } from "./dawn.ts";
 import { denoWithMesa } from "./mesa.ts";
 import { swiftShader } from "./swiftshader.ts";
@@ -20,9 +21,6 @@ export interface DriverStart {
  */
 const FILTER =
   "/^\\w+( \\((registers|rows|row|group|cpu|gpu|int8|shared\\w*|sliced\\w*)\\))? equals its reference$/";
-
-/** A Deno started through another loader is not its own executable. */
-const DENO = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
 
 /** How to start each driver; undefined where it cannot be fetched. */
 export const DRIVERS: Readonly<Record<string, () => Promise<DriverStart | undefined>>> = {

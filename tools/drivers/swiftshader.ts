@@ -1,6 +1,7 @@
 /** SwiftShader, the software driver that comes with Chromium: another compiler, subgroups of 4, no f16. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { driversFolder, exists, unpackPackage, writeDriverManifest } from "./debian.ts";
+import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";
 
 /**
  * Path of the manifest of SwiftShader, which is fetched when it is not there.
@@ -10,7 +11,7 @@ import { driversFolder, exists, unpackPackage, writeDriverManifest } from "./deb
 export async function swiftShader(): Promise<string | undefined> {
   const folder = join(driversFolder(), "swiftshader");
   const manifest = join(folder, "driver.json");
-  if (await exists(manifest)) return manifest;
+  if (existsSync(manifest)) return manifest;
   console.error(`Fetching SwiftShader from Debian into ${folder}, once (31 MB)`);
   const wanted = { folder, package: "chromium-common", complete: false };
   const root = await unpackPackage(wanted);

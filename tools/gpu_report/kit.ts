@@ -4,12 +4,14 @@
  * packed is what is installed here, but for Dawn, which is fetched once.
  */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fetchDawn } from "../drivers/dawn.ts";
+import { DENO, ROOT } from "../root.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const KIT = join(ROOT, "dist", "gpu-kit");
+const FOLDER = fileURLToPath(ROOT);
+const KIT = join(FOLDER, "dist", "gpu-kit");
 /** What mail, chats and runners of commands still take. */
 const MAX_BYTES = 50 * 2 ** 20;
 
@@ -27,23 +29,22 @@ async function main(): Promise<void> {
       `Cannot pack a kit on ${os} for ${arch}: it is made of what Linux for x86-64 has`,
     );
   }
-  const loader = LOADERS.find((path) => isFile(path));
+  const loader = LOADERS.find((path) => existsSync(path));
   if (!loader) {
     throw new Error("Cannot pack a kit: this machine has no Vulkan loader; install libvulkan1");
   }
   const dawn = await fetchDawn();
   await Deno.remove(KIT, { recursive: true }).catch(() => {});
   await Deno.mkdir(join(KIT, "lib"), { recursive: true });
-  const deno = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
-  await must(deno, [
+  await must(DENO, [
     ...["bundle", "--quiet", "--platform=deno", "--minify", "-o", join(KIT, "report.js")],
-    join(ROOT, "tools", "gpu_report", "kit_program.ts"),
+    join(FOLDER, "tools", "gpu_report", "kit_program.ts"),
   ]);
   // Not as links, which may lead to other names.
   await Deno.writeFile(join(KIT, "lib", "libvulkan.so.1"), await Deno.readFile(loader));
-  await Deno.copyFile(join(ROOT, "tools", "gpu_report", "run.sh"), join(KIT, "run.sh"));
+  await Deno.copyFile(join(FOLDER, "tools", "gpu_report", "run.sh"), join(KIT, "run.sh"));
   console.error("Packing Deno and Dawn, which takes a minute");
-  await Promise.all([pack(deno, "deno.xz"), pack(dawn, "dawn.node.xz")]);
+  await Promise.all([pack(DENO, "deno.xz"), pack(dawn, "dawn.node.xz")]);
   let bytes = 0;
   for (const name of ["deno.xz", "dawn.node.xz", "report.js", "run.sh", "lib/libvulkan.so.1"]) {
     const { size } = await Deno.stat(join(KIT, name));
@@ -67,14 +68,6 @@ async function pack(path: string, name: string): Promise<void> {
 async function must(command: string, args: string[]): Promise<void> {
   const { success } = await new Deno.Command(command, { args, cwd: ROOT }).spawn().status;
   if (!success) throw new Error(`Cannot pack a kit: ${command} ${args[0]} failed`);
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 if (import.meta.main) await main();

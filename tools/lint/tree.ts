@@ -1,6 +1,7 @@
 /** The files of the repository, for the checks that read all of them. */
 
-const ROOT = new URL("../../", import.meta.url);
+import { existsSync } from "node:fs";
+import { ROOT } from "../root.ts";
 
 /** Folders that hold no source of ours; folders whose name begins with a dot are skipped too. */
 const SKIPPED = new Set(["node_modules", "dist", "coverage"]);
@@ -34,13 +35,7 @@ export function readTree(folder: string, endings: readonly string[]): Map<string
 
 /** Whether there is a file or folder at a path from the repository's root. */
 export function exists(path: string): boolean {
-  try {
-    Deno.statSync(new URL(path || ".", ROOT));
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return existsSync(new URL(path || ".", ROOT));
 }
 
 /** The import map of the repository. */
