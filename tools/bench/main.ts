@@ -12,6 +12,7 @@
  */
 
 import { parseArgs } from "node:util";
+import { parseCase } from "../../report/op_cases.ts";
 import { openDevice } from "../../runtime/mod.ts";
 import { benchAgainst } from "./against.ts";
 import { boundsTable, findBounds } from "./bounds.ts";
@@ -42,6 +43,7 @@ async function main(): Promise<number> {
   const { values, positionals } = parseArgs({ options: OPTIONS, allowPositionals: true });
   const { ops, models, against, all = false, json, save } = values;
   const specs = positionals.length > 0 ? positionals : DEFAULT_SPECS;
+  specs.forEach(parseCase);
   const rounds = Number(values.rounds);
   if (!Number.isInteger(rounds) || rounds < 1) {
     throw new RangeError(
@@ -56,7 +58,7 @@ async function main(): Promise<number> {
   let results: Figures = {};
   let slower: readonly string[] = [];
   if (ops || !isNamed) {
-    measured = await benchOps(device, specs, all);
+    measured = await benchOps(device, specs, all, log);
     for (const line of opTable(measured)) console.log(line);
     results = opFigures(measured.ops);
   }

@@ -2,7 +2,7 @@
 
 import { type Engine, type GenerateRequest, openEngine } from "../../engine/mod.ts";
 import { ms, percent } from "../../report/cells.ts";
-import { measureCeilings } from "../../report/ceilings.ts";
+import { ceilingShare, measureCeilings } from "../../report/ceilings.ts";
 import { timeRuns } from "../../report/loaded_part.ts";
 import {
   type Device,
@@ -24,12 +24,9 @@ const PROFILES = 3;
 const TOP_KERNELS = 6;
 
 /** Measures loading and generating. */
-export async function benchModels(
-  log: (line: string) => void,
-  rounds = ROUNDS,
-): Promise<Figures> {
-  log(`load: ${rounds.load} times`);
-  const loads = await measureLoads(rounds.load);
+export async function benchModels(log: (line: string) => void): Promise<Figures> {
+  log(`load: ${ROUNDS.load} times`);
+  const loads = await measureLoads(ROUNDS.load);
   const engine = await openEngine({ modelPath: BUNDLED });
   try {
     const { width, height } = engine.info.defaults;
@@ -37,13 +34,13 @@ export async function benchModels(
     return {
       "load best": { value: Math.min(...loads), unit: "s" },
       "load median": { value: median(loads), unit: "s" },
-      ...await measureRequest(engine, "image 64x64", IMAGE, rounds.image, log),
-      ...await measureRequest(engine, `image ${width}x${height}`, native, rounds.image, log),
+      ...await measureRequest(engine, "image 64x64", IMAGE, ROUNDS.image, log),
+      ...await measureRequest(engine, `image ${width}x${height}`, native, ROUNDS.image, log),
       ...await measureRequest(
         engine,
         `video 64x64, ${VIDEO_FRAMES} frames`,
         { ...IMAGE, numFrames: VIDEO_FRAMES },
-        rounds.video,
+        ROUNDS.video,
         log,
       ),
     };
@@ -113,11 +110,13 @@ export async function benchKernels(
   }
   const { step, decode } = await loadPrograms(device);
   const stopwatch = await Stopwatch.open(device);
-  const { flopsPerSecond, bytesPerSecond } = await measureCeilings(device, stopwatch);
+  const ceilings = await measureCeilings(device, stopwatch);
   stopwatch.destroy();
   /** Milliseconds of a kernel on a device that does all it can. */
-  const atCeiling = ({ gflops, gigabytesPerSecond, milliseconds }: ProfileRow) =>
-    Math.max(gflops / flopsPerSecond, gigabytesPerSecond / bytesPerSecond) * 1e9 * milliseconds;
+  const atCeiling = ({ kernel, gflops, gigabytesPerSecond, milliseconds: ms }: ProfileRow) => {
+    const [flops, bytes] = [gflops * ms * 1e6, gigabytesPerSecond * ms * 1e6];
+    return ms * ceilingShare({ flops, bytes, ms, kernels: [kernel] }, ceilings);
+  };
   const profile = async (name: string, program: Executable): Promise<Figures> => {
     const loops: number[] = [];
     let rows: ProfileRow[] = [];

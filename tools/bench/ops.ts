@@ -66,8 +66,8 @@ export interface OpsRun {
 export async function benchOps(
   device: Device,
   specs: readonly string[],
-  allVariants = false,
-  rounds = ROUNDS,
+  allVariants: boolean,
+  log: (line: string) => void,
 ): Promise<OpsRun> {
   const cases = specs.map(parseCase);
   const stopwatch = await Stopwatch.open(device);
@@ -86,8 +86,9 @@ export async function benchOps(
         rows.push({ spec: specOf(op), variant, kernels, ms: Infinity, flops, bytes, run });
       }
     }
+    log(`ops: ${rows.length} rows, ${ROUNDS} times`);
     const start = performance.now();
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       if (round > 0 && performance.now() - start > LIMIT_MS) break;
       for (const [i, row] of rows.entries()) {
         const ms = await stopwatch.time(row.run.program, { leastMs: TURN_MS, rounds: 1 });

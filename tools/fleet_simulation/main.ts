@@ -63,7 +63,9 @@ if (import.meta.main) {
   const { "queue-per-worker": queuePerWorker, ...sizes } = Object.fromEntries(
     given,
   ) as typeof DEFAULTS;
-  console.log(
-    simulationTables(POLICIES.map((policy) => simulate(policy, { ...sizes, queuePerWorker }))),
-  );
+  const outcomes = POLICIES.map((policy) => {
+    console.error(policy.name);
+    return simulate(policy, { ...sizes, queuePerWorker });
+  });
+  console.log(simulationTables(outcomes));
 }
