@@ -88,6 +88,7 @@ export function readComfyGraph(text: string): ComfyFields | undefined {
 function parseGraph(text: string): ReadonlyMap<string, Node> | undefined {
   let value: unknown;
   try {
+    if (isCrowded(text)) return undefined;
     value = parse(text);
   } catch {
     try {
@@ -100,6 +101,20 @@ function parseGraph(text: string): ReadonlyMap<string, Node> | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const nodes = Object.entries(value).filter((entry): entry is [string, Node] => isNode(entry[1]));
   return nodes.length > 0 ? new Map(nodes) : undefined;
+}
+
+/** Most values of a graph that is read: those of people have some thousands, and parsing holds up everybody else. */
+const MAX_VALUES = 20_000;
+
+/** Whether a JSON text holds more values than anybody needs. */
+export function isCrowded(text: string): boolean {
+  let count = 0;
+  for (const sign of ",[{") {
+    for (let at = text.indexOf(sign); at >= 0; at = text.indexOf(sign, at + 1)) {
+      if (++count > MAX_VALUES) return true;
+    }
+  }
+  return false;
 }
 
 /** JSON whose seeds of more than 53 bits are kept by their lower 32, which give the same noise. */

@@ -5,7 +5,7 @@
  */
 
 import type { SamplingSettings } from "../engine/types.ts";
-import { readComfyGraph } from "./comfy_graph.ts";
+import { isCrowded, readComfyGraph } from "./comfy_graph.ts";
 import { httpNames, type SettingField } from "./field.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
@@ -203,10 +203,12 @@ function checkedRecipe(
   });
   const size = take("size", readSize);
   const loras = take("loras", readLoras) ?? [];
+  let more = unused.splice(MAX_UNUSED).length;
   for (const [name, value] of Object.entries(fields)) {
-    if (!names.has(name)) unused.push(`${shorten(name)} ${shorten(String(JSON.stringify(value)))}`);
+    if (names.has(name)) continue;
+    if (unused.length === MAX_UNUSED) more++;
+    else unused.push(`${shorten(name)} ${shorten(String(JSON.stringify(value)))}`);
   }
-  const more = unused.splice(MAX_UNUSED).length;
   if (more > 0) unused.push(`and ${more} more`);
   return {
     source,
@@ -286,7 +288,7 @@ function parse(text: string): unknown {
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {
-  const value = parse(text);
+  const value = isCrowded(text) ? undefined : parse(text);
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? value as Record<string, unknown>
     : undefined;

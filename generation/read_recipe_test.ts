@@ -167,9 +167,9 @@ Deno.test("readRecipe() takes a recipe of ours that somebody changed in part, an
 
 Deno.test("readRecipe() takes no longer than its text is long", () => {
   const most = 2 ** 20;
-  const nodes = (inputs: (id: number) => unknown) => {
+  const nodes = (inputs: (id: number) => unknown, length = most) => {
     let text = "{";
-    for (let id = 0; text.length < most; id++) {
+    for (let id = 0; text.length < length; id++) {
       text += `${id ? "," : ""}"${id}":${JSON.stringify({ class_type: "", inputs: inputs(id) })}`;
     }
     return `${text}}`;
@@ -198,5 +198,16 @@ Deno.test("readRecipe() takes no longer than its text is long", () => {
     assert.ok(recipe?.unused.every((words) => words.length < 400) ?? true);
     assert.ok((recipe?.loras.length ?? 0) <= 64);
   }
-  assert.equal((readComfyGraph(nodes(all))?.others ?? 0) > 1000, true);
+  assert.equal((readComfyGraph(nodes(all, 2 ** 16))?.others ?? 0) > 300, true);
+});
+
+Deno.test("readRecipe() reads no text with more values than anybody needs", () => {
+  const node = (x: string) =>
+    `{"1":{"class_type":"k","inputs":{"latent_image":["1"],"positive":["1"],"x":[${x}]}}}`;
+  assert.equal(readRecipe({ prompt: node("1") })?.source, "ComfyUI");
+  const keys = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`k${i}`, 1]));
+  const start = performance.now();
+  assert.equal(readRecipe({ prompt: node(Array(490_000).fill(1).join()) }), undefined);
+  assert.equal(readRecipe({ denoise: JSON.stringify(keys) }), undefined);
+  assert.ok(performance.now() - start < 200, `${performance.now() - start} ms`);
 });

@@ -81,6 +81,14 @@ export function resolveSeeds(
     ? asked.map((one) => one === RANDOM ? drawSeed(1) : one)
     : countUp(asked === RANDOM ? drawSeed(count) : asked, count);
   if (seeds.length === 0) throw new RangeError("seed list must not be empty");
+  if (
+    seeds.length > 1 && !Array.isArray(asked) && !Number.isSafeInteger(seeds.at(-1)) &&
+    Number.isSafeInteger(asked)
+  ) {
+    throw new RangeError(
+      `Cannot count ${count} seeds up from ${asked}: the highest seed is ${Number.MAX_SAFE_INTEGER}`,
+    );
+  }
   for (const value of seeds) {
     if (Number.isSafeInteger(value) && value >= 0) continue;
     throw new RangeError(

@@ -45,15 +45,23 @@ export function splitLoras(
 ): { prompt: string; loras: { name: string; strength: number }[] } {
   const loras: { name: string; strength: number }[] = [];
   const rest = prompt.replace(
-    /<lora:([^:<>]+)(?::(-?[\d.]+))?(?::[^<>]*)?>/gi,
-    (tag, name: string, strength = "1") => {
-      const weight = Number(strength);
+    /<lora:([^:<>]+)((?::[^:<>]*)*)>/gi,
+    (tag, name: string, rest: string) => {
+      const weight = strengthOf(rest.split(":").slice(1).map((part) => part.trim()));
       if (!Number.isFinite(weight)) return tag;
       loras.push({ name: name.trim(), strength: weight });
       return "";
     },
   );
   return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
+}
+
+/** The strength of a denoiser in `text strength:denoiser strength`, of which each may have a name and the second be absent. */
+function strengthOf(parts: readonly string[]): number {
+  const [, named] = parts.map((part) => /^unet=(.*)$/.exec(part)).find((match) => match) ?? [];
+  const plain = parts.filter((part) => !/^[a-z_]+=/i.test(part));
+  const text = named ?? plain[1] ?? plain[0] ?? "1";
+  return text.trim() === "" ? NaN : Number(text);
 }
 
 /** Names and values of `Steps: 20, Model: "a, b"`. What is not of that form is passed over. */

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { readWebuiText } from "./webui_text.ts";
+import { readWebuiText, splitLoras } from "./webui_text.ts";
 import { webuiText } from "./webui.ts";
 
 Deno.test("readWebuiText() reads what WebUI writes", () => {
@@ -68,5 +68,18 @@ Deno.test("readWebuiText() takes no longer than its text is long", () => {
         assert.ok(performance.now() - start < 300, JSON.stringify([line, pump]));
       }
     }
+  }
+});
+
+Deno.test("splitLoras() reads the strength of the denoiser, and leaves what it cannot read as words", () => {
+  const strengths: (readonly [string, number | undefined])[] = [
+    ...[["", 1], [":0.5", 0.5], [":1:0", 0], [":1:0.5", 0.5], [": 0.5", 0.5]] as const,
+    ...[[":unet=0.5", 0.5], [":te=1:unet=0.25", 0.25], [":1e-1", 0.1], [":+0.5", 0.5]] as const,
+    ...[[":strong", undefined], [":1:", undefined]] as const,
+  ];
+  for (const [written, strength] of strengths) {
+    const { prompt, loras } = splitLoras(`a <lora:b${written}>`);
+    assert.deepEqual(loras, strength === undefined ? [] : [{ name: "b", strength }], written);
+    assert.equal(prompt, strength === undefined ? `a <lora:b${written}>` : "a", written);
   }
 });

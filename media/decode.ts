@@ -173,7 +173,7 @@ async function decodeBuiltIn(bytes: Uint8Array, type: string, name: string): Pro
   let png: Uint8Array;
   try {
     const bitmap = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type }), {
-      premultiplyAlpha: "none",
+      premultiplyAlpha: "default",
       colorSpaceConversion: "none",
     });
     const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);

@@ -200,3 +200,21 @@ Deno.test("wasmCodec() drops an instance that threw and turns what it threw into
   );
   assert.equal(await codec.run(({ id }) => id), 2);
 });
+
+Deno.test("decodeImage() gives the colours of transparent pixels as a BMP stores them", async () => {
+  const file = new Uint8Array(126);
+  const view = new DataView(file.buffer);
+  file.set([0x42, 0x4d]);
+  for (
+    const [at, value] of [
+      ...[[2, 126], [10, 122], [14, 108], [18, 1], [22, 1], [30, 3], [34, 4]] as const,
+      ...[[54, 0xff0000], [58, 0xff00], [62, 0xff], [66, 0xff000000], [70, 0x73524742]] as const,
+    ]
+  ) view.setUint32(at, value, true);
+  view.setUint16(26, 1, true);
+  view.setUint16(28, 32, true);
+  for (const [r, g, b, a] of [[129, 129, 90, 128], [200, 10, 77, 3]] as const) {
+    file.set([b, g, r, a], 122);
+    assert.deepEqual([...(await decodeImage(file)).data], [r, g, b, a]);
+  }
+});

@@ -22,7 +22,7 @@ const DESCRIPTOR_BYTES = 10;
  *
  * @throws {ImageError} when the file has no frame, or one that does not lie on the screen
  */
-export function scanGif(bytes: Uint8Array): { width: number; height: number } {
+export function scanGif(bytes: Uint8Array): { width: number; height: number; frames: number } {
   if (bytes.length < HEAD_BYTES) throw new ImageError("Cannot read GIF: the file is truncated");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const [width, height] = [view.getUint16(6, true), view.getUint16(8, true)];
@@ -53,7 +53,17 @@ export function scanGif(bytes: Uint8Array): { width: number; height: number } {
     }
   }
   if (frames === 0) throw new ImageError("Cannot read GIF: the file has no image in it");
-  return { width, height };
+  return { width, height, frames };
+}
+
+/** Frames of a GIF file; 0 for one that cannot be read. */
+export function countGifFrames(bytes: Uint8Array): number {
+  try {
+    return scanGif(bytes).frames;
+  } catch (error) {
+    if (error instanceof ImageError) return 0;
+    throw error;
+  }
 }
 
 /** Bytes of the colour table that flags announce. */

@@ -96,9 +96,11 @@ function listFolder(folder: string): WeightFile[] {
   throw new SyntaxError(
     `Cannot find weights in "${folder}": it has neither ${
       BASENAMES.map((base) => `${base}.safetensors`).join(" nor ")
-    }, nor an index of one${
-      others.length > 0 ? `, but ${others.slice(0, 4).join(", ")}` : ""
-    }; other formats are not read, fetch the model as safetensors`,
+    }, nor an index of one${others.length > 0 ? `, but ${others.slice(0, 4).join(", ")}` : ""}; ${
+      others.some((name) => /\.(?:safetensors|gguf)$/i.test(name))
+        ? "name one of the files"
+        : "fetch the model as safetensors"
+    }`,
   );
 }
 

@@ -28,7 +28,7 @@ export function checkChoice(
   value: string | null | undefined,
   choices: readonly string[],
 ): void {
-  if (value === undefined || value === null || choices.includes(value)) return;
+  if (value === undefined || value === null || value === "" || choices.includes(value)) return;
   const list = choices.map((choice) => `'${choice}'`).join(", ");
   throw badRequest(`${name} must be one of [${list}], got '${shorten(value)}'`, name);
 }

@@ -233,6 +233,16 @@ export function readOutputQuality(
   return asClientError("output_compression", () => resolveQuality(preset, compression, media));
 }
 
+/** Fields over which another one wins that says the same. */
+function losers(fields: Readonly<Record<string, unknown>>): Record<string, boolean> {
+  const isGiven = (name: string) => ![undefined, null, ""].includes(fields[name] as string);
+  return {
+    seconds: isGiven("num_frames"),
+    n: isGiven("num_outputs_per_prompt") && fields["n"] !== fields["num_outputs_per_prompt"],
+    size: isGiven("width") && isGiven("height"),
+  };
+}
+
 /** The fields that {@link findIgnored} looks at itself. */
 interface AnyFields {
   model?: string | null | undefined;
@@ -255,6 +265,7 @@ export function findIgnored(
   const { model, quality, generator_device: device } = fields;
   const ignored = ignoredFields(fields, table);
   const conditions: Readonly<Record<string, boolean>> = {
+    ...losers(fields),
     model: model !== "" && model !== context.servedModelName,
     // The initial noise is that of PyTorch's CPU generator, whatever the device.
     generator_device: device !== "" && device !== "cpu",

@@ -1,13 +1,14 @@
 /** The texts of a form as a JSON body of the same request would have them. */
 
 import type { z } from "zod";
+import { badRequest } from "../contract/errors.ts";
 import { fieldNodes, typesOf } from "../contract/scalars.ts";
 import { MAX_JSON_TEXT, readJsonText } from "../http/json_text.ts";
 import { JsonTally } from "../http/json_tally.ts";
 
 /**
  * Brings the texts of a form into the shape of a body: a field that came several times is a list where the schema has
- * one, and else its last text; objects and lists are read from their JSON; an empty text counts as absent where it
+ * one, and else one text; objects and lists are read from their JSON; an empty text counts as absent where it
  * stands for anything but text. Numbers and flags stay text, as a body may have them too.
  *
  * @throws {ApiError} 400 where the JSON of all texts together holds too much
@@ -24,6 +25,12 @@ export function formBody(
       return [[name, value.map((text) => readText(name, text, types, tally))]];
     }
     const text = Array.isArray(value) ? value.at(-1)! : value;
+    if (Array.isArray(value) && Object.hasOwn(nodes, name) && new Set(value).size > 1) {
+      throw badRequest(
+        `Cannot use ${value.length} values of '${name}': the form may have one`,
+        name,
+      );
+    }
     const isAbsent = text === "" && !types.has("string");
     return isAbsent ? [] : [[name, readText(name, text, types, tally)]];
   });

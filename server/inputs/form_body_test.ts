@@ -12,7 +12,7 @@ const SCHEMA = z.looseObject({
 Deno.test("formBody() makes lists and objects where the schema has them", () => {
   const fields = {
     prompt: "[12]",
-    n: ["3", "4"],
+    n: ["4", "4"],
     seed: ["1", "2"],
     extra: '{"a":1}',
     other: "7",
@@ -24,6 +24,7 @@ Deno.test("formBody() makes lists and objects where the schema has them", () => 
     extra: { a: 1 },
     other: "7",
   });
+  assert.throws(() => formBody({ n: ["3", "4"] }, SCHEMA), /Cannot use 2 values of 'n'/);
   assert.deepEqual(formBody({ seed: "[1, 2]" }, SCHEMA), { seed: [1, 2] });
 });
 

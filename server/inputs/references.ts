@@ -3,7 +3,8 @@
  * request itself.
  */
 
-import { open } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
+import { countGifFrames } from "../../media/gif.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { nextTurn } from "../http/next_turn.ts";
@@ -29,7 +30,7 @@ const MAX_LINKED_BYTES: number = 20 * 2 ** 20;
 
 /** First bytes of video containers: MP4 and QuickTime, Matroska and WebM, AVI, GIF, MPEG, Ogg, FLV. */
 const VIDEO_START =
-  /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|.E\xdf\xa3|RIFF.{4}AVI |GIF8|.{3}[\xba\xb3]|G.{187}G|OggS|FLV)/s;
+  /^(?:.{4}(?:ftyp|moov|mdat|wide|free|skip)|.E\xdf\xa3|RIFF.{4}AVI |GIF8|\0{2}[^\0][\xba\xb3]|G.{187}G|OggS|FLV)/s;
 /** Brands of still images in the same container as MP4. */
 const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 
@@ -40,7 +41,7 @@ const IMAGE_START = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|BM)/s;
 interface ReferenceOptions {
   /** Takes the files. */
   readonly folder: InputFolder;
-  /** Whether videos are wanted too; a GIF counts as one then. */
+  /** Whether videos are wanted too; a GIF of several frames counts as one then. */
   readonly takesVideo: boolean;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
@@ -61,7 +62,7 @@ export async function resolveReferences(
   for (const source of sources) {
     const path = "path" in source ? source.path : await fetchSource(source, options);
     const { field } = source;
-    const kind = options.takesVideo ? await kindOf(path, saysVideo(source)) : "image";
+    const kind = options.takesVideo ? await kindOf(path, source) : "image";
     if (kind === undefined && VIDEO_FIELDS.includes(field)) {
       throw badSource(field, "it is of no known format; send MP4, MOV, WebM, MKV, AVI or GIF");
     }
@@ -123,9 +124,10 @@ export function tooBusy(what: string, { message }: BusyError): ApiError {
 }
 
 async function fetchSource(
-  { field, url }: { field: string; url: string },
+  { field, url: sent }: { field: string; url: string },
   { folder, takesVideo, allowPrivateUrls, signal }: ReferenceOptions,
 ): Promise<string> {
+  const url = sent.trim();
   const policy: RemotePolicy = {
     allowPrivate: allowPrivateUrls,
     maxBytes: MAX_LINKED_BYTES,
@@ -138,7 +140,10 @@ async function fetchSource(
       : await fetchRemote(url, policy, signal);
     return await folder.write(name, bytes);
   } catch (error) {
-    if (error instanceof RemoteError) throw badSource(field, error.message);
+    if (error instanceof RemoteError) {
+      const why = error.message.replace(/use http or https$/, "use http, https or data");
+      throw badSource(field, why);
+    }
     if (error instanceof BusyError) throw tooBusy("links", error);
     throw error;
   }
@@ -173,18 +178,21 @@ async function readDataUrl(
 function saysVideo(source: Source): boolean {
   return "path" in source
     ? /^video\//i.test(source.contentType)
-    : /^data:video\//i.test(source.url);
+    : /^\s*data:video\//i.test(source.url);
 }
 
 /** What a file is by its first bytes; one that is damaged beyond knowing is what its client says, or unknown. */
-async function kindOf(path: string, isSaidVideo: boolean): Promise<InputFile["kind"] | undefined> {
+async function kindOf(path: string, source: Source): Promise<InputFile["kind"] | undefined> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
     const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-    if (VIDEO_START.test(start)) return STILL_START.test(start) ? "image" : "video";
     if (IMAGE_START.test(start)) return "image";
-    return isSaidVideo ? "video" : undefined;
+    if (start.startsWith("GIF8") && !VIDEO_FIELDS.includes(source.field)) {
+      return countGifFrames(await readFile(path)) > 1 ? "video" : "image";
+    }
+    if (VIDEO_START.test(start)) return STILL_START.test(start) ? "image" : "video";
+    return saysVideo(source) ? "video" : undefined;
   } finally {
     await file.close();
   }

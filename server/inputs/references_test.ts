@@ -30,3 +30,24 @@ Deno.test("resolveReferences() takes files inside of a request, and refuses what
     assert.ok(performance.now() - start < 1000, pump);
   }
 });
+
+Deno.test("resolveReferences() takes a GIF of one frame and a BMP of any length for images", async () => {
+  const root = await Deno.makeTempDir();
+  const folder = new InputFolder(root, "video_1");
+  const kind = async (field: string, bytes: Uint8Array) => {
+    const url = `data:;base64,${bytes.toBase64()}`;
+    const options = { folder, takesVideo: true, allowPrivateUrls: false };
+    return (await resolveReferences([{ field, url }], options))[0]!.kind;
+  };
+  const head = [..."GIF89a"].map((letter) => letter.charCodeAt(0));
+  const frame = [0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0];
+  const gif = (frames: number) =>
+    Uint8Array.from([...head, 1, 0, 1, 0, 0, 0, 0, ...Array(frames).fill(frame).flat(), 0x3b]);
+  assert.equal(await kind("input_reference", gif(1)), "image");
+  assert.equal(await kind("input_reference", gif(2)), "video");
+  assert.equal(await kind("video_reference", gif(1)), "video");
+  // Its length has the byte that begins a pack of MPEG.
+  const bmp = Uint8Array.from([0x42, 0x4d, 0x36, 0xba, ...Array(60).fill(0)]);
+  assert.equal(await kind("input_reference", bmp), "image");
+  await Deno.remove(root, { recursive: true });
+});

@@ -1,6 +1,7 @@
 /** Answers as Stable Diffusion WebUI gives them. */
 
 import type { ModelInfo } from "../../engine/types.ts";
+import { theirName } from "./fields.ts";
 import { version } from "../../generation/version.ts";
 import { webuiText } from "../../generation/webui.ts";
 import { nameOf, WEBUI_SAMPLERS } from "../../generation/webui_names.ts";
@@ -10,11 +11,14 @@ import { timestamp } from "./current.ts";
 
 /** The body of a failure. */
 export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {
+  const { param } = body.error;
+  const inTheirWords = (text: string) => param ? text.replaceAll(param, theirName(param)) : text;
+  const { detail } = body;
   return {
     error: status === 500 ? "Exception" : "HTTPException",
-    detail: body.detail,
+    detail: typeof detail === "string" ? inTheirWords(detail) : detail,
     body: "",
-    errors: message,
+    errors: inTheirWords(message),
   };
 }
 

@@ -94,8 +94,8 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   control_end: "alwayson_scripts",
 };
 
-/** Ways in which images meet the size of the result, by number. */
-const RESIZE_MODES = ["stretch", "cover", "contain"] as const;
+/** Ways in which images meet the size of the result, by number; the last stretches latents there. */
+const RESIZE_MODES = ["stretch", "cover", "contain", "stretch"] as const;
 
 /** A request, read. */
 export interface WebuiRequest {
@@ -135,7 +135,7 @@ export function readWebui(
     throw badRequest("Init image not found: send it in init_images", "init_images");
   }
   const n = (given.batch_size ?? 1) * (given.n_iter ?? 1);
-  if (n < 1 || n > MAX_OUTPUTS) {
+  if ((given.batch_size ?? 1) < 1 || n < 1 || n > MAX_OUTPUTS) {
     throw badRequest(
       `Cannot make ${n} images: batch_size times n_iter must be between 1 and ${MAX_OUTPUTS}`,
       "batch_size",
@@ -154,6 +154,13 @@ export function readWebui(
   if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
   const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
+  if (startsFromImages && fit === undefined) {
+    throw badRequest(
+      `resize_mode must be between 0 and 3, got ${given.resize_mode}`,
+      "resize_mode",
+    );
+  }
+  ignored.push(...idleImages(given, startsFromImages));
   const size: Partial<Size> = sizeOf(given, info);
   const rounded = (["width", "height"] as const)
     .filter((side) => given[side] && size[side] !== given[side])
@@ -193,6 +200,20 @@ export function readWebui(
       ...scripts.hasOthers ? ["alwayson_scripts"] : [],
     ],
   };
+}
+
+/** Fields of images that a request has no use for. */
+function idleImages(given: z.output<typeof schema>, startsFromImages: boolean): string[] {
+  const hasMask = startsFromImages && Boolean(given.mask);
+  return [
+    ...!startsFromImages && (given.init_images ?? []).length > 0 ? ["init_images"] : [],
+    ...!startsFromImages && given.mask ? ["mask"] : [],
+    ...!startsFromImages && !given.enable_hr &&
+        ![undefined, null, 0, 0.7, 0.75].includes(given.denoising_strength)
+      ? ["denoising_strength"]
+      : [],
+    ...given.inpainting_mask_invert && !hasMask ? ["inpainting_mask_invert"] : [],
+  ];
 }
 
 /** What a field of this server is called there. */

@@ -8,6 +8,7 @@ import { readEdit } from "../images/image_edit.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
+import { badRequest } from "../contract/errors.ts";
 import { badSource } from "../inputs/references.ts";
 import type { JobOutput } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
@@ -184,8 +185,9 @@ function checkpointIn(body: unknown): string | undefined {
   const { override_settings: options } = (body ?? {}) as {
     override_settings?: { sd_model_checkpoint?: unknown } | null;
   };
-  const name = options?.sd_model_checkpoint;
-  return typeof name === "string" && name !== "" ? name : undefined;
+  const name = options?.sd_model_checkpoint ?? "";
+  if (typeof name === "string") return name === "" ? undefined : name;
+  throw badRequest("override_settings.sd_model_checkpoint must be a text", "override_settings");
 }
 
 /** Files of the images and the mask that a request holds. */

@@ -391,3 +391,22 @@ Deno.test("sdapi/memory tells the machine's memory, and that nobody knows the GP
   assert.ok(free > 0 && used > 0 && free < total && used < total);
   assert.match(cuda.error, /^Cannot tell/);
 });
+
+Deno.test("sdapi refuses or names what it makes no use of, in the words of its clients", async () => {
+  await using service = await start();
+  const txt2img = (fields: Record<string, unknown>) =>
+    service.post("/sdapi/v1/txt2img", { prompt: "a", ...fields });
+  const idle = await txt2img({ init_images: ["x"], mask: "x", denoising_strength: 0.4 });
+  assert.equal(idle.headers.get("x-ignored-fields"), "init_images, mask, denoising_strength");
+  const cases: [Record<string, unknown>, RegExp][] = [
+    [{ steps: 0 }, /^steps must be positive/],
+    [{ cfg_scale: -1 }, /cfg_scale/],
+    [{ batch_size: -2, n_iter: -2 }, /batch_size times n_iter/],
+    [{ override_settings: { sd_model_checkpoint: ["x"] } }, /sd_model_checkpoint must be a text/],
+  ];
+  for (const [fields, message] of cases) {
+    const answer = await txt2img(fields);
+    assert.equal(answer.status, 400, JSON.stringify(fields));
+    assert.match((await answer.json()).errors, message);
+  }
+});

@@ -125,7 +125,7 @@ Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
     [
       { prompt: "a", input_reference: "/etc/passwd" },
       400,
-      /^Failed to process image source: '\/etc\/passwd' is not a URL; use http or https$/,
+      /^Failed to process image source: '\/etc\/passwd' is not a URL; use http, https or data$/,
     ],
     [{ prompt: "a", input_reference: { file_id: "1" } }, 422, /or a dictionary with image_url$/],
     [{ prompt: "a", seconds: 1.5 }, 422, /^Input should be a valid integer$/],
@@ -160,6 +160,8 @@ Deno.test("POST /v1/videos names the length that it makes in place of another", 
   assert.equal(await roundedOf({}), null);
   assert.equal(await roundedOf({ seconds: 1, fps: 4 }), "seconds=1.25");
   assert.equal(await roundedOf({ seconds: 1, fps: 5 }), null);
+  const both = await service.post("/v1/videos", { prompt: "a", num_frames: 9, seconds: 99 });
+  assert.equal(both.headers.get("x-ignored-fields"), "seconds");
 });
 
 Deno.test("POST /v1/videos names what changes nothing this time", async () => {

@@ -56,6 +56,12 @@ export function planTensors(
   rules: readonly TypeRule[] = [],
   leftOut: string[] = [],
 ): PlannedTensor[] {
+  const idle = rules.find(({ pattern }) => ![...source.names].some((name) => pattern.test(name)));
+  if (idle) {
+    throw new RangeError(
+      `Cannot use the rule ${idle.pattern.source}: it matches no tensor; denoise inspect lists them`,
+    );
+  }
   return [...source.names].flatMap((name) => {
     const tensor = source.find(name)!;
     const { shape } = tensor;

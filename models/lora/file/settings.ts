@@ -132,8 +132,8 @@ function settingsOf(fields: Fields, source: string, prefix: string): LoraSetting
     prefix,
     rankOf: (module) => ranks.find(module) ?? rank,
     alphaOf: (module) => alphas.find(module) ?? alpha,
-    isRankStabilised: fields.use_rslora === true,
-    isDora: fields.use_dora === true,
+    isRankStabilised: isTrue(fields.use_rslora),
+    isDora: isTrue(fields.use_dora),
   };
 }
 
@@ -216,4 +216,9 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function excerpt(value: unknown): string {
   const text = JSON.stringify(value) ?? "nothing";
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+/** A flag, which some write as text. */
+function isTrue(value: unknown): boolean {
+  return value === true || (typeof value === "string" && value.toLowerCase() === "true");
 }
