@@ -1,10 +1,11 @@
 /** Drivers and WebGPU implementations that tests run on beside this machine's, each fetched once. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { NoAdapterError } from "../../runtime/errors.ts";
 import { openDevice } from "../../runtime/device/open_device.ts";
 import { DENO } from "../root.ts";
 import { fetchDawn } from "./dawn.ts";
-import { denoWithMesa } from "./mesa.ts";
-import { swiftShader } from "./swiftshader.ts";
+import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";
 
 /** What starts Deno on a driver. */
 export interface DriverStart {
@@ -25,7 +26,7 @@ const FILTER =
 /** How to start each driver; undefined where it cannot be fetched. */
 export const DRIVERS: Readonly<Record<string, () => Promise<DriverStart | undefined>>> = {
   mesa: async () => {
-    const deno = await denoWithMesa(DENO);
+    const deno = await denoWithMesa();
     return deno === undefined ? undefined : { deno, env: { DENOISE_DENO: deno } };
   },
   swiftshader: async () => {
@@ -36,7 +37,7 @@ export const DRIVERS: Readonly<Record<string, () => Promise<DriverStart | undefi
   },
   dawn: async () => {
     await fetchDawn();
-    const deno = await hasDawnAdapter() ? DENO : await denoWithMesa(DENO);
+    const deno = await hasDawnAdapter() ? DENO : await denoWithMesa();
     if (deno === undefined) return undefined;
     return { deno, env: { DENOISE_GPU_BACKEND: "dawn", DENOISE_DENO: deno } };
   },
@@ -51,4 +52,49 @@ async function hasDawnAdapter(): Promise<boolean> {
     if (error instanceof NoAdapterError) return false;
     throw error;
   }
+}
+
+/**
+ * Path of a script that starts Deno on Mesa's newest software driver, with the C library that the driver wants.
+ *
+ * @returns undefined where it is not there and cannot be fetched from Debian unstable
+ */
+async function denoWithMesa(): Promise<string | undefined> {
+  const folder = join(driversFolder(), "mesa");
+  const script = join(folder, "deno");
+  if (existsSync(script)) return script;
+  console.error(
+    `Fetching Mesa's software driver from Debian unstable into ${folder}, once (66 MB)`,
+  );
+  const wanted = { folder, package: "mesa-vulkan-drivers", suite: "sid", complete: true };
+  const root = await unpackPackage(wanted);
+  if (root === undefined) return undefined;
+  const libraries = join(root, "usr", "lib", "x86_64-linux-gnu");
+  const driver = join(folder, "driver.json");
+  await writeDriverManifest(driver, join(libraries, "libvulkan_lvp.so"), "1.4.0");
+  await Deno.writeTextFile(
+    script,
+    `#!/bin/sh\nexport VK_DRIVER_FILES='${driver}' DENO_WEBGPU_BACKEND=vulkan\n` +
+      `exec '${libraries}/ld-linux-x86-64.so.2' --library-path '${libraries}' '${DENO}' "$@"\n`,
+    { mode: 0o755 },
+  );
+  return script;
+}
+
+/**
+ * Path of the manifest of SwiftShader, the software driver that comes with Chromium.
+ *
+ * @returns undefined where it is not there and cannot be fetched
+ */
+async function swiftShader(): Promise<string | undefined> {
+  const folder = join(driversFolder(), "swiftshader");
+  const manifest = join(folder, "driver.json");
+  if (existsSync(manifest)) return manifest;
+  console.error(`Fetching SwiftShader from Debian into ${folder}, once (31 MB)`);
+  const wanted = { folder, package: "chromium-common", complete: false };
+  const root = await unpackPackage(wanted);
+  if (root === undefined) return undefined;
+  const library = join(root, "usr", "lib", "chromium", "libvk_swiftshader.so");
+  await writeDriverManifest(manifest, library, "1.1.0");
+  return manifest;
 }
