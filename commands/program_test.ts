@@ -87,19 +87,15 @@ Deno.test("serve, which takes no words, says that the value of a switch is true 
   assert.throws(() => serveFlags("--resume-jobs", "maybe"), /It must be true or false/);
 });
 
-Deno.test("commands refuse a second value where they take one, and collect where they take many", () => {
-  const parse = (...args: string[]) =>
-    createProgram(() => {}).parse(["generate", "--prompt", "a", ...args], { from: "user" });
-  for (const flag of ["--mask", "--size", "--num-frames"]) {
-    const twice = [flag, "1x1", flag, "2x2"].map((word) =>
-      flag === "--num-frames" ? word.replace(/x./, "") : word
-    );
-    assert.throws(() => parse(...twice), {
-      message: `Cannot use ${flag} twice: it takes one value`,
-    });
+Deno.test("commands refuse a second prompt, mask or video, and take the last of other values", () => {
+  const parse = (...args: string[]) => {
+    const generate = createProgram(() => {}).commands.find((one) => one.name() === "generate")!;
+    generate.action(() => {});
+    return generate.parse(args, { from: "user" }).opts();
+  };
+  for (const flag of ["--prompt", "--mask", "--control"]) {
+    const message = `Cannot use ${flag} twice: it takes one value`;
+    assert.throws(() => parse(flag, "a", flag, "b"), { message });
   }
-  const [serve] = createProgram(() => {}).commands;
-  serve!.action(() => {});
-  serve!.parse(["--model-path", "a", "--model-path", "b"], { from: "user" });
-  assert.deepEqual(serve!.opts()["modelPath"], ["a", "b"]);
+  assert.equal(parse("--prompt", "a", "--size", "1x1", "--size", "2x2")["size"], "2x2");
 });

@@ -4,7 +4,6 @@ import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
 import {
   checkApiKeys,
-  type FleetPlace,
   isLoopback,
   type Log,
   type LogFormat,
@@ -16,6 +15,7 @@ import {
   serve,
   type ServeOptions,
 } from "../server/mod.ts";
+import { type FleetPlace, startMember } from "../fleet/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
@@ -132,7 +132,7 @@ async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
       port: flags.port,
       strictPorts: flags.strictPorts === true,
       outputPath: flags.outputPath,
-      ...(fleet === undefined ? {} : { fleet }),
+      ...(fleet === undefined ? {} : { start: startMember(fleet), isFront }),
       resumeJobs: flags.resumeJobs === true,
       maxQueue: flags.maxQueue,
       ...deviceOptions(flags),

@@ -4,15 +4,16 @@ import { Command, type Option, type ParseOptionsResult } from "commander";
 import { UsageError } from "./failure.ts";
 import { boolean, isBoolean } from "./flags.ts";
 
+const INPUTS = ["prompt", "negative-prompt", "mask", "control", "video", "from"];
+
 /** A command that takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
 export class SwitchCommand extends Command {
-  /** Adds an option; one with a single value is refused when it is given twice. */
+  /** Adds an option; one that says what is made is refused when it is given twice. Of others the last counts. */
   override addOption(option: Option): this {
     super.addOption(option);
     let count = 0;
     this.on(`option:${option.name()}`, () => {
-      const value: unknown = this.getOptionValue(option.attributeName());
-      if (++count < 2 || !["string", "number"].includes(typeof value)) return;
+      if (++count < 2 || !INPUTS.includes(option.name())) return;
       throw new UsageError(`Cannot use ${option.long} twice: it takes one value`);
     });
     return this;

@@ -1,5 +1,6 @@
 /** `denoise worker`. */
 
+import { startMember } from "../fleet/mod.ts";
 import { type Log, type LogFormat, type ModelParts, serve } from "../server/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
@@ -62,7 +63,7 @@ async function workUntilStopped(flags: WorkerFlags, log: Log): Promise<number> {
       modelPath: first.modelPath,
       servedModelName: first.name,
       otherModels: others,
-      fleet: { ...place, role: "worker" },
+      start: startMember({ ...place, role: "worker" }),
       outputPath: flags.outputPath,
       graceMs: flags.drain,
       ...deviceOptions(flags),

@@ -51,8 +51,8 @@ interface AppOptions {
   engine: Engine | Promise<Engine> | EngineState;
   /** Further models, for requests that name them. */
   others?: readonly OtherModel[];
-  /** The models of a fleet, in place of this server's own, and the first one's state. */
-  fleet?: {
+  /** Models that run elsewhere, in place of this server's own, and the first one's state. */
+  remote?: {
     readonly models: ServedModels;
     readonly engine: EngineState;
     /** GPUs of the server. */
@@ -94,14 +94,14 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const store = options.jobs?.store ?? SqliteJobStore.inMemory();
   let ffmpeg: Promise<Ffmpeg> | undefined;
   const shared = {
-    engine: options.fleet?.engine ?? engineState(options.engine),
+    engine: options.remote?.engine ?? engineState(options.engine),
     settings: { ...DEFAULT_SETTINGS, ...options.settings },
     storage: options.storage,
     enhancer: options.enhancer,
     ffmpeg: () => ffmpeg ??= options.ffmpeg ? Promise.resolve(options.ffmpeg) : findFfmpeg(),
   };
   const log = options.log ?? (() => {});
-  const models = options.fleet?.models ??
+  const models = options.remote?.models ??
     localModels({ ...shared, others: options.others ?? [], log });
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
   const services: Services = {
@@ -114,7 +114,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
     },
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
-    workers: new Workers({ fleet: options.fleet?.workers, cards: options.cards, models, queue }),
+    workers: new Workers({ remote: options.remote?.workers, cards: options.cards, models, queue }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),
     log,

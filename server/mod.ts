@@ -32,9 +32,9 @@ export type { StartLora } from "./loras/start_loras.ts";
 export { isLoopback } from "./http/origin.ts";
 export type {
   EngineOpener,
-  FleetPlace,
   OtherSource,
   RunningServer,
+  Start,
   StartOptions,
 } from "./start_options.ts";
 export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";

@@ -36,13 +36,7 @@ const CLOCK_MS = 50;
  * @throws {Error} when the address cannot be bound or the folder cannot be used
  */
 export async function startServer(options: StartOnCards): Promise<RunningServer> {
-  const { log = () => {}, fleet } = options;
-  if (fleet) {
-    // What nobody needs who has one machine is not even read.
-    const { startFleetServer, startWorker } = await import("./fleet/start.ts");
-    const start = fleet.role === "worker" ? startWorker : startFleetServer;
-    return await start({ ...options, fleet });
-  }
+  const { log = () => {} } = options;
   // Paths stay what they are when the working folder is removed.
   const outputPath = absolute(options.outputPath ?? "outputs");
   const resumes = options.resumeJobs === true;

@@ -11,7 +11,13 @@ import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/op
 import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/default_folders.ts";
 import { startServer } from "./serve.ts";
-import type { EngineOpener, RunningServer, StartOptions } from "./start_options.ts";
+import type {
+  EngineOpener,
+  RunningServer,
+  Start,
+  StartOnCards,
+  StartOptions,
+} from "./start_options.ts";
 
 /** How long kernels are compiled before the log says so, and between two lines, in milliseconds. */
 const LINE_MS = 2000;
@@ -31,6 +37,10 @@ export interface ServeOptions
   gpus?: number | readonly number[];
   /** Models that may be on some of the GPUs alone: names, and numbers of GPUs. */
   pins?: Readonly<Record<string, readonly number[]>>;
+  /** Whether all jobs run elsewhere, so that no GPU is opened. */
+  isFront?: boolean;
+  /** Starts the server, such as a member of a fleet; a server of its own when left out. */
+  start?: Start;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;
   /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
@@ -54,7 +64,13 @@ export interface ModelSource {
  * @throws {TypeError} when the prompt enhancer's configuration is not valid
  */
 export async function serve(options: ServeOptions = {}): Promise<RunningServer> {
-  const { modelPath = BUNDLED_MODEL, servedModelName = modelPath, settings, ...rest } = options;
+  const {
+    modelPath = BUNDLED_MODEL,
+    servedModelName = modelPath,
+    settings,
+    start = startServer,
+    ...rest
+  } = options;
   const { promptEnhancerConfig: config, otherModels = [], parts, ...device } = options;
   const cards = new Cards(plansOf(options), options.log);
   const isAlone = cards.all.length === 1;
@@ -113,7 +129,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const on = cards.all.filter(({ id }) => pins[name]?.includes(id) ?? true);
     return await EnginePool.open({ name, cards, on, open: openOn, onNote: options.log });
   };
-  return await startServer({
+  const all: StartOnCards = {
     ...rest,
     ...(config === undefined
       ? {}
@@ -131,15 +147,16 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       ...(settings?.loraFolders ? { loraFolders: settings.loraFolders } : {}),
       open: (...how) => open({ name, modelPath: path }, ...how),
     })),
-  });
+  };
+  return await start(all);
 }
 
 /** How the cards of a server are opened. */
 function plansOf(
-  { gpus = 1, forceSoftware, parallel = {}, fleet, log }: ServeOptions,
+  { gpus = 1, forceSoftware, parallel = {}, isFront, log }: ServeOptions,
 ): readonly CardPlan[] {
   const size = groupSize(parallel);
-  if (fleet?.role === "front" || (gpus === 1 && size === 1)) {
+  if (isFront || (gpus === 1 && size === 1)) {
     return [{ gpu: 0, name: "", memoryBytes: 0, address: {} }];
   }
   const wanted = typeof gpus === "number" ? { count: gpus === 1 ? size : gpus } : { gpus };

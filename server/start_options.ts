@@ -28,20 +28,10 @@ export interface OtherSource {
   readonly open: EngineOpener;
 }
 
-/** What a process is among those that share a database. */
-export interface FleetPlace {
-  /** PostgreSQL: `postgres://user:password@host/database`. */
-  databaseUrl: string;
-  /** A front takes requests, a worker runs jobs. */
-  role: "front" | "worker" | "both";
-}
-
 /** What a server is started with. */
 export interface StartOptions {
-  /** Opens the model; the server listens while that goes on. A front of a fleet opens none. */
+  /** Opens the model; the server listens while that goes on. */
   openEngine: EngineOpener;
-  /** Other processes share its jobs; it has its own when left out. */
-  fleet?: FleetPlace;
   /** Further models, opened one after the other when that is done. */
   others?: readonly OtherSource[];
   /** Address to bind; `127.0.0.1` when left out. */
@@ -75,9 +65,12 @@ export interface StartOptions {
 /** What a server is started with, and what its engines share; one job runs at a time when that is left out. */
 export type StartOnCards = StartOptions & { readonly cards?: Cards };
 
+/** Starts a server. */
+export type Start = (options: StartOptions) => Promise<RunningServer>;
+
 /** A server that listens. */
 export interface RunningServer {
-  /** Address where the server listens, without a slash at the end; empty for a worker of a fleet, which does not. */
+  /** Address where the server listens, without a slash at the end; empty for a process that does not listen. */
   readonly url: string;
   /** The port that was bound. */
   readonly port: number;

@@ -38,8 +38,8 @@ export interface WorkerRecord {
 
 /** What workers are told from. */
 interface WorkerServices {
-  /** GPUs of a fleet, in place of this server's own. */
-  readonly fleet?: (() => WorkerRecord[]) | undefined;
+  /** GPUs elsewhere, in place of this server's own. */
+  readonly remote?: (() => WorkerRecord[]) | undefined;
   readonly cards: Cards | undefined;
   readonly models: ServedModels;
   readonly queue: Queue;
@@ -56,10 +56,10 @@ export class Workers {
     if (!services.cards) services.queue.onEnd(() => this.#jobsDone++);
   }
 
-  /** The workers of this server, by number, or those of its fleet. */
+  /** The workers of this server, by number, or those elsewhere. */
   list(): WorkerRecord[] {
-    const { fleet, cards } = this.#services;
-    if (fleet) return fleet();
+    const { remote, cards } = this.#services;
+    if (remote) return remote();
     return cards ? describeCards(cards) : [this.#only()];
   }
 

@@ -3,10 +3,8 @@
  * their order.
  */
 
-import { DEFAULT_RULES } from "../fleet/policy.ts";
-
 /** After what wait priority counts no more, in milliseconds: every job gets its turn. */
-const OVERDUE_MS = DEFAULT_RULES.overdueMs;
+export const OVERDUE_MS = 10 * 60_000;
 
 /** What takes a turn. */
 export interface Turn {

@@ -1,8 +1,8 @@
 /** Records of jobs in each kind of store, for tests of what all of them must do. */
 
-import { Database } from "../../server/fleet/database.ts";
-import { PostgresJobStore } from "../../server/fleet/postgres_store.ts";
-import { migrate } from "../../server/fleet/schema.ts";
+import { Database } from "../../fleet/database.ts";
+import { PostgresJobStore } from "../../fleet/postgres_store.ts";
+import { migrate } from "../../fleet/schema.ts";
 import type { JobStore } from "../../server/jobs/job_store.ts";
 import { SqliteJobStore } from "../../server/jobs/sqlite_store.ts";
 import { WriteBehindStore } from "../../server/jobs/write_behind.ts";

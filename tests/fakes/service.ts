@@ -104,7 +104,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
 
 /** A service as a server of a fleet, which runs its jobs itself. */
 async function fleetService(options: TestServiceOptions, database: string): Promise<TestService> {
-  const { createFleetService } = await import("../../server/fleet/start.ts");
+  const { createFleetService } = await import("../../fleet/start.ts");
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
   const lines: string[] = [];

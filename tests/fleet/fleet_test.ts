@@ -3,8 +3,8 @@
 import { strict as assert } from "node:assert";
 import postgres from "postgres";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
-import { SCHEMA_VERSION } from "../../server/fleet/schema.ts";
-import { startServer } from "../../server/serve.ts";
+import { SCHEMA_VERSION } from "../../fleet/schema.ts";
+import { startMember } from "../../fleet/mod.ts";
 import type { RunningServer } from "../../server/start_options.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { FakeEngine, type FakeOptions } from "../fakes/engine.ts";
@@ -33,9 +33,8 @@ class TestFleet implements AsyncDisposable {
   }
 
   async front(settings: Partial<ServerSettings> = {}, maxQueue = 64): Promise<RunningServer> {
-    const server = await startServer({
+    const server = await startMember({ databaseUrl: this.url, role: "front" })({
       openEngine: () => Promise.reject(new Error("a front opens no model")),
-      fleet: { databaseUrl: this.url, role: "front" },
       ...{ outputPath: this.folder, port: 0, maxQueue, settings },
       ...{ graceMs: 100, log: (line) => this.lines.push(`front: ${line}`) },
     });
@@ -49,8 +48,7 @@ class TestFleet implements AsyncDisposable {
     const all = Array.from({ length: options.gpus ?? 0 }, () => new FakeEngine(options));
     const pool = all.length > 0 ? await openPool(all) : undefined;
     const name = options.name ?? "gradients";
-    const worker = await startServer({
-      fleet: { databaseUrl: this.url, role: "worker" },
+    const worker = await startMember({ databaseUrl: this.url, role: "worker" })({
       ...{ outputPath: this.folder, graceMs: 100 },
       openEngine: () => Promise.resolve(pool?.engine ?? engine),
       ...(pool ? { cards: pool.cards } : {}),
@@ -307,10 +305,9 @@ test("a server shows jobs as it saw them last while the database is away, and as
 test("a worker that keeps results elsewhere than the others is told so before its model is loaded", async (fleet) => {
   await fleet.front();
   const folder = await Deno.makeTempDir();
-  const worker = await startServer({
+  const worker = await startMember({ databaseUrl: fleet.url, role: "worker" })({
     openEngine: (_, signal) =>
       new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
-    fleet: { databaseUrl: fleet.url, role: "worker" },
     ...{ outputPath: folder, graceMs: 100, log: () => {} },
   });
   try {
@@ -340,9 +337,11 @@ test("tables of a newer version are used where it allows that", async (fleet) =>
 
 Deno.test("a server of a fleet without its database answers 503, and when to come back", async () => {
   const folder = await Deno.makeTempDir();
-  const server = await startServer({
+  const server = await startMember({
+    databaseUrl: "postgres://denoise@127.0.0.1:1/denoise",
+    role: "front",
+  })({
     openEngine: () => Promise.reject(new Error("a front opens no model")),
-    fleet: { databaseUrl: "postgres://denoise@127.0.0.1:1/denoise", role: "front" },
     ...{ outputPath: folder, port: 0, graceMs: 0 },
   });
   for (const path of ["/health", "/v1/jobs", "/v1/jobs/img_1", "/v1/models"]) {

@@ -1,7 +1,6 @@
 /** A front or a worker of a fleet as a process of its own, with an engine that needs no GPU. */
 
-import { startServer } from "../../server/serve.ts";
-import type { FleetPlace } from "../../server/start_options.ts";
+import { type FleetPlace, startMember } from "../../fleet/mod.ts";
 import type { S3Settings } from "../../server/storage/s3_settings.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 
@@ -24,9 +23,8 @@ export interface MemberOptions extends FleetPlace {
 if (import.meta.main) {
   const options: MemberOptions = JSON.parse(Deno.args[0]!);
   const { role, databaseUrl, outputPath, s3, port = 0, apiKeys = [], maxQueue = 1000 } = options;
-  const server = await startServer({
+  const server = await startMember({ role, databaseUrl })({
     openEngine: () => Promise.resolve(new FakeEngine({ stepMs: options.stepMs ?? 10 })),
-    fleet: { role, databaseUrl },
     ...{ outputPath, port, maxQueue, strictPorts: true },
     ...(s3 ? { s3 } : {}),
     settings: { apiKeys, servedModelName: "gradients", modelPath: "fake/gradients" },

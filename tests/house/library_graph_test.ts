@@ -67,15 +67,20 @@ Deno.test("importing the server does not load the library", async () => {
   assert.deepEqual(served.filter((module) => /\/library\/|\/denoise\/mod\.ts$/.test(module)), []);
 });
 
-/** Who is next is decided alike with and without a database; the rest is the fleet's alone. */
-const FLEET = /\/server\/fleet\/(?!policy\.ts)|npm:\/?(?:postgres|@opentelemetry)/;
+const FLEET = /\/fleet\/(?!mod\.ts)|npm:\/?(?:postgres|@opentelemetry)/;
 
 Deno.test("a server without a database for a fleet loads nothing of fleets", async () => {
   for (const path of ["server/mod.ts", "commands/serve.ts"]) {
     assert.deepEqual((await loadedWith(path)).filter((module) => FLEET.test(module)), [], path);
   }
-  const all = await modulesOf("server/mod.ts");
-  for (const name of ["/server/fleet/start.ts", "npm:/postgres@", "npm:/@opentelemetry/api@"]) {
+  const served = await modulesOf("server/mod.ts");
+  assert.deepEqual(
+    served.filter((module) => module.includes("/fleet/")),
+    [],
+    "the server knows it",
+  );
+  const all = await modulesOf("commands/serve.ts");
+  for (const name of ["/fleet/start.ts", "npm:/postgres@", "npm:/@opentelemetry/api@"]) {
     assert.ok(all.some((module) => module.includes(name)), `the pattern knows ${name}`);
   }
   assert.ok(

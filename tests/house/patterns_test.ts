@@ -146,8 +146,12 @@ Deno.test("fixText() takes no longer than its text is long", () => {
   ) => [upper[0xc3 - 0x80]!, upper[0xe2 - 0x80]!, upper[0]!]);
   for (const pump of new Set([...pumps, "Ã ", "â€", "ï¿½", "&amp;", "&", "\ufffd"])) {
     const text = pump.repeat(LENGTH / pump.length);
-    const start = performance.now();
-    fixText(text);
-    assert.ok(performance.now() - start < 4 * MAX_MS, JSON.stringify(pump));
+    const isSlow = () => {
+      const start = performance.now();
+      fixText(text);
+      return performance.now() - start > 4 * MAX_MS;
+    };
+    // The machine may be at something else.
+    assert.ok(!(isSlow() && isSlow() && isSlow()), JSON.stringify(pump));
   }
 });

@@ -8,7 +8,7 @@ import {
   giveTurn,
   type PolicyRules,
   type WaitingJob,
-} from "../../server/fleet/policy.ts";
+} from "../../fleet/policy.ts";
 import { hasRoom } from "../../server/fair_share.ts";
 import { type Arrival, MODELS } from "./demand.ts";
 import { Ordered } from "./ordered.ts";

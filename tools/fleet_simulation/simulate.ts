@@ -1,6 +1,6 @@
 /** A fleet through a day, event by event, on the policy that the fleet runs. */
 
-import { DEFAULT_RULES, type PolicyRules } from "../../server/fleet/policy.ts";
+import { DEFAULT_RULES, type PolicyRules } from "../../fleet/policy.ts";
 import { CLIENT_CLASSES, Demand, LORA_SECONDS, MEAN_SECONDS } from "./demand.ts";
 import { Fleet, type Policy, type SimulatedWorker } from "./fleet.ts";
 import { Heap } from "./ordered.ts";

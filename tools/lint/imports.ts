@@ -2,7 +2,7 @@
  * The house rules of the import graph: every arrow points down, no circles, shaders only in
  * `runtime/`.
  *
- * `cli.ts → commands/ → { mod.ts → library/, server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
+ * `cli.ts → commands/ → { mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
  * leaves that everybody above may use and that import nothing of ours; so is `playground/`, which the server sends to browsers. Tests, benches and tools may
  * import anything, and only each other import them.
  */
@@ -26,6 +26,7 @@ const SPINE = [
   "engine/",
   "generation/",
   "server/",
+  "fleet/",
   "library/",
   "mod.ts",
   "commands/",
@@ -33,6 +34,7 @@ const SPINE = [
 ];
 /** What `import "denoise"` loads of its own; it knows no server, and the server does not know it. */
 const LIBRARY = ["library/", "mod.ts"];
+const SERVER = ["server/", "fleet/"];
 const LEAVES = ["media/", "hub/", "playground/"];
 const ASIDE = ["tests/", "tools/"];
 
@@ -53,9 +55,9 @@ export function forbidden(from: string, to: string): string | undefined {
   if (ASIDE.includes(to)) return "only tests, benches and tools import tests, benches and tools";
   if (LEAVES.includes(from)) return `${from} is a leaf and imports nothing of ours`;
   if (LEAVES.includes(to)) return undefined;
-  const isApart = from === "server/"
+  const isApart = SERVER.includes(from)
     ? LIBRARY.includes(to)
-    : LIBRARY.includes(from) && to === "server/";
+    : LIBRARY.includes(from) && SERVER.includes(to);
   if (isApart) return `the library and the server do not know each other`;
   if (SPINE.indexOf(to) < SPINE.indexOf(from)) return undefined;
   return `${to} is above ${from}, and every arrow points down`;

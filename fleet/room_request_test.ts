@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { RoomRequest } from "../../engine/types.ts";
-import { ROOM_SETTINGS } from "../../models/pipeline/types.ts";
+import type { RoomRequest } from "../engine/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
 import { onlyRoom, roomRequest } from "./room_request.ts";
 
 const REQUEST: RoomRequest = {

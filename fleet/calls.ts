@@ -1,10 +1,10 @@
 /** Questions of servers to workers, such as whether a LoRA fits a model. */
 
-import { LoraError } from "../../models/lora/lora_error.ts";
-import { ApiError, type ErrorStatus } from "../contract/errors.ts";
-import { RecordsBusyError } from "../jobs/job_store.ts";
-import { answerOf } from "../http/respond.ts";
-import { ServiceError } from "../service_error.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
+import { ApiError, type ErrorStatus } from "../server/contract/errors.ts";
+import { RecordsBusyError } from "../server/jobs/job_store.ts";
+import { answerOf } from "../server/http/respond.ts";
+import { ServiceError } from "../server/service_error.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import { LRUCache } from "lru-cache";
-import type { RoomRequest } from "../../engine/types.ts";
+import type { RoomRequest } from "../engine/types.ts";
 import type { Calls, RoomAnswer } from "./calls.ts";
 import { onlyRoom } from "./room_request.ts";
 import type { Member } from "./roster.ts";

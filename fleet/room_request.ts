@@ -1,9 +1,9 @@
 /** What the memory of a device must suffice for, of a job's request. */
 
-import type { RoomRequest } from "../../engine/types.ts";
-import { ROOM_SETTINGS } from "../../models/pipeline/types.ts";
-import type { ImageRequest } from "../contract/image_generation.ts";
-import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
+import type { RoomRequest } from "../engine/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import type { ImageRequest } from "../server/contract/image_generation.ts";
+import { VIDEO_PREVIEWS, type VideoRequest } from "../server/videos/video_request.ts";
 
 /** What the room that a request takes follows from. */
 const FIELDS = [

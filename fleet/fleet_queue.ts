@@ -3,14 +3,14 @@
  * their ends come back through the database, whoever asks.
  */
 
-import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../jobs/job.ts";
-import { cancelled, endOf, outcomeOf, stopping } from "../jobs/job_end.ts";
-import { type JobRecord, type JobStatus, RepeatedRequestError } from "../jobs/job_store.ts";
-import { JobWatchers } from "../jobs/job_watchers.ts";
-import type { Queue } from "../jobs/queue.ts";
-import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { ServiceError } from "../service_error.ts";
-import { storageFailed } from "../storage/write_error.ts";
+import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../server/jobs/job.ts";
+import { cancelled, endOf, outcomeOf, stopping } from "../server/jobs/job_end.ts";
+import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/jobs/job_store.ts";
+import { JobWatchers } from "../server/jobs/job_watchers.ts";
+import type { Queue } from "../server/jobs/queue.ts";
+import { unlessAborted } from "../server/jobs/unless_aborted.ts";
+import { ServiceError } from "../server/service_error.ts";
+import { storageFailed } from "../server/storage/write_error.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
 import { detachFiles } from "./input_parts.ts";

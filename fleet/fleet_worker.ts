@@ -4,22 +4,22 @@
  */
 
 import { LRUCache } from "lru-cache";
-import type { LoraUse } from "../../engine/types.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
-import { InputFolder } from "../inputs/input_folder.ts";
-import { isEnd, type NewJob } from "../jobs/job.ts";
-import { isStopping } from "../jobs/job_end.ts";
-import { JobQueue } from "../jobs/job_queue.ts";
-import type { JobRecord } from "../jobs/job_store.ts";
-import { EqualPlaces, type Places } from "../jobs/places.ts";
-import { unlessAborted } from "../jobs/unless_aborted.ts";
-import { WriteBehindStore } from "../jobs/write_behind.ts";
-import type { JobLora } from "../loras/job_lora.ts";
-import type { Log } from "../log.ts";
-import { answerOf, toApiError } from "../http/respond.ts";
-import type { Runners } from "../jobs/runners.ts";
-import { type ServedModel, type ServedModels, stateOf } from "../served_models.ts";
-import { ServiceError } from "../service_error.ts";
+import type { LoraUse } from "../engine/types.ts";
+import { ApiError, badRequest } from "../server/contract/errors.ts";
+import { InputFolder } from "../server/inputs/input_folder.ts";
+import { isEnd, type NewJob } from "../server/jobs/job.ts";
+import { isStopping } from "../server/jobs/job_end.ts";
+import { JobQueue } from "../server/jobs/job_queue.ts";
+import type { JobRecord } from "../server/jobs/job_store.ts";
+import { EqualPlaces, type Places } from "../server/jobs/places.ts";
+import { unlessAborted } from "../server/jobs/unless_aborted.ts";
+import { WriteBehindStore } from "../server/jobs/write_behind.ts";
+import type { JobLora } from "../server/loras/job_lora.ts";
+import type { Log } from "../server/log.ts";
+import { answerOf, toApiError } from "../server/http/respond.ts";
+import type { Runners } from "../server/jobs/runners.ts";
+import { type ServedModel, type ServedModels, stateOf } from "../server/served_models.ts";
+import { ServiceError } from "../server/service_error.ts";
 import type { Bell } from "./bell.ts";
 import { claim, type Claimed, refuse, renew } from "./claims.ts";
 import { lookInterval, wakeDelay } from "./crowd.ts";

@@ -4,34 +4,42 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
-import type { Engine, LoraUse, RoomRequest } from "../../engine/types.ts";
-import { LoraError } from "../../models/lora/lora_error.ts";
-import { createService } from "../app.ts";
-import { ApiError } from "../contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
-import { EngineState } from "../engine_state.ts";
-import { InputFolder } from "../inputs/input_folder.ts";
-import type { JobRecord } from "../jobs/job_store.ts";
-import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import { DEFAULT_HOST, listen, type Listener } from "../http/listen.ts";
-import { localModels } from "../local_models.ts";
-import { namesOf } from "../loras/job_lora.ts";
-import { loraRefusal } from "../loras/lora_refusal.ts";
-import { toApiError } from "../http/respond.ts";
-import { resumeJobs } from "../jobs/resume.ts";
-import { startSweeping } from "../jobs/retention.ts";
-import { Runners } from "../jobs/runners.ts";
-import type { FleetPlace, RunningServer, StartOnCards } from "../start_options.ts";
-import type { ServedModels } from "../served_models.ts";
-import type { App, Services } from "../services.ts";
-import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../settings.ts";
-import { absolute, FREE_MS, openOthers, openStorage, toBeOpened, within } from "../start_parts.ts";
-import type { ResultStorage } from "../storage/result_storage.ts";
-import { openTracing, type Tracing } from "../telemetry/tracing.ts";
-import { describeCards, type WorkerRecord } from "../workers.ts";
-import type { VideoRequest } from "../videos/video_request.ts";
-import { OutOfMemoryError } from "../../runtime/errors.ts";
+import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
+import type { Engine, LoraUse, RoomRequest } from "../engine/types.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
+import { createService } from "../server/app.ts";
+import { ApiError } from "../server/contract/errors.ts";
+import { type ImageRequest, outputSeeds } from "../server/contract/image_generation.ts";
+import { EngineState } from "../server/engine_state.ts";
+import { InputFolder } from "../server/inputs/input_folder.ts";
+import type { JobRecord } from "../server/jobs/job_store.ts";
+import { explainEngineFailure } from "../server/jobs/engine_failure.ts";
+import { DEFAULT_HOST, listen, type Listener } from "../server/http/listen.ts";
+import { localModels } from "../server/local_models.ts";
+import { namesOf } from "../server/loras/job_lora.ts";
+import { loraRefusal } from "../server/loras/lora_refusal.ts";
+import { toApiError } from "../server/http/respond.ts";
+import { resumeJobs } from "../server/jobs/resume.ts";
+import { startSweeping } from "../server/jobs/retention.ts";
+import { Runners } from "../server/jobs/runners.ts";
+import type { RunningServer, StartOnCards } from "../server/start_options.ts";
+import type { FleetPlace } from "./mod.ts";
+import type { ServedModels } from "../server/served_models.ts";
+import type { App, Services } from "../server/services.ts";
+import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../server/settings.ts";
+import {
+  absolute,
+  FREE_MS,
+  openOthers,
+  openStorage,
+  toBeOpened,
+  within,
+} from "../server/start_parts.ts";
+import type { ResultStorage } from "../server/storage/result_storage.ts";
+import { openTracing, type Tracing } from "../server/telemetry/tracing.ts";
+import { describeCards, type WorkerRecord } from "../server/workers.ts";
+import type { VideoRequest } from "../server/videos/video_request.ts";
+import { OutOfMemoryError } from "../runtime/errors.ts";
 import { Calls, type Question, type RoomAnswer } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
@@ -96,7 +104,7 @@ export async function createFleetService(
   const tracing = parts.tracing ?? await openTracing();
   const { app, services } = createService({
     engine: models.engine,
-    fleet: {
+    remote: {
       models: models.served,
       engine: models.engine,
       workers: () => roster.workers.flatMap(({ cards }) => cards as WorkerRecord[]),

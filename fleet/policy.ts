@@ -24,6 +24,8 @@
  * `tools/fleet_simulation/`.
  */
 
+import { OVERDUE_MS } from "../server/jobs/turns.ts";
+
 /** What the policy knows of a job that waits. Times are in Unix milliseconds. */
 export interface WaitingJob {
   /** Unique. */
@@ -75,7 +77,7 @@ export const DEFAULT_RULES: PolicyRules = {
   patienceMs: 30_000,
   loraPatienceMs: 5_000,
   holdMs: 1_000,
-  overdueMs: 600_000,
+  overdueMs: OVERDUE_MS,
 };
 
 /** What a free worker does. */

@@ -3,8 +3,8 @@
  */
 
 import { hostname } from "node:os";
-import { version } from "../../generation/version.ts";
-import type { Log } from "../log.ts";
+import { version } from "../generation/version.ts";
+import type { Log } from "../server/log.ts";
 import { Bell } from "./bell.ts";
 import { readsRoster } from "./crowd.ts";
 import { Database, isAway } from "./database.ts";

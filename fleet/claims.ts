@@ -1,8 +1,8 @@
 /** Which waiting job a worker takes, and that it alone has it. */
 
 import type { Sql } from "postgres";
-import type { JobRecord } from "../jobs/job_store.ts";
-import { toRecord } from "../jobs/job_rows.ts";
+import type { JobRecord } from "../server/jobs/job_store.ts";
+import { toRecord } from "../server/jobs/job_rows.ts";
 import { type Database, texts } from "./database.ts";
 import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";
 import { NOW } from "./postgres_store.ts";

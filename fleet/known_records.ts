@@ -5,8 +5,8 @@
  */
 
 import { LRUCache } from "lru-cache";
-import { isEnd } from "../jobs/job.ts";
-import type { JobRecord } from "../jobs/job_store.ts";
+import { isEnd } from "../server/jobs/job.ts";
+import type { JobRecord } from "../server/jobs/job_store.ts";
 import type { Bell } from "./bell.ts";
 
 /** Most records that are kept. */

@@ -8,10 +8,10 @@ import type {
   LoraUse,
   ModelInfo,
   RoomRequest,
-} from "../../engine/types.ts";
-import { EngineState } from "../engine_state.ts";
-import { RecordsBusyError } from "../jobs/job_store.ts";
-import { ServiceError } from "../service_error.ts";
+} from "../engine/types.ts";
+import { EngineState } from "../server/engine_state.ts";
+import { RecordsBusyError } from "../server/jobs/job_store.ts";
+import { ServiceError } from "../server/service_error.ts";
 import type { Calls, Question } from "./calls.ts";
 import { type Room, Rooms } from "./rooms.ts";
 import type { FleetModel, Member, Roster } from "./roster.ts";

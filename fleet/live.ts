@@ -3,8 +3,8 @@
  * at any server. Nothing of it outlives a crash of the database.
  */
 
-import type { JobEvent } from "../jobs/job.ts";
-import type { StoredFile } from "../storage/result_storage.ts";
+import type { JobEvent } from "../server/jobs/job.ts";
+import type { StoredFile } from "../server/storage/result_storage.ts";
 import type { Database } from "./database.ts";
 
 /** Shortest time between two news of a job's progress, in milliseconds. */

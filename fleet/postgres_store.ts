@@ -15,12 +15,12 @@ import {
   REPEAT_MS,
   type RepeatedRequest,
   RepeatedRequestError,
-} from "../jobs/job_store.ts";
-import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../jobs/job_rows.ts";
+} from "../server/jobs/job_store.ts";
+import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../server/jobs/job_rows.ts";
 import { type Database, texts } from "./database.ts";
 import { type InputFile, writeInputs } from "./input_parts.ts";
 import type { KnownRecords } from "./known_records.ts";
-import { hasRoom } from "../fair_share.ts";
+import { hasRoom } from "../server/fair_share.ts";
 import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
 import { RecordReader } from "./record_reader.ts";
 

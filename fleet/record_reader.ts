@@ -3,8 +3,8 @@
  * where the database takes its time, what was seen last is shown.
  */
 
-import type { JobRecord } from "../jobs/job_store.ts";
-import { toRecord } from "../jobs/job_rows.ts";
+import type { JobRecord } from "../server/jobs/job_store.ts";
+import { toRecord } from "../server/jobs/job_rows.ts";
 import { awayError, type Database, isAway, texts } from "./database.ts";
 import type { KnownRecords } from "./known_records.ts";
 

@@ -1,6 +1,6 @@
 /** Who belongs to a fleet, and which models it serves. */
 
-import type { ModelInfo } from "../../engine/types.ts";
+import type { ModelInfo } from "../engine/types.ts";
 import type { Database } from "./database.ts";
 
 /** How often a member says that it lives, in milliseconds. */

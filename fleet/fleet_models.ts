@@ -1,9 +1,9 @@
 /** The models of a fleet: they come with workers and go with them. */
 
-import type { MergeMode } from "../../generation/lora_words.ts";
-import type { EngineState } from "../engine_state.ts";
-import { ServerLoras } from "../loras/server_loras.ts";
-import { type ServedModel, ServedModels } from "../served_models.ts";
+import type { MergeMode } from "../generation/lora_words.ts";
+import type { EngineState } from "../server/engine_state.ts";
+import { ServerLoras } from "../server/loras/server_loras.ts";
+import { type ServedModel, ServedModels } from "../server/served_models.ts";
 import type { Calls } from "./calls.ts";
 import type { Database } from "./database.ts";
 import { type RemoteEngine, remoteEngine, RemoteState } from "./remote_engine.ts";

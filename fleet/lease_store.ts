@@ -3,8 +3,8 @@
  * another's by now.
  */
 
-import { isEnd } from "../jobs/job.ts";
-import type { JobChange, JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
+import { isEnd } from "../server/jobs/job.ts";
+import type { JobChange, JobEntry, JobRecord, JobStore } from "../server/jobs/job_store.ts";
 import type { Database } from "./database.ts";
 import { changesOf, type PostgresJobStore } from "./postgres_store.ts";
 

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import type { JobRecord, JobStatus } from "../jobs/job_store.ts";
+import type { JobRecord, JobStatus } from "../server/jobs/job_store.ts";
 import { KnownRecords } from "./known_records.ts";
 
 /** What tells of changes, by hand. */
