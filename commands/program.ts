@@ -418,7 +418,10 @@ function benchCommand(): Command {
     .argument("[op...]", "ops of sizes of your own, such as linear:1x4096x4096:q4_k")
     .option("--ops", "ops; with --models what runs when nothing is named")
     .option("--models", "the bundled model, and its kernels")
-    .option("--against <commit>", "what got slower since a commit, or than in a folder; 1 if any")
+    .option(
+      "--against <commit>",
+      "compare with a commit or another checkout; exit status 1 if slower",
+    )
     .option("--rounds <count>", "turns of each comparison (default: 201)")
     .option("--all", "every variant of the ops that takes these sizes")
     .option("--json <file>", "file for the figures")
