@@ -191,7 +191,7 @@ Deno.test("Model.generateVideo() takes masks, references, the end of a clip and 
   );
   await assert.rejects(
     model.generateVideo({ prompt: "a", mask: [grey(8, 8)] }),
-    /^RangeError: Cannot do T2V with a mask: leave it out$/,
+    /^RangeError: Cannot do T2V with a mask: omit it$/,
   );
 });
 

@@ -6,11 +6,11 @@ import { address, boolean, gpuNumbers, integer, memory, pin } from "./flags.ts";
 /** Adds which GPUs models are kept on. */
 export function addCardFlags(command: Command): Command {
   return command
-    .option("--num-gpus <count>", "how many GPUs share the work", integer(1), 1)
-    .option("--gpus <numbers>", "which GPUs, by doctor's numbers, such as 0,2", gpuNumbers)
+    .option("--num-gpus <count>", "number of GPUs that share the work", integer(1), 1)
+    .option("--gpus <numbers>", "GPUs to use, by the numbers of doctor, such as 0,2", gpuNumbers)
     .option(
       "--pin <name=numbers>",
-      "GPUs that a model may be on, such as small=0,1; repeated for further models",
+      "GPUs for one model, such as small=0,1; may be repeated",
       pin,
     );
 }
@@ -19,7 +19,7 @@ export function addCardFlags(command: Command): Command {
 export function addFleetFlags(to: Command): Command {
   return to
     .addOption(
-      new Option("--database-url <url>", "PostgreSQL database of a fleet, which keeps its jobs")
+      new Option("--database-url <url>", "PostgreSQL database for the jobs of a fleet")
         .env("DENOISE_DATABASE_URL"),
     )
     .option("--s3-bucket <name>", "bucket for results; its key comes from the environment")
@@ -30,13 +30,13 @@ export function addFleetFlags(to: Command): Command {
 /** Adds what reaches a running server. */
 export function addServerFlags(to: Command): Command {
   return to
-    .option("--url <address>", "where the server is reached", address, "http://127.0.0.1:30000")
+    .option("--url <address>", "address of the server", address, "http://127.0.0.1:30000")
     .addOption(apiKeyOption());
 }
 
 /** The key of a server that somebody else started. */
 export function apiKeyOption(): Option {
-  return new Option("--api-key <key>", "key that the server asks for").env("DENOISE_API_KEY");
+  return new Option("--api-key <key>", "key of the server").env("DENOISE_API_KEY");
 }
 
 /** Adds the model, and how it is loaded. */
@@ -49,7 +49,7 @@ export function addModelFlags(to: Command): Command {
 export function addLoadFlags(to: Command): Command {
   addPartFlags(to);
   return addMemoryFlags(to)
-    .option("--no-tune", "do not measure kernels first on a GPU that was not tuned yet");
+    .option("--no-tune", "do not measure kernels at the first start on a GPU");
 }
 
 /** Adds parts of a model that come from elsewhere. */
@@ -57,44 +57,44 @@ export function addPartFlags(to: Command): Command {
   return to
     .option(
       "--transformer <path>",
-      "transformer from elsewhere: file, folder, hub id, org/name:file",
+      "replaces the transformer: file, folder, hub id, org/name:file",
     )
     .option(
       "--transformer-2 <path>",
-      "transformer for low noise, of models that have two, likewise",
+      "replaces the low-noise transformer of models with two",
     )
-    .option("--text-encoder <path>", "text encoder from elsewhere, likewise")
-    .option("--text-encoder-2 <path>", "second text encoder of models that have two, likewise")
-    .option("--image-encoder <path>", "image encoder from elsewhere, likewise")
-    .option("--mmproj <path>", "vision tower of a text encoder whose GGUF file has none")
-    .option("--vae <path>", "autoencoder from elsewhere, likewise")
-    .option("--tiny-decoder <path>", "small decoder for previews and --decoder tiny")
+    .option("--text-encoder <path>", "replaces the text encoder")
+    .option("--text-encoder-2 <path>", "replaces the second text encoder of models with two")
+    .option("--image-encoder <path>", "replaces the image encoder")
+    .option("--mmproj <path>", "vision tower, for a text encoder in a GGUF file")
+    .option("--vae <path>", "replaces the autoencoder")
+    .option("--tiny-decoder <path>", "tiny decoder for previews and --decoder tiny")
     .option("--controlnet <path>", "ControlNet for --control: file, folder, hub id, org/name:file")
     .option("--upscaler <path>", "Real-ESRGAN network for --enable-upscaling")
     .option("--frame-interpolator <path>", "RIFE network for --enable-frame-interpolation")
-    .option("--tokenizer <path>", "tokenizer from elsewhere: folder, GGUF file or hub id")
-    .option("--tokenizer-2 <path>", "that of the second text encoder, likewise");
+    .option("--tokenizer <path>", "replaces the tokenizer: folder, GGUF file or hub id")
+    .option("--tokenizer-2 <path>", "replaces the tokenizer of the second text encoder");
 }
 
 /** Adds the device, and how its memory is used. */
 export function addMemoryFlags(to: Command): Command {
   return addDeviceFlags(to)
-    .option("--max-vram <memory>", "device memory that may be taken, such as 8G", memory)
+    .option("--max-vram <memory>", "GPU memory limit, such as 8G", memory)
     .addOption(
       flag(
         "--text-encoder-cpu-offload",
-        "free the text encoder's memory once it has done its part",
+        "free the text encoder's GPU memory after use",
       ),
     )
-    .addOption(flag("--vae-cpu-offload", "free the autoencoder's memory likewise"))
+    .addOption(flag("--vae-cpu-offload", "free the autoencoder's GPU memory after use"))
     .addOption(
       flag(
         "--pin-cpu-memory",
-        "keep copies of weights that leave the GPU, to bring them back fast",
+        "keep freed weights in host memory, for a fast return",
       ),
     )
     .addOption(
-      flag("--enable-cfg-parallel", "two GPUs for each guided request, one for either prompt"),
+      flag("--enable-cfg-parallel", "use two GPUs for each guided request, one per prompt"),
     )
     .option("--ulysses-degree <degree>", "GPUs that share tokens and heads", integer(1), 1)
     .option("--ring-degree <degree>", "GPUs that share tokens and queries", integer(1), 1)
@@ -105,14 +105,14 @@ export function addMemoryFlags(to: Command): Command {
 export function addDeviceFlags(to: Command): Command {
   return to
     .addOption(
-      new Option("--power-preference <kind>", "which GPU, where there are several")
+      new Option("--power-preference <kind>", "which GPU to use, if there are several")
         .choices(["high-performance", "low-power"]),
     )
-    .addOption(flag("--software", "use the software adapter even where there is a GPU"))
+    .addOption(flag("--software", "use the software adapter even if there is a GPU"))
     .addOption(
       new Option(
         "--gpu-backend <name>",
-        "WebGPU of Deno, of Dawn where installed, or the faster one",
+        "WebGPU implementation: Deno's, Dawn's (if installed), or the faster one",
       )
         .choices(["deno", "dawn", "auto"]).env("DENOISE_GPU_BACKEND"),
     );

@@ -189,7 +189,7 @@ async function makeVideos(work: Work): Promise<string> {
   const { imageMask: _, videoMask: mask, control, ...options } = work.options;
   if (control) {
     throw new UsageError(
-      "Cannot use --control for a video: ControlNets steer images; leave it out",
+      "Cannot use --control for a video: ControlNets steer images; omit it",
     );
   }
   const { seconds, fps = model.info.defaults.fps } = flags;

@@ -145,7 +145,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
       throw new RangeError(
         `Cannot use ${
           VIDEO_FLAGS[videoFlag]
-        } for an image: name the output with .mp4 at the end, or leave it out`,
+        } for an image: name the output with .mp4 at the end, or omit it`,
       );
     }
     return media;

@@ -1,8 +1,8 @@
 /** The command line: commands, flags and what they mean. */
 
-import { DEFAULT_MAX_QUEUE } from "../server/settings.ts";
 import { type Command, Option } from "commander";
 import { LOG_FORMATS } from "../server/log.ts";
+import { DEFAULT_MAX_QUEUE } from "../server/settings.ts";
 import { QUALITY_PRESETS } from "../media/quality.ts";
 import { X264_PRESETS } from "../media/video/x264.ts";
 import { MERGE_MODES, REQUEST_FIELDS, SETTING_FIELDS, version } from "../generation/mod.ts";
@@ -80,70 +80,88 @@ function serveCommand(onStatus: OnStatus): Command {
   serve.addOption(
     new Option(
       "--model-path <[name=]path>",
-      "folder, file, name, hub id or org/name:file; repeated, requests pick one",
+      "folder, file, name, hub id or org/name:file; may be repeated, and requests pick a model",
     ).argParser(collect).default([], "bundled"),
   ).addOption(
-    new Option("--models <which>", "all: the bundled model, and those in the cache, too")
+    new Option("--models <which>", "all: the bundled model and all models in the cache")
       .choices(["all"]),
   );
   addCardFlags(addFleetFlags(addLoadFlags(serve)))
     .addOption(
-      new Option("--no-gpu", "take requests alone; the fleet's workers run the jobs"),
+      new Option("--no-gpu", "only take requests; the fleet's workers run the jobs"),
     )
     .option("--served-model-name <name>", "public name of the model (default: --model-id or path)")
-    .option("--model-id <id>", "registered configuration of a checkpoint that cannot be identified")
-    .option("--public-url <url>", "where clients reach the server; makes links whole", address)
+    .option(
+      "--model-id <id>",
+      "registered configuration, for a checkpoint that denoise cannot identify",
+    )
+    .option(
+      "--public-url <url>",
+      "address at which clients reach the server; makes links absolute",
+      address,
+    )
     .option("--host <address>", "address to bind", "127.0.0.1")
-    .option("--port <port>", "port to bind, 0 for any that is free", integer(0, 65535), 30000)
-    .addOption(flag("--strict-ports", "fail when the port is in use instead of taking a free one"))
+    .option("--port <port>", "port to bind, 0 for any free port", integer(0, 65535), 30000)
+    .addOption(flag("--strict-ports", "fail if the port is in use, instead of taking a free one"))
     .option("--output-path <folder>", 'folder for results, "" to keep none', "outputs")
     .option(
       "--input-save-path <folder>",
       "folder for uploads, until their jobs end (default: inputs, beside the results)",
     )
     .addOption(
-      new Option("--retain <duration>", "how long results are kept, such as 12h or 7d; 0 for ever")
+      new Option(
+        "--retain <duration>",
+        "how long the server keeps results, such as 12h or 7d; 0 for ever",
+      )
         .argParser(duration).default(duration("7d"), "7d"),
     )
-    .addOption(flag("--resume-jobs", "run jobs again that a server left unfinished"))
+    .addOption(flag("--resume-jobs", "retry the jobs that a killed server left unfinished"))
     .addOption(
-      flag("--allow-private-urls", "fetch images from addresses of private networks too"),
+      flag("--allow-private-urls", "also fetch images from private networks"),
     )
     .addOption(
-      new Option("--api-key <key>", "key that clients must bring; may be repeated")
+      new Option("--api-key <key>", "key that clients must send; may be repeated")
         .argParser(collect).default([], "none").env("DENOISE_API_KEY"),
     )
-    .option("--max-queue <jobs>", "most requests that wait", integer(0), DEFAULT_MAX_QUEUE)
+    .option(
+      "--max-queue <jobs>",
+      "maximum number of waiting requests; one client may have half",
+      integer(0),
+      DEFAULT_MAX_QUEUE,
+    )
     .addOption(
-      new Option("--cors-origin <origin>", "origin whose pages may call, or *; may be repeated")
+      new Option(
+        "--cors-origin <origin>",
+        "origin whose pages may send requests, or *; may be repeated",
+      )
         .argParser(origins).default([], "this machine"),
     )
     .addOption(
-      new Option("--allowed-host <name>", "name by which clients may call; may be repeated")
-        .argParser(hosts).default([], "those of the address"),
+      new Option("--allowed-host <name>", "host name that clients may use; may be repeated")
+        .argParser(hosts).default([], "the names of the address"),
     )
     .option(
       "--default-seed <seed>",
-      "seed of requests without one (default: a new one)",
+      "seed for requests without one (default: a new seed)",
       integer(0),
     )
     .addOption(flag("--strict-fields", "refuse requests with fields that have no effect"))
     .option(
       "--no-wait",
-      "answer 503 while a model loads behind the first one, in place of waiting for it",
+      "answer 503 while a further model loads, instead of waiting for it",
     )
     .addOption(
       new Option(
         "--webhook-secret <secret>",
-        "signs webhooks: whsec_ with 24 to 64 bytes in base64",
+        "key that signs webhooks: whsec_ and 24 to 64 bytes in base64",
       )
         .env("DENOISE_WEBHOOK_SECRET"),
     )
-    .addOption(new Option("--no-playground", "no page to draw on at /"))
-    .addOption(flag("--enable-metrics", "answer /metrics in the format of Prometheus"))
-    .option("--no-sdapi", "do not answer the routes of Stable Diffusion WebUI, /sdapi/v1")
+    .addOption(new Option("--no-playground", "do not serve the playground at /"))
+    .addOption(flag("--enable-metrics", "serve /metrics for Prometheus"))
+    .option("--no-sdapi", "do not serve the routes of Stable Diffusion WebUI, /sdapi/v1")
     .addOption(
-      new Option("--log-format <format>", "sentences, or one JSON object a line")
+      new Option("--log-format <format>", "sentences, or one JSON object per line")
         .choices(LOG_FORMATS).default("text"),
     )
     .option(
@@ -154,24 +172,24 @@ function serveCommand(onStatus: OnStatus): Command {
     .addOption(
       new Option(
         "--lora-dir <folder>",
-        "folder whose LoRAs clients may name; may be repeated",
+        "folder of LoRAs that clients may use; may be repeated",
       ).argParser(collect).default([], "the model's folder and the hub cache"),
     )
     .addOption(
       flag(
         "--allow-hub-loras",
-        "fetch LoRAs from the hub that clients name, without your token",
+        "let clients fetch LoRAs from the hub; the server sends no token",
       ),
     )
-    .option("--lora-cache-size <memory>", "LoRAs kept in memory (default: 2G)", memory)
+    .option("--lora-cache-size <memory>", "memory for cached LoRAs (default: 2G)", memory)
     .addOption(
-      new Option("--lora-merge-mode <mode>", "how LoRAs are brought in by default")
+      new Option("--lora-merge-mode <mode>", "default way to apply LoRAs")
         .choices(MERGE_MODES).default("auto"),
     )
     .option("--prompt-enhancer-config <file>", "JSON file that enables enhance_prompt")
     .option(
       "--keep-alive <seconds>",
-      "unload the model when it was idle for so long (default: never)",
+      "unload an idle model after this time (default: never)",
       nonNegative,
     );
   return serve.action(async (flags) => {
@@ -181,36 +199,36 @@ function serveCommand(onStatus: OnStatus): Command {
 }
 
 function workerCommand(onStatus: OnStatus): Command {
-  const worker = command("worker", "Run jobs of a fleet, whose servers take the requests");
+  const worker = command("worker", "Run jobs of a fleet; its servers take the requests");
   addFleetFlags(worker).addOption(
     new Option(
       "--model-path <[name=]path>",
-      "folder, file, name, hub id or org/name:file; repeated, it serves all of them",
+      "folder, file, name, hub id or org/name:file; may be repeated",
     ).argParser(collect).default([], "bundled"),
   ).addOption(
-    new Option("--models <which>", "all: the bundled model, and those in the cache, too")
+    new Option("--models <which>", "all: the bundled model and all models in the cache")
       .choices(["all"]),
   );
   return addCardFlags(addLoadFlags(worker))
     .option("--served-model-name <name>", "public name of the model (default: its path)")
-    .option("--output-path <folder>", "folder for results that all members see", "outputs")
+    .option("--output-path <folder>", "folder for results, shared by the whole fleet", "outputs")
     .addOption(
-      new Option("--drain <duration>", "how long jobs may go on after a signal to stop")
+      new Option("--drain <duration>", "how long jobs may run on after a signal to stop")
         .argParser(duration).default(duration("25s"), "25s"),
     )
     .addOption(
-      new Option("--log-format <format>", "sentences, or one JSON object a line")
+      new Option("--log-format <format>", "sentences, or one JSON object per line")
         .choices(LOG_FORMATS).default("text"),
     )
     .addOption(
-      new Option("--lora-dir <folder>", "folder whose LoRAs clients may name; may be repeated")
+      new Option("--lora-dir <folder>", "folder of LoRAs that clients may use; may be repeated")
         .argParser(collect).default([], "the model's folder and the hub cache"),
     )
-    .addOption(flag("--allow-hub-loras", "fetch LoRAs from the hub that clients name"))
-    .option("--lora-cache-size <memory>", "LoRAs kept in memory (default: 2G)", memory)
+    .addOption(flag("--allow-hub-loras", "let clients fetch LoRAs from the hub"))
+    .option("--lora-cache-size <memory>", "memory for cached LoRAs (default: 2G)", memory)
     .option(
       "--keep-alive <seconds>",
-      "unload the model when it was idle for so long (default: never)",
+      "unload an idle model after this time (default: never)",
       nonNegative,
     )
     .action(async (flags) => {
@@ -230,31 +248,42 @@ function generateCommand(onStatus: OnStatus): Command {
       "LoRA adapter: a file, a folder or a hub id; may be repeated",
       lora,
     )
-    .option("--from <file>", "image whose recipe gives what other flags leave out")
+    .option("--from <file>", "image whose recipe sets the other flags' defaults")
     .option("--image <file...>", "image to edit or to start from; may be repeated", collect)
-    .option("--reference <file...>", "image of what shall be seen; may be repeated", collect)
-    .option("--video <file>", "video to change, to steer by, to follow or to go on from")
-    .option("--no-audio", "leave out the sound of that video")
+    .option(
+      "--reference <file...>",
+      "reference image of what to show (Wan VACE); may be repeated",
+      collect,
+    )
+    .option(
+      "--video <file>",
+      "input video: to change, to follow, to be controlled by, or to continue",
+    )
+    .option("--no-audio", "drop the sound of the input video")
     .option(
       "--output <file>",
       "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",
     )
     .option("--output-path <folder>", "folder for files that --output does not name", "outputs")
-    .option("--default-seed <seed>", "seed where --seed is left out", integer(0))
+    .option("--default-seed <seed>", "seed if --seed is omitted", integer(0))
     .option("--size <size>", "width and height in pixels, such as 512x512")
-    .option("--num-outputs <count>", "how many images or videos", integer(1, 1000), 1)
+    .option("--num-outputs <count>", "number of images or videos", integer(1, 1000), 1)
     .addOption(
-      new Option("--x264-preset <preset>", "effort of the encoder of videos (default: fast)")
+      new Option("--x264-preset <preset>", "effort of the video encoder (default: fast)")
         .choices(X264_PRESETS),
     )
-    .option("--fragmented", "write videos so that they can be played while they are written")
+    .option("--fragmented", "write videos that play while they are written")
     .addOption(
-      new Option("--output-quality <preset>", "how well JPEG, WebP and MP4 are kept")
+      new Option("--output-quality <preset>", "quality of JPEG, WebP and MP4 files")
         .choices(QUALITY_PRESETS).default("default"),
     )
-    .option("--output-compression <value>", "0 (small) to 100 (best)", integer(0, 100))
+    .option(
+      "--output-compression <value>",
+      "0 (small) to 100 (best); overrides --output-quality",
+      integer(0, 100),
+    )
     .option("--preview", "draw unfinished results in the terminal")
-    .option("--url <address>", "running server that does the work", address)
+    .option("--url <address>", "let a running server do the work", address)
     .addOption(apiKeyOption());
   return generate.action(async (flags) => {
     const { runGenerate } = await import("./generate.ts");
@@ -263,7 +292,7 @@ function generateCommand(onStatus: OnStatus): Command {
 }
 
 function psCommand(onStatus: OnStatus): Command {
-  const ps = command("ps", "Say what a running server is doing")
+  const ps = command("ps", "Show the models and jobs of a running server")
     .addOption(flag("--json", "print JSON"));
   return addServerFlags(ps).action(async (flags) => {
     const { runPs } = await import("./jobs.ts");
@@ -275,7 +304,7 @@ function jobsCommand(onStatus: OnStatus): Command {
   const jobs = command("jobs", "List the jobs of a running server, show one, or cancel one")
     .argument("[id]", "job to show")
     .option("--cancel <id>", "job to stop")
-    .option("--limit <count>", "most ended jobs that are listed", integer(1, 200), 20)
+    .option("--limit <count>", "maximum number of ended jobs in the list", integer(1, 200), 20)
     .addOption(flag("--json", "print JSON"));
   return addServerFlags(jobs).action(async (id, flags) => {
     const { runJobs } = await import("./jobs.ts");
@@ -284,7 +313,7 @@ function jobsCommand(onStatus: OnStatus): Command {
 }
 
 function planCommand(onStatus: OnStatus): Command {
-  const plan = command("plan", "Say what a request would take of the GPU's memory")
+  const plan = command("plan", "Show how much GPU memory a request needs; loads nothing")
     .argument("[model]", "folder, file, name, hub id or org/name:file", "bundled");
   addPartFlags(plan)
     .option("--size <size>", "width and height in pixels, such as 1024x1024")
@@ -299,8 +328,11 @@ function planCommand(onStatus: OnStatus): Command {
 
 function pullCommand(onStatus: OnStatus): Command {
   return command("pull", "Fetch a model from the hub into the cache")
-    .argument("<name>", "name, such as z-image-turbo or z-image-turbo:q4_k, or hub id, as org/name")
-    .option("--include <pattern...>", "files to fetch, such as *Q4_K* (default: what it needs)")
+    .argument(
+      "<name>",
+      "name, such as z-image-turbo or z-image-turbo:q4_k, or hub id, such as org/name",
+    )
+    .option("--include <pattern...>", "files to fetch, such as *Q4_K* (default: the needed files)")
     .option("--revision <name>", "branch, tag or commit (default: main)")
     .action(async (id, flags) => {
       const { runPull } = await import("./pull.ts");
@@ -310,7 +342,7 @@ function pullCommand(onStatus: OnStatus): Command {
 
 function listCommand(onStatus: OnStatus): Command {
   return command("list", "List the models on this machine")
-    .addOption(flag("--all", "list the names that can be pulled, with sizes and licences"))
+    .addOption(flag("--all", "list the names of models to pull, with sizes and licences"))
     .action(async (flags) => {
       const { runList } = await import("./cached.ts");
       onStatus(await runList(flags));
@@ -327,9 +359,9 @@ function removeCommand(onStatus: OnStatus): Command {
 }
 
 function inspectCommand(onStatus: OnStatus): Command {
-  return command("inspect", "Say what files or folders are: family, parts, formats, sizes")
+  return command("inspect", "Describe files or folders: family, parts, formats, sizes")
     .argument("<path...>", "files, folders, names or hub ids on this machine, or bundled")
-    .option("--model-path <model>", "model that a LoRA is held against")
+    .option("--model-path <model>", "model to check a LoRA against")
     .addOption(flag("--json", "print JSON"))
     .action(async (paths, flags) => {
       const { runInspect } = await import("./inspect.ts");
@@ -342,16 +374,16 @@ function quantizeCommand(onStatus: OnStatus): Command {
     .argument("<in>", "safetensors file, folder, name or hub id on this machine, or bundled")
     .argument("<out>", "file to write: .gguf, or .safetensors for fp8")
     .addOption(
-      new Option("--type <type>", `what matrices become: ${QUANTIZE_TYPES.join(", ")}`)
+      new Option("--type <type>", `type of the matrices: ${QUANTIZE_TYPES.join(", ")}`)
         .argParser(quantizeType).makeOptionMandatory(),
     )
     .addOption(
       new Option(
         "--tensor-type <pattern=type>",
-        "another type for tensors whose names match; may be repeated",
+        "another type for tensors with matching names; may be repeated",
       ).argParser(tensorType).default([], "none"),
     )
-    .option("--no-scales", "fp8 without a scale for each matrix, for programs that read none")
+    .option("--no-scales", "write fp8 without scales, for programs that do not read them")
     .addOption(
       new Option("--part <name>", "component of a model's folder")
         .choices([
@@ -370,10 +402,10 @@ function quantizeCommand(onStatus: OnStatus): Command {
 }
 
 function doctorCommand(onStatus: OnStatus): Command {
-  const doctor = command("doctor", "Look at the GPU and check that it computes right");
+  const doctor = command("doctor", "Show the GPU and check that it computes correctly");
   addDeviceFlags(doctor)
-    .addOption(flag("--kernels", "list the kernels that are used, and why"))
-    .option("--dump <folder>", "write the expanded WGSL of the adapter's kernels there");
+    .addOption(flag("--kernels", "list the chosen kernels, and why"))
+    .option("--dump <folder>", "folder for the expanded WGSL of the adapter's kernels");
   return doctor.action(async (flags) => {
     const { runDoctor } = await import("./doctor.ts");
     onStatus(await runDoctor(flags));
@@ -381,9 +413,12 @@ function doctorCommand(onStatus: OnStatus): Command {
 }
 
 function tuneCommand(onStatus: OnStatus): Command {
-  const tune = command("tune", "Measure which kernels are the fastest on the GPU, and keep it");
+  const tune = command(
+    "tune",
+    "Measure which kernels are the fastest on the GPU, and store the result",
+  );
   addDeviceFlags(tune)
-    .option("--seconds <seconds>", "how long it may take (default: 20, software: 60)", integer(1));
+    .option("--seconds <seconds>", "time limit (default: 20, software: 60)", integer(1));
   return tune.action(async (flags) => {
     const { runTune } = await import("./tune.ts");
     onStatus(await runTune(flags));
@@ -391,10 +426,10 @@ function tuneCommand(onStatus: OnStatus): Command {
 }
 
 function reportCommand(onStatus: OnStatus): Command {
-  const report = command("report", "Measure the GPU, for a page that one can post");
+  const report = command("report", "Measure the GPU and write a report to post");
   addDeviceFlags(report)
-    .option("--out <folder>", "where report.md and report.json go", "gpu-report")
-    .option("--minutes <minutes>", "how long it may take", positive, 10)
+    .option("--out <folder>", "folder for report.md and report.json", "gpu-report")
+    .option("--minutes <minutes>", "time limit", positive, 10)
     .option("--sections <names>", "sections to run, with commas between (default: all)")
     .option("--torch <file>", "torch's times on the same card, from tools/gpu_report/torch.py");
   return report.action(async (flags) => {

@@ -49,9 +49,10 @@ const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
   "high",
 ];
 
-/** Scales at which frame interpolation can look for motion. */
-/** Most times that frames are doubled. */
+/** Largest number of doublings of the frames. */
 const MAX_DOUBLINGS = 4;
+
+/** Scales of motion estimation. */
 const INTERPOLATION_SCALES: readonly number[] = [0.25, 0.5, 1, 2, 4];
 
 /** What makes pixels, as `decoder` names it. */
@@ -64,7 +65,7 @@ export const SETTING_FIELDS: {
   >;
 } = {
   negativePrompt: {
-    text: "What to keep away from",
+    text: "Negative prompt: what the result must not show",
     kind: "text",
     placeholder: "text",
     initial: ({ defaults }) => defaults.negativePrompt,
@@ -83,36 +84,37 @@ export const SETTING_FIELDS: {
       throw new RangeError(
         `${name} must be ${steps}, as many as ${
           given.sigmas ? "sigmas" : "sampler dmd"
-        } has, got ${value}; leave it out`,
+        } has, got ${value}; omit it`,
       );
     },
   },
   guidanceScale: {
-    text: "Weight of classifier-free guidance",
+    text: "Scale of classifier-free guidance (CFG)",
     ...GUIDANCE,
     placeholder: "scale",
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
   },
   guidanceScale2: {
-    text: "`guidance_scale` of the transformer for low noise, where the model has two",
+    text:
+      "Guidance scale of the low-noise transformer, in models with two (default: `guidance_scale`, if that is set)",
     ...GUIDANCE,
     http: ["guidance_scale_2"],
     placeholder: "scale",
-    // Whoever names the first weight alone means both.
+    // One scale alone is for both transformers.
     initial: ({ defaults }, _task, { guidanceScale }) =>
       guidanceScale === undefined || guidanceScale === null ? defaults.guidanceScale2 : undefined,
     idle: unlessTaken("guidanceScale2"),
   },
   cfgZeroStar: {
     text:
-      "Guide from what the negative prompt gives as far as it is alike, and leave the first step out",
+      "CFG-Zero* (Wan): rescale the negative prediction to the positive one, and skip the first step",
     ...FLAG,
     neutral: false,
     idle: unlessTaken("cfgZeroStar"),
   },
   skipGuidanceLayers: {
-    text: "Layers whose absence the result is guided away from, from 0",
+    text: "Skip-layer guidance (Wan): indices of the layers to skip, from 0; costs one more pass",
     kind: "integers",
     placeholder: "layer...",
     check: (value, name) => {
@@ -124,33 +126,33 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("skipGuidanceLayers"),
   },
   skipLayerGuidanceScale: {
-    text: "Weight of guidance away from what lacks layers; 2.8 when left out",
+    text: "Scale of skip-layer guidance (default: 2.8)",
     ...GUIDANCE,
     placeholder: "scale",
     idle: unlessSkipping("skipLayerGuidanceScale"),
   },
   skipLayerGuidanceStart: {
-    text: "Share of the steps after which it begins; 0.01 when left out",
+    text: "Share of the steps after which skip-layer guidance starts (default: 0.01)",
     ...numberWithin(0, 1),
     placeholder: "share",
     idle: unlessSkipping("skipLayerGuidanceStart"),
   },
   skipLayerGuidanceStop: {
-    text: "Share of the steps at which it ends; 0.2 when left out",
+    text: "Share of the steps after which skip-layer guidance stops (default: 0.2)",
     ...numberWithin(0, 1),
     placeholder: "share",
     idle: unlessSkipping("skipLayerGuidanceStop"),
   },
   riflex: {
     text:
-      "Spread positions in time, so that a video longer than those of the training does not repeat",
+      "RIFLEx (Wan): stretch temporal RoPE, so that videos longer than the training clips do not loop",
     ...FLAG,
     neutral: false,
     idle: unlessTaken("riflex"),
   },
   clipLen: {
     text:
-      "Frames that Wan-Animate-2 makes at once of a longer video, a multiple of 4 and 1 more; 37 when left out",
+      "Frames of each clip that Wan-Animate-2 makes of a longer video, 5, 9, 13 and so on (default: 37)",
     kind: "integer",
     placeholder: "count",
     check: (value, name) => {
@@ -162,21 +164,22 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("clipLen"),
   },
   promptRef: {
-    text: "What the driving video of Wan-Animate-2 shows; the model's own words when left out",
+    text: "Description of the driving video of Wan-Animate-2 (default: the model's own)",
     kind: "text",
     placeholder: "text",
     check: (value, name) => checkPrompt(name, value),
     idle: unlessTaken("promptRef"),
   },
   layers: {
-    text: "How many layers with alpha an image is split into, the one at the back first",
+    text: "Number of layers with alpha (Qwen-Image-Layered); the back layer comes first",
     ...integerUpTo(({ layers }) => layers?.most ?? Infinity),
     placeholder: "count",
     initial: ({ layers }) => layers?.initial,
     idle: unlessTaken("layers"),
   },
   controlScale: {
-    text: "Weight of what steers the result, or one for each control block of VACE",
+    text:
+      "Scale of the control picture, 0 to 10; Wan VACE also takes one scale for each control block",
     kind: "numbers",
     http: ["control_scale", "conditioning_scale", "controlnet_conditioning_scale"],
     placeholder: "scale...",
@@ -187,7 +190,7 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("controlScale"),
   },
   controlStart: {
-    text: "Share of the steps after which the control picture begins to steer; 0 when left out",
+    text: "Share of the steps after which the control picture takes effect (default: 0)",
     kind: "number",
     http: ["control_start", "control_guidance_start"],
     placeholder: "share",
@@ -201,72 +204,72 @@ export const SETTING_FIELDS: {
     idle: unlessTaken("controlStart"),
   },
   controlEnd: {
-    text: "Share of the steps at which it ends; 1 when left out",
+    text: "Share of the steps after which the control picture stops (default: 1)",
     ...numberWithin(0, 1),
     http: ["control_end", "control_guidance_end"],
     placeholder: "share",
     idle: unlessTaken("controlEnd"),
   },
   controlMode: {
-    text: "What the control picture shows, such as `canny` or `pose`, where the ControlNet asks",
+    text: "What the control picture shows, such as `canny` or `pose`, for ControlNets with modes",
     kind: "text",
     placeholder: "mode",
     check: checkWord,
     idle: unlessTaken("controlMode"),
   },
   controlType: {
-    text:
-      "What the control picture is: a `map` (default), or a picture of whose edges (`canny`) one is made",
+    text: "`map` (default) takes the control picture as it is, `canny` computes its edges",
     ...oneOf(CONTROL_TYPES),
     placeholder: "type",
     idle: unlessTaken("controlType"),
   },
   cannyLow: {
-    text: "Gradient below which `canny` sees no edge, 0 to 2040; 100 when left out",
+    text: "Low threshold of the Canny detector, 0 to 2040 (default: 100)",
     ...numberWithin(0, MAX_GRADIENT),
     placeholder: "gradient",
     idle: unlessCanny("cannyLow"),
   },
   cannyHigh: {
-    text: "Gradient above which it always sees one, 0 to 2040; 200 when left out",
+    text: "High threshold of the Canny detector, 0 to 2040 (default: 200)",
     ...numberWithin(0, MAX_GRADIENT),
     placeholder: "gradient",
     idle: unlessCanny("cannyHigh"),
   },
   trueCfgScale: {
     text:
-      "Weight of classifier-free guidance where `guidance_scale` is an input of the model; it wins over that one where it is not",
+      "True CFG scale: adds classifier-free guidance to models with embedded guidance (FLUX.1), and overrides `guidance_scale` elsewhere",
     ...GUIDANCE,
     placeholder: "scale",
     idle: unlessTaken("trueCfgScale"),
   },
   guidanceLimit: {
-    text: "Longest guided velocity, as a share of the prompt's own",
+    text:
+      "CFG normalization (Z-Image): largest norm of the guided velocity, relative to the positive one",
     kind: "number",
     http: ["guidance_limit", "cfg_normalization"],
     placeholder: "share",
     check: (value, name) => {
       if (value > 0 && value < Infinity) return;
-      throw new RangeError(`${name} must be above 0, got ${value}; leave it out for no limit`);
+      throw new RangeError(`${name} must be above 0, got ${value}; omit it for no limit`);
     },
     idle: unlessTaken("guidanceLimit"),
   },
   guidanceEnd: {
-    text: "Share of the way from noise to image after which nothing is guided, 0 to 1",
+    text:
+      "CFG truncation (Z-Image): share of the way from noise to image after which guidance stops, 0 to 1",
     ...numberWithin(0, 1),
     http: ["guidance_end", "cfg_truncation"],
     placeholder: "share",
     idle: unlessTaken("guidanceEnd"),
   },
   flowShift: {
-    text:
-      "Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise",
+    text: "Static shift of the sigmas, 0.001 to 1000: larger values take more steps at high noise",
     ...numberWithin(0.001, 1000),
     placeholder: "shift",
     idle: unlessTaken("flowShift"),
   },
   sampler: {
-    text: "How a step goes from one noise level to the next; the model's own way when left out",
+    text: "Sampler: how a step goes from one sigma to the next (default: the model's)",
     kind: "text",
     choices: SAMPLERS,
     placeholder: "name",
@@ -277,13 +280,13 @@ export const SETTING_FIELDS: {
       const other = given.sigmas ? "sigmas" : given.scheduler ? "scheduler" : undefined;
       if (value !== "dmd" || !other) return;
       throw new RangeError(
-        `${name} dmd has noise levels of its own; leave ${other} out, or use lcm`,
+        `${name} dmd has its own sigmas; omit ${other}, or use lcm`,
       );
     },
     idle: unlessTaken("sampler"),
   },
   scheduler: {
-    text: "How the noise levels are spaced; the model's own way when left out",
+    text: "Scheduler: how the sigmas are spaced (default: the model's)",
     kind: "text",
     choices: NOISE_SCHEDULES,
     placeholder: "name",
@@ -292,25 +295,25 @@ export const SETTING_FIELDS: {
     check: (value, name, _, given) => {
       checkChoice(value, name, NOISE_SCHEDULES);
       if (!given.sigmas) return;
-      throw new RangeError(`${name} chooses noise levels, and sigmas gives them; leave one out`);
+      throw new RangeError(`${name} spaces the sigmas, and sigmas gives them; omit one`);
     },
     idle: unlessTaken("scheduler"),
   },
   sigmas: {
-    text: "Noise levels before the shift, descending from 1 at most; one for each step",
+    text: "Sigmas before the shift, descending from at most 1; one for each step",
     kind: "numbers",
     placeholder: "level...",
     check: checkSigmas,
     idle: unlessTaken("sigmas"),
   },
   maxSequenceLength: {
-    text: "Most tokens of a prompt; the rest is cut off",
+    text: "Maximum number of prompt tokens; the rest is cut off",
     ...integerUpTo(({ maxSequenceLength }) => maxSequenceLength),
     placeholder: "tokens",
     idle: unlessTaken("maxSequenceLength"),
   },
   strength: {
-    text: "Denoising strength: how much of an input video or image is made anew, above 0 to 1",
+    text: "Denoising strength, above 0 to 1: how much of the input image or video is redrawn",
     kind: "number",
     placeholder: "share",
     bounds: () => [0, 1],
@@ -319,16 +322,16 @@ export const SETTING_FIELDS: {
       task === "V2V" && !info.takesMasks && !info.animates ||
         info.taskDefaults[task]?.strength !== undefined
         ? undefined
-        : `with ${task} this model makes everything anew`,
+        : `with ${task} this model redraws everything`,
   },
   quality: {
-    text: "How freely the result may be computed",
+    text:
+      "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums), `high` (int8 and step reuse, where faster)",
     ...oneOf(QUALITY_TIERS),
     placeholder: "tier",
   },
   decoder: {
-    text:
-      "What makes the pixels: the autoencoder (`full`), or a faster and less exact decoder (`tiny`)",
+    text: "`full` (default) decodes with the autoencoder, `tiny` with a faster, less exact decoder",
     kind: "text",
     choices: DECODERS,
     placeholder: "decoder",
@@ -336,7 +339,7 @@ export const SETTING_FIELDS: {
       checkChoice(value, name, DECODERS);
       if (value !== "tiny" || optionalParts.includes("tinyDecoder")) return;
       throw new RangeError(
-        `${name} is tiny, and the model has no tiny decoder; name its file with --tiny-decoder at the start, or leave ${name} out`,
+        `${name} is tiny, and the model has no tiny decoder; name its file with --tiny-decoder at the start, or omit ${name}`,
       );
     },
   },
@@ -346,16 +349,16 @@ export const SETTING_FIELDS: {
     check: (value, name, { optionalParts, layers }) => {
       checkFlag(value, name);
       if (value && layers) {
-        throw new RangeError(`${name} is set, and upscalers know no alpha; leave ${name} out`);
+        throw new RangeError(`${name} is set, and upscalers do not support alpha; omit ${name}`);
       }
       if (!value || optionalParts.includes("upscaler")) return;
       throw new RangeError(
-        `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or leave ${name} out`,
+        `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or omit ${name}`,
       );
     },
   },
   upscalingScale: {
-    text: "How many times longer upscaling makes the sides, 2 to 4; 4 when left out",
+    text: "Upscaling factor, 2 to 4 (default: 4)",
     ...integerUpTo(() => 4, 2),
     placeholder: "times",
     neutral: 4,
@@ -363,20 +366,20 @@ export const SETTING_FIELDS: {
       enableUpscaling === true ? undefined : "nothing is upscaled",
   },
   enableFrameInterpolation: {
-    text: "Put frames between those of a video with the model's frame interpolator",
+    text: "Interpolate frames with the model's frame interpolator",
     kind: "flag",
     check: (value, name, { optionalParts }) => {
       checkFlag(value, name);
       if (!value || optionalParts.includes("frameInterpolator")) return;
       throw new RangeError(
         `${name} is set, and the model has no frame interpolator; ` +
-          `name its file with --frame-interpolator at the start, or leave ${name} out`,
+          `name its file with --frame-interpolator at the start, or omit ${name}`,
       );
     },
     idle: (_info, task) => outputOf(task) === "VIDEO" ? undefined : "an image has one frame",
   },
   frameInterpolationExp: {
-    text: "How often frame interpolation doubles the frames, 1 to 4; 1 when left out",
+    text: "Number of times that frame interpolation doubles the frames, 1 to 4 (default: 1)",
     kind: "integer",
     placeholder: "times",
     bounds: () => [1, MAX_DOUBLINGS],
@@ -385,7 +388,7 @@ export const SETTING_FIELDS: {
     idle: unlessInterpolated(),
   },
   frameInterpolationScale: {
-    text: "Scale at which frame interpolation looks for motion, 0.25 to 4; 1 when left out",
+    text: "Scale of motion estimation for frame interpolation: 0.25, 0.5, 1, 2 or 4 (default: 1)",
     kind: "number",
     placeholder: "scale",
     neutral: 1,
@@ -403,29 +406,29 @@ export const SETTING_FIELDS: {
 export const REQUEST_FIELDS = {
   prompt: { text: "What to make; required", kind: "text", placeholder: "text" },
   width: {
-    text: "Width in pixels; wins over `size`",
+    text: "Width in pixels; overrides `size`",
     kind: "integer",
     placeholder: "pixels",
   },
   height: {
-    text: "Height in pixels; wins over `size`",
+    text: "Height in pixels; overrides `size`",
     kind: "integer",
     placeholder: "pixels",
   },
   taskType: {
-    text: "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V`; follows from the inputs",
+    text:
+      "`T2I`, `I2I`, `TI2I`, `T2V`, `I2V`, `TI2V`, `V2V` or `F2V` (default: follows from the inputs)",
     kind: "text",
     placeholder: "task",
   },
   seed: {
     text:
-      "Seed of the first result, the next ones count on; or one for each. Left out or -1, a new one is drawn, " +
-      "and the answer tells it",
+      "Seed of the first result, counting up for the others, or one seed for each; -1 (default) draws a new seed, which the answer names",
     kind: "integers",
     placeholder: "seed...",
   },
   numFrames: {
-    text: "Number of frames; wins over `seconds`",
+    text: "Number of frames; overrides `seconds`",
     kind: "integer",
     output: "VIDEO",
     placeholder: "count",
@@ -439,22 +442,20 @@ export const REQUEST_FIELDS = {
   fps: { text: "Frames per second", kind: "integer", output: "VIDEO", placeholder: "rate" },
   fit: {
     text:
-      "How an input image meets the size of the result: `cover` (default) cuts off what is too much, `contain` " +
-      "shows all of it on black, `stretch` changes its shape",
+      "How an input image is fitted to the output size: `cover` (default) crops, `contain` pads with black, `stretch` distorts",
     kind: "text",
     choices: FITS,
     placeholder: "way",
   },
   control: {
-    text: "What a ControlNet steers an image by: a map of edges, depth, a pose; see `control_type`",
+    text: "Control picture of a ControlNet: a map of edges or depth, or a pose; see `control_type`",
     kind: "text",
     output: "IMAGE",
     placeholder: "file",
   },
   mask: {
     text:
-      "What is made anew: an image that is white, or transparent, there, and black elsewhere; for a video, white in an " +
-      "image or a video",
+      "Inpainting mask: white, or transparent, where the image is redrawn; for a video, white in an image or a video",
     kind: "text",
     placeholder: "file",
   },
@@ -471,7 +472,7 @@ function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
   return count || (sampler === "dmd" ? DMD_STEPS : undefined);
 }
 
-/** Whether other noise levels are asked for than those of `dmd`, which `lcm` takes. */
+/** Whether the request asks for other sigmas than those of `dmd`; `lcm` takes them. */
 function hasOtherLevels({ sigmas, scheduler, numInferenceSteps }: GivenSettings): boolean {
   return Boolean(sigmas || scheduler) || (numInferenceSteps ?? DMD_STEPS) !== DMD_STEPS;
 }

@@ -59,7 +59,7 @@ Deno.test("completeSettings() refuses what no model takes, by the name of the ca
   );
 });
 
-Deno.test("completeSettings() samples as a model was distilled, and by lcm at other noise levels", () => {
+Deno.test("completeSettings() samples as a model was distilled, and by lcm at other sigmas", () => {
   const optionalSettings = ["sampler", "scheduler", "sigmas"] as const;
   const defaults = { ...INFO.defaults, sampler: "dmd", numInferenceSteps: 3 } as const;
   const samplerOf = (given: Parameters<typeof completeSettings>[0]) =>
@@ -86,9 +86,9 @@ Deno.test("completeSettings() takes the number of steps from sigmas and from dmd
   const bad = [
     [{ sampler: "ddim" }, /^sampler must be one of euler, .*, dmd, got ddim/],
     [{ scheduler: "linear" }, /^scheduler must be one of simple, .*, got linear/],
-    [{ scheduler: "karras", sigmas: [1] }, /^scheduler chooses noise levels, and sigmas gives/],
-    [{ sampler: "dmd", sigmas: [1, 0.7, 0.5] }, /^sampler dmd has .* leave sigmas out/],
-    [{ sampler: "dmd", scheduler: "beta" }, /^sampler dmd has .* leave scheduler out/],
+    [{ scheduler: "karras", sigmas: [1] }, /^scheduler spaces the sigmas, and sigmas gives/],
+    [{ sampler: "dmd", sigmas: [1, 0.7, 0.5] }, /^sampler dmd has .* omit sigmas/],
+    [{ sampler: "dmd", scheduler: "beta" }, /^sampler dmd has .* omit scheduler/],
     [{ sampler: "dmd", numInferenceSteps: 4 }, /must be 3, as many as sampler dmd has, got 4/],
     [{ sigmas: [1, 0.5], numInferenceSteps: 4 }, /must be 2, as many as sigmas has, got 4/],
     [{ sigmas: [] }, /^sigmas must be a list of numbers/],

@@ -171,7 +171,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
       candidates.some((task) => traitsOf(task, model).accepts?.includes(kind));
     if (query.hasImage && query.hasVideo && takes("image") && takes("video")) {
       throw new RangeError(
-        "Cannot use an image and a video together: no task of this model takes both; leave one out",
+        "Cannot use an image and a video together: no task of this model takes both; omit one",
       );
     }
     // Each of them then says what is wrong with the inputs; the default says it best.

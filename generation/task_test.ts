@@ -99,7 +99,7 @@ const CASES: Case[] = [
     supported: ["T2V", "I2V", "V2V"],
     query: { output: "VIDEO", hasImage: true, hasVideo: true },
     expected:
-      "Cannot use an image and a video together: no task of this model takes both; leave one out",
+      "Cannot use an image and a video together: no task of this model takes both; omit one",
   },
   {
     title: "no request without inputs where each task needs one",

@@ -40,7 +40,7 @@ export interface CatalogueModel {
 const GB = 1e9;
 const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1 * GB };
 const QWEN3_8B = { textEncoder: "Qwen3-8B", textEncoderBytes: 10.4 * GB };
-const QWEN_VL = { textEncoder: "Qwen2.5-VL-7B", textEncoderBytes: 14.1 * GB };
+const QWEN_VL = { textEncoder: "Qwen2.5-VL-7B", textEncoderBytes: 13.1 * GB };
 const UMT5 = { textEncoder: "UMT5-XXL", textEncoderBytes: 9.3 * GB };
 const APACHE = { licence: "Apache-2.0" };
 const FLUX_NON_COMMERCIAL = { licence: "FLUX non-commercial", isGated: true } as const;
@@ -52,7 +52,11 @@ const Z_IMAGE = {
   vae: "FLUX.1's",
 } as const;
 const KLEIN = { family: "FLUX.2", makes: "images", vae: "FLUX.2's" } as const;
-const KLEIN_4B = { ...KLEIN, ...APACHE, parameters: 3.88 * GB, ...QWEN3_4B } as const;
+// FLUX.2 klein reads three quarters of the layers.
+const KLEIN_4B = {
+  ...{ ...KLEIN, ...APACHE, parameters: 3.88 * GB, ...QWEN3_4B },
+  textEncoderBytes: 5.5 * GB,
+} as const;
 const KLEIN_9B = { ...KLEIN, ...FLUX_NON_COMMERCIAL, parameters: 9.08 * GB, ...QWEN3_8B } as const;
 const KLEIN_TYPES = ["q8_0", "q4_0"];
 const FLUX1 = {
@@ -73,6 +77,8 @@ const QWEN_IMAGE = {
   makes: "images",
   vae: "Qwen-Image's",
 } as const;
+/** With the vision tower. */
+const QWEN_IMAGE_EDIT = { ...QWEN_IMAGE, textEncoderBytes: 14.4 * GB } as const;
 
 /** The models, those that most want first. */
 export const CATALOGUE: readonly CatalogueModel[] = [
@@ -164,17 +170,17 @@ export const CATALOGUE: readonly CatalogueModel[] = [
     quantised: { repository: "unsloth/Qwen-Image-Layered-GGUF", types: K_TYPES },
   },
   {
-    ...{ name: "qwen-image-edit-2511", title: "Qwen-Image-Edit-2511", ...QWEN_IMAGE },
+    ...{ name: "qwen-image-edit-2511", title: "Qwen-Image-Edit-2511", ...QWEN_IMAGE_EDIT },
     repository: "Qwen/Qwen-Image-Edit-2511",
     quantised: { repository: "unsloth/Qwen-Image-Edit-2511-GGUF", types: K_TYPES },
   },
   {
-    ...{ name: "qwen-image-edit-2509", title: "Qwen-Image-Edit-2509", ...QWEN_IMAGE },
+    ...{ name: "qwen-image-edit-2509", title: "Qwen-Image-Edit-2509", ...QWEN_IMAGE_EDIT },
     repository: "Qwen/Qwen-Image-Edit-2509",
     quantised: { repository: "QuantStack/Qwen-Image-Edit-2509-GGUF", types: K_TYPES },
   },
   {
-    ...{ name: "qwen-image-edit", title: "Qwen-Image-Edit", ...QWEN_IMAGE },
+    ...{ name: "qwen-image-edit", title: "Qwen-Image-Edit", ...QWEN_IMAGE_EDIT },
     repository: "Qwen/Qwen-Image-Edit",
     quantised: { repository: "QuantStack/Qwen-Image-Edit-GGUF", types: K_TYPES },
   },

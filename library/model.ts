@@ -364,9 +364,7 @@ export class Model implements AsyncDisposable {
       return isTaken && !second && first && hasHoles(first) ? first : undefined;
     }
     if (!isTaken) {
-      const advice = !first && this.info.inpainting
-        ? "name the image that it is for"
-        : "leave it out";
+      const advice = !first && this.info.inpainting ? "name the image that it is for" : "omit it";
       throw new RangeError(`Cannot do ${taskType} with a mask: ${advice}`);
     }
     const own = await readPixels(mask);
@@ -381,7 +379,7 @@ export class Model implements AsyncDisposable {
   ): Promise<Image[] | undefined> {
     if (mask === undefined) return undefined;
     if (!this.info.takesMasks || shape.taskType !== "V2V") {
-      throw new RangeError(`Cannot do ${shape.taskType} with a mask: leave it out`);
+      throw new RangeError(`Cannot do ${shape.taskType} with a mask: omit it`);
     }
     return await (await openVideo(mask, { signal })).read(shape);
   }
@@ -407,7 +405,7 @@ export class Model implements AsyncDisposable {
     checkPrompt("prompt", prompt);
     const { settings, idle } = completeSettings(options, taskType, rules);
     for (const [name, why] of idle) {
-      throw new FieldError(name, `Cannot use ${name} ${options[name]}: ${why}; leave it out`);
+      throw new FieldError(name, `Cannot use ${name} ${options[name]}: ${why}; omit it`);
     }
     checkSize({ width, height }, this.info);
     return { ...settings, prompt, taskType, width, height, ...(loras ? { loras } : {}) };
@@ -420,9 +418,7 @@ function checkFollows(options: GenerateVideoOptions, { animates }: ModelInfo): v
     if (options[name] === undefined) continue;
     throw new FieldError(
       name,
-      `Cannot use ${name} ${
-        options[name]
-      }: the result is as long as the driving video; leave it out`,
+      `Cannot use ${name} ${options[name]}: the result is as long as the driving video; omit it`,
     );
   }
 }

@@ -88,7 +88,7 @@ export function Composer({ model }: { model: Model }): VNode {
       rows: 2,
       value: state.prompt,
       placeholder: state.images.length > 0 && output === "image"
-        ? "What shall change?"
+        ? "What should change?"
         : "What do you want to see?",
       enterkeyhint: "enter",
       onInput: (event) => draft.set({ prompt: event.currentTarget.value }),
@@ -124,6 +124,6 @@ export function Composer({ model }: { model: Model }): VNode {
 
 function missingInput(output: Output): string {
   return output === "video"
-    ? "This model makes videos of an image or a clip: add one."
-    : "This model makes images of others: add one.";
+    ? "This model needs an image or a video: add one."
+    : "This model needs an input image: add one.";
 }

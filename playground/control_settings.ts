@@ -8,9 +8,9 @@ import { type Model, takesControl } from "./model.ts";
 
 /** Numbers of it: their names, the greatest value, and what they are when nothing is chosen. */
 const NUMBERS = [
-  ["control_scale", "Control weight", 2, null],
-  ["control_start", "Steers from", 1, 0],
-  ["control_end", "Steers until", 1, 1],
+  ["control_scale", "Control scale", 2, null],
+  ["control_start", "Control start", 1, 0],
+  ["control_end", "Control end", 1, 1],
 ] as const;
 
 /** The settings; nothing without a picture. */
@@ -23,13 +23,13 @@ export function ControlSettings({ model, state }: { model: Model; state: Draft }
     h(Segments<"map" | "canny">, {
       name: "Control picture",
       value: value("control_type") === "canny" ? "canny" : "map",
-      options: [["map", "A map"], ["canny", "Take its edges"]],
+      options: [["map", "Control map"], ["canny", "Canny edges"]],
       onChange: (type) => choose("control_type", type === "map" ? undefined : type),
       hidesName: false,
     }),
     model.control_modes
       ? h(Choice, {
-        name: "It shows",
+        name: "Control mode",
         title: "What the control picture shows",
         choices: model.control_modes,
         own: model.control_modes[0]!,

@@ -111,7 +111,7 @@ export function NumberSlider(
         ? button({
           type: "button",
           class: "own",
-          title: `Back to the model's own, ${own}`,
+          title: `Reset to the default, ${own}`,
           "aria-label": `${name}: back to ${own}`,
           onClick: () => onChange(undefined),
         }, "reset")

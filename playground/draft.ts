@@ -46,7 +46,7 @@ export interface Draft extends Kept {
   clip: GivenFile | null;
   /** Whether the video goes on where the clip ends. */
   continues: boolean;
-  /** White where the first image is drawn anew. */
+  /** White where the first image is redrawn. */
   mask: Blob | null;
   /** Picture that steers the image. */
   control: GivenFile | null;

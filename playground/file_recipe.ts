@@ -56,5 +56,5 @@ export function takeOffer(): void {
   offer.set({ found: null });
   setImages(draft.state.images.filter(({ blob }) => blob !== found.blob));
   const unused = [...found.unused, ...applyRecipe(found.recipe)];
-  tell(unused.length > 0 ? `Not used of ${found.name}: ${unused.join("; ")}.` : "");
+  tell(unused.length > 0 ? `Not used from ${found.name}: ${unused.join("; ")}.` : "");
 }

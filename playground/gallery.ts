@@ -36,7 +36,7 @@ export function Gallery(): VNode {
     hasMore
       ? button(
         { type: "button", class: "quiet", onClick: () => void attempt(readMore) },
-        "Older ones",
+        "Older results",
       )
       : null,
   );
@@ -98,9 +98,9 @@ function Pending({ job }: { job: Job }): VNode {
 
 function stateWord({ status, kind }: Job): string {
   if (status === "queued") return "Waiting: ";
-  if (status === "in_progress") return "On its way: ";
+  if (status === "in_progress") return "Running: ";
   if (status === "failed") return "Failed: ";
-  return kind === "video" ? "Clip: " : "";
+  return kind === "video" ? "Video: " : "";
 }
 
 /** Arrow keys go from one result to the next. */

@@ -33,9 +33,9 @@ export async function takeFiles(
   const [clip] = clips;
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
-    if (clips.length > 1 || images.length > 0) notes.push(`Only ${clip.name} is taken.`);
+    if (clips.length > 1 || images.length > 0) notes.push(`Only ${clip.name} is used.`);
   } else {
-    if (clip) notes.push("This model takes no clips.");
+    if (clip) notes.push("This model takes no videos.");
     takeImages(model, images, notes);
   }
   tell(notes.join(" "));
@@ -55,7 +55,7 @@ function takeImages(model: Model, images: File[], notes: string[]): void {
   const most = maxImages(model, use);
   // A single image takes the place of the one before.
   const count = images.length + (most > 1 ? draft.state.images.length : 0);
-  if (count > most) notes.push(`This model takes ${most}: not all of the images are there.`);
+  if (count > most) notes.push(`This model takes ${most}: the other images are not used.`);
   addImages(images.map((file) => givenFile(file, file.name)), most);
 }
 
@@ -80,9 +80,9 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
   const takesClips = state.output === "video" && takesVideo(model);
   if (!takesImages && !takesClips) return null;
   const label = takesClips && takesImages
-    ? "Add an image or a clip"
+    ? "Add an image or a video"
     : takesClips
-    ? "Add a clip"
+    ? "Add a video"
     : "Add an image";
   return h(FileButton, {
     ...{ label, name: "image" },
@@ -147,7 +147,7 @@ export function RecipeOffer(): VNode | null {
     span({}, `${found.name} says how it was made.`),
     button({ type: "button", class: "action", onClick: takeOffer }, "Use its settings"),
     iconButton(
-      { label: "Leave its settings", onClick: () => offer.set({ found: null }) },
+      { label: "Ignore its settings", onClick: () => offer.set({ found: null }) },
       icon("close"),
     ),
   );
@@ -160,7 +160,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
   if (images.length === 0 && !clip && !control) return null;
   const canMask = output === "image" && model.inpainting !== null;
   return ul(
-    { class: "inputs", "aria-label": "Given" },
+    { class: "inputs", "aria-label": "Inputs" },
     ...images.map((file, index) =>
       li(
         { key: file.key },
@@ -178,7 +178,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
             )
             : null,
           iconButton({
-            label: `Take ${file.name} out`,
+            label: `Remove ${file.name}`,
             onClick: () => setImages(images.filter(({ key }) => key !== file.key)),
           }, icon("close")),
         ),
@@ -199,7 +199,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         div(
           { class: "input-actions" },
           iconButton(
-            { label: `Take ${control.name} out`, onClick: () => draft.set({ control: null }) },
+            { label: `Remove ${control.name}`, onClick: () => draft.set({ control: null }) },
             icon("close"),
           ),
         ),
@@ -212,15 +212,15 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         div(
           { class: "input-actions" },
           iconButton(
-            { label: `Take ${clip.name} out`, onClick: () => draft.set({ clip: null }) },
+            { label: `Remove ${clip.name}`, onClick: () => draft.set({ clip: null }) },
             icon("close"),
           ),
         ),
         does(model, "V2V") && does(model, "F2V")
           ? h(Segments<"change" | "continue">, {
-            name: "What becomes of the clip",
+            name: "Use of the video",
             value: state.continues ? "continue" : "change",
-            options: [["change", "Change it"], ["continue", "Go on"]],
+            options: [["change", "Change"], ["continue", "Continue"]],
             onChange: (way) => draft.set({ continues: way === "continue" }),
           })
           : null,

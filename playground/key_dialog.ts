@@ -24,12 +24,12 @@ export function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
           void useKey(field.current?.value ?? "").then(refreshSoon);
         },
       },
-      h2({ id: "key-title" }, "This server asks for a key"),
+      h2({ id: "key-title" }, "This server needs a key"),
       p(
         { class: "muted", role: "alert" },
         isWrong
-          ? "That key is not one of this server's."
-          : "Whoever runs it has one for you. This browser keeps it.",
+          ? "The server does not accept this key."
+          : "Ask the operator of the server for a key. This browser stores it.",
       ),
       label({ class: "unseen", for: "key" }, "Key"),
       input({ id: "key", ref: field, type: "password", autocomplete: "current-password" }),

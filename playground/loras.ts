@@ -45,7 +45,7 @@ export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
             onChange: (strength) => replace(index, { ...lora, strength: strength ?? 1 }),
           }),
           iconButton(
-            { label: `Take ${lora.path} out`, onClick: () => replace(index) },
+            { label: `Remove ${lora.path}`, onClick: () => replace(index) },
             icon("close"),
           ),
         )

@@ -32,7 +32,7 @@ export function drawMask(
 }
 
 /**
- * The mask of an image as a file: white where it is drawn anew, black elsewhere.
+ * The mask of an image as a file: white where the image is redrawn, black elsewhere.
  *
  * @returns null where nothing was painted
  */

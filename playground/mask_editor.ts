@@ -1,4 +1,4 @@
-/** Painting what of an image is to be drawn anew. */
+/** Painting the mask of an image: the part to redraw. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
@@ -113,7 +113,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         },
       }),
     ),
-    p({ class: "muted hint" }, "Paint what is to be drawn anew, then say what shall be there."),
+    p({ class: "muted hint" }, "Paint the part to redraw, then describe it in the prompt."),
     div(
       { class: "mask-bar" },
       label(

@@ -101,7 +101,7 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
   if (!isMasked || !model.inpainting) return settings;
   const strength: Setting = {
     name: "strength",
-    description: "How much of what is painted over is made anew",
+    description: "Denoising strength: how much of the masked part is redrawn",
     type: "number",
     minimum: 0,
     maximum: 1,

@@ -80,7 +80,7 @@ export function ResultBar(
       p(
         { class: "notice", role: "status" },
         read === 0
-          ? "The negative prompt was not read, for there was no guidance."
+          ? "The negative prompt was not read: this request had no guidance."
           : `The ${
             prompt.replace("_", " ")
           } has ${tokens} tokens, and ${read} were read. Not read: “${unread}”`,
@@ -95,8 +95,10 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
   focusPrompt();
   if (!recipe) return;
   const notes = [
-    ...modelOf(recipe) ? [] : [`The model ${recipe["model"]} is not here; another one will draw.`],
-    ...isRepeatable(job, recipe) ? [] : ["The server keeps no inputs: bring the image again."],
+    ...modelOf(recipe)
+      ? []
+      : [`The model ${recipe["model"]} is not on this server; another model will draw.`],
+    ...isRepeatable(job, recipe) ? [] : ["The server does not keep inputs: add the image again."],
   ];
   if (notes.length > 0) tell(notes.join(" "));
 }
@@ -123,14 +125,14 @@ function fileName({ id, prompt, outputs }: Job, index: number): string {
   return `${title.replace(/^-|-$/g, "") || id}-${place}.${extension}`;
 }
 
-/** What a recipe says first, by the names that people have for it. */
+/** Settings at the top of a recipe, with their usual names. */
 const NAMES: Readonly<Record<string, string>> = {
   size: "Size",
   num_frames: "Frames",
   fps: "Frames per second",
   num_inference_steps: "Steps",
-  guidance_scale: "Guidance",
-  negative_prompt: "Keep away from",
+  guidance_scale: "Guidance scale",
+  negative_prompt: "Negative prompt",
 };
 const HIDDEN = ["prompt", "seed", "n", "loras", "output_format"];
 

@@ -32,27 +32,29 @@ import { SizePicker } from "./size_picker.ts";
 import { useStore } from "./store.ts";
 import { view } from "./view.ts";
 
-/** Settings that are always in view, by the names that people have for them. */
+/** Settings that are always in view, with their usual names. */
 const FIRST: Readonly<Record<string, string>> = {
   num_inference_steps: "Steps",
-  guidance_scale: "Guidance",
-  guidance_scale_2: "Guidance, low noise",
-  strength: "Strength",
+  guidance_scale: "Guidance scale",
+  guidance_scale_2: "Guidance scale, low noise",
+  strength: "Denoising strength",
   sampler: "Sampler",
-  scheduler: "Noise levels",
+  scheduler: "Scheduler",
 };
 
-/** Names of others; the rest are called as requests call them. */
+/** Names of other settings; the rest have their names of requests. */
 const NAMES: Readonly<Record<string, string>> = {
   flow_shift: "Shift",
-  max_sequence_length: "Most tokens",
+  max_sequence_length: "Max prompt tokens",
   enable_upscaling: "Upscale",
-  upscaling_scale: "Upscale by",
-  enable_frame_interpolation: "Smooth motion",
-  frame_interpolation_exp: "Double frames",
+  upscaling_scale: "Upscaling factor",
+  enable_frame_interpolation: "Frame interpolation",
+  frame_interpolation_exp: "Doublings",
+  cfg_zero_star: "CFG-Zero*",
+  riflex: "RIFLEx",
 };
 
-/** Settings that mean nothing until a switch is on. */
+/** Settings that need a switch. */
 const NEEDS: Readonly<Record<string, string>> = {
   upscaling_scale: "enable_upscaling",
   frame_interpolation_exp: "enable_frame_interpolation",
@@ -91,8 +93,8 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance
       ? h(Switch, {
-        name: "Improve the prompt",
-        title: "Have it rewritten by a language model first",
+        name: "Rewrite the prompt",
+        title: "A language model rewrites the prompt first",
         value: state.settings["enhance_prompt"] === true,
         onChange: (value) => choose("enhance_prompt", value),
       })
@@ -115,7 +117,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   );
 }
 
-/** One setting, as its row in the table of fields says. */
+/** One setting, by its row in the table of fields. */
 function SettingField(
   { setting, task, state }: { setting: Setting; task: string | undefined; state: Draft },
 ): VNode {
@@ -148,7 +150,7 @@ function Negative({ state }: { state: Draft }): VNode {
   const value = state.settings["negative_prompt"] as string | undefined;
   return div(
     { class: "negative" },
-    label({ class: "name", for: field }, "Keep away from"),
+    label({ class: "name", for: field }, "Negative prompt"),
     textarea({
       id: field,
       rows: 2,
@@ -165,7 +167,7 @@ const MAX_COUNT = 10;
 function Count({ state }: { state: Draft }): VNode {
   return h(NumberSlider, {
     id: "n",
-    name: "Number",
+    name: "Number of results",
     value: state.count,
     own: 1,
     least: 1,

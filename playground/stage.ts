@@ -43,7 +43,7 @@ function Welcome({ model }: { model: Model | undefined }): VNode {
   return div(
     { class: "welcome" },
     p({ class: "lead" }, "What do you want to see?"),
-    p({ class: "muted" }, "Write it below. Ctrl and Enter draws it."),
+    p({ class: "muted" }, "Write it below, then press Ctrl and Enter."),
     isToy
       ? div(
         { class: "examples" },
@@ -106,7 +106,7 @@ function progressText(now: Live | undefined, isLong: boolean): string {
   if (now?.stage === "load") return "Loading the model's weights";
   if (now?.stage === "compile") return `Compiling kernels, ${now.step} of ${now.totalSteps}`;
   if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
-  if (now.stage === "decode") return "Developing the image";
+  if (now.stage === "decode") return "Decoding";
   const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;
   return now.step === 0 || now.totalSteps === null
     ? `Starting${hint}`
@@ -125,7 +125,7 @@ function useLong(what: unknown): boolean {
 
 function waitingText({ place }: Job, secondsPerJob: number): string {
   if (place === null || place <= 1) return "Next in the queue";
-  return `Number ${place} in the queue, about ${duration(place * secondsPerJob)}`;
+  return `Position ${place} in the queue, about ${duration(place * secondsPerJob)}`;
 }
 
 /** `12 s`, `3 min`. */
@@ -164,7 +164,7 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
 function Failed({ job, model }: { job: Job; model: Model | undefined }): VNode {
   const text = job.status === "cancelled"
     ? "Cancelled."
-    : job.error?.message ?? "This did not work.";
+    : job.error?.message ?? "The request failed.";
   return figure(
     { class: "failed" },
     div({ class: "frame message" }, p({ role: "alert" }, text)),

@@ -125,7 +125,7 @@ export async function* readVideo(
 }
 
 /**
- * Filters that repeat frames or leave them out. `fps` fills a gap between time stamps with copies, of
+ * Filters that repeat frames or omit them. `fps` fills a gap between time stamps with copies, of
  * whatever length it is and before anything behind it can say that this is enough. So no time stamp
  * may lie much beyond the last frame that is wanted, nor may the end, which `tpad` puts where the last
  * frame is. Containers of few frames may count in seconds or longer, which is too coarse for that.

@@ -65,7 +65,7 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
   }
   if (request.decoder === "tiny" && !info.optionalParts.includes("tinyDecoder")) {
     throw new RangeError(
-      "Cannot decode with a tiny decoder: the model has none; name its file with --tiny-decoder, or leave decoder out",
+      "Cannot decode with a tiny decoder: the model has none; name its file with --tiny-decoder, or omit decoder",
     );
   }
   if (request.enableUpscaling && !info.optionalParts.includes("upscaler")) {
@@ -100,7 +100,7 @@ function checkOptional(
 ): void {
   for (const name of OPTIONAL_SETTINGS) {
     if (request[name] === undefined || optionalSettings.includes(name)) continue;
-    throw new RangeError(`Cannot use ${name}: this model has no such setting; leave it out`);
+    throw new RangeError(`Cannot use ${name}: this model has no such setting; omit it`);
   }
   const { maxSequenceLength: tokens = 1 } = request;
   if (Number.isSafeInteger(tokens) && tokens >= 1 && tokens <= maxSequenceLength) return;
@@ -124,7 +124,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
     );
   }
   if (!needsVideo && video) {
-    throw new RangeError(`Cannot do ${task} with an input video: leave it out`);
+    throw new RangeError(`Cannot do ${task} with an input video: omit it`);
   }
   for (const frame of video ?? []) checkBytes(frame, request);
   checkMask(request, info);
@@ -134,7 +134,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
   if ((strength !== undefined) !== hasStrength) {
     throw new RangeError(
       `Cannot do ${task} ${hasStrength ? "without" : "with"} a strength: ` +
-        (hasStrength ? "give one above 0, up to 1" : "leave it out"),
+        (hasStrength ? "give one above 0, up to 1" : "omit it"),
     );
   }
 }
@@ -150,7 +150,7 @@ function checkMask(
     ? 1
     : 0;
   if (mask.length < 1 || mask.length > most) {
-    throw new RangeError(`Cannot do ${task} with ${mask.length} masks: leave them out`);
+    throw new RangeError(`Cannot do ${task} with ${mask.length} masks: omit them`);
   }
   const [image] = images;
   if (task === "TI2I" && image && (image.width !== width || image.height !== height)) {

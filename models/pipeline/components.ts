@@ -171,7 +171,7 @@ export async function openParts<Table extends PartsTable>(
     for (const [name, words] of Object.entries(FAMILY_PARTS)) {
       if (!files.has(indexName(name)) || Object.hasOwn(table.components, name)) continue;
       throw new TypeError(
-        `Cannot use ${words} with "${files.path}": models of this family take none; leave it out`,
+        `Cannot use ${words} with "${files.path}": models of this family take none; omit it`,
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };

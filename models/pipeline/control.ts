@@ -112,7 +112,7 @@ export function checkControl(
       ? ["mask, which this ControlNet sees", "give one with its image"]
       : ["control picture", "give one"];
     throw new RangeError(
-      `Cannot use ${idle}: the request has no ${lacks}; ${advice}, or leave ${idle} out`,
+      `Cannot use ${idle}: the request has no ${lacks}; ${advice}, or omit ${idle}`,
     );
   }
   if (!optionalParts.includes("controlnet")) {

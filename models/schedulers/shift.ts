@@ -124,7 +124,7 @@ export class SigmaShift {
   #check(shift: number): void {
     if (this.isDynamic) {
       throw new RangeError(
-        `Cannot make a schedule with shift ${shift}: this scheduler's shift follows from the size; leave it out`,
+        `Cannot make a schedule with shift ${shift}: this scheduler's shift follows from the size; omit it`,
       );
     }
     if (shift >= 1 / MAX_SHIFT && shift <= MAX_SHIFT) return;

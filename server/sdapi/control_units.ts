@@ -101,7 +101,7 @@ function fieldsOf(
   const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
   const picture = own || unit.input_image || images[0];
   if (!picture) throw refused("a unit without a picture: send it in image");
-  if (unit.mask) throw refused("the mask of a unit: the whole picture steers; leave mask out");
+  if (unit.mask) throw refused("the mask of a unit: the whole picture steers; omit mask");
   const module = (unit.module ?? "none").toLowerCase();
   if (module !== "none" && module !== "canny") {
     throw refused(

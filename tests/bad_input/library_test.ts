@@ -17,7 +17,7 @@ const REFUSED: [options: Partial<Record<keyof GenerateOptions, unknown>>, messag
   [{ prompt: 7 }, /prompt is number; give a text/],
   [{ prompt: "a".repeat(100_000) }, /it has 100000 characters, and the limit is 32000; shorten it/],
   [{ negativePrompt: "a".repeat(100_000) }, /negativePrompt: it has 100000 characters/],
-  [{ strength: 0.5 }, /with T2I this model makes everything anew; leave it out/],
+  [{ strength: 0.5 }, /with T2I this model redraws everything; omit it/],
   [{ loras: "outline" }, /Cannot use "outline" as LoRAs: give a list/],
   [{ loras: [{}] }, /Cannot use undefined as the path of a LoRA/],
   [{ width: 100 }, /multiples of 16; the nearest size is 96x16/],

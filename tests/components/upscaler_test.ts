@@ -113,6 +113,6 @@ Deno.test("Model.generate() gives an upscaled image the scale that was asked for
   );
   await assert.rejects(
     model.generate({ ...options, upscalingScale: 3 }),
-    /Cannot use upscalingScale 3: nothing is upscaled; leave it out/,
+    /Cannot use upscalingScale 3: nothing is upscaled; omit it/,
   );
 });

@@ -42,5 +42,5 @@ Deno.test(`POST ${PATH} takes samplers and noise levels, and says which do not g
   const refused = await service.post(PATH, { prompt: "a", sampler: "dmd", scheduler: "beta" });
   const { error } = await refused.json();
   assert.deepEqual([refused.status, error.param], [400, "sampler"]);
-  assert.match(error.message, /^sampler dmd has noise levels of its own; leave scheduler out/);
+  assert.match(error.message, /^sampler dmd has its own sigmas; omit scheduler/);
 });

@@ -40,7 +40,7 @@ Deno.test("openPipeline() refuses ControlNets of other sizes, of other families,
     ));
   await assert.rejects(
     beside(new Golden("flux2/pipeline").folder),
-    /Cannot use a ControlNet with .*: models of this family take none; leave it out/,
+    /Cannot use a ControlNet with .*: models of this family take none; omit it/,
   );
   await withComposed([DEV], async (folder) => {
     const path = join(folder, "model_index.json");

@@ -1,6 +1,7 @@
 /** The documents lead to files, headings and tests that are there, and each can be reached from the first page. */
 import { strict as assert } from "node:assert";
 import { dirname, join, normalize } from "node:path/posix";
+import { documentedPages } from "../../tools/docs.ts";
 import { exists, readTree } from "../../tools/lint/tree.ts";
 
 const documents = readTree("", [".md"]);
@@ -42,6 +43,12 @@ Deno.test("documents link to files and headings that are there", () => {
     }
   }
   assert.deepEqual(broken, []);
+});
+
+Deno.test("tables of fields, flags and models in docs/ are those that `deno task docs` writes", () => {
+  for (const [path, text] of documentedPages()) {
+    assert.equal(documents.get(path), text, `${path} is old: run deno task docs`);
+  }
 });
 
 Deno.test("README.md leads to every page of docs/", () => {

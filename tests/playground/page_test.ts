@@ -96,7 +96,7 @@ browserTest(
     await page.locator(".tile.completed").nth(2).waitFor();
     await page.reload();
     await page.getByRole("button", { name: "Reuse" }).click();
-    await page.getByText("bring the image again").waitFor();
+    await page.getByText("add the image again").waitFor();
     assert.equal(await page.getByRole("button", { name: "Vary" }).count(), 0);
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("button", { name: "Really delete?" }).click();
@@ -172,7 +172,7 @@ browserTest(
       await drop(page, { name, type, bytes });
       await notice.getByText(words).waitFor();
     }
-    assert.equal(await page.getByRole("list", { name: "Given" }).count(), 0);
+    assert.equal(await page.getByRole("list", { name: "Inputs" }).count(), 0);
     // What is good among them is taken, whatever it is called.
     await drop(page, { name: "a.txt", type: "text/plain", bytes: png }, {
       ...{ name: "notes.png", type: "image/png", bytes: letter },
@@ -181,7 +181,7 @@ browserTest(
     await page.getByRole("img", { name: "a.txt" }).waitFor();
     const many = [1, 2, 3, 4].map((n) => ({ name: `${n}.png`, type: "image/png", bytes: png }));
     await drop(page, ...many);
-    await notice.getByText("This model takes 3: not all of the images are there.").waitFor();
+    await notice.getByText("This model takes 3: the other images are not used.").waitFor();
   },
 );
 
@@ -204,7 +204,7 @@ browserTest(
       });
       await drop(page, { name: "fox", type, bytes });
       await page.getByRole("button", { name: "Use its settings" }).click();
-      await page.locator(".notice").getByText("Not used of fox: Clip skip 2; the model v1-5.")
+      await page.locator(".notice").getByText("Not used from fox: Clip skip 2; the model v1-5.")
         .waitFor();
       assert.equal(await page.locator("#prompt").inputValue(), "a fox");
       assert.equal(await page.getByRole("button", { name: "Use its settings" }).count(), 0);
@@ -241,7 +241,7 @@ browserTest("the page offers what the model takes, and nothing else", async (bro
   await using server = listen(service);
   const page = await browser.open(server.url);
   await page.getByRole("button", { name: /^Generate/ }).waitFor();
-  for (const name of ["Add an image", "Add an image or a clip"]) {
+  for (const name of ["Add an image", "Add an image or a video"]) {
     assert.equal(await page.getByRole("button", { name }).count(), 0, name);
   }
   assert.equal(await page.getByText("Video", { exact: true }).count(), 0);
@@ -269,18 +269,18 @@ browserTest("the page steers by a control picture, alone and beside an image", a
   const file = { name: "pose.png", mimeType: "image/png", buffer: Buffer.from(bytes) };
   const choose = (label: string) =>
     page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(file);
-  assert.equal(await page.getByText("Control weight").count(), 0);
+  assert.equal(await page.getByText("Control scale").count(), 0);
   await choose("Add a control picture");
-  await page.getByLabel("It shows").selectOption("pose");
-  await page.getByRole("spinbutton", { name: "Control weight" }).fill("0.6");
+  await page.getByLabel("Control mode").selectOption("pose");
+  await page.getByRole("spinbutton", { name: "Control scale" }).fill("0.6");
   await draw(page, "a knight");
   await page.locator(".tile.completed").first().waitFor();
   await choose("Add an image");
-  await page.getByText("Take its edges").click();
+  await page.getByText("Canny edges").click();
   await draw(page, "another knight");
   await page.locator(".tile.completed").nth(1).waitFor();
-  await page.getByRole("button", { name: "Take pose.png out" }).last().click();
-  await page.getByText("Control weight").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Remove pose.png" }).last().click();
+  await page.getByRole("spinbutton", { name: "Control scale" }).waitFor({ state: "detached" });
   const [alone, beside] = service.engine.requests;
   assert.deepEqual([alone!.control?.width, alone!.controlMode, alone!.controlScale], [64, "pose", [
     0.6,
@@ -303,7 +303,7 @@ browserTest("the page asks for a key, says when it is wrong, and keeps it", asyn
   await page.getByRole("dialog").waitFor();
   await page.locator("#key").fill("wrong");
   await page.keyboard.press("Enter");
-  await page.getByText("That key is not one of this server's.").waitFor();
+  await page.getByText("The server does not accept this key.").waitFor();
   await page.locator("#key").fill("right");
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -427,7 +427,7 @@ browserTest(
     await page.reload();
     await page.locator(".tile img").nth(10).waitFor();
     for (let i = 0; i < 3; i++) {
-      const more = page.getByRole("button", { name: "Older ones" });
+      const more = page.getByRole("button", { name: "Older results" });
       await more.click();
       await page.waitForTimeout(500);
     }

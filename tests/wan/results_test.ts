@@ -71,7 +71,7 @@ Deno.test("WanPipeline.generate() edits what a mask leaves it, and nothing else"
     assert.ok(changed.filter((change, i) => isPainted(i) && change > 2).length > 100);
     for (
       const [change, message] of [
-        [{ mask: [...mask, ...mask] }, /Cannot do TI2I with 2 masks: leave them out/],
+        [{ mask: [...mask, ...mask] }, /Cannot do TI2I with 2 masks: omit them/],
         [{ mask: [mask[0]!.subarray(1)] }, /Cannot use a mask of \d+ bytes/],
         [{ task: "I2V" }, /Cannot do I2V with 1 masks/],
       ] as const

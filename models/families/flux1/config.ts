@@ -194,7 +194,7 @@ function controlNetFit(
   if (!controlnet) return [];
   if (KONTEXT.includes(className) || isFill(transformer) || drawsAfterPicture(transformer)) {
     throw new TypeError(
-      "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; leave it out",
+      "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; omit it",
     );
   }
   const sizes = [

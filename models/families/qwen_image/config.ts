@@ -99,7 +99,7 @@ export function hiddenSize(
 
 /**
  * The keys of `model_index.json` that change what the pipeline does: pixels of the copies of images that the transformer
- * sees of an edit, and of those that the text encoder sees. Published models leave them out.
+ * sees of an edit, and of those that the text encoder sees. Published models omit them.
  */
 const QWEN_IMAGE_SETTINGS = z.object({
   vae_image_size: z.int().positive().default(1024 * 1024),
@@ -186,7 +186,7 @@ function controlNetFit(
   if (!controlnet) return [];
   if ([...EDIT_CLASSES, LAYERED_CLASS].some((name) => name === className)) {
     throw new TypeError(
-      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; leave it out",
+      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; omit it",
     );
   }
   const sizes = [

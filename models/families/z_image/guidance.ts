@@ -33,7 +33,7 @@ export function zImageGuidance(
 export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRequest): void {
   if (!(guidanceLimit > 0 && guidanceLimit < Infinity)) {
     throw new RangeError(
-      `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; leave it out for no limit`,
+      `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; omit it for no limit`,
     );
   }
   if (!(guidanceEnd >= 0)) {
