@@ -40,7 +40,7 @@ const REFUSED: [options: Partial<Record<keyof GenerateOptions, unknown>>, messag
   [{ seed: "7" }, /non-negative int or list of ints, .* got 7/],
   [{ seed: [] }, /seed list must not be empty/],
   [{ seed: [1, 2] }, /Cannot use 2 seeds for 1 output: give one/],
-  [{ seed: 2 ** 53 - 1, numOutputs: 2 }, /got 9007199254740992/],
+  [{ seed: 2 ** 53 - 1, numOutputs: 2 }, /the highest seed is 9007199254740991/],
   [{ numOutputs: 0 }, /Cannot generate 0 images: ask for 1 to 1000/],
   [{ numOutputs: 1e9 }, /Cannot generate 1000000000 images/],
   [{ numOutputs: 1.5 }, /Cannot generate 1\.5 images/],
