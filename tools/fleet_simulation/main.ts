@@ -1,7 +1,7 @@
 /**
  * A fleet through a day of requests, on the policy that the fleet runs (`deno task simulate-fleet`).
  *
- *     deno task simulate-fleet                               # 10,000 workers, a day: some minutes
+ *     deno task simulate-fleet                               # 10,000 workers, a day: 20 minutes
  *     deno task simulate-fleet --workers 200 --load 0.9
  *
  * Options: --workers N, --clients N, --hours N, --load SHARE of the workers' time that is asked for,
