@@ -1,8 +1,7 @@
 /** Questions of servers to workers, such as whether a LoRA fits a model. */
 
 import { LoraError } from "../models/lora/lora_error.ts";
-import { ApiError, type ErrorStatus } from "../server/contract/errors.ts";
-import { RecordsBusyError } from "../server/jobs/job_store.ts";
+import { ApiError, type ErrorStatus, RecordsBusyError } from "../server/contract/errors.ts";
 import { answerOf } from "../server/http/respond.ts";
 import { ServiceError } from "../server/service_error.ts";
 import type { Bell } from "./bell.ts";

@@ -1,7 +1,7 @@
 /** The PostgreSQL database that the servers and workers of a fleet share. */
 
 import type { Parameter, Sql } from "postgres";
-import { RecordsBusyError } from "../server/jobs/job_store.ts";
+import { RecordsBusyError } from "../server/contract/errors.ts";
 
 /** Most connections of one process, beside the one that listens. */
 const MAX_CONNECTIONS = 8;

@@ -1,6 +1,6 @@
 /** The LoRAs of a request, as far as routing is concerned. */
 
-import type { JobLora } from "../server/loras/job_lora.ts";
+import type { JobLora } from "../server/contract/lora_requests.ts";
 
 /**
  * What a worker must have set for a request.

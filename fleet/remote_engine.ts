@@ -10,7 +10,7 @@ import type {
   RoomRequest,
 } from "../engine/types.ts";
 import { EngineState } from "../server/engine_state.ts";
-import { RecordsBusyError } from "../server/jobs/job_store.ts";
+import { RecordsBusyError } from "../server/contract/errors.ts";
 import { ServiceError } from "../server/service_error.ts";
 import type { Calls, Question } from "./calls.ts";
 import { type Room, Rooms } from "./rooms.ts";

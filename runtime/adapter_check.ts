@@ -1,6 +1,6 @@
 /** A short numeric check of an adapter: what models use of every op, from its case tables. */
 import type { Device } from "./device/device.ts";
-import { runCase, UnsupportedCase } from "./ops/conformance.ts";
+import { runCase, UnsupportedCase } from "./conformance.ts";
 import type { Check, Op } from "./ops/op.ts";
 import { OPS } from "./ops/registry.ts";
 

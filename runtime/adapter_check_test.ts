@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { runSelfTests } from "./adapter_check.ts";
-import { openDevice } from "./device/open_device.ts";
-import type { OpCase } from "./ops/conformance.ts";
+import { openDevice } from "./open_device.ts";
+import type { OpCase } from "./conformance.ts";
 import { ndarray } from "./ops/ndarray.ts";
 import type { Check, Op } from "./ops/op.ts";
 import { softmax } from "./ops/softmax/mod.ts";

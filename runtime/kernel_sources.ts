@@ -1,6 +1,6 @@
 /** The expanded WGSL of kernels, for whoever wants to read or check it: needs no GPU. */
 import { join } from "node:path";
-import { traceCase, UnsupportedCase } from "./ops/conformance.ts";
+import { traceCase, UnsupportedCase } from "./conformance.ts";
 import { OP_SUITES } from "./ops/registry.ts";
 import { kernelCode } from "./program/compile.ts";
 import type { Target } from "./target.ts";

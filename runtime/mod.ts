@@ -17,7 +17,7 @@ export { freeHostBytes, usableHostBytes } from "./device/host_memory.ts";
 export { estimateExchange, type ExchangedBytes } from "./team/measure_exchange.ts";
 export { measureMemory } from "./device/measure_memory.ts";
 export type { AdapterEnvironment } from "./device/adapter_environment.ts";
-export * from "./device/open_device.ts";
+export * from "./open_device.ts";
 export { Pacer } from "./device/pacer.ts";
 export {
   type MemoryPlan,

@@ -10,7 +10,7 @@ import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { ServiceMetrics } from "./metrics/service_metrics.ts";
-import type { Runners } from "./jobs/runners.ts";
+import type { Runners } from "./runners.ts";
 import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";

@@ -19,7 +19,7 @@ import {
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
 import { convolutionLayer } from "../blocks/layers.ts";
-import { rearrange } from "../blocks/rearrange.ts";
+import { rearrange } from "../rearrange.ts";
 import type { FrameInterpolatorConfig } from "./config.ts";
 
 /** Residual convolutions of a block. */

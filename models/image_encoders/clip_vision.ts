@@ -15,7 +15,7 @@ import {
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
 import { forEachSample, patchEmbeddingLayer } from "../blocks/layers.ts";
-import { rearrange } from "../blocks/rearrange.ts";
+import { rearrange } from "../rearrange.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPVisionConfig`. */
 export const CLIP_VISION_CONFIG = z.object({

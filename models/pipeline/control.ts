@@ -15,7 +15,7 @@ import {
   type Tensor,
   writing,
 } from "../../runtime/mod.ts";
-import type { ImageEncoder } from "../autoencoders/image_encoder.ts";
+import type { ImageEncoder } from "./image_encoder.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
 import { cutOut, isInpainting } from "./inpainting.ts";

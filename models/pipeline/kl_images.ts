@@ -1,12 +1,12 @@
 /** Pixels of samples, by `AutoencoderKL` or a tiny decoder. */
 import type { DeviceTensor, Tensor } from "../../runtime/mod.ts";
-import { klImageDecoder } from "../autoencoders/kl/coders.ts";
+import { klImageDecoder } from "./kl_coders.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../autoencoders/tiled_coder.ts";
-import { type TinyDecoder, tinyImageCoder } from "../autoencoders/tiny/coders.ts";
+import { type TinyDecoder, tinyImageCoder } from "./tiny_coders.ts";
 import type { Session } from "../memory/session.ts";
-import { rearrange } from "../blocks/rearrange.ts";
+import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
 import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
 

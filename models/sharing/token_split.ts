@@ -18,7 +18,7 @@ import {
   type Tensor,
 } from "../../runtime/mod.ts";
 import type { SequenceTeam } from "./ranks.ts";
-import { rearrange } from "../blocks/rearrange.ts";
+import { rearrange } from "../rearrange.ts";
 
 /** A piece of what a rank brings, in elements. */
 type Piece = { readonly rank: number; readonly start: number; readonly size: number };

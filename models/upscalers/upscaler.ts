@@ -13,7 +13,7 @@ import {
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
 import { convolutionLayer } from "../blocks/layers.ts";
-import { rearrange } from "../blocks/rearrange.ts";
+import { rearrange } from "../rearrange.ts";
 import type { UpscalerConfig } from "./config.ts";
 
 /** Share of what a block adds. */

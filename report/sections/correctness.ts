@@ -1,7 +1,7 @@
 /** The case tables of all ops, on every variant that takes them, against references in double precision. */
 
 import { DeviceLostError, type Target } from "../../runtime/mod.ts";
-import { type OpCase, runCase, traceCase, UnsupportedCase } from "../../runtime/ops/conformance.ts";
+import { type OpCase, runCase, traceCase, UnsupportedCase } from "../../runtime/conformance.ts";
 import { OP_SUITES } from "../../runtime/ops/registry.ts";
 import type { CaseFailure } from "../types.ts";
 import { type SectionContext, timeLeft } from "./section.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
-import { openDevice } from "./open_device.ts";
+import { openDevice } from "../open_device.ts";
 import {
   DeviceLostError,
   GpuValidationError,
@@ -162,7 +162,7 @@ Deno.test("DeviceTensor.write() refuses the wrong number of values", async () =>
 });
 
 Deno.test("openDevice() prints nothing where there is no desktop session", async () => {
-  const url = new URL("./open_device.ts", import.meta.url);
+  const url = new URL("../open_device.ts", import.meta.url);
   const script = `import { openDevice } from "${url}"; (await openDevice()).destroy();`;
   const env = { ...Deno.env.toObject() };
   delete env.XDG_RUNTIME_DIR;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Device } from "./device.ts";
 import { measureMemory } from "./measure_memory.ts";
-import { openDevice } from "./open_device.ts";
+import { openDevice } from "../open_device.ts";
 
 const MIB = 1024 * 1024;
 

@@ -4,7 +4,7 @@ import { withMatrixUnits } from "../../tests/support/emulated_matrix_units.ts";
 import type { Device } from "../device/device.ts";
 import { instantiate } from "../program/executable.ts";
 import { Graph } from "./graph.ts";
-import { openDevice } from "../device/open_device.ts";
+import { openDevice } from "../open_device.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { linear } from "../ops/linear/mod.ts";
 import { linearClass } from "../ops/problem_class.ts";

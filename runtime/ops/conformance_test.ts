@@ -11,10 +11,10 @@ import assert from "node:assert/strict";
 import type { Device } from "../device/device.ts";
 import { openTestDevice } from "../../tests/support/model_run.ts";
 import { kernelCode } from "../program/compile.ts";
-import type { DeviceOptions } from "../device/open_device.ts";
+import type { DeviceOptions } from "../open_device.ts";
 import type { Choice, Target } from "../target.ts";
 import { cutIntoPieces } from "../windows.ts";
-import { type OpCase, runCase, storesHalf, traceCase, UnsupportedCase } from "./conformance.ts";
+import { type OpCase, runCase, storesHalf, traceCase, UnsupportedCase } from "../conformance.ts";
 import { whyNoMatrixUnit } from "./matrix_unit.ts";
 import { OP_SUITES } from "./registry.ts";
 

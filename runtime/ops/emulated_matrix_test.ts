@@ -1,8 +1,8 @@
 /** Ops on matrix units that this machine has not, as Apple's, emulated. */
 import { withMatrixUnits } from "../../tests/support/emulated_matrix_units.ts";
-import { openDevice } from "../device/open_device.ts";
+import { openDevice } from "../open_device.ts";
 import { ATTENTION_SUITE } from "./attention/cases.ts";
-import { type OpCase, runCase } from "./conformance.ts";
+import { type OpCase, runCase } from "../conformance.ts";
 import { CONV2D_SUITE } from "./conv/cases.ts";
 import { MATMUL_SUITE } from "./matmul/cases.ts";
 

@@ -3,7 +3,7 @@ import type { StorageFormat } from "../dtype.ts";
 import type { Tensor } from "../graph/graph.ts";
 import type { Shape } from "../shape.ts";
 import type { Target } from "../target.ts";
-import type { OpCase, OpSuite } from "./conformance.ts";
+import type { OpCase, OpSuite } from "../conformance.ts";
 import { whyNoMatrixUnit } from "./matrix_unit.ts";
 
 /** One op with everything that is asked of it. */

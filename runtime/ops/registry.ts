@@ -1,7 +1,7 @@
 /** Every op: what suites, doctor, tuning run and benches read. */
 import { ATTENTION } from "./attention/op.ts";
 import { COMBINE_SUITE } from "./combine/cases.ts";
-import type { OpSuite } from "./conformance.ts";
+import type { OpSuite } from "../conformance.ts";
 import { CAUSAL_CONV3D, CONV2D } from "./conv/op.ts";
 import { ELEMENTWISE_SUITE } from "./elementwise/cases.ts";
 import { GATHER } from "./gather/op.ts";

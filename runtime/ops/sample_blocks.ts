@@ -2,7 +2,7 @@
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { BLOCK_FORMATS, blockBytes, checkBlocks, dequantize } from "../quantization/formats.ts";
 import type { Shape } from "../shape.ts";
-import type { CaseInput } from "./conformance.ts";
+import type { CaseInput } from "../conformance.ts";
 import { lazyArray, randomIntegers, randomNormal } from "./ndarray.ts";
 
 /** Rounds values to the nearest that blocks of 32 with one scale hold; the scale is that of the largest value. */

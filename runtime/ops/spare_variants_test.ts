@@ -1,7 +1,7 @@
 /** The kernels that tests of small models run, on a part of the cases: what models give with them is compared, too. */
 import { openTestDevice } from "../../tests/support/model_run.ts";
 import type { Target } from "../target.ts";
-import { type OpCase, runCase, traceCase, UnsupportedCase } from "./conformance.ts";
+import { type OpCase, runCase, traceCase, UnsupportedCase } from "../conformance.ts";
 import { OP_SUITES } from "./registry.ts";
 
 /** One case in so many. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { compileKernels } from "./compile.ts";
 import { type KernelCode, Turns } from "../device/compile_helpers.ts";
 import type { Device } from "../device/device.ts";
-import { openDevice } from "../device/open_device.ts";
+import { openDevice } from "../open_device.ts";
 
 function trivial(count: number): KernelCode[] {
   return Array.from({ length: count }, (_, i) => ({

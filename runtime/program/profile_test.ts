@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Graph } from "../graph/graph.ts";
-import { openDevice } from "../device/open_device.ts";
+import { openDevice } from "../open_device.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { linear } from "../ops/linear/mod.ts";

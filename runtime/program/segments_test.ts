@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Device } from "../device/device.ts";
 import { Graph } from "../graph/graph.ts";
-import type { DeviceOptions } from "../device/open_device.ts";
+import type { DeviceOptions } from "../open_device.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { linear } from "../ops/linear/mod.ts";

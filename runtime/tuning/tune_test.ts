@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Device } from "../device/device.ts";
 import { Graph } from "../graph/graph.ts";
-import type { DeviceOptions } from "../device/open_device.ts";
+import type { DeviceOptions } from "../open_device.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { layerNorm } from "../ops/norm/mod.ts";
 import { softmax } from "../ops/softmax/mod.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { safetensorsOf, withFolder } from "../../tests/support/safetensors.ts";
 import type { Device } from "../device/device.ts";
 import { decodeElements, encodeElements } from "../dtype.ts";
-import { type DeviceOptions, openDevice } from "../device/open_device.ts";
+import { type DeviceOptions, openDevice } from "../open_device.ts";
 import { randomNormal } from "../ops/ndarray.ts";
 import type { Shape } from "../shape.ts";
 import type { ScaledProduct, TensorRewrite } from "./adaptation.ts";

@@ -153,3 +153,9 @@ function errorType(status: ErrorStatus): string {
   if (status === 429) return "rate_limit_error";
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
+
+/** Records that cannot be reached now, and may be soon. */
+export class RecordsBusyError extends Error {
+  /** Tells it from other errors in logs. */
+  override readonly name = "RecordsBusyError";
+}

@@ -1,7 +1,7 @@
 /** Fields that a request carries without effect: they are named, never silently dropped. */
 
 import { closest } from "fastest-levenshtein";
-import { readJsonText } from "../http/json_text.ts";
+import { readJsonText } from "./json_text.ts";
 import { badRequest } from "./errors.ts";
 import { withInputNames } from "./spellings.ts";
 

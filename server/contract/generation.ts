@@ -10,10 +10,10 @@ import type {
 import { httpNames } from "../../generation/field.ts";
 import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { completeSettings, FieldError } from "../../generation/settings.ts";
-import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
+import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../network/remote.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
-import type { JobLora } from "../loras/job_lora.ts";
+import type { JobLora } from "./lora_requests.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
 import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";

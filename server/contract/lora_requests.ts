@@ -45,6 +45,14 @@ export interface AskedLora {
   readonly mode: MergeMode;
 }
 
+/** A LoRA that was found; a JSON value. */
+export interface JobLora extends AskedLora {
+  /** The path as a client gave it. */
+  readonly path: string;
+  /** Path of the LoRA's file. */
+  readonly file: string;
+}
+
 /** A request to set LoRAs. */
 export interface SetLoras {
   /** LoRAs in the order in which they are applied. */

@@ -2,8 +2,8 @@
 
 import type { BodyShare } from "./body_memory.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
-import { hearOut, readPaced } from "../inputs/pace.ts";
-import { JsonTally } from "./json_tally.ts";
+import { hearOut, readPaced } from "./pace.ts";
+import { JsonTally } from "../contract/json_tally.ts";
 import { nextTurn } from "./next_turn.ts";
 
 /** Length from which on a text is parsed in a turn of its own. */

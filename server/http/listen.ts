@@ -7,7 +7,7 @@ import type { Server, ServerResponse } from "node:http";
 import { createAdaptorServer, type HttpBindings } from "@hono/node-server";
 import { watchAccepting } from "./accept_watch.ts";
 import { type ConnectionLimits, Connections, DEFAULT_LIMITS } from "./connections.ts";
-import { BODY_DEADLINE_MS } from "../inputs/pace.ts";
+import { BODY_DEADLINE_MS } from "./pace.ts";
 import type { App } from "../services.ts";
 import type { Log } from "../log.ts";
 

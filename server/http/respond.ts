@@ -1,8 +1,7 @@
 /** From anything that was thrown to an answer that may be read by whoever asked. */
 
 import type { Log } from "../log.ts";
-import { ApiError, type ErrorStatus, internalError } from "../contract/errors.ts";
-import { RecordsBusyError } from "../jobs/job_store.ts";
+import { ApiError, type ErrorStatus, internalError, RecordsBusyError } from "../contract/errors.ts";
 import { ServiceError, type ServiceFailure } from "../service_error.ts";
 import { recordsBusy } from "../storage/write_error.ts";
 

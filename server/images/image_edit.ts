@@ -42,11 +42,7 @@ import {
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { imageEditFieldTable, imageEditSchema } from "../contract/image_fields.ts";
-import {
-  idleOutputFields,
-  type ImageRequest,
-  readImageOutput,
-} from "../contract/image_generation.ts";
+import { idleOutputFields, type ImageRequest, readImageOutput } from "./image_generation.ts";
 import { readScalars } from "../contract/scalars.ts";
 import { checkSize, type Size } from "../../generation/size.ts";
 import type { MaskWay } from "../../media/mask.ts";

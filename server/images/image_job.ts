@@ -5,9 +5,9 @@
 import type { CutPrompt, Engine, GenerateRequest } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { PixelImage } from "../../media/image.ts";
-import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "./image_generation.ts";
 import { readImage } from "../inputs/images.ts";
-import { explainEngineFailure } from "../jobs/engine_failure.ts";
+import { explainEngineFailure } from "../loras/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { inLanes } from "../jobs/lanes.ts";

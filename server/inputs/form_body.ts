@@ -3,8 +3,8 @@
 import type { z } from "zod";
 import { badRequest } from "../contract/errors.ts";
 import { fieldNodes, typesOf } from "../contract/scalars.ts";
-import { MAX_JSON_TEXT, readJsonText } from "../http/json_text.ts";
-import { JsonTally } from "../http/json_tally.ts";
+import { MAX_JSON_TEXT, readJsonText } from "../contract/json_text.ts";
+import { JsonTally } from "../contract/json_tally.ts";
 
 /**
  * Brings the texts of a form into the shape of a body: a field that came several times is a list where the schema has

@@ -11,7 +11,7 @@ import { nextTurn } from "../http/next_turn.ts";
 import { storageFailed } from "../storage/write_error.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
-import { hearOut, readPaced } from "./pace.ts";
+import { hearOut, readPaced } from "../http/pace.ts";
 import { readUrlencoded } from "./urlencoded.ts";
 
 /** A file of a form, on disk. */

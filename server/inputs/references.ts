@@ -10,7 +10,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 import { nextTurn } from "../http/next_turn.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
-import { fetchRemote, RemoteError, type RemotePolicy } from "./remote.ts";
+import { fetchRemote, RemoteError, type RemotePolicy } from "../network/remote.ts";
 
 /** What a request calls an image or video. */
 export type Source = UploadedFile | { readonly field: string; readonly url: string };

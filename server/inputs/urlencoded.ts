@@ -6,7 +6,7 @@
 
 import type { BodyShare } from "../http/body_memory.ts";
 import { formTooLarge } from "../contract/errors.ts";
-import { hearOut, readPaced } from "./pace.ts";
+import { hearOut, readPaced } from "../http/pace.ts";
 
 /** Longest form, in bytes: prompts of the greatest length, with three bytes escaped for each character. */
 const MAX_BYTES = 2 ** 20;

@@ -159,12 +159,6 @@ export interface JobStore {
   close(): Promise<void>;
 }
 
-/** Records that cannot be reached now, and may be soon. */
-export class RecordsBusyError extends Error {
-  /** Tells it from other errors in logs. */
-  override readonly name = "RecordsBusyError";
-}
-
 /** A job that is there already, as its request was sent before. */
 export class RepeatedRequestError extends Error {
   /** Tells it from other errors in logs. */

@@ -1,7 +1,7 @@
 /** Removing results when their time has come. */
 
 import { Stretch } from "../http/next_turn.ts";
-import { removeLeftInputs } from "../inputs/left_inputs.ts";
+import { removeLeftInputs } from "./left_inputs.ts";
 import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";

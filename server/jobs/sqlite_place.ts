@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { makePrivateFile, PRIVATE_FOLDER } from "../storage/private_files.ts";
 import { lockFolder } from "../storage/folder_lock.ts";
-import { RecordsBusyError } from "./job_store.ts";
+import { RecordsBusyError } from "../contract/errors.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";
 
 const FILE = "jobs.sqlite";

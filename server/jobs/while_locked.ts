@@ -3,7 +3,7 @@
  * busy timeout of SQLite's own would.
  */
 
-import { RecordsBusyError } from "./job_store.ts";
+import { RecordsBusyError } from "../contract/errors.ts";
 
 /** Longest pause between two attempts, in milliseconds. */
 const MAX_PAUSE_MS = 100;

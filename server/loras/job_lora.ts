@@ -1,15 +1,7 @@
 /** A LoRA as a job keeps it: whatever is set later, the job's results do not change. */
 
 import type { LoraUse } from "../../engine/types.ts";
-import type { AskedLora } from "../contract/lora_requests.ts";
-
-/** A LoRA that was found; a JSON value. */
-export interface JobLora extends AskedLora {
-  /** The path as a client gave it. */
-  readonly path: string;
-  /** Path of the LoRA's file. */
-  readonly file: string;
-}
+import type { JobLora } from "../contract/lora_requests.ts";
 
 /**
  * What the engine is told.

@@ -4,7 +4,7 @@ import { dirname, sep } from "node:path";
 import type { LoraReport } from "../../engine/types.ts";
 import { LoraError } from "../../models/lora/lora_error.ts";
 import { ApiError } from "../contract/errors.ts";
-import type { JobLora } from "./job_lora.ts";
+import type { JobLora } from "../contract/lora_requests.ts";
 
 /** Most problems of an answer; a file may have a million keys. */
 const MAX_PROBLEMS = 10_000;

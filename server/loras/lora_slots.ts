@@ -4,7 +4,7 @@
 
 import type { LoraReport } from "../../engine/types.ts";
 import { LORA_TARGETS, type LoraTargetName } from "../../generation/lora_words.ts";
-import type { JobLora } from "./job_lora.ts";
+import type { JobLora } from "../contract/lora_requests.ts";
 
 /** A component that can have LoRAs. */
 export type SlotName = Exclude<LoraTargetName, "all">;

@@ -15,8 +15,9 @@ import {
   type SetLoras,
 } from "../contract/lora_requests.ts";
 import type { EngineState } from "../engine_state.ts";
-import { explainEngineFailure } from "../jobs/engine_failure.ts";
-import { type JobLora, namesOf, toLoraUses } from "./job_lora.ts";
+import { explainEngineFailure } from "./engine_failure.ts";
+import { namesOf, toLoraUses } from "./job_lora.ts";
+import type { JobLora } from "../contract/lora_requests.ts";
 import { HUB_NOT_ALLOWED, LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
 import { loraRefusal, refuseUnmatched } from "./lora_refusal.ts";
 import { nameStartLoras, type StartLora } from "./start_loras.ts";

@@ -3,7 +3,7 @@
 import { basename } from "node:path";
 import type { LoraUse } from "../../engine/types.ts";
 import type { MergeMode } from "../../generation/lora_words.ts";
-import type { JobLora } from "./job_lora.ts";
+import type { JobLora } from "../contract/lora_requests.ts";
 
 /** A LoRA that is in use from the start. */
 export interface StartLora extends LoraUse {

@@ -3,7 +3,8 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../engine_state.ts";
 import type { Queue } from "../jobs/queue.ts";
-import { type JobEntry, type JobStore, RecordsBusyError } from "../jobs/job_store.ts";
+import type { JobEntry, JobStore } from "../jobs/job_store.ts";
+import { RecordsBusyError } from "../contract/errors.ts";
 import type { StageSeconds } from "../jobs/stage_clock.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];

@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
-import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_generation.ts";
 import { readImageEdit } from "../images/image_edit.ts";
 import type { ImageOutcome } from "../images/image_job.ts";
 import type { ControlSources } from "../inputs/control_picture.ts";

@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { z } from "zod";
 import { ApiError } from "../contract/errors.ts";
 import { queryOf, validate } from "../contract/validate.ts";
-import { jobListItem, jobRecord } from "../jobs/job_record.ts";
+import { jobListItem, jobRecord } from "./job_record.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
 import { isOwn } from "../jobs/job_summary.ts";
 import type { AppEnv, Services } from "../services.ts";

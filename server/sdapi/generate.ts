@@ -3,7 +3,7 @@
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
-import { type ImageRequest, readImageRequest } from "../contract/image_generation.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_generation.ts";
 import { readEdit } from "../images/image_edit.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";

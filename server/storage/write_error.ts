@@ -1,7 +1,7 @@
 /** Failures to keep results or records. */
 
 import { describeWriteError } from "../../generation/write_error.ts";
-import { RecordsBusyError } from "../jobs/job_store.ts";
+import { RecordsBusyError } from "../contract/errors.ts";
 import { ServiceError } from "../service_error.ts";
 
 /**

@@ -6,7 +6,7 @@ import type { CutPrompt, Engine, Frames, GenerateRequest, Image } from "../../en
 import { resultRate, resultSize } from "../../engine/result_size.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
-import { explainEngineFailure } from "../jobs/engine_failure.ts";
+import { explainEngineFailure } from "../loras/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { inLanes } from "../jobs/lanes.ts";
 import { OutputProgress } from "../jobs/output_progress.ts";

@@ -5,7 +5,7 @@
  */
 
 import { Slots } from "../../media/isolated/slots.ts";
-import { openRequest, parseRemoteUrl, RemoteError } from "../inputs/remote.ts";
+import { openRequest, parseRemoteUrl, RemoteError } from "../network/remote.ts";
 import { Shares } from "../fair_share.ts";
 import type { Log } from "../log.ts";
 import { signature } from "./signature.ts";

@@ -1,7 +1,7 @@
 /** Autoencoders in tiles: against what they give for every tile by itself, and against the whole. */
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
-import { klImageDecoder, klImageEncoder } from "../../models/autoencoders/kl/coders.ts";
+import { klImageDecoder, klImageEncoder } from "../../models/pipeline/kl_coders.ts";
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
 import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
@@ -9,7 +9,7 @@ import {
   unscaleLatents,
   wanVideoDecoder,
   WanVideoEncoder,
-} from "../../models/autoencoders/wan/coders.ts";
+} from "../../models/pipeline/wan_coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_PARTS } from "../../models/families/wan/config.ts";

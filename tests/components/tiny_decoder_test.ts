@@ -1,7 +1,7 @@
 /** Tiny decoders against the reference: by themselves, and as the decoders of pipelines. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { tinyImageCoder, tinyVideoDecoder } from "../../models/autoencoders/tiny/coders.ts";
+import { tinyImageCoder, tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
 import { TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "../../models/autoencoders/tiny/format.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { createApp } from "../../server/app.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
-import { RecordsBusyError } from "../../server/jobs/job_store.ts";
+import { RecordsBusyError } from "../../server/contract/errors.ts";
 import { SqliteJobStore } from "../../server/jobs/sqlite_store.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { FailingStore } from "../fakes/failing_store.ts";

@@ -5,7 +5,7 @@
 
 import { EngineState } from "../../server/engine_state.ts";
 import type { JobRecord } from "../../server/jobs/job_store.ts";
-import { Runners } from "../../server/jobs/runners.ts";
+import { Runners } from "../../server/runners.ts";
 import { ServedModels } from "../../server/served_models.ts";
 import type { ServerLoras } from "../../server/loras/server_loras.ts";
 import { DEFAULT_SETTINGS } from "../../server/settings.ts";

@@ -51,6 +51,17 @@ Deno.test("checkImports() refuses every arrow that runs up the spine", () => {
   }
 });
 
+Deno.test("checkImports() refuses folders of a room that import each other, even by types", () => {
+  const tree = {
+    "server/jobs/a.ts": `import "../http/a.ts";`,
+    "server/http/a.ts": "",
+    "server/http/b.ts": `import type { A } from "../jobs/b.ts";`,
+    "server/jobs/b.ts": `import "../app.ts";`,
+    "server/app.ts": `import "./http/a.ts";`,
+  };
+  assert.deepEqual(broken(tree), ["server/http/b.ts:1 pair"]);
+});
+
 Deno.test("checkImports() keeps the library and the server apart", () => {
   const server = { "server/a.ts": `import "../mod.ts";`, "mod.ts": "" };
   assert.deepEqual(broken(server), ["server/a.ts:1 direction"]);

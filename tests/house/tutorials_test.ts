@@ -7,7 +7,7 @@ import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import type { Family } from "../../models/pipeline/family.ts";
 import { openDevice } from "../../runtime/mod.ts";
-import { type OpSuite, runCase } from "../../runtime/ops/conformance.ts";
+import { type OpSuite, runCase } from "../../runtime/conformance.ts";
 import { randomNormal } from "../../runtime/ops/ndarray.ts";
 import { Golden } from "../support/golden.ts";
 import { safetensorsOf, type TensorValues, withFolder } from "../support/safetensors.ts";

@@ -1,7 +1,7 @@
 /** Reads and writes halves in every form, on an adapter for which naga refuses the functions that do so. */
 import assert from "node:assert/strict";
 import { openDevice } from "../../runtime/mod.ts";
-import { type OpCase, runCase } from "../../runtime/ops/conformance.ts";
+import { type OpCase, runCase } from "../../runtime/conformance.ts";
 import { GATHER_SUITE } from "../../runtime/ops/gather/cases.ts";
 import { gather } from "../../runtime/ops/gather/mod.ts";
 import { ndarray } from "../../runtime/ops/ndarray.ts";

@@ -3,10 +3,10 @@
  * `DENOISE_SLOW`.
  */
 import assert from "node:assert/strict";
-import { tinyVideoDecoder } from "../../models/autoencoders/tiny/coders.ts";
+import { tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
 import { TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
 import { TAEHV_FORMAT } from "../../models/autoencoders/tiny/format.ts";
-import { wanVideoDecoder } from "../../models/autoencoders/wan/coders.ts";
+import { wanVideoDecoder } from "../../models/pipeline/wan_coders.ts";
 import { WAN_VAE_CONFIG } from "../../models/autoencoders/wan/config.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";

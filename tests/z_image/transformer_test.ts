@@ -9,7 +9,7 @@ import {
 import { modulationTable, TIMESTEP_FREQUENCIES } from "../../models/families/z_image/modulation.ts";
 import { paddedCount } from "../../models/families/z_image/positions.ts";
 import { zImageContext, zImageTransformer } from "../../models/families/z_image/transformer.ts";
-import { rearrange } from "../../models/blocks/rearrange.ts";
+import { rearrange } from "../../models/rearrange.ts";
 import type { Checkpoint, Device, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
 import { checkCalls, ModelRun } from "../support/model_run.ts";

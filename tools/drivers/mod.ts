@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { NoAdapterError } from "../../runtime/errors.ts";
-import { openDevice } from "../../runtime/device/open_device.ts";
+import { openDevice } from "../../runtime/open_device.ts";
 import { DENO } from "../root.ts";
 import { fetchDawn } from "./dawn.ts";
 import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";

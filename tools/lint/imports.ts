@@ -14,7 +14,7 @@ interface ImportProblem {
   file: string;
   /** Counted from 1. */
   line: number;
-  rule: "direction" | "circle" | "shader" | "place" | "missing";
+  rule: "direction" | "circle" | "pair" | "shader" | "place" | "missing";
   message: string;
 }
 
@@ -37,6 +37,16 @@ const LIBRARY = ["library/", "mod.ts"];
 const SERVER = ["server/", "fleet/"];
 const LEAVES = ["media/", "hub/", "playground/"];
 const ASIDE = ["tests/", "tools/"];
+
+/** Layers whose folders do not import each other; files beside the folders may. */
+const WALLED = ["server/", "fleet/", "models/", "runtime/"];
+
+/** Such as `server/jobs`; undefined for a file beside the folders, and for tests. */
+function roomOf(path: string, layer: string | undefined): string | undefined {
+  if (layer === undefined || !WALLED.includes(layer)) return undefined;
+  const [, folder, file] = path.split("/");
+  return file === undefined ? undefined : layer + folder;
+}
 
 /** What gives a shader away, in code or in a string. */
 const SHADER = /@compute\b|\bvar\s*<\s*(?:storage|uniform|workgroup)\b|\.wgsl\b/;
@@ -95,6 +105,8 @@ export function checkImports(
 ): ImportProblem[] {
   const problems: ImportProblem[] = [];
   const graph = new Map<string, { to: string; line: number }[]>();
+  /** The first arrow from each room to each other. */
+  const walls = new Map<string, { file: string; line: number; to: string }>();
 
   for (const [file, source] of files) {
     const layer = layerOf(file);
@@ -118,6 +130,17 @@ export function checkImports(
         problems.push({ file, line, rule: "direction", message: `Cannot import ${to}: ${why}` });
       }
       if (kind === "value" && files.has(to)) arrows.push({ to, line });
+      const [from, other] = [roomOf(file, layer), roomOf(to, layerOf(to))];
+      if (!from || !other || from === other || kind === "url") continue;
+      const back = walls.get(`${other} ${from}`);
+      const isKnown = walls.has(`${from} ${other}`);
+      if (!isKnown) walls.set(`${from} ${other}`, { file, line, to });
+      if (back && !isKnown) {
+        const message =
+          `Cannot import ${to}: ${back.file}:${back.line} imports ${back.to}, and folders ` +
+          "of one room import each other in one direction";
+        problems.push({ file, line, rule: "pair", message });
+      }
     }
     problems.push(...shaderProblems(file, layer, source));
   }

@@ -5,7 +5,7 @@
  * Source: diffusers `Flux2KleinPipeline`, `_patchify_latents` and what it does with `vae.bn`.
  */
 import { elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { Flux2VaeConfig } from "./config.ts";
 
 /** Latents along a side of a token. */

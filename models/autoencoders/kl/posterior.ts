@@ -1,6 +1,6 @@
 /** What the encoder's moments stand for, and the units that transformers take latents in. */
 import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { KlVaeConfig } from "./config.ts";
 
 /**

@@ -19,7 +19,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { convolutionLayer } from "../../blocks/layers.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { TinyDecoderConfig } from "./config.ts";
 
 /** Blocks of a level, but of an image's last. */

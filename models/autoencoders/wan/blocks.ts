@@ -14,7 +14,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { convolutionLayer, wideAttention } from "../../blocks/layers.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { ChunkPlace, FrameHistory } from "./history.ts";
 
 /** What every block needs beside its input. */

@@ -8,7 +8,7 @@ import {
   type WeightScope,
   writing,
 } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
 import { packLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";

@@ -5,7 +5,7 @@
  */
 import { concat, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 
 /**
  * What stands beside each token of the sample.

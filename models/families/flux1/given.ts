@@ -1,6 +1,6 @@
 /** What FLUX.1 makes of an input image: where it starts from, and what Kontext, Fill, Canny and Depth see beside it. */
 import { type DeviceTensor, f32, type InputSpec, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.ts";

@@ -19,7 +19,7 @@ import { KlImages } from "../../pipeline/kl_images.ts";
 import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";

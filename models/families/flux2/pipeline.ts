@@ -4,7 +4,7 @@
  * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
  */
 import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder, KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { klImageDecoder, KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import {
   denormaliseTokens,
   normaliseTokens,
@@ -21,7 +21,7 @@ import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { gridOf, latentSize, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";

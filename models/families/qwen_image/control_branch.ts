@@ -9,8 +9,8 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
-import { scaleLatents } from "../../autoencoders/wan/coders.ts";
-import { WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
+import { scaleLatents } from "../../pipeline/wan_coders.ts";
+import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { type ControlledPass, ControlPicture } from "../../pipeline/control.ts";

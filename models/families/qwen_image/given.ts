@@ -1,8 +1,8 @@
 /** The programs that encode the images of a request, and the text encoder for its prompts. */
 import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { scaleLatents } from "../../autoencoders/wan/coders.ts";
-import { WanImageEncoder } from "../../autoencoders/wan/image_coders.ts";
+import { scaleLatents } from "../../pipeline/wan_coders.ts";
+import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
 import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen2_5_patches.ts";
 import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";

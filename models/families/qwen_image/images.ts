@@ -8,13 +8,13 @@ import {
   u32,
 } from "../../../runtime/mod.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
-import { type TinyDecoder, tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
-import { unscaleLatents } from "../../autoencoders/wan/coders.ts";
-import { wanImageDecoder } from "../../autoencoders/wan/image_coders.ts";
+import { type TinyDecoder, tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
+import { unscaleLatents } from "../../pipeline/wan_coders.ts";
+import { wanImageDecoder } from "../../pipeline/wan_image_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { ResultDecoder, type SampleDecoder } from "../../pipeline/decoding.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { type ImageCounts, layerRules } from "./layers.ts";
 

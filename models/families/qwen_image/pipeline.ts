@@ -7,7 +7,7 @@
  * and `QwenImageControlNetInpaintPipeline`.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
-import { scaleLatents } from "../../autoencoders/wan/coders.ts";
+import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -15,7 +15,7 @@ import { guidedPrompts } from "../../pipeline/guidance.ts";
 import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import {
   controlsByMask,

@@ -5,7 +5,7 @@
  * Source: diffusers `WanImageToVideoPipeline`.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
-import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
+import { WanVideoEncoder } from "../../pipeline/wan_coders.ts";
 import { clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import type { InputImage } from "../../pipeline/types.ts";

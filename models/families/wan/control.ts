@@ -13,7 +13,7 @@ import {
   f32,
   writing,
 } from "../../../runtime/mod.ts";
-import { type VideoFrames, WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
+import { type VideoFrames, WanVideoEncoder } from "../../pipeline/wan_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";

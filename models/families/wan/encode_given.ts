@@ -1,6 +1,6 @@
 /** The programs that encode what a video is made from beside its prompts. */
 import { concat, slice } from "../../../runtime/mod.ts";
-import { WanVideoEncoder } from "../../autoencoders/wan/coders.ts";
+import { WanVideoEncoder } from "../../pipeline/wan_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { traceChannels } from "./channels.ts";
 import type { WanParts } from "./config.ts";

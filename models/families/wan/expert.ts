@@ -10,8 +10,8 @@ import {
   slice,
   type Tensor,
 } from "../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
+import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";

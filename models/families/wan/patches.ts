@@ -14,7 +14,7 @@ import {
 } from "../../../runtime/mod.ts";
 import { type RotaryTables, rotaryTables } from "../../blocks/embeddings.ts";
 import { patchEmbeddingLayer } from "../../blocks/layers.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import type { WanTransformerConfig } from "./config.ts";
 
 /** Sizes of the token grid: of the latents, divided by those of a patch. */

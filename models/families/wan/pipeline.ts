@@ -6,8 +6,8 @@
  * a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../autoencoders/tiny/coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../autoencoders/wan/coders.ts";
+import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
 import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -16,7 +16,7 @@ import { noisyLatents } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { noiseOf } from "../../pipeline/start_image.ts";
 import { cleanPrompt } from "../../tokenizers/prompt_cleaning.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { solverHistory } from "../../schedulers/solver.ts";
 import { umt5TextEncoder } from "../../text_encoders/umt5.ts";

@@ -6,7 +6,7 @@ import {
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";

@@ -1,6 +1,6 @@
 /** Latents as the transformer takes them: in patches. */
 import type { Tensor } from "../../../runtime/mod.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { PATCH_SIDE } from "./config.ts";
 
 /**

@@ -7,7 +7,7 @@
  * `ZImageControlNetInpaintPipeline`.
  */
 import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../autoencoders/kl/coders.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
@@ -17,7 +17,7 @@ import { KlImages } from "../../pipeline/kl_images.ts";
 import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
 import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
-import { rearrange } from "../../blocks/rearrange.ts";
+import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { openDevice } from "../open_device.ts";
+import { openDevice } from "../../open_device.ts";
 import { defaultBackend } from "./backend.ts";
-import { openFaster } from "./race.ts";
+import { openFaster } from "../../backend_race.ts";
 
 function withVariable(value: string | undefined, check: () => void): void {
   const name = "DENOISE_GPU_BACKEND";

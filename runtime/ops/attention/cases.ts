@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";
 import { attention } from "./mod.ts";

@@ -1,4 +1,4 @@
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import type { DeviceTensor } from "../../device/device_tensor.ts";
 import { combineTo } from "./mod.ts";

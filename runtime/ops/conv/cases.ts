@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { Activation } from "../activations.ts";
-import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { lazyArray, type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";
 import { groupNormReference } from "../norm/reference.ts";

@@ -1,4 +1,4 @@
-import type { OpSuite } from "../conformance.ts";
+import type { OpSuite } from "../../conformance.ts";
 import type { DType } from "../../dtype.ts";
 import { activationReference, ACTIVATIONS } from "../activations.ts";
 import { randomNormal } from "../ndarray.ts";

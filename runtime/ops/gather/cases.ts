@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
 import type { Check } from "../op.ts";
 import { elementwiseReference } from "../elementwise/reference.ts";

@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
 import { concat } from "./concat.ts";
 import { permute } from "./permute.ts";

@@ -2,7 +2,7 @@ import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
 import { BLOCK_FORMATS } from "../../quantization/formats.ts";
 import type { Activation } from "../activations.ts";
-import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";

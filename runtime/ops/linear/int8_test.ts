@@ -7,7 +7,7 @@ import { BASELINE_TARGET } from "../../target.ts";
 import { copyTo } from "../copy/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { sampleBlocks } from "../sample_blocks.ts";
-import { runCase } from "../conformance.ts";
+import { runCase } from "../../conformance.ts";
 import { LINEAR_INT8_SUITE } from "./cases.ts";
 import { linear } from "./mod.ts";
 import { openTestDevice } from "../../../tests/support/model_run.ts";

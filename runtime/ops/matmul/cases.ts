@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { GEMM_VARIANTS } from "../gemm/mod.ts";
 import { randomNormal } from "../ndarray.ts";
 import { type Check, matrixCheck } from "../op.ts";

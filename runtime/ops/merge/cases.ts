@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { DeviceTensor } from "../../device/device_tensor.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { type NdArray, ndarray, randomNormal } from "../ndarray.ts";
 import { mergeLowRank } from "./mod.ts";
 

@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.ts";
 import type { Activation } from "../activations.ts";
-import type { CaseInput, OpCase, OpSuite } from "../conformance.ts";
+import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { lazyArray, type NdArray, randomNormal } from "../ndarray.ts";
 import { ropeReference } from "../rope/reference.ts";
 import { groupNorm } from "./group_norm.ts";

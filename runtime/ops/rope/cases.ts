@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { randomNormal } from "../ndarray.ts";
 import { rope, type RopeStyle } from "./mod.ts";
 import { ropeReference } from "./reference.ts";

@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { randomNormal } from "../ndarray.ts";
 import { resizeBilinear, warp } from "./mod.ts";
 import { resizeReference, warpReference } from "./reference.ts";

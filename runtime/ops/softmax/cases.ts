@@ -1,5 +1,5 @@
 import type { DType } from "../../dtype.ts";
-import type { OpCase, OpSuite } from "../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import { randomNormal } from "../ndarray.ts";
 import { softmax, SOFTMAX_VARIANTS } from "./mod.ts";
 import { softmaxReference } from "./reference.ts";

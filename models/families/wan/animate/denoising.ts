@@ -1,8 +1,8 @@
 /** The steps of a clip: what the driving video is to each block, and the passes for the prompts. */
 import type { DeviceTensor, Graph, Program, Tensor, Traced } from "../../../../runtime/mod.ts";
 import { HostResult, slice } from "../../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
+import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../../blocks/embeddings.ts";
 import type { Variant } from "../../../memory/model_memory.ts";
 import type { Session, Stage } from "../../../memory/session.ts";

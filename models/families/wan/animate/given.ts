@@ -6,7 +6,7 @@ import {
   type Program,
   type Tensor,
 } from "../../../../runtime/mod.ts";
-import { WanVideoEncoder } from "../../../autoencoders/wan/coders.ts";
+import { WanVideoEncoder } from "../../../pipeline/wan_coders.ts";
 import { clipVision } from "../../../image_encoders/clip_vision.ts";
 import type { Session } from "../../../memory/session.ts";
 import type { Work } from "../../../pipeline/work.ts";

@@ -6,15 +6,15 @@
  * Source: diffusers `WanAnimate2Blocks`.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../../autoencoders/tiny/coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../../autoencoders/wan/coders.ts";
+import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
+import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
 import { latentFrameCount } from "../../../autoencoders/wan/latents.ts";
 import { ResultDecoder } from "../../../pipeline/decoding.ts";
 import { defineFamily } from "../../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../../pipeline/guidance.ts";
 import { ofPrompt, PromptEncoder } from "../../../pipeline/prompts.ts";
 import { noiseOf } from "../../../pipeline/start_image.ts";
-import { rearrange } from "../../../blocks/rearrange.ts";
+import { rearrange } from "../../../rearrange.ts";
 import { samplingOf } from "../../../schedulers/mod.ts";
 import { umt5TextEncoder } from "../../../text_encoders/umt5.ts";
 import { contextPadding, contextRows, wanImageStates, wanTextStates } from "../context.ts";

@@ -1,7 +1,7 @@
 /** Giving up on clients that send their body too slowly, and on those that have left. */
 
 import { ApiError } from "../contract/errors.ts";
-import { Stretch } from "../http/next_turn.ts";
+import { Stretch } from "./next_turn.ts";
 
 /** How slowly a body may come. */
 export interface Pace {

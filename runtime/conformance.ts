@@ -2,18 +2,18 @@
  * The case table of an op, and the runner that checks every case on every variant against the reference in
  * double precision.
  */
-import type { Device } from "../device/device.ts";
-import type { StorageFormat } from "../dtype.ts";
-import { Graph, type Tensor } from "../graph/graph.ts";
-import { planMemory } from "../program/plan.ts";
-import { instantiate } from "../program/executable.ts";
-import { storeFactorsAsHalf } from "../program/half_results.ts";
-import { isWeightFormat } from "../quantization/formats.ts";
-import { DeviceTensor } from "../device/device_tensor.ts";
-import { formatShape, sameShape, stridesOf } from "../shape.ts";
-import type { Target } from "../target.ts";
-import { copyTo } from "./copy/mod.ts";
-import { clampToHalf, type NdArray, roundTo, roundToHalf } from "./ndarray.ts";
+import type { Device } from "./device/device.ts";
+import type { StorageFormat } from "./dtype.ts";
+import { Graph, type Tensor } from "./graph/graph.ts";
+import { planMemory } from "./program/plan.ts";
+import { instantiate } from "./program/executable.ts";
+import { storeFactorsAsHalf } from "./program/half_results.ts";
+import { isWeightFormat } from "./quantization/formats.ts";
+import { DeviceTensor } from "./device/device_tensor.ts";
+import { formatShape, sameShape, stridesOf } from "./shape.ts";
+import type { Target } from "./target.ts";
+import { copyTo } from "./ops/copy/mod.ts";
+import { clampToHalf, type NdArray, roundTo, roundToHalf } from "./ops/ndarray.ts";
 
 /** One input of a case. */
 export interface CaseInput {

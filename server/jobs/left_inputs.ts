@@ -2,9 +2,9 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isEnd } from "../jobs/job.ts";
-import type { JobStore } from "../jobs/job_store.ts";
-import { InputFolder } from "./input_folder.ts";
+import { isEnd } from "./job.ts";
+import type { JobStore } from "./job_store.ts";
+import { InputFolder } from "../inputs/input_folder.ts";
 
 /** How long a request may take to arrive, in milliseconds: until then it has no record. */
 const MAX_ARRIVAL_MS = 24 * 60 * 60 * 1000;

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { SqliteJobStore } from "../jobs/sqlite_store.ts";
+import { SqliteJobStore } from "./sqlite_store.ts";
 import { removeLeftInputs } from "./left_inputs.ts";
 
 Deno.test("removeLeftInputs() takes files of ended jobs at once, and of no job after a day", async () => {

@@ -3,29 +3,29 @@
  * left behind.
  */
 
-import { type ImageRequest, outputSeeds } from "../contract/image_generation.ts";
-import type { PromptEnhancer } from "../prompts/enhancer.ts";
+import { type ImageRequest, outputSeeds } from "./images/image_generation.ts";
+import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import {
   type ImageOutcome,
   removeFiles,
   restoreImages,
   runImageJob,
   toImageResult,
-} from "../images/image_job.ts";
-import { PromptRewrite } from "../prompts/prompt_rewrite.ts";
-import type { NewJob } from "./job.ts";
-import type { JobRecord } from "./job_store.ts";
-import { jobSummary } from "./job_summary.ts";
-import type { ServedModel, ServedModels } from "../served_models.ts";
-import type { ServerSettings } from "../settings.ts";
-import type { ResultStorage } from "../storage/result_storage.ts";
-import type { Ffmpeg } from "../../media/video/mod.ts";
-import { type TracedJob, tracedJob } from "../telemetry/traced_job.ts";
-import type { Tracing } from "../telemetry/tracing.ts";
-import { UnfinishedVideos } from "../videos/unfinished_videos.ts";
-import { runVideoJob, type VideoResult } from "../videos/video_job.ts";
-import { videoSummary } from "../videos/video_record.ts";
-import { VIDEO_PREVIEWS, type VideoRequest } from "../videos/video_request.ts";
+} from "./images/image_job.ts";
+import { PromptRewrite } from "./prompts/prompt_rewrite.ts";
+import type { NewJob } from "./jobs/job.ts";
+import type { JobRecord } from "./jobs/job_store.ts";
+import { jobSummary } from "./jobs/job_summary.ts";
+import type { ServedModel, ServedModels } from "./served_models.ts";
+import type { ServerSettings } from "./settings.ts";
+import type { ResultStorage } from "./storage/result_storage.ts";
+import type { Ffmpeg } from "../media/video/mod.ts";
+import { type TracedJob, tracedJob } from "./telemetry/traced_job.ts";
+import type { Tracing } from "./telemetry/tracing.ts";
+import { UnfinishedVideos } from "./videos/unfinished_videos.ts";
+import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
+import { videoSummary } from "./videos/video_record.ts";
+import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 
 /** What runners work with. */
 interface RunnerServices {

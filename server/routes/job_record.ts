@@ -5,11 +5,11 @@ import { httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import { loraFields } from "../../generation/recipe_text.ts";
 import { settingsOf } from "../../generation/settings.ts";
-import type { ImageRequest } from "../contract/image_generation.ts";
+import type { ImageRequest } from "../images/image_generation.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
-import type { JobEntry, JobRecord } from "./job_store.ts";
-import type { JobSummary } from "./job_summary.ts";
+import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
+import type { JobSummary } from "../jobs/job_summary.ts";
 
 /** A result of a job. */
 interface OutputRecord {

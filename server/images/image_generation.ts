@@ -4,8 +4,8 @@
  */
 
 import { shorten } from "../../generation/shorten.ts";
-import { asClientError, checkChoice, refusePaths } from "./checks.ts";
-import { badRequest } from "./errors.ts";
+import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
+import { badRequest } from "../contract/errors.ts";
 import {
   checkMode,
   type ControlSources,
@@ -14,8 +14,8 @@ import {
 } from "../inputs/control_picture.ts";
 import { controlSize } from "../../generation/control.ts";
 import type { OutputFormat } from "../../media/encode.ts";
-import { flattenExtras } from "./fields.ts";
-import { EDIT_SPELLINGS } from "./spellings.ts";
+import { flattenExtras } from "../contract/fields.ts";
+import { EDIT_SPELLINGS } from "../contract/spellings.ts";
 import {
   findIgnored,
   type GenerationSettings,
@@ -24,13 +24,13 @@ import {
   readOutputQuality,
   readSize,
   type RequestContext,
-} from "./generation.ts";
-import { PATH_FIELDS } from "./generation_fields.ts";
-import { imageFieldTable, imageGenerationSchema } from "./image_fields.ts";
-import { readScalars } from "./scalars.ts";
+} from "../contract/generation.ts";
+import { PATH_FIELDS } from "../contract/generation_fields.ts";
+import { imageFieldTable, imageGenerationSchema } from "../contract/image_fields.ts";
+import { readScalars } from "../contract/scalars.ts";
 import { checkSize } from "../../generation/size.ts";
 import { resolveTask } from "../../generation/task.ts";
-import { validate } from "./validate.ts";
+import { validate } from "../contract/validate.ts";
 
 /** How the results of an image request come back; `both` where it does not say. */
 type ResponseFormat = "url" | "b64_json" | "both";

@@ -2,8 +2,9 @@
 
 import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.ts";
 import { ServiceError } from "../service_error.ts";
-import { type JobLora, namesOf } from "../loras/job_lora.ts";
-import { loraRefusal } from "../loras/lora_refusal.ts";
+import { namesOf } from "./job_lora.ts";
+import type { JobLora } from "../contract/lora_requests.ts";
+import { loraRefusal } from "./lora_refusal.ts";
 
 /**
  * Turns what the engine threw into what the job ends with.

@@ -1,13 +1,13 @@
 /** The autoencoder's programs for images, in tiles where that is asked for: Qwen-Image has it for images alone. */
-import { slice, type Tensor, type Weights } from "../../../runtime/mod.ts";
-import type { Session, Stage } from "../../memory/session.ts";
-import { ImageEncoder } from "../image_encoder.ts";
-import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
-import type { Stream } from "./blocks.ts";
-import type { WanVaeConfig } from "./config.ts";
-import { wanDecoder } from "./decoder.ts";
-import { wanEncoder } from "./encoder.ts";
-import { FrameHistory } from "./history.ts";
+import { slice, type Tensor, type Weights } from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
+import { ImageEncoder } from "./image_encoder.ts";
+import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
+import type { Stream } from "../autoencoders/wan/blocks.ts";
+import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
+import { wanDecoder } from "../autoencoders/wan/decoder.ts";
+import { wanEncoder } from "../autoencoders/wan/encoder.ts";
+import { FrameHistory } from "../autoencoders/wan/history.ts";
 
 /** An autoencoder's configuration and weights. */
 interface WanVae {

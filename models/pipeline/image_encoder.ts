@@ -1,9 +1,9 @@
 /** Input images on their way to latents, whatever the autoencoder. */
 import { type DeviceTensor, writing } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
-import { toSignedRange } from "../pipeline/pixels.ts";
-import type { Work } from "../pipeline/work.ts";
-import type { TiledCoder, TiledSize } from "./tiled_coder.ts";
+import { toSignedRange } from "./pixels.ts";
+import type { Work } from "./work.ts";
+import type { TiledCoder, TiledSize } from "../autoencoders/tiled_coder.ts";
 
 /** Encodes the images of a request; those of one size share their programs. */
 export class ImageEncoder {

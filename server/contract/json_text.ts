@@ -1,6 +1,6 @@
 /** Texts of a request that hold JSON themselves. */
 
-import { badRequest } from "../contract/errors.ts";
+import { badRequest } from "./errors.ts";
 import { JsonTally } from "./json_tally.ts";
 
 /** Longest text that is read as JSON, in characters: parsing a longer one would hold up every other request. */

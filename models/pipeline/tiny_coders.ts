@@ -7,15 +7,19 @@ import {
   type Program,
   type Tensor,
   u32,
-} from "../../../runtime/mod.ts";
-import type { Stage } from "../../memory/session.ts";
-import type { Component } from "../../pipeline/components.ts";
-import type { StageQueue } from "../../memory/session_runner.ts";
-import type { DecodeOptions, Decoder } from "../decoder.ts";
-import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
-import type { VideoSize } from "../wan/coders.ts";
-import { type TinyDecoderConfig, tinySpatialScale, tinyTemporalScale } from "./config.ts";
-import { tinyImageDecoder, tinyVideoFrames } from "./decoder.ts";
+} from "../../runtime/mod.ts";
+import type { Stage } from "../memory/session.ts";
+import type { Component } from "./components.ts";
+import type { StageQueue } from "../memory/session_runner.ts";
+import type { DecodeOptions, Decoder } from "../autoencoders/decoder.ts";
+import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
+import type { VideoSize } from "./wan_coders.ts";
+import {
+  type TinyDecoderConfig,
+  tinySpatialScale,
+  tinyTemporalScale,
+} from "../autoencoders/tiny/config.ts";
+import { tinyImageDecoder, tinyVideoFrames } from "../autoencoders/tiny/decoder.ts";
 
 /** A tiny decoder's configuration and weights. */
 export type TinyDecoder = Component<TinyDecoderConfig>;

@@ -1,11 +1,11 @@
 /** The autoencoder's programs for images of one size, in tiles where that is asked for. */
-import type { Weights } from "../../../runtime/mod.ts";
-import type { Session, Stage } from "../../memory/session.ts";
-import { ImageEncoder } from "../image_encoder.ts";
-import { TiledCoder, type TiledSize } from "../tiled_coder.ts";
-import { type KlCoderConfig, scaleFactor } from "./config.ts";
-import { klDecoder } from "./decoder.ts";
-import { klEncoder } from "./encoder.ts";
+import type { Weights } from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
+import { ImageEncoder } from "./image_encoder.ts";
+import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
+import { type KlCoderConfig, scaleFactor } from "../autoencoders/kl/config.ts";
+import { klDecoder } from "../autoencoders/kl/decoder.ts";
+import { klEncoder } from "../autoencoders/kl/encoder.ts";
 
 /** An autoencoder's configuration and weights. */
 interface KlVae {

@@ -17,19 +17,26 @@ import {
   type Tensor,
   u32,
   type Weights,
-} from "../../../runtime/mod.ts";
-import type { Session, Stage } from "../../memory/session.ts";
-import { toSignedRange } from "../../pipeline/pixels.ts";
-import type { Work } from "../../pipeline/work.ts";
-import type { StageQueue } from "../../memory/session_runner.ts";
-import type { DecodeOptions, Decoder } from "../decoder.ts";
-import type { TiledSize } from "../tiled_coder.ts";
-import { addTile, scaleTile, seamShares, type Tile, tilePositions, tilesOf } from "../tiling.ts";
-import type { Stream } from "./blocks.ts";
-import type { WanVaeConfig } from "./config.ts";
-import { wanDecoder } from "./decoder.ts";
-import { wanEncoder } from "./encoder.ts";
-import { type ChunkPlace, FrameHistory } from "./history.ts";
+} from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
+import { toSignedRange } from "./pixels.ts";
+import type { Work } from "./work.ts";
+import type { StageQueue } from "../memory/session_runner.ts";
+import type { DecodeOptions, Decoder } from "../autoencoders/decoder.ts";
+import type { TiledSize } from "../autoencoders/tiled_coder.ts";
+import {
+  addTile,
+  scaleTile,
+  seamShares,
+  type Tile,
+  tilePositions,
+  tilesOf,
+} from "../autoencoders/tiling.ts";
+import type { Stream } from "../autoencoders/wan/blocks.ts";
+import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
+import { wanDecoder } from "../autoencoders/wan/decoder.ts";
+import { wanEncoder } from "../autoencoders/wan/encoder.ts";
+import { type ChunkPlace, FrameHistory } from "../autoencoders/wan/history.ts";
 
 /** An autoencoder's configuration and weights. */
 interface WanVae {

@@ -1,13 +1,13 @@
 /** Which WebGPU implementation is the faster one on this machine. */
-import type { Device } from "../device.ts";
-import { Graph } from "../../graph/graph.ts";
-import { linear } from "../../ops/linear/mod.ts";
-import { copyTo } from "../../ops/copy/mod.ts";
-import { planMemory } from "../../program/plan.ts";
-import { type ExecutableSet, instantiate } from "../../program/executable.ts";
-import { DeviceTensor } from "../device_tensor.ts";
-import { runSequence } from "../../program/work_queue.ts";
-import type { GpuBackend } from "./backend.ts";
+import type { Device } from "./device/device.ts";
+import { Graph } from "./graph/graph.ts";
+import { linear } from "./ops/linear/mod.ts";
+import { copyTo } from "./ops/copy/mod.ts";
+import { planMemory } from "./program/plan.ts";
+import { type ExecutableSet, instantiate } from "./program/executable.ts";
+import { DeviceTensor } from "./device/device_tensor.ts";
+import { runSequence } from "./program/work_queue.ts";
+import type { GpuBackend } from "./device/backends/backend.ts";
 
 /** Rows and columns of the weights. */
 const WIDTH = 1024;

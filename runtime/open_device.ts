@@ -1,13 +1,18 @@
 /** From the adapters of a machine to an open device. */
-import { type AdapterEnvironment, withEnvironment } from "./adapter_environment.ts";
-import { type BackendChoice, defaultBackend, type GpuBackend, gpuOf } from "./backends/backend.ts";
-import { openFaster } from "./backends/race.ts";
-import { Device } from "./device.ts";
-import { NoAdapterError } from "../errors.ts";
-import { unifiedBytes } from "./host_memory.ts";
-import { isUnified } from "./unified_memory.ts";
-import type { WgslDialect } from "../shaders/kernel.ts";
-import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "../target.ts";
+import { type AdapterEnvironment, withEnvironment } from "./device/adapter_environment.ts";
+import {
+  type BackendChoice,
+  defaultBackend,
+  type GpuBackend,
+  gpuOf,
+} from "./device/backends/backend.ts";
+import { openFaster } from "./backend_race.ts";
+import { Device } from "./device/device.ts";
+import { NoAdapterError } from "./errors.ts";
+import { unifiedBytes } from "./device/host_memory.ts";
+import { isUnified } from "./device/unified_memory.ts";
+import type { WgslDialect } from "./shaders/kernel.ts";
+import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "./target.ts";
 
 /** How to open a device. */
 export interface DeviceOptions {

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
-import { elementwise } from "../../runtime/mod.ts";
-import { ModelRun, openTestDevice } from "../../tests/support/model_run.ts";
+import { elementwise } from "../runtime/mod.ts";
+import { ModelRun, openTestDevice } from "../tests/support/model_run.ts";
 import { rearrange } from "./rearrange.ts";
 
 const SHAPE = [1, 3, 4, 6];

@@ -1,5 +1,5 @@
 /** Splitting, reordering and merging axes, written as papers and einops write it. */
-import { permute, type Tensor } from "../../runtime/mod.ts";
+import { permute, type Tensor } from "../runtime/mod.ts";
 
 /**
  * The same elements in another layout. `"1 c (y i) (x j) -> 1 (y x) (i j c)"` cuts latents into patches of `i` by `j`,
