@@ -91,7 +91,7 @@ export type {
  * Loads a model.
  *
  * @param path a name such as `z-image-turbo`, a model folder in the diffusers layout, a file with its transformer (safetensors or GGUF), a hub id, or
- * `org/name:file`; the bundled model when left out
+ * `org/name:file`; the bundled model by default
  * @param options device and progress
  * @returns the model, ready to generate
  * @throws {Error} when the model is missing or damaged, or no GPU can be used
@@ -107,7 +107,7 @@ export async function loadModel(
  * Says what a request would take of the GPU's memory, stage by stage; nothing is uploaded.
  *
  * @param path as {@link loadModel} takes it
- * @param options device, and the request's size; the model's own where it is left out
+ * @param options device, and the request's size; the model's own by default
  * @returns what each stage would have on the device, and whether it fits
  * @throws {Error} when the model is missing or damaged, or no GPU can be used
  * @throws {RangeError} when the model cannot make such a size

@@ -63,7 +63,7 @@ export interface Image {
 export interface GivenImage extends Image {
   /** The whole image as the model's image encoder takes it: RGB, a square of the model's `visionSide`. */
   readonly vision?: Uint8Array;
-  /** `width * height` bytes, 0 where nothing is seen of it, for a model with `layers`; opaque when left out. */
+  /** `width * height` bytes, 0 where nothing is seen of it, for a model with `layers`; opaque by default. */
   readonly alpha?: Uint8Array;
 }
 
@@ -76,7 +76,7 @@ export interface LoraUse {
   path: string;
   /** Replaces the alpha that the file gives. */
   alpha?: number;
-  /** 0 leaves the model as it is, 1 is as trained; 1 when left out. */
+  /** 0 leaves the model as it is, 1 is as trained; default 1. */
   strength?: number;
   /** `all`, the default, are those that the model has, its text encoders included; `text_encoder` are these alone. */
   target?: LoraTarget | "text_encoder" | "all";
@@ -138,7 +138,7 @@ export interface ModelInfo {
     guidanceScale2?: number;
     /** Sampler of requests that name none. */
     sampler?: SamplerName;
-    /** Spacing of the noise levels of such requests; none where it has no name. */
+    /** Spacing of the sigmas of such requests; none where it has no name. */
     scheduler?: NoiseScheduleName;
     numFrames: number;
     fps: number;
@@ -161,32 +161,32 @@ export interface ModelInfo {
   frameMultiple: number;
   /** Most frames of a video. */
   maxFrames: number;
-  /** Fewest images of a task that starts from some; 1 when left out. */
+  /** Fewest images of a task that starts from some; default 1. */
   minImages?: number;
   /** Most images that a request may bring; 0 when the model takes none. */
   maxImages: number;
   /** Most images that an edit may bring. */
   maxEditImages: number;
-  /** Most reference images that a request may bring; none when left out. */
+  /** Most reference images that a request may bring; none by default. */
   maxReferences?: number;
   /** Whether the video of V2V steers the result, maybe through masks, and is not itself redrawn by strength. */
   takesMasks?: boolean;
   /**
    * How a mask keeps a part of the image that TI2I edits: the strength of requests that say none. No image is kept in
-   * part when left out.
+   * part by default.
    */
   inpainting?: { readonly strength: number };
-  /** How many layers with alpha it splits an image into, which are its result; it makes opaque images when left out. */
+  /** How many layers with alpha it splits an image into, which are its result; it makes opaque images by default. */
   layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   controlModes?: readonly string[];
-  /** Whether its ControlNet sees an image and its mask in place of a control picture. */
+  /** Whether its ControlNet sees an image and its mask instead of a control picture. */
   controlsByMask?: boolean;
   /** Side in pixels of the squares that its image encoder takes, where it has one. */
   visionSide?: number;
   /** Frames that F2V takes from the end of a video, where the model does that. */
   continuedFrames?: number;
-  /** How large these are; where left out, they have the size of the result. */
+  /** Size limits of input images; without them, inputs are resized to the output. */
   imageLimits?: ImageLimits;
   /** Largest width times height of a result, in pixels. */
   maxPixels: number;
@@ -202,7 +202,7 @@ export interface ModelInfo {
   loraTargets: readonly LoraTarget[];
   /** Bytes of all weights, as the files have them. */
   weightBytes?: number;
-  /** Bytes of the device that may be taken; left out where only taking them tells. */
+  /** Bytes of the device that may be taken; omitted if only taking them tells. */
   deviceBytes?: number;
 }
 
@@ -210,17 +210,17 @@ export interface ModelInfo {
 export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"> {
   /** What to draw; not empty. */
   prompt: string;
-  /** What to keep away from; the model's own default when left out. */
+  /** Negative prompt; the model's own by default. */
   negativePrompt?: string;
   /** Pixels per row, a multiple of the model's `sizeMultiple`. */
   width: number;
   /** Number of rows, a multiple of the model's `sizeMultiple`. */
   height: number;
-  /** 1 for an image; the model's own default when left out. */
+  /** 1 for an image; the model's own by default. */
   numFrames?: number;
   /** Seed of the initial noise, a non-negative integer. */
   seed: number;
-  /** What to make of the inputs; follows from them when left out. */
+  /** What to make of the inputs; follows from them by default. */
   taskType?: TaskType;
   /**
    * Images to start from or to edit, in the order given: of the size of the result, or within the model's
@@ -230,7 +230,7 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   /** Frames of the video to change or to steer by, or those that it ends with, of the size of the result. */
   video?: readonly Image[];
   /**
-   * Which pixels are made anew: white ones. Of a video a frame for each of its own, or the last for the rest; of the first
+   * Which pixels are redrawn: white ones. Of a video a frame for each of its own, or the last for the rest; of the first
    * image a single one where the model has `inpainting`, and both have the size of the result then.
    */
   mask?: readonly Image[];
@@ -247,15 +247,15 @@ export interface RoomRequest
   extends Pick<GenerateRequest, "width" | "height" | "numFrames" | "upscalingScale" | RoomSetting> {
   /** The task of the request. */
   taskType: TaskType;
-  /** How many images it brings; none when left out. */
+  /** How many images it brings; none by default. */
   images?: number;
   /** Whether a mask keeps a part of the first image. */
   hasMask?: boolean;
   /** Whether a control picture steers it. */
   hasControl?: boolean;
-  /** How many reference images it brings; none when left out. */
+  /** How many reference images it brings; none by default. */
   references?: number;
-  /** How often the unfinished image is shown; never when left out. */
+  /** How often the unfinished image is shown; never by default. */
   previews?: number;
 }
 
@@ -319,7 +319,7 @@ export interface Frames {
 
 /** One loaded model. Generations of one device run one after the other. */
 export interface Engine {
-  /** How many generations can go on at once; 1 when left out. */
+  /** How many generations can go on at once; default 1. */
   readonly lanes?: number;
   /** The adapter as its driver names it. */
   readonly adapter?: string;

@@ -83,7 +83,7 @@ function wantedFrames(
 }
 
 /**
- * Whether a duration is left out.
+ * Whether a duration is omitted.
  *
  * @param seconds as somebody gave it
  * @returns true for nothing and for an empty text

@@ -2,7 +2,7 @@
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import type { OutputType } from "./task.ts";
 
-/** What a field is to whoever reads it from a text. */
+/** The type of a field, for readers of texts. */
 type FieldKind = "text" | "integer" | "number" | "integers" | "numbers" | "flag";
 
 /** A row of the table. */
@@ -15,9 +15,9 @@ export interface Field {
   readonly choices?: readonly string[];
   /** Names of the field over HTTP, where these are not its own with underscores; the first that is given wins. */
   readonly http?: readonly string[];
-  /** The output that has it; every one when left out. */
+  /** The output that has it; every one by default. */
   readonly output?: OutputType;
-  /** What stands for its value in the help of the command line; it has no flag when left out. */
+  /** Placeholder of its value in the help; a field without it has no flag. */
   readonly placeholder?: string;
 }
 

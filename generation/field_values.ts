@@ -91,7 +91,7 @@ export function checkWord(value: string, name: string): void {
 }
 
 /**
- * Checks noise levels before the shift.
+ * Checks sigmas before the shift.
  *
  * @throws {RangeError} unless they descend from 1 at most to above 0
  */

@@ -121,7 +121,7 @@ export function referenceFit(image: Size): Fit {
 /**
  * Brings a reference image to what a model takes, as {@link referenceFit} says.
  *
- * @param image of any size; its transparency is left out
+ * @param image of any size; its transparency is dropped
  * @returns the image as the model takes it
  */
 export function fitReference(image: PixelImage): RgbImage {
@@ -131,7 +131,7 @@ export function fitReference(image: PixelImage): RgbImage {
 /**
  * Brings an image to what a model takes, as {@link fitOf} says, and shows it to the model's image encoder.
  *
- * @param image of any size; its transparency is left out unless the model has layers
+ * @param image of any size; its transparency is dropped unless the model has layers
  * @param result size of the result
  * @param rules of the model
  * @param mode how it meets the size of the result

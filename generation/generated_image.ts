@@ -49,7 +49,7 @@ export class GeneratedImage {
    * The image as a file.
    *
    * @param format of the file
-   * @param quality 0 (small) to 100 (best), 75 when left out; PNG is exact at any
+   * @param quality 0 (small) to 100 (best), default 75; PNG is exact at any
    * @returns the file's bytes
    * @throws {RangeError} for a quality outside 0 to 100
    * @throws {TypeError} when a layer is to become a JPEG, which has no alpha

@@ -18,9 +18,9 @@ import { describeWriteError } from "./write_error.ts";
 
 /** How a video's file is made. */
 export interface SaveVideoOptions {
-  /** 0 (small) to 100 (lossless); 50 when left out. */
+  /** 0 (small) to 100 (lossless); default 50. */
   quality?: number;
-  /** Effort of the H.264 encoder, from `ultrafast` to `placebo`; `fast` when left out. */
+  /** Effort of the H.264 encoder, from `ultrafast` to `placebo`; default `fast`. */
   preset?: X264Preset;
   /** Whether the file can be played while it is written; it then has no index, and players may not tell its length. */
   isFragmented?: boolean;

@@ -113,7 +113,7 @@ export function checkPainted(share: number): void {
 /**
  * Brings a mask to the size of the result.
  *
- * @param mask white or transparent where the image is painted anew
+ * @param mask white or transparent where the image is redrawn
  * @param how as {@link fitMasked} says
  * @returns white where it is painted
  * @throws {RangeError} when nothing is

@@ -23,7 +23,7 @@ export interface FileRecipe extends Partial<Size> {
   /** Whose words it is in. */
   readonly source: "denoise" | "AUTOMATIC1111" | "ComfyUI";
   readonly prompt?: string;
-  /** The model's name, as whoever made the image called it. */
+  /** The model's name, as the file has it. */
   readonly model?: string;
   readonly seed?: number;
   readonly loras: readonly RecipeLora[];

@@ -24,7 +24,7 @@ export interface Recipe extends SamplingSettings {
   isMasked?: boolean;
   /** Whether a control picture steered it. */
   isControlled?: boolean;
-  /** LoRAs in the order in which they were applied; none when left out. */
+  /** LoRAs in the order in which they were applied; none by default. */
   loras?: readonly RecipeLora[];
 }
 
@@ -32,12 +32,12 @@ export interface Recipe extends SamplingSettings {
 export interface RecipeLora {
   /** Path as it was given: a name, a file, a folder or a hub id. */
   path: string;
-  /** 1 when left out. */
+  /** Default 1. */
   strength?: number;
-  /** The component that it changed; all when left out. */
+  /** The component that it changed; all by default. */
   target?: string;
   /** What replaced the file's own. */
   alpha?: number;
-  /** How it was applied: the ways round differently; `auto` when left out. */
+  /** How it was applied: the ways round differently; default `auto`. */
   mode?: "auto" | "merge" | "dynamic";
 }

@@ -51,7 +51,7 @@ export function checkSteps(steps: number, maxSteps: number, name: string): void 
 }
 
 /**
- * Checks how much of a given video is to be made anew.
+ * Checks how much of a given video is to be redrawn.
  *
  * @param strength a number
  * @throws {RangeError} unless it is above 0 and at most 1
@@ -65,9 +65,9 @@ export function checkStrength(strength: number): void {
 /**
  * One seed for each output: a single seed counts up, a list is taken as it is.
  *
- * @param seed a seed, or a list of them; where it is left out or -1 a new one is drawn
+ * @param seed a seed, or a list of them; -1, the default, draws a new one
  * @param count number of outputs
- * @param defaultSeed used in place of a drawn one where `seed` is left out
+ * @param defaultSeed seed of requests without one, instead of a drawn one
  * @returns `count` seeds
  * @throws {RangeError} for a seed that is not a non-negative safe integer, or a list of another length
  */

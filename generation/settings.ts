@@ -28,7 +28,7 @@ export class FieldError extends RangeError {
 interface CompleteSettings {
   /** The settings of a request, with the model's own where nothing was given. */
   readonly settings: SamplingSettings;
-  /** Why given ones change nothing, as a clause by name; they are left out. */
+  /** Why given ones change nothing, as a clause by name; they are omitted. */
   readonly idle: ReadonlyMap<keyof SamplingSettings, string>;
 }
 
@@ -38,7 +38,7 @@ interface CompleteSettings {
  * @param given what was asked for
  * @param task that it is for
  * @param info of the model
- * @param spell how messages call a setting; by the name of its row when left out
+ * @param spell how messages call a setting; by the name of its row by default
  * @returns checked settings
  * @throws {FieldError} for a value that no model, or not this one, takes
  */
@@ -54,7 +54,7 @@ export function completeSettings(
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
     const asked = given[name] ?? field.initial?.(info, task, given);
     const value = field.kind === "numbers" && typeof asked === "number" ? [asked] : asked;
-    // A flag that is not set is as good as left out.
+    // A flag that is not set is the same as an omitted one.
     if (value === undefined || value === null || value === false) continue;
     checked(name, () => field.check(value, spell(name), info, given));
     const why = field.idle?.(info, task, given);

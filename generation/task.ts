@@ -59,7 +59,7 @@ export interface TaskQuery {
   hasImage: boolean;
   /** Whether the request has a video. */
   hasVideo: boolean;
-  /** How to bring an image or a video, for whoever has to. */
+  /** How to bring an image or a video, for the error message. */
   howToSend?: Readonly<Partial<Record<"image" | "video", string>>>;
 }
 

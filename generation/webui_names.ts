@@ -26,7 +26,7 @@ export const OWN_NAMES = { sampler: "Default", schedule: "Automatic" } as const;
 
 /** What a name means; nothing where it is not known here. */
 interface Meaning<T> {
-  /** Left out where it is the model's own. */
+  /** Omitted if it is the model's own. */
   readonly value?: T;
 }
 

@@ -21,7 +21,7 @@ export interface PlanModelOptions extends LoadModelOptions {
   numInferenceSteps?: number;
 }
 
-/** What images and videos are made of; what is left out is the model's own default. */
+/** Options of images and videos; the defaults are the model's own. */
 export interface SamplingOptions extends Partial<SamplingSettings> {
   /** What to draw. */
   prompt: string;
@@ -29,7 +29,7 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   width?: number;
   /** Height in pixels, a multiple of `info.sizeMultiple`. */
   height?: number;
-  /** What to make of the inputs, one of `info.supportedTaskTypes`; follows from them when left out. */
+  /** What to make of the inputs, one of `info.supportedTaskTypes`; follows from them by default. */
   taskType?: TaskType;
   /**
    * Images to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They keep
@@ -46,7 +46,7 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   references?: readonly ImageSource[];
   /** LoRAs for this call alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
-  /** How many times an unfinished result is shown to `onPreview`, evenly over the steps; 3 when left out. */
+  /** How many times an unfinished result is shown to `onPreview`, evenly over the steps; default 3. */
   previews?: number;
   /** Called with a result as it would be if it were finished now; of a video, its first frame. */
   onPreview?: (preview: Image) => void;
@@ -60,7 +60,7 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
  */
 export interface GenerateOptions extends SamplingOptions {
   /**
-   * Which pixels of the first image are made anew, where `info.inpainting` is there: those that are white in an image of
+   * Which pixels of the first image are redrawn, where `info.inpainting` is there: those that are white in an image of
    * its shape, or transparent in one with alpha. An image with holes, alone and without a mask, is its own.
    */
   mask?: ImageSource;
@@ -71,7 +71,7 @@ export interface GenerateOptions extends SamplingOptions {
   control?: ImageSource;
   /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
-  /** How many images; 1 when left out. */
+  /** How many images; default 1. */
   numOutputs?: number;
   /** Called as the work goes on; `index` is the image's place, counted from 0. */
   onProgress?: (progress: Progress & { index: number }) => void;
@@ -85,14 +85,14 @@ export interface GenerateVideoOptions extends SamplingOptions {
   numFrames?: number;
   /** How long the video is. */
   seconds?: number;
-  /** Frames per second of the result; `info.defaults.fps` when left out. */
+  /** Frames per second of the result; default `info.defaults.fps`. */
   fps?: number;
   /** The video to change, to steer by, to follow or to go on from: the path of a file, whose sound is kept, or frames. */
   video?: VideoSource;
-  /** Whether the sound of that file is kept; true when left out. */
+  /** Whether the sound of that file is kept; true by default. */
   enableAudio?: boolean;
   /**
-   * Which pixels of the video are made anew, where `info.takesMasks`: the white ones of a video, or of a single image
+   * Which pixels of the video are redrawn, where `info.takesMasks`: the white ones of a video, or of a single image
    * as a list of one.
    */
   mask?: VideoSource;

@@ -17,7 +17,7 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
     legend({ class: "name" }, "Size"),
     div(
       { class: "size-tiles" },
-      hasInput ? tile("", "Size of the input", shown === "", undefined) : null,
+      hasInput ? tile("", "Input size", shown === "", undefined) : null,
       ...model.sizes.map((size) => tile(size, size.replace("x", " × "), size === shown, size)),
       button(
         {

@@ -51,26 +51,26 @@ interface AppOptions {
   engine: Engine | Promise<Engine> | EngineState;
   /** Further models, for requests that name them. */
   others?: readonly OtherModel[];
-  /** Models that run elsewhere, in place of this server's own, and the first one's state. */
+  /** Models that run elsewhere, instead of this server's own, and the first one's state. */
   remote?: {
     readonly models: ServedModels;
     readonly engine: EngineState;
     /** GPUs of the server. */
     readonly workers: () => WorkerRecord[];
   };
-  /** What the engines share; one of which nothing is known when left out. */
+  /** What the engines share; one of which nothing is known by default. */
   cards?: Cards;
   /** What differs from {@link DEFAULT_SETTINGS}. */
   settings?: Partial<ServerSettings>;
-  /** Records and queue; in memory when left out. */
+  /** Records and queue; in memory by default. */
   jobs?: { store: JobStore; queue: Queue };
-  /** Keeps results; nothing is kept when left out, and there are no links. */
+  /** Keeps results; nothing is kept by default, and there are no links. */
   storage?: ResultStorage;
   /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
-  /** Reads and writes video files; found on this machine when left out. */
+  /** Reads and writes video files; found on this machine by default. */
   ffmpeg?: Ffmpeg;
-  /** Holds the files of requests; a folder of the system's when left out. */
+  /** Holds the files of requests; a folder of the system's by default. */
   inputRoot?: string;
   /** Address that the app is bound to: on a loopback one it answers to no other names. */
   host?: string;

@@ -1,4 +1,4 @@
-/** Failures that wider factors may help against, where several GPUs make a request: all of them begin anew, or none. */
+/** Failures that wider factors may help against, where several GPUs make a request: all of them begin again, or none. */
 import { NoteError, type RunControl, SaturationError, TeamError } from "../../runtime/mod.ts";
 import { type Ranks, teamsOf } from "../sharing/ranks.ts";
 import { OverflowError } from "./non_finite.ts";
@@ -6,7 +6,7 @@ import type { Attempt } from "./work.ts";
 
 /** What stands for an overflow among layers. */
 const OVERFLOW = "overflow";
-/** Layers of which the others are told: whoever computes these anew finds the rest. */
+/** Layers of which the others are told: whoever computes these again finds the rest. */
 const MAX_TOLD = 100;
 
 /**
@@ -39,7 +39,7 @@ export async function agreed(
     : new SaturationError([...new Set(layers)]);
 }
 
-/** Layers that must be computed anew; nothing of other failures. */
+/** Layers that must be computed again; nothing of other failures. */
 function layersOf(error: unknown): string[] | undefined {
   if (error instanceof SaturationError) return [...error.layers];
   if (error instanceof OverflowError) return [OVERFLOW];

@@ -72,7 +72,7 @@ export interface PartsTable<
   readonly settings: Settings;
   /** The schedulers that the family takes. */
   readonly scheduler: {
-    /** Class that it must be; any when left out. */
+    /** Class that it must be; any by default. */
     readonly type?: abstract new (...args: never[]) => Solver;
     /** Switches that the family has no use for. */
     readonly refused?: readonly string[];
@@ -89,7 +89,7 @@ export interface PartsTable<
   ): readonly SizeCheck[];
   /**
    * Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector,
-   * each with a tokenizer of its own. There is only `textEncoder` when left out.
+   * each with a tokenizer of its own. By default there is only `textEncoder`.
    */
   readonly encoders?: { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" };
   /** Refuses tokenizers that the family cannot use. */

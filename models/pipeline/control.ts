@@ -161,9 +161,9 @@ interface ControlPictureOptions {
   tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
   /** How the ControlNet sees an image and its mask, where it does. */
   readonly cutOut?: MaskedSight | undefined;
-  /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones when left out. */
+  /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones by default. */
   readonly noise?: Shape | undefined;
-  /** Weight where a request says none; 1 when left out. */
+  /** Weight where a request says none; default 1. */
   readonly usualScale?: number;
 }
 

@@ -8,7 +8,7 @@ import type { Work } from "./work.ts";
 /** How the pixels of a sample are made. */
 export interface SampleDecoder {
   decoder(stage: Stage, name: string): Decoder;
-  /** The part of a sample, or of an output, that a preview shows; all of it when left out. */
+  /** The part of a sample, or of an output, that a preview shows; all of it by default. */
   part?(x: Tensor): Tensor;
   /** What the decoder takes of that part. */
   decoded(part: Tensor): Tensor;
@@ -28,7 +28,7 @@ export class ResultDecoder<Own extends Inputs> {
    * Traces the decoder in a stage of its own.
    *
    * @param finish gives what the decoder takes, and the normalised latents for the caller, [1, channels, ...]
-   * @param images what `finish` is called with for each image or video of the result; a single one when left out
+   * @param images what `finish` is called with for each image or video of the result; a single one by default
    */
   constructor(
     session: Session,

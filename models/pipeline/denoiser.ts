@@ -30,17 +30,17 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
   readonly sample: DeviceTensor;
-  /** What a step writes, as u32; its index when left out. */
+  /** What a step writes, as u32; its index by default. */
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
   /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** Latents of the first image without noise, of the shape of the sample, where a request is masked. */
   readonly kept?: DeviceTensor | undefined;
-  /** Guidance in place of a weighted sum of the outputs. */
+  /** Guidance instead of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   /** How unfinished samples are shown. */
   readonly preview: SampleDecoder;
-  /** Steps that are taken with these passes; all when left out. */
+  /** Steps that are taken with these passes; all by default. */
   readonly range?: StepRange;
   /** Tensors of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];

@@ -102,7 +102,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#about = {
       ...info,
       ...{ lacksEncoder, supportedTasks: lacksEncoder ? fromText : info.supportedTasks },
-      // A sampler that a family names has noise levels of its own.
+      // A sampler that a family names has sigmas of its own.
       defaults: info.defaults.sampler
         ? info.defaults
         : { ...info.defaults, ...parts.scheduler.own },
@@ -265,7 +265,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   /**
    * Traces the programs of a request without a device, for plans and profiles.
    *
-   * @param passes how the prompts pass through the transformer; the best way when left out
+   * @param passes how the prompts pass through the transformer; the best way by default
    */
   trace(
     target: Target,
@@ -369,7 +369,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     };
   }
 
-  /** The kind of such requests whose prompts all have as many tokens, the most that there can be when left out. */
+  /** The kind of such requests whose prompts all have as many tokens, the most that there can be by default. */
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,

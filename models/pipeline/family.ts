@@ -27,9 +27,9 @@ export interface CommonShape {
   readonly isTinyDecoded: boolean;
   /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
   readonly isMasked: boolean;
-  /** How a control picture steers the steps; it does not when left out. */
+  /** How a control picture steers the steps; it does not by default. */
   readonly control?: ControlShape | undefined;
-  /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's when left out. */
+  /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's by default. */
   readonly operands?: Target["operands"] | undefined;
 }
 
@@ -37,11 +37,11 @@ export interface CommonShape {
 interface RequestShape<Own> {
   /** Sizes, steps and switches that the family traces by; plain data. */
   readonly shape: Own;
-  /** How several prompts may pass through the transformer, the best first; one after the other when left out. */
+  /** How several prompts may pass through the transformer, the best first; one after the other by default. */
   readonly passes?: readonly Variant["passes"][];
   /** Sizes in latents of all images that the autoencoder codes; it cuts them into tiles where memory is short. */
   readonly latents: readonly LatentSize[];
-  /** Smallest side of a tile that still gives good images, in latents; 32 when left out. */
+  /** Smallest side of a tile that still gives good images, in latents; default 32. */
   readonly smallestTile?: number;
 }
 
@@ -74,7 +74,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   /** Every prompt that is encoded, as the tokenizer takes it. */
   prompts(request: PipelineRequest, parts: P): string[];
-  /** Tokens before every prompt that do not count as its own; none when left out. */
+  /** Tokens before every prompt that do not count as its own; none by default. */
   templateTokens?(request: PipelineRequest, parts: P): number;
   /** What a request's programs depend on. */
   shapeOf(

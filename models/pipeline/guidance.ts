@@ -5,7 +5,7 @@ import type { PipelineRequest } from "./types.ts";
 
 /** How a request is guided. */
 export interface Guidance {
-  /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is left out. */
+  /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is omitted. */
   weights(i: number): readonly number[];
   /** Where {@linkcode CombinedGuidance} takes the place of the sum: its settings, and its weight in the velocity of step `i`. */
   readonly combined?: { readonly settings: readonly number[]; weight(i: number): number };

@@ -17,7 +17,7 @@ export class ImageEncoder {
    * Traces the programs in a stage of their own.
    *
    * @param trace from pixels, [height·s, width·s, 3] in [-1, 1], to moments
-   * @param name of the stage; that of the phase when left out
+   * @param name of the stage; that of the phase by default
    */
   constructor(
     session: Session,
@@ -44,7 +44,7 @@ export class ImageEncoder {
   /**
    * Encodes the input images of a request.
    *
-   * @param images of the sizes that were traced, bytes or pixels in [-1, 1]; those of the request when left out
+   * @param images of the sizes that were traced, bytes or pixels in [-1, 1]; those of the request by default
    */
   async run(
     work: Work,

@@ -24,7 +24,7 @@ interface PromptContext<Own extends Inputs, Output> {
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
   /** Sums every prompt up, with a tokenizer of its own. */
   readonly pooled?: TextEncoder;
-  /** Whether the next request finds it unchanged; true when left out. */
+  /** Whether the next request finds it unchanged; true by default. */
   readonly isKept?: boolean;
   /**
    * Traces what the transformer makes of the states, [prompts, rows, width], and of those that sum prompts up,
@@ -173,7 +173,7 @@ function modulesIn({ deviceTensors }: Graph): Set<string> {
 /**
  * What belongs to one of the prompts in a tensor of all, [prompts, …] to [1, …].
  *
- * @param tokens its first token, and the one after its last; all when left out
+ * @param tokens its first token, and the one after its last; all by default
  */
 export function ofPrompt(
   all: Tensor,

@@ -12,7 +12,7 @@ const MOST_CHANGE = 0.8;
  * always computed; so is every step of models that were made for a few.
  *
  * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024), with
- * the sinusoidal embedding in place of what the model makes of it, so that all is known before the first step.
+ * the sinusoidal embedding instead of what the model makes of it, so that all is known before the first step.
  */
 export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
   const embeddings = timestepEmbedding(timesteps, dim);

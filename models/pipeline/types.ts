@@ -29,7 +29,7 @@ export const OPTIONAL_PARTS: readonly OptionalPart[] = [
 
 /**
  * What is made from what: an image or a video from text, a video that goes on from an image, an image changed as the
- * text says, a video made anew after another, a video that goes on where another ends.
+ * text says, a video redrawn after another, a video that goes on where another ends.
  */
 export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V" | "F2V";
 
@@ -41,7 +41,7 @@ export interface InputImage {
   readonly height: number;
   /** RGB, `height * width * 3` bytes. */
   readonly data: Uint8Array;
-  /** `height * width` bytes, 0 where nothing is seen of it, for a model with layers; opaque when left out. */
+  /** `height * width` bytes, 0 where nothing is seen of it, for a model with layers; opaque by default. */
   readonly alpha?: Uint8Array;
   /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
   readonly vision?: Uint8Array;
@@ -52,23 +52,23 @@ export type ControlType = "map" | "canny";
 
 /** What a request may say of sampling that not every model has. */
 export interface OptionalSettings {
-  /** Weight of classifier-free guidance beside an embedded one (true CFG), or in place of `guidanceScale`, at least 0. */
+  /** Weight of classifier-free guidance beside an embedded one (true CFG), or instead of `guidanceScale`, at least 0. */
   trueCfgScale?: number;
-  /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit when left out. */
+  /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
   guidanceLimit?: number;
-  /** Share of the way from noise to image after which nothing is guided, 0 to 1; 1 when left out. */
+  /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
-  /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before if left out. */
+  /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
   guidanceScale2?: number;
   /** Whether guidance starts from the negative output as far as it is alike, and leaves the first step out (CFG-Zero*). */
   cfgZeroStar?: boolean;
   /** Layers whose absence the result is guided away from (skip-layer guidance), from 0. */
   skipGuidanceLayers?: readonly number[];
-  /** Weight of skip-layer guidance, at least 0; 2.8 when left out. */
+  /** Weight of skip-layer guidance, at least 0; default 2.8. */
   skipLayerGuidanceScale?: number;
-  /** Share of the steps after which skip-layer guidance begins; 0.01 when left out. */
+  /** Share of the steps after which skip-layer guidance begins; default 0.01. */
   skipLayerGuidanceStart?: number;
-  /** Share of the steps at which it ends; 0.2 when left out. */
+  /** Share of the steps at which it ends; default 0.2. */
   skipLayerGuidanceStop?: number;
   /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
   riflex?: boolean;
@@ -78,29 +78,29 @@ export interface OptionalSettings {
   promptRef?: string;
   /** How many layers an image is split into, where the model's `layers` says so. */
   layers?: number;
-  /** Weights of what steers the result: one, or one for each control block of VACE; the model's own when left out. */
+  /** Weights of what steers the result: one, or one for each control block of VACE; the model's own by default. */
   controlScale?: readonly number[];
-  /** Share of the steps after which a control picture begins to steer, 0 to 1; 0 when left out. */
+  /** Share of the steps after which a control picture begins to steer, 0 to 1; default 0. */
   controlStart?: number;
-  /** Share of the steps at which it ends; 1 when left out. */
+  /** Share of the steps at which it ends; default 1. */
   controlEnd?: number;
   /** What kind of map the control picture is, one of the model's `controlModes`. */
   controlMode?: string;
-  /** What becomes of it before the model sees it; `map` when left out. */
+  /** What becomes of it before the model sees it; default `map`. */
   controlType?: ControlType;
-  /** Gradient below which `canny` sees no edge, 0 to 2040; 100 when left out. */
+  /** Gradient below which `canny` sees no edge, 0 to 2040; default 100. */
   cannyLow?: number;
-  /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; 200 when left out. */
+  /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
   cannyHigh?: number;
-  /** Static shift of the noise levels, 0.001 to 1000: larger ones take more steps at high noise. */
+  /** Static shift of the sigmas, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
   maxSequenceLength?: number;
-  /** How a step goes from one noise level to the next; the model's own way when left out. */
+  /** How a step goes from one noise level to the next; the model's own by default. */
   sampler?: SamplerName;
-  /** How the noise levels are spaced; the model's own way when left out. */
+  /** How the sigmas are spaced; the model's own by default. */
   scheduler?: NoiseScheduleName;
-  /** The noise levels before the shift, one for each step, descending from 1 at most. */
+  /** The sigmas before the shift, one for each step, descending from 1 at most. */
   sigmas?: readonly number[];
 }
 
@@ -138,7 +138,7 @@ export const OPTIONAL_SETTINGS = Object.keys(OPTIONAL_NAMES) as readonly (keyof 
 
 /** What a request says of sampling. */
 export interface SamplingSettings extends OptionalSettings {
-  /** What to keep away from. */
+  /** Negative prompt. */
   negativePrompt: string;
   /** Number of denoising steps, at least 1. */
   numInferenceSteps: number;
@@ -146,19 +146,19 @@ export interface SamplingSettings extends OptionalSettings {
   guidanceScale: number;
   /** Denoising strength, above 0 to 1: the share of the steps that an input video or image goes through. */
   strength?: number;
-  /** How freely the result may be computed; `lossless` when left out. */
+  /** Precision of the computation; default `lossless`. */
   quality?: QualityTier;
-  /** What makes the pixels; `full` when left out. */
+  /** What makes the pixels; default `full`. */
   decoder?: DecoderKind;
   /** Whether an upscaler enlarges what is decoded. */
   enableUpscaling?: boolean;
-  /** How many times longer the sides of the result are then, 2 to 4; 4 when left out. */
+  /** How many times longer the sides of the result are then, 2 to 4; default 4. */
   upscalingScale?: number;
   /** Whether frames are put between those of a video. */
   enableFrameInterpolation?: boolean;
-  /** How often the frames are doubled then, 1 or 2: n frames become (n − 1)·2^exp + 1; 1 when left out. */
+  /** How often the frames are doubled then, 1 or 2: n frames become (n − 1)·2^exp + 1; default 1. */
   frameInterpolationExp?: number;
-  /** Scale at which motion is looked for: 0.25, 0.5, 1, 2 or 4; 1 when left out. */
+  /** Scale at which motion is looked for: 0.25, 0.5, 1, 2 or 4; default 1. */
   frameInterpolationScale?: number;
 }
 
@@ -185,16 +185,16 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
    */
   readonly video?: readonly Uint8Array[];
   /**
-   * Of V2V which pixels are made anew, from 128 on: a frame of `height * width` bytes for each of the video, or the last
+   * Of V2V which pixels are redrawn, from 128 on: a frame of `height * width` bytes for each of the video, or the last
    * for the rest. Of TI2I, where `info.inpainting` says so, a single one: 255 where the first image, which has the size of
-   * the result then, is painted anew, 0 where it stays as it is. All are made anew when left out.
+   * the result then, is redrawn, 0 where it stays as it is. All are redrawn by default.
    */
   readonly mask?: readonly Uint8Array[];
   /** What a ControlNet steers the result by, of the size of the result. */
   readonly control?: InputImage;
   /** What shall be seen in the result, in images of any size. */
   readonly references?: readonly InputImage[];
-  /** LoRAs in the order in which they are applied; none when left out. No other request sees them. */
+  /** LoRAs in the order in which they are applied; none by default. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
 
@@ -231,7 +231,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
 /** The settings on which the memory of a request depends. */
 export const ROOM_SETTINGS = Object.keys(ROOM_NAMES) as readonly RoomSetting[];
 
-/** What the memory of a request depends on; the model's own where it is left out. */
+/** What the memory of a request depends on; the model's own by default. */
 export interface PlanRequest extends
   Partial<
     Pick<
@@ -250,7 +250,7 @@ export interface PlanRequest extends
   Pick<PipelineControl, "previews"> {
   /** Tokens of each prompt; where there is no `prompt` either, the most that there can be. */
   readonly promptTokens?: number;
-  /** The control picture; none where it is null, and one where it is left out and the model has a ControlNet. */
+  /** The control picture; null for none, and by default one if the model has a ControlNet. */
   readonly control?: InputImage | null;
 }
 
@@ -324,7 +324,7 @@ export interface PipelineDefaults {
   readonly guidanceScale2?: number;
   /** What the model was distilled for, or its scheduler's own; what families leave out is the scheduler's. */
   readonly sampler?: SamplerName;
-  /** Spacing of the noise levels; none where it has no name. */
+  /** Spacing of the sigmas; none where it has no name. */
   readonly scheduler?: NoiseScheduleName;
   readonly negativePrompt: string;
 }
@@ -349,11 +349,11 @@ export interface ImageLimits {
   readonly minSide: number;
   /** How many times longer one side may be than the other, as it comes. */
   readonly maxAspect: number;
-  /** The sizes that it may have: every image is scaled to the one whose shape is nearest. Any when left out. */
+  /** The sizes that it may have: every image is scaled to the one whose shape is nearest. Any by default. */
   readonly sizes?: readonly (readonly [width: number, height: number])[];
   /**
    * A result for which no size is asked has the model's number of pixels in their shape, not their size, with sides that
-   * are multiples of this many pixels. It has their size when left out.
+   * are multiples of this many pixels. It has their size by default.
    */
   readonly shapeMultiple?: number;
 }
@@ -390,25 +390,25 @@ export interface PipelineInfo {
   readonly frameMultiple: number;
   /** Frames that the model has positions for. */
   readonly maxFrames: number;
-  /** Fewest images of a task that starts from some; 1 when left out. */
+  /** Fewest images of a task that starts from some; default 1. */
   readonly minImages?: number;
   /** Most images of a request; 0 where it takes none. */
   readonly maxImages: number;
-  /** Most images of an edit; as many as of other requests when left out. */
+  /** Most images of an edit; as many as of other requests by default. */
   readonly maxEditImages?: number;
-  /** Most reference images of a request; none when left out. */
+  /** Most reference images of a request; none by default. */
   readonly maxReferences?: number;
   /** Whether V2V moves what an image shows as the video moves: it takes both then, and the result is as long as the video. */
   readonly animates?: true;
   /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
   readonly takesMasks?: boolean;
-  /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not when left out. */
+  /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not by default. */
   readonly inpainting?: { readonly strength: number };
   /** Layers with alpha that the model splits its image into, which are its result. */
   readonly layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   readonly controlModes?: readonly string[];
-  /** Whether its ControlNet sees an image and its mask in place of a control picture. */
+  /** Whether its ControlNet sees an image and its mask instead of a control picture. */
   readonly controlsByMask?: boolean;
   /** Frames that a clip should have at its end for F2V; more are not looked at. */
   readonly continuedFrames?: number;
@@ -418,7 +418,7 @@ export interface PipelineInfo {
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
   /** Most tokens of a prompt that `maxSequenceLength` may ask for; prompts have at most 512 where a request says nothing. */
   readonly maxSequenceLength: number;
-  /** How large given images are; where left out, they have the size of the result. */
+  /** Size limits of input images; without them, inputs are resized to the output. */
   readonly imageLimits?: ImageLimits;
   /** Which of the parts are there that a model can do without. */
   readonly optionalParts: readonly OptionalPart[];

@@ -21,7 +21,7 @@ const IMAGE: Stream = { place: "only", history: new FrameHistory() };
 /**
  * Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, 3], or 4 with alpha.
  *
- * @param channels that are wanted of them; all when left out
+ * @param channels that are wanted of them; all by default
  */
 export function wanImageDecoder(
   { config, weights }: WanVae,

@@ -215,7 +215,7 @@ export class Work {
    * Explains values that are not finite.
    *
    * @param stage what gave them, such as `the transformer`
-   * @param component whose weights are searched; all of them when left out
+   * @param component whose weights are searched; all of them by default
    */
   nonFinite(stage: string, component?: string): Error {
     const { components } = this.#options;

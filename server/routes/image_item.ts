@@ -16,7 +16,7 @@ interface ImageItem {
 
 /** Where an image can be had. */
 interface ImagePlaces {
-  /** Where clients reach this server; the link is relative when it is left out. */
+  /** Where clients reach this server; the link is relative when it is omitted. */
   readonly publicUrl?: string | undefined;
   /** A link to where the image is kept in a cloud. */
   readonly cloudLink?: string | null;

@@ -158,7 +158,7 @@ function contextOf(
   return requestContext(services, c.req.raw.signal, { model, respondsAsync: respondsAsync(c) });
 }
 
-/** Whether the client asks for the job in place of its results, with `Prefer: respond-async` (RFC 7240). */
+/** Whether the client asks for the job instead of its results, with `Prefer: respond-async` (RFC 7240). */
 function respondsAsync(c: Context<AppEnv>): boolean {
   const preferences = (c.req.header("prefer") ?? "").toLowerCase().split(/[,;]/);
   return preferences.some((preference) => preference.trim() === "respond-async");

@@ -11,7 +11,7 @@ interface AskedFile {
   readonly files: readonly StoredFile[];
   /** Word for the results, such as `Video`. */
   readonly what: string;
-  /** Which of them, from 0; the first when it is left out. */
+  /** Which of them, from 0; the first when it is omitted. */
   readonly variant: string | undefined;
 }
 
