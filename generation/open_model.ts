@@ -18,28 +18,11 @@ const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
  * @returns for the engine
  */
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
-  const { maxVramBytes, powerPreference, forceSoftware, gpuBackend, parallel, parts } = options;
-  const { offload, pinCpuMemory, keepAliveMs, loraCacheBytes, onLoadProgress, onNote, signal } =
-    options;
-  const { prepared } = options;
   return {
+    ...options,
+    tuning: options.tuning ?? "cached",
     modelPath: folderOf(path),
     namedLoras: namedLoras(path),
-    tuning: options.tuning ?? "cached",
-    ...(parts === undefined ? {} : { parts }),
-    ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
-    ...(offload === undefined ? {} : { offload }),
-    ...(pinCpuMemory === undefined ? {} : { pinCpuMemory }),
-    ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
-    ...(powerPreference === undefined ? {} : { powerPreference }),
-    ...(forceSoftware === undefined ? {} : { forceSoftware }),
-    ...(gpuBackend === undefined ? {} : { gpuBackend }),
-    ...(parallel === undefined ? {} : { parallel }),
-    ...(loraCacheBytes === undefined ? {} : { loraCacheBytes }),
-    ...(onLoadProgress === undefined ? {} : { onLoadProgress }),
-    ...(onNote === undefined ? {} : { onNote }),
-    ...(prepared === undefined ? {} : { prepared }),
-    ...(signal === undefined ? {} : { signal }),
   };
 }
 
