@@ -206,8 +206,6 @@ Deno.test("readRecipe() reads no text with more values than anybody needs", () =
     `{"1":{"class_type":"k","inputs":{"latent_image":["1"],"positive":["1"],"x":[${x}]}}}`;
   assert.equal(readRecipe({ prompt: node("1") })?.source, "ComfyUI");
   const keys = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`k${i}`, 1]));
-  const start = performance.now();
   assert.equal(readRecipe({ prompt: node(Array(490_000).fill(1).join()) }), undefined);
   assert.equal(readRecipe({ denoise: JSON.stringify(keys) }), undefined);
-  assert.ok(performance.now() - start < 200, `${performance.now() - start} ms`);
 });

@@ -99,7 +99,7 @@ function listFolder(folder: string): WeightFile[] {
     }, nor an index of one${others.length > 0 ? `, but ${others.slice(0, 4).join(", ")}` : ""}; ${
       others.some((name) => /\.(?:safetensors|gguf)$/i.test(name))
         ? "name one of the files"
-        : "fetch the model as safetensors"
+        : "other formats are not read, fetch the model as safetensors"
     }`,
   );
 }

@@ -110,6 +110,10 @@ Deno.test("Checkpoint.open() refuses a folder of several variants, and names the
     () => namesIn({ "pytorch_model.bin": "x", "config.json": "{}" }),
     /neither .*, nor an index of one, but pytorch_model\.bin; other formats are not read/,
   );
+  assert.throws(
+    () => namesIn({ "cat.safetensors": part("a"), "dog.safetensors": part("a") }),
+    /but cat\.safetensors, dog\.safetensors; name one of the files/,
+  );
 });
 
 Deno.test("Checkpoint.open() takes the names of PyTorch's wrappers off, wherever they stand", () => {
