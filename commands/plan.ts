@@ -43,6 +43,11 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
       ? {}
       : { numInferenceSteps: flags.numInferenceSteps }),
   });
+  if (flags.numFrames !== undefined && plan.numFrames !== flags.numFrames) {
+    tell(
+      `Note: plans ${plan.numFrames} frames, the nearest to ${flags.numFrames} that the model makes`,
+    );
+  }
   print(
     flags.json ? JSON.stringify({ model, ...plan }, undefined, 2) : describe(model, plan),
   );

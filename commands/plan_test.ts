@@ -5,6 +5,7 @@ import { describe } from "./plan.ts";
 
 Deno.test("planModel() tells what the bundled model takes, and that a budget is too small", async () => {
   const usual = await planModel();
+  assert.equal((await planModel("bundled", { numFrames: 10 })).numFrames, 9);
   assert.deepEqual([usual.width, usual.height, usual.numFrames], [96, 96, 1]);
   const { memory } = usual;
   assert.ok(memory.fits && memory.peakBytes > 5e6 && memory.reloadedBytes === 0);

@@ -1,5 +1,5 @@
 /** Sizes and rates of results: those that a request asks for, or higher ones where it asks for that, too. */
-import type { SamplingSettings, Size } from "./types.ts";
+import type { ModelInfo, SamplingSettings, Size } from "./types.ts";
 
 /** Most pixels of an enlarged result: frames of it are in memory as bytes and as f32. */
 const MAX_PIXELS = 4096 * 4096;
@@ -44,4 +44,12 @@ export function resultRate(
     & { readonly numFrames: number },
 ): number {
   return enableFrameInterpolation && numFrames > 1 ? fps * 2 ** frameInterpolationExp : fps;
+}
+
+/** The number of frames that a model can make and that is nearest to another. */
+export function nearestFrames(
+  frames: number,
+  { frameMultiple: step }: Pick<ModelInfo, "frameMultiple">,
+): number {
+  return Math.round((frames - 1) / step) * step + 1;
 }

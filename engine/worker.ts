@@ -28,7 +28,7 @@ import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
 import type { FromWorker, LoraMessage, RankMessage, Room, TeamSeat, ToWorker } from "./protocol.ts";
-import { resultSize, scaledSize } from "./result_size.ts";
+import { nearestFrames, resultSize, scaledSize } from "./result_size.ts";
 import type { Size } from "./types.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
@@ -161,14 +161,19 @@ async function plan(
   const own = await openDevice(settings);
   try {
     const { supportedTasks, defaults } = planned.info;
-    const { width, height, numFrames } = { ...defaults, ...size };
+    const { width, height, numFrames: asked } = { ...defaults, ...size };
+    const numFrames = nearestFrames(asked, planned.info);
     if (numFrames !== 1 && supportedTasks.every((task) => IMAGE_TASKS.includes(task))) {
       throw new RangeError(
         `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
       );
     }
     const drawn = drawnAt(size, planned.info);
-    const report = await planned.plan({ ...size, ...drawn }, roomOf(own), memory);
+    const report = await planned.plan(
+      { ...size, ...(size.numFrames !== undefined && { numFrames }), ...drawn },
+      roomOf(own),
+      memory,
+    );
     const { exchanged } = report;
     const handoverSeconds = exchanged && await estimateExchange(own, exchanged);
     post({

@@ -1,5 +1,9 @@
 /** How long a video is: frames and frames per second. */
 
+import { nearestFrames } from "../engine/result_size.ts";
+
+export { nearestFrames };
+
 /** What a request says. */
 export interface GivenDuration {
   /** Frames; wins over `seconds`. */
@@ -52,14 +56,6 @@ export function countFrames(given: GivenDuration, fps: number, limits: DurationL
     );
   }
   return numFrames;
-}
-
-/** The number of frames that a model can make and that is nearest to another. */
-export function nearestFrames(
-  frames: number,
-  { frameMultiple: step }: Pick<DurationLimits, "frameMultiple">,
-): number {
-  return Math.round((frames - 1) / step) * step + 1;
 }
 
 function wantedFrames(
