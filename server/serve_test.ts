@@ -220,16 +220,14 @@ Deno.test("a server removes what requests left that a killed one had begun to ta
   const left = join(folder, "inputs", "img_left");
   await Deno.mkdir(left, { recursive: true });
   await Deno.utime(left, new Date(0), new Date(0));
-  const beside = await start({ outputPath: folder });
-  const second = await start({ outputPath: folder });
+  const server = await start({ outputPath: folder });
   try {
     for (let looks = 0; await exists(left) && looks < 500; looks++) {
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
     assert.ok(!await exists(left));
   } finally {
-    await beside.close();
-    await second.close();
+    await server.close();
     await Deno.remove(folder, { recursive: true });
   }
 });

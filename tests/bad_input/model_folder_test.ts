@@ -178,7 +178,7 @@ const OPENING: Case[] = [
   ["has no flow shift", SCHEDULER, unipc({ flow_shift: 0 }), /flow_shift 0: it must be from/],
 
   ["are missing", WEIGHTS, "missing", /neither .*\.safetensors .* fetch the model as safetensors/],
-  ["are empty", WEIGHTS, text(""), /it has 0 bytes/],
+  ["are empty", WEIGHTS, text(""), /the file is empty/],
   ["are a Git LFS pointer", WEIGHTS, text("version https://git-lfs"), /run git lfs pull/],
   [
     "are a web page",
