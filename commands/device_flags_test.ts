@@ -1,5 +1,7 @@
 import { strict as assert } from "node:assert";
+import { createProgram } from "./program.ts";
 import { deviceOptions } from "./device_flags.ts";
+import { flagsOfModels } from "./part_flags.ts";
 
 Deno.test("deviceOptions() gives what the library takes, and nothing that no flag named", () => {
   assert.deepEqual(deviceOptions({}), { tuning: "auto", offload: [], pinCpuMemory: false });
@@ -33,4 +35,16 @@ Deno.test("deviceOptions() says what several GPUs share", () => {
     ...{ ring: 3, layers: 2 },
   });
   assert.equal(deviceOptions({ ulyssesDegree: 1, ringDegree: 1 }).parallel, undefined);
+});
+
+Deno.test("flagsOfModels() names flags that were given, and no default", () => {
+  const given = (...args: string[]) => {
+    const generate = createProgram(() => {}).commands.find((one) => one.name() === "generate")!;
+    generate.action(() => {});
+    return flagsOfModels(generate.parse(args, { from: "user" }).opts());
+  };
+  assert.deepEqual(given(), []);
+  assert.deepEqual(given("--vae", "a", "--max-vram", "2G", "--software"), [
+    ...["vae", "maxVram", "software"],
+  ]);
 });

@@ -10,7 +10,8 @@ import {
   type SamplingOptions,
 } from "../mod.ts";
 import { escapeControls } from "../generation/escape_controls.ts";
-import { nearestFrames } from "../generation/duration.ts";
+import { nearestFrames } from "../engine/result_size.ts";
+import { wantedFrames } from "../generation/duration.ts";
 import { splitLoras } from "../generation/webui_text.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
@@ -192,12 +193,11 @@ async function makeVideos(work: Work): Promise<string> {
       "Cannot use --control for a video: ControlNets steer images; omit it",
     );
   }
-  const { seconds, fps = model.info.defaults.fps } = flags;
-  const asked = flags.numFrames ?? (seconds === undefined ? undefined : Number(seconds) * fps);
-  const made = asked === undefined ? undefined : nearestFrames(asked, model.info);
-  if (
-    asked !== undefined && made !== asked && made! <= model.info.maxFrames && !model.info.animates
-  ) {
+  const { fps = model.info.defaults.fps } = flags;
+  // A length that is not given is one that the model makes.
+  const asked = wantedFrames(flags, fps, { numFrames: 1 });
+  const made = nearestFrames(asked, model.info);
+  if (made !== asked && made <= model.info.maxFrames && !model.info.animates) {
     tell(
       `Note: makes ${made} frames where ${
         Number(asked.toFixed(2))

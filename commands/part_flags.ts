@@ -31,13 +31,24 @@ export function partsOf(flags: ModelParts): ModelParts {
   );
 }
 
-/** Flags that say which parts a model has and how it is on a device, which a server has decided. */
+const DEVICE: Readonly<Record<Exclude<keyof DeviceFlags, "tune">, true>> = {
+  maxVram: true,
+  textEncoderCpuOffload: true,
+  vaeCpuOffload: true,
+  pinCpuMemory: true,
+  powerPreference: true,
+  gpuBackend: true,
+  software: true,
+  enableCfgParallel: true,
+  ulyssesDegree: true,
+  ringDegree: true,
+  splitLayers: true,
+};
+
+/** Flags of the model and its device that ask for something, which a server has decided for itself. */
 export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
-  const device: readonly (keyof DeviceFlags)[] = [
-    ...["maxVram", "textEncoderCpuOffload", "vaeCpuOffload", "pinCpuMemory", "software"] as const,
-    ...["powerPreference", "gpuBackend", "enableCfgParallel", "ulyssesDegree"] as const,
-    ...["ringDegree", "splitLayers"] as const,
-  ];
-  const given = device.filter((name) => flags[name] !== undefined && flags[name] !== false);
-  return [...Object.keys(partsOf(flags)), ...given];
+  // One GPU is the default of the degrees.
+  const isAsked = (value: unknown) => value !== undefined && value !== false && value !== 1;
+  const device = Object.keys(DEVICE) as (keyof typeof DEVICE)[];
+  return [...Object.keys(partsOf(flags)), ...device.filter((name) => isAsked(flags[name]))];
 }

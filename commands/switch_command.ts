@@ -8,7 +8,7 @@ const INPUTS = ["prompt", "negative-prompt", "mask", "control", "video", "from"]
 
 /** A command that takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
 export class SwitchCommand extends Command {
-  /** Adds an option; one that says what is made is refused when it is given twice. Of others the last counts. */
+  /** Adds an option. A second prompt, mask, control picture or video is refused; of other options the last value counts. */
   override addOption(option: Option): this {
     super.addOption(option);
     let count = 0;

@@ -2,8 +2,6 @@
 
 import { nearestFrames } from "../engine/result_size.ts";
 
-export { nearestFrames };
-
 /** What a request says. */
 export interface GivenDuration {
   /** Frames; wins over `seconds`. */
@@ -58,10 +56,15 @@ export function countFrames(given: GivenDuration, fps: number, limits: DurationL
   return numFrames;
 }
 
-function wantedFrames(
+/**
+ * The number of frames that a request asks for, which the model may not be able to make.
+ *
+ * @throws {RangeError} for a length that no video can have
+ */
+export function wantedFrames(
   { numFrames, seconds }: GivenDuration,
   fps: number,
-  limits: DurationLimits,
+  limits: Pick<DurationLimits, "numFrames">,
 ): number {
   if (numFrames !== undefined && numFrames !== null) {
     if (!(numFrames > 0)) throw new RangeError("num_frames must be positive");

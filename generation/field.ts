@@ -17,7 +17,7 @@ export interface Field {
   readonly http?: readonly string[];
   /** The output that has it; every one by default. */
   readonly output?: OutputType;
-  /** Placeholder of its value in the help; a field without it has no flag. */
+  /** Name of its value in the help, such as `size` in `--max-size <size>` (default: its kind). */
   readonly placeholder?: string;
 }
 

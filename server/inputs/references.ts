@@ -140,10 +140,7 @@ async function fetchSource(
       : await fetchRemote(url, policy, signal);
     return await folder.write(name, bytes);
   } catch (error) {
-    if (error instanceof RemoteError) {
-      const why = error.message.replace(/use http or https$/, "use http, https or data");
-      throw badSource(field, why);
-    }
+    if (error instanceof RemoteError) throw badSource(field, error.message);
     if (error instanceof BusyError) throw tooBusy("links", error);
     throw error;
   }

@@ -101,7 +101,7 @@ async function follow(
   policy: RemotePolicy,
   signal: AbortSignal,
 ): Promise<RemoteFile> {
-  let url = parseRemoteUrl(first);
+  let url = parseRemoteUrl(first, undefined, "http, https or data");
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
     const response = await openRequest(url, {
       allowPrivate: policy.allowPrivate,
@@ -131,19 +131,21 @@ const NOT_PUBLIC = "its address is not public; a server with --allow-private-url
 /**
  * Reads an address that a client names.
  *
+ * @param advice schemes that the client may use instead of a wrong one
+ *
  * @throws {RemoteError} for any other
  */
-export function parseRemoteUrl(text: string, base?: URL): URL {
+export function parseRemoteUrl(text: string, base?: URL, advice = "http or https"): URL {
   if (text.length > MAX_URL_LENGTH) {
     throw new RemoteError(
       `the URL has ${text.length} characters, and at most ${MAX_URL_LENGTH} are allowed`,
     );
   }
   const url = URL.parse(text, base);
-  if (!url) throw new RemoteError(`'${shorten(text)}' is not a URL; use http or https`);
+  if (!url) throw new RemoteError(`'${shorten(text)}' is not a URL; use ${advice}`);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw new RemoteError(
-      `the scheme '${url.protocol.slice(0, 20)}' is not supported; use http or https`,
+      `the scheme '${url.protocol.slice(0, 20)}' is not supported; use ${advice}`,
     );
   }
   if (url.username || url.password) throw new RemoteError("the URL must not hold credentials");

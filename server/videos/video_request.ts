@@ -17,6 +17,7 @@ import {
 } from "../../media/video/mod.ts";
 import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
 import { readDuration } from "../contract/duration.ts";
+import { wantedFrames } from "../../generation/duration.ts";
 import { type ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
 import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
@@ -237,9 +238,8 @@ export async function readVideoRequest(
     maxFrames: info.maxFrames,
   });
   const { numFrames, fps } = duration;
-  const asked = fields.num_frames ??
-    (isAbsent(fields.seconds) ? numFrames : Number(fields.seconds) * fps);
-  const isRounded = !info.animates && asked !== numFrames;
+  const length = { numFrames: fields.num_frames, seconds: fields.seconds };
+  const isRounded = !info.animates && wantedFrames(length, fps, duration) !== numFrames;
   const made = isAbsent(fields.num_frames)
     ? `seconds=${Number((numFrames / fps).toFixed(2))}`
     : `num_frames=${numFrames}`;
