@@ -34,7 +34,6 @@ export function scaleNorms(
 
 /** A naming of a component's modules. */
 export interface Layout {
-  /** What to call it, for messages. */
   readonly name: string;
   /** What files may put before every name, longest first, such as `model.diffusion_model.`. */
   readonly prefixes: readonly string[];
@@ -46,9 +45,7 @@ export interface Layout {
 interface LayoutPart {
   /** Our name, without `.weight` and `.bias`. */
   readonly name: string;
-  /** First of the rows of theirs. */
   readonly start: number;
-  /** How many of them. */
   readonly count: number;
 }
 

@@ -52,7 +52,6 @@ export function rearrange(
   return permute(split, moved.map((axis) => axes.indexOf(axis))).reshape(...to!.map(sizeOf));
 }
 
-/** The axes of every dimension of one side of a pattern. */
 function dimensionsOf(side: string): string[][] {
   return (side.match(/\([^()]*\)|[^\s()]+/g) ?? [])
     .map((dimension) => (dimension.match(/[a-z]\w*/g) ?? []) as string[]);

@@ -2,7 +2,6 @@
 import type { Call, DeviceTensor } from "../../runtime/mod.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
 
-/** How a decoder runs. */
 export interface DecodeOptions {
   /** What runs right before the first piece. */
   readonly first?: readonly Call[];

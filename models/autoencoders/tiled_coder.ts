@@ -21,19 +21,15 @@ import { addTile, scaleTile, type Tile, tilePositions, tilesOf } from "./tiling.
 export interface TiledSize {
   readonly height: number;
   readonly width: number;
-  /** Longest side of a tile. */
   readonly tileSide: number;
 }
 
-/** What is coded, and how. */
 interface TiledCoding extends TiledSize {
-  /** Names the program. */
   readonly name: string;
   /** Positions of the input along each side, for one latent: 1 for a decoder. */
   readonly inputScale: number;
   /** Values along a side of the result for each of the input's latents: 1 for an encoder. */
   readonly resultScale: number;
-  /** Channels of the input. */
   readonly channels: number;
   /** Codes a part: [1, height, width, channels] to [1, height, width, channels of the result]. */
   readonly trace: (graph: Graph, part: Tensor) => Tensor;
@@ -43,7 +39,6 @@ interface TiledCoding extends TiledSize {
 export class TiledCoder implements Decoder {
   /** The whole input, [height, width, channels]. */
   readonly input: DeviceTensor;
-  /** How many tiles there are. */
   readonly count: number;
   readonly #coding: TiledCoding;
   readonly #tiles: readonly Tile[];
@@ -70,7 +65,6 @@ export class TiledCoder implements Decoder {
     stage.willRead(this.#program.outputs);
   }
 
-  /** @inheritdoc */
   get firstResult(): DeviceTensor {
     return this.#program.outputs;
   }

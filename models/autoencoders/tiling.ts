@@ -18,7 +18,6 @@ interface Span {
   readonly after: number;
 }
 
-/** Where a tile lies. */
 export interface Tile {
   readonly rows: Span;
   readonly columns: Span;

@@ -39,13 +39,11 @@ export const DOUBLE_MODULATION = [
 ] as const;
 /** Vectors of a block that treats all tokens alike. */
 export const SINGLE_MODULATION = ["shift", "scale", "gate"] as const;
-/** Vectors of the last norm. */
 export const OUT_MODULATION = ["scale", "shift"] as const;
 
 /** Vectors by name, each [1, 1, dim]. */
 export type Vectors<Names extends readonly string[]> = Readonly<Record<Names[number], Tensor>>;
 
-/** What the timestep gives a stream of a double block. */
 export type StreamModulation = Vectors<typeof DOUBLE_MODULATION>;
 
 /** Values by stream. Given images are a stream of their own where other vectors modulate them than the result. */
@@ -74,7 +72,6 @@ const LAYERS = {
   reference: IMAGE_LAYERS,
 } as const;
 
-/** How FLUX calls the feed-forwards. */
 const FEED_FORWARDS = { image: "ff", text: "ff_context" };
 
 /**

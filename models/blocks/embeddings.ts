@@ -29,7 +29,6 @@ export function timestepEmbedding(
   return result;
 }
 
-/** {@linkcode timestepEmbedding} as a constant of a graph. */
 export function timestepConstant(
   graph: Graph,
   timesteps: ArrayLike<number>,
@@ -79,7 +78,6 @@ export function rotaryTables(
   return { cos, sin };
 }
 
-/** {@linkcode rotaryTables} as constants of a graph. */
 export function rotaryConstants(
   graph: Graph,
   name: string,

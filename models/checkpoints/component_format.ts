@@ -20,7 +20,6 @@ export type OptionalComponentName =
   | "upscaler"
   | "frame_interpolator";
 
-/** One way to name the tensors of a component. */
 export interface ComponentNaming {
   /** Tensors that together only this component has, without prefix and as files name them. */
   readonly probes: readonly string[];
@@ -30,7 +29,6 @@ export interface ComponentNaming {
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
-/** A component as files hold it. */
 export interface ComponentFormat {
   /** Name in messages, such as `a Wan transformer`. */
   readonly name: string;
@@ -58,7 +56,6 @@ export interface ComponentFormat {
 export interface FamilyDefaults {
   /** The pipeline's class in `model_index.json`. */
   readonly className: string;
-  /** The other keys of that file. */
   readonly settings: JsonObject;
   /** `scheduler_config.json`. */
   readonly scheduler: JsonObject;
@@ -68,7 +65,6 @@ export interface FamilyDefaults {
   readonly repositories: readonly string[];
 }
 
-/** What a family says of its files. */
 export interface FamilyFiles {
   /** Pipeline classes whose text encoder needs its vision tower, which may lie in a file of its own beside it. */
   readonly seeingClasses?: readonly string[];
@@ -123,7 +119,6 @@ export function countLayers(tensors: TensorSource, before: string, only?: string
   return layers.size;
 }
 
-/** What follows each number in names. */
 function moduleNames(tensors: TensorSource, before: string, after: string) {
   const modules = new Map<number, Set<string>>();
   for (const name of tensors.names) {

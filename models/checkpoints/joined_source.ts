@@ -10,12 +10,10 @@ export class JoinedSource implements TensorSource {
     this.#sources = sources;
   }
 
-  /** Path of the first source. */
   get path(): string {
     return this.#sources[0].path;
   }
 
-  /** Names of all tensors. */
   get names(): Iterable<string> {
     return new Set(this.#sources.flatMap(({ names }) => [...names]));
   }

@@ -9,16 +9,13 @@ export interface Segment {
   readonly byteLength: number;
 }
 
-/** A tensor that is put together. */
 interface ViewedTensor extends StoredTensor {
-  /** Segments of the tensor, one after the other. */
   readonly segments: readonly Segment[];
 }
 
 /** Endings that are no part of a module's name. */
 const PARAMETERS = ["weight", "bias"] as const;
 
-/** See {@linkcode viewLayout}. */
 class LayoutView implements TensorSource {
   readonly #source: TensorSource;
   readonly #tensors: ReadonlyMap<string, ViewedTensor>;

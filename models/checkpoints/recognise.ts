@@ -3,7 +3,6 @@ import type { TensorSource } from "../../runtime/mod.ts";
 import type { ComponentFormat, ComponentNaming } from "./component_format.ts";
 import { viewLayout } from "./layout_view.ts";
 
-/** A component in a file. */
 export interface RecognisedComponent {
   readonly format: ComponentFormat;
   /** Tensors of the component, under our names. */

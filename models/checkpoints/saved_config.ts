@@ -33,7 +33,6 @@ export async function classIn(folder: string): Promise<string | undefined> {
   return isThere ? classOf(await readJsonObject(path)) : undefined;
 }
 
-/** Metadata for a file that is made of a component's folder. */
 export async function configMetadata(folder: string): Promise<Record<string, string>> {
   const path = join(folder, "config.json");
   const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);

@@ -12,5 +12,4 @@ export const FRAME_INTERPOLATOR_CONFIG = z.object({
   feature_channels: z.int().min(0),
 });
 
-/** Parsed {@linkcode FRAME_INTERPOLATOR_CONFIG}. */
 export type FrameInterpolatorConfig = z.output<typeof FRAME_INTERPOLATOR_CONFIG>;

@@ -46,7 +46,6 @@ const LIGATURES: Readonly<Record<string, string>> = {
   "ﬆ": "st",
 };
 
-/** Repairs a text line by line. */
 export function fixText(text: string): string {
   let unescapes = true;
   return text.split(/(?<=\n)/).map((line) => {

@@ -14,7 +14,6 @@ const ORDINARY = new Set("\u00a0\u00ad´·–—―…‘’“”«»‹›®�
 /** Signs that open a quotation, a question or a list. */
 const OPENING = new Set("¡«¿©‘‚“„•‹");
 
-/** Signs that close one. */
 const CLOSING = new Set("®»”›™");
 
 const CURRENCY = new Set("€¢£¥");

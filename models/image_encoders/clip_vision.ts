@@ -38,7 +38,6 @@ export const CLIP_VISION_CONFIG = z.object({
   { path: ["patch_size"], message: "it must divide image_size" },
 );
 
-/** Parsed {@linkcode CLIP_VISION_CONFIG}. */
 export type ClipVisionConfig = z.output<typeof CLIP_VISION_CONFIG>;
 
 /** Mean and standard deviation of the pixels of CLIP's training, red, green, blue, of 0 to 1. */

@@ -20,7 +20,6 @@ interface Sides {
   readonly height: number;
 }
 
-/** How the patches of an image lie. */
 export interface PatchGrid {
   readonly rows: number;
   readonly columns: number;
@@ -72,7 +71,6 @@ export function patchGrid(size: Sides, patchSide: number): PatchGrid {
   return { rows: height / patchSide, columns: width / patchSide };
 }
 
-/** Tokens that an image becomes. */
 export function tokensOf({ rows, columns }: PatchGrid): number {
   return rows * columns / PATCHES_PER_SIDE ** 2;
 }

@@ -57,10 +57,8 @@ export const QWEN2_5_VISION_CONFIG = z.object({
   { path: ["window_size"], message: "it must be a multiple of two patches" },
 );
 
-/** Parsed {@linkcode QWEN2_5_VISION_CONFIG}. */
 export type Qwen25VisionConfig = z.output<typeof QWEN2_5_VISION_CONFIG>;
 
-/** How the tower takes the patches of an image. */
 export function visionLayout(
   { window_size, patch_size }: Qwen25VisionConfig,
   grid: PatchGrid,

@@ -28,7 +28,6 @@ export class AdaptedComponent {
   /** What was made of the factors for the tensor that is being written. */
   #prepared: { changes: readonly WeightedChange[]; change: RowChange } | undefined;
 
-  /** Takes over what the weights are adapted by. */
   constructor(weights: Weights, about: Omit<AdaptableComponent, "modules" | "isResident">) {
     this.#weights = weights;
     this.#about = { ...about, modules: modulesOf(weights) };
@@ -41,7 +40,6 @@ export class AdaptedComponent {
     return { ...this.#about, isResident };
   }
 
-  /** See {@linkcode planComponent}. */
   plan(loras: readonly AppliedLora[]): ComponentPlan {
     return planComponent(this.info, this.#sites.values(), loras);
   }

@@ -64,7 +64,6 @@ function sizeOf(change: WeightChange): [rows: number, columns: number] | undefin
   }
 }
 
-/** Size of a matrix, or of the product of two. */
 function productSize(
   factors: readonly LoraTensor[],
 ): [rows: number, columns: number] | undefined {

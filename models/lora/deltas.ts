@@ -11,7 +11,6 @@ export interface MatrixRows {
   readonly columns: number;
 }
 
-/** Changes rows of a weight in place. */
 export type RowChange = (rows: MatrixRows) => void;
 
 /**
@@ -56,7 +55,6 @@ export function weightRewrite(
   return (rows) => steps.forEach((step) => step(rows));
 }
 
-/** What changes of one module do to its bias. */
 export function biasRewrite(changes: readonly WeightedChange[]): RowChange {
   const parts = changes.map(({ change, lora: { strength } }) => ({
     delta: floatElements(change.bias!),
@@ -184,7 +182,6 @@ function productAdder(factors: readonly LoraTensor[]): RowAdder {
   };
 }
 
-/** A Kronecker factor, multiplied out. */
 function product(factor: readonly LoraTensor[]): Matrix {
   const first = toMatrix(factor[0]!);
   if (factor.length === 1) return first;

@@ -10,7 +10,6 @@ const MAX_IDLE_BYTES = 1024 ** 3;
 /** What programs were traced for: the same branches in the same places. */
 interface Variant {
   readonly key: string;
-  /** Branches by component. */
   readonly packed: readonly PackedLayers[];
   readonly byteLength: number;
   readonly hasDecoded: boolean;
@@ -18,7 +17,6 @@ interface Variant {
   strengths: readonly (readonly number[])[];
 }
 
-/** The base model. */
 const BASE_KEY = "";
 
 /**
@@ -51,7 +49,6 @@ export class DeviceLoras {
     return this.#current;
   }
 
-  /** The components as LoRAs see them. */
   get adaptable(): AdaptableComponent[] {
     return this.#components.map(({ info }) => info);
   }

@@ -33,7 +33,6 @@ export function branchRank(change: WeightChange): number | undefined {
   }
 }
 
-/** Ranks of all branches of a module together. */
 export function summedRank({ weight }: ModuleChange): number {
   return weight.reduce((sum, part) => sum + (branchRank(part) ?? 0), 0);
 }
@@ -90,7 +89,6 @@ export function toLowRank(change: WeightChange): LowRankForm {
   }
 }
 
-/** A matrix of numbers, row by row. */
 export interface Matrix {
   readonly rows: number;
   readonly columns: number;
@@ -158,7 +156,6 @@ function rowProducts(a: Matrix, b: Matrix): Matrix {
   return result;
 }
 
-/** The Kronecker product. */
 function kronecker(a: Matrix, b: Matrix): Matrix {
   const result = emptyMatrix(a.rows * b.rows, a.columns * b.columns);
   for (let i = 0, at = 0; i < a.rows; i++) {

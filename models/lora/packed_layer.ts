@@ -34,7 +34,6 @@ export class PackedLayer {
     );
   }
 
-  /** What graphs use. */
   get tensors(): LowRankTensors {
     return this.#factors.tensors;
   }
@@ -67,7 +66,6 @@ export class PackedLayer {
   }
 }
 
-/** A change as a product, formed when it is asked for. */
 export function productOf(
   change: WeightChange,
   rank: number,

@@ -21,13 +21,11 @@ export interface ComponentPlan {
   readonly strengths: readonly number[];
   /** Modules whose weights are written, and in which order by what. */
   readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
-  /** Changes written into biases. */
   readonly biases: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
   /** Whether quantised weights are written, which takes others in their place. */
   readonly hasDecoded: boolean;
 }
 
-/** What a product is found by. */
 export function siteKey({ names }: Pick<LinearSite, "names">): string {
   return names.join("+");
 }

@@ -10,7 +10,6 @@ import { Scales } from "./file/scales.ts";
 import { LoraError } from "./lora_error.ts";
 import type { AdaptableComponent, Lora, LoraTensor, ModuleChange, WeightChange } from "./types.ts";
 
-/** How a LoRA is read. */
 interface ReadLoraOptions {
   /** Counts instead of the alpha that the file gives, for all modules. Above 0. */
   readonly alpha?: number;
@@ -210,7 +209,6 @@ function byteLengthOf(changes: readonly ModuleChange[]): number {
   return buffers.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** The tensors that a change of a weight is made of. */
 export function tensorsOf(change: WeightChange): readonly LoraTensor[] {
   switch (change.kind) {
     case "low-rank":

@@ -3,7 +3,6 @@ import type { DeviceTensor, Weights } from "../../runtime/mod.ts";
 /** A model's weights by component, in the order of use: `text encoder`, `transformer`, `autoencoder`. */
 export type Components = Readonly<Record<string, Weights>>;
 
-/** Which component a weight belongs to. */
 export function weightOwners(components: Components): Map<DeviceTensor, string> {
   return new Map(
     Object.entries(components).flatMap(([name, weights]) =>

@@ -22,7 +22,6 @@ export interface StagePlan {
   readonly own: readonly DeviceTensor[];
   /** Bytes of the copy that results are read through. */
   readonly readBytes: number;
-  /** Everything together, in bytes. */
   readonly peakBytes: number;
 }
 
@@ -45,9 +44,7 @@ export interface ResidencyPlan {
   readonly waiting: ReadonlySet<DeviceTensor>;
 }
 
-/** What the choice depends on. */
 export interface ResidencyOptions {
-  /** Bytes that may be on the device. */
   readonly budgetBytes: number;
   /** Components that are freed after their stage in any case. */
   readonly offloaded?: ReadonlySet<string>;
@@ -62,7 +59,6 @@ export interface Demands {
 
 interface StageDemand {
   readonly stage: Stage;
-  /** The plan with all weights resident. */
   readonly plan: MemoryPlan;
   /** Tensors that no other stage uses. */
   readonly own: readonly DeviceTensor[];

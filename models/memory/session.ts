@@ -47,7 +47,6 @@ export class Stage {
     this.#session = session;
   }
 
-  /** Ranks of the stage's session. */
   get ranks(): Ranks {
     return this.#session.ranks;
   }
@@ -112,7 +111,6 @@ export class Stage {
 
 /** The traced programs of one kind of request, by stages. */
 export class Session {
-  /** What kernels are chosen for. */
   readonly target: Target;
   /** Stages in the order in which they run. */
   readonly stages: Stage[] = [];
@@ -122,7 +120,6 @@ export class Session {
   encodeSteps = 0;
   /** What its programs count of factors beyond f16; the counters are among the tensors where a program rounds. */
   readonly saturation: Saturation;
-  /** Ranks of the GPUs that it computes with. */
   readonly ranks: Ranks;
 
   /**
@@ -150,7 +147,6 @@ export class Session {
     return stage;
   }
 
-  /** The graphs of all programs. */
   get graphs(): Graph[] {
     return this.stages.flatMap(({ graphs }) => Object.values(graphs));
   }

@@ -2,7 +2,6 @@
 import { LRUCache } from "lru-cache";
 import type { SessionRunner } from "./session_runner.ts";
 
-/** Sessions that are kept at a time. */
 const MAX_SESSIONS = 4;
 
 /** What is kept of a traced request. */
@@ -38,7 +37,6 @@ export class SessionCache<Session extends PlannedSession> {
     this.#sessions.set(loras, session);
   }
 
-  /** Drops a session, if it is there. */
   drop(loras: string): void {
     this.#sessions.delete(loras);
   }

@@ -34,7 +34,6 @@ interface StageWork extends Omit<QueuedWork, "stage" | "before"> {
   readonly isLast?: boolean;
 }
 
-/** Queues the work of a request. */
 export interface StageQueue {
   /**
    * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
@@ -50,7 +49,6 @@ export interface StageQueue {
   finish(): Promise<void>;
 }
 
-/** A program in its session. */
 interface Place {
   readonly name: string;
   readonly stage: Stage;
@@ -58,12 +56,10 @@ interface Place {
   readonly reads: readonly DeviceTensor[];
 }
 
-/** Runs a session on the device. */
 export class SessionRunner {
   readonly #session: Session;
   readonly #components: Components;
   readonly #places = new Map<Program, Place>();
-  /** Tensors that calls or programs have written. */
   readonly #written = new Set<DeviceTensor>();
   #demands: Demands | undefined;
   #plan: ResidencyPlan | undefined;
@@ -235,7 +231,6 @@ export class SessionRunner {
     }
   }
 
-  /** Frees the session's weights but those that are kept. */
   #free(kept: ReadonlySet<DeviceTensor>): void {
     const { plan } = this.#allocated();
     const own = new Set(plan.stages.flatMap(({ weights, streamed }) => [...weights, ...streamed]));

@@ -14,7 +14,6 @@ const SMALL_SHARE = 1e-4;
 /** Choices tried until one fits; each corrects what the one before missed. */
 const MAX_ATTEMPTS = 6;
 
-/** What a stage streams. */
 export interface StreamingChoice {
   readonly streamed: ReadonlySet<DeviceTensor>;
   /** Bytes of a segment, as `planMemory()` takes them. */
@@ -58,7 +57,6 @@ export function planStreaming(
   return excessOf(all) <= 0 ? all : choose(all.streamed, 0);
 }
 
-/** Bytes of all tensors together. */
 export function bytesOf(tensors: Iterable<DeviceTensor>): number {
   let sum = 0;
   for (const { byteLength } of tensors) sum += byteLength;

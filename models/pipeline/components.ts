@@ -15,13 +15,11 @@ import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/config.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import { OPTIONAL_PARTS, type OptionalPart } from "./types.ts";
 
-/** A component that has weights. */
 export interface Component<Config = unknown> {
   readonly config: Config;
   readonly weights: Weights;
 }
 
-/** How a component is read. */
 interface ComponentSpec {
   /** Classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
@@ -61,7 +59,6 @@ type ConfigsOf<Own extends Specs> = {
     | (Own[Name] extends { readonly isOptional: true } ? undefined : never);
 };
 
-/** The parts of a family's models. */
 export interface PartsTable<
   Own extends Specs = Specs,
   Settings extends z.ZodType = z.ZodType,
@@ -70,7 +67,6 @@ export interface PartsTable<
   readonly components: Own;
   /** The keys of `model_index.json` that change what the pipeline does. */
   readonly settings: Settings;
-  /** The schedulers that the family takes. */
   readonly scheduler: {
     /** Class that it must be; any by default. */
     readonly type?: abstract new (...args: never[]) => Solver;
@@ -96,7 +92,6 @@ export interface PartsTable<
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
 
-/** Gives a table its types. */
 export function partsTable<
   const Own extends Specs,
   Settings extends z.ZodType,
@@ -111,7 +106,6 @@ interface PooledTokenizer {
   readonly maxLength: number;
 }
 
-/** The opened parts of any model. */
 export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   extends Disposable {
   readonly transformer: Component;
@@ -135,11 +129,9 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   /** Tokenizer of the text encoder that sums prompts up, with the most tokens that it takes. */
   readonly pooledTokenizer?: PooledTokenizer | undefined;
   readonly scheduler: Solver;
-  /** What the scheduler was made from. */
   readonly schedulerFile: ConfigFile;
 }
 
-/** The opened parts that a table describes. */
 export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings, infer Solver> ?
     & Omit<Parts<z.output<Settings>, Solver>, keyof Own>
     & {

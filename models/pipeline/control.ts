@@ -23,7 +23,6 @@ import type { TokenGrid } from "./latents.ts";
 import type { InputImage, OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
-/** Settings that say what a control picture is. */
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
 
 /** Settings that say how much a ControlNet steers, and when. */
@@ -149,7 +148,6 @@ export function checkControl(
   );
 }
 
-/** How a model sees control pictures. */
 interface ControlPictureOptions {
   /**
    * Makes tokens in the transformer's units.
@@ -251,7 +249,6 @@ export function controlPicture(
 export interface ControlledPass {
   /** Noisy latents as the transformer takes them. */
   readonly sample: Tensor;
-  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** Row of what all timesteps make, u32 [1]. */
   readonly step: Tensor;

@@ -14,7 +14,6 @@ export interface SampleDecoder {
   decoded(part: Tensor): Tensor;
 }
 
-/** What a program is called with. */
 type Values = Readonly<Record<string, ArrayLike<number>>>;
 
 /** The end of a request: the final latents, and the pixels that the autoencoder makes of them. */

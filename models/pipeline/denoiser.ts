@@ -25,7 +25,6 @@ import { type Pass, Passes, type PassOptions, type Weighted } from "./passes.ts"
 import { Previews, previewSteps } from "./previews.ts";
 import type { Work } from "./work.ts";
 
-/** What the loop is made of. */
 interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly schedule: Schedule;
   /** The noisy latents as the transformer takes them, [1, tokens, features]; each step overwrites them. */
@@ -46,7 +45,6 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly history?: readonly DeviceTensor[];
 }
 
-/** {@linkcode CombinedGuidance} on the device. */
 interface TracedGuidance {
   readonly guided: Weighted;
   /** Where the prompt alone counts. */
@@ -55,7 +53,6 @@ interface TracedGuidance {
   readonly velocity: DeviceTensor;
 }
 
-/** The denoising loop of a request. */
 export class Denoiser<Own extends Inputs> {
   readonly #stage: Stage;
   readonly #options: DenoiserOptions<Own>;

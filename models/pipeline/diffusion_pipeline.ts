@@ -71,7 +71,6 @@ export async function openFamily<P extends Parts, Own>(
   return new DiffusionPipeline(family, parts, files.className, ranks);
 }
 
-/** A pipeline of any family. */
 export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
   readonly #about: Omit<PipelineInfo, "adaptable">;
   readonly #family: Family<P, Own>;
@@ -119,7 +118,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     };
   }
 
-  /** See {@linkcode Pipeline.info}. */
   get info(): PipelineInfo {
     const critic = this.#critic ? [this.#critic.info] : [];
     return { ...this.#about, adaptable: [...this.#memory.adaptable, ...critic] };
@@ -160,7 +158,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     }
   }
 
-  /** @inheritdoc */
   async plan(
     size: PlanRequest,
     room: PlanRoom,
@@ -169,7 +166,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return await this.#memory.report(this.#plannedKind(size, room), room, options);
   }
 
-  /** @inheritdoc */
   async check(size: PlanRequest, room: PlanRoom, options: MemoryOptions = {}): Promise<void> {
     await this.#memory.check(this.#plannedKind(size, room), room, options);
   }
@@ -180,7 +176,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#parts[Symbol.dispose]();
   }
 
-  /** @inheritdoc */
   async prepare(loras: readonly AppliedLora[]): Promise<void> {
     await this.#adapt(loras);
   }
@@ -190,12 +185,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     await this.#memory.adapt(loras);
   }
 
-  /** @inheritdoc */
   release(bytes: number): void {
     this.#memory.release(bytes);
   }
 
-  /** @inheritdoc */
   async generate(request: PipelineRequest, control: PipelineControl = {}): Promise<PipelineResult> {
     this.#checkSettings(request);
     checkInputs(request, this.info);

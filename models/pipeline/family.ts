@@ -11,7 +11,6 @@ import type { FamilyInfo } from "./family_info.ts";
 import type { PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
-/** How long the prompts of a request are. */
 export interface PromptSizes {
   /** Tokens of each prompt, those of a template among them. */
   readonly lengths: readonly number[];
@@ -23,7 +22,6 @@ export interface PromptSizes {
 export interface CommonShape {
   /** Whether unfinished samples can be shown. */
   readonly hasPreviews: boolean;
-  /** Whether the tiny decoder makes the result. */
   readonly isTinyDecoded: boolean;
   /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
   readonly isMasked: boolean;
@@ -54,14 +52,12 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   readonly classNames: readonly string[];
   /** How its files are known where no `model_index.json` names them. */
   readonly files: FamilyFiles;
-  /** The components, in one table. */
   readonly parts: PartsTable;
   /** What messages about LoRAs call the transformer and the text encoder, and other names that trainers give their modules. */
   readonly lora: {
     readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
     readonly textEncoder: string;
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];
-    /** The second one, where there is one. */
     readonly textEncoder2?: string;
   };
   /** What its models can do, with defaults and limits. */
@@ -72,11 +68,9 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
    * @throws {RangeError} when the request does not fit the model
    */
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
-  /** Every prompt that is encoded, as the tokenizer takes it. */
   prompts(request: PipelineRequest, parts: P): string[];
   /** Tokens before every prompt that do not count as its own; none by default. */
   templateTokens?(request: PipelineRequest, parts: P): number;
-  /** What a request's programs depend on. */
   shapeOf(
     request: PipelineRequest,
     parts: P,

@@ -17,7 +17,6 @@ import type { PipelineRequest } from "./types.ts";
 /** Longest side of a tile that is enlarged at once: what bounds the memory. */
 const TILE_SIDES = { SRVGGNetCompact: 256, RRDBNet: 128 } as const;
 
-/** What the programs depend on. */
 export interface FinishingShape {
   /** Pixels per row of decoded frames. */
   readonly width: number;

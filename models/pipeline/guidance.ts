@@ -3,7 +3,6 @@ import { elementwise, type Tensor } from "../../runtime/mod.ts";
 import { sumOfAll } from "../blocks/sums.ts";
 import type { PipelineRequest } from "./types.ts";
 
-/** How a request is guided. */
 export interface Guidance {
   /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is omitted. */
   weights(i: number): readonly number[];
@@ -11,7 +10,6 @@ export interface Guidance {
   readonly combined?: { readonly settings: readonly number[]; weight(i: number): number };
 }
 
-/** Guidance that is no weighted sum. */
 export interface CombinedGuidance {
   /** How many numbers a request gives. */
   readonly settings: number;
@@ -96,7 +94,6 @@ export const ZERO_STAR_GUIDANCE: CombinedGuidance = {
   },
 };
 
-/** The prompt, and the negative one where the request is guided. */
 export function guidedPrompts(
   { prompt, negativePrompt, guidanceScale }: PipelineRequest,
   isGuided: boolean = guidanceScale > 1,

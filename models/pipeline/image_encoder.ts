@@ -9,7 +9,6 @@ import type { TiledCoder, TiledSize } from "../autoencoders/tiled_coder.ts";
 export class ImageEncoder {
   /** Moments of every image, [1, height, width, 2·channels]: means, then log-variances. */
   readonly moments: readonly DeviceTensor[];
-  /** Stage of the encoder's programs. */
   readonly stage: Stage;
   readonly #coders: readonly TiledCoder[];
 

@@ -8,7 +8,6 @@ const HIGH_GUIDANCE = 100;
 export class OverflowError extends Error {
   override readonly name = "OverflowError";
 
-  /** Names the way out. */
   constructor() {
     super(
       "Cannot finish: the transformer gave NaN or Inf with factors rounded to int8; " +

@@ -3,7 +3,6 @@ import { SaturationError, type Target } from "../../runtime/mod.ts";
 import { OverflowError } from "./non_finite.ts";
 import type { PipelineControl, PipelineRequest } from "./types.ts";
 
-/** Layers that a note names. */
 const MAX_SHOWN_LAYERS = 8;
 
 /** What was found out about a model's values. */
@@ -18,7 +17,6 @@ interface Found {
 export class Operands {
   #found: Found = { overflows: false, wideLayers: new Set() };
 
-  /** What was found out so far. */
   get found(): Found {
     return this.#found;
   }

@@ -18,7 +18,6 @@ import type { Stage } from "../memory/session.ts";
 import { teamsOf } from "../sharing/ranks.ts";
 import type { CommonShape } from "./family.ts";
 
-/** What the passes are made of. */
 export interface PassOptions<Own extends Inputs> {
   /** What each pass takes beside the sample. Together the passes give an output for each prompt. */
   readonly passes: readonly Own[];
@@ -33,24 +32,20 @@ interface PassKind {
   readonly isSteered: boolean;
 }
 
-/** What every pass takes. */
 interface LoopInputs {
   readonly sample: DeviceTensor;
-  /** What the step wrote. */
   readonly step: DeviceTensor;
 }
 
 /** A program that takes nothing, and gives a tensor. */
 export type Pass = Program<Record<never, never>, Tensor>;
 
-/** A program that takes a few numbers. */
 export type Weighted = Program<{ readonly numbers: InputSpec }>;
 
 /** The transformer's passes, some of which other GPUs may compute. */
 export class Passes<Own extends Inputs> {
   /** What they give, in their order. */
   readonly outputs: readonly DeviceTensor[];
-  /** Whether this GPU has a part in the steps. */
   readonly takesPart: boolean;
   /** Teams of GPUs that the steps are shared with. */
   readonly #teams: readonly Team[];

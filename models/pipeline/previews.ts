@@ -37,7 +37,6 @@ export class Previews {
     this.#denoised = denoised as unknown as Weighted;
   }
 
-  /** Gives the decoder a sample. */
   take(sigma: number, weights: readonly number[]): Call {
     return this.#denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] });
   }

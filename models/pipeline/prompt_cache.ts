@@ -9,7 +9,6 @@ const MAX_BYTES = 64 * 1024 * 1024;
  * LoRAs of the text encoder.
  */
 export class PromptCache extends LRUCache<string, Float32Array> {
-  /** Empty at first. */
   constructor(maxBytes = MAX_BYTES) {
     super({ maxSize: maxBytes, sizeCalculation: (states) => states.byteLength });
   }

@@ -54,7 +54,6 @@ export class PromptEncoder<Own extends Inputs, Output> {
   /** What the states and the context were made from, once they are. */
   #current: string | undefined;
 
-  /** Traces all in stages of their own. */
   constructor(
     session: Session,
     encoder: TextEncoder,
@@ -106,7 +105,6 @@ export class PromptEncoder<Own extends Inputs, Output> {
   }
 }
 
-/** What a text encoder gives for prompts. */
 class EncodedPrompts {
   /** [prompts, …] */
   readonly states: DeviceTensor;
@@ -115,7 +113,6 @@ class EncodedPrompts {
   readonly #rows: number;
   readonly #encode: Program;
 
-  /** Traces the encoder in a stage of its own. */
   constructor(session: Session, name: string, encoder: TextEncoder, prompts: number, rows: number) {
     const stage = session.stage("encode", { name });
     const encode = stage.program(
@@ -189,7 +186,6 @@ export function promptMasks(tokens: Work["tokens"], rows: number): number[] {
   return tokens.flatMap(({ length }) => Array.from({ length: rows }, (_, i) => Number(i < length)));
 }
 
-/** Writes parts one after the other. */
 function writeParts(target: DeviceTensor, parts: readonly Float32Array[]): void {
   let place = 0;
   for (const part of parts) {

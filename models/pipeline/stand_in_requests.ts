@@ -23,7 +23,6 @@ export function usualRequest(
   };
 }
 
-/** The least that a task can be asked for. */
 export function smallestRequest(info: PipelineInfo, task: PipelineTask): PipelineRequest {
   const { sizeMultiple: side, frameMultiple } = info;
   const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
@@ -33,7 +32,6 @@ export function smallestRequest(info: PipelineInfo, task: PipelineTask): Pipelin
   return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
 }
 
-/** What a plan is made for. */
 export function plannedRequest(
   info: PipelineInfo,
   { promptTokens: _, previews: __, control, ...size }: PlanRequest,

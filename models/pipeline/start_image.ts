@@ -39,7 +39,6 @@ export class StartImage {
     this.#tokens = tokens;
   }
 
-  /** The image as tokens. */
   trace(
     { moments, momentNoise }: { readonly [Name in keyof StartInputs]: Tensor | undefined },
   ): Tensor | undefined {

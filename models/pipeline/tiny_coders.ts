@@ -21,7 +21,6 @@ import {
 } from "../autoencoders/tiny/config.ts";
 import { tinyImageDecoder, tinyVideoFrames } from "../autoencoders/tiny/decoder.ts";
 
-/** A tiny decoder's configuration and weights. */
 export type TinyDecoder = Component<TinyDecoderConfig>;
 
 /** Traces the way from normalised latents to an image, [height·8, width·8, 3], in tiles. */
@@ -88,12 +87,10 @@ class TinyVideoDecoder implements Decoder {
     stage.willRead(this.#program.outputs);
   }
 
-  /** See {@linkcode Decoder.firstResult}. */
   get firstResult(): DeviceTensor {
     return this.#program.outputs;
   }
 
-  /** @inheritdoc */
   async run(
     work: Pick<StageQueue, "run">,
     { first = [], reads = [], begin, received }: DecodeOptions,

@@ -136,7 +136,6 @@ export class WanVideoDecoder implements Decoder {
     for (const program of next ? [first, next] : [first]) stage.willRead(program.outputs);
   }
 
-  /** @inheritdoc */
   get firstResult(): DeviceTensor {
     return this.#chunks.first.outputs;
   }
@@ -176,7 +175,6 @@ export class WanVideoDecoder implements Decoder {
     }
   }
 
-  /** Elements of a whole frame. */
   get #frameSize(): number {
     return this.#size.height * this.#size.width * this.#scale ** 2 * 3;
   }
@@ -214,7 +212,6 @@ export interface VideoFrames {
 
 /** Encodes the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
 export class WanVideoEncoder {
-  /** Stage of the encoder's programs. */
   readonly stage: Stage;
   /** Complete when {@linkcode WanVideoEncoder.run} is. */
   readonly latents: DeviceTensor;

@@ -17,13 +17,11 @@ export interface Attempt {
   frames: number;
 }
 
-/** What a request is made from. */
 interface WorkOptions extends
   Pick<
     Work,
     "request" | "control" | "tokens" | "pooledTokens" | "maxLength" | "encoded" | "attempt"
   > {
-  /** Where its calls go. */
   readonly queue: StageQueue;
   /** Whether frames come out here, and not of another GPU. */
   readonly isFirst: boolean;
@@ -37,7 +35,6 @@ interface WorkOptions extends
   readonly finishing?: Finishing | undefined;
 }
 
-/** A request at work. */
 export class Work {
   readonly request: PipelineRequest;
   readonly control: PipelineControl;

@@ -17,7 +17,6 @@ import { exact, linspace, SigmaShift } from "./shift.ts";
 
 /** diffusers' `DPMSolverMultistepScheduler` for flow prediction: second order, by the midpoint. */
 export class DpmSolverScheduler implements Scheduler {
-  /** See {@link Scheduler.own}. */
   readonly own = { sampler: "dpmpp_2m" } as const;
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;

@@ -32,7 +32,6 @@ const SPACINGS: readonly (readonly [key: string, spacing: NoiseScheduleName])[] 
 
 /** diffusers' `FlowMatchEulerDiscreteScheduler`. */
 export class FlowMatchEulerScheduler implements Scheduler {
-  /** See {@link Scheduler.own}. */
   readonly own: Scheduler["own"];
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;

@@ -26,7 +26,6 @@ interface LevelsOptions {
   readonly trainTimesteps: number;
   /** The scheduler's own levels before the shift. */
   own(): number[];
-  /** Rounding of the shift. */
   readonly round: Rounding;
 }
 

@@ -19,9 +19,7 @@ export type StateName = "sample" | "output" | "noise" | HistoryName;
 
 /** One addend of a linear combination: `scale` · `tensor`. */
 export interface Term {
-  /** What is read. */
   readonly tensor: StateName;
-  /** Factor of the state. */
   readonly scale: number;
 }
 
@@ -30,9 +28,7 @@ export interface Term {
  * so a target may be among its own terms.
  */
 export interface Assignment {
-  /** What is written. */
   readonly target: "sample" | HistoryName;
-  /** What is summed. */
   readonly terms: readonly Term[];
 }
 
@@ -89,7 +85,6 @@ export interface Scheduler {
   setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
 }
 
-/** Whether a step reads "noise". */
 export function readsNoise(step: StepCoefficients): boolean {
   return step.some(({ terms }) => terms.some(({ tensor }) => tensor === "noise"));
 }

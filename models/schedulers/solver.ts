@@ -12,7 +12,6 @@ import {
 import type { Stage } from "../memory/session.ts";
 import type { Schedule, StateName, StepCoefficients } from "./mod.ts";
 
-/** What a solver works on. */
 interface SolverState {
   /** The noisy latents, [1, ...]; each step overwrites them. */
   readonly sample: DeviceTensor;
@@ -42,7 +41,6 @@ type Pattern = Program<{ readonly coefficients: InputSpec }>;
 /** A scheduler's steps as programs on the device. */
 export class Solver {
   readonly #schedule: Schedule;
-  /** The pattern of every step in the range. */
   readonly #steps = new Map<number, Pattern>();
 
   /**

@@ -23,7 +23,6 @@ const MAX_ORDER = 9;
 
 /** diffusers' `UniPCMultistepScheduler` for flow prediction. */
 export class UniPcScheduler implements Scheduler {
-  /** See {@link Scheduler.own}. */
   readonly own = { sampler: "uni_pc" } as const;
   readonly #trainTimesteps: number;
   readonly #solver: UnipcOptions;

@@ -7,7 +7,6 @@ import { exchange, type Team, Tensor } from "../../runtime/mod.ts";
 /** How one GPU takes part. One that is alone has all layers. */
 export class LayerSplit {
   readonly #team: Team | undefined;
-  /** The GPU of each layer. */
   readonly #owners: readonly number[];
 
   /**
@@ -37,7 +36,6 @@ export class LayerSplit {
     return next === undefined || next === owner ? result : this.#hand(result, owner, next);
   }
 
-  /** What the last layer's GPU makes, on all of them. */
   share(result: Tensor): Tensor {
     const last = this.#owners.at(-1);
     return last === undefined ? result : this.#give(result, last, () => true);

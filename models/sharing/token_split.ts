@@ -64,7 +64,6 @@ export class TokenSplit {
     return this.#sequence ? items.slice(...this.#bounds(items.length)) : items;
   }
 
-  /** How many tokens of a stream are own. */
   ownCount(tokens: number): number {
     const [start, end] = this.#bounds(tokens);
     return end - start;

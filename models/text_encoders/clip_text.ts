@@ -37,7 +37,6 @@ export const CLIP_TEXT_CONFIG = z.object({
   { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
 );
 
-/** Parsed {@linkcode CLIP_TEXT_CONFIG}. */
 type ClipTextConfig = z.output<typeof CLIP_TEXT_CONFIG>;
 
 /** The end token that old configurations name, whatever the vocabulary has. */

@@ -23,7 +23,6 @@ import { rotaryConstants } from "../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
 import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
-/** What the models differ in. */
 export interface QwenConfig {
   readonly model_type: "qwen3" | "qwen2_5_vl";
   readonly vocab_size: number;
@@ -37,7 +36,6 @@ export interface QwenConfig {
   readonly rope_theta: number;
 }
 
-/** Inputs of the encoder. */
 interface QwenInputs {
   /** f32 [batch, tokens, hidden_size] of {@linkcode qwenEmbeddings}; rows are padded at their end. */
   readonly embeddings: Tensor;

@@ -78,7 +78,6 @@ export const QWEN2_5_VL_CONFIG = z.preprocess(
   z.object({ text: LANGUAGE_CONFIG, vision: QWEN2_5_VISION_CONFIG.nullable() }),
 ).transform(({ text, vision }) => ({ ...text, vision }));
 
-/** Parsed {@linkcode QWEN2_5_VL_CONFIG}. */
 export type Qwen25VlConfig = z.output<typeof QWEN2_5_VL_CONFIG>;
 
 function isObject(value: unknown): value is Record<string, unknown> {

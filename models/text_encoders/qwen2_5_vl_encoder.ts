@@ -10,11 +10,9 @@ import { qwenEmbeddings, qwenEncoder } from "./qwen.ts";
 import type { Qwen25VlConfig } from "./qwen2_5_vl.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
-/** What prompts show. */
 interface SeenImages {
   /** Tokens of all images, one after the other, [tokens, hidden_size]. */
   readonly states: DeviceTensor;
-  /** How the patches of each lie. */
   readonly grids: readonly PatchGrid[];
   /** What stands in a prompt for one of the tokens. */
   readonly placeholder: number;

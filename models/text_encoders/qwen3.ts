@@ -48,5 +48,4 @@ export const QWEN3_CONFIG = z.object({
   rope_theta: rope_parameters?.rope_theta ?? rope_theta ?? DEFAULT_ROPE_THETA,
 }));
 
-/** Parsed {@linkcode QWEN3_CONFIG}. */
 export type Qwen3Config = z.output<typeof QWEN3_CONFIG>;

@@ -12,7 +12,6 @@ import type {
  * sum prompts up know themselves.
  */
 export interface TextEncoder {
-  /** Inputs of the encoder's program. */
   inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec | DeviceTensor>>;
   /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
@@ -27,7 +26,6 @@ export interface TextEncoder {
   ): Readonly<Record<string, ArrayLike<number>>>;
 }
 
-/** A text encoder's configuration and weights. */
 export interface TextEncoderParts<Config> {
   readonly config: Config;
   readonly weights: Weights;

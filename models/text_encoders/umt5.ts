@@ -61,7 +61,6 @@ type Umt5Config = Omit<z.output<typeof UMT5_CONFIG>, "model_type"> & {
   readonly model_type: "t5" | "umt5";
 };
 
-/** Inputs of the encoder. */
 interface Umt5Inputs {
   /** f32 [batch, tokens, d_model] of {@linkcode umt5Embeddings}, padded to the longest. */
   readonly embeddings: Tensor;

@@ -7,9 +7,7 @@ import { PieceTrie } from "./piece_trie.ts";
 
 /** A token of `added_tokens`, or of `added_tokens_decoder` in a `tokenizer_config.json`. */
 export interface AddedToken {
-  /** Id of the token. */
   readonly id: number;
-  /** The string that it matches. */
   readonly content: string;
   /** Whether the token matches only where no letter, digit or underscore is next to it. */
   readonly singleWord: boolean;
@@ -32,9 +30,7 @@ const WORD = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";
 const ENDS_WITH_WORD = new RegExp(`${WORD}$`, "u");
 const STARTS_WITH_WORD = new RegExp(`^${WORD}`, "u");
 
-/** Finds added tokens in a text. */
 export class AddedTokens {
-  /** The tokens. */
   readonly tokens: readonly AddedToken[];
   readonly #raw: PieceTrie;
   readonly #normalized: PieceTrie | undefined;

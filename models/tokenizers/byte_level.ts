@@ -5,7 +5,6 @@
  * Source: the reversible byte mapping of GPT-2 (Radford et al. 2019).
  */
 
-/** The character of every byte. */
 const CHARACTER_OF_BYTE: readonly string[] = byteCharacters();
 const BYTE_OF_CHARACTER: ReadonlyMap<string, number> = new Map(
   CHARACTER_OF_BYTE.map((character, byte) => [character, byte]),

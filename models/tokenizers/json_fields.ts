@@ -2,7 +2,6 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 
-/** A JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Longest path of a field in a message, in characters: pieces of a vocabulary are fields, too. */
@@ -18,7 +17,6 @@ export function isObject(value: unknown): value is JsonObject {
 
 /** One JSON object of a file: where it lies, for errors, and its fields. */
 export class JsonReader {
-  /** The fields as they are. */
   readonly fields: JsonObject;
   readonly #file: string;
   readonly #path: string;
@@ -51,7 +49,6 @@ export class JsonReader {
     return this.string("type");
   }
 
-  /** An error that says which kinds of this object are supported. */
   unsupported(kind: string, supported: readonly string[]): TypeError {
     return this.error(
       "type",
@@ -61,14 +58,12 @@ export class JsonReader {
     );
   }
 
-  /** A string. */
   string(key: string, fallback?: string): string {
     const value = this.fields[key] ?? fallback;
     if (typeof value !== "string") throw this.error(key, "is not a string");
     return value;
   }
 
-  /** A true or false. */
   boolean(key: string, fallback: boolean): boolean {
     const value = this.fields[key] ?? fallback;
     if (typeof value !== "boolean") throw this.error(key, "is not true or false");
@@ -91,12 +86,10 @@ export class JsonReader {
     return value;
   }
 
-  /** The objects of an array. */
   objects(key: string): JsonReader[] {
     return this.array(key).map((value, i) => this.#at(`${key}[${i}]`, value));
   }
 
-  /** An object. */
   object(key: string): JsonReader {
     return this.#at(key, this.fields[key]);
   }

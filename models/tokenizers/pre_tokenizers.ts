@@ -9,7 +9,6 @@ import type { JsonReader } from "./json_fields.ts";
 import { compilePattern, translatePattern } from "./patterns.ts";
 import { checkTextLength } from "./text_limit.ts";
 
-/** A piece of the text. */
 interface TextPiece {
   /** Characters of the piece, never none. */
   readonly text: string;
@@ -17,7 +16,6 @@ interface TextPiece {
   readonly first: boolean;
 }
 
-/** Cuts a piece into pieces. */
 export type PreTokenizer = (piece: TextPiece) => TextPiece[];
 
 const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Split", "ByteLevel", "Sequence"];

@@ -2,7 +2,6 @@
 
 /** One field of a message: its number, and its value in the wire's own types. */
 interface ProtoField {
-  /** Field number. */
   readonly number: number;
   /** A varint, a fixed 32-bit float, or bytes; fixed 64-bit fields are left undefined. */
   readonly value: number | Uint8Array | undefined;

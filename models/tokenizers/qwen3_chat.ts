@@ -9,7 +9,6 @@ import type { Tokenizer } from "./tokenizer.ts";
 /** Tokens that begin and end a message. */
 const [START, END] = ["<|im_start|>", "<|im_end|>"];
 
-/** How a prompt is put. */
 interface ChatOptions {
   /** Ends with an empty thought, as `enable_thinking=False` asks for; otherwise the model would begin to think. */
   readonly hasThinkBlock: boolean;

@@ -17,7 +17,6 @@ const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
 
 const SPACE_MARK = "\u2581";
 
-/** A Unigram model of SentencePiece. */
 interface SentencePieceModel {
   /** Text of each piece; its place is its id. */
   readonly pieces: readonly string[];

@@ -4,7 +4,6 @@ import type { AddedTokens } from "./added_tokens.ts";
 import type { PieceDecoder } from "./decoders.ts";
 import type { PreTokenizer } from "./pre_tokenizers.ts";
 
-/** What a caller may choose when encoding. */
 export interface EncodeOptions {
   /** Most ids to return, special tokens among them; text beyond is cut off. No limit where absent. */
   readonly maxLength?: number;
@@ -30,9 +29,7 @@ export interface Tokenizer {
   decode(ids: Iterable<number>): string;
   /** Number of ids, added tokens included: one more than the highest. */
   readonly vocabSize: number;
-  /** Id that fills a sequence up. */
   readonly padId: number;
-  /** Id that ends a text. */
   readonly eosId: number;
 }
 
@@ -41,7 +38,6 @@ export type TemplatePart = readonly number[] | "text";
 
 /** Cuts a piece of text into pieces of the vocabulary. */
 export interface PieceModel {
-  /** Token ids of a text. */
   encode(text: string): number[];
 }
 
@@ -51,27 +47,20 @@ interface TokenizerParts {
   readonly addedTokens: AddedTokens;
   /** Cuts normalized text into pieces. */
   readonly preTokenizer: PreTokenizer;
-  /** Gives the ids of a piece. */
   readonly model: PieceModel;
   /** What goes around the ids of a text. */
   readonly template: readonly TemplatePart[];
   /** The piece of every id; an added token beyond them is found by its id. */
   readonly pieces: readonly string[];
-  /** Turns pieces into text. */
   readonly decoder: PieceDecoder;
-  /** See {@link Tokenizer}. */
   readonly padId: number;
-  /** See {@link Tokenizer}. */
   readonly eosId: number;
 }
 
 /** A {@link Tokenizer} made of stages. */
 export class PipelineTokenizer implements Tokenizer {
-  /** See {@link Tokenizer}. */
   readonly vocabSize: number;
-  /** See {@link Tokenizer}. */
   readonly padId: number;
-  /** See {@link Tokenizer}. */
   readonly eosId: number;
   readonly #parts: TokenizerParts;
   readonly #added = new Map<number, { content: string; special: boolean }>();
@@ -89,7 +78,6 @@ export class PipelineTokenizer implements Tokenizer {
     this.vocabSize = size;
   }
 
-  /** See {@link Tokenizer}. */
   encode(text: string, options: EncodeOptions = {}): number[] {
     const { maxLength = Infinity, addSpecialTokens = true, onCut } = options;
     const template = addSpecialTokens ? this.#parts.template : ["text" as const];
@@ -105,7 +93,6 @@ export class PipelineTokenizer implements Tokenizer {
     return template.flatMap((part) => part === "text" ? ids : part);
   }
 
-  /** See {@link Tokenizer}. */
   decode(ids: Iterable<number>): string {
     const pieces: string[] = [];
     for (const id of ids) {

@@ -17,7 +17,6 @@ export interface UnigramOptions {
   readonly pieces: readonly string[];
   /** The log probability of each piece. */
   readonly scores: ArrayLike<number>;
-  /** Id that an unknown character takes. */
   readonly unkId: number;
   /** Whether unknown characters become the pieces `<0x00>` to `<0xFF>` of their UTF-8 bytes. */
   readonly byteFallback: boolean;

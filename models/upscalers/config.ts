@@ -14,5 +14,4 @@ export const UPSCALER_CONFIG = z.object({
   scale: z.int().min(1).max(4),
 });
 
-/** Parsed {@linkcode UPSCALER_CONFIG}. */
 export type UpscalerConfig = z.output<typeof UPSCALER_CONFIG>;

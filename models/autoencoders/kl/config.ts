@@ -3,7 +3,6 @@ import { z } from "zod";
 
 const UNSUPPORTED_STATISTICS = "statistics per channel of an AutoencoderKL are not supported";
 
-/** What both classes have. */
 const BODY = {
   in_channels: z.literal(3).default(3),
   out_channels: z.literal(3).default(3),
@@ -33,7 +32,6 @@ export const KL_VAE_CONFIG = z.object({
   latents_std: z.null(UNSUPPORTED_STATISTICS).default(null),
 }).superRefine(checkLevels);
 
-/** Parsed {@linkcode KL_VAE_CONFIG}. */
 export type KlVaeConfig = z.output<typeof KL_VAE_CONFIG>;
 
 /** `vae/config.json` of `AutoencoderKLFlux2`, as FLUX.2 has it. */
@@ -53,7 +51,6 @@ export const FLUX2_VAE_CONFIG = z.object({
   patch_size: z.tuple([z.literal(2), z.literal(2)]).default([2, 2]),
 }).superRefine(checkLevels);
 
-/** Parsed {@linkcode FLUX2_VAE_CONFIG}. */
 export type Flux2VaeConfig = z.output<typeof FLUX2_VAE_CONFIG>;
 
 /** What encoder and decoder are built from. */

@@ -36,7 +36,6 @@ export const FLUX1_VAE_FORMAT: ComponentFormat = {
   }),
 };
 
-/** FLUX.2's. */
 export const FLUX2_VAE_FORMAT: ComponentFormat = {
   name: "an autoencoder of FLUX.2",
   component: "vae",
@@ -74,7 +73,6 @@ function bodyOf(tensors: TensorSource): JsonObject {
   };
 }
 
-/** Channels of each level. */
 function channelsOf(tensors: TensorSource, levels: string): number[] {
   return Array.from(
     { length: countModules(tensors, `${levels}.`) },

@@ -39,7 +39,6 @@ export function normaliseTokens(
   }, { scalars: { eps: config.batch_norm_eps }, name: "normalised tokens" });
 }
 
-/** The inverse of {@linkcode normaliseTokens}. */
 export function denormaliseTokens(
   config: Flux2VaeConfig,
   weights: WeightScope,

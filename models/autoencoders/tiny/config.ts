@@ -22,7 +22,6 @@ export const TINY_DECODER_CONFIG = z.object({
   patch_size: z.int().min(1).max(4).default(1),
 });
 
-/** Parsed {@linkcode TINY_DECODER_CONFIG}. */
 export type TinyDecoderConfig = z.output<typeof TINY_DECODER_CONFIG>;
 
 /** Pixels along a side of one latent. */

@@ -261,7 +261,6 @@ export function addDuplicateUp(y: Tensor, x: Tensor, temporal: boolean, place: C
   return elementwise("a + b", { a, b }, { name: "shortcut" }).reshape(...y.shape);
 }
 
-/** Adds a shortcut. */
 export function add(a: Tensor, b: Tensor): Tensor {
   return elementwise("a + b", { a, b }, { name: "shortcut" });
 }
@@ -271,7 +270,6 @@ export function foldPatches(x: Tensor, size: number): Tensor {
   return rearrange(x, "1 f (y i) (x j) c -> 1 f y x (c j i)", { i: size, j: size });
 }
 
-/** The inverse of {@linkcode foldPatches}. */
 export function unfoldPatches(x: Tensor, size: number): Tensor {
   return rearrange(x, "1 f y x (c j i) -> 1 f (y i) (x j) c", { i: size, j: size });
 }

@@ -71,7 +71,6 @@ const VAE_CONFIG = z.object({
   );
 });
 
-/** Parsed {@linkcode WAN_VAE_CONFIG}. */
 export type WanVaeConfig = z.output<typeof VAE_CONFIG>;
 
 /** `vae/config.json` of `AutoencoderKLWan`; defaults are those of the diffusers class (Wan 2.1). */

@@ -21,7 +21,6 @@ const RESAMPLE = [["resample.1", "resample.1"], ["time_conv", "time_conv"]] as c
 
 const ATTENTION = ["norm.gamma", "to_qkv", "proj"].map((name) => [name, name] as const);
 
-/** What both kinds have. */
 const COMMON: readonly LayoutEntry[] = [
   entry("conv1", "quant_conv"),
   entry("conv2", "post_quant_conv"),
@@ -139,7 +138,6 @@ export const WAN_VAE_FORMAT: ComponentFormat = {
   config,
 };
 
-/** One level of the encoder. */
 interface Level {
   channels: number;
   blocks: number;

@@ -6,7 +6,6 @@ import { blockFormatOf, elementTypeOf } from "../../../runtime/weights/storage.t
 
 /** Some elements of a tensor, and what they shall become. */
 export interface Conversion {
-  /** Name of the tensor, for messages. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly from: string;

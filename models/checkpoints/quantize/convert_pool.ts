@@ -29,7 +29,6 @@ export class ConvertPool implements Disposable {
     return { done: this.#run(worker, conversion) };
   }
 
-  /** Ends all threads. */
   [Symbol.dispose](): void {
     for (const worker of this.#all) worker.terminate();
   }

@@ -20,18 +20,14 @@ const CHUNK_ELEMENTS = 2 ** 18;
 /** What an element that is only copied takes of the time of one that is encoded, about. */
 const COPY_SHARE = 0.02;
 
-/** How a copy is watched and stopped. */
 export interface CopyControl {
-  /** Called often. */
   readonly onProgress?: (progress: QuantizeProgress) => void;
   readonly signal?: AbortSignal;
 }
 
-/** How far a copy is. */
 export interface QuantizeProgress {
   /** Share of the work that is done, 0 to 1. */
   readonly fraction: number;
-  /** The tensor at hand. */
   readonly tensor: string;
 }
 
@@ -81,7 +77,6 @@ export class CopyWriter implements Disposable {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Ends the threads. */
   [Symbol.dispose](): void {
     this.#pool[Symbol.dispose]();
   }

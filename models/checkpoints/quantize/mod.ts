@@ -22,7 +22,6 @@ export type { QuantizedType, TypeRule } from "./types.ts";
 /** Keys of GGUF metadata that say how the file is stored. */
 const REMADE = /^(?:general\.(?:quantization_version|file_type|alignment)$|split\.|comfy\.)/;
 
-/** How a copy is made. */
 export interface QuantizeOptions extends CopyControl {
   readonly type: QuantizedType;
   /** Other types for some tensors; the first whose pattern fits counts. */
@@ -33,11 +32,8 @@ export interface QuantizeOptions extends CopyControl {
   readonly formats?: readonly ComponentFormat[];
 }
 
-/** What was made. */
 export interface QuantizeResult {
-  /** Bytes of the new file. */
   readonly bytes: number;
-  /** Bytes of the tensors that the file was made from. */
   readonly sourceBytes: number;
   /** What of the source the copy lacks, or has as damaged as it was; a sentence for each tensor. */
   readonly notes: readonly string[];

@@ -12,7 +12,6 @@ import {
 import { BLOCK_FORMATS } from "../../../runtime/quantization/formats.ts";
 import type { Container, QuantizedType, TypeRule } from "./types.ts";
 
-/** One tensor of the copy. */
 export interface PlannedTensor extends NewTensor {
   readonly source: StoredTensor;
 }

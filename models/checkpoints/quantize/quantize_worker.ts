@@ -1,7 +1,6 @@
 /** A thread that converts elements, one message after the other. */
 import { type Conversion, convert } from "./convert.ts";
 
-/** What the thread answers. */
 export type ConversionAnswer =
   | { readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly problem: string };

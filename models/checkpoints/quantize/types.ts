@@ -2,7 +2,6 @@
 import type { WeightFormat } from "../../../runtime/quantization/block_format.ts";
 import { BLOCK_FORMATS, isWeightFormat } from "../../../runtime/quantization/formats.ts";
 
-/** Types by the names that users give them. */
 const TYPE_NAMES: ReadonlyMap<string, WeightFormat | "f16" | "bf16"> = new Map([
   ...(Object.keys(BLOCK_FORMATS) as WeightFormat[])
     .filter((format) => !BLOCK_FORMATS[format].byteValues)
@@ -13,20 +12,16 @@ const TYPE_NAMES: ReadonlyMap<string, WeightFormat | "f16" | "bf16"> = new Map([
   ["bf16", "bf16"],
 ]);
 
-/** All types, for help and messages. */
 export const QUANTIZE_TYPES: readonly string[] = [...TYPE_NAMES.keys()];
 
-/** What matrices become. */
 export type QuantizedType = WeightFormat | "f16" | "bf16";
 
-/** Another type for some tensors. */
 export interface TypeRule {
   /** Tested on the whole name. */
   readonly pattern: RegExp;
   readonly type: QuantizedType;
 }
 
-/** The file that is made. */
 export type Container = "gguf" | "safetensors";
 
 /** The type of a name, or nothing. */
@@ -34,7 +29,6 @@ export function quantizedType(name: string): QuantizedType | undefined {
   return TYPE_NAMES.get(name.toLowerCase().replace(/^f8/, "fp8"));
 }
 
-/** Files that hold a type. */
 export function containersOf(type: QuantizedType): readonly Container[] {
   if (!isWeightFormat(type)) return ["gguf", "safetensors"];
   return BLOCK_FORMATS[type].byteValues ? ["safetensors"] : ["gguf"];

@@ -37,13 +37,11 @@ export const CHROMA_TRANSFORMER_CONFIG = z.object({
   }
 });
 
-/** Parsed {@linkcode CHROMA_TRANSFORMER_CONFIG}. */
 export type ChromaTransformerConfig = z.output<typeof CHROMA_TRANSFORMER_CONFIG>;
 
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
 
-/** The components. */
 export const CHROMA_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
@@ -70,7 +68,6 @@ export const CHROMA_PARTS = partsTable({
   ],
 });
 
-/** The opened components. */
 type ChromaParts = PartsOf<typeof CHROMA_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */

@@ -59,7 +59,6 @@ function transformerConfig(tensors: TensorSource): JsonObject {
   };
 }
 
-/** Single files. */
 export const CHROMA_FILES: FamilyFiles = {
   formats: [TRANSFORMER, { ...T5_FORMAT, component: "text_encoder" }, FLUX1_VAE_FORMAT],
   defaults: () => ({

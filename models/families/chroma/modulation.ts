@@ -26,7 +26,6 @@ const EPS = 2 ** -23;
 /** Vectors of the last norm, which FLUX.1's files have the other way round. */
 const OUT = ["shift", "scale"] as const;
 
-/** Vectors of a timestep. */
 function vectorCount({ num_layers, num_single_layers }: ChromaTransformerConfig): number {
   return SINGLE_MODULATION.length * num_single_layers +
     2 * DOUBLE_MODULATION.length * num_layers + OUT.length;

@@ -27,7 +27,6 @@ import { chromaModulation } from "./modulation.ts";
 /** Tokens of padding that the transformer sees of a prompt. */
 const SEEN_PADDING = 1;
 
-/** The family of Chroma models. */
 export const CHROMA = defineFamily({
   classNames: ["ChromaPipeline", "ChromaImg2ImgPipeline", "ChromaInpaintPipeline"],
   files: CHROMA_FILES,

@@ -48,7 +48,6 @@ export class Flux1Blocks {
   readonly #modulation: BlockModulation;
   readonly #rotary: Streams<Rotation> & { readonly all: Rotation };
 
-  /** Makes the tables of positions. */
   constructor(
     graph: Graph,
     config: Flux1Sizes,
@@ -74,7 +73,6 @@ export class Flux1Blocks {
     this.#rotary = { text: tables(text), image: tables(image), all: tables([...text, ...image]) };
   }
 
-  /** A block of two streams. */
   double(streams: Streams<Tensor>, layer: number): Streams<Tensor> {
     return this.#graph.scope(`transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("transformer_blocks").scope(layer);

@@ -43,7 +43,6 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
   }
 });
 
-/** Parsed {@linkcode FLUX1_TRANSFORMER_CONFIG}. */
 export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
 
 /** `controlnet/config.json` of `FluxControlNetModel`. */
@@ -58,7 +57,6 @@ export const FLUX1_CONTROLNET_CONFIG = z.object({
   ).nullish(),
 });
 
-/** Parsed {@linkcode FLUX1_CONTROLNET_CONFIG}. */
 export type Flux1ControlNetConfig = z.output<typeof FLUX1_CONTROLNET_CONFIG>;
 
 /**
@@ -103,7 +101,6 @@ export function drawsAfterPicture(config: Flux1TransformerConfig): boolean {
 /** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
 export const KONTEXT: readonly string[] = ["FluxKontextPipeline", "FluxKontextInpaintPipeline"];
 
-/** The pipelines of its models. */
 export const FLUX1_PIPELINES: readonly string[] = [
   ...["FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline", "FluxFillPipeline"],
   ...["FluxControlNetPipeline", "FluxControlNetImg2ImgPipeline", "FluxControlNetInpaintPipeline"],
@@ -126,7 +123,6 @@ const KONTEXT_SIDES: readonly (readonly [number, number])[] = [
   [64, 64],
 ];
 
-/** The components. */
 export const FLUX1_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["CLIPTextModel"], config: CLIP_TEXT_CONFIG },
@@ -210,7 +206,6 @@ function controlNetFit(
   ]);
 }
 
-/** The opened components. */
 export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */

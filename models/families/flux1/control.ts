@@ -22,7 +22,6 @@ import { Flux1Blocks } from "./blocks.ts";
 import { type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 
-/** Inputs of one pass. */
 interface ControlInputs {
   /** Prompt from `flux1Context()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
@@ -34,7 +33,6 @@ interface ControlInputs {
   readonly mode?: Tensor | undefined;
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
-  /** How the tokens lie. */
   readonly grid: TokenGrid;
   /** What the timestep makes of the ControlNet's blocks. */
   readonly modulation: BlockModulation;

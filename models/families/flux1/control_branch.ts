@@ -64,7 +64,6 @@ export class ControlBranch {
     return flux1Prompt(this.#config, this.#weights, first(states), first(pooled));
   }
 
-  /** What all timesteps make of its blocks. */
   tables(times: Times): BlockTables {
     return blockTables(this.#config, this.#weights, times);
   }

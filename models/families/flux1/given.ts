@@ -20,7 +20,6 @@ import { fillConditions } from "./fill.ts";
 export interface GivenShape {
   /** Whether the result begins with it, by a draw from its moments. */
   readonly isDrawn: boolean;
-  /** How its tokens lie where Kontext sees it. */
   readonly reference?: TokenGrid | undefined;
   /** What the transformer sees beside each token: the image without what is painted, or a control picture. */
   readonly seen?: "fill" | "picture" | undefined;
@@ -53,7 +52,6 @@ interface GivenInputs {
   readonly mask: InputSpec | undefined;
 }
 
-/** Noise of a request. */
 interface DrawnNoise {
   readonly noise: Float32Array;
   readonly momentNoise: Float32Array | undefined;

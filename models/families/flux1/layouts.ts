@@ -79,7 +79,6 @@ function embedder(theirs: string, ours: string): LayoutEntry[] {
   ];
 }
 
-/** One stream of the double blocks. */
 function stream(
   theirs: string,
   projections: readonly string[],
@@ -206,7 +205,6 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
   };
 }
 
-/** Single files. */
 export const FLUX1_FILES: FamilyFiles = {
   formats: [TRANSFORMER, CONTROLNET, CLIP_TEXT_FORMAT, T5_FORMAT, FLUX1_VAE_FORMAT],
   defaults,

@@ -30,13 +30,11 @@ export interface ModulationTables extends BlockTables {
   readonly out: Tensor;
 }
 
-/** What the blocks take of one timestep. */
 export interface BlockModulation {
   readonly double: readonly { readonly image: StreamModulation; readonly text: StreamModulation }[];
   readonly single: readonly Vectors<typeof SINGLE_MODULATION>[];
 }
 
-/** What a transformer takes of one timestep. */
 export interface Modulation extends BlockModulation {
   readonly out: Vectors<typeof OUT_MODULATION>;
 }

@@ -36,7 +36,6 @@ import {
 import { flux1Schedule, modelTimestep } from "./schedule.ts";
 import { flux1Prompt, flux1Transformer } from "./transformer.ts";
 
-/** The family of FLUX.1 models. */
 export const FLUX1 = defineFamily({
   classNames: FLUX1_PIPELINES,
   files: FLUX1_FILES,

@@ -19,7 +19,6 @@ import type { Modulation } from "./modulation.ts";
 /** Weights of a double block, in those of a single one. */
 const DOUBLE_SIZE = 2.4;
 
-/** Inputs of one forward pass. */
 interface Flux1Inputs {
   /** Prompt from {@linkcode flux1Context}: [1, text tokens, dim]. */
   readonly context: Tensor;
@@ -31,7 +30,6 @@ interface Flux1Inputs {
   readonly reference?: Tensor | undefined;
   /** How the tokens of the sample lie, then those of the input image. */
   readonly grids: readonly TokenGrid[];
-  /** What the timestep makes of the blocks. */
   readonly modulation: Modulation;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;

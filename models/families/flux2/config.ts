@@ -46,7 +46,6 @@ export const FLUX2_TRANSFORMER_CONFIG = z.object({
   }
 });
 
-/** Parsed {@linkcode FLUX2_TRANSFORMER_CONFIG}. */
 export type Flux2TransformerConfig = z.output<typeof FLUX2_TRANSFORMER_CONFIG>;
 
 /** The keys of `model_index.json` that change what the pipeline does. */
@@ -76,7 +75,6 @@ const MAX_IMAGES = 10;
 /** What the reference allows of input images: most pixels, shortest side, longest shape. */
 const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;
 
-/** The components. */
 export const FLUX2_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["Qwen3ForCausalLM", "Qwen3Model"], config: QWEN3_CONFIG },
@@ -109,7 +107,6 @@ export const FLUX2_PARTS = partsTable({
   checkTokenizer: requireQwenChat,
 });
 
-/** The opened components. */
 type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
 
 /** What its models can do, with the defaults of the published ones. */

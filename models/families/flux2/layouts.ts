@@ -51,7 +51,6 @@ export const ORIGINAL_FLUX2: Layout = {
   ],
 };
 
-/** One stream of the double blocks. */
 function stream(
   theirs: string,
   joined: string,
@@ -144,7 +143,6 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
   };
 }
 
-/** Single files. */
 export const FLUX2_FILES: FamilyFiles = {
   formats: [TRANSFORMER, QWEN3_FORMAT, FLUX2_VAE_FORMAT],
   defaults,

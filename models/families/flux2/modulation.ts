@@ -13,7 +13,6 @@ import {
 } from "../../blocks/double_stream.ts";
 import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 
-/** Modulation layers, and the vectors that each gives. */
 const LAYERS = [
   { layer: "double_stream_modulation_img.linear", names: DOUBLE_MODULATION },
   { layer: "double_stream_modulation_txt.linear", names: DOUBLE_MODULATION },
@@ -21,10 +20,8 @@ const LAYERS = [
   { layer: "norm_out.linear", names: OUT_MODULATION },
 ] as const;
 
-/** Vectors of a timestep. */
 export const MODULATION_ROWS = LAYERS.reduce((sum, { names }) => sum + names.length, 0);
 
-/** What the blocks take of one timestep. */
 export interface Modulation {
   readonly image: StreamModulation;
   readonly text: StreamModulation;

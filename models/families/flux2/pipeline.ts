@@ -31,7 +31,6 @@ import { modulationTable } from "./modulation.ts";
 import { flux2Schedule, modelTimestep } from "./schedule.ts";
 import { flux2Context, flux2Transformer } from "./transformer.ts";
 
-/** The family of FLUX.2 klein models. */
 export const FLUX2 = defineFamily({
   classNames: ["Flux2KleinPipeline", "Flux2KleinInpaintPipeline"],
   files: FLUX2_FILES,

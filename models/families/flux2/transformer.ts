@@ -35,17 +35,14 @@ import { positions } from "./positions.ts";
 /** Weights of a double block, in those of a single one. */
 const DOUBLE_SIZE = 2;
 
-/** Inputs of one forward pass. */
 interface Flux2Inputs {
   /** Prompt from {@linkcode flux2Context}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Normalised packed latents, [1, tokens, in_channels]. */
   readonly sample: Tensor;
-  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** Packed latents of given images, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
-  /** Grids of the given images' tokens. */
   readonly referenceGrids: readonly TokenGrid[];
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
@@ -189,7 +186,6 @@ interface SingleProjections {
   readonly hidden: readonly Tensor[];
 }
 
-/** How the layer of a single block is called. */
 const SINGLE_LAYER = "to_qkv_mlp_proj";
 
 /**
@@ -217,7 +213,6 @@ function projectAtOnce(
   };
 }
 
-/** Projects by one product. */
 function projectInParts(
   { mlp_ratio }: Flux2TransformerConfig,
   weights: WeightScope,

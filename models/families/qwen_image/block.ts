@@ -13,7 +13,6 @@ import {
 import { ALL_TOKENS, type TokenSplit } from "../../sharing/token_split.ts";
 import { EPS, type QwenImageSizes } from "./config.ts";
 
-/** Names of its feed-forwards. */
 const FEED_FORWARDS = { image: "img_mlp", text: "txt_mlp" };
 
 /** Traces one block: text and images have weights of their own, and attend each other. */

@@ -60,7 +60,6 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
   }
 });
 
-/** Parsed {@linkcode QWEN_IMAGE_TRANSFORMER_CONFIG}. */
 export type QwenImageTransformerConfig = z.output<typeof QWEN_IMAGE_TRANSFORMER_CONFIG>;
 
 /** What the blocks need to know of a model, Qwen-Image or a ControlNet for it. */
@@ -84,7 +83,6 @@ export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
   ).default(0),
 });
 
-/** Parsed {@linkcode QWEN_IMAGE_CONTROLNET_CONFIG}. */
 export type QwenImageControlNetConfig = z.output<typeof QWEN_IMAGE_CONTROLNET_CONFIG>;
 
 /** Width of the tokens inside of the transformer. */
@@ -113,10 +111,8 @@ export const EDIT_CLASSES = [
   "QwenImageEditInpaintPipeline",
 ] as const;
 
-/** The pipeline class that splits an image into layers. */
 export const LAYERED_CLASS = "QwenImageLayeredPipeline";
 
-/** The components. */
 export const QWEN_IMAGE_PARTS = partsTable({
   components: {
     textEncoder: {
@@ -170,7 +166,6 @@ export const QWEN_IMAGE_PARTS = partsTable({
   checkTokenizer: requireQwenChat,
 });
 
-/** The opened components. */
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
 
 /**

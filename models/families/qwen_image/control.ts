@@ -15,7 +15,6 @@ import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
 import { blockModulation, type BlockTables } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
-/** Inputs of one pass. */
 interface ControlInputs {
   /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */
   readonly context: Tensor;
@@ -25,7 +24,6 @@ interface ControlInputs {
   readonly picture: Tensor;
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
-  /** How the tokens lie. */
   readonly grid: TokenGrid;
   /** What all timesteps make of the ControlNet's blocks. */
   readonly tables: BlockTables;

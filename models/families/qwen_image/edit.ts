@@ -19,7 +19,6 @@ interface Sides {
   readonly height: number;
 }
 
-/** How a model edits. */
 export interface EditRules {
   /** Whether the model was trained on several images, which prompts count. */
   readonly isPlus: boolean;
@@ -61,13 +60,11 @@ export function visionGrid(image: Sides, { visionArea, patchSide }: EditRules): 
   return patchGrid(copySize(image, visionArea), patchSide);
 }
 
-/** The copy of an image that the transformer sees. */
 export function latentCopy(image: RgbImage, { latentArea }: EditRules): RgbImage {
   const { width, height } = copySize(image, latentArea);
   return resize(image, width, height);
 }
 
-/** The copy that the text encoder sees. */
 export function visionCopy(image: RgbImage, { visionArea }: EditRules): RgbImage {
   const { width, height } = copySize(image, visionArea);
   return resize(image, width, height);

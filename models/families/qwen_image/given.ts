@@ -37,7 +37,6 @@ export interface GivenShape {
 
 /** What the rest of the pipeline takes of the images. */
 export interface Given {
-  /** Moments of the image that is redrawn. */
   readonly moments?: DeviceTensor;
   /** Latents of the other images, edited or split, as patches, one after the other. */
   readonly references?: DeviceTensor | undefined;

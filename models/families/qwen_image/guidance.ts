@@ -8,14 +8,12 @@ import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { squares, sumOfRows } from "../../blocks/sums.ts";
 
-/** The scale of a request, by either name. */
 export function guidanceOf(
   { trueCfgScale, guidanceScale }: Pick<PipelineRequest, "trueCfgScale" | "guidanceScale">,
 ): number {
   return trueCfgScale ?? guidanceScale;
 }
 
-/** How a request with this many prompts is guided. */
 export function qwenImageGuidance(request: PipelineRequest, prompts: number): Guidance {
   if (prompts === 1) return { weights: () => [1] };
   return {

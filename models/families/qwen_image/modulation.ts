@@ -15,7 +15,6 @@ import {
 import { linearLayer } from "../../blocks/layers.ts";
 import { hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 
-/** Channels of the sinusoidal embedding. */
 export const TIMESTEP_CHANNELS = 256;
 /** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */
 export const TIMESTEP_SCALE = 1000;

@@ -38,7 +38,6 @@ import { DROPPED_TOKENS } from "./prompt.ts";
 import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
-/** The family of Qwen-Image models. */
 export const QWEN_IMAGE = defineFamily({
   classNames: [
     "QwenImagePipeline",

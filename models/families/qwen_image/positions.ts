@@ -27,7 +27,6 @@ export function imagePositions(grids: readonly TokenGrid[], areLayers = false): 
   });
 }
 
-/** Positions of a text beside these images. */
 export function textPositions(
   tokens: number,
   grids: readonly TokenGrid[],

@@ -5,7 +5,6 @@
  * Source: diffusers `QwenImagePipeline`, `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`, `prompt_template_encode`.
  */
 
-/** What conversations begin with. */
 const SYSTEM = {
   describe: "Describe the image by detailing the color, shape, size, texture, quantity, text, " +
     "spatial relationships of the objects and background:",
@@ -21,7 +20,6 @@ export const DROPPED_TOKENS = { describe: 34, edit: 64 };
 /** Most tokens of a prompt, those of the template before it aside. */
 export const MAX_PROMPT_TOKENS = 1024;
 
-/** Stands for a token of an image. */
 export const IMAGE_TOKEN = "<|image_pad|>";
 
 /** More than a prompt has around the tokens of an image. */

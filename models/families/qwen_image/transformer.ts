@@ -24,17 +24,14 @@ import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig }
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
-/** Inputs of one forward pass. */
 interface QwenImageInputs extends ModulationTables {
   /** Prompt from {@linkcode qwenImageContext}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, in_channels]: of an image, or of layers one after the other. */
   readonly sample: Tensor;
-  /** Grid of each image's tokens. */
   readonly grids: readonly TokenGrid[];
   /** Latents of given images as patches, one after the other, [1, their tokens, in_channels]; nothing without any. */
   readonly references?: Tensor | undefined;
-  /** Grids of the given images' tokens. */
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;

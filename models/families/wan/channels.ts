@@ -14,7 +14,6 @@ import { type Given, type GivenShape, placedFrames } from "./given.ts";
 import { patchifyClip } from "./patches.ts";
 import { seenBy } from "./vision.ts";
 
-/** Traces the encoders. */
 export function traceChannels(
   session: Session,
   { transformer: { config }, vae, imageEncoder: vision }: WanParts,
@@ -82,7 +81,6 @@ export function frameMask(
   return mask;
 }
 
-/** Images as the image encoder takes them, one after the other. */
 function visionPixels(images: readonly InputImage[], side: number): Float32Array {
   const size = side * side * 3;
   const pixels = new Float32Array(images.length * size);

@@ -65,7 +65,6 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   { path: ["vace_layers"], message: "it must ascend from 0 and stay below num_layers" },
 );
 
-/** Parsed {@linkcode WAN_TRANSFORMER_CONFIG}. */
 export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 
 /** The keys of `model_index.json` that change what the pipeline does. */
@@ -83,7 +82,6 @@ const WAN_PIPELINE_CONFIG = z.object({
   _takes_last_frame: z.boolean().default(false),
 });
 
-/** Timesteps that models are trained with. */
 const TRAIN_TIMESTEPS = 1000;
 
 /** Frames of a clip that a continued one begins with, where it has so many. */
@@ -111,7 +109,6 @@ const DMD_SMALL_DEFAULTS = { ...DMD_DEFAULTS, width: 832, height: 448, numFrames
 interface WanDefaults {
   /** Sizes and settings of a request that leaves them out. */
   readonly defaults: PipelineDefaults;
-  /** What suits a task better. */
   readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
   /** Whether the last frame of a short video that begins with an image is that image, edited. */
   readonly edits: boolean;
@@ -177,7 +174,6 @@ const TRANSFORMER = {
   config: WAN_TRANSFORMER_CONFIG,
 };
 
-/** The components. */
 export const WAN_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
@@ -265,7 +261,6 @@ function channelsFor(
     : ["autoencoder's z_dim", z_dim];
 }
 
-/** The opened components. */
 export type WanParts = PartsOf<typeof WAN_PARTS>;
 
 /** What a model can be given to see beside its prompts. */
@@ -362,7 +357,6 @@ export function expertRanges(
   return [[0, high], [high, end]];
 }
 
-/** Checks the weights of a control. */
 export function checkWan(
   { controlScale, cfgZeroStar, skipGuidanceLayers = [] }: PipelineRequest,
   { transformer }: WanParts,

@@ -14,7 +14,6 @@ import { blockNames } from "./modulation.ts";
 export interface CrossAttentionState {
   /** Normalised. */
   readonly key: Tensor;
-  /** Values as projected. */
   readonly value: Tensor;
 }
 

@@ -46,7 +46,6 @@ import { wanTransformer } from "./transformer.ts";
 
 /** What one pass attends of the prompts; experts take turns in the keys and values. */
 type PassContext = {
-  /** Keys and values for every block. */
   readonly blocks: readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
   /** u32: rows to attend. */
   readonly lengths: DeviceTensor;
@@ -54,7 +53,6 @@ type PassContext = {
   readonly padLogit: DeviceTensor;
 };
 
-/** What an expert is traced from. */
 interface ExpertOptions {
   /** What its stages are called besides `context` and `denoise`; empty for the first, whose context is there. */
   readonly suffix: string;
@@ -62,7 +60,6 @@ interface ExpertOptions {
   readonly vae: WanParts["vae"];
   readonly tinyDecoder: WanParts["tinyDecoder"];
   readonly schedule: Schedule;
-  /** Steps that it takes. */
   readonly range: StepRange;
   /** Whether the transformer takes all steps of every request. */
   readonly isAlone: boolean;
@@ -72,14 +69,11 @@ interface ExpertOptions {
   readonly history: readonly DeviceTensor[];
   /** The shape of the noise. */
   readonly latents: readonly number[];
-  /** How the tokens lie. */
   readonly grid: TokenGrid;
-  /** What the text encoder gives, and what the passes take of it. */
   readonly text: { readonly states: DeviceTensor; readonly context: readonly PassContext[] };
   readonly given: Given;
 }
 
-/** What of a request it is traced for. */
 type ExpertShape = CommonShape & GivenShape & {
   readonly riflex: boolean;
   /** Blocks that a pass beside those of the prompts leaves out. */
@@ -88,7 +82,6 @@ type ExpertShape = CommonShape & GivenShape & {
   readonly usesZeroStar: boolean;
 };
 
-/** What the passes take. */
 type PassInputs = PassContext & Given["tokens"] & {
   readonly images:
     | readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[]
@@ -98,19 +91,16 @@ type PassInputs = PassContext & Given["tokens"] & {
 
 /** A Wan transformer at work on its share of the steps. */
 export class WanExpert {
-  /** Stage of the transformer's steps. */
   readonly stage: Stage;
   readonly #options: ExpertOptions;
   readonly #usesZeroStar: boolean;
   /** Run before its steps: what it makes of prompts and images. */
   readonly #before: readonly Program<Record<never, never>>[];
-  /** What the transformer makes of timesteps. */
   readonly #timesteps: Program<Record<never, never>, Tensor>;
   /** How steps can be spared; by the timesteps alone when left out. */
   readonly #teaCache: TeaCache | undefined;
   readonly #denoiser: Denoiser<PassInputs>;
 
-  /** Traces its stages. */
   constructor(session: Session, shape: ExpertShape, options: ExpertOptions) {
     this.#options = options;
     this.#usesZeroStar = shape.usesZeroStar;
@@ -193,7 +183,6 @@ export class WanExpert {
     });
   }
 
-  /** Takes its steps. */
   async run(
     work: Work,
     guidanceScale: number,
@@ -256,7 +245,6 @@ function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
   return x.dim(0) === target.shape[0] ? x : slice(x, 0, pass, pass + 1);
 }
 
-/** The first latent frame that is not given. */
 function firstMade({ given }: GivenShape, { frames }: TokenGrid): number {
   const clean = given.kind === "masked" ? 1 : given.kind === "first" ? given.frames : 0;
   return Math.min(framesBefore(given) + clean, frames - 1);

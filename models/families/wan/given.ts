@@ -26,7 +26,6 @@ export interface GivenShape {
   readonly frames: number;
   readonly height: number;
   readonly width: number;
-  /** Longest side of a tile. */
   readonly tileSide: number;
   readonly given: GivenKind;
 }
@@ -35,7 +34,6 @@ export interface GivenShape {
 type GivenTokens = {
   /** Tokens that stay clean. */
   readonly first?: DeviceTensor | undefined;
-  /** What tokens have beside the sample. */
   readonly channels?: DeviceTensor | undefined;
   readonly control?: DeviceTensor | undefined;
   /** Weights of what each control block adds, [1, 1, blocks]. */
@@ -55,7 +53,6 @@ export interface Given {
   run(work: Work): Promise<void>;
 }
 
-/** What a request brings. */
 export function givenKind(request: PipelineRequest, parts: WanParts, frames: number): GivenKind {
   const { task, images = [], references = [], video = [] } = request;
   const { frames: sight, images: [, mostImages] } = wanSight(parts);

@@ -33,7 +33,6 @@ const ATTENTION: Names = [
   ["norm_k_img", "norm_added_k"],
 ];
 
-/** Modules outside of the blocks. */
 const AROUND_BLOCKS: readonly LayoutEntry[] = [
   renamed("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
   renamed("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
@@ -266,7 +265,6 @@ function defaults(
   };
 }
 
-/** Single files. */
 export const WAN_FILES: FamilyFiles = {
   formats: [CONTROLLED, TRANSFORMER, UMT5_FORMAT, CLIP_VISION_FORMAT, WAN_VAE_FORMAT],
   defaults,

@@ -21,7 +21,6 @@ export const BLOCK_MODULATION = [
   "scale_ffn",
   "gate_ffn",
 ] as const;
-/** Rows of the head's. */
 export const HEAD_MODULATION = ["shift", "scale"] as const;
 
 /** Rows of a timestep: one that each row of a block's table is added to, and one for the head. */

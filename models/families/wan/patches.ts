@@ -21,7 +21,6 @@ import type { WanTransformerConfig } from "./config.ts";
 export interface TokenGrid {
   /** Latent frames. */
   readonly frames: number;
-  /** Rows of tokens. */
   readonly height: number;
   /** Columns of tokens. */
   readonly width: number;
@@ -44,7 +43,6 @@ export function tokenGrid(config: WanTransformerConfig, latents: Shape): TokenGr
   return { frames, height: height / rows, width: width / columns };
 }
 
-/** Tokens of a grid. */
 export function tokenCount({ frames, height, width }: TokenGrid): number {
   return frames * height * width;
 }

@@ -29,7 +29,6 @@ import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
 import { patchFeatures, patchify, patchifyClip, tokenCount, tokenGrid } from "./patches.ts";
 import { unpatchify, withFirstFrames } from "./patches.ts";
 
-/** The family of Wan models. */
 export const WAN = defineFamily({
   classNames: [
     ...["WanPipeline", "WanImageToVideoPipeline", "WanVideoToVideoPipeline", "WanVACEPipeline"],

@@ -20,7 +20,6 @@ import type { TokenGrid } from "./patches.ts";
 /** Tokens of a tile along each axis; at the ends of the grid it has fewer. */
 const TILE = 4;
 
-/** The layer of the gates, in a block. */
 export const TILE_GATE = "to_gate_compress";
 
 /** How the tokens of a grid lie in tiles, as constants of a graph. */

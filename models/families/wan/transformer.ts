@@ -58,15 +58,11 @@ interface WanControl {
   readonly scales: Tensor;
 }
 
-/** Inputs of one forward pass. */
 export interface WanInputs {
   /** Patches of latents, [1 or batch, tokens, features]. */
   readonly tokens: Tensor;
-  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
-  /** Blocks that are left out. */
   readonly skipped?: readonly number[] | undefined;
-  /** See {@linkcode rotaryConstants}. */
   readonly riflex?: boolean;
   /** The first of the positions along each axis; 0 when left out. */
   readonly origin?: GridOrigin;
@@ -90,7 +86,6 @@ export interface WanInputs {
 /** How the queries of a block find their values: [batch, tokens, heads, head size] all of them, and the result. */
 type Attend = (queries: Tensor, keys: Tensor, values: Tensor) => Tensor;
 
-/** A forward pass, block by block. */
 export interface WanPass {
   /** Before the first block, [1 or batch, own tokens, dim]. */
   readonly embedded: Tensor;
@@ -228,7 +223,6 @@ function controlHints(
   };
 }
 
-/** What tables give a block of its timestep. */
 type Modulation = (name: typeof BLOCK_MODULATION[number]) => Tensor;
 
 /** The norm before a block's self-attention. */

@@ -79,7 +79,6 @@ export function zImageBlock(
   return norm("ffn_norm2", fed, { gate: modulation?.gate_mlp, residual: y });
 }
 
-/** Attention of all tokens to all. */
 function zImageAttention(
   { dim, n_heads: heads }: BlockSizes,
   weights: WeightScope,

@@ -19,7 +19,6 @@ const PATCH_FRAMES = 1;
 const AXES = 3;
 /** Far more than any model has. */
 const MAX_LAYERS = 1024;
-/** Most channels of the timestep embedding. */
 const MAX_TIMESTEP_CHANNELS = 256;
 
 /** `transformer/config.json` of `ZImageTransformer2DModel`. */
@@ -64,7 +63,6 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
   }
 });
 
-/** Parsed {@linkcode Z_IMAGE_TRANSFORMER_CONFIG}. */
 export type ZImageTransformerConfig = z.output<typeof Z_IMAGE_TRANSFORMER_CONFIG>;
 
 /** `controlnet/config.json` of `ZImageControlNetModel`. */
@@ -94,7 +92,6 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   });
 });
 
-/** Parsed {@linkcode Z_IMAGE_CONTROLNET_CONFIG}. */
 export type ZImageControlNetConfig = z.output<typeof Z_IMAGE_CONTROLNET_CONFIG>;
 
 /** How modules for the patches that images are cut into are called. */
@@ -110,7 +107,6 @@ export function hiddenFeatures({ dim }: Pick<ZImageTransformerConfig, "dim">): n
   return Math.trunc(dim / 3 * 8);
 }
 
-/** Channels of the timestep embedding that the blocks take. */
 export function timestepChannels({ dim }: ZImageTransformerConfig): number {
   return Math.min(dim, MAX_TIMESTEP_CHANNELS);
 }
@@ -120,7 +116,6 @@ const DISTILLED_SHIFT = 3;
 
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
-/** The components. */
 export const Z_IMAGE_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
@@ -178,7 +173,6 @@ function controlNetFit(
   ]);
 }
 
-/** The opened components. */
 type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
 
 /** Whether the ControlNet of a request sees its image and mask beside the control picture: those of 2.0 and later do. */

@@ -12,7 +12,6 @@ import { embedImage, zImageBlock } from "./block.ts";
 import { PATCH_KEY, type ZImageControlNetConfig } from "./config.ts";
 import { type BlockModulation, blockVectors } from "./modulation.ts";
 
-/** Inputs of one pass. */
 interface ControlInputs {
   /** The picture's latents as patches, [1, tokens, features]. */
   readonly picture: Tensor;
@@ -22,7 +21,6 @@ interface ControlInputs {
   readonly scale: Tensor;
 }
 
-/** Where its weights are. */
 interface ControlScopes {
   /** Weights of the transformer, whose token fills pictures up. */
   readonly weights: WeightScope;

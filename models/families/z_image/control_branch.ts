@@ -22,7 +22,6 @@ import { patchesOf } from "./patches.ts";
 /** Weight of a picture where a request says none; that of diffusers. */
 const USUAL_SCALE = 0.75;
 
-/** What a ControlNet goes with. */
 interface ControlParts {
   readonly controlnet: Component<ZImageControlNetConfig>;
   readonly transformer: Component<ZImageTransformerConfig>;

@@ -17,11 +17,8 @@ const BLOCK = ["scale_msa", "gate_msa", "scale_mlp", "gate_mlp"] as const;
 /** What a block takes of one timestep, each [1, 1, dim]; gates are the arguments of a tanh. */
 export type BlockModulation = Readonly<Record<typeof BLOCK[number], Tensor>>;
 
-/** What the transformer takes of one timestep. */
 export interface Modulation {
-  /** Modulation of every noise refiner. */
   readonly refiners: readonly BlockModulation[];
-  /** Modulation of every layer. */
   readonly layers: readonly BlockModulation[];
   /** Scale of the last norm, [1, 1, dim]. */
   readonly out: Tensor;
@@ -74,7 +71,6 @@ export function controlTable(
   return concat(blockRows(control, temb, config.dim, counts), 1, { name: "control modulation" });
 }
 
-/** What the layers that make vectors take of timesteps. */
 function timestepState(
   config: ZImageTransformerConfig,
   weights: WeightScope,

@@ -31,7 +31,6 @@ import { paddedCount } from "./positions.ts";
 import { elapsedTime, zImageSchedule } from "./schedule.ts";
 import { zImageContext, zImageTransformer } from "./transformer.ts";
 
-/** The family of Z-Image models. */
 export const Z_IMAGE = defineFamily({
   classNames: [
     "ZImagePipeline",

@@ -27,13 +27,11 @@ import { imagePositions, positionTables, textPositions } from "./positions.ts";
 /** Epsilon of the last norm. */
 const FINAL_EPS = 1e-6;
 
-/** Inputs of one forward pass. */
 interface ZImageInputs {
   /** Prompt from {@linkcode zImageContext}: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, features]. */
   readonly sample: Tensor;
-  /** Grid of the sample's tokens. */
   readonly grid: TokenGrid;
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;

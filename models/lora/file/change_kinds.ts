@@ -9,19 +9,15 @@ import type { LoraTensor, WeightChange } from "../types.ts";
 import type { Part } from "./keys.ts";
 import { foldCore, transposed } from "./tucker.ts";
 
-/** The tensors of one module, by what they are. */
 export type Parts = ReadonlyMap<Part, TensorEntry>;
 
-/** Gives what was read of a tensor. */
 export type TensorReader = (entry: TensorEntry) => LoraTensor;
 
 /** A change whose tensors are still to be read. */
 interface PlannedChange {
   /** Rank that alpha is divided by for the scale; nothing where no product is in it. */
   readonly rank?: number;
-  /** What has to be read. */
   readonly tensors: readonly TensorEntry[];
-  /** Makes the change of what was read. */
   build(read: TensorReader, scale: number): WeightChange;
 }
 

@@ -51,7 +51,6 @@ export function sliceRows(tensor: LoraTensor, start: number, count: number): Lor
   };
 }
 
-/** Rows of tensors of the same type, one after the other. */
 export function concatRows(tensors: readonly LoraTensor[]): LoraTensor {
   const [first, ...others] = tensors;
   if (others.length === 0) return first!;

@@ -11,7 +11,6 @@ const STYLES: readonly (readonly [pattern: RegExp, dialect: string])[] = [
   [/^(transformer|transformer_2|unet|text_encoder)\./, "diffusers"],
 ];
 
-/** A module of the file, and by which naming it was found. */
 interface NamedModule {
   readonly module: ModuleTensors;
   readonly naming: string;

@@ -40,13 +40,11 @@ export type Part =
   | "diff_b"
   | "whole";
 
-/** A key, taken apart. */
 interface ParsedKey {
   /** The module as the file calls it, with whatever prefix. */
   readonly module: string;
   /** What the tensor is, or nothing when it is of a method that {@linkcode ParsedKey.method} names. */
   readonly part?: Part;
-  /** A method that this program does not apply. */
   readonly method?: string;
   /** PEFT's name of the LoRA, where keys have one. */
   readonly slot?: string;

@@ -20,7 +20,6 @@ const TYPES: Readonly<Record<string, { dtype: LoraTensor["dtype"]; exponent: num
 
 /** A safetensors file that is being read. */
 export class LoraFile implements Disposable {
-  /** The path as given. */
   readonly path: string;
   readonly #file: Deno.FsFile;
   readonly #header: SafetensorsHeader;
@@ -141,7 +140,6 @@ export class LoraFile implements Disposable {
     return tensors;
   }
 
-  /** Closes the file. */
   [Symbol.dispose](): void {
     this.#file.close();
   }

@@ -18,7 +18,6 @@ export interface PlacePart {
   readonly ours?: Rows;
 }
 
-/** A module as the file sees it. */
 export interface Place {
   readonly target: LoraComponent;
   /** Shape of its weight: that of ours, or of several joined along the rows. */
@@ -29,7 +28,6 @@ export interface Place {
 
 /** Where a file's name leads, and by which naming it was found. */
 export interface FoundPlaces {
-  /** Places of the module, one for each component that has it. */
   readonly places: readonly Place[];
   /** `diffusers`, or the name of a layout; the naming with underscores is its own. */
   readonly naming: string;
@@ -85,7 +83,6 @@ interface Named {
   readonly naming: string;
 }
 
-/** The names of one component. */
 interface ComponentNames {
   readonly target: LoraComponent;
   readonly dotted: ReadonlyMap<string, Named>;

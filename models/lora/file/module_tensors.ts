@@ -3,11 +3,9 @@ import type { TensorEntry } from "../../../runtime/mod.ts";
 import { LoraError } from "../lora_error.ts";
 import { parseKey, type Part } from "./keys.ts";
 
-/** All that a file has for one module. */
 export interface ModuleTensors {
   /** Name of the module in the file, with prefixes. */
   readonly name: string;
-  /** Tensors of the module by what they are. */
   readonly parts: ReadonlyMap<Part, TensorEntry>;
   /** Keys of methods that are not applied, and what those are. */
   readonly others: ReadonlyMap<string, string>;
@@ -15,7 +13,6 @@ export interface ModuleTensors {
   readonly keys: readonly string[];
 }
 
-/** A file's keys, sorted. */
 interface GatheredKeys {
   readonly modules: readonly ModuleTensors[];
   /** Keys that no trainer's naming explains. */

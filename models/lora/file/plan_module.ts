@@ -10,7 +10,6 @@ import { weightedSum } from "./tucker.ts";
 
 /** What a module of a file does to one of ours, with tensors still to be read. */
 export interface PlannedModule {
-  /** What has to be read. */
   readonly tensors: readonly TensorEntry[];
   /** Keys that lead to nothing here, such as those of a bias that the module lacks. */
   readonly unmatched: readonly string[];

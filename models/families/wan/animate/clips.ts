@@ -12,7 +12,6 @@ export function clipCount(frames: number, clipLength: number): number {
   return Math.max(1, Math.ceil((frames - SHARED_FRAMES) / (clipLength - SHARED_FRAMES)));
 }
 
-/** The first frame of a clip. */
 export function clipStart(clip: number, clipLength: number): number {
   return clip * (clipLength - SHARED_FRAMES);
 }

@@ -13,7 +13,6 @@ import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
 import { clipCount } from "./clips.ts";
 
-/** The class of the transformer in diffusers. */
 const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
 
 /** Widths of the image encoder's states and of the prompt's, which diffusers' class does not let files say. */
@@ -47,7 +46,6 @@ export const ANIMATE_TRANSFORMER_CONFIG = z.preprocess(
   z.intersection(WAN_TRANSFORMER_CONFIG, DRIVING_CONFIG),
 );
 
-/** Parsed {@linkcode ANIMATE_TRANSFORMER_CONFIG}. */
 export type AnimateTransformerConfig = z.output<typeof ANIMATE_TRANSFORMER_CONFIG>;
 
 /** The fields under the names that Wan's other transformers have for them. */
@@ -72,7 +70,6 @@ function wanFields(config: unknown): unknown {
 /** The class in `modular_model_index.json` of the checkpoint that needs few steps and no guidance. */
 const DISTILLED = "WanAnimate2DistilledModularPipeline";
 
-/** The components. */
 export const ANIMATE_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
@@ -119,7 +116,6 @@ export const ANIMATE_PARTS = partsTable({
   },
 });
 
-/** The opened components. */
 export type AnimateParts = PartsOf<typeof ANIMATE_PARTS>;
 
 /** What the prompt of the driving video is, where a request does not say: "reference video of a person's motion". */
@@ -157,7 +153,6 @@ export function animateInfo({ settings, transformer: { config }, vae }: AnimateP
   };
 }
 
-/** Checks the length of clips. */
 export function checkAnimate(
   { clipLen = CLIP_LENGTH }: PipelineRequest,
   { vae, transformer: { config } }: AnimateParts,
@@ -171,7 +166,6 @@ export function checkAnimate(
   );
 }
 
-/** How many clips a request is made in. */
 export function clipsOf({ numFrames, clipLen = CLIP_LENGTH }: PipelineRequest): number {
   return clipCount(numFrames, clipLen);
 }

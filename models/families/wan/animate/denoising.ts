@@ -26,10 +26,8 @@ import {
   NEGATIVE_SKIPS,
 } from "./transformer.ts";
 
-/** Keys and values of every block. */
 type States = readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
 
-/** A prompt as the blocks see it. */
 type Context = {
   readonly blocks: States;
   readonly lengths: DeviceTensor;
@@ -45,7 +43,6 @@ type Driving = {
   readonly drivingPadLogit: DeviceTensor;
 };
 
-/** What the steps are traced from. */
 interface DenoisingOptions {
   readonly schedule: Schedule;
   /** The noisy latents, [1, tokens, features]. */
@@ -55,14 +52,12 @@ interface DenoisingOptions {
   readonly latents: readonly number[];
   /** What the tokens have beside the sample. */
   readonly channels: DeviceTensor;
-  /** The character's image. */
   readonly images: States;
   /** The prompt, and maybe the negative one. */
   readonly contexts: readonly Context[];
   readonly driving: Driving;
 }
 
-/** What a pass takes. */
 type PassInputs = Context & {
   readonly timesteps: DeviceTensor;
   readonly channels: DeviceTensor;
@@ -88,16 +83,13 @@ function keptFrames(
   return { key: kept(key, "keys"), value: kept(value, "values") };
 }
 
-/** What a block has of each frame. */
 function framesOf({ key, value }: DrivingState<HostResult>): States {
   const values = value.tensors;
   return key.tensors.map((key, frame) => ({ key, value: values[frame]! }));
 }
 
-/** A clip's steps. */
 interface Denoising {
   readonly stage: Stage;
-  /** Takes them. */
   run(work: Work, guidance: Guidance, draw: () => Float32Array): Promise<void>;
 }
 
@@ -128,7 +120,6 @@ export function traceDenoising(
     (_, graph: Graph) =>
       timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
   );
-  /** Inputs of the driving video's pass, in a graph. */
   const drivingPass = (
     graph: Graph,
     { drivingBlocks: blocks, timesteps, ...given }:

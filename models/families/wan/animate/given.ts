@@ -22,7 +22,6 @@ export interface ClipShape {
   readonly frames: number;
   readonly height: number;
   readonly width: number;
-  /** Longest side of a tile. */
   readonly tileSide: number;
   readonly clips: number;
   /** Frames of a clip, in pixels. */
@@ -32,7 +31,6 @@ export interface ClipShape {
 /** A program without inputs of its own. */
 type Plain = Program<Record<never, never>>;
 
-/** A program that takes a mask. */
 type Masked = Program<{ readonly mask: ReturnType<typeof f32> }>;
 
 /** Encoders of the character and the driving video. */
@@ -53,7 +51,6 @@ export class GivenEncoders {
   readonly #drivingTokens: Plain;
   readonly #channelTokens: Masked;
 
-  /** Traces them, in stages of their own. */
   constructor(
     session: Session,
     { transformer: { config }, vae, imageEncoder: vision }: AnimateParts,

@@ -31,7 +31,6 @@ import {
 import { traceDenoising } from "./denoising.ts";
 import { GivenEncoders } from "./given.ts";
 
-/** The family of Wan-Animate-2 models. */
 export const WAN_ANIMATE = defineFamily({
   classNames: ["WanAnimate2Pipeline"],
   files: ANIMATE_FILES,

@@ -19,7 +19,6 @@ import type { GridOrigin, TokenGrid } from "../patches.ts";
 import { type WanInputs, wanPass } from "../transformer.ts";
 import type { AnimateTransformerConfig } from "./config.ts";
 
-/** The timestep that the driving video is seen at. */
 export const DRIVING_TIMESTEP = 1;
 
 /** The block that a pass for a negative prompt leaves out. */
@@ -31,7 +30,6 @@ export interface DrivingState<T = Tensor> {
   readonly value: T;
 }
 
-/** What a pass takes. */
 type PassInputs = Omit<WanInputs, "origin" | "control" | "ranks" | "riflex">;
 
 /** Where the driving video begins among the positions: beside the result, one frame later. */
