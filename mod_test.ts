@@ -9,7 +9,7 @@ import { FakeEngine, gradient } from "./tests/fakes/engine.ts";
 const engine = () =>
   new FakeEngine({
     info: {
-      supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"],
+      supportedTasks: ["T2V", "T2I", "I2I", "I2V", "V2V"],
       maxImages: 2,
       taskDefaults: { I2V: { guidanceScale: 5, numFrames: 13 } },
     },
@@ -152,7 +152,7 @@ Deno.test("Model.generateVideo() starts from images, and from videos as file and
 Deno.test("Model.generateVideo() takes masks, references, the end of a clip and ways to fit images", async () => {
   const fake = new FakeEngine({
     info: {
-      supportedTaskTypes: ["T2V", "I2V", "V2V", "F2V"],
+      supportedTasks: ["T2V", "I2V", "V2V", "F2V"],
       ...{ maxImages: 2, maxReferences: 1, takesMasks: true, continuedFrames: 2 },
       optionalSettings: ["guidanceScale2", "controlScale"],
     },
@@ -197,7 +197,7 @@ Deno.test("Model.generateVideo() takes masks, references, the end of a clip and 
 
 Deno.test("Model.generate() edits by masks, and takes an image with holes for its own", async () => {
   const inpainting = { strength: 0.9 };
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], maxImages: 2 } as const;
   const fake = new FakeEngine({ info: { ...info, inpainting } });
   const model = new Model(fake);
   const half = grey(64, 48);

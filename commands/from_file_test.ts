@@ -95,7 +95,7 @@ Deno.test("fitToModel() leaves out what a file gave and the model does not take,
 
 Deno.test("runGenerate() makes the same image again from its file, in every format", async () => {
   const folder = await Deno.makeTempDir();
-  const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2I"], taskType: "T2I" } });
+  const engine = new FakeEngine({ info: { supportedTasks: ["T2I"], defaultTask: "T2I" } });
   const { log, error } = console;
   try {
     console.log = console.error = () => {};

@@ -103,7 +103,7 @@ export async function runGenerate(
       onLoadProgress: loadingBar(bar),
       onNote,
     });
-    const media = asked ?? (mediaOfTask(model.info.taskType));
+    const media = asked ?? (mediaOfTask(model.info.defaultTask));
     const fitted = fitToModel(options, from, model.info, media);
     tellUnused(fitted.unused);
     const file = flags.output ?? `${name}${ENDINGS[media]}`;

@@ -17,7 +17,7 @@ async function run(
   info: Partial<ModelInfo> = {},
 ) {
   const engine = new FakeEngine({
-    info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2, ...info },
+    info: { supportedTasks: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2, ...info },
   });
   const printed: string[] = [];
   const said: string[] = [];
@@ -138,7 +138,7 @@ Deno.test("runGenerate() edits an image by a mask, and refuses a video for that"
   inFolder(async (folder) => {
     const image = await writeImage(folder);
     const info = {
-      supportedTaskTypes: ["T2V", "T2I", "TI2I"],
+      supportedTasks: ["T2V", "T2I", "TI2I"],
       inpainting: { strength: 1 },
     } as const;
     const flags = { image: [image], taskType: "TI2I" };

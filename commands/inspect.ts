@@ -153,7 +153,7 @@ async function findPath(input: string): Promise<string> {
 async function fitOf(path: string, model: string): Promise<LoraFit> {
   using pipeline = await openPipeline((await localModel(model)).path);
   try {
-    const { changes, unmatchedKeys } = await readLora(path, pipeline.info.adaptable);
+    const { changes, unmatchedKeys } = await readLora(path, pipeline.adaptable);
     return { model, fits: true, modules: changes.length, unmatchedKeys };
   } catch (error) {
     if (!(error instanceof LoraError)) throw error;

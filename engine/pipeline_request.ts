@@ -1,4 +1,4 @@
-import { mostImages, type PipelineRequest, type PipelineTask } from "../models/mod.ts";
+import { mostImages, type PipelineRequest } from "../models/mod.ts";
 import type { GenerateRequest, Image, ModelInfo, TaskType } from "./types.ts";
 
 /** Tasks that make one image. */
@@ -16,11 +16,9 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
   const { width, height } = settings;
   const { defaults } = info;
   const task = taskType ?? inferTask(request, info);
-  if (!isSupported(task, info)) {
+  if (!info.supportedTasks.includes(task)) {
     throw new RangeError(
-      `Cannot do ${task}: this model does ${
-        info.supportedTaskTypes.join(", ")
-      }; choose one of them`,
+      `Cannot do ${task}: this model does ${info.supportedTasks.join(", ")}; choose one of them`,
     );
   }
   const most = mostImages(task, info);
@@ -67,17 +65,12 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
 /** A video is changed, an image is changed or goes on as a video, and without either the text is all there is. */
 function inferTask(
   { images = [], video = [], numFrames }: GenerateRequest,
-  { defaults, supportedTaskTypes }: ModelInfo,
+  { defaults, supportedTasks }: ModelInfo,
 ): TaskType {
   if (video.length > 0) return "V2V";
   const isImage = (numFrames ?? defaults.numFrames) === 1;
   if (images.length === 0) return isImage ? "T2I" : "T2V";
-  return isImage && supportedTaskTypes.includes("TI2I") ? "TI2I" : "I2V";
-}
-
-/** Tasks in a model's info are the pipeline's. */
-function isSupported(task: TaskType, info: ModelInfo): task is PipelineTask {
-  return info.supportedTaskTypes.includes(task);
+  return isImage && supportedTasks.includes("TI2I") ? "TI2I" : "I2V";
 }
 
 /** The first channel of an image, a byte for each pixel. */

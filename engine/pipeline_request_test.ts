@@ -5,14 +5,14 @@ import type { GenerateRequest, ModelInfo } from "./types.ts";
 
 const IMAGES: ModelInfo = {
   ...FAKE_INFO,
-  supportedTaskTypes: ["T2I", "T2V", "I2V", "TI2I", "V2V"],
+  supportedTasks: ["T2I", "T2V", "I2V", "TI2I", "V2V"],
   defaults: { ...FAKE_INFO.defaults, numFrames: 1, negativePrompt: "dark" },
   taskDefaults: { T2V: { numFrames: 9 }, I2V: { numFrames: 13 }, V2V: { strength: 0.8 } },
 };
 /** A model that makes videos where nothing is said. */
 const VIDEOS: ModelInfo = {
   ...IMAGES,
-  supportedTaskTypes: ["T2I", "T2V", "I2V", "V2V"],
+  supportedTasks: ["T2I", "T2V", "I2V", "V2V"],
   defaults: { ...IMAGES.defaults, numFrames: 81 },
   taskDefaults: {},
 };

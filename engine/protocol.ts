@@ -1,6 +1,6 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { LifelineMessage } from "./lifeline.ts";
-import type { AppliedLora, Lora } from "../models/lora/types.ts";
+import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
   CutPrompt,
   MemoryOptions,
@@ -188,16 +188,10 @@ export type FromWorker =
     readonly index: number;
   }
   | {
+    /** Answers `open` and `describe`. */
     readonly type: "opened";
     readonly info: PipelineInfo;
-    /** The adapter as the driver names it. */
-    readonly adapter: string;
-    readonly maxPixels: number;
-    readonly room: Room;
-  }
-  | {
-    readonly type: "described";
-    readonly info: PipelineInfo;
+    readonly adaptable: readonly AdaptableComponent[];
     /** The adapter as the driver names it. */
     readonly adapter: string;
     readonly maxPixels: number;

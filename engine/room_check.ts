@@ -1,5 +1,5 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
-import type { PipelineTask, PlanRequest, RoomSetting } from "../models/mod.ts";
+import type { PlanRequest, RoomSetting, TaskType } from "../models/mod.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
 import { drawnSize, type NativeSizes } from "./drawn_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
@@ -101,7 +101,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   return {
     ...Object.fromEntries(settings) as Pick<RoomRequest, RoomSetting>,
     ...{ width, height, numFrames, previews },
-    task: taskType as PipelineTask,
+    task: taskType as TaskType,
     promptTokens: 1,
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),

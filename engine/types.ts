@@ -1,15 +1,11 @@
 /** What the layers above see of the engine: one loaded model that turns requests into frames. */
 import type {
   CutPrompt,
-  ImageLimits,
-  LayerLimits,
-  NoiseScheduleName,
-  OptionalPart,
-  OptionalSettings,
-  PipelineTaskDefaults as TaskDefaults,
+  InputImage,
+  PipelineInfo,
   RoomSetting,
-  SamplerName,
   SamplingSettings,
+  TaskType,
 } from "../models/mod.ts";
 
 export type {
@@ -17,29 +13,20 @@ export type {
   CutPrompt,
   DecoderKind,
   ImageLimits,
+  InputImage,
   LayerLimits,
   NoiseScheduleName,
   OptionalPart,
   OptionalSettings,
-  PipelineTaskDefaults as TaskDefaults,
+  PipelineDefaults,
+  PipelineInfo,
   QualityTier,
   RoomSetting,
   SamplerName,
   SamplingSettings,
+  TaskDefaults,
+  TaskType,
 } from "../models/mod.ts";
-
-/** What a request asks a model to make, from what; the names of the HTTP contract. */
-export type TaskType =
-  | "T2I"
-  | "T2V"
-  | "I2V"
-  | "V2V"
-  | "TI2I"
-  | "I2I"
-  | "TI2V"
-  | "F2V"
-  | "I2M"
-  | "VLA_ACTION";
 
 /** A size in pixels. */
 export interface Size {
@@ -57,14 +44,6 @@ export interface Image {
   readonly height: number;
   /** `width * height * 3` bytes. */
   readonly data: Uint8Array;
-}
-
-/** An image to start from. */
-export interface GivenImage extends Image {
-  /** The whole image as the model's image encoder takes it: RGB, a square of the model's `visionSide`. */
-  readonly vision?: Uint8Array;
-  /** `width * height` bytes, 0 where nothing is seen of it, for a model with `layers`; opaque by default. */
-  readonly alpha?: Uint8Array;
 }
 
 /** A component that LoRAs can be meant for: the names of the HTTP contract. */
@@ -110,100 +89,18 @@ export interface LoraReport {
   unmatchedKeys: readonly string[];
 }
 
-/** What a model's files say of it; known once it is loaded and constant from then on. */
-export interface ModelInfo {
+/** What is known of a model once it is loaded; constant from then on. */
+export interface ModelInfo extends PipelineInfo {
   /** Path as given when the model was opened: a folder, or an id. */
-  modelPath: string;
-  /** The pipeline in words, such as `Wan`. */
-  pipelineName: string;
-  /** The class named in `model_index.json`, such as `WanPipeline`. */
-  pipelineClass: string;
-  /** The task of a request that leaves it open; one of `supportedTaskTypes`. */
-  taskType: TaskType;
-  /** Every task the pipeline can do: not empty, none twice. */
-  supportedTaskTypes: readonly TaskType[];
-  /** Storage format of the denoising transformer, such as `f16`. */
-  ditPrecision: string;
-  /** Storage format of the autoencoder. */
-  vaePrecision: string;
-  /** Storage format of the text encoder. */
-  textEncoderPrecision: string;
-  /** What a request that says nothing gets; sizes in pixels. */
-  defaults: {
-    width: number;
-    height: number;
-    numInferenceSteps: number;
-    guidanceScale: number;
-    /** Guidance at low noise, where another transformer is at work. */
-    guidanceScale2?: number;
-    /** Sampler of requests that name none. */
-    sampler?: SamplerName;
-    /** Spacing of the sigmas of such requests; none where it has no name. */
-    scheduler?: NoiseScheduleName;
-    numFrames: number;
-    fps: number;
-    negativePrompt: string;
-  };
-  /** What differs from `defaults` when a request is for a certain task. */
-  taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
-  /** Width and height must be multiples of this many pixels. */
-  sizeMultiple: number;
-  /**
-   * Shortest and longest side that the model was made for, in pixels. Where they are given, results of more than twice
-   * the pixels of the longest squared are drawn with such sides and enlarged.
-   */
-  nativeSides?: { readonly least: number; readonly most: number };
-  /** A request's size is a budget of pixels, and the result has the shape of the given image or video. */
-  sizeIsBudget?: boolean;
-  /** V2V moves what an image shows as the video moves: it takes both, and the result is as long as the video. */
-  animates?: true;
-  /** Videos have `k * frameMultiple + 1` frames. */
-  frameMultiple: number;
-  /** Most frames of a video. */
-  maxFrames: number;
-  /** Fewest images of a task that starts from some; default 1. */
-  minImages?: number;
-  /** Most images that a request may bring; 0 when the model takes none. */
-  maxImages: number;
-  /** Most images that an edit may bring. */
-  maxEditImages: number;
-  /** Most reference images that a request may bring; none by default. */
-  maxReferences?: number;
-  /** Whether the video of V2V steers the result, maybe through masks, and is not itself redrawn by strength. */
-  takesMasks?: boolean;
-  /**
-   * How a mask keeps a part of the image that TI2I edits: the strength of requests that say none. No image is kept in
-   * part by default.
-   */
-  inpainting?: { readonly strength: number };
-  /** How many layers with alpha it splits an image into, which are its result; it makes opaque images by default. */
-  layers?: LayerLimits;
-  /** Kinds of control pictures that a request chooses from; it says none where there are none. */
-  controlModes?: readonly string[];
-  /** Whether its ControlNet sees an image and its mask instead of a control picture. */
-  controlsByMask?: boolean;
-  /** Side in pixels of the squares that its image encoder takes, where it has one. */
-  visionSide?: number;
-  /** Frames that F2V takes from the end of a video, where the model does that. */
-  continuedFrames?: number;
-  /** Size limits of input images; without them, inputs are resized to the output. */
-  imageLimits?: ImageLimits;
+  readonly modelPath: string;
   /** Largest width times height of a result, in pixels. */
-  maxPixels: number;
+  readonly maxPixels: number;
   /** Largest number of denoising steps. */
-  maxSteps: number;
-  /** Settings that a request may have beside those that every model takes. */
-  optionalSettings: readonly (keyof OptionalSettings)[];
-  /** Most tokens of a prompt that `maxSequenceLength` may ask for. */
-  maxSequenceLength: number;
-  /** Which of the parts are there that a model can do without. */
-  optionalParts: readonly OptionalPart[];
-  /** Components that LoRAs can be meant for; none where they cannot be used. */
-  loraTargets: readonly LoraTarget[];
-  /** Bytes of all weights, as the files have them. */
-  weightBytes?: number;
+  readonly maxSteps: number;
+  /** Components that LoRAs can be meant for; none if they cannot be used. */
+  readonly loraTargets: readonly LoraTarget[];
   /** Bytes of the device that may be taken; omitted if only taking them tells. */
-  deviceBytes?: number;
+  readonly deviceBytes?: number;
 }
 
 /** One image or video to make. */
@@ -226,7 +123,7 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
    * Images to start from or to edit, in the order given: of the size of the result, or within the model's
    * `imageLimits` where it has them.
    */
-  images?: readonly GivenImage[];
+  images?: readonly InputImage[];
   /** Frames of the video to change or to steer by, or those that it ends with, of the size of the result. */
   video?: readonly Image[];
   /**

@@ -108,8 +108,7 @@ async function open(
     onNote: events.note,
     onKernels: tellOfKernels,
   });
-  const { name: adapter } = device.adapter;
-  post({ type: "opened", info: pipeline.info, adapter, maxPixels: maxPixels(device), room });
+  tellOf(pipeline, device, room);
 }
 
 function drawnAt(size: PlanRequest, info: PipelineInfo): Size | undefined {
@@ -136,12 +135,15 @@ async function describe(
   using described = await openPipeline(model, parts);
   const own = await openDevice(settings);
   try {
-    const { info } = described;
-    const { name: adapter } = own.adapter;
-    post({ type: "described", info, adapter, maxPixels: maxPixels(own), room: freeRoom(own) });
+    tellOf(described, own, freeRoom(own));
   } finally {
     own.destroy();
   }
+}
+
+function tellOf({ info, adaptable }: Pipeline, device: Device, room: Room): void {
+  const { name: adapter } = device.adapter;
+  post({ type: "opened", info, adaptable, adapter, maxPixels: maxPixels(device), room });
 }
 
 async function check(

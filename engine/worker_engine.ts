@@ -2,7 +2,7 @@ import { drawnSize } from "./drawn_size.ts";
 import { describeCut } from "./cut_prompt.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { FrameFlow } from "./frame_flow.ts";
-import { modelInfo } from "./model_info.ts";
+import { loraTargets } from "./lora_uses.ts";
 import { ModelLoras } from "./model_loras.ts";
 import { toPipelineRequest } from "./pipeline_request.ts";
 import { compiling, LOADING, ProgressClock } from "./progress.ts";
@@ -24,6 +24,11 @@ import type {
 
 /** What the last request may leave on the device for that time and longer, in bytes. */
 const KEPT_BYTES = 256e6;
+
+/** Most denoising steps that a request may ask for. */
+const MAX_STEPS = 1000;
+/** Most frames of a video: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
+const MAX_FRAMES = 257;
 
 /** Times that an engine waits, in milliseconds. */
 interface Waits {
@@ -113,7 +118,7 @@ export class WorkerEngine implements Engine {
         parts: this.#options.parts ?? {},
         device: deviceSettings(this.#options),
       });
-      this.#learn(answer as Extract<FromWorker, { type: "described" }>);
+      this.#learn(answer as Opened);
     } finally {
       this.#isStarting = false;
       this.#drop(worker);
@@ -169,7 +174,7 @@ export class WorkerEngine implements Engine {
           this.#options.onLoadProgress?.({ stage: "kernels", fraction: done / total, done, total });
         } else if (event.type === "note") this.#options.onNote?.(event.line);
       });
-      this.#learn(answer as Extract<FromWorker, { type: "opened" }>);
+      this.#learn(answer as Opened);
       this.#freeWhenIdle();
       return worker;
     } catch (error) {
@@ -180,16 +185,21 @@ export class WorkerEngine implements Engine {
     }
   }
 
-  #learn({ info, adapter, maxPixels, room }: Omit<Described, "type">): void {
+  #learn({ info, adaptable, adapter, maxPixels, room }: Opened): void {
     this.#adapter = adapter;
     // Of the device as it is without a limit on this model.
     const deviceBytes = this.#info ? this.#info.deviceBytes : finite(room.budgetBytes);
     this.#info = {
-      ...modelInfo(this.#options.modelPath, info, maxPixels),
+      ...info,
+      modelPath: this.#options.modelPath,
+      maxPixels,
+      maxSteps: MAX_STEPS,
+      maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
+      loraTargets: loraTargets(adaptable),
       ...(deviceBytes === undefined ? {} : { deviceBytes }),
     };
     this.#room = room;
-    this.#loras.components = info.adaptable;
+    this.#loras.components = adaptable;
   }
 
   /** See {@linkcode Engine.generate}. */
@@ -405,8 +415,8 @@ export class WorkerEngine implements Engine {
   }
 }
 
-/** What is told of a model and a device. */
-type Described = Extract<FromWorker, { type: "described" }>;
+/** What a worker says of a model and a device. */
+type Opened = Extract<FromWorker, { type: "opened" }>;
 
 function finite(bytes: number): number | undefined {
   return Number.isFinite(bytes) ? bytes : undefined;

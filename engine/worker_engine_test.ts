@@ -46,8 +46,8 @@ Deno.test("WorkerEngine.info says what the worker opened", () => {
   const fractions: number[] = [];
   return withEngine(async ({ engine }) => {
     assert.equal(engine.info.modelPath, "model");
-    assert.equal(engine.info.pipelineName, "Gradient");
-    assert.deepEqual(engine.info.supportedTaskTypes, ["T2I", "T2V", "I2V"]);
+    assert.equal(engine.info.className, "GradientPipeline");
+    assert.deepEqual(engine.info.supportedTasks, ["T2I", "T2V", "I2V"]);
     assert.deepEqual([engine.info.maxImages, engine.info.maxFrames], [1, 9]);
     assert.equal(engine.info.maxPixels, 1000);
     assert.deepEqual(fractions, [0.5]);

@@ -1,6 +1,6 @@
 /** Given images, brought to the size in which a model takes them. */
 
-import type { GivenImage, ModelInfo } from "../engine/types.ts";
+import type { InputImage, ModelInfo } from "../engine/types.ts";
 import { type Fit, fit, fitWithAlpha } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
@@ -143,7 +143,7 @@ export function fitImage(
   result: Size,
   rules: ImageRules,
   mode?: FitMode,
-): GivenImage {
+): InputImage {
   const { visionSide } = rules;
   return {
     ...givenImage(fitWithAlpha(image, fitOf(image, result, rules, mode))),
@@ -157,7 +157,7 @@ export function fitImage(
  * @param image RGB or RGBA
  * @returns the image
  */
-export function givenImage(image: PixelImage): GivenImage {
+export function givenImage(image: PixelImage): InputImage {
   const { width, height, data } = image;
   if (image.channels !== 4) return { width, height, data };
   const alpha = Uint8Array.from({ length: width * height }, (_, i) => data[4 * i + 3]!);

@@ -66,9 +66,9 @@ export interface TaskQuery {
 /** What a model can do. */
 interface TaskSupport {
   /** The default task. */
-  readonly taskType: TaskType;
+  readonly defaultTask: TaskType;
   /** All tasks. */
-  readonly supportedTaskTypes: readonly TaskType[];
+  readonly supportedTasks: readonly TaskType[];
   /** Whether V2V takes an image too. */
   readonly animates?: boolean;
 }
@@ -137,7 +137,7 @@ export function acceptsImage(tasks: readonly TaskType[]): boolean {
 }
 
 function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
-  const supported = model.supportedTaskTypes;
+  const supported = model.supportedTasks;
   if (query.taskType !== undefined) {
     const name = readTask(query.taskType, supported);
     if (!supported.includes(name)) {
@@ -163,7 +163,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   }
   if (candidates.length === 1) return only;
   const fitting = candidates.filter((task) => fits(traitsOf(task, model), query));
-  if (fitting.includes(model.taskType)) return model.taskType;
+  if (fitting.includes(model.defaultTask)) return model.defaultTask;
   const compatible = [...new Set(fitting.map((task) => withoutImage(task, query, model)))];
   const [sole] = compatible;
   if (sole === undefined) {
@@ -175,7 +175,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
       );
     }
     // Each of them then says what is wrong with the inputs; the default says it best.
-    return candidates.includes(model.taskType) ? model.taskType : only;
+    return candidates.includes(model.defaultTask) ? model.defaultTask : only;
   }
   if (compatible.length > 1) {
     throw new RangeError(
@@ -189,7 +189,7 @@ function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
 /** What a task that may have an image comes to where there is none. */
 function withoutImage(task: TaskType, { hasImage }: TaskQuery, model: TaskSupport): TaskType {
   const remaining = hasImage ? undefined : FROM_TEXT_ALONE[task];
-  return remaining && model.supportedTaskTypes.includes(remaining) ? remaining : task;
+  return remaining && model.supportedTasks.includes(remaining) ? remaining : task;
 }
 
 function fits({ needs = [], accepts = [] }: TaskTraits, query: TaskQuery): boolean {
@@ -215,7 +215,7 @@ function checkInputs(
     if (isGiven && !accepts.includes(kind)) {
       throw new RangeError(
         `Cannot do ${task}: it takes no input ${kind}; this model does ${
-          model.supportedTaskTypes.join(", ")
+          model.supportedTasks.join(", ")
         }`,
       );
     }

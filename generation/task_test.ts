@@ -118,7 +118,7 @@ const CASES: Case[] = [
 for (const { title, supported, query, expected } of CASES) {
   Deno.test(`resolveTask() takes ${title}`, () => {
     const full: TaskQuery = { output: "IMAGE", hasImage: false, hasVideo: false, ...query };
-    const model = { taskType: supported[0]!, supportedTaskTypes: supported };
+    const model = { defaultTask: supported[0]!, supportedTasks: supported };
     let found: string;
     try {
       found = resolveTask(full, model);
@@ -141,7 +141,7 @@ Deno.test("acceptsImage() is true for a model with a task that takes one", () =>
 });
 
 Deno.test("resolveTask() wants an image and a video for V2V of a model that animates", () => {
-  const model = { taskType: "V2V", supportedTaskTypes: ["V2V"], animates: true } as const;
+  const model = { defaultTask: "V2V", supportedTasks: ["V2V"], animates: true } as const;
   const query = { output: "VIDEO", hasImage: true, hasVideo: true } as const;
   assert.equal(resolveTask(query, model), "V2V");
   assert.throws(() => resolveTask({ ...query, hasImage: false }, model), /it needs an input image/);

@@ -329,8 +329,8 @@ export class Model implements AsyncDisposable {
     { width, height }: SamplingOptions,
     [first]: readonly PixelImage[],
   ): Partial<Size> {
-    const { sizeIsBudget, sizeMultiple, defaults } = this.info;
-    if (!sizeIsBudget || !first) return {};
+    const { animates, sizeMultiple, defaults } = this.info;
+    if (!animates || !first) return {};
     const budget = { width: width ?? defaults.width, height: height ?? defaults.height };
     return sizeWithin(first, budget, sizeMultiple);
   }

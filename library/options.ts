@@ -29,7 +29,7 @@ export interface SamplingOptions extends Partial<SamplingSettings> {
   width?: number;
   /** Height in pixels, a multiple of `info.sizeMultiple`. */
   height?: number;
-  /** What to make of the inputs, one of `info.supportedTaskTypes`; follows from them by default. */
+  /** What to make of the inputs, one of `info.supportedTasks`; follows from them by default. */
   taskType?: TaskType;
   /**
    * Images to edit or to start from, at most `info.maxImages`: paths of files, bytes of files, or pixels. They keep

@@ -4,7 +4,7 @@ import { Model } from "./model.ts";
 
 Deno.test("Model.generate() and generateVideo() show unfinished results as often as asked", async () => {
   const model = new Model(
-    new FakeEngine({ info: { supportedTaskTypes: ["T2I", "T2V"] } }),
+    new FakeEngine({ info: { supportedTasks: ["T2I", "T2V"] } }),
   );
   for (const make of ["generate", "generateVideo"] as const) {
     for (const [previews, expected] of [[undefined, 3], [2, 2]] as const) {

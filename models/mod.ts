@@ -56,12 +56,12 @@ export type {
   PipelineProgress,
   PipelineRequest,
   PipelineResult,
-  PipelineTask,
-  PipelineTaskDefaults,
   PlanRequest,
   QualityTier,
   RoomSetting,
   SamplingSettings,
+  TaskDefaults,
+  TaskType,
 } from "./pipeline/types.ts";
 
 /** Every family that is known; nothing else names one. */

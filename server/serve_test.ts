@@ -179,7 +179,7 @@ Deno.test({
   fn: async () => {
     const folder = join(await Deno.makeTempDir(), "outputs");
     const umask = Deno.umask(0);
-    const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+    const engine = new FakeEngine({ info: { supportedTasks: ["T2I", "TI2I"] } });
     const server = await start({
       outputPath: folder,
       openEngine: () => Promise.resolve(engine),
@@ -251,7 +251,7 @@ Deno.test("a server hears out a body that is too long before it answers 413", as
 Deno.test("a server that resumes keeps what an edit needs, and runs it with the next start", async () => {
   const folder = await Deno.makeTempDir();
   const engine = (stepMs: number) =>
-    new FakeEngine({ stepMs, info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+    new FakeEngine({ stepMs, info: { supportedTasks: ["T2I", "TI2I"] } });
   const run = (testee: FakeEngine, loaded: Promise<unknown> = Promise.resolve()) =>
     start({
       outputPath: folder,

@@ -41,7 +41,7 @@ function lora(
   mode: AppliedLora["mode"],
   target: LoraComponent = "transformer",
 ): AppliedLora {
-  const { modules } = pipeline.info.adaptable.find((component) => component.target === target)!;
+  const { modules } = pipeline.adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length === 2 && /to_q|\.q$/.test(name))
     .map(({ name, shape: [rows, columns] }, i): ModuleChange => ({
       target,

@@ -34,7 +34,7 @@ function withService(
   return (async () => {
     const folder = await Deno.makeTempDir();
     const engine = new FakeEngine({
-      ...{ stepMs, info: { supportedTaskTypes: ["T2I", "I2I", "T2V", "I2V"] } },
+      ...{ stepMs, info: { supportedTasks: ["T2I", "I2I", "T2V", "I2V"] } },
     });
     await using service = await testService({ engine });
     try {

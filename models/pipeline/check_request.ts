@@ -3,10 +3,10 @@ import { missingEncoder } from "../autoencoders/require_encoder.ts";
 import { checkControl } from "./control.ts";
 import { isInpainting } from "./inpainting.ts";
 import { OPTIONAL_SETTINGS } from "./types.ts";
-import type { InputImage, PipelineInfo, PipelineRequest, PipelineTask } from "./types.ts";
+import type { InputImage, PipelineInfo, PipelineRequest, TaskType } from "./types.ts";
 
 /** What a task starts from beside text. */
-export const INPUTS: Readonly<Record<PipelineTask, "text" | "image" | "video">> = {
+export const INPUTS: Readonly<Partial<Record<TaskType, "text" | "image" | "video">>> = {
   T2I: "text",
   T2V: "text",
   I2V: "image",
@@ -17,8 +17,8 @@ export const INPUTS: Readonly<Record<PipelineTask, "text" | "image" | "video">> 
 
 /** Most images that a request for a task may bring where the task starts from images. */
 export function mostImages(
-  task: PipelineTask,
-  { maxImages, maxEditImages = maxImages }: Pick<PipelineInfo, "maxImages" | "maxEditImages">,
+  task: TaskType,
+  { maxImages, maxEditImages }: Pick<PipelineInfo, "maxImages" | "maxEditImages">,
 ): number {
   return task === "TI2I" ? maxEditImages : maxImages;
 }

@@ -7,7 +7,7 @@ import {
   type Target,
 } from "../../runtime/mod.ts";
 import type { AdaptedComponent } from "../lora/adapted_component.ts";
-import type { AppliedLora } from "../lora/types.ts";
+import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
@@ -41,8 +41,8 @@ import type {
   PipelineInfo,
   PipelineRequest,
   PipelineResult,
-  PipelineTask,
   PlanRequest,
+  TaskType,
 } from "./types.ts";
 import { type Attempt, Work } from "./work.ts";
 
@@ -72,7 +72,7 @@ export async function openFamily<P extends Parts, Own>(
 }
 
 export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
-  readonly #about: Omit<PipelineInfo, "adaptable">;
+  readonly info: PipelineInfo;
   readonly #family: Family<P, Own>;
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
@@ -98,7 +98,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const fromText = info.supportedTasks.filter((task) => INPUTS[task] === "text");
     const lacksEncoder = !parts.vae.weights.has("encoder.conv_in.weight") &&
       fromText.includes(info.defaultTask);
-    this.#about = {
+    this.info = {
       ...info,
       ...{ lacksEncoder, supportedTasks: lacksEncoder ? fromText : info.supportedTasks },
       // A sampler that a family names has sigmas of its own.
@@ -118,9 +118,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     };
   }
 
-  get info(): PipelineInfo {
-    const critic = this.#critic ? [this.#critic.info] : [];
-    return { ...this.#about, adaptable: [...this.#memory.adaptable, ...critic] };
+  get adaptable(): AdaptableComponent[] {
+    return [...this.#memory.adaptable, ...(this.#critic ? [this.#critic.info] : [])];
   }
 
   /** Declares the weights that requests can need, and uploads those that the likeliest request leaves there. */
@@ -131,7 +130,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   ): Promise<void> {
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
-    const smallest = (task: PipelineTask) =>
+    const smallest = (task: TaskType) =>
       this.#kindWithPrompts(target, smallestRequest(this.info, task), { tokens: 1, maxLength: 1 });
     // Tracing declares weights: a request from every kind of input uses all that any request does.
     for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
@@ -302,7 +301,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   /** Tokens that prompts are cut to where nothing is said. */
   get #usualLength(): number {
-    return Math.min(USUAL_SEQUENCE_LENGTH, this.#about.maxSequenceLength);
+    return Math.min(USUAL_SEQUENCE_LENGTH, this.info.maxSequenceLength);
   }
 
   #templateTokens(request: PipelineRequest): number {
@@ -379,7 +378,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       hasPreviews: previews > 0 && isFirst(this.#ranks),
       isTinyDecoded: request.decoder === "tiny",
       isMasked: isInpainting(request),
-      control: controlShape(request, this.#about),
+      control: controlShape(request, this.info),
       operands: this.#operands.of(request),
     };
   }

@@ -4,7 +4,7 @@ import type { PipelineDefaults, PipelineInfo } from "./types.ts";
 /** What a family need not say of models that make images, each from one image at most. */
 type ImageModelInfo = Pick<
   PipelineInfo,
-  "taskDefaults" | "frameMultiple" | "maxFrames" | "maxSequenceLength"
+  "taskDefaults" | "frameMultiple" | "maxFrames" | "maxEditImages" | "maxSequenceLength"
 >;
 
 /** Defaults that such a family need not name. */
@@ -17,7 +17,6 @@ export type FamilyInfo =
     | "className"
     | "weightBytes"
     | "precisions"
-    | "adaptable"
     | "optionalParts"
     | "upscalerScale"
     | "defaults"
@@ -39,7 +38,7 @@ export function completeInfo<Info extends FamilyInfo>(
 ): Info & ImageModelInfo & Pick<PipelineInfo, "defaults"> {
   return {
     ...{ taskDefaults: {}, frameMultiple: 1, maxFrames: 1 },
-    maxSequenceLength: USUAL_SEQUENCE_LENGTH,
+    ...{ maxEditImages: info.maxImages, maxSequenceLength: USUAL_SEQUENCE_LENGTH },
     ...info,
     defaults: { numFrames: 1, fps: 1, negativePrompt: "", ...info.defaults },
   };

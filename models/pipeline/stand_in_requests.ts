@@ -1,17 +1,11 @@
 /** Requests that stand for what may be asked of a model, to plan its memory before anyone asks. */
 import { INPUTS } from "./check_request.ts";
-import type {
-  InputImage,
-  PipelineInfo,
-  PipelineRequest,
-  PipelineTask,
-  PlanRequest,
-} from "./types.ts";
+import type { InputImage, PipelineInfo, PipelineRequest, PlanRequest, TaskType } from "./types.ts";
 
 /** What a request that says nothing asks for; a ControlNet is there to be used. */
 export function usualRequest(
   { defaults, taskDefaults, defaultTask, optionalParts, ...info }: PipelineInfo,
-  task: PipelineTask = defaultTask,
+  task: TaskType = defaultTask,
 ): PipelineRequest {
   const { width, height } = defaults;
   const control = info.controlsByMask
@@ -23,7 +17,7 @@ export function usualRequest(
   };
 }
 
-export function smallestRequest(info: PipelineInfo, task: PipelineTask): PipelineRequest {
+export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
   const { sizeMultiple: side, frameMultiple } = info;
   const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
   // Samplers may have a number of steps of their own.

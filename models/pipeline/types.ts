@@ -28,10 +28,21 @@ export const OPTIONAL_PARTS: readonly OptionalPart[] = [
 ];
 
 /**
- * What is made from what: an image or a video from text, a video that goes on from an image, an image changed as the
- * text says, a video redrawn after another, a video that goes on where another ends.
+ * What a request asks a model to make, from what; the names of the HTTP contract. Pipelines make an image or a video from
+ * text, a video that goes on from an image, an image changed as the text says, a video redrawn after another, and a video
+ * that goes on where another ends.
  */
-export type PipelineTask = "T2I" | "T2V" | "I2V" | "TI2I" | "V2V" | "F2V";
+export type TaskType =
+  | "T2I"
+  | "T2V"
+  | "I2V"
+  | "V2V"
+  | "TI2I"
+  | "I2I"
+  | "TI2V"
+  | "F2V"
+  | "I2M"
+  | "VLA_ACTION";
 
 /** An image that a request brings. */
 export interface InputImage {
@@ -164,7 +175,7 @@ export interface SamplingSettings extends OptionalSettings {
 
 /** Everything that one image or video is made from; every field is filled in and checked by the pipeline. */
 export interface PipelineRequest extends Readonly<SamplingSettings> {
-  readonly task: PipelineTask;
+  readonly task: TaskType;
   readonly prompt: string;
   /** Pixels. */
   readonly width: number;
@@ -314,11 +325,17 @@ export interface CutPrompt {
 
 /** Defaults and bounds of a pipeline. */
 export interface PipelineDefaults {
+  /** Pixels per row. */
   readonly width: number;
+  /** Number of rows. */
   readonly height: number;
+  /** Frames of a video; 1 for an image. */
   readonly numFrames: number;
+  /** Frames per second. */
   readonly fps: number;
+  /** Number of denoising steps. */
   readonly numInferenceSteps: number;
+  /** Weight of classifier-free guidance. */
   readonly guidanceScale: number;
   /** Guidance at low noise, where another transformer is at work. */
   readonly guidanceScale2?: number;
@@ -326,11 +343,12 @@ export interface PipelineDefaults {
   readonly sampler?: SamplerName;
   /** Spacing of the sigmas; none where it has no name. */
   readonly scheduler?: NoiseScheduleName;
+  /** Negative prompt; may be empty. */
   readonly negativePrompt: string;
 }
 
 /** What suits one task better than the general defaults. */
-export interface PipelineTaskDefaults {
+export interface TaskDefaults {
   /** Weight of classifier-free guidance. */
   readonly guidanceScale?: number;
   /** Frames of a video. */
@@ -372,16 +390,20 @@ export interface LayerLimits {
 export interface PipelineInfo {
   /** Class of the pipeline, as `model_index.json` names it. */
   readonly className: string;
-  readonly supportedTasks: readonly PipelineTask[];
+  /** Every task that the pipeline can do: not empty, none twice. */
+  readonly supportedTasks: readonly TaskType[];
   /** Whether the autoencoder's file has its decoder alone, so that inputs with pixels cannot be taken. */
   readonly lacksEncoder?: boolean;
-  readonly defaultTask: PipelineTask;
+  /** The task of a request that names none; one of `supportedTasks`. */
+  readonly defaultTask: TaskType;
   /** Bytes of all weights, as the files have them. */
   readonly weightBytes: number;
   /** Storage types of the weights. */
   readonly precisions: Readonly<Record<"transformer" | "vae" | "textEncoder", string>>;
+  /** What a request that says nothing gets. */
   readonly defaults: PipelineDefaults;
-  readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
+  /** What differs from `defaults` when a request is for a certain task. */
+  readonly taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Sides must be multiples of this many pixels. */
   readonly sizeMultiple: number;
   /** Shortest and longest side that the model was made for, where it draws much larger ones badly; no limit here. */
@@ -394,11 +416,14 @@ export interface PipelineInfo {
   readonly minImages?: number;
   /** Most images of a request; 0 where it takes none. */
   readonly maxImages: number;
-  /** Most images of an edit; as many as of other requests by default. */
-  readonly maxEditImages?: number;
+  /** Most images of an edit. */
+  readonly maxEditImages: number;
   /** Most reference images of a request; none by default. */
   readonly maxReferences?: number;
-  /** Whether V2V moves what an image shows as the video moves: it takes both then, and the result is as long as the video. */
+  /**
+   * Whether V2V moves what an image shows as the video moves: it takes both then. The result is as long as the video; its
+   * size is a budget of pixels in the shape of the image or video.
+   */
   readonly animates?: true;
   /** Whether a clip steers V2V, maybe through masks, and is not itself redrawn by strength. */
   readonly takesMasks?: boolean;
@@ -424,13 +449,13 @@ export interface PipelineInfo {
   readonly optionalParts: readonly OptionalPart[];
   /** How many times longer the upscaler makes the sides of a frame; nothing where there is none. */
   readonly upscalerScale?: number;
-  /** Components that LoRAs can change. */
-  readonly adaptable: readonly AdaptableComponent[];
 }
 
 /** A model of any family. */
 export interface Pipeline extends Disposable {
   readonly info: PipelineInfo;
+  /** Components that LoRAs can change. */
+  readonly adaptable: readonly AdaptableComponent[];
   /**
    * Uploads the weights, as many as the device's memory takes, and compiles the kernels of a request.
    *

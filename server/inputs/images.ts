@@ -1,7 +1,7 @@
 /** Images that came from outside. */
 
 import { stat } from "node:fs/promises";
-import type { GivenImage } from "../../engine/types.ts";
+import type { InputImage } from "../../engine/types.ts";
 import type { ImageInfo } from "../../media/decode.ts";
 import { ImageError } from "../../media/image.ts";
 import {
@@ -133,7 +133,7 @@ export async function storeMask(
  *
  * @returns its pixels
  */
-export async function readImage(path: string, signal?: AbortSignal): Promise<GivenImage> {
+export async function readImage(path: string, signal?: AbortSignal): Promise<InputImage> {
   return givenImage(await decodeOwnImage({ path }, { signal }));
 }
 

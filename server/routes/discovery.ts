@@ -6,7 +6,7 @@ import { acceptsImage, outputTypes } from "../../generation/task.ts";
 import type { ServedModel } from "../served_models.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { version } from "../../generation/version.ts";
-import { modelCard, precisionName } from "./model_card.ts";
+import { modelCard, pipelineName, precisionName } from "./model_card.ts";
 import { engineOf } from "../request_context.ts";
 
 type Handler = (c: Context<AppEnv>, services: Services) => Response | Promise<Response>;
@@ -67,13 +67,13 @@ export function flatRecord({ engine, settings }: Services): unknown {
   return {
     model_path: settings.modelPath,
     num_gpus: settings.numGpus,
-    task_type: info.taskType,
-    supported_task_types: info.supportedTaskTypes,
-    dit_precision: precisionName(info.ditPrecision),
-    vae_precision: precisionName(info.vaePrecision),
+    task_type: info.defaultTask,
+    supported_task_types: info.supportedTasks,
+    dit_precision: precisionName(info.precisions.transformer),
+    vae_precision: precisionName(info.precisions.vae),
     vae_decode_precision: null,
-    pipeline_name: info.pipelineName,
-    pipeline_class: info.pipelineClass,
+    pipeline_name: pipelineName(info),
+    pipeline_class: info.className,
   };
 }
 
@@ -84,13 +84,13 @@ export async function modelInfo({ engine, settings, ffmpeg }: Services): Promise
     model_path: settings.modelPath,
     is_generation: true,
     model_type: "diffusion",
-    architectures: [info.pipelineClass],
-    has_image_understanding: acceptsImage(info.supportedTaskTypes),
+    architectures: [info.className],
+    has_image_understanding: acceptsImage(info.supportedTasks),
     has_audio_understanding: false,
-    task_type: info.taskType,
-    supported_task_types: info.supportedTaskTypes,
-    output_types: outputTypes(info.supportedTaskTypes),
-    is_image_gen: outputTypes([info.taskType])[0] === "IMAGE",
+    task_type: info.defaultTask,
+    supported_task_types: info.supportedTasks,
+    output_types: outputTypes(info.supportedTasks),
+    is_image_gen: outputTypes([info.defaultTask])[0] === "IMAGE",
     video_encoder: (await ffmpeg()).description,
   };
 }

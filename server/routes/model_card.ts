@@ -46,6 +46,11 @@ export function precisionName(format: string): string {
   return PRECISION_NAMES[format] ?? format;
 }
 
+/** The pipeline in words, such as `Wan`. */
+export function pipelineName({ className }: ModelInfo): string {
+  return className.replace(/Pipeline$/, "");
+}
+
 /** The record of a model. */
 export function modelCard(
   model: ServedModel,
@@ -64,16 +69,16 @@ export function modelCard(
     max_model_len: null,
     num_gpus: settings.numGpus,
     state: stateOf(model),
-    task_type: info.taskType,
-    supported_task_types: info.supportedTaskTypes,
+    task_type: info.defaultTask,
+    supported_task_types: info.supportedTasks,
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
     takes_control: info.optionalParts.includes("controlnet") && !info.controlsByMask,
     control_modes: info.controlModes ?? null,
-    dit_precision: precisionName(info.ditPrecision),
-    vae_precision: precisionName(info.vaePrecision),
-    pipeline_name: info.pipelineName,
-    pipeline_class: info.pipelineClass,
+    dit_precision: precisionName(info.precisions.transformer),
+    vae_precision: precisionName(info.precisions.vae),
+    pipeline_name: pipelineName(info),
+    pipeline_class: info.className,
     sizes: sizesOf(info).map(({ width, height }) => `${width}x${height}`),
     defaults: {
       size: `${defaults.width}x${defaults.height}`,
@@ -83,7 +88,7 @@ export function modelCard(
     limits: {
       size_multiple: info.sizeMultiple,
       max_pixels: info.maxPixels,
-      size_is_budget: info.sizeIsBudget === true,
+      size_is_budget: info.animates === true,
       frame_multiple: info.frameMultiple,
       max_frames: info.maxFrames,
       min_images: info.minImages ?? 1,
@@ -129,7 +134,7 @@ function settingsOffered(info: ModelInfo): OfferedSetting[] {
     const choices = row.choices?.filter(takes);
     if (choices && choices.length < 2) continue;
     if (row.kind === "flag") given[name] = true;
-    const tasks = info.supportedTaskTypes.filter((task) =>
+    const tasks = info.supportedTasks.filter((task) =>
       row.idle?.(info, task, given) === undefined &&
       (row.output === undefined || row.output === outputOf(task))
     );

@@ -145,7 +145,7 @@ export async function readVideoRequest(
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
   const given = findSources(fields, uploads);
   const takesImages = info.animates === true || acceptsImage(
-    info.supportedTaskTypes.filter((task) => outputOf(task) === "VIDEO"),
+    info.supportedTasks.filter((task) => outputOf(task) === "VIDEO"),
   );
   const files = await resolveReferences(given, { ...sources, takesVideo: true })
     // Whatever is wrong with an image that nobody wants is of no use to its sender.
@@ -220,7 +220,7 @@ export async function readVideoRequest(
   const named = readSize(fields, info.defaults);
   const opened: OpenImage[] = [];
   for (const image of givenImages) opened.push(await openImage(image, signal));
-  const shape = info.sizeIsBudget ? opened[0]?.info ?? video?.info : undefined;
+  const shape = info.animates ? opened[0]?.info ?? video?.info : undefined;
   const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
   const param = fields.width || fields.height ? "width" : "size";
   asClientError(param, () => checkSize(size, info));
@@ -299,11 +299,9 @@ export async function readVideoRequest(
 }
 
 /** In the words of the reference. */
-function noImages({ supportedTaskTypes }: RequestContext["info"]): ApiError {
+function noImages({ supportedTasks }: RequestContext["info"]): ApiError {
   return badRequest(
-    `input_reference is not supported for T2V models; this model does ${
-      supportedTaskTypes.join(", ")
-    }`,
+    `input_reference is not supported for T2V models; this model does ${supportedTasks.join(", ")}`,
     "input_reference",
   );
 }

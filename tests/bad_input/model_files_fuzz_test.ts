@@ -279,7 +279,7 @@ fuzz(
   { few: 20, many: 1500 },
   async (run) => {
     using pipeline = await openPipeline(BUNDLED);
-    const { adaptable } = pipeline.info;
+    const { adaptable } = pipeline;
     await bothSeen(run.numRuns, (seen) =>
       fc.assert(
         fc.asyncProperty(

@@ -200,7 +200,7 @@ function memory(): number {
 
 async function checkMany(count: number): Promise<{ statuses: Map<number, number>; grown: number }> {
   const engine = new FakeEngine({
-    info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2 },
+    info: { supportedTasks: ["T2V", "T2I", "I2I", "I2V", "V2V"], maxImages: 2 },
   });
   await using service = await testService({ engine, ffmpeg, maxQueue: 1000 });
   const statuses = new Map<number, number>();

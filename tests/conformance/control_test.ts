@@ -8,7 +8,7 @@ const [GENERATIONS, EDITS] = ["/v1/images/generations", "/v1/images/edits"];
 const steered = () =>
   new FakeEngine({
     info: {
-      ...{ taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"] },
+      ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"] },
       optionalParts: ["controlnet"],
       optionalSettings: [
         "controlScale",

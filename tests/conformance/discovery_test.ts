@@ -32,7 +32,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     control_modes: null,
     dit_precision: "fp16",
     vae_precision: "fp32",
-    pipeline_name: "Gradients",
+    pipeline_name: "Gradient",
     pipeline_class: "GradientPipeline",
     sizes: ["64x48", "48x48", "48x64", "80x48", "48x80"],
     defaults: { size: "64x48", num_frames: 9, fps: 8 },
@@ -79,7 +79,7 @@ Deno.test("GET /v1/models offers the settings that mean something to the model, 
     defaults: { T2V: 4, T2I: 4 },
   });
   const rich = await names({
-    supportedTaskTypes: ["T2V", "V2V", "T2I"],
+    supportedTasks: ["T2V", "V2V", "T2I"],
     optionalSettings: ["sampler", "flowShift"],
     optionalParts: ["upscaler", "frameInterpolator"],
   });
@@ -119,7 +119,7 @@ Deno.test("GET /models gives the older flat record", async () => {
     dit_precision: "fp16",
     vae_precision: "fp32",
     vae_decode_precision: null,
-    pipeline_name: "Gradients",
+    pipeline_name: "Gradient",
     pipeline_class: "GradientPipeline",
   });
 });

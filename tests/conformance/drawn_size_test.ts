@@ -11,7 +11,7 @@ const small = () =>
     engine: new FakeEngine({
       info: {
         nativeSides: { least: 32, most: 48 },
-        supportedTaskTypes: ["T2V", "T2I", "TI2I"],
+        supportedTasks: ["T2V", "T2I", "TI2I"],
       },
     }),
   });

@@ -11,7 +11,7 @@ const PATH = "/v1/images/edits";
 const editor = (stepMs = 0) =>
   new FakeEngine({
     stepMs,
-    info: { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 },
+    info: { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], maxImages: 2 },
   });
 
 /** A PNG whose left half is red and whose right half is blue. */
@@ -58,7 +58,7 @@ Deno.test("POST /v1/images/edits gives the model the image in the size of the re
 });
 
 Deno.test("POST /v1/images/edits gives the layers of an image with alpha, and keeps that of the image", async () => {
-  const info = { taskType: "TI2I", supportedTaskTypes: ["TI2I"] } as const;
+  const info = { defaultTask: "TI2I", supportedTasks: ["TI2I"] } as const;
   const layers = { initial: 4, most: 16 };
   await using service = await testService({
     engine: new FakeEngine({ info: { ...info, layers, optionalSettings: ["layers"] } }),
@@ -89,7 +89,7 @@ Deno.test("POST /v1/images/edits gives the layers of an image with alpha, and ke
 });
 
 Deno.test("POST /v1/images/edits takes a strength, and refuses one out of range", async () => {
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], maxImages: 2 } as const;
   const taskDefaults = { TI2I: { strength: 0.6 } };
   await using service = await testService({
     engine: new FakeEngine({ info: { ...info, taskDefaults } }),
@@ -145,7 +145,7 @@ Deno.test("POST /v1/images/edits names what changes nothing this time", async ()
 
 Deno.test("POST /v1/images/edits leaves each image its own size where the model takes that", async () => {
   const imageLimits = { multiple: 16, maxPixels: 96 * 96, minSide: 32, maxAspect: 4 };
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], maxImages: 2 } as const;
   const engine = new FakeEngine({ info: { ...info, imageLimits } });
   await using service = await testService({ engine });
   const files = async (...sizes: [number, number][]) =>
@@ -243,7 +243,7 @@ async function makeMask(width: number, height: number, share = 0.5): Promise<Blo
 const painter = (info: Partial<ModelInfo> = {}) =>
   new FakeEngine({
     info: {
-      ...{ taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], maxImages: 2 },
+      ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], maxImages: 2 },
       ...{ inpainting: { strength: 0.8 }, ...info },
     },
   });
@@ -392,7 +392,7 @@ Deno.test("POST /v1/images/edits leaves no uploads behind", async () => {
 });
 
 Deno.test("POST /v1/images/edits takes fewer images where the second one ends a video", async () => {
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I", "I2V"] } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I", "I2V"] } as const;
   const engine = new FakeEngine({ info: { ...info, maxImages: 2, maxEditImages: 1 } });
   await using service = await testService({ engine });
   const png = new Blob([await makePng()]);

@@ -189,8 +189,8 @@ Deno.test(`POST ${PATH} on a model without image output says what it can do`, as
       "Cannot do I2I: it needs an input image, and there is none; send 'image' or 'url' to /v1/images/edits",
     ],
   ];
-  for (const [supportedTaskTypes, message] of cases) {
-    const info = { supportedTaskTypes, taskType: supportedTaskTypes.at(-1)! };
+  for (const [supportedTasks, message] of cases) {
+    const info = { supportedTasks, defaultTask: supportedTasks.at(-1)! };
     await using service = await testService({ engine: new FakeEngine({ info }) });
     const response = await service.post(PATH, { prompt: "a" });
     assert.equal(response.status, 400);
@@ -199,7 +199,7 @@ Deno.test(`POST ${PATH} on a model without image output says what it can do`, as
 });
 
 Deno.test(`POST ${PATH} takes a task that may do without an image as one from text alone`, async () => {
-  const info = { supportedTaskTypes: ["T2V", "TI2I", "T2I"], maxImages: 1 } as const;
+  const info = { supportedTasks: ["T2V", "TI2I", "T2I"], maxImages: 1 } as const;
   await using service = await testService({ engine: new FakeEngine({ info }) });
   for (const fields of [{}, { task_type: "ti2i" }]) {
     const response = await service.post(PATH, { prompt: "a", ...fields });

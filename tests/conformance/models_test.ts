@@ -8,7 +8,7 @@ import { recipeIn } from "../support/recipe_in.ts";
 /** Three models: one for videos, two for images. */
 function start() {
   const engine = new FakeEngine();
-  const images = { taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"] } as const;
+  const images = { defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"] } as const;
   const others = {
     "org/painter": new FakeEngine({ info: { ...images, maxSteps: 3 } }),
     other: new FakeEngine({ info: images }),

@@ -17,7 +17,7 @@ async function converse(name: string, talk: (client: OpenAI) => Promise<void>): 
     openEngine: () =>
       Promise.resolve(
         new FakeEngine({
-          info: { supportedTaskTypes: ["T2V", "T2I", "I2I", "I2V"], maxImages: 2 },
+          info: { supportedTasks: ["T2V", "T2I", "I2I", "I2V"], maxImages: 2 },
         }),
       ),
     port: 0,

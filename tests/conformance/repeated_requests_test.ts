@@ -26,7 +26,7 @@ async function image(shade: number): Promise<Blob> {
   return new Blob([bytes], { type: "image/png" });
 }
 
-const EDITOR = { supportedTaskTypes: ["T2I", "TI2I", "T2V", "I2V"], maxImages: 1 } as const;
+const EDITOR = { supportedTasks: ["T2I", "TI2I", "T2V", "I2V"], maxImages: 1 } as const;
 
 Deno.test("a request that is sent again makes one job and has its answer", async () => {
   await using service = await testService();

@@ -86,7 +86,7 @@ Deno.test("an edit takes loras as JSON in its form", () =>
     const response = await service.get("/v1/images/edits", { method: "POST", body: form });
     assert.equal(response.status, 200, await response.text());
     assert.deepEqual(service.engine.requests.map(strengths), [[2]]);
-  }, { info: { supportedTaskTypes: ["T2I", "TI2I"] } }));
+  }, { info: { supportedTasks: ["T2I", "TI2I"] } }));
 
 Deno.test("a PNG says which adapters it was made with, as a request names them", () =>
   withLoras(async (service) => {

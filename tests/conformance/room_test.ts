@@ -11,7 +11,7 @@ const TOO_LARGE =
 const full = () =>
   new FakeEngine({
     roomFailure: new OutOfMemoryError(`${TOO_LARGE}\nstage  together\n`, 35e6, 30e6),
-    info: { supportedTaskTypes: ["T2V", "T2I", "TI2I", "I2V"], maxImages: 1 },
+    info: { supportedTasks: ["T2V", "T2I", "TI2I", "I2V"], maxImages: 1 },
   });
 
 async function refused(

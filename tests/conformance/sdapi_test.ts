@@ -9,7 +9,7 @@ import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService, until } from "../fakes/service.ts";
 
 const INFO: Partial<ModelInfo> = {
-  ...{ taskType: "T2I", supportedTaskTypes: ["T2I", "TI2I"], inpainting: { strength: 0.8 } },
+  ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"], inpainting: { strength: 0.8 } },
   ...{ taskDefaults: { TI2I: { strength: 0.6 } }, optionalSettings: ["sampler", "scheduler"] },
 };
 

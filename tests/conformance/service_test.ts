@@ -236,7 +236,7 @@ Deno.test("a closed connection cancels its request, running or waiting, and no o
 
 for (const kind of ["JSON", "multipart"]) {
   Deno.test(`a connection that closes cancels its request when ${kind} came after the headers`, async () => {
-    const engine = new FakeEngine({ stepMs: 20, info: { supportedTaskTypes: ["T2I", "TI2I"] } });
+    const engine = new FakeEngine({ stepMs: 20, info: { supportedTasks: ["T2I", "TI2I"] } });
     const server = await startServer({
       openEngine: () => Promise.resolve(engine),
       port: 0,

@@ -13,7 +13,7 @@ const steered = () =>
     ffmpeg,
     engine: new FakeEngine({
       info: {
-        supportedTaskTypes: ["T2V", "I2V", "V2V", "F2V"],
+        supportedTasks: ["T2V", "I2V", "V2V", "F2V"],
         ...{ maxImages: 2, maxReferences: 2, takesMasks: true, visionSide: 14, continuedFrames: 3 },
         optionalSettings: ["guidanceScale2", "controlScale"],
       },
@@ -157,7 +157,7 @@ Deno.test("POST /v1/videos fits an image as it is told", async () => {
 });
 
 Deno.test("POST /v1/videos names what a model has no use for", async () => {
-  const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2V"], maxImages: 0 } });
+  const engine = new FakeEngine({ info: { supportedTasks: ["T2V"], maxImages: 0 } });
   await using service = await testService({ engine, ffmpeg });
   const { request, ignored } = await made(service, {
     mask: [await png()],

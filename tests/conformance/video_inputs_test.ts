@@ -55,7 +55,7 @@ Deno.test("POST /v1/videos takes a video, changes it by strength, and as many fr
 });
 
 Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", async () => {
-  const engine = new FakeEngine({ info: { supportedTaskTypes: ["T2V", "V2V", "F2V"] } });
+  const engine = new FakeEngine({ info: { supportedTasks: ["T2V", "V2V", "F2V"] } });
   await using testee = await service(engine);
   const form = new FormData();
   form.set("prompt", "a");
@@ -70,7 +70,7 @@ Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", 
 });
 
 Deno.test("POST /v1/videos takes size as a budget of pixels where the model says so", async () => {
-  const info = { supportedTaskTypes: ["I2V"], maxImages: 1, sizeIsBudget: true } as const;
+  const info = { supportedTasks: ["I2V"], maxImages: 1, animates: true } as const;
   await using testee = await service(new FakeEngine({ info }));
   const data = `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`;
   const { id, size } = await create(testee, { prompt: "a", size: "100x100", reference_url: data });
@@ -81,7 +81,7 @@ Deno.test("POST /v1/videos takes size as a budget of pixels where the model says
 
 Deno.test("POST /v1/videos moves an image as a driving video does, as long as that is", async () => {
   const info: Partial<ModelInfo> = {
-    ...{ supportedTaskTypes: ["V2V"], taskType: "V2V", maxImages: 1, sizeIsBudget: true },
+    ...{ supportedTasks: ["V2V"], defaultTask: "V2V", maxImages: 1 },
     ...{ animates: true, frameMultiple: 1, optionalSettings: ["clipLen", "promptRef"] },
   };
   await using testee = await service(new FakeEngine({ info }));
@@ -119,7 +119,7 @@ Deno.test("POST /v1/videos moves an image as a driving video does, as long as th
 });
 
 Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false, or what comes goes on after it", async () => {
-  const info = { supportedTaskTypes: ["V2V", "F2V"], continuedFrames: 5 } as const;
+  const info = { supportedTasks: ["V2V", "F2V"], continuedFrames: 5 } as const;
   await using testee = await service(new FakeEngine({ info }));
   const path = `${testee.folder}/sound.mp4`;
   const source = ffmpeg.encode({
@@ -172,7 +172,7 @@ Deno.test("POST /v1/videos refuses a video of which too much would have to be de
 });
 
 Deno.test("POST /v1/videos says in the reference's words that a T2V model takes no image", async () => {
-  const engine = new FakeEngine({ info: { taskType: "T2V", supportedTaskTypes: ["T2V", "T2I"] } });
+  const engine = new FakeEngine({ info: { defaultTask: "T2V", supportedTasks: ["T2V", "T2I"] } });
   await using testee = await service(engine);
   for (
     const input_reference of [

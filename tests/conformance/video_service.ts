@@ -15,7 +15,7 @@ export const ffmpeg = await findFfmpeg();
 export function animator(stepMs = 0): FakeEngine {
   return new FakeEngine({
     stepMs,
-    info: { supportedTaskTypes: ["T2V", "T2I", "I2V", "V2V"], maxImages: 1 },
+    info: { supportedTasks: ["T2V", "T2I", "I2V", "V2V"], maxImages: 1 },
   });
 }
 

@@ -77,29 +77,18 @@ function check({ width = 0, height = 0 }: PlanRequest): void {
 function open(model: string): void {
   if (model === "damaged") return fail(new SyntaxError("Cannot read the model: it is damaged"));
   post({ type: "loading", fraction: 0.5 });
-  const { pipelineClass, defaults, sizeMultiple, ditPrecision } = FAKE_INFO;
   post({
     type: "opened",
     adapter: "fake",
     maxPixels: 1000,
     room: { target: BASELINE_TARGET, budgetBytes: Infinity },
     info: {
-      weightBytes: 1,
-      className: pipelineClass,
+      ...FAKE_INFO,
       supportedTasks: ["T2I", "T2V", "I2V"],
       defaultTask: "T2I",
-      taskDefaults: {},
-      frameMultiple: 4,
       maxFrames: 9,
-      optionalSettings: [],
-      maxSequenceLength: 512,
-      optionalParts: [],
-      maxImages: 1,
-      adaptable: FAKE_COMPONENTS,
-      precisions: { transformer: ditPrecision, vae: "f32", textEncoder: "bf16" },
-      defaults,
-      sizeMultiple,
     },
+    adaptable: FAKE_COMPONENTS,
   });
 }
 

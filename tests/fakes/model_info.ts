@@ -4,13 +4,11 @@ import type { ModelInfo } from "../../engine/types.ts";
 /** What the fake model says of itself; parts can be replaced. */
 export const FAKE_INFO: ModelInfo = {
   modelPath: "fake/gradients",
-  pipelineName: "Gradients",
-  pipelineClass: "GradientPipeline",
-  taskType: "T2V",
-  supportedTaskTypes: ["T2V", "T2I"],
-  ditPrecision: "f16",
-  vaePrecision: "f32",
-  textEncoderPrecision: "bf16",
+  className: "GradientPipeline",
+  defaultTask: "T2V",
+  supportedTasks: ["T2V", "T2I"],
+  weightBytes: 1,
+  precisions: { transformer: "f16", vae: "f32", textEncoder: "bf16" },
   defaults: {
     width: 64,
     height: 48,

@@ -198,7 +198,7 @@ test("members of a fleet may join at the same time", async (fleet) => {
 });
 
 test("a job is watched and cancelled from any server, and brings its files", async (fleet) => {
-  const info = { supportedTaskTypes: ["T2I", "TI2I"], taskType: "T2I" } as const;
+  const info = { supportedTasks: ["T2I", "TI2I"], defaultTask: "T2I" } as const;
   await fleet.worker({ stepMs: 50, info: { ...info, maxImages: 1 } });
   const [one, other] = [await fleet.front(), await fleet.front()];
   const form = new FormData();

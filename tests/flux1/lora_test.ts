@@ -134,7 +134,7 @@ Deno.test("LoRAs of FLUX.1 lead to layers under the names of every trainer", asy
           layers.map(([module, rows, columns]) => tensorsOf(name(module), change(rows, columns)))
         ),
       );
-      const lora = await readTensors(tensors, pipeline.info.adaptable);
+      const lora = await readTensors(tensors, pipeline.adaptable);
       assert.deepEqual(lora.unmatchedKeys, []);
       assert.equal(lora.dialect, dialect);
       const targets = new Set(lora.changes.map(({ target }) => target));

@@ -148,7 +148,7 @@ Deno.test("Flux1Pipeline.generate() applies LoRAs under diffusers' names and the
     const call = DEV.call("adapted");
     for (const key of ["diffusers", "original"]) {
       const path = `${DEV.folder}/adapter-${key}.safetensors`;
-      const lora = await readLora(path, pipeline.info.adaptable);
+      const lora = await readLora(path, pipeline.adaptable);
       assert.deepEqual(lora.unmatchedKeys, []);
       for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
         const strength = call.args["strength"] as number;
@@ -172,7 +172,7 @@ async function checkT5(pipeline: Pipeline): Promise<void> {
   const lora = await readTensors({
     [`${module}.lora_down.weight`]: factor([2, dim]),
     [`${module}.lora_up.weight`]: factor([dim, 2]),
-  }, pipeline.info.adaptable);
+  }, pipeline.adaptable);
   const request = requestOf(DEV, DEV.call("adapted"));
   const latentsOf = async (mode: "dynamic" | "merge") => {
     const targets = ["text_encoder_2" as const];

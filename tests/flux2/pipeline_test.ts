@@ -129,7 +129,7 @@ Deno.test("Flux2Pipeline.generate() applies LoRAs under diffusers' names and the
     const plain = await pipeline.generate(requestOf(golden, call, pipeline));
     for (const name of ["diffusers", "original"]) {
       const path = `${golden.folder}/adapter-${name}.safetensors`;
-      const lora = await readLora(path, pipeline.info.adaptable);
+      const lora = await readLora(path, pipeline.adaptable);
       assert.deepEqual(lora.unmatchedKeys, []);
       for (const mode of ["dynamic", "merge"] as const) {
         const use = { key: name, lora, strength: call.args["strength"] as number, mode };

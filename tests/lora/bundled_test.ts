@@ -73,7 +73,7 @@ Deno.test({
           await t.step(`${name}${dialect}`, async () => {
             const loras = await Promise.all(names.map(async (each): Promise<AppliedLora> => {
               const file = fileOf(each, dialect);
-              const lora = await readLora(file, pipeline.info.adaptable);
+              const lora = await readLora(file, pipeline.adaptable);
               return { key: file, lora, strength: 1, targets: ["transformer"], mode: "dynamic" };
             }));
             const { frames } = await pipeline.generate({ ...textRequest(call), loras });

@@ -27,7 +27,7 @@ for (const call of LORA_GOLDEN.calls.filter(({ name }) => name.startsWith("pipel
     try {
       using pipeline = await openPipeline(new Golden(args.base as string).folder);
       await pipeline.load(device);
-      const used = await readUsed(call, pipeline.info.adaptable);
+      const used = await readUsed(call, pipeline.adaptable);
       for (const { lora } of used) assert.deepEqual(lora.unmatchedKeys, []);
       for (const mode of ["dynamic", "merge"] as const) {
         await t.step(mode, async () => {

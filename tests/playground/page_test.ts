@@ -11,8 +11,8 @@ import { type TestService, testService } from "../fakes/service.ts";
 import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
 
 const SUPPORT = {
-  taskType: "T2I",
-  supportedTaskTypes: ["T2I", "TI2I", "T2V", "I2V", "V2V", "F2V"],
+  defaultTask: "T2I",
+  supportedTasks: ["T2I", "TI2I", "T2V", "I2V", "V2V", "F2V"],
   maxImages: 3,
   inpainting: { strength: 1 },
   optionalSettings: ["sampler", "scheduler", "flowShift"],
@@ -105,7 +105,7 @@ browserTest(
 );
 
 browserTest("Reuse and Vary draw with the model that a result was made with", async (browser) => {
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I"] } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I"] } as const;
   const [engine, painter] = [new FakeEngine({ info }), new FakeEngine({ info })];
   await using service = await testService({ engine, others: { painter } });
   await using server = listen(service);
@@ -236,7 +236,7 @@ browserTest(
 );
 
 browserTest("the page offers what the model takes, and nothing else", async (browser) => {
-  const info = { taskType: "T2I", supportedTaskTypes: ["T2I"], loraTargets: [] } as const;
+  const info = { defaultTask: "T2I", supportedTasks: ["T2I"], loraTargets: [] } as const;
   await using service = await testService({ engine: new FakeEngine({ info }) });
   await using server = listen(service);
   const page = await browser.open(server.url);

@@ -60,7 +60,7 @@ Deno.test("QwenImagePipeline.generate() gives the reference's with a LoRA, in ev
         stored.read(name, 0, bytes);
         return [rename(name), { dtype: "f16" as const, shape, bytes }] as const;
       });
-      const lora = await readTensors(Object.fromEntries(tensors), pipeline.info.adaptable);
+      const lora = await readTensors(Object.fromEntries(tensors), pipeline.adaptable);
       assert.deepEqual(lora.unmatchedKeys, []);
       const targets = ["transformer" as const];
       const loras = [{ key, lora, strength, mode: "dynamic" as const, targets }];

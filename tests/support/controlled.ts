@@ -80,7 +80,7 @@ export async function checkControlled(
 /** The LoRA of FLUX.1's golden, as strong as there. */
 async function adaptersOf(folder: string, pipeline: Pipeline): Promise<AppliedLora[]> {
   const key = join(folder, "adapter-diffusers.safetensors");
-  const lora = await readLora(key, pipeline.info.adaptable);
+  const lora = await readLora(key, pipeline.adaptable);
   return [{ key, lora, strength: 0.7, mode: "dynamic", targets: ["transformer"] }];
 }
 

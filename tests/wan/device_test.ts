@@ -114,7 +114,7 @@ Deno.test("WanPipeline.generate() computes without int8 once that has overflowed
 
 Deno.test("WanPipeline.generate() computes one request without int8 where its LoRAs have made that overflow", () =>
   withPipeline(async ({ device, pipeline }) => {
-    const { target, modules } = pipeline.info.adaptable[0]!;
+    const { target, modules } = pipeline.adaptable[0]!;
     const { name, shape: [rows, columns] } = modules.find(({ shape }) => shape.length === 2)!;
     const weight = [{
       kind: "low-rank" as const,

@@ -66,7 +66,7 @@ async function readAheadOf(
 
 Deno.test("WanPipeline.generate() gives LoRAs to the experts that they are meant for", () =>
   withPipeline(async (fixture) => {
-    const targets = fixture.pipeline.info.adaptable.map(({ target }) => target);
+    const targets = fixture.pipeline.adaptable.map(({ target }) => target);
     assert.deepEqual(targets, ["transformer", "transformer_2", "text_encoder"]);
     const [first, second] = [lora("transformer"), lora("transformer_2")];
     const base = await latents(fixture, HIGH_ALONE);

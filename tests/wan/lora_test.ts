@@ -14,7 +14,7 @@ function lowRank(
   options: { target?: LoraComponent; strength?: number; mode?: AppliedLora["mode"] } = {},
 ): AppliedLora {
   const { target = "transformer", strength = 1, mode = "dynamic" } = options;
-  const { modules } = pipeline.info.adaptable.find((component) => component.target === target)!;
+  const { modules } = pipeline.adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length > 1 && matches.test(name))
     .map(({ name, shape: [rows, ...others] }, i): ModuleChange => ({
       target,
@@ -47,7 +47,7 @@ function difference(a: Values, b: Values): number {
 
 Deno.test("WanPipeline.info says what LoRAs can change, and in which namings", () =>
   withPipeline(({ pipeline }) => {
-    const [transformer, textEncoder] = pipeline.info.adaptable;
+    const [transformer, textEncoder] = pipeline.adaptable;
     assert.deepEqual(
       [transformer?.target, transformer?.layouts.map(({ name }) => name), textEncoder?.target],
       ["transformer", ["original Wan"], "text_encoder"],
@@ -262,7 +262,7 @@ Deno.test("WanPipeline takes LoRAs for a critic where the model has one, which c
     await folderWithCritic(folder);
     await withPipeline(async (fixture) => {
       const { pipeline, device } = fixture;
-      const targets = pipeline.info.adaptable.map(({ target }) => target);
+      const targets = pipeline.adaptable.map(({ target }) => target);
       assert.deepEqual(targets, ["transformer", "text_encoder", "critic"]);
       const held = device.allocatedBytes;
       const lora = lowRank(fixture, "critic", /attn1\.to_q$/, { target: "critic" });

@@ -23,12 +23,12 @@ const REQUEST: PipelineRequest = {
 
 /** Low-rank changes of all linear layers that a pattern matches. */
 function lowRank(
-  { info }: Pipeline,
+  { adaptable }: Pipeline,
   target: LoraComponent,
   matches: RegExp,
   mode: AppliedLora["mode"],
 ): AppliedLora {
-  const { modules } = info.adaptable.find((component) => component.target === target)!;
+  const { modules } = adaptable.find((component) => component.target === target)!;
   const changes = modules.filter(({ name, shape }) => shape.length === 2 && matches.test(name))
     .map(({ name, shape: [rows, columns] }, i): ModuleChange => ({
       target,
@@ -56,7 +56,7 @@ Deno.test({
       using pipeline = await openPipeline(golden.folder);
       await pipeline.load(device);
       assert.deepEqual(
-        pipeline.info.adaptable.map(({ target, family }) => [target, family]),
+        pipeline.adaptable.map(({ target, family }) => [target, family]),
         [["transformer", "Z-Image"], ["text_encoder", "Qwen3"]],
       );
       const latents = async (...loras: AppliedLora[]): Promise<Values> => {

@@ -51,7 +51,7 @@ Deno.test("ZImagePipeline.generate() gives the reference's with a LoRA, under di
     const call = golden.call("adapted");
     for (const key of ["diffusers", "original"] as const) {
       const path = `${golden.folder}/adapter-${key}.safetensors`;
-      const lora = await readLora(path, pipeline.info.adaptable);
+      const lora = await readLora(path, pipeline.adaptable);
       assert.deepEqual(lora.unmatchedKeys, []);
       for (const [mode, gate] of [["dynamic", LATENT_GATE], ["merge", MERGED_GATE]] as const) {
         if (!IS_SLOW && mode !== QUICK_MODES[key]) continue;

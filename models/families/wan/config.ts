@@ -12,8 +12,8 @@ import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type {
   PipelineDefaults,
   PipelineRequest,
-  PipelineTask,
-  PipelineTaskDefaults,
+  TaskDefaults,
+  TaskType,
 } from "../../pipeline/types.ts";
 
 /** Largest side of a patch, in latents; models use 2. */
@@ -109,7 +109,7 @@ const DMD_SMALL_DEFAULTS = { ...DMD_DEFAULTS, width: 832, height: 448, numFrames
 interface WanDefaults {
   /** Sizes and settings of a request that leaves them out. */
   readonly defaults: PipelineDefaults;
-  readonly taskDefaults: Readonly<Partial<Record<PipelineTask, PipelineTaskDefaults>>>;
+  readonly taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Whether the last frame of a short video that begins with an image is that image, edited. */
   readonly edits: boolean;
 }
@@ -301,7 +301,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   const { defaults, taskDefaults, edits } = wanDefaults(config);
   const makesFromText = frames !== "channels";
   const seesImages = config.image_dim !== null;
-  const can: Readonly<Record<PipelineTask, boolean>> = {
+  const can: Readonly<Partial<Record<TaskType, boolean>>> = {
     T2I: makesFromText,
     T2V: makesFromText,
     I2V: frames !== undefined,
@@ -311,7 +311,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     // Last of those with a video: what it is loaded for has all that the others use.
     V2V: makesFromText,
   };
-  const tasks = (Object.keys(can) as PipelineTask[]).filter((task) => can[task]);
+  const tasks = (Object.keys(can) as TaskType[]).filter((task) => can[task]);
   const own: PipelineDefaults = {
     ...defaults,
     ...(transformer2 && (makesFromText ? EXPERT_DEFAULTS : EXPERT_IMAGE_DEFAULTS)),
@@ -323,7 +323,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     defaults: own,
     taskDefaults: Object.fromEntries(
       Object.entries(taskDefaults).filter(([task]) =>
-        tasks.includes(task as PipelineTask) && !(task === "V2V" && frames === "control")
+        tasks.includes(task as TaskType) && !(task === "V2V" && frames === "control")
       ),
     ),
     sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
