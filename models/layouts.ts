@@ -20,6 +20,15 @@ export function renamed(theirs: string, ours: string): LayoutEntry {
   return { theirs, ours: [ours] };
 }
 
+/** Modules that are ours under other names, inside of a module of each side. */
+export function renamedIn(
+  names: readonly (readonly [theirs: string, ours: string])[],
+  theirs: string,
+  ours: string,
+): LayoutEntry[] {
+  return names.map(([a, b]) => renamed(`${theirs}.${a}`, `${ours}.${b}`));
+}
+
 /** Norms of queries and keys as Black Forest Labs name them: their parameter is called `scale`. */
 export function scaleNorms(
   theirs: string,

@@ -1,7 +1,7 @@
 /** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
 import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
-import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/format.ts";
+import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
@@ -15,12 +15,12 @@ import {
   type QuantizeResult,
 } from "./checkpoints/quantize/mod.ts";
 import { type Inspection, inspectPath } from "./inspect/mod.ts";
-import { RIFE_FORMAT } from "./frame_interpolators/format.ts";
+import { RIFE_FORMAT } from "./frame_interpolators/ifnet.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
 import type { Ranks } from "./sharing/ranks.ts";
 import type { Pipeline } from "./pipeline/types.ts";
-import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/format.ts";
+import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/upscaler.ts";
 
 export type { NoiseScheduleName, SamplerName } from "./schedulers/names.ts";
 export { LoraError } from "./lora/lora_error.ts";

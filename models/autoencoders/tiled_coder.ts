@@ -14,8 +14,39 @@ import {
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
-import type { DecodeOptions, Decoder } from "./decoder.ts";
 import { addTile, scaleTile, type Tile, tilePositions, tilesOf } from "./tiling.ts";
+
+export interface DecodeOptions {
+  /** What runs right before the first piece. */
+  readonly first?: readonly Call[];
+  /** Read back together with the first piece. */
+  readonly reads?: readonly DeviceTensor[];
+  /** Told right before the first piece. */
+  readonly begin?: () => unknown;
+  /**
+   * Told after every piece.
+   *
+   * @param pixels those that are complete, [frames, height, width, 3 or 4]; none after a piece that completes no frame
+   * @param contents of `reads`, after the first piece
+   */
+  readonly received: (
+    done: number,
+    pixels: Float32Array | undefined,
+    contents: readonly Float32Array[],
+  ) => void;
+}
+
+/** An autoencoder's way back to pixels, piece by piece: tiles of an image, or frames of a video. */
+export interface Decoder {
+  /** Latents in the autoencoder's own units. */
+  readonly input: DeviceTensor;
+  /** How many pieces there are. */
+  readonly count: number;
+  /** What the first piece gives. */
+  readonly firstResult: DeviceTensor;
+  /** Decodes what `input` holds. */
+  run(work: Pick<StageQueue, "run">, options: DecodeOptions): Promise<void>;
+}
 
 /** Size of an image in latents, and of the tiles that it is coded in. */
 export interface TiledSize {

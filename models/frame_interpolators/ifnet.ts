@@ -5,6 +5,7 @@
  * Source: hzwer/Practical-RIFE, the `IFNet_HDv3` that comes with each model from 4.15 on; its module names are the
  * weight names.
  */
+import { z } from "zod";
 import {
   concat,
   conv2d,
@@ -20,7 +21,20 @@ import {
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
 import { convolutionLayer } from "../blocks/layers.ts";
 import { rearrange } from "../rearrange.ts";
-import type { FrameInterpolatorConfig } from "./config.ts";
+import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+
+/** RIFE 4.15 and newer. */
+export const FRAME_INTERPOLATOR_CONFIG = z.object({
+  _class_name: z.literal("IFNet"),
+  /** Channels of each block, from the coarsest; each sees twice the size of the one before. */
+  block_channels: z.array(z.int().positive()).min(2).max(6),
+  /** Channels that the head makes of each frame. */
+  head_channels: z.int().positive(),
+  /** Channels that each block hands to the next beside flow and mask; none before RIFE 4.22. */
+  feature_channels: z.int().min(0),
+});
+
+export type FrameInterpolatorConfig = z.output<typeof FRAME_INTERPOLATOR_CONFIG>;
 
 /** Residual convolutions of a block. */
 const CONVOLUTIONS = 8;
@@ -216,3 +230,28 @@ function padTo(x: Tensor, multiple: number): Tensor {
   }
   return padded;
 }
+
+/** RIFE 4.15 and newer, with or without `module` before the names: 4.22, 4.22.lite, 4.25 and others. */
+export const RIFE_FORMAT: ComponentFormat = {
+  name: "a frame interpolator (RIFE 4.15 or newer)",
+  component: "frame_interpolator",
+  className: "IFNet",
+  namings: [{
+    probes: ["block0.conv0.0.0.weight", "block1.lastconv.0.weight", "encode.cnn3.weight"],
+  }],
+  config: (tensors) => {
+    const blocks = countModules(tensors, "block");
+    const head = shapeOf(tensors, "encode.cnn3.weight", 4)[1]!;
+    // Two frames and their heads, the time, mask and flow; the rest is what the block before tells.
+    const known = 6 + 2 * head + 1 + 1 + 4;
+    return {
+      _class_name: "IFNet",
+      block_channels: Array.from(
+        { length: blocks },
+        (_, i) => shapeOf(tensors, `block${i}.conv0.1.0.weight`, 4)[0]!,
+      ),
+      head_channels: head,
+      feature_channels: shapeOf(tensors, "block1.conv0.0.0.weight", 4)[1]! - known,
+    };
+  },
+};

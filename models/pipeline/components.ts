@@ -7,11 +7,11 @@ import type { TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
 import {
   FRAME_INTERPOLATOR_CONFIG,
   type FrameInterpolatorConfig,
-} from "../frame_interpolators/config.ts";
+} from "../frame_interpolators/ifnet.ts";
 import type { Components } from "../memory/components.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
-import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/config.ts";
+import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import { OPTIONAL_PARTS, type OptionalPart } from "./types.ts";
 

@@ -1,6 +1,6 @@
 /** From the last sample to the frames of the result. */
 import { copyTo, type Inputs, type Program, type Tensor, type Traced } from "../../runtime/mod.ts";
-import type { Decoder } from "../autoencoders/decoder.ts";
+import type { Decoder } from "../autoencoders/tiled_coder.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../sharing/ranks.ts";
 import type { Work } from "./work.ts";

@@ -4,12 +4,10 @@
  */
 import { type Call, type DeviceTensor, writing } from "../../runtime/mod.ts";
 import { TiledCoder } from "../autoencoders/tiled_coder.ts";
-import type { FrameInterpolatorConfig } from "../frame_interpolators/config.ts";
-import { middleFrame } from "../frame_interpolators/ifnet.ts";
+import { type FrameInterpolatorConfig, middleFrame } from "../frame_interpolators/ifnet.ts";
 import type { Session } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
-import type { UpscalerConfig } from "../upscalers/config.ts";
-import { inputUnit, upscale } from "../upscalers/upscaler.ts";
+import { inputUnit, upscale, type UpscalerConfig } from "../upscalers/upscaler.ts";
 import type { Component, Parts } from "./components.ts";
 import { isFinite } from "./non_finite.ts";
 import type { PipelineRequest } from "./types.ts";

@@ -4,8 +4,7 @@ import type { Session, Stage } from "../memory/session.ts";
 import { ImageEncoder } from "./image_encoder.ts";
 import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import { type KlCoderConfig, scaleFactor } from "../autoencoders/kl/config.ts";
-import { klDecoder } from "../autoencoders/kl/decoder.ts";
-import { klEncoder } from "../autoencoders/kl/encoder.ts";
+import { klDecoder, klEncoder } from "../autoencoders/kl/coder.ts";
 
 /** An autoencoder's configuration and weights. */
 interface KlVae {

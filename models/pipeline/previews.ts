@@ -1,6 +1,6 @@
 /** Unfinished samples, shown as images while the steps go on. */
 import { type Call, combine, copyTo, type DeviceTensor, f32 } from "../../runtime/mod.ts";
-import type { Decoder } from "../autoencoders/decoder.ts";
+import type { Decoder } from "../autoencoders/tiled_coder.ts";
 import type { Stage } from "../memory/session.ts";
 import { splitOutputs } from "../schedulers/solver.ts";
 import type { SampleDecoder } from "./decoding.ts";

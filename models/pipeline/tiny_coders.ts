@@ -11,8 +11,12 @@ import {
 import type { Stage } from "../memory/session.ts";
 import type { Component } from "./components.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
-import type { DecodeOptions, Decoder } from "../autoencoders/decoder.ts";
-import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
+import {
+  type DecodeOptions,
+  type Decoder,
+  TiledCoder,
+  type TiledSize,
+} from "../autoencoders/tiled_coder.ts";
 import type { VideoSize } from "./wan_coders.ts";
 import {
   type TinyDecoderConfig,

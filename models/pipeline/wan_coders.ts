@@ -22,8 +22,7 @@ import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
 import type { Work } from "./work.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
-import type { DecodeOptions, Decoder } from "../autoencoders/decoder.ts";
-import type { TiledSize } from "../autoencoders/tiled_coder.ts";
+import type { DecodeOptions, Decoder, TiledSize } from "../autoencoders/tiled_coder.ts";
 import {
   addTile,
   scaleTile,
@@ -34,8 +33,7 @@ import {
 } from "../autoencoders/tiling.ts";
 import type { Stream } from "../autoencoders/wan/blocks.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
-import { wanDecoder } from "../autoencoders/wan/decoder.ts";
-import { wanEncoder } from "../autoencoders/wan/encoder.ts";
+import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { type ChunkPlace, FrameHistory } from "../autoencoders/wan/history.ts";
 
 /** An autoencoder's configuration and weights. */

@@ -5,8 +5,7 @@ import { ImageEncoder } from "./image_encoder.ts";
 import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import type { Stream } from "../autoencoders/wan/blocks.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
-import { wanDecoder } from "../autoencoders/wan/decoder.ts";
-import { wanEncoder } from "../autoencoders/wan/encoder.ts";
+import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { FrameHistory } from "../autoencoders/wan/history.ts";
 
 /** An autoencoder's configuration and weights. */

@@ -4,9 +4,8 @@ import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_ten
 import type { GgufValue } from "../../runtime/mod.ts";
 import type { ComponentFormat } from "../checkpoints/component_format.ts";
 import { recognise } from "../checkpoints/recognise.ts";
-import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl_format.ts";
-import { QWEN3_CONFIG } from "./qwen3.ts";
-import { QWEN3_FORMAT } from "./qwen3_format.ts";
+import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
+import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
 import { T5_FORMAT, UMT5_FORMAT } from "./umt5_format.ts";
 
 type Shapes = Record<string, MemoryTensor>;

@@ -1,10 +1,26 @@
 /**
- * Qwen2.5-VL as text encoder: what its `config.json` may say. `qwen.ts` computes the language model.
+ * Qwen2.5-VL as text encoder; `qwen.ts` computes the language model.
  *
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
 import { QWEN2_5_VISION_CONFIG } from "../image_encoders/qwen2_5_vision.ts";
+import type { JsonObject } from "../../hub/json_file.ts";
+import {
+  concat,
+  type DeviceTensor,
+  f32,
+  gather,
+  type GgufValue,
+  type TensorSource,
+  u32,
+} from "../../runtime/mod.ts";
+import { Stated } from "../checkpoints/stated.ts";
+import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
+import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
+import { PATCHES_PER_SIDE, type PatchGrid, tokensOf } from "../image_encoders/qwen2_5_patches.ts";
+import { qwenEmbeddings, qwenEncoder } from "./qwen.ts";
+import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 
 const ROPE = z.object({
   rope_theta: z.number().positive().optional(),
@@ -82,4 +98,155 @@ export type Qwen25VlConfig = z.output<typeof QWEN2_5_VL_CONFIG>;
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Qwen2.5-VL of any size in single files: the language model, with the vision tower where the file has it. */
+export const QWEN2_5_VL_FORMAT: ComponentFormat = {
+  name: "a Qwen2.5-VL text encoder",
+  component: "text_encoder",
+  className: "Qwen2_5_VLForConditionalGeneration",
+  architecture: "qwen2vl",
+  namings: [
+    {
+      probes: [
+        "model.language_model.layers.0.self_attn.q_proj.bias",
+        "model.visual.blocks.0.attn.qkv.weight",
+      ],
+    },
+    { probes: ["model.layers.0.self_attn.q_proj.bias", "visual.blocks.0.attn.qkv.weight"] },
+    { probes: ["layers.0.self_attn.q_proj.bias", "embed_tokens.weight"] },
+    { probes: ["blk.0.attn_q.bias", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
+  ],
+  config,
+};
+
+/** Width of the heads of all published models, and of their vision towers. */
+const HEAD_DIM = 128;
+const VISION_HEAD_DIM = 80;
+
+function config(
+  tensors: TensorSource,
+  metadata?: ReadonlyMap<string, GgufValue>,
+): JsonObject {
+  const has = (name: string) => tensors.find(name) !== undefined;
+  const wrapper = ["model.language_model.", "model.", ""]
+    .find((prefix) => has(`${prefix}embed_tokens.weight`))!;
+  const tower = ["model.visual.", "visual."].find((name) => has(`${name}merger.ln_q.weight`));
+  const stated = new Stated(tensors, metadata);
+  const heads = stated.number("attention.head_count");
+  const queries = shapeOf(tensors, `${wrapper}layers.0.self_attn.q_proj.weight`, 2)[0]!;
+  return {
+    ...languageConfig(tensors, wrapper, heads ? queries / heads : HEAD_DIM, stated),
+    vision_config: tower === undefined ? null : visionConfig(tensors, tower),
+  };
+}
+
+/** What shapes do not tell are the defaults. */
+function visionConfig(tensors: TensorSource, tower: string): JsonObject {
+  const [dim, , , patchSize] = shapeOf(tensors, `${tower}patch_embed.proj.weight`, 5) as number[];
+  return {
+    depth: countLayers(tensors, `${tower}blocks.`),
+    hidden_size: dim!,
+    intermediate_size: shapeOf(tensors, `${tower}blocks.0.mlp.gate_proj.weight`, 2)[0]!,
+    num_heads: Math.max(1, dim! / VISION_HEAD_DIM),
+    patch_size: patchSize!,
+    out_hidden_size: shapeOf(tensors, `${tower}merger.mlp.2.weight`, 2)[0]!,
+  };
+}
+
+interface SeenImages {
+  /** Tokens of all images, one after the other, [tokens, hidden_size]. */
+  readonly states: DeviceTensor;
+  readonly grids: readonly PatchGrid[];
+  /** What stands in a prompt for one of the tokens. */
+  readonly placeholder: number;
+}
+
+/**
+ * The encoder of pipelines whose prompts show images: what the vision tower makes of them takes the places of
+ * placeholders, and positions have a time, a row and a column.
+ *
+ * Source: transformers `Qwen2_5_VLModel`, `get_rope_index`.
+ */
+export function qwen25VlTextEncoder(
+  { config, weights }: TextEncoderParts<Qwen25VlConfig>,
+  padId: number,
+  { states, grids, placeholder }: SeenImages,
+): TextEncoder {
+  const { hidden_size: dim, head_dim: headDim, num_hidden_layers: layers } = config;
+  return {
+    inputs: (prompts, rows) => ({
+      ...{ embeddings: f32(prompts, rows, dim), lengths: u32(prompts), seen: states },
+      // Where each row comes from: the embeddings, and behind them the images' tokens.
+      sources: u32(prompts, rows),
+      ...{ cos: f32(rows, headDim / 2), sin: f32(rows, headDim / 2) },
+    }),
+    trace: ({ embeddings, lengths, seen, sources, cos, sin }, graph) => {
+      const rows = concat([embeddings!.reshape(-1, dim), seen!], 0);
+      const inputs = {
+        embeddings: gather(rows, sources!).reshape(...embeddings!.shape),
+        lengths: lengths!,
+        rotary: { cos: cos!, sin: sin! },
+      };
+      return qwenEncoder(graph, config, weights.root, inputs, [layers])[0]!;
+    },
+    values: (tokens, rows) => {
+      const padded = tokens.map((own) => [
+        ...own,
+        ...new Array<number>(rows - own.length).fill(padId),
+      ]);
+      const longest = padded[tokens.findIndex(({ length }) => length === rows)] ?? padded[0]!;
+      const count = grids.reduce((sum, grid) => sum + tokensOf(grid), 0);
+      const own = rows * tokens.length;
+      return {
+        embeddings: qwenEmbeddings(config, weights, padded.flat()),
+        lengths: tokens.map(({ length }) => length),
+        sources: padded.flatMap((ids, prompt) => {
+          let place = 0;
+          return ids.map((id, i) =>
+            id === placeholder && place < count ? own + place++ : prompt * rows + i
+          );
+        }),
+        ...mropeTables(mropePositions(longest, grids, placeholder), config),
+      };
+    },
+  };
+}
+
+/** Time, row and column of every token: those of an image begin where the text before it ends. */
+function mropePositions(
+  ids: readonly number[],
+  grids: readonly PatchGrid[],
+  placeholder: number,
+): number[][] {
+  const positions: number[][] = [];
+  let next = 0;
+  let image = 0;
+  while (positions.length < ids.length) {
+    const grid = ids[positions.length] === placeholder ? grids[image] : undefined;
+    if (!grid) {
+      positions.push([next, next, next]);
+      next++;
+      continue;
+    }
+    const [rows, columns] = [grid.rows / PATCHES_PER_SIDE, grid.columns / PATCHES_PER_SIDE];
+    for (let i = 0; i < rows * columns; i++) {
+      positions.push([next, next + Math.floor(i / columns), next + i % columns]);
+    }
+    next += Math.max(rows, columns);
+    image++;
+  }
+  return positions;
+}
+
+/** Pairs of a head take the frequencies in order, and one axis after the other. */
+function mropeTables(
+  positions: readonly (readonly number[])[],
+  { head_dim: dim, rope_theta: theta, mrope_section: section }: Qwen25VlConfig,
+): { cos: Float32Array; sin: Float32Array } {
+  const axes = section.flatMap((pairs, axis) => new Array<number>(pairs).fill(axis));
+  const angles = positions.flatMap((position) =>
+    axes.map((axis, j) => position[axis]! * theta ** (-2 * j / dim))
+  );
+  return { cos: Float32Array.from(angles, Math.cos), sin: Float32Array.from(angles, Math.sin) };
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../hub/json_file.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import { Stated } from "../checkpoints/stated.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
-import type { Layout } from "../layouts.ts";
+import { type Layout, renamed } from "../layouts.ts";
 
 const ATTENTION = "encoder.block.*.layer.0";
 const FEED_FORWARD = "encoder.block.*.layer.1";
@@ -25,7 +25,7 @@ const LLAMA_CPP: Layout = {
     ["enc.blk.*.ffn_up", `${FEED_FORWARD}.DenseReluDense.wi_1`],
     ["enc.blk.*.ffn_down", `${FEED_FORWARD}.DenseReluDense.wo`],
     ["enc.output_norm", "encoder.final_layer_norm"],
-  ].map(([theirs, ours]) => ({ theirs: theirs!, ours: [ours!] })),
+  ].map(([theirs, ours]) => renamed(theirs!, ours!)),
 };
 
 const RELATIVE_BIAS = "layer.0.SelfAttention.relative_attention_bias.weight";

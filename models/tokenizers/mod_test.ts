@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { withFolder } from "../../tests/support/safetensors.ts";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { withFolder } from "../../tests/support/safetensors.ts";
 import { tokenizerGoldens } from "../../tests/support/tokenizer_goldens.ts";
 import { loadTokenizer } from "./mod.ts";
 

@@ -3,18 +3,35 @@
  *
  * Source: xinntao/Real-ESRGAN `SRVGGNetCompact`; XPixelGroup/BasicSR `RRDBNet`, whose module names are the weight names.
  */
+import { z } from "zod";
 import {
   concat,
   type Conv2dOptions,
   elementwise,
   type Graph,
   type Tensor,
+  type TensorSource,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { pixelShuffle } from "../autoencoders/tiny/decoder.ts";
 import { convolutionLayer } from "../blocks/layers.ts";
 import { rearrange } from "../rearrange.ts";
-import type { UpscalerConfig } from "./config.ts";
+import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
+
+/** Configuration of either kind of upscaler. */
+export const UPSCALER_CONFIG = z.object({
+  _class_name: z.enum(["SRVGGNetCompact", "RRDBNet"]),
+  /** Channels between the convolutions. */
+  num_feat: z.int().positive(),
+  /** Convolutions between the first and the last, or blocks of blocks. */
+  num_block: z.int().positive(),
+  /** Channels that each convolution of a block adds; `RRDBNet` only. */
+  num_grow_ch: z.int().positive().default(32),
+  /** Result pixels along a side, for one of the image. */
+  scale: z.int().min(1).max(4),
+});
+
+export type UpscalerConfig = z.output<typeof UPSCALER_CONFIG>;
 
 /** Share of what a block adds. */
 const ADDED = 0.2;
@@ -116,4 +133,42 @@ function add(h: Tensor, x: Tensor): Tensor {
 function pixelUnshuffle(x: Tensor, side: number): Tensor {
   if (side === 1) return x;
   return rearrange(x, "f (y i) (x j) c -> f y x (c i j)", { i: side, j: side });
+}
+
+/** The compact kind, as BasicSR saves it with or without `params` or `params_ema` before the names: realesr-animevideov3, realesr-general-x4v3. */
+export const COMPACT_UPSCALER_FORMAT: ComponentFormat = {
+  name: "a compact Real-ESRGAN upscaler",
+  component: "upscaler",
+  className: "SRVGGNetCompact",
+  namings: [{ probes: ["body.0.weight", "body.1.weight", "body.2.weight"] }],
+  fits: (tensors) => tensors.find("body.1.weight")!.shape.length === 1,
+  config: (tensors) => {
+    // Convolutions and activations take turns; the last convolution has none after it.
+    const last = countModules(tensors, "body.") - 1;
+    return {
+      _class_name: "SRVGGNetCompact",
+      num_feat: firstOf(tensors, "body.0.weight"),
+      num_block: last / 2 - 1,
+      scale: Math.sqrt(firstOf(tensors, `body.${last}.weight`) / 3),
+    };
+  },
+};
+
+/** The large kind: RealESRGAN_x4plus, RealESRGAN_x2plus and others. */
+export const RRDB_UPSCALER_FORMAT: ComponentFormat = {
+  name: "a Real-ESRGAN upscaler",
+  component: "upscaler",
+  className: "RRDBNet",
+  namings: [{ probes: ["conv_first.weight", "body.0.rdb1.conv1.weight", "conv_up2.weight"] }],
+  config: (tensors) => ({
+    _class_name: "RRDBNet",
+    num_feat: firstOf(tensors, "conv_first.weight"),
+    num_block: countModules(tensors, "body."),
+    num_grow_ch: firstOf(tensors, "body.0.rdb1.conv1.weight"),
+    scale: 4 / Math.sqrt(shapeOf(tensors, "conv_first.weight", 4)[1]! / 3),
+  }),
+};
+
+function firstOf(tensors: TensorSource, name: string): number {
+  return shapeOf(tensors, name, 4)[0]!;
 }

@@ -1,10 +1,8 @@
 /** RIFE against the reference: frames between two, once and twice doubled. */
-import assert from "node:assert/strict";
 import { join } from "node:path";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
-import { FRAME_INTERPOLATOR_CONFIG } from "../../models/frame_interpolators/config.ts";
-import { RIFE_FORMAT } from "../../models/frame_interpolators/format.ts";
+import { FRAME_INTERPOLATOR_CONFIG, RIFE_FORMAT } from "../../models/frame_interpolators/ifnet.ts";
 import { Session } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openPipeline } from "../../models/mod.ts";
@@ -14,6 +12,8 @@ import { Golden, transpose } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
+
+import assert from "node:assert/strict";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

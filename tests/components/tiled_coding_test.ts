@@ -3,20 +3,15 @@ import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import { klImageDecoder, klImageEncoder } from "../../models/pipeline/kl_coders.ts";
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
-import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
+import type { Decoder, TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
-import {
-  unscaleLatents,
-  wanVideoDecoder,
-  WanVideoEncoder,
-} from "../../models/pipeline/wan_coders.ts";
+import { unscaleLatents, wanVideoDecoder, WanVideoEncoder } from "../../models/pipeline/wan_coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_PARTS } from "../../models/families/wan/config.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openParts } from "../../models/pipeline/components.ts";
-import type { Decoder } from "../../models/autoencoders/decoder.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
 import { Golden } from "../support/golden.ts";

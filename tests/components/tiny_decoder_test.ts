@@ -1,22 +1,22 @@
 /** Tiny decoders against the reference: by themselves, and as the decoders of pipelines. */
-import assert from "node:assert/strict";
 import { join } from "node:path";
 import { tinyImageCoder, tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
-import { TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
-import { TAEHV_FORMAT, TAESD_FORMAT } from "../../models/autoencoders/tiny/format.ts";
+import { TAEHV_FORMAT, TAESD_FORMAT, TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import type { Component } from "../../models/pipeline/components.ts";
-import type { Decoder } from "../../models/autoencoders/decoder.ts";
+import type { Decoder } from "../../models/autoencoders/tiled_coder.ts";
 import { type Device, Weights, writing } from "../../runtime/mod.ts";
 import { Golden, transpose } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
 import { memoryTensors } from "../support/memory_tensors.ts";
+
+import assert from "node:assert/strict";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

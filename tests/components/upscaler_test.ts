@@ -1,5 +1,4 @@
 /** Upscalers against the reference, whole and in tiles, and at the end of a pipeline. */
-import assert from "node:assert/strict";
 import { join } from "node:path";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
@@ -8,13 +7,14 @@ import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { loadModel } from "../../mod.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
-import { UPSCALER_CONFIG } from "../../models/upscalers/config.ts";
-import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "../../models/upscalers/format.ts";
+import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT, UPSCALER_CONFIG } from "../../models/upscalers/upscaler.ts";
 import { Weights } from "../../runtime/mod.ts";
 import { Golden, transpose } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
+
+import assert from "node:assert/strict";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_FLUX1 } from "../../models/families/flux1/layouts.ts";
-import { originalKlLayout } from "../../models/autoencoders/kl/layouts.ts";
+import { originalKlLayout } from "../../models/autoencoders/kl/format.ts";
 import { openPipeline, type PartPaths } from "../../models/mod.ts";
 import { encodeGguf, type GgufTensor } from "../support/gguf.ts";
 import { assertClose, Golden } from "../support/golden.ts";

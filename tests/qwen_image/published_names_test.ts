@@ -1,24 +1,17 @@
 /** Qwen-Image's files as people have them: every tensor's name and shape, without its numbers. */
-import assert from "node:assert/strict";
 import { layer } from "../support/published_shapes.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
 import { modulationTables } from "../../models/families/qwen_image/modulation.ts";
-import {
-  qwenImageContext,
-  qwenImageTransformer,
-} from "../../models/families/qwen_image/transformer.ts";
-import {
-  qwen25Vision,
-  QWEN2_5_VISION_CONFIG,
-  visionLayout,
-} from "../../models/image_encoders/qwen2_5_vision.ts";
-import { QWEN2_5_VL_CONFIG } from "../../models/text_encoders/qwen2_5_vl.ts";
+import { qwenImageContext, qwenImageTransformer } from "../../models/families/qwen_image/transformer.ts";
+import { qwen25Vision, QWEN2_5_VISION_CONFIG, visionLayout } from "../../models/image_encoders/qwen2_5_vision.ts";
+import { QWEN2_5_VL_CONFIG, QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl.ts";
 import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
-import { QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl_format.ts";
 import { BASELINE_TARGET, DeviceTensor, Graph, Weights } from "../../runtime/mod.ts";
 import { memoryTensors } from "../support/memory_tensors.ts";
+
+import assert from "node:assert/strict";
 
 type Shapes = Record<string, readonly number[]>;
 

@@ -2,24 +2,23 @@
  * The memory that decoding takes does not grow with the length of the clip; only the latents do. The long clip is longer with
  * `DENOISE_SLOW`.
  */
-import assert from "node:assert/strict";
 import { tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
-import { TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
-import { TAEHV_FORMAT } from "../../models/autoencoders/tiny/format.ts";
+import { TAEHV_FORMAT, TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
 import { wanVideoDecoder } from "../../models/pipeline/wan_coders.ts";
 import { WAN_VAE_CONFIG } from "../../models/autoencoders/wan/config.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
-import { FRAME_INTERPOLATOR_CONFIG } from "../../models/frame_interpolators/config.ts";
-import { RIFE_FORMAT } from "../../models/frame_interpolators/format.ts";
+import { FRAME_INTERPOLATOR_CONFIG, RIFE_FORMAT } from "../../models/frame_interpolators/ifnet.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
-import type { Decoder } from "../../models/autoencoders/decoder.ts";
+import type { Decoder } from "../../models/autoencoders/tiled_coder.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
 import { toUnitRange } from "../../models/pipeline/pixels.ts";
 import { type Checkpoint, type Device, Weights, writing } from "../../runtime/mod.ts";
 import { Golden } from "../support/golden.ts";
 import { openTestDevice } from "../support/model_run.ts";
+
+import assert from "node:assert/strict";
 
 const FILE = "diffusion_pytorch_model.safetensors";
 const SIZE = { height: 4, width: 4, tileSide: Infinity };

@@ -7,7 +7,67 @@ import {
   countModules,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { originalKlLayout } from "./layouts.ts";
+import { type Layout, renamed, renamedIn } from "../../layouts.ts";
+
+const BLOCK: readonly (readonly [theirs: string, ours: string])[] = [
+  ["norm1", "norm1"],
+  ["conv1", "conv1"],
+  ["norm2", "norm2"],
+  ["conv2", "conv2"],
+  ["nin_shortcut", "conv_shortcut"],
+];
+
+const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
+  ["norm", "group_norm"],
+  ["q", "to_q"],
+  ["k", "to_k"],
+  ["v", "to_v"],
+  ["proj_out", "to_out.0"],
+];
+
+/**
+ * The names of the first latent diffusion code, which BFL and ComfyUI keep. Decoder levels are counted from the
+ * pixels, ours from the latents. The projections of the attention are stored there as convolutions of 1 x 1,
+ * [out, in, 1, 1].
+ *
+ * Source: `convert_ldm_vae_checkpoint` of diffusers and its script for FLUX.2, read against the published files.
+ *
+ * @param levels entries of `block_out_channels`
+ */
+export function originalKlLayout(levels: number): Layout {
+  const numbers = Array.from({ length: levels }, (_, i) => i);
+  return {
+    name: "original autoencoder",
+    prefixes: ["first_stage_model.", "vae."],
+    entries: [
+      ...["encoder", "decoder"].flatMap((side) => [
+        renamed(`${side}.conv_in`, `${side}.conv_in`),
+        renamed(`${side}.norm_out`, `${side}.conv_norm_out`),
+        renamed(`${side}.conv_out`, `${side}.conv_out`),
+        ...[1, 2].flatMap((i) =>
+          renamedIn(BLOCK, `${side}.mid.block_${i}`, `${side}.mid_block.resnets.${i - 1}`)
+        ),
+        ...renamedIn(ATTENTION, `${side}.mid.attn_1`, `${side}.mid_block.attentions.0`),
+      ]),
+      ...renamedIn(BLOCK, "encoder.down.*.block.*", "encoder.down_blocks.*.resnets.*"),
+      renamed("encoder.down.*.downsample.conv", "encoder.down_blocks.*.downsamplers.0.conv"),
+      ...numbers.flatMap((level) => {
+        const [theirs, ours] = [`decoder.up.${level}`, `decoder.up_blocks.${levels - 1 - level}`];
+        return [
+          ...renamedIn(BLOCK, `${theirs}.block.*`, `${ours}.resnets.*`),
+          renamed(`${theirs}.upsample.conv`, `${ours}.upsamplers.0.conv`),
+        ];
+      }),
+      renamed("quant_conv", "quant_conv"),
+      renamed("post_quant_conv", "post_quant_conv"),
+      // FLUX.2 has them inside of encoder and decoder.
+      renamed("encoder.quant_conv", "quant_conv"),
+      renamed("decoder.post_quant_conv", "post_quant_conv"),
+      renamed("bn.running_mean", "bn.running_mean"),
+      renamed("bn.running_var", "bn.running_var"),
+    ],
+  };
+}
 
 /** Latent channels of the autoencoder that FLUX.1 and Z-Image share, and of FLUX.2's. */
 const [FLUX1_CHANNELS, FLUX2_CHANNELS] = [16, 32];

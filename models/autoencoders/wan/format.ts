@@ -7,7 +7,7 @@
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
-import type { Layout, LayoutEntry } from "../../layouts.ts";
+import { type Layout, type LayoutEntry, renamed, renamedIn } from "../../layouts.ts";
 
 const RESIDUAL: readonly (readonly [theirs: string, ours: string])[] = [
   ["residual.0.gamma", "norm1.gamma"],
@@ -22,15 +22,15 @@ const RESAMPLE = [["resample.1", "resample.1"], ["time_conv", "time_conv"]] as c
 const ATTENTION = ["norm.gamma", "to_qkv", "proj"].map((name) => [name, name] as const);
 
 const COMMON: readonly LayoutEntry[] = [
-  entry("conv1", "quant_conv"),
-  entry("conv2", "post_quant_conv"),
+  renamed("conv1", "quant_conv"),
+  renamed("conv2", "post_quant_conv"),
   ...["encoder", "decoder"].flatMap((side) => [
-    entry(`${side}.conv1`, `${side}.conv_in`),
-    entry(`${side}.head.0.gamma`, `${side}.norm_out.gamma`),
-    entry(`${side}.head.2`, `${side}.conv_out`),
-    ...within(RESIDUAL, `${side}.middle.0`, `${side}.mid_block.resnets.0`),
-    ...within(ATTENTION, `${side}.middle.1`, `${side}.mid_block.attentions.0`),
-    ...within(RESIDUAL, `${side}.middle.2`, `${side}.mid_block.resnets.1`),
+    renamed(`${side}.conv1`, `${side}.conv_in`),
+    renamed(`${side}.head.0.gamma`, `${side}.norm_out.gamma`),
+    renamed(`${side}.head.2`, `${side}.conv_out`),
+    ...renamedIn(RESIDUAL, `${side}.middle.0`, `${side}.mid_block.resnets.0`),
+    ...renamedIn(ATTENTION, `${side}.middle.1`, `${side}.mid_block.attentions.0`),
+    ...renamedIn(RESIDUAL, `${side}.middle.2`, `${side}.mid_block.resnets.1`),
   ]),
 ];
 
@@ -47,14 +47,14 @@ function flatLayout(tensors: TensorSource): Layout {
     prefixes: [],
     entries: [
       ...COMMON,
-      ...within(RESIDUAL, "encoder.downsamples.*", "encoder.down_blocks.*"),
-      ...within(RESAMPLE, "encoder.downsamples.*", "encoder.down_blocks.*"),
+      ...renamedIn(RESIDUAL, "encoder.downsamples.*", "encoder.down_blocks.*"),
+      ...renamedIn(RESAMPLE, "encoder.downsamples.*", "encoder.down_blocks.*"),
       ...Array.from({ length: blocks }, (_, i) => {
         const level = `decoder.up_blocks.${Math.floor(i / perLevel)}`;
         const theirs = `decoder.upsamples.${i}`;
         return [
-          ...within(RESIDUAL, theirs, `${level}.resnets.${i % perLevel}`),
-          ...within(RESAMPLE, theirs, `${level}.upsamplers.0`),
+          ...renamedIn(RESIDUAL, theirs, `${level}.resnets.${i % perLevel}`),
+          ...renamedIn(RESAMPLE, theirs, `${level}.upsamplers.0`),
         ];
       }).flat(),
     ],
@@ -71,8 +71,8 @@ const NESTED_LAYOUT: Layout = {
       const theirs = `${side}.${way}samples.*.${way}samples.*`;
       const level = `${side}.${way}_blocks.*`;
       return [
-        ...within(RESIDUAL, theirs, `${level}.resnets.*`),
-        ...within(RESAMPLE, theirs, `${level}.${way}sampler`),
+        ...renamedIn(RESIDUAL, theirs, `${level}.resnets.*`),
+        ...renamedIn(RESAMPLE, theirs, `${level}.${way}sampler`),
       ];
     }),
   ],
@@ -230,16 +230,4 @@ function flatLevels(tensors: TensorSource): Level[] {
     }
   }
   return levels;
-}
-
-function within(
-  names: readonly (readonly [theirs: string, ours: string])[],
-  theirs: string,
-  ours: string,
-): LayoutEntry[] {
-  return names.map(([a, b]) => entry(`${theirs}.${a}`, `${ours}.${b}`));
-}
-
-function entry(theirs: string, ours: string): LayoutEntry {
-  return { theirs, ours: [ours] };
 }

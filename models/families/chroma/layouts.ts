@@ -13,7 +13,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
-import type { Layout } from "../../layouts.ts";
+import { type Layout, renamed } from "../../layouts.ts";
 import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import { ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
 
@@ -25,9 +25,9 @@ export const ORIGINAL_CHROMA: Layout = {
   prefixes: ORIGINAL_FLUX1.prefixes,
   entries: [
     ...ORIGINAL_FLUX1.entries,
-    { theirs: `${NETWORK}.layers.*.in_layer`, ours: [`${NETWORK}.layers.*.linear_1`] },
-    { theirs: `${NETWORK}.layers.*.out_layer`, ours: [`${NETWORK}.layers.*.linear_2`] },
-    { theirs: `${NETWORK}.norms.*.scale`, ours: [`${NETWORK}.norms.*.weight`] },
+    renamed(`${NETWORK}.layers.*.in_layer`, `${NETWORK}.layers.*.linear_1`),
+    renamed(`${NETWORK}.layers.*.out_layer`, `${NETWORK}.layers.*.linear_2`),
+    renamed(`${NETWORK}.norms.*.scale`, `${NETWORK}.norms.*.weight`),
   ],
 };
 

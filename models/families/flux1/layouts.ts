@@ -15,7 +15,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
-import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text_format.ts";
+import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text.ts";
 import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 import { KONTEXT } from "./config.ts";

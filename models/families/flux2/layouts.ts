@@ -15,7 +15,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
-import { QWEN3_FORMAT } from "../../text_encoders/qwen3_format.ts";
+import { QWEN3_FORMAT } from "../../text_encoders/qwen3.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 
 /** The names of Black Forest Labs, which ComfyUI, GGUF files and most trainers keep. */

@@ -1,7 +1,7 @@
 /** All names and shapes of Qwen-Image's published ControlNet, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, layer, type Shapes } from "../../../tests/support/published_shapes.ts";
 import { createHash } from "node:crypto";
+import { LARGE, layer, type Shapes } from "../../../tests/support/published_shapes.ts";
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { safetensorsHeader } from "../../../tests/support/safetensors_header.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";

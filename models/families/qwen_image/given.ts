@@ -11,7 +11,7 @@ import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl_encoder.ts";
+import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";

@@ -12,7 +12,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { QWEN2_5_MMPROJ_FORMAT } from "../../image_encoders/mmproj_format.ts";
-import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl_format.ts";
+import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, PATCH_SIDE } from "./config.ts";
 
 const CONTROL_EMBEDDER = "controlnet_x_embedder.weight";

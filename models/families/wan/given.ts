@@ -1,6 +1,6 @@
 /** What a video is made from beside its prompts: a clip, first and last frames, a control. */
 import type { DeviceTensor } from "../../../runtime/mod.ts";
-import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
+import { latentFrameCount } from "../../autoencoders/wan/config.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";

@@ -15,9 +15,9 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision_format.ts";
+import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision.ts";
 import { UMT5_FORMAT } from "../../text_encoders/umt5_format.ts";
-import { type Layout, type LayoutEntry, renamed } from "../../layouts.ts";
+import { type Layout, type LayoutEntry, renamed, renamedIn } from "../../layouts.ts";
 
 type Names = readonly (readonly [theirs: string, ours: string])[];
 
@@ -34,16 +34,25 @@ const ATTENTION: Names = [
 ];
 
 const AROUND_BLOCKS: readonly LayoutEntry[] = [
-  renamed("text_embedding.0", "condition_embedder.text_embedder.linear_1"),
-  renamed("text_embedding.2", "condition_embedder.text_embedder.linear_2"),
-  renamed("time_embedding.0", "condition_embedder.time_embedder.linear_1"),
-  renamed("time_embedding.2", "condition_embedder.time_embedder.linear_2"),
+  ...["text", "time"].flatMap((kind) =>
+    renamedIn(
+      [["0", "linear_1"], ["2", "linear_2"]],
+      `${kind}_embedding`,
+      `condition_embedder.${kind}_embedder`,
+    )
+  ),
   renamed("time_projection.1", "condition_embedder.time_proj"),
-  renamed("img_emb.proj.0", "condition_embedder.image_embedder.norm1"),
-  renamed("img_emb.proj.1", "condition_embedder.image_embedder.ff.net.0.proj"),
-  renamed("img_emb.proj.3", "condition_embedder.image_embedder.ff.net.2"),
-  renamed("img_emb.proj.4", "condition_embedder.image_embedder.norm2"),
-  renamed("img_emb.emb_pos", "condition_embedder.image_embedder.pos_embed"),
+  ...renamedIn(
+    [
+      ["proj.0", "norm1"],
+      ["proj.1", "ff.net.0.proj"],
+      ["proj.3", "ff.net.2"],
+      ["proj.4", "norm2"],
+      ["emb_pos", "pos_embed"],
+    ],
+    "img_emb",
+    "condition_embedder.image_embedder",
+  ),
   renamed("head.head", "proj_out"),
   renamed("head.modulation", "scale_shift_table"),
   renamed("patch_embedding", "patch_embedding"),
@@ -99,7 +108,7 @@ function blockEntries(
   const theirs = `${list}.*${inside}`;
   return [
     ...[["self_attn", "attn1"], ["cross_attn", "attn2"]].flatMap(([module, ours]) =>
-      attention.map(([a, b]) => renamed(`${theirs}.${module}.${a}`, `${list}.*.${ours}.${b}`))
+      renamedIn(attention, `${theirs}.${module}`, `${list}.*.${ours}`)
     ),
     // The two norms change places: the one before cross-attention is their third and diffusers' second.
     renamed(`${theirs}.norm3`, `${list}.*.norm2`),

@@ -8,7 +8,7 @@
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
-import { latentFrameCount } from "../../autoencoders/wan/latents.ts";
+import { latentFrameCount } from "../../autoencoders/wan/config.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts, skipLayersOf } from "../../pipeline/guidance.ts";
@@ -26,8 +26,15 @@ import { traceGiven } from "./encode_given.ts";
 import { WanExpert } from "./expert.ts";
 import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
-import { patchFeatures, patchify, patchifyClip, tokenCount, tokenGrid } from "./patches.ts";
-import { unpatchify, withFirstFrames } from "./patches.ts";
+import {
+  patchFeatures,
+  patchify,
+  patchifyClip,
+  tokenCount,
+  tokenGrid,
+  unpatchify,
+  withFirstFrames,
+} from "./patches.ts";
 
 export const WAN = defineFamily({
   classNames: [

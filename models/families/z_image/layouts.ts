@@ -12,8 +12,8 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { QWEN3_FORMAT } from "../../text_encoders/qwen3_format.ts";
-import type { Layout } from "../../layouts.ts";
+import { QWEN3_FORMAT } from "../../text_encoders/qwen3.ts";
+import { type Layout, renamed, renamedIn } from "../../layouts.ts";
 import { PATCH_KEY, PATCH_SIDE } from "./config.ts";
 
 const STACKS = ["layers", "noise_refiner", "context_refiner"];
@@ -30,16 +30,16 @@ export const ORIGINAL_Z_IMAGE: Layout = {
           theirs: `${attention}.qkv`,
           ours: ["to_q", "to_k", "to_v"].map((name) => `${attention}.${name}`),
         },
-        { theirs: `${attention}.out`, ours: [`${attention}.to_out.0`] },
-        { theirs: `${attention}.q_norm`, ours: [`${attention}.norm_q`] },
-        { theirs: `${attention}.k_norm`, ours: [`${attention}.norm_k`] },
+        ...renamedIn(
+          [["out", "to_out.0"], ["q_norm", "norm_q"], ["k_norm", "norm_k"]],
+          attention,
+          attention,
+        ),
       ];
     }),
-    { theirs: "x_embedder", ours: [`all_x_embedder.${PATCH_KEY}`] },
-    ...["linear", "adaLN_modulation.1"].map((name) => ({
-      theirs: `final_layer.${name}`,
-      ours: [`all_final_layer.${PATCH_KEY}.${name}`],
-    })),
+    renamed("x_embedder", `all_x_embedder.${PATCH_KEY}`),
+    renamed("final_layer.linear", `all_final_layer.${PATCH_KEY}.linear`),
+    renamed("final_layer.adaLN_modulation.1", `all_final_layer.${PATCH_KEY}.adaLN_modulation.1`),
   ],
 };
 

@@ -8,7 +8,7 @@
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
-import { latentFrameCount } from "../../../autoencoders/wan/latents.ts";
+import { latentFrameCount } from "../../../autoencoders/wan/config.ts";
 import { ResultDecoder } from "../../../pipeline/decoding.ts";
 import { defineFamily } from "../../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../../pipeline/guidance.ts";

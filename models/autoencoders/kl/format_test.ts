@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { Golden } from "../../../tests/support/golden.ts";
 import { toOurs } from "../../layouts.ts";
-import { originalKlLayout } from "./layouts.ts";
+import { originalKlLayout } from "./format.ts";
 
 /** How the original code names a module of a model of two levels. */
 function originalName(name: string): string {
