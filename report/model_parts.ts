@@ -7,7 +7,10 @@ import { FrameHistory } from "../models/autoencoders/wan/history.ts";
 import { FLUX2_TRANSFORMER_CONFIG, hiddenSize } from "../models/families/flux2/config.ts";
 import { MODULATION_ROWS } from "../models/families/flux2/modulation.ts";
 import { flux2Transformer } from "../models/families/flux2/transformer.ts";
-import { hiddenSize as wanHiddenSize, WAN_TRANSFORMER_CONFIG } from "../models/families/wan/config.ts";
+import {
+  hiddenSize as wanHiddenSize,
+  WAN_TRANSFORMER_CONFIG,
+} from "../models/families/wan/config.ts";
 import { modulationIndices, TIMESTEP_ROWS } from "../models/families/wan/modulation.ts";
 import { patchFeatures as wanPatchFeatures } from "../models/families/wan/patches.ts";
 import { wanTransformer } from "../models/families/wan/transformer.ts";
@@ -16,7 +19,15 @@ import { modulationRows } from "../models/families/z_image/modulation.ts";
 import { zImageTransformer } from "../models/families/z_image/transformer.ts";
 import { qwenEncoder } from "../models/text_encoders/qwen.ts";
 import { QWEN3_CONFIG, type Qwen3Config } from "../models/text_encoders/qwen3.ts";
-import { f32, type InputSpec, type Program, program, type Target, type Tensor, type WeightScope } from "../runtime/mod.ts";
+import {
+  f32,
+  type InputSpec,
+  type Program,
+  program,
+  type Target,
+  type Tensor,
+  type WeightScope,
+} from "../runtime/mod.ts";
 
 /** Width and height of an image or video, in pixels. */
 export interface Size {

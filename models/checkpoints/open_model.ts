@@ -18,11 +18,10 @@ import type {
   FamilyFiles,
   OptionalComponentName,
 } from "./component_format.ts";
-import { isLora } from "./is_lora.ts";
-import { JoinedSource } from "./joined_source.ts";
+import { isLora, recognise, type RecognisedComponent } from "./recognise.ts";
+import { JoinedSource } from "./layout_view.ts";
 import { classOf, readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
-import { recognise, type RecognisedComponent } from "./recognise.ts";
 
 /** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
 export interface PartPaths {

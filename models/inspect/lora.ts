@@ -1,10 +1,8 @@
 /** What a LoRA file is, whatever model it is for. */
 import type { TensorEntry } from "../../runtime/mod.ts";
-import { dialectOf } from "../lora/file/dialect.ts";
+import { dialectOf, gatherKeys, type ModuleTensors, type Part } from "../lora/file/keys.ts";
 import { familyOf } from "../lora/file/family_signs.ts";
-import type { Part } from "../lora/file/keys.ts";
 import { isReadable, LoraFile } from "../lora/file/lora_file.ts";
-import { gatherKeys, type ModuleTensors } from "../lora/file/module_tensors.ts";
 
 /** A LoRA file, by its header. */
 export interface InspectedLora {

@@ -4,11 +4,10 @@ import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_in
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { partOf } from "../../hub/parts.ts";
 import { Checkpoint, type TensorSource } from "../../runtime/mod.ts";
-import { isLora } from "../checkpoints/is_lora.ts";
+import { isLora, recognise } from "../checkpoints/recognise.ts";
 import { classOf } from "../checkpoints/saved_config.ts";
 import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
-import { recognise } from "../checkpoints/recognise.ts";
 import { type InspectedComponent, inspectTensors } from "./component.ts";
 import { type InspectedLora, inspectLora } from "./lora.ts";
 

@@ -1,6 +1,5 @@
 /** LoRAs written out: what they make of the rows of a weight. All sums are f32, norms double. */
-import { floatElements } from "./elements.ts";
-import { type Matrix, toMatrix } from "./low_rank_form.ts";
+import { floatElements, type Matrix, toMatrix } from "./low_rank_form.ts";
 import type { WeightedChange } from "./plan.ts";
 import type { LoraTensor, ModuleChange, WeightChange } from "./types.ts";
 

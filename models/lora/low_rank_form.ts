@@ -1,12 +1,37 @@
 /**
- * Which changes of a weight are low-rank branches, exactly, and how.
+ * The numbers of LoRA files, which changes of a weight are low-rank branches, exactly, and how.
  *
  * Source: Khatri-Rao and Kronecker identities: (A·B) ∘ (C·D) = (A ⊙ C)·(B ⊙ D) with all products of a column of A and
  * one of C; (A·B) ⊗ (C·D) = (A ⊗ C)·(B ⊗ D).
  */
-import { elementCount, formatShape } from "../../runtime/mod.ts";
-import { floatElements, matrixShape } from "./elements.ts";
+import { decodeFloats, elementCount, formatShape, type StoredElements } from "../../runtime/mod.ts";
 import type { AdaptableModule, LoraTensor, ModuleChange, WeightChange } from "./types.ts";
+
+/** A tensor's elements in f32, exactly. */
+export function floatElements({ bytes, dtype }: LoraTensor): Float32Array<ArrayBuffer> {
+  return decodeFloats(bytes, dtype);
+}
+
+/**
+ * A tensor's elements in a type that holds them; a view where the bytes lie right.
+ *
+ * @param dtype its own, or f32
+ */
+export function elementsAs(dtype: LoraTensor["dtype"], tensor: LoraTensor): StoredElements {
+  if (tensor.dtype !== dtype) return floatElements(tensor);
+  const size = dtype === "f32" ? 4 : 2;
+  const bytes = tensor.bytes.byteOffset % size === 0 ? tensor.bytes : tensor.bytes.slice();
+  const length = bytes.byteLength / size;
+  return dtype === "f32"
+    ? new Float32Array(bytes.buffer, bytes.byteOffset, length)
+    : new Uint16Array(bytes.buffer, bytes.byteOffset, length);
+}
+
+/** A tensor seen as a matrix: its first size, and all others together. */
+export function matrixShape({ shape }: LoraTensor): [rows: number, columns: number] {
+  const rows = shape[0] ?? 1;
+  return [rows, elementCount(shape) / rows];
+}
 
 /** Widest branch that is formed from factors that are no low-rank ones. */
 const MAX_FORMED_RANK = 128;

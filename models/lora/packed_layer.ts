@@ -6,8 +6,7 @@ import {
   type LowRankProduct,
   type LowRankTensors,
 } from "../../runtime/mod.ts";
-import { elementsAs } from "./elements.ts";
-import { toLowRank } from "./low_rank_form.ts";
+import { elementsAs, toLowRank } from "./low_rank_form.ts";
 import type { WeightChange } from "./types.ts";
 
 /** A change that is computed beside its layer. */

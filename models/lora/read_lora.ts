@@ -1,10 +1,9 @@
 /** LoRA files of every dialect, read and matched against a model. */
 import { LoraFile } from "./file/lora_file.ts";
 import { MisfitError } from "./file/change_kinds.ts";
-import { dialectOf } from "./file/dialect.ts";
+import { dialectOf, gatherKeys, type ModuleTensors } from "./file/keys.ts";
 import { familyOf, mayBeFamily } from "./file/family_signs.ts";
 import { type FoundPlaces, ModuleIndex, type Place } from "./file/module_index.ts";
-import { gatherKeys, type ModuleTensors } from "./file/module_tensors.ts";
 import { planModule, type PlannedModule } from "./file/plan_module.ts";
 import { Scales } from "./file/scales.ts";
 import { LoraError } from "./lora_error.ts";

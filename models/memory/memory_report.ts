@@ -1,7 +1,6 @@
 /** A residency plan in numbers, for people and programs. */
 import type { DeviceTensor, ExchangedBytes } from "../../runtime/mod.ts";
-import { type Components, weightOwners } from "./components.ts";
-import type { ResidencyPlan } from "./residency.ts";
+import { type Components, type ResidencyPlan, weightOwners } from "./residency.ts";
 import { bytesOf } from "./streaming.ts";
 
 /** What a component has on the device during a stage. */

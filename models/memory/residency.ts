@@ -4,10 +4,26 @@
  * are streamed.
  * None of it changes what is computed.
  */
-import { type DeviceTensor, type MemoryPlan, mergePlans, planMemory } from "../../runtime/mod.ts";
-import { type Components, weightOwners } from "./components.ts";
+import {
+  type DeviceTensor,
+  type MemoryPlan,
+  mergePlans,
+  planMemory,
+  type Weights,
+} from "../../runtime/mod.ts";
 import type { Session, Stage } from "./session.ts";
 import { bytesOf, planStreaming, type StreamingChoice } from "./streaming.ts";
+
+/** A model's weights by component, in the order of use: `text encoder`, `transformer`, `autoencoder`. */
+export type Components = Readonly<Record<string, Weights>>;
+
+export function weightOwners(components: Components): Map<DeviceTensor, string> {
+  return new Map(
+    Object.entries(components).flatMap(([name, weights]) =>
+      [...weights.deviceTensors].map((weight) => [weight, name] as const)
+    ),
+  );
+}
 
 /** What a stage has on the device while it runs. */
 export interface StagePlan {

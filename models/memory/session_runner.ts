@@ -17,6 +17,7 @@ import {
   WorkQueue,
 } from "../../runtime/mod.ts";
 import {
+  type Components,
   type Demands,
   demandsOf,
   planResidency,
@@ -26,7 +27,6 @@ import {
 } from "./residency.ts";
 import { ReadAhead } from "./read_ahead.ts";
 import type { Session, Stage } from "./session.ts";
-import type { Components } from "./components.ts";
 
 /** Work of a stage on this side; see {@linkcode QueuedWork}. */
 interface StageWork extends Omit<QueuedWork, "stage" | "before"> {

@@ -8,7 +8,7 @@ import {
   FRAME_INTERPOLATOR_CONFIG,
   type FrameInterpolatorConfig,
 } from "../frame_interpolators/ifnet.ts";
-import type { Components } from "../memory/components.ts";
+import type { Components } from "../memory/residency.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";

@@ -1,9 +1,22 @@
 /** From the last sample to the frames of the result. */
-import { copyTo, type Inputs, type Program, type Tensor, type Traced } from "../../runtime/mod.ts";
+import {
+  type Call,
+  combine,
+  copyTo,
+  type DeviceTensor,
+  f32,
+  type Inputs,
+  type Program,
+  type Tensor,
+  type Traced,
+} from "../../runtime/mod.ts";
 import type { Decoder } from "../autoencoders/tiled_coder.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../sharing/ranks.ts";
 import type { Work } from "./work.ts";
+import { splitOutputs } from "../schedulers/solver.ts";
+import type { Weighted } from "./passes.ts";
+import { toUnitRange } from "./pixels.ts";
 
 /** How the pixels of a sample are made. */
 export interface SampleDecoder {
@@ -82,4 +95,59 @@ export class ResultDecoder<Own extends Inputs> {
       });
     }
   }
+}
+
+/** Makes images of unfinished samples: what each would be without its noise, x0 = x − σ·v. */
+export class Previews {
+  readonly #decoder: Decoder;
+  readonly #denoised: Weighted;
+
+  /**
+   * Traces the decoder in the stage of the steps.
+   *
+   * @param outputs of the transformer, whose weighted sum is the velocity
+   */
+  constructor(
+    stage: Stage,
+    sample: DeviceTensor,
+    outputs: readonly DeviceTensor[],
+    { decoder: traceDecoder, part = (x) => x, decoded }: SampleDecoder,
+  ) {
+    const decoder = traceDecoder(stage, "preview");
+    const tensors = [sample, ...outputs];
+    const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
+    const denoised = stage.program(
+      "preview input",
+      { tensors, numbers },
+      ({ tensors, numbers }) =>
+        copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input),
+    );
+    this.#decoder = decoder;
+    this.#denoised = denoised as unknown as Weighted;
+  }
+
+  take(sigma: number, weights: readonly number[]): Call {
+    return this.#denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] });
+  }
+
+  /** Decodes what was taken last, and shows it as preview `index` of the request. */
+  async show(work: Work, index: number): Promise<void> {
+    await this.#decoder.run(work, {
+      received: (_, pixels) =>
+        pixels && work.control.onPreview?.(work.composed(toUnitRange(pixels)), index),
+    });
+  }
+}
+
+/**
+ * After which steps previews are made: at even distances between the first and the last.
+ *
+ * @returns indices of steps, in order; fewer than asked for where there are fewer steps
+ */
+export function previewSteps(totalSteps: number, count: number): number[] {
+  const steps = Array.from(
+    { length: count },
+    (_, k) => Math.ceil((k + 1) * totalSteps / (count + 1)) - 1,
+  );
+  return [...new Set(steps)];
 }

@@ -16,13 +16,12 @@ import type { Stage } from "../memory/session.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
-import type { SampleDecoder } from "./decoding.ts";
+import { Previews, previewSteps, type SampleDecoder } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { type Pass, Passes, type PassOptions, type Weighted } from "./passes.ts";
-import { Previews, previewSteps } from "./previews.ts";
 import type { Work } from "./work.ts";
 
 interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {

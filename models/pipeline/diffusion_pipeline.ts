@@ -29,8 +29,7 @@ import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import { completeInfo, USUAL_SEQUENCE_LENGTH } from "./family_info.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
-import { agreed } from "./agreed_error.ts";
-import { Operands } from "./operands.ts";
+import { agreed, Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
 import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
 import type {

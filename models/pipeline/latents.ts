@@ -1,5 +1,16 @@
-/** Latents as transformers take them: how their tokens lie, and noise in them. */
-import { elementwise, type Tensor } from "../../runtime/mod.ts";
+/** Latents as tokens, and where the sample begins: with noise, or with an input image's latents and noise in them. */
+import {
+  type DeviceTensor,
+  elementCount,
+  elementwise,
+  f32,
+  type InputSpec,
+  type Shape,
+  type Tensor,
+} from "../../runtime/mod.ts";
+import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
+import { TorchGenerator } from "../schedulers/noise.ts";
+import type { PipelineRequest } from "./types.ts";
 
 /** The tokens of an image: how many rows, and how many in a row. */
 export interface TokenGrid {
@@ -43,4 +54,68 @@ export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSi
 export function noisyLatents(x: Tensor, noise: Tensor, level: number): Tensor {
   const sigma = noise.graph.constant("noise level", [1], "f32", [level]);
   return elementwise("(1.0 - sigma) * x + sigma * noise", { x, noise, sigma });
+}
+
+/** What a program takes of an input image; undefined where there is none. */
+interface StartInputs {
+  readonly moments: DeviceTensor | undefined;
+  readonly momentNoise: InputSpec | undefined;
+}
+
+/** An input image whose latents are drawn from their moments. */
+export class StartImage {
+  readonly inputs: StartInputs;
+  readonly #tokens: (latents: Tensor) => Tensor;
+
+  /**
+   * Nothing is traced yet.
+   *
+   * @param moments of an encoder, [1, height, width, 2·channels]
+   * @param noise its shape, [1, channels, height, width]
+   * @param tokens of latents, [1, height, width, channels], as the transformer takes them, in its units
+   */
+  constructor(
+    moments: DeviceTensor | undefined,
+    noise: Shape,
+    tokens: (latents: Tensor) => Tensor,
+  ) {
+    this.inputs = { moments, momentNoise: moments && f32(...noise) };
+    this.#tokens = tokens;
+  }
+
+  trace(
+    { moments, momentNoise }: { readonly [Name in keyof StartInputs]: Tensor | undefined },
+  ): Tensor | undefined {
+    return moments && this.#tokens(posteriorLatents(moments, momentNoise));
+  }
+
+  /** Noise in the order of the reference: that of the image's latents comes first. */
+  draw(
+    draw: () => Float32Array,
+  ): { readonly momentNoise: Float32Array | undefined; readonly noise: Float32Array } {
+    const momentNoise = this.inputs.moments && draw();
+    return { momentNoise, noise: draw() };
+  }
+}
+
+/** The noise of a request: every call draws as much as a sample has. */
+export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32Array {
+  const generator = new TorchGenerator(seed);
+  return () => generator.randn(elementCount(shape));
+}
+
+/**
+ * The sample before the first step, and what a mask keeps of the image.
+ *
+ * @param image as tokens; nothing where it begins with noise alone
+ */
+export function beginSample(
+  noise: Tensor,
+  image: Tensor | undefined,
+  { level, isMasked }: { readonly level: number; readonly isMasked: boolean },
+): { readonly sample: Tensor; readonly kept: Tensor | undefined } {
+  return {
+    sample: image ? noisyLatents(image, noise, level) : noise,
+    kept: isMasked ? image : undefined,
+  };
 }

@@ -11,8 +11,7 @@ import {
   type Tensor,
   type Traced,
 } from "../../runtime/mod.ts";
-import { lorasAffecting } from "../lora/affecting.ts";
-import { TEXT_ENCODERS } from "../lora/types.ts";
+import { type AppliedLora, type ModuleChange, TEXT_ENCODERS } from "../lora/types.ts";
 import type { Session } from "../memory/session.ts";
 import type { TextEncoder } from "../text_encoders/text_encoder.ts";
 import type { Work } from "./work.ts";
@@ -192,4 +191,17 @@ function writeParts(target: DeviceTensor, parts: readonly Float32Array[]): void 
     target.writeBytes(new Uint8Array(part.buffer, part.byteOffset, part.byteLength), place);
     place += part.byteLength;
   }
+}
+
+/** The LoRAs that change certain modules, for the keys of what is made with them: a JSON value. */
+export function lorasAffecting(
+  loras: readonly AppliedLora[],
+  isAffected: (change: ModuleChange) => boolean,
+): unknown {
+  return loras
+    .filter(({ lora, targets, strength }) =>
+      strength !== 0 &&
+      lora.changes.some((change) => targets.includes(change.target) && isAffected(change))
+    )
+    .map(({ key, strength, targets, mode }) => [key, strength, targets, mode]);
 }

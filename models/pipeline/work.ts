@@ -1,5 +1,5 @@
 /** A request at work: what it asks for, the queue that its programs go through, and what comes out. */
-import type { Components } from "../memory/components.ts";
+import type { Components } from "../memory/residency.ts";
 import type { Phase } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
 import type { Finishing } from "./finishing.ts";

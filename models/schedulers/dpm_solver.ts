@@ -1,7 +1,6 @@
 /**
  * DPM-Solver++ as a model's configuration asks for it, with the noise levels that diffusers' class visits.
  */
-
 import {
   boundedField,
   choiceField,
@@ -9,9 +8,8 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
-import { dmdSchedule } from "./dmd.ts";
+import { dmdSchedule, samplerSchedule } from "./samplers.ts";
 import { noiseLevels } from "./noise_levels.ts";
-import { samplerSchedule } from "./samplers.ts";
 import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
 import { exact, linspace, SigmaShift } from "./shift.ts";
 

@@ -5,7 +5,6 @@
  * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
  * bit for bit.
  */
-
 import {
   booleanField,
   boundedField,
@@ -14,10 +13,9 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
-import { dmdSchedule } from "./dmd.ts";
+import { dmdSchedule, samplerSchedule } from "./samplers.ts";
 import type { NoiseScheduleName } from "./names.ts";
 import { noiseLevels } from "./noise_levels.ts";
-import { samplerSchedule } from "./samplers.ts";
 import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
 import { exact, linspace, SigmaShift } from "./shift.ts";
 

@@ -4,16 +4,17 @@
  * The model gives the velocity v = noise − x0, and a sample at level σ is (1 − σ)·x0 + σ·noise. A step goes from σ to
  * σ'; in what follows x0 = x − σ·v.
  */
-
-import type { SamplerName } from "./names.ts";
+import { DMD_STEPS, type SamplerName } from "./names.ts";
 import {
   fixedSchedule,
   type HistoryName,
   type Schedule,
+  type ScheduleOptions,
   type StepCoefficients,
   type Term,
 } from "./schedule.ts";
 import { unipcSchedule } from "./unipc_steps.ts";
+import type { SigmaShift } from "./shift.ts";
 
 /** Timesteps and noise levels of a run: one level more than timesteps. */
 export type Levels = Pick<Schedule, "timesteps" | "sigmas">;
@@ -145,4 +146,42 @@ function dpmSchedule({ timesteps, sigmas }: Levels): Schedule {
     ];
   });
   return fixedSchedule({ timesteps, sigmas, history: 2, steps });
+}
+
+/** Shares of the training's timesteps, after the shift. */
+const LEVELS = [1, 0.757, 0.522];
+
+/**
+ * DMD: the three steps of models that were distilled with it, as FastWan: those of LCM, at timesteps of their own. Its
+ * noise levels are those of the training, shifted, that are nearest to the timesteps.
+ *
+ * Source: Yin et al., "Improved Distribution Matching Distillation for Fast Image Synthesis", 2024, and FastVideo's
+ * `DmdDenoisingStage` with the timesteps of the FastWan models.
+ *
+ * @throws {RangeError} if other levels or another number of steps are asked for
+ */
+export function dmdSchedule(
+  shift: SigmaShift,
+  trainTimesteps: number,
+  { scheduler, start = 0, ...options }: ScheduleOptions,
+  count: number,
+): Schedule {
+  if (count !== DMD_STEPS || scheduler !== undefined) {
+    throw new RangeError(
+      `Cannot sample with dmd ${scheduler ? `and scheduler ${scheduler}` : `in ${count} steps`}: ` +
+        `it has ${DMD_STEPS} noise levels of its own; use lcm for others`,
+    );
+  }
+  const timesteps = LEVELS.map((level) => level * trainTimesteps);
+  const trained = Array.from(
+    { length: trainTimesteps },
+    (_, i) => Math.fround(shift.shiftOne((trainTimesteps - i) / trainTimesteps, options)),
+  );
+  const sigmas = LEVELS.map((level) =>
+    trained.reduce((best, sigma) => Math.abs(sigma - level) < Math.abs(best - level) ? sigma : best)
+  );
+  return samplerSchedule("dmd", {
+    timesteps: Float64Array.from(timesteps.slice(start)),
+    sigmas: Float64Array.from([...sigmas, 0].slice(start)),
+  });
 }

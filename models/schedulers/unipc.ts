@@ -1,7 +1,6 @@
 /**
  * UniPC as a model's configuration asks for it: its noise levels, and what it says of the solver.
  */
-
 import { excerpt } from "../../hub/json_file.ts";
 import {
   booleanField,
@@ -11,9 +10,8 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
-import { dmdSchedule } from "./dmd.ts";
+import { dmdSchedule, samplerSchedule } from "./samplers.ts";
 import { noiseLevels } from "./noise_levels.ts";
-import { samplerSchedule } from "./samplers.ts";
 import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
 import { exact, linspace, SigmaShift } from "./shift.ts";
 import { SIGMA_EPSILON, type UnipcOptions, unipcSchedule } from "./unipc_steps.ts";

@@ -6,7 +6,7 @@ import type { ComponentFormat } from "../checkpoints/component_format.ts";
 import { recognise } from "../checkpoints/recognise.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
-import { T5_FORMAT, UMT5_FORMAT } from "./umt5_format.ts";
+import { T5_FORMAT, UMT5_FORMAT } from "./t5.ts";
 
 type Shapes = Record<string, MemoryTensor>;
 type Metadata = Record<string, GgufValue>;

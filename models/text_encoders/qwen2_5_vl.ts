@@ -4,7 +4,12 @@
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
-import { QWEN2_5_VISION_CONFIG } from "../image_encoders/qwen2_5_vision.ts";
+import {
+  PATCHES_PER_SIDE,
+  type PatchGrid,
+  QWEN2_5_VISION_CONFIG,
+  tokensOf,
+} from "../image_encoders/qwen2_5_vision.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import {
   concat,
@@ -18,7 +23,6 @@ import {
 import { Stated } from "../checkpoints/stated.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
-import { PATCHES_PER_SIDE, type PatchGrid, tokensOf } from "../image_encoders/qwen2_5_patches.ts";
 import { qwenEmbeddings, qwenEncoder } from "./qwen.ts";
 import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
 

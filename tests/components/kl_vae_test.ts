@@ -1,9 +1,22 @@
 /** The image autoencoders against the reference. */
 import { strict as assert } from "node:assert";
-import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG, type KlCoderConfig } from "../../models/autoencoders/kl/config.ts";
+import {
+  FLUX2_VAE_CONFIG,
+  KL_VAE_CONFIG,
+  type KlCoderConfig,
+} from "../../models/autoencoders/kl/config.ts";
 import { klDecoder, klEncoder } from "../../models/autoencoders/kl/coder.ts";
-import { denormaliseTokens, normaliseTokens, packLatents, unpackLatents } from "../../models/autoencoders/kl/packing.ts";
-import { posteriorSample, scaleLatents, unscaleLatents } from "../../models/autoencoders/kl/posterior.ts";
+import {
+  denormaliseTokens,
+  normaliseTokens,
+  packLatents,
+  unpackLatents,
+} from "../../models/autoencoders/kl/packing.ts";
+import {
+  posteriorSample,
+  scaleLatents,
+  unscaleLatents,
+} from "../../models/autoencoders/kl/posterior.ts";
 import { parseConfig } from "../../models/config.ts";
 import { type Device, type Graph, type Tensor, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, transpose, type Values } from "../support/golden.ts";

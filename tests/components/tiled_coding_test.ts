@@ -5,7 +5,11 @@ import { klImageDecoder, klImageEncoder } from "../../models/pipeline/kl_coders.
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
 import type { Decoder, TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
-import { unscaleLatents, wanVideoDecoder, WanVideoEncoder } from "../../models/pipeline/wan_coders.ts";
+import {
+  unscaleLatents,
+  wanVideoDecoder,
+  WanVideoEncoder,
+} from "../../models/pipeline/wan_coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_PARTS } from "../../models/families/wan/config.ts";

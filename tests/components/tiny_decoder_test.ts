@@ -1,7 +1,11 @@
 /** Tiny decoders against the reference: by themselves, and as the decoders of pipelines. */
 import { join } from "node:path";
 import { tinyImageCoder, tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
-import { TAEHV_FORMAT, TAESD_FORMAT, TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
+import {
+  TAEHV_FORMAT,
+  TAESD_FORMAT,
+  TINY_DECODER_CONFIG,
+} from "../../models/autoencoders/tiny/config.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";

@@ -7,7 +7,11 @@ import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { loadModel } from "../../mod.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
-import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT, UPSCALER_CONFIG } from "../../models/upscalers/upscaler.ts";
+import {
+  COMPACT_UPSCALER_FORMAT,
+  RRDB_UPSCALER_FORMAT,
+  UPSCALER_CONFIG,
+} from "../../models/upscalers/upscaler.ts";
 import { Weights } from "../../runtime/mod.ts";
 import { Golden, transpose } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";

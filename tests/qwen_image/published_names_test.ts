@@ -4,8 +4,15 @@ import { recognise } from "../../models/checkpoints/recognise.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
 import { modulationTables } from "../../models/families/qwen_image/modulation.ts";
-import { qwenImageContext, qwenImageTransformer } from "../../models/families/qwen_image/transformer.ts";
-import { qwen25Vision, QWEN2_5_VISION_CONFIG, visionLayout } from "../../models/image_encoders/qwen2_5_vision.ts";
+import {
+  qwenImageContext,
+  qwenImageTransformer,
+} from "../../models/families/qwen_image/transformer.ts";
+import {
+  qwen25Vision,
+  QWEN2_5_VISION_CONFIG,
+  visionLayout,
+} from "../../models/image_encoders/qwen2_5_vision.ts";
 import { QWEN2_5_VL_CONFIG, QWEN2_5_VL_FORMAT } from "../../models/text_encoders/qwen2_5_vl.ts";
 import { qwenEncoder } from "../../models/text_encoders/qwen.ts";
 import { BASELINE_TARGET, DeviceTensor, Graph, Weights } from "../../runtime/mod.ts";

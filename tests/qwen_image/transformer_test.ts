@@ -11,7 +11,7 @@ import {
   TIMESTEP_CHANNELS,
   TIMESTEP_SCALE,
 } from "../../models/families/qwen_image/modulation.ts";
-import { modelTimestep } from "../../models/families/qwen_image/schedule.ts";
+import { modelTimestep } from "../../models/families/qwen_image/sampling.ts";
 import {
   qwenImageContext,
   qwenImageTransformer,

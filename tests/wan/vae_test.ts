@@ -5,8 +5,25 @@ import { WAN_VAE_CONFIG } from "../../models/autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../../models/autoencoders/wan/coder.ts";
 import { FrameHistory } from "../../models/autoencoders/wan/history.ts";
 import { parseConfig } from "../../models/config.ts";
-import { copyTo, type Device, DeviceTensor, Graph, instantiate, planMemory, runSequence, type Tensor, Weights } from "../../runtime/mod.ts";
-import { assertClose, concatRows, Golden, rowsOf, transpose, type Values } from "../support/golden.ts";
+import {
+  copyTo,
+  type Device,
+  DeviceTensor,
+  Graph,
+  instantiate,
+  planMemory,
+  runSequence,
+  type Tensor,
+  Weights,
+} from "../../runtime/mod.ts";
+import {
+  assertClose,
+  concatRows,
+  Golden,
+  rowsOf,
+  transpose,
+  type Values,
+} from "../support/golden.ts";
 import { ModelRun, openTestDevice } from "../support/model_run.ts";
 
 /** [batch, channels, frames, height, width] of the reference to [batch, frames, height, width, channels]. */

@@ -9,9 +9,8 @@ import {
   layOutGguf,
   layOutSafetensors,
 } from "../../../runtime/mod.ts";
-import { isLora } from "../is_lora.ts";
+import { isLora, recognise } from "../recognise.ts";
 import type { ComponentFormat } from "../component_format.ts";
-import { recognise } from "../recognise.ts";
 import { classIn, configMetadata } from "../saved_config.ts";
 import { type CopyControl, CopyWriter, type FileTensor } from "./copy_writer.ts";
 import { type PlannedTensor, planTensors } from "./plan.ts";

@@ -9,12 +9,12 @@ import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
   countModules,
+  doubleStreamSizes,
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import { type Layout, renamed } from "../../layouts.ts";
-import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
+import { T5_FORMAT } from "../../text_encoders/t5.ts";
 import { ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
 
 const NETWORK = "distilled_guidance_layer";

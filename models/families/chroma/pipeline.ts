@@ -5,16 +5,21 @@
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { KlImageEncoder, KlImages } from "../../pipeline/kl_coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import {
+  beginSample,
+  gridOf,
+  latentSize,
+  noiseOf,
+  StartImage,
+  tokenCount,
+} from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";

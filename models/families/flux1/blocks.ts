@@ -26,7 +26,6 @@ import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
-import { positions } from "./positions.ts";
 
 /** Epsilon of the norms without weights and of those of heads; no configuration says it. */
 export const EPS = 1e-6;
@@ -124,4 +123,20 @@ function singleBlock(
     gate,
     residual: x,
   });
+}
+
+/**
+ * Positions of all tokens, (image, row, column), in the order in which the transformer takes them: the text at 0, the
+ * result in image 0, an input image in image 1.
+ *
+ * Source: diffusers `FluxPipeline` and `FluxKontextPipeline`, `_prepare_latent_image_ids`.
+ */
+export function positions(textTokens: number, grids: readonly TokenGrid[]): number[][] {
+  const all = Array.from({ length: textTokens }, () => [0, 0, 0]);
+  grids.forEach(({ rows, columns }, image) => {
+    for (let y = 0; y < rows; y++) {
+      for (let x = 0; x < columns; x++) all.push([image, y, x]);
+    }
+  });
+  return all;
 }

@@ -1,5 +1,11 @@
 /** What FLUX.1 makes of an input image: where it starts from, and what Kontext, Fill, Canny and Depth see beside it. */
-import { type DeviceTensor, f32, type InputSpec, type Tensor } from "../../../runtime/mod.ts";
+import {
+  concat,
+  type DeviceTensor,
+  f32,
+  type InputSpec,
+  type Tensor,
+} from "../../../runtime/mod.ts";
 import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
@@ -14,7 +20,7 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
 import { drawsAfterPicture, type Flux1Parts, isFill, KONTEXT } from "./config.ts";
-import { fillConditions } from "./fill.ts";
+import { rearrange } from "../../rearrange.ts";
 
 /** What the programs of a request depend on of its image. */
 export interface GivenShape {
@@ -130,4 +136,19 @@ export class GivenImage {
     await this.#encoder?.run(work, picture && [picture]);
     return { mask: undefined };
   }
+}
+
+/**
+ * What Fill sees beside each token of the sample: the image without what is redrawn, and the mask.
+ *
+ * Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
+ *
+ * @param image packed latents of the image without what is painted, [1, tokens, features]
+ * @param mask [height, width] of the pixels
+ * @param scale pixels along a side of a latent
+ * @returns [1, tokens, features + pixels of a token]
+ */
+export function fillConditions(image: Tensor, mask: Tensor, scale: number): Tensor {
+  const sides = { i: PACKED_SIDE, j: PACKED_SIDE, a: scale, b: scale };
+  return concat([image, rearrange(mask, "(y i a) (x j b) -> 1 (y x) (a b i j)", sides)], -1);
 }

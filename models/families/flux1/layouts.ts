@@ -10,13 +10,13 @@ import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
+  doubleStreamSizes,
   type FamilyDefaults,
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text.ts";
-import { T5_FORMAT } from "../../text_encoders/umt5_format.ts";
+import { T5_FORMAT } from "../../text_encoders/t5.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 import { KONTEXT } from "./config.ts";
 

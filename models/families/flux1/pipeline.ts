@@ -15,10 +15,9 @@ import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts"
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import { KlImages } from "../../pipeline/kl_coders.ts";
+import { beginSample, gridOf, latentSize, noiseOf, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";

@@ -10,11 +10,11 @@ import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX2_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
+  doubleStreamSizes,
   type FamilyDefaults,
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { doubleStreamSizes } from "../../checkpoints/double_stream_sizes.ts";
 import { QWEN3_FORMAT } from "../../text_encoders/qwen3.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 

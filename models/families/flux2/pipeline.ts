@@ -18,9 +18,15 @@ import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, latentSize, tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
+import {
+  beginSample,
+  gridOf,
+  latentSize,
+  noiseOf,
+  tokenCount,
+  type TokenGrid,
+} from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { beginSample, noiseOf } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";

@@ -30,7 +30,6 @@ import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
 import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
-import { positions } from "./positions.ts";
 
 /** Weights of a double block, in those of a single one. */
 const DOUBLE_SIZE = 2;
@@ -238,4 +237,29 @@ function projectInParts(
 /** silu(a) ∘ b. */
 function gated(a: Tensor, b: Tensor): Tensor {
   return elementwise("act_silu(a) * b", { a, b }, { name: "swiglu" });
+}
+
+/** Distance between input images along the first axis. */
+const IMAGE_STEP = 10;
+
+/**
+ * Positions of all tokens, (image, row, column, place in the text), in the order in which the transformer takes them:
+ * the text and the result at image 0, input images at 10, 20, …
+ *
+ * Source: diffusers `Flux2KleinPipeline`, `_prepare_text_ids`, `_prepare_latent_ids` and `_prepare_image_ids`.
+ *
+ * @returns per token its place on the four axes
+ */
+export function positions(
+  textTokens: number,
+  result: TokenGrid,
+  references: readonly TokenGrid[],
+): number[][] {
+  const all = Array.from({ length: textTokens }, (_, place) => [0, 0, 0, place]);
+  [result, ...references].forEach(({ rows, columns }, image) => {
+    for (let y = 0; y < rows; y++) {
+      for (let x = 0; x < columns; x++) all.push([IMAGE_STEP * image, y, x, 0]);
+    }
+  });
+  return all;
 }

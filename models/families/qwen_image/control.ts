@@ -10,10 +10,9 @@ import { linearLayer } from "../../blocks/layers.ts";
 import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import { qwenImageBlock } from "./block.ts";
+import { imagePositions, qwenImageBlock, rotaryOf, textPositions } from "./blocks.ts";
 import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
 import { blockModulation, type BlockTables } from "./modulation.ts";
-import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
 interface ControlInputs {
   /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */

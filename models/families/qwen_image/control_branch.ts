@@ -17,7 +17,7 @@ import { type ControlledPass, ControlPicture } from "../../pipeline/control.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { QwenImageControlNetConfig, QwenImageParts } from "./config.ts";
 import { type ControlResiduals, qwenImageControl } from "./control.ts";
-import { patchesOf } from "./patches.ts";
+import { patchesOf } from "./blocks.ts";
 import { type BlockTables, blockTables } from "./modulation.ts";
 import { qwenImageContext } from "./transformer.ts";
 

@@ -1,23 +1,23 @@
 /**
  * Edits: the images that a request brings are shown to the text encoder in the prompt, and to the transformer as latents
- * beside those of the result.
+ * beside those of the result. And layers: an image is split into several that have alpha, the one at the back first. The
+ * sample holds the whole image before them, which is no part of the result.
  *
- * Source: diffusers `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`.
+ * Source: diffusers `QwenImageEditPipeline`, `QwenImageEditPlusPipeline` and `QwenImageLayeredPipeline`.
  */
 import type { RgbImage } from "../../../media/image.ts";
 import { resize } from "../../../media/resize.ts";
-import { type PatchGrid, patchGrid, roundToEven } from "../../image_encoders/qwen2_5_patches.ts";
-import type { PipelineRequest } from "../../pipeline/types.ts";
-import { EDIT_CLASSES, type QwenImageParts } from "./config.ts";
+import {
+  type PatchGrid,
+  patchGrid,
+  roundToEven,
+  type Sides,
+} from "../../image_encoders/qwen2_5_vision.ts";
+import type { LayerLimits, PipelineRequest } from "../../pipeline/types.ts";
+import { EDIT_CLASSES, LAYERED_CLASS, type QwenImageParts } from "./config.ts";
 
 /** Sides of the copies of images, and of results in their shape, are multiples of this many pixels. */
 export const SIDE_MULTIPLE = 32;
-
-/** A width and a height in pixels. */
-interface Sides {
-  readonly width: number;
-  readonly height: number;
-}
 
 export interface EditRules {
   /** Whether the model was trained on several images, which prompts count. */
@@ -78,4 +78,44 @@ export async function digestOf({ images = [] }: PipelineRequest): Promise<string
     parts.push(`${width}x${height} ${hash.toHex()}`);
   }
   return parts.join(", ");
+}
+
+/** Tokens of an image whose noise levels are shifted by e. */
+const BASE_TOKENS = 256;
+/** Pixels along a side by default. */
+const DEFAULT_SIDE = 640;
+
+/** How a model splits images. */
+export interface LayerRules extends LayerLimits {
+  /** Pixels along a side of an image by default. */
+  readonly side: number;
+}
+
+/** How a model splits images, or nothing where it does not. */
+export function layerRules(
+  { className }: Pick<QwenImageParts, "className">,
+): LayerRules | undefined {
+  if (className !== LAYERED_CLASS) return undefined;
+  return { initial: 4, most: 16, side: DEFAULT_SIDE, shapeMultiple: SIDE_MULTIPLE };
+}
+
+/** How many images a sample holds, and how many of them, the last ones, are the result. */
+export interface ImageCounts {
+  readonly sampled: number;
+  readonly results: number;
+}
+
+/** The image counts of a request. */
+export function imageCounts(
+  { layers }: Pick<PipelineRequest, "layers">,
+  rules: LayerRules | undefined,
+): ImageCounts {
+  if (!rules) return { sampled: 1, results: 1 };
+  const results = layers ?? rules.initial;
+  return { sampled: results + 1, results };
+}
+
+/** The dynamic shift of images that are split. */
+export function layeredShift(tokens: number): number {
+  return Math.sqrt(tokens / BASE_TOKENS);
 }

@@ -3,8 +3,13 @@ import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
-import { type PatchGrid, patchPixels, tokensOf } from "../../image_encoders/qwen2_5_patches.ts";
-import { qwen25Vision, visionLayout } from "../../image_encoders/qwen2_5_vision.ts";
+import {
+  type PatchGrid,
+  patchPixels,
+  qwen25Vision,
+  tokensOf,
+  visionLayout,
+} from "../../image_encoders/qwen2_5_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
@@ -14,9 +19,16 @@ import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
-import { copySize, digestOf, editRules, latentCopy, visionCopy, visionGrid } from "./edit.ts";
-import { layerRules } from "./layers.ts";
-import { patchesOf } from "./patches.ts";
+import {
+  copySize,
+  digestOf,
+  editRules,
+  latentCopy,
+  layerRules,
+  visionCopy,
+  visionGrid,
+} from "./edit.ts";
+import { patchesOf } from "./blocks.ts";
 import {
   DROPPED_TOKENS,
   editTemplateTokens,

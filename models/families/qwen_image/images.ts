@@ -16,7 +16,7 @@ import { ResultDecoder, type SampleDecoder } from "../../pipeline/decoding.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { rearrange } from "../../rearrange.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
-import { type ImageCounts, layerRules } from "./layers.ts";
+import { type ImageCounts, layerRules } from "./edit.ts";
 
 /** Channels of previews, whatever the result has. */
 const RGB = 3;

@@ -4,8 +4,7 @@ import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
-import { editRules, SIDE_MULTIPLE } from "./edit.ts";
-import { layerRules } from "./layers.ts";
+import { editRules, layerRules, SIDE_MULTIPLE } from "./edit.ts";
 import { MAX_PROMPT_TOKENS } from "./prompt.ts";
 
 /** Sides of an image by default, in latents. */

@@ -12,9 +12,15 @@ import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import {
+  beginSample,
+  gridOf,
+  latentSize,
+  noiseOf,
+  StartImage,
+  tokenCount,
+} from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import {
@@ -25,17 +31,21 @@ import {
   QWEN_IMAGE_PARTS,
 } from "./config.ts";
 import { ControlBranch } from "./control_branch.ts";
-import { editRules } from "./edit.ts";
+import { editRules, imageCounts, layerRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
-import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance } from "./guidance.ts";
+import {
+  guidanceOf,
+  modelTimestep,
+  NORMED_GUIDANCE,
+  qwenImageGuidance,
+  qwenImageSchedule,
+} from "./sampling.ts";
 import { QwenImages } from "./images.ts";
 import { qwenImageInfo } from "./info.ts";
-import { imageCounts, layerRules } from "./layers.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
-import { patchesOf } from "./patches.ts";
+import { patchesOf } from "./blocks.ts";
 import { DROPPED_TOKENS } from "./prompt.ts";
-import { modelTimestep, qwenImageSchedule } from "./schedule.ts";
 import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
 
 export const QWEN_IMAGE = defineFamily({

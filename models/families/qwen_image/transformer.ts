@@ -18,11 +18,10 @@ import { linearLayer } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
-import { qwenImageBlock } from "./block.ts";
+import { imagePositions, qwenImageBlock, rotaryOf, textPositions } from "./blocks.ts";
 import type { ControlResiduals } from "./control.ts";
 import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
-import { imagePositions, rotaryOf, textPositions } from "./positions.ts";
 
 interface QwenImageInputs extends ModulationTables {
   /** Prompt from {@linkcode qwenImageContext}: [1, text tokens, dim]. */

@@ -24,7 +24,7 @@ import {
   withSkippedLayers,
   ZERO_STAR_GUIDANCE,
 } from "../../pipeline/guidance.ts";
-import { reusingSteps } from "../../pipeline/step_cache.ts";
+import { reusingSteps, sparedSteps, type TeaCache, teaCacheOf } from "./teacache.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
@@ -41,7 +41,6 @@ import {
   unpatchify,
   withFirstFrames,
 } from "./patches.ts";
-import { sparedSteps, type TeaCache, teaCacheOf } from "./teacache.ts";
 import { wanTransformer } from "./transformer.ts";
 
 /** What one pass attends of the prompts; experts take turns in the keys and values. */

@@ -16,7 +16,7 @@ import {
   shapeOf,
 } from "../../checkpoints/component_format.ts";
 import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision.ts";
-import { UMT5_FORMAT } from "../../text_encoders/umt5_format.ts";
+import { UMT5_FORMAT } from "../../text_encoders/t5.ts";
 import { type Layout, type LayoutEntry, renamed, renamedIn } from "../../layouts.ts";
 
 type Names = readonly (readonly [theirs: string, ours: string])[];

@@ -17,7 +17,7 @@ import type { Work } from "../../pipeline/work.ts";
 import type { ZImageControlNetConfig, ZImageTransformerConfig } from "./config.ts";
 import { controlStacks, ZImageControl } from "./control.ts";
 import { controlTable } from "./modulation.ts";
-import { patchesOf } from "./patches.ts";
+import { patchesOf } from "./positions.ts";
 
 /** Weight of a picture where a request says none; that of diffusers. */
 const USUAL_SCALE = 0.75;

@@ -7,28 +7,37 @@
  * `ZImageControlNetInpaintPipeline`.
  */
 import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { KlImageEncoder, KlImages } from "../../pipeline/kl_coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
-import { KlImages } from "../../pipeline/kl_images.ts";
-import { gridOf, latentSize, tokenCount } from "../../pipeline/latents.ts";
+import {
+  beginSample,
+  gridOf,
+  latentSize,
+  noiseOf,
+  StartImage,
+  tokenCount,
+} from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
-import { beginSample, noiseOf, StartImage } from "../../pipeline/start_image.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { controlSeesMask, PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
 import { ControlBranch } from "./control_branch.ts";
-import { checkGuidance, LIMITED_GUIDANCE, zImageGuidance } from "./guidance.ts";
+import {
+  checkGuidance,
+  elapsedTime,
+  LIMITED_GUIDANCE,
+  zImageGuidance,
+  zImageSchedule,
+} from "./sampling.ts";
 import { ORIGINAL_Z_IMAGE, Z_IMAGE_FILES } from "./layouts.ts";
 import { modulationTable, TIMESTEP_FREQUENCIES } from "./modulation.ts";
-import { patchesOf } from "./patches.ts";
-import { paddedCount } from "./positions.ts";
-import { elapsedTime, zImageSchedule } from "./schedule.ts";
+import { paddedCount, patchesOf } from "./positions.ts";
 import { zImageContext, zImageTransformer } from "./transformer.ts";
 
 export const Z_IMAGE = defineFamily({

@@ -1,13 +1,14 @@
 /**
- * How many tokens there are and where they lie: a place in the text, a row, a column. The image comes after the text,
+ * The tokens of an image: its patches, and where they lie: a place in the text, a row, a column. The image comes after the text,
  * at its end.
  *
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
  */
-import type { Graph, Rotation } from "../../../runtime/mod.ts";
+import type { Graph, Rotation, Tensor } from "../../../runtime/mod.ts";
 import { rotaryConstants } from "../../blocks/embeddings.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
-import type { ZImageTransformerConfig } from "./config.ts";
+import { PATCH_SIDE, type ZImageTransformerConfig } from "./config.ts";
+import { rearrange } from "../../rearrange.ts";
 
 /** Both texts and images are filled up to a multiple of this many tokens, with learned ones. */
 const SEQUENCE_MULTIPLE = 32;
@@ -58,4 +59,15 @@ export function positionTables(
     );
   }
   return rotaryConstants(graph, name, tokens, axes_dims, rope_theta);
+}
+
+/**
+ * Patches of an image; each holds its latents in the order (row, column, channel).
+ *
+ * @param latents [1, height, width, channels], even sides
+ * @returns [1, patches, 4·channels]
+ */
+export function patchesOf(latents: Tensor): Tensor {
+  const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
+  return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (i j c)", sides);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
-import { elapsedTime, zImageSchedule } from "./schedule.ts";
+import { elapsedTime, zImageSchedule } from "./sampling.ts";
 
 Deno.test("zImageSchedule() gives the sigmas and timesteps of the reference for Turbo's 8 steps", () => {
   const { sigmas, timesteps } = zImageSchedule(new FlowMatchEulerScheduler({ shift: 3 }), 4096, 8);

@@ -1,3 +1,6 @@
+import type { TensorEntry } from "../../../runtime/mod.ts";
+import { LoraError } from "../lora_error.ts";
+
 /**
  * How trainers call what they store: the end of a key says what the tensor is, what stands before names the module.
  *
@@ -157,4 +160,104 @@ function endsWith(key: string, tail: string): boolean {
 
 function without(key: string, tail: string): string {
   return key.slice(0, key.length - tail.length);
+}
+
+/** Dialects by how names begin; of several that fit, the first counts. */
+const STYLES: readonly (readonly [pattern: RegExp, dialect: string])[] = [
+  [/\.processor\.(qkv|proj)_lora\d?$/, "XLabs"],
+  [/^lycoris_/, "LyCORIS"],
+  [/^lora_(unet|transformer|te\d?)_/, "kohya"],
+  [/^base_model\.model\./, "PEFT"],
+  [/^((model\.)?diffusion_model|text_encoders)\./, "ComfyUI"],
+  [/^(transformer|transformer_2|unet|text_encoder)\./, "diffusers"],
+];
+
+interface NamedModule {
+  readonly module: ModuleTensors;
+  readonly naming: string;
+}
+
+/** The dialect of most modules, and what else than LoRA they hold: `kohya (LoHa)`. */
+export function dialectOf(modules: readonly NamedModule[]): string {
+  const counts = new Map<string, number>();
+  const methods = new Set<string>();
+  for (const { module: { name, parts }, naming } of modules) {
+    const style = STYLES.find(([pattern]) => pattern.test(name))?.[1] ?? naming;
+    counts.set(style, (counts.get(style) ?? 0) + 1);
+    for (const part of parts.keys()) {
+      if (part.startsWith("hada_")) methods.add("LoHa");
+      if (part.startsWith("lokr_")) methods.add("LoKr");
+      if (part === "dora_scale" || part === "magnitude") methods.add("DoRA");
+      if (part === "diff") methods.add("differences");
+    }
+  }
+  const [dialect = "unknown"] = [...counts].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  return methods.size > 0 ? `${dialect} (${[...methods].join(", ")})` : dialect;
+}
+
+export interface ModuleTensors {
+  /** Name of the module in the file, with prefixes. */
+  readonly name: string;
+  readonly parts: ReadonlyMap<Part, TensorEntry>;
+  /** Keys of methods that are not applied, and what those are. */
+  readonly others: ReadonlyMap<string, string>;
+  /** All keys, in the order of the file. */
+  readonly keys: readonly string[];
+}
+
+interface GatheredKeys {
+  readonly modules: readonly ModuleTensors[];
+  /** Keys that no trainer's naming explains. */
+  readonly unknown: readonly string[];
+}
+
+/**
+ * Gathers tensors by module.
+ *
+ * @throws {LoraError} when several tensors are the same part of one module, or several LoRAs share the file
+ */
+export function gatherKeys(
+  tensors: ReadonlyMap<string, TensorEntry>,
+  path: string,
+): GatheredKeys {
+  const modules = new Map<string, Gathering>();
+  const unknown: string[] = [];
+  const slots = new Set<string>();
+  const problems: string[] = [];
+  for (const [key, entry] of tensors) {
+    const parsed = parseKey(key);
+    if (!parsed) {
+      unknown.push(key);
+      continue;
+    }
+    const { module: name, part, method, slot } = parsed;
+    if (slot !== undefined) slots.add(slot);
+    let module = modules.get(name);
+    if (!module) {
+      modules.set(name, module = { name, parts: new Map(), others: new Map(), keys: [] });
+    }
+    module.keys.push(key);
+    if (method !== undefined) module.others.set(key, method);
+    // Weight and bias of one module may both be stored whole.
+    else if (part === "whole") module.others.set(key, "a whole weight");
+    else if (part && module.parts.has(part)) {
+      problems.push(`"${key}" repeats "${module.parts.get(part)!.name}"`);
+    } else if (part) module.parts.set(part, entry);
+  }
+  if (slots.size > 1) {
+    throw new LoraError(
+      `Cannot use the LoRA "${path}": it holds ${slots.size} LoRAs ` +
+        `(${[...slots].slice(0, 8).join(", ")}); save one of them alone`,
+    );
+  }
+  if (problems.length > 0) {
+    throw new LoraError(`Cannot use the LoRA "${path}": ${problems[0]}`, problems);
+  }
+  return { modules: [...modules.values()], unknown };
+}
+
+interface Gathering extends ModuleTensors {
+  readonly parts: Map<Part, TensorEntry>;
+  readonly others: Map<string, string>;
+  readonly keys: string[];
 }

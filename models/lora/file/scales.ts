@@ -1,7 +1,7 @@
 /** How strongly factors count: alpha as the trainers mean it. */
 import type { LoraFile } from "./lora_file.ts";
 import { MisfitError } from "./change_kinds.ts";
-import type { ModuleTensors } from "./module_tensors.ts";
+import type { ModuleTensors } from "./keys.ts";
 import { GIVE_ALPHA, type LoraSettings, readSettings, settingsOfMetadata } from "./settings.ts";
 
 /** PEFT's own file, by its name or its keys: only then is `adapter_config.json` about it. */

@@ -11,7 +11,30 @@ import { SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
 import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
-import { clipCount } from "./clips.ts";
+
+/**
+ * Frames that a clip of a long video has of the one before.
+ *
+ * Source: diffusers `WanAnimate2ProcessVideosInputStep`.
+ */
+export const SHARED_FRAMES = 1;
+
+/** How many clips of a length hold so many frames, at least one. */
+export function clipCount(frames: number, clipLength: number): number {
+  return Math.max(1, Math.ceil((frames - SHARED_FRAMES) / (clipLength - SHARED_FRAMES)));
+}
+
+export function clipStart(clip: number, clipLength: number): number {
+  return clip * (clipLength - SHARED_FRAMES);
+}
+
+/**
+ * Which frame of a video stands at a place: beyond its end it runs backwards, and forwards again.
+ */
+export function mirrored(place: number, frames: number): number {
+  const turn = place % (2 * frames);
+  return turn < frames ? turn : 2 * frames - 1 - turn;
+}
 
 const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
 

@@ -10,11 +10,9 @@ import { WanVideoEncoder } from "../../../pipeline/wan_coders.ts";
 import { clipVision } from "../../../image_encoders/clip_vision.ts";
 import type { Session } from "../../../memory/session.ts";
 import type { Work } from "../../../pipeline/work.ts";
-import { frameMask } from "../channels.ts";
+import { frameMask, seenBy } from "../channels.ts";
 import { patchifyClip } from "../patches.ts";
-import { clipStart, mirrored, SHARED_FRAMES } from "./clips.ts";
-import type { AnimateParts } from "./config.ts";
-import { seenBy } from "../vision.ts";
+import { type AnimateParts, clipStart, mirrored, SHARED_FRAMES } from "./config.ts";
 
 /** Size of a clip in latents, and how many there are. */
 export interface ClipShape {

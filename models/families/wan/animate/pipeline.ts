@@ -13,7 +13,7 @@ import { ResultDecoder } from "../../../pipeline/decoding.ts";
 import { defineFamily } from "../../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../../pipeline/guidance.ts";
 import { ofPrompt, PromptEncoder } from "../../../pipeline/prompts.ts";
-import { noiseOf } from "../../../pipeline/start_image.ts";
+import { noiseOf } from "../../../pipeline/latents.ts";
 import { rearrange } from "../../../rearrange.ts";
 import { samplingOf } from "../../../schedulers/mod.ts";
 import { umt5TextEncoder } from "../../../text_encoders/umt5.ts";

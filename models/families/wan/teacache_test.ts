@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { reusingSteps } from "./step_cache.ts";
+import { reusingSteps } from "./teacache.ts";
 
 Deno.test("reusingSteps() spares the first steps and the last one, and reuses more where steps are close", () => {
   const steps = (count: number) => {

@@ -1,4 +1,4 @@
-/** The noise levels of a request. */
+/** The noise levels of a request, and its guidance. */
 import {
   FlowMatchEulerScheduler,
   type Schedule,
@@ -6,7 +6,11 @@ import {
 } from "../../schedulers/mod.ts";
 import { linspace } from "../../schedulers/shift.ts";
 import type { QwenImageParts } from "./config.ts";
-import { layeredShift, layerRules } from "./layers.ts";
+import { layeredShift, layerRules } from "./edit.ts";
+import { elementwise } from "../../../runtime/mod.ts";
+import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import { squares, sumOfRows } from "../../blocks/sums.ts";
 
 /**
  * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted by the size of the image. A shift that
@@ -40,3 +44,32 @@ export function qwenImageSchedule(
 export function modelTimestep(timestep: number): number {
   return Math.fround(timestep / 1000);
 }
+
+export function guidanceOf(
+  { trueCfgScale, guidanceScale }: Pick<PipelineRequest, "trueCfgScale" | "guidanceScale">,
+): number {
+  return trueCfgScale ?? guidanceScale;
+}
+
+export function qwenImageGuidance(request: PipelineRequest, prompts: number): Guidance {
+  if (prompts === 1) return { weights: () => [1] };
+  return {
+    weights: () => [1, 1],
+    combined: { settings: [guidanceOf(request)], weight: () => 1 },
+  };
+}
+
+/**
+ * n + scale · (p − n), every token as long as p's own. The setting is the scale.
+ *
+ * Source: diffusers `QwenImagePipeline`, `true_cfg_scale`.
+ */
+export const NORMED_GUIDANCE: CombinedGuidance = {
+  settings: 1,
+  trace(positive, negative, settings) {
+    const predicted = elementwise("n + g * (p - n)", { p: positive, n: negative, g: settings });
+    const squared = { p: sumOfRows(squares(positive)), q: sumOfRows(squares(predicted)) };
+    const factor = elementwise("sqrt(p / max(q, least))", squared, { scalars: { least: 1e-30 } });
+    return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
+  },
+};
