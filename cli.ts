@@ -1,7 +1,7 @@
 /** The command line: arguments in, exit code out. */
 
 import { describeFailure } from "./commands/failure.ts";
-import { normalizeArgs } from "./commands/flags.ts";
+import { normalizeArgs } from "./commands/flag_command.ts";
 import { createProgram } from "./commands/program.ts";
 import { SECTION_COMMAND } from "./report/section_process.ts";
 import { announceProgramCommand, PROGRAM_COMMAND } from "./media/isolated/program.ts";

@@ -11,9 +11,11 @@ import type { DeviceReport } from "../engine/reports.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { suitingModels } from "../hub/precision.ts";
 import { findFfmpeg } from "../media/video/mod.ts";
-import { type DeviceOptions, version } from "../mod.ts";
+import { version } from "../mod.ts";
 import { vendorName } from "../report/vendor.ts";
+import { DEVICE_FLAGS, DOCTOR_FLAGS, type DoctorFlags } from "./flags.ts";
 import { describeKernels } from "./kernel_table.ts";
+import { pick } from "./model_options.ts";
 import { print, tell } from "./print.ts";
 
 /** More than is asked for of memory that has to be tried. */
@@ -23,35 +25,21 @@ const NOT_TOLD = "not told by WebGPU";
 
 const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
 
-/** Flags of `doctor`. */
-interface DoctorFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
-  /** Look at the software adapter. */
-  software?: boolean;
-  /** Say which kernels are used, and why. */
-  kernels?: boolean;
-  /** Folder to write the expanded kernels to. */
-  dump?: string;
-}
-
 /**
  * Looks at the GPU, lets it compute, and says what was found.
  *
  * @returns 0 when all is well, else 1
  */
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
-  const adapter = {
-    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
-    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
-    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
-  };
+  const adapter = pick(flags, DEVICE_FLAGS);
   const report = await inspectDevice({
     ...adapter,
+    ...pick(flags, { dumpFolder: DOCTOR_FLAGS.dumpFolder }),
     tuning: "cached",
-    ...(flags.dump === undefined ? {} : { dumpFolder: flags.dump }),
   });
   print(describeReport(report));
   const listing = listVulkanAdapters();
-  const gpus = usableAdapters(listing?.adapters ?? [], flags.software);
+  const gpus = usableAdapters(listing?.adapters ?? [], flags.forceSoftware);
   if (gpus.length > 1) print(describeGpus(gpus, listing!.canSelect));
   const bytes = report.maxBytes ?? await measureDevice(adapter, MOST_BYTES);
   print(`Models    ${describeModels(report, bytes)}`);

@@ -3,7 +3,7 @@
 import { CommanderError } from "commander";
 import { spellSettings } from "../generation/mod.ts";
 import { OutOfMemoryError } from "../runtime/mod.ts";
-import { flagName } from "./flags.ts";
+import { flagName } from "./field_flags.ts";
 
 /** The command line itself is wrong; the program ends with status 2. */
 export class UsageError extends Error {

@@ -18,8 +18,9 @@ import {
 import type { ModelInfo, SamplingSettings } from "../mod.ts";
 import { shorten } from "../generation/shorten.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
-import { flagName } from "./flags.ts";
-import type { GenerateFlags, Media, readOptions } from "./generate_flags.ts";
+import { flagName } from "./field_flags.ts";
+import type { GenerateFlags } from "./flags.ts";
+import type { Media, readOptions } from "./generate_flags.ts";
 
 /** Flags with a file's recipe in them. */
 export interface FilledFlags {
@@ -51,7 +52,10 @@ export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
     .filter((words) => !given.some((name) => words.endsWith(`, which --${name} may name`)));
   const all: GenerateFlags = { ...flags };
   const filled = new Set<string>();
-  const fill = <Name extends keyof GenerateFlags>(name: Name, value: GenerateFlags[Name]) => {
+  const fill = <Name extends string & keyof GenerateFlags>(
+    name: Name,
+    value: GenerateFlags[Name],
+  ) => {
     if (value === undefined || flags[name] !== undefined) return;
     all[name] = value;
     filled.add(name);

@@ -8,12 +8,13 @@ import { recipeIn } from "../tests/support/recipe_in.ts";
 import { UsageError } from "./failure.ts";
 import { fillFromFile, fitToModel } from "./from_file.ts";
 import { runGenerate } from "./generate.ts";
-import { type GenerateFlags, readOptions } from "./generate_flags.ts";
+import type { GenerateFlags } from "./flags.ts";
+import { readOptions } from "./generate_flags.ts";
 
 const PIXELS = { width: 16, height: 16, data: new Uint8Array(16 * 16 * 3) };
-const FLAGS: GenerateFlags = {
+const FLAGS = {
   ...{ modelPath: "bundled", numOutputs: 1, outputPath: "", outputQuality: "default" },
-};
+} as GenerateFlags;
 
 /** Flags, filled in from a file that says `fields`, and what came of them with a model. */
 async function fill(

@@ -15,14 +15,13 @@ import { wantedFrames } from "../generation/duration.ts";
 import { splitLoras } from "../generation/webui_text.ts";
 import { UsageError } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
-import { deviceOptions } from "./device_flags.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
 import { ServerClient } from "./client/server_client.ts";
 import { checkOutput } from "./check_output.ts";
+import type { GenerateFlags } from "./flags.ts";
 import { fillFromFile, fitToModel } from "./from_file.ts";
 import {
   fileQuality,
-  type GenerateFlags,
   type Media,
   mediaOf,
   mediaOfTask,
@@ -31,8 +30,8 @@ import {
   seedsOf,
   videoOptions,
 } from "./generate_flags.ts";
+import { deviceOptions, partsOf } from "./model_options.ts";
 import { nameForPrompt, outputPaths } from "./output_name.ts";
-import { partsOf } from "./part_flags.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_bar.ts";
 import { openScreen } from "./terminal_image.ts";
@@ -149,7 +148,7 @@ function preparedOf(
 }
 
 /** The prompt of somebody at a terminal who gave none. */
-function askedPrompt(flags: GenerateFlags): Pick<GenerateFlags, "prompt"> {
+function askedPrompt(flags: GenerateFlags): { prompt?: string } {
   if (flags.prompt !== undefined || !Deno.stdin.isTerminal()) return {};
   const answer = prompt("What shall be made?");
   return answer ? { prompt: answer } : {};
@@ -216,7 +215,7 @@ async function makeVideos(work: Work): Promise<string> {
       onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),
     }, {
       quality: fileQuality(flags, "video"),
-      isFragmented: flags.fragmented === true,
+      isFragmented: flags.fragmented,
       ...(preset ? { preset } : {}),
     });
     bar.clear();

@@ -4,17 +4,14 @@ import {
   formatOfPath,
   type GenerateOptions,
   type GenerateVideoOptions,
-  type ModelParts,
   type SamplingOptions,
   type SamplingSettings,
   type TaskType,
-  type X264Preset,
 } from "../mod.ts";
 import { resolveQuality } from "../media/quality.ts";
 import {
   checkPrompt,
   checkVideoPath,
-  type FitMode,
   NO_LIMITS,
   openVideo,
   outputOf,
@@ -27,73 +24,9 @@ import {
   SETTING_NAMES,
   type SettingField,
 } from "../generation/mod.ts";
-import type { DeviceFlags } from "./device_flags.ts";
 import { asUsage, UsageError } from "./failure.ts";
-import { flagName, type LoraFlag } from "./flags.ts";
-
-/** Flags of `generate`, as the program reads them. */
-export interface GenerateFlags extends DeviceFlags, ModelParts, Partial<SamplingSettings> {
-  /** What to draw; required, unless `from` says it. */
-  prompt?: string;
-  /** An image whose recipe gives what other flags leave out. */
-  from?: string;
-  /** A model's folder, file or hub id. */
-  modelPath: string;
-  /** LoRAs in the order in which they are applied. */
-  lora?: LoraFlag[];
-  /** Images to edit or to start from: paths. */
-  image?: string[];
-  /** How images meet the size of the result. */
-  fit?: FitMode;
-  /** Images of what shall be seen: paths. */
-  reference?: string[];
-  /** The video to change, to steer by or to go on from: a path. */
-  video?: string;
-  /** Whether the sound of that video is kept. */
-  audio?: boolean;
-  /** What is made anew of an image, or of a video: the path of an image, or of a video. */
-  mask?: string;
-  /** What a ControlNet steers an image by: a path. */
-  control?: string;
-  /** A task, in any case. */
-  taskType?: string;
-  /** One seed, or one for each output; -1 draws one. */
-  seed?: number[];
-  /** Used where `seed` is left out. */
-  defaultSeed?: number;
-  /** `<width>x<height>`. */
-  size?: string;
-  /** Pixels per row. */
-  width?: number;
-  /** Number of rows. */
-  height?: number;
-  /** Frames of a video. */
-  numFrames?: number;
-  /** Length of a video. */
-  seconds?: number;
-  /** Frames per second of a video. */
-  fps?: number;
-  /** How many images or videos. */
-  numOutputs: number;
-  /** The file to write. */
-  output?: string;
-  /** Folder of files that `output` does not name. */
-  outputPath: string;
-  /** Name of preset. */
-  outputQuality: string;
-  /** 0 to 100, wins over `outputQuality`. */
-  outputCompression?: number;
-  /** Effort of the encoder of videos. */
-  x264Preset?: X264Preset;
-  /** Whether a video can be played while it is written. */
-  fragmented?: boolean;
-  /** Whether unfinished results are drawn in the terminal. */
-  preview?: boolean;
-  /** Address of a running server that does the work. */
-  url?: string;
-  /** The key that it asks for. */
-  apiKey?: string;
-}
+import { flagName } from "./field_flags.ts";
+import type { GenerateFlags } from "./flags.ts";
 
 /** What is made. */
 export type Media = "image" | "video";
@@ -107,15 +40,15 @@ export interface Masks {
 }
 
 /** Flags that say nothing of an image. */
-const VIDEO_FLAGS = {
-  video: "--video",
-  numFrames: "--num-frames",
-  seconds: "--seconds",
-  fps: "--fps",
-  x264Preset: "--x264-preset",
-  fragmented: "--fragmented",
-  enableFrameInterpolation: "--enable-frame-interpolation",
-} as const;
+const VIDEO_FLAGS = [
+  "video",
+  "numFrames",
+  "seconds",
+  "fps",
+  "x264Preset",
+  "fragmented",
+  "enableFrameInterpolation",
+] as const;
 
 /**
  * What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have.
@@ -126,8 +59,9 @@ const VIDEO_FLAGS = {
 export function mediaOf(flags: GenerateFlags): Media | undefined {
   return asUsage(() => {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
-    const names = Object.keys(VIDEO_FLAGS) as (keyof typeof VIDEO_FLAGS)[];
-    const videoFlag = names.find((name) => flags[name] !== undefined);
+    const videoFlag = VIDEO_FLAGS.find((name) =>
+      flags[name] !== undefined && flags[name] !== false
+    );
     const media = flags.output !== undefined
       ? mediaOfPath(flags.output)
       : task !== undefined
@@ -144,7 +78,7 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
     if (media === "image" && videoFlag) {
       throw new RangeError(
         `Cannot use ${
-          VIDEO_FLAGS[videoFlag]
+          flagName(videoFlag)
         } for an image: name the output with .mp4 at the end, or omit it`,
       );
     }

@@ -1,4 +1,5 @@
 import { strict as assert } from "node:assert";
+import { defaultsOf } from "../generation/flag.ts";
 import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
@@ -6,9 +7,9 @@ import { type Image, Model, type ModelInfo } from "../mod.ts";
 import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { UsageError } from "./failure.ts";
-import { lora } from "./flags.ts";
+import { lora } from "./flag_readers.ts";
 import { runGenerate } from "./generate.ts";
-import type { GenerateFlags } from "./generate_flags.ts";
+import { GENERATE_FLAGS, type GenerateFlags } from "./flags.ts";
 
 /** Runs the command with a model that can do everything; gives what it was asked and the paths it printed. */
 async function run(
@@ -24,10 +25,10 @@ async function run(
   const { log, error } = console;
   console.log = (line) => printed.push(line);
   console.error = (line) => said.push(line);
-  const all = { prompt: "a", modelPath: "fake", numOutputs: 1, outputPath: folder };
+  const all = { ...defaultsOf(GENERATE_FLAGS), prompt: "a", modelPath: "fake", outputPath: folder };
   try {
     const status = await runGenerate(
-      { ...all, outputQuality: "default", ...flags },
+      { ...all, ...flags },
       () => Promise.resolve(new Model(engine)),
     );
     return { engine, printed, said, status };
@@ -199,7 +200,12 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
     for (const [flags, message] of [...files, ...usage]) {
       const isUsage = usage.some(([own]) => own === flags);
       const load = () => Promise.reject(new Error("the model was loaded"));
-      const all = { prompt: "a", modelPath: "fake", numOutputs: 1, outputPath: folder };
+      const all = {
+        ...defaultsOf(GENERATE_FLAGS),
+        prompt: "a",
+        modelPath: "fake",
+        outputPath: folder,
+      };
       await assert.rejects(
         runGenerate({ ...all, outputQuality: "default", ...flags }, load),
         (error) => {

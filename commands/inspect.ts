@@ -17,17 +17,10 @@ import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generatio
 import { escapeControls } from "../generation/escape_controls.ts";
 import { sniffImage } from "../media/decode.ts";
 import { describeFailure } from "./failure.ts";
+import type { InspectFlags } from "./flags.ts";
 import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
 import { print } from "./print.ts";
-
-/** Flags of `inspect`. */
-interface InspectFlags {
-  /** A model that a LoRA is held against. */
-  modelPath?: string;
-  /** Print JSON. */
-  json?: boolean;
-}
 
 /** How a LoRA goes with a model. */
 interface LoraFit {

@@ -1,20 +1,11 @@
 /** `denoise ps` and `denoise jobs`: what a running server does and has done. */
 
 import type { WorkerRecord } from "../server/mod.ts";
-import { type Job, type JobList, ServerClient, type ServerFlags } from "./client/server_client.ts";
+import { type Job, type JobList, ServerClient } from "./client/server_client.ts";
 import { columns } from "./columns.ts";
+import type { JobsFlags, PsFlags } from "./flags.ts";
 import { duration } from "./progress_bar.ts";
 import { print } from "./print.ts";
-
-/** Flags of `jobs`. */
-export interface JobsFlags extends ServerFlags {
-  /** Most ended jobs that are listed. */
-  limit: number;
-  /** A job to stop. */
-  cancel?: string;
-  /** Prints JSON. */
-  json?: boolean;
-}
 
 /** Characters of a prompt that a line shows. */
 const PROMPT = 60;
@@ -27,7 +18,7 @@ const PROMPT = 60;
  * @throws {Error} when no server answers
  */
 export async function runPs(
-  flags: ServerFlags & { json?: boolean },
+  flags: PsFlags,
   fetcher?: typeof fetch,
 ): Promise<number> {
   const client = new ServerClient(flags, fetcher);

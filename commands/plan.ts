@@ -1,31 +1,13 @@
 /** `denoise plan`. */
 
-import {
-  type HandoverEstimate,
-  type MemoryReport,
-  type ModelParts,
-  type ModelPlan,
-  planModel,
-} from "../mod.ts";
+import { type HandoverEstimate, type MemoryReport, type ModelPlan, planModel } from "../mod.ts";
 import { memoryTable } from "../models/memory/memory_table.ts";
 import { parseSize } from "../generation/mod.ts";
 import { asUsage } from "./failure.ts";
 import { describeSize } from "./described_size.ts";
-import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
-import { partsOf } from "./part_flags.ts";
+import type { PlanFlags } from "./flags.ts";
+import { deviceOptions, partsOf } from "./model_options.ts";
 import { print, tell } from "./print.ts";
-
-/** Flags of `plan`, read and checked. */
-interface PlanFlags extends DeviceFlags, ModelParts {
-  /** Pixels per row and number of rows, such as `1024x1024`. */
-  size?: string;
-  /** Frames of a video. */
-  numFrames?: number;
-  /** Denoising steps. */
-  numInferenceSteps?: number;
-  /** Print JSON. */
-  json?: boolean;
-}
 
 /**
  * Says what each stage of a request would have on the device, without uploading anything.

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
-import { normalizeArgs } from "./flags.ts";
+import { normalizeArgs, valuesOf } from "./flag_command.ts";
+import { SERVE_FLAGS, type ServeFlags } from "./flags.ts";
 import { createProgram } from "./program.ts";
-import type { ServeFlags } from "./serve.ts";
 
 /** The flags of `serve` as they are read, without serving. */
 function serveFlags(...args: string[]): ServeFlags {
@@ -9,7 +9,7 @@ function serveFlags(...args: string[]): ServeFlags {
   const serve = program.commands.find((command) => command.name() === "serve")!;
   serve.action(() => {});
   program.parse(["serve", ...args], { from: "user" });
-  return serve.opts<ServeFlags>();
+  return valuesOf(serve, SERVE_FLAGS);
 }
 
 Deno.test("serve takes the flags of the specification, and port 30000 where none is named", () => {
@@ -24,13 +24,13 @@ Deno.test("serve takes the flags of the specification, and port 30000 where none
   assert.deepEqual([promptEnhancerConfig, port], ["c.json", 30000]);
   assert.ok(flags.textEncoderCpuOffload && flags.pinCpuMemory);
   assert.deepEqual(flags.gpus, [0, 2]);
-  assert.deepEqual(flags.pin, { small: [0], "org/large": [0, 2] });
+  assert.deepEqual(flags.pins, { small: [0], "org/large": [0, 2] });
   assert.deepEqual([flags.numGpus, flags.ulyssesDegree, flags.ringDegree], [2, 2, 2]);
 });
 
 Deno.test("serve keeps results for seven days, and uploads beside them, where nothing is said", () => {
   const flags = serveFlags();
-  assert.equal(flags.retain, 7 * 24 * 60 * 60 * 1000);
+  assert.equal(flags.retainMs, 7 * 24 * 60 * 60 * 1000);
   assert.equal(flags.inputSavePath, undefined);
   assert.ok(!flags.resumeJobs && !flags.allowPrivateUrls);
 });
@@ -46,17 +46,21 @@ Deno.test("serve reads how results are kept and what is run again", () => {
       "--allow-private-urls=false",
     ],
   );
-  assert.equal(flags.retain, 12 * 60 * 60 * 1000);
+  assert.equal(flags.retainMs, 12 * 60 * 60 * 1000);
   assert.equal(flags.resumeJobs, true);
   assert.equal(flags.inputSavePath, "in");
   assert.equal(flags.allowPrivateUrls, false);
-  assert.equal(serveFlags("--retain", "0").retain, 0);
+  assert.equal(serveFlags("--retain", "0").retainMs, 0);
 });
 
 Deno.test("serve reads how the GPU's memory is used", () => {
   const flags = serveFlags("--max-vram", "4GB", "--vae-cpu-offload", "--keep-alive", "90");
-  assert.deepEqual([flags.maxVram, flags.vaeCpuOffload, flags.keepAlive], [4 * 2 ** 30, true, 90]);
-  assert.equal(flags.pinCpuMemory, undefined);
+  assert.deepEqual([flags.maxVramBytes, flags.vaeCpuOffload, flags.keepAliveMs], [
+    4 * 2 ** 30,
+    true,
+    90_000,
+  ]);
+  assert.equal(flags.pinCpuMemory, false);
 });
 
 Deno.test("serve refuses a time without a unit", () => {

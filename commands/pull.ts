@@ -10,17 +10,10 @@ import { partOf } from "../hub/parts.ts";
 import { type ChosenFiles, pullModel, type PullProgress } from "../hub/pull.ts";
 import { parseHubFile } from "../hub/resolve.ts";
 import { asUsage, UsageError } from "./failure.ts";
+import type { PullFlags } from "./flags.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { print, tell } from "./print.ts";
-
-/** Flags of `pull`. */
-interface PullFlags {
-  /** Patterns of files. */
-  include?: string[];
-  /** A branch, tag or commit. */
-  revision?: string;
-}
 
 /** What a card is taken to have where there is none to ask. */
 const USUAL_BYTES = 8e9;

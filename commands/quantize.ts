@@ -3,31 +3,16 @@
 import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
-import {
-  containerOf,
-  type QuantizedType,
-  type TypeRule,
-} from "../models/checkpoints/quantize/mod.ts";
+import { containerOf } from "../models/checkpoints/quantize/mod.ts";
 import { quantize } from "../models/mod.ts";
 import { checkOutput } from "./check_output.ts";
 import { asUsage } from "./failure.ts";
+import type { QuantizeFlags } from "./flags.ts";
 import { localModel } from "./local_model.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { gigabytes } from "./pull.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { print, tell } from "./print.ts";
-
-/** Flags of `quantize`, read and checked. */
-interface QuantizeFlags {
-  /** What matrices become. */
-  type: QuantizedType;
-  /** Other types for some tensors. */
-  tensorType: readonly TypeRule[];
-  /** Whether fp8 weights get a scale for each matrix. */
-  scales: boolean;
-  /** Which component of a model's folder. */
-  part: string;
-}
 
 /**
  * Writes a copy of a model's weights in fewer bits; its path goes to standard output.

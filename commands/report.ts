@@ -2,28 +2,14 @@
 
 import { join } from "node:path";
 import { version } from "../generation/mod.ts";
-import type { DeviceOptions } from "../mod.ts";
 import { reportMarkdown } from "../report/markdown.ts";
 import { runReport, SECTION_SHARES } from "../report/run_report.ts";
 import { SECTION_COMMAND } from "../report/section_process.ts";
 import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
 import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";
+import type { ReportFlags } from "./flags.ts";
 import { print, tell } from "./print.ts";
-
-/** Flags of `report`. */
-interface ReportFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
-  /** Folder for the files. */
-  out: string;
-  /** Minutes that the report may take. */
-  minutes: number;
-  /** Names of sections, with commas between. */
-  sections?: string;
-  /** A file of `tools/gpu_report/torch.py`. */
-  torch?: string;
-  /** Measure the software adapter. */
-  software?: boolean;
-}
 
 /**
  * Measures the GPU and writes what it found, after every section anew.
@@ -41,7 +27,7 @@ export async function runReportCommand(flags: ReportFlags): Promise<number> {
     minutes: flags.minutes,
     sections,
     powerPreference,
-    forceSoftware: flags.software,
+    forceSoftware: flags.forceSoftware,
     backends: backend === undefined || backend === "auto" ? undefined : [backend],
     command: sectionCommand(),
     onBegin(section, what) {

@@ -1,113 +1,28 @@
 /** `denoise serve`. */
 
 import { readFile } from "node:fs/promises";
-import { BUNDLED_MODEL, type MergeMode } from "../generation/mod.ts";
+import { BUNDLED_MODEL } from "../generation/mod.ts";
 import {
   checkApiKeys,
   isLoopback,
   type Log,
-  type LogFormat,
-  type ModelParts,
+  LORA_FLAGS,
   type ModelSource,
   readS3Settings,
   readSecret,
   type S3Settings,
   serve,
   type ServeOptions,
+  SERVER_FLAGS,
 } from "../server/mod.ts";
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
 import { hubCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
-import { type DeviceFlags, deviceOptions } from "./device_flags.ts";
 import { asUsage, UsageError } from "./failure.ts";
-import type { LoraFlag } from "./flags.ts";
-import { partsOf } from "./part_flags.ts";
+import type { ServeFlags } from "./flags.ts";
+import { deviceOptions, partsOf, pick } from "./model_options.ts";
 import { runUntilStopped } from "./run_until_stopped.ts";
 import { withLog } from "./with_log.ts";
-
-/** Flags of `serve`, read and checked. */
-export interface ServeFlags extends DeviceFlags, ModelParts {
-  /** Folders, files or hub ids of models, or `name=path`; the bundled model when there is none. */
-  modelPath: string[];
-  /** `all`: the bundled model and those in the cache, too. */
-  models?: string;
-  /** The first model's public name. */
-  servedModelName?: string;
-  /** The registered configuration; names the model where `servedModelName` does not. */
-  modelId?: string;
-  /** Where clients reach the server. */
-  publicUrl?: string;
-  /** Seed of requests that name none. */
-  defaultSeed?: number;
-  /** Address to bind. */
-  host: string;
-  /** Port to bind. */
-  port: number;
-  /** Whether a port in use is an error. */
-  strictPorts?: boolean;
-  /** Folder for results, `""` for none. */
-  outputPath: string;
-  /** Folder for uploads. */
-  inputSavePath?: string;
-  /** How long results are kept, in milliseconds; 0 for ever. */
-  retain: number;
-  /** Bucket for results. */
-  s3Bucket?: string;
-  /** Address of the store that has the bucket. */
-  s3Endpoint?: string;
-  /** Region of the bucket. */
-  s3Region?: string;
-  /** Database of a fleet, whose workers run the jobs. */
-  databaseUrl?: string;
-  /** Whether this server runs jobs itself; true when left out. */
-  gpu?: boolean;
-  /** Whether jobs that a server left unfinished are run again. */
-  resumeJobs?: boolean;
-  /** Whether clients may name addresses of private networks. */
-  allowPrivateUrls?: boolean;
-  /** Keys that clients may bring. */
-  apiKey: string[];
-  /** Most jobs that wait. */
-  maxQueue: number;
-  /** Origins whose pages may call. */
-  corsOrigin: string[];
-  /** Names by which clients may call. */
-  allowedHost: string[];
-  /** Whether a field without effect is an error. */
-  strictFields?: boolean;
-  /** Wait for models that still load. */
-  wait?: boolean;
-  /** Signs webhooks. */
-  webhookSecret?: string;
-  /** Whether there is a page to draw on at `/`. */
-  playground?: boolean;
-  /** Whether `/metrics` answers. */
-  enableMetrics?: boolean;
-  /** Whether the routes of Stable Diffusion WebUI answer; true when left out. */
-  sdapi?: boolean;
-  /** How lines of the log are written. */
-  logFormat: LogFormat;
-  /** LoRAs to set at the start. */
-  lora?: LoraFlag[];
-  /** Folders whose LoRAs clients may name; the default ones when there is none. */
-  loraDir: string[];
-  /** Whether clients may name LoRAs of the hub. */
-  allowHubLoras?: boolean;
-  /** Most bytes of LoRAs kept in memory. */
-  loraCacheSize?: number;
-  /** How LoRAs are brought in where nobody says. */
-  loraMergeMode: MergeMode;
-  /** Path of the prompt enhancer's configuration. */
-  promptEnhancerConfig?: string;
-  /** Seconds after which an idle model is unloaded. */
-  keepAlive?: number;
-  /** How many GPUs share the work. */
-  numGpus: number;
-  /** Which GPUs. */
-  gpus?: number[];
-  /** GPUs of models by name. */
-  pin?: Record<string, number[]>;
-}
 
 /** Serves until a signal comes. */
 export function runServe(flags: ServeFlags): Promise<number> {
@@ -123,46 +38,22 @@ async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
   const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
   const { name } = first;
   const isFront = fleet?.role === "front";
+  asUsage(() => checkApiKeys(flags.apiKeys));
+  if (flags.webhookSecret !== undefined) asUsage(() => readSecret(flags.webhookSecret!));
   const start = () =>
     serve({
+      ...pick(flags, { ...SERVER_FLAGS, ...LORA_FLAGS }),
+      ...deviceOptions(flags),
+      ...cardOptions(flags),
+      parts: partsOf(flags),
       modelPath: first.modelPath,
       servedModelName: name,
       otherModels: others,
-      host: flags.host,
-      port: flags.port,
-      strictPorts: flags.strictPorts === true,
-      outputPath: flags.outputPath,
-      ...(fleet === undefined ? {} : { start: startMember(fleet), isFront }),
-      resumeJobs: flags.resumeJobs === true,
-      maxQueue: flags.maxQueue,
-      ...deviceOptions(flags),
-      parts: partsOf(flags),
       log,
-      ...cardOptions(flags),
-      ...(flags.inputSavePath === undefined ? {} : { inputSavePath: flags.inputSavePath }),
+      ...(fleet === undefined ? {} : { start: startMember(fleet), isFront }),
       ...(s3 === undefined ? {} : { s3 }),
       ...(flags.lora === undefined ? {} : { loras: flags.lora }),
-      ...(flags.loraCacheSize === undefined ? {} : { loraCacheBytes: flags.loraCacheSize }),
-      ...(flags.keepAlive === undefined ? {} : { keepAliveMs: flags.keepAlive * 1000 }),
       ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
-      settings: {
-        apiKeys: readApiKeys(flags),
-        corsOrigins: flags.corsOrigin,
-        allowedHosts: flags.allowedHost,
-        strictFields: flags.strictFields === true,
-        waitsForModels: flags.wait !== false,
-        retainMs: flags.retain,
-        ...(flags.webhookSecret === undefined ? {} : { webhookSecret: readWebhookSecret(flags) }),
-        playground: flags.playground !== false,
-        enableMetrics: flags.enableMetrics === true,
-        enableSdapi: flags.sdapi !== false,
-        allowPrivateUrls: flags.allowPrivateUrls === true,
-        loraMergeMode: flags.loraMergeMode,
-        ...(flags.publicUrl === undefined ? {} : { publicUrl: flags.publicUrl }),
-        ...(flags.defaultSeed === undefined ? {} : { defaultSeed: flags.defaultSeed }),
-        allowHubLoras: flags.allowHubLoras === true,
-        ...(flags.loraDir.length === 0 ? {} : { loraFolders: flags.loraDir }),
-      },
     });
   await runUntilStopped(start, {
     log,
@@ -223,11 +114,10 @@ function readModel(text: string): ModelSource {
  * @throws {UsageError} when both are said, and differ
  */
 export function cardOptions(
-  { numGpus, gpus, pin }: Pick<ServeFlags, "numGpus" | "gpus" | "pin">,
+  { numGpus, gpus, pins = {} }: Pick<ServeFlags, "numGpus" | "gpus" | "pins">,
 ): Pick<ServeOptions, "gpus" | "pins"> {
-  const pins = pin === undefined ? {} : { pins: pin };
-  if (gpus === undefined) return { gpus: numGpus, ...pins };
-  if (numGpus === 1 || numGpus === gpus.length) return { gpus, ...pins };
+  if (gpus === undefined) return { gpus: numGpus, pins };
+  if (numGpus === 1 || numGpus === gpus.length) return { gpus, pins };
   throw new UsageError(
     `Cannot use ${numGpus} GPUs and GPUs ${gpus.join(", ")}: give --num-gpus or --gpus alone`,
   );
@@ -236,11 +126,11 @@ export function cardOptions(
 /** What a user should know before the server starts. */
 export function notes(flags: ServeFlags): string[] {
   const lines: string[] = [];
-  if (flags.resumeJobs === true && flags.outputPath === "") {
+  if (flags.resumeJobs && flags.outputPath === "") {
     lines.push('Note: --resume-jobs has no effect with --output-path "": no records are kept');
   }
   const idleInFleet = [
-    ["--resume-jobs", flags.resumeJobs === true],
+    ["--resume-jobs", flags.resumeJobs],
     ["--input-save-path", flags.inputSavePath !== undefined],
   ].filter(([, isGiven]) => isGiven).map(([flag]) => flag);
   if (flags.databaseUrl !== undefined && idleInFleet.length > 0) {
@@ -248,12 +138,12 @@ export function notes(flags: ServeFlags): string[] {
       `Note: no effect in a fleet: ${idleInFleet.join(", ")}; its database keeps jobs and uploads`,
     );
   }
-  if (!isLoopback(flags.host) && flags.apiKey.length === 0) {
+  if (!isLoopback(flags.host) && flags.apiKeys.length === 0) {
     lines.push(
       `Warning: everybody who reaches ${flags.host} can use this server; give it an --api-key`,
     );
   }
-  for (const folder of flags.loraDir) {
+  for (const folder of flags.loraFolders ?? []) {
     if (!isFolder(folder)) {
       lines.push(`Note: --lora-dir ${folder} is no folder; no LoRA is found there`);
     }
@@ -271,12 +161,11 @@ export function notes(flags: ServeFlags): string[] {
  * @throws {UsageError} for flags that contradict each other
  */
 export function fleetOf(
-  { databaseUrl, gpu, lora, outputPath, s3Bucket, modelPath, models }: Pick<
-    ServeFlags,
-    "databaseUrl" | "gpu" | "lora" | "outputPath" | "s3Bucket" | "modelPath" | "models"
-  >,
+  { databaseUrl, gpu = true, lora, outputPath, s3Bucket, modelPath, models }:
+    & Pick<ServeFlags, "databaseUrl" | "outputPath" | "s3Bucket" | "modelPath" | "models">
+    & Partial<Pick<ServeFlags, "gpu" | "lora">>,
 ): FleetPlace | undefined {
-  const isFront = gpu === false;
+  const isFront = !gpu;
   if (databaseUrl === undefined) {
     if (!isFront) return undefined;
     throw new UsageError(
@@ -321,16 +210,6 @@ export function readBucket(
   >,
 ): S3Settings | undefined {
   return asUsage(() => readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name)));
-}
-
-function readApiKeys({ apiKey }: ServeFlags): string[] {
-  asUsage(() => checkApiKeys(apiKey));
-  return apiKey;
-}
-
-function readWebhookSecret({ webhookSecret }: ServeFlags): string {
-  asUsage(() => readSecret(webhookSecret!));
-  return webhookSecret!;
 }
 
 function isFolder(path: string): boolean {

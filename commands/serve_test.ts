@@ -1,32 +1,20 @@
 import { strict as assert } from "node:assert";
-import { cardOptions, modelsOf, notes, type ServeFlags } from "./serve.ts";
+import { defaultsOf } from "../generation/flag.ts";
+import { SERVE_FLAGS, type ServeFlags } from "./flags.ts";
+import { cardOptions, modelsOf, notes } from "./serve.ts";
 
-const FLAGS: ServeFlags = {
-  modelPath: ["bundled"],
-  host: "127.0.0.1",
-  port: 30000,
-  outputPath: "outputs",
-  retain: 0,
-  logFormat: "text",
-  apiKey: [],
-  loraDir: [],
-  loraMergeMode: "auto",
-  maxQueue: 64,
-  corsOrigin: [],
-  allowedHost: [],
-  numGpus: 1,
-};
+const FLAGS: ServeFlags = defaultsOf(SERVE_FLAGS);
 
 Deno.test("notes() is silent when there is nothing to know", () => {
   assert.deepEqual(notes(FLAGS), []);
   assert.deepEqual(notes({ ...FLAGS, host: "localhost" }), []);
-  assert.deepEqual(notes({ ...FLAGS, host: "0.0.0.0", apiKey: ["k"] }), []);
+  assert.deepEqual(notes({ ...FLAGS, host: "0.0.0.0", apiKeys: ["k"] }), []);
 });
 
 Deno.test("cardOptions() takes a number of GPUs, or a list, but not two that differ", () => {
-  assert.deepEqual(cardOptions({ numGpus: 2, pin: { a: [1] } }), { gpus: 2, pins: { a: [1] } });
-  assert.deepEqual(cardOptions({ numGpus: 1, gpus: [0, 2] }), { gpus: [0, 2] });
-  assert.deepEqual(cardOptions({ numGpus: 2, gpus: [0, 2] }), { gpus: [0, 2] });
+  assert.deepEqual(cardOptions({ numGpus: 2, pins: { a: [1] } }), { gpus: 2, pins: { a: [1] } });
+  assert.deepEqual(cardOptions({ numGpus: 1, gpus: [0, 2] }), { gpus: [0, 2], pins: {} });
+  assert.deepEqual(cardOptions({ numGpus: 2, gpus: [0, 2] }), { gpus: [0, 2], pins: {} });
   assert.throws(() => cardOptions({ numGpus: 3, gpus: [0, 2] }), /Cannot use 3 GPUs and GPUs 0, 2/);
 });
 
@@ -36,9 +24,9 @@ Deno.test("notes() warns when others can reach a server without a key", () => {
 });
 
 Deno.test("notes() names folders for LoRAs that are none", () => {
-  assert.deepEqual(notes({ ...FLAGS, loraDir: [import.meta.dirname!] }), []);
+  assert.deepEqual(notes({ ...FLAGS, loraFolders: [import.meta.dirname!] }), []);
   assert.match(
-    notes({ ...FLAGS, loraDir: ["/gone"] })[0]!,
+    notes({ ...FLAGS, loraFolders: ["/gone"] })[0]!,
     /^Note: --lora-dir \/gone is no folder/,
   );
 });

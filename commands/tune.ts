@@ -2,17 +2,9 @@
 
 import { tuneDevice } from "../engine/mod.ts";
 import type { TuningReport } from "../engine/reports.ts";
-import type { DeviceOptions } from "../mod.ts";
+import type { TuneFlags } from "./flags.ts";
 import { describeKernels } from "./kernel_table.ts";
 import { print, tell } from "./print.ts";
-
-/** Flags of `tune`. */
-interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"> {
-  /** Tune the software adapter. */
-  software?: boolean;
-  /** How long it may take. */
-  seconds?: number;
-}
 
 /**
  * Measures which kernels are the fastest on the GPU and keeps that for every later start. It goes on where the last run
@@ -21,12 +13,7 @@ interface TuneFlags extends Pick<DeviceOptions, "powerPreference" | "gpuBackend"
  * @returns 0
  */
 export async function runTune(flags: TuneFlags): Promise<number> {
-  const report = await tuneDevice({
-    ...(flags.powerPreference === undefined ? {} : { powerPreference: flags.powerPreference }),
-    ...(flags.software === undefined ? {} : { forceSoftware: flags.software }),
-    ...(flags.seconds === undefined ? {} : { budgetMs: flags.seconds * 1000 }),
-    ...(flags.gpuBackend === undefined ? {} : { gpuBackend: flags.gpuBackend }),
-  }, (event) => {
+  const report = await tuneDevice(flags, (event) => {
     if (event.type === "note") return tell(event.line);
     tell(`${String(Math.round(event.fraction * 100)).padStart(3)} %  ${event.line}`);
   });

@@ -14,7 +14,7 @@ import { EngineState } from "../server/engine_state.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
 import { explainEngineFailure } from "../server/loras/engine_failure.ts";
-import { DEFAULT_HOST, listen, type Listener } from "../server/http/listen.ts";
+import { listen, type Listener } from "../server/http/listen.ts";
 import { localModels } from "../server/local_models.ts";
 import { namesOf } from "../server/loras/job_lora.ts";
 import { loraRefusal } from "../server/loras/lora_refusal.ts";
@@ -26,7 +26,7 @@ import type { RunningServer, StartOnCards } from "../server/start_options.ts";
 import type { FleetPlace } from "./mod.ts";
 import type { ServedModels } from "../server/served_models.ts";
 import type { App, Services } from "../server/services.ts";
-import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS } from "../server/settings.ts";
+import { DEFAULT_SETTINGS } from "../server/settings.ts";
 import {
   absolute,
   FREE_MS,
@@ -85,7 +85,7 @@ export async function createFleetService(
   } = {},
 ): Promise<FleetService> {
   const { log = () => {} } = options;
-  const settings = { ...DEFAULT_SETTINGS, ...options.settings };
+  const settings = { ...DEFAULT_SETTINGS, ...options };
   const { fleet, storage } = await prepare(options);
   const results = parts.storage ?? storage.results;
   const { database, store, bell, roster, member } = fleet;
@@ -94,7 +94,7 @@ export async function createFleetService(
   const inputRoot = inputFolder(member);
   const queue = new FleetQueue({
     ...{ database, store, bell, roster, member },
-    maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
+    maxQueue: settings.maxQueue,
     memoryFor: (model, request) => models.memoryFor(model, request),
     adopt: (jobs) => resumeJobs(services, jobs),
     fail: (error) => fleet.tellAway(error),
@@ -112,7 +112,7 @@ export async function createFleetService(
     jobs: { store, queue },
     inputRoot,
     log,
-    host: options.host ?? DEFAULT_HOST,
+    host: settings.host,
     storage: results,
     settings,
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
@@ -222,7 +222,7 @@ interface PreparedWorker {
 
 async function prepare(options: FleetStartOptions) {
   const { log = () => {}, fleet: { databaseUrl, role: kind } } = options;
-  const outputPath = absolute(options.outputPath ?? "outputs");
+  const outputPath = absolute(options.outputPath ?? DEFAULT_SETTINGS.outputPath);
   const results = openStorage(outputPath, options.s3, log, true);
   if (!results) {
     throw new TypeError(
@@ -252,7 +252,7 @@ function prepareWorker(
   const engine = new EngineState(opened.promise);
   const others = toBeOpened(options.others);
   for (const { opened } of others) opened.promise.catch(() => {});
-  const settings = { ...DEFAULT_SETTINGS, ...options.settings };
+  const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = localModels({ engine, others, settings, log });
   const inputRoot = inputFolder(member);
   const leases = new LeaseStore(database, store, member);

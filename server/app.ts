@@ -34,7 +34,7 @@ import { webuiError } from "./sdapi/answers.ts";
 import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
 import type { ServedModels } from "./served_models.ts";
 import type { App, AppEnv, Services } from "./services.ts";
-import { DEFAULT_MAX_QUEUE, DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
+import { DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import { tracedRequests } from "./telemetry/traced_requests.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
@@ -103,7 +103,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const log = options.log ?? (() => {});
   const models = options.remote?.models ??
     localModels({ ...shared, others: options.others ?? [], log });
-  const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue: DEFAULT_MAX_QUEUE });
+  const { maxQueue } = shared.settings;
+  const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue });
   const services: Services = {
     ...shared,
     store,
@@ -193,7 +194,8 @@ export function createService(options: AppOptions): { app: App; services: Servic
     maxAge: 600,
   }));
   app.use((c, next) => {
-    checkOrigin(c.req.raw, { ...settings, ...(options.host ? { host: options.host } : {}) });
+    // Without an address of its own an app answers to any name.
+    checkOrigin(c.req.raw, { ...settings, host: options.host });
     checkKey(c.req.raw, settings.apiKeys);
     checkEncoding(c.req.raw);
     return next();

@@ -4,7 +4,7 @@
  * ```ts
  * import { serve } from "denoise/server";
  *
- * const server = await serve({ port: 0, settings: { apiKeys: ["secret"] } });
+ * const server = await serve({ port: 0, apiKeys: ["secret"] });
  * await server.ready;
  * console.log(server.url);
  * await server.close();
@@ -38,7 +38,8 @@ export type {
   StartOptions,
 } from "./start_options.ts";
 export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
-export type { ServerSettings } from "./settings.ts";
+export { LORA_FLAGS, SERVER_FLAGS, type ServerSettings } from "./settings.ts";
+export type { Flag, FlagDetails, FlagValues } from "../generation/flag.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
 export { readSecret } from "./webhooks/signature.ts";
 export type { WorkerRecord } from "./workers.ts";

@@ -8,7 +8,7 @@ import { InputFolder } from "./inputs/input_folder.ts";
 import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { openJobStore } from "./jobs/open_store.ts";
-import { DEFAULT_HOST, listen, type Listener } from "./http/listen.ts";
+import { listen, type Listener } from "./http/listen.ts";
 import { resumeJobs } from "./jobs/resume.ts";
 import { startSweeping } from "./jobs/retention.ts";
 import {
@@ -20,7 +20,7 @@ import {
   within,
   withLoras,
 } from "./start_parts.ts";
-import { DEFAULT_MAX_QUEUE } from "./settings.ts";
+import { DEFAULT_SETTINGS } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
 import { openTracing } from "./telemetry/tracing.ts";
 
@@ -37,9 +37,10 @@ const CLOCK_MS = 50;
  */
 export async function startServer(options: StartOnCards): Promise<RunningServer> {
   const { log = () => {} } = options;
+  const settings = { ...DEFAULT_SETTINGS, ...options };
   // Paths stay what they are when the working folder is removed.
-  const outputPath = absolute(options.outputPath ?? "outputs");
-  const resumes = options.resumeJobs === true;
+  const outputPath = absolute(settings.outputPath);
+  const resumes = settings.resumeJobs;
   const { store, left } = await openJobStore(outputPath || undefined, { resumes, log });
   const temporary = outputPath === "" && !options.inputSavePath ? new TemporaryInputs() : undefined;
   const inputRoot = temporary?.path ??
@@ -51,7 +52,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   });
   ready.catch(() => {});
   const queue = new JobQueue(store, {
-    maxQueue: options.maxQueue ?? DEFAULT_MAX_QUEUE,
+    maxQueue: settings.maxQueue,
     resumes,
     ready,
     ...(options.cards ? { places: options.cards } : {}),
@@ -67,8 +68,8 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     jobs: { store, queue },
     inputRoot,
     log,
-    host: options.host ?? DEFAULT_HOST,
-    ...(options.settings ? { settings: options.settings } : {}),
+    host: settings.host,
+    settings,
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(storage ? { storage } : {}),
     ...(tracing ? { tracing } : {}),

@@ -25,12 +25,8 @@ const LINE_MS = 2000;
 /** How `serve()` serves. */
 export interface ServeOptions
   extends DeviceOptions, Omit<StartOptions, "openEngine" | "others" | "enhancer"> {
-  /** A model's folder, file or hub id; the bundled model when left out. */
-  modelPath?: string;
   /** What does not come from there. */
   parts?: ModelParts;
-  /** The model's public name; `modelPath` when left out. */
-  servedModelName?: string;
   /** Further models, which requests name; they take turns on the GPU, and are loaded when they are asked for. */
   otherModels?: readonly ModelSource[];
   /** How many GPUs work, or which of those that `denoise doctor` lists; one when left out. */
@@ -43,8 +39,6 @@ export interface ServeOptions
   start?: Start;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;
-  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
-  loraCacheBytes?: number;
 }
 
 /** A model and what it is called. */
@@ -67,7 +61,6 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   const {
     modelPath = BUNDLED_MODEL,
     servedModelName = modelPath,
-    settings,
     start = startServer,
     ...rest
   } = options;
@@ -130,21 +123,20 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     return await EnginePool.open({ name, cards, on, open: openOn, onNote: options.log });
   };
   const all: StartOnCards = {
+    ...loraPlaces(modelPath),
     ...rest,
+    modelPath,
+    servedModelName,
+    numGpus: cards.all.reduce((sum, { plan }) => sum + (plan.group?.length ?? 1), 0),
     ...(config === undefined
       ? {}
       : { enhancer: readEnhancer(config, (name) => Deno.env.get(name)) }),
-    settings: {
-      ...{ modelPath, servedModelName, ...loraPlaces(modelPath) },
-      numGpus: cards.all.reduce((sum, { plan }) => sum + (plan.group?.length ?? 1), 0),
-      ...settings,
-    },
     cards,
     openEngine: (...how) =>
       open({ name: servedModelName, modelPath, parts, isFirst: true }, ...how),
     others: otherModels.map(({ name, modelPath: path }) => ({
       ...{ name, path, ...loraPlaces(path) },
-      ...(settings?.loraFolders ? { loraFolders: settings.loraFolders } : {}),
+      ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
       open: (...how) => open({ name, modelPath: path }, ...how),
     })),
   };

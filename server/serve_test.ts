@@ -233,7 +233,7 @@ Deno.test("a server removes what requests left that a killed one had begun to ta
 });
 
 Deno.test("a server hears out a body that is too long before it answers 413", async () => {
-  const server = await start({ settings: { maxBodyBytes: 100_000 } });
+  const server = await start({ maxBodyBytes: 100_000 });
   try {
     await server.ready;
     const response = await fetch(`${server.url}/v1/images/generations`, {
@@ -257,7 +257,7 @@ Deno.test("a server that resumes keeps what an edit needs, and runs it with the 
       outputPath: folder,
       resumeJobs: true,
       graceMs: 0,
-      settings: { loraFolders: [folder] },
+      loraFolders: [folder],
       openEngine: () => loaded.then(() => testee),
     });
   try {

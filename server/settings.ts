@@ -1,67 +1,130 @@
-/** What a server can be told. */
+/** What a server can be told: tables from which the flags of `serve`, their types and their defaults follow. */
 
-import type { MergeMode } from "../generation/lora_words.ts";
+import {
+  address,
+  choice,
+  defaultsOf,
+  duration,
+  flag,
+  type FlagValues,
+  integer,
+  memory,
+  off,
+  onOff,
+  text,
+  texts,
+} from "../generation/flag.ts";
+import { MERGE_MODES } from "../generation/lora_words.ts";
+import { isOrigin } from "./http/origin.ts";
 import type { FormLimits } from "./inputs/multipart.ts";
 
-/** Settings of a server that outlast its requests. */
-export interface ServerSettings {
-  /** Where the model came from, as given by whoever started the server. */
+/** Flags of a server: where it listens, what it keeps, what clients may do. */
+export const SERVER_FLAGS = {
+  publicUrl: flag(
+    address,
+    "url",
+    "address at which clients reach the server; makes links absolute",
+  ),
+  host: flag(text, "address", "address to bind", { default: "127.0.0.1" }),
+  port: flag(integer(0, 65535), "port", "port to bind, 0 for any free port", { default: 30000 }),
+  strictPorts: onOff("fail if the port is in use, instead of taking a free one"),
+  outputPath: flag(text, "folder", 'folder for results, "" to keep none', { default: "outputs" }),
+  inputSavePath: flag(
+    text,
+    "folder",
+    "folder for uploads, until their jobs end (default: inputs, beside the results)",
+  ),
+  retainMs: flag(
+    duration,
+    "duration",
+    "how long the server keeps results, such as 12h or 7d; 0 for ever",
+    { flag: "--retain", default: duration("7d"), shown: "7d" },
+  ),
+  resumeJobs: onOff("retry the jobs that a killed server left unfinished"),
+  allowPrivateUrls: onOff("also fetch images from private networks"),
+  apiKeys: flag(texts, "key", "key that clients must send; may be repeated", {
+    flag: "--api-key",
+    default: [],
+    shown: "none",
+    env: "DENOISE_API_KEY",
+  }),
+  maxQueue: flag(
+    integer(0),
+    "jobs",
+    "maximum number of waiting requests; one client may have half",
+    { default: 128 },
+  ),
+  corsOrigins: flag(
+    origins,
+    "origin",
+    "origin whose pages may send requests, or *; may be repeated",
+    { flag: "--cors-origin", default: [], shown: "this machine" },
+  ),
+  allowedHosts: flag(hosts, "name", "host name that clients may use; may be repeated", {
+    flag: "--allowed-host",
+    default: [],
+    shown: "the names of the address",
+  }),
+  defaultSeed: flag(integer(0), "seed", "seed for requests without one (default: a new seed)"),
+  strictFields: onOff("refuse requests with fields that have no effect"),
+  waitsForModels: off("answer 503 while a further model loads, instead of waiting for it", {
+    flag: "--no-wait",
+  }),
+  webhookSecret: flag(
+    text,
+    "secret",
+    "key that signs webhooks: whsec_ and 24 to 64 bytes in base64",
+    { env: "DENOISE_WEBHOOK_SECRET" },
+  ),
+  playground: off("do not serve the playground at /"),
+  enableMetrics: onOff("serve /metrics for Prometheus"),
+  enableSdapi: off("do not serve the routes of Stable Diffusion WebUI, /sdapi/v1", {
+    flag: "--no-sdapi",
+  }),
+};
+
+/** Flags of a server or a worker: its LoRAs. */
+export const LORA_FLAGS = {
+  loraFolders: flag(
+    texts,
+    "folder",
+    "folder of LoRAs that clients may use; may be repeated (default: the model's folder and the hub cache)",
+    { flag: "--lora-dir" },
+  ),
+  allowHubLoras: onOff("let clients fetch LoRAs from the hub; the server sends no token"),
+  loraCacheBytes: flag(memory, "memory", "memory for cached LoRAs (default: 2G)", {
+    flag: "--lora-cache-size",
+  }),
+  loraMergeMode: choice(MERGE_MODES, "mode", "default way to apply LoRAs", { default: "auto" }),
+};
+
+/** Settings of a server: what its flags say, and what no flag says. */
+export interface ServerSettings
+  extends FlagValues<typeof SERVER_FLAGS>, FlagValues<typeof LORA_FLAGS> {
+  /** Name, folder, file or hub id of the first model. */
   modelPath: string;
   /** The model's public name. */
   servedModelName: string;
-  /** Where clients reach this server, without a slash at the end; links are relative when it is left out. */
-  publicUrl?: string;
-  /** Keys that `Authorization: Bearer` may bring; no key is asked for when there is none. */
-  apiKeys: readonly string[];
-  /** Origins whose pages may call, or `*`; pages of this machine always may. */
-  corsOrigins: readonly string[];
-  /** Seed of a request that names none; a new one is drawn for each where this is left out. */
-  defaultSeed?: number;
-  /** Names by which clients may call the server, besides those of its address; `*` for any. */
-  allowedHosts: readonly string[];
-  /** Whether a field without effect is an error. */
-  strictFields: boolean;
-  /** Requests wait for a model that still loads behind the first one; else they are answered with 503. */
-  waitsForModels: boolean;
   /** Largest JSON body in bytes. */
   maxBodyBytes: number;
   /** Memory that the bodies of all requests may take together, in bytes. */
   maxBodyMemory: number;
   /** How much a form may hold. */
   formLimits: FormLimits;
-  /** Whether addresses of private networks may be fetched for clients. */
-  allowPrivateUrls: boolean;
-  /** Signs webhooks, as the standard writes secrets; clients may ask for none where it is left out. */
-  webhookSecret?: string;
-  /** How long results are kept after their end, in milliseconds; 0 for ever. */
-  retainMs: number;
-  /** Whether there is a page to draw on at `/`. */
-  playground: boolean;
-  /** Whether `/metrics` answers. */
-  enableMetrics: boolean;
-  /** Whether the routes of Stable Diffusion WebUI answer. */
-  enableSdapi: boolean;
   /** Number of GPUs that records name. */
   numGpus: number;
   /** Folders whose LoRAs clients may name. */
   loraFolders: readonly string[];
-  /** Files of LoRAs by names that clients may give in place of their paths. */
+  /** Files of LoRAs by names that clients may give instead of their paths. */
   namedLoras: Readonly<Record<string, string>>;
-  /** Whether LoRAs are fetched from a hub because a client names them. */
-  allowHubLoras: boolean;
-  /** How LoRAs are brought in where a request does not say. */
-  loraMergeMode: MergeMode;
 }
 
-/** What holds where nothing else was said. */
+/** The settings of a server that was told nothing. */
 export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
+  ...defaultsOf(SERVER_FLAGS),
+  ...defaultsOf(LORA_FLAGS),
   modelPath: "bundled",
   servedModelName: "bundled",
-  apiKeys: [],
-  corsOrigins: [],
-  allowedHosts: [],
-  strictFields: false,
-  waitsForModels: true,
   maxBodyBytes: 32 * 2 ** 20,
   maxBodyMemory: 64 * 2 ** 20,
   formLimits: {
@@ -70,17 +133,23 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
     maxFieldBytes: 28 * 2 ** 20,
     maxBytes: 512 * 2 ** 20,
   },
-  allowPrivateUrls: false,
-  retainMs: 7 * 24 * 60 * 60 * 1000,
-  playground: true,
-  enableMetrics: false,
-  enableSdapi: true,
   numGpus: 1,
   loraFolders: [],
   namedLoras: {},
-  allowHubLoras: false,
-  loraMergeMode: "auto",
 };
 
-/** Most jobs that wait where nothing else was said. */
-export const DEFAULT_MAX_QUEUE = 128;
+/** Collects origins of pages, such as `https://app.example` or `app://obsidian.md`, or `*` for any. */
+export function origins(text: string, before: readonly string[] = []): readonly string[] {
+  const one = text.trim();
+  if (one === "*" || isOrigin(one)) return [...before, one];
+  throw new RangeError("It must be an origin such as https://app.example, or *.");
+}
+
+/** Collects names of hosts, such as `images.example.org` or `[::1]`, or `*` for any. */
+export function hosts(text: string, before: readonly string[] = []): readonly string[] {
+  const one = text.trim();
+  if (/^(?:\*|\[[\da-f:.]+\]|[\w.-]+)$/i.test(one)) return [...before, one];
+  throw new RangeError(
+    "It must be a name without scheme and port, such as images.example.org, or *.",
+  );
+}

@@ -28,32 +28,16 @@ export interface OtherSource {
   readonly open: EngineOpener;
 }
 
-/** What a server is started with. */
-export interface StartOptions {
+/** What a server is started with; its settings have defaults. */
+export interface StartOptions extends Partial<ServerSettings> {
   /** Opens the model; the server listens while that goes on. */
   openEngine: EngineOpener;
   /** Further models, opened one after the other when that is done. */
   others?: readonly OtherSource[];
-  /** Address to bind; `127.0.0.1` when left out. */
-  host?: string;
-  /** Port to bind; 30000 when left out, 0 for any that is free. */
-  port?: number;
-  /** Whether a port in use is an error; else a free one is taken. */
-  strictPorts?: boolean;
-  /** Folder for results and records; `outputs` when left out, `""` to keep nothing. */
-  outputPath?: string;
-  /** Folder for the files that requests bring, until their jobs have ended; beside the results when left out. */
-  inputSavePath?: string;
-  /** Run jobs again that a server left in this folder, and leave them when this one stops. */
-  resumeJobs?: boolean;
   /** Bucket for results; what cannot be uploaded stays in `outputPath`. */
   s3?: S3Settings;
-  /** Most jobs that wait. */
-  maxQueue?: number;
   /** LoRAs that are set before the first request is answered. */
   loras?: readonly StartLora[];
-  /** What differs from the default settings. */
-  settings?: Partial<ServerSettings>;
   /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
   /** Takes lines for the log. */

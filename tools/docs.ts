@@ -2,8 +2,9 @@
  * Writes the tables of fields, flags and models into docs/ (`deno task docs`), between markers such as
  * `<!-- fields -->` and `<!-- /fields -->`. A test compares the pages with the code.
  */
-import { Command, type Option } from "commander";
-import { addModelFlags } from "../commands/flag_groups.ts";
+import type { Command, Option } from "commander";
+import { FlagCommand } from "../commands/flag_command.ts";
+import { MODEL_FLAGS } from "../commands/flags.ts";
 import { createProgram } from "../commands/program.ts";
 import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
@@ -103,7 +104,7 @@ function commandTable(): string {
 
 /** The flags of a command; those of the model and its memory have a table of their own. */
 function flagTable(name: string): string {
-  const model = addModelFlags(new Command()).options;
+  const model = new FlagCommand().addFlags(MODEL_FLAGS).options;
   const isOwn = ({ long }: Option) => model.every((other) => other.long !== long);
   const command = commands().find((command) => command.name() === name);
   return table(

@@ -2,7 +2,8 @@
 
 import { basename, extname } from "node:path";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
-import { type GenerateFlags, type Media, present } from "../generate_flags.ts";
+import type { GenerateFlags } from "../flags.ts";
+import { type Media, present } from "../generate_flags.ts";
 import { UsageError } from "../failure.ts";
 
 /** Previews that a server makes of each image. */

@@ -4,9 +4,10 @@ import { describeCut } from "../../engine/cut_prompt.ts";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatOfPath, type TaskType } from "../../mod.ts";
-import { flagName, flagOfField } from "../flags.ts";
-import { flagsOfModels } from "../part_flags.ts";
-import { type GenerateFlags, type Media, mediaOfTask } from "../generate_flags.ts";
+import { flagOfField } from "../field_flags.ts";
+import type { GenerateFlags } from "../flags.ts";
+import { type Media, mediaOfTask } from "../generate_flags.ts";
+import { flagsOfModels } from "../model_options.ts";
 import { outputPaths } from "../output_name.ts";
 import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts";
 import type { TerminalImage } from "../terminal_image.ts";
@@ -45,7 +46,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     media,
     media === "image" ? formatOfPath(file) : undefined,
   );
-  const own = flagsOfModels(flags).map(flagName);
+  const own = flagsOfModels(flags);
   if (own.length > 0) {
     onNote(`Note: not used with --url: ${own.join(", ")}; the server has its own`);
   }

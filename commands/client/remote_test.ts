@@ -1,10 +1,11 @@
 /** Commands that use a running server, against the service with an engine that draws gradients. */
 import { strict as assert } from "node:assert";
+import { defaultsOf } from "../../generation/flag.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
 import { type TestService, testService, until } from "../../tests/fakes/service.ts";
 import { FakeEngine } from "../../tests/fakes/engine.ts";
-import type { GenerateFlags } from "../generate_flags.ts";
+import { GENERATE_FLAGS, type GenerateFlags } from "../flags.ts";
 import { runJobs, runPs } from "../jobs.ts";
 import { ProgressBar } from "../progress_bar.ts";
 import { TerminalImage } from "../terminal_image.ts";
@@ -62,10 +63,9 @@ async function printed(run: () => Promise<unknown>): Promise<string> {
 const notes: string[] = [];
 
 function work(fetcher: typeof fetch, flags: Partial<GenerateFlags>, signal?: AbortSignal) {
-  const all = { prompt: "a", modelPath: "bundled", numOutputs: 1, outputPath: "", ...flags };
   return {
     client: new ServerClient({ url: URL }, fetcher),
-    flags: { outputQuality: "default", ...all },
+    flags: { ...defaultsOf(GENERATE_FLAGS), prompt: "a", outputPath: "", ...flags },
     media: flags.output?.endsWith(".mp4") ? "video" as const : "image" as const,
     name: "",
     bar: new ProgressBar({ isTerminal: false, write: () => {} }),
@@ -139,7 +139,7 @@ Deno.test("generateRemotely() says why a server refuses, and cancels the job whe
 
 Deno.test("generationRequest() has the names of HTTP, and refuses what only this process could do", () => {
   const flags: GenerateFlags = {
-    ...{ prompt: "a", modelPath: "other", numOutputs: 1, outputPath: "", outputQuality: "high" },
+    ...{ ...defaultsOf(GENERATE_FLAGS), prompt: "a", modelPath: "other", outputQuality: "high" },
     ...{ guidanceScale: 3, image: ["a.png", "b.png"], seed: [1, 2], seconds: 2 },
   };
   const { path, body, files } = generationRequest(flags, "video");
@@ -160,7 +160,7 @@ Deno.test("runPs() and runJobs() show what a server does, and cancel a job", () 
       service.post("/v1/videos", { prompt, num_inference_steps: 50 });
     const { id } = await (await post("first")).json();
     const { id: second } = await (await post("second")).json();
-    const flags = { url: URL, limit: 20 };
+    const flags = { url: URL, limit: 20, json: false };
     const ps = await printed(() => runPs(flags, fetcher));
     assert.match(ps, /serves gradients: 1 at work, 1 waits/);
     assert.match(ps, new RegExp(`${second} +waits, place 1 +T2V .*second`));
@@ -186,7 +186,7 @@ Deno.test("runPs() says that a fleet has no worker", async () => {
   const fetcher: typeof fetch = (input) =>
     Promise.resolve(Response.json(data[String(input).replace(URL, "")]));
   assert.match(
-    await printed(() => runPs({ url: URL }, fetcher)),
+    await printed(() => runPs({ url: URL, json: false }, fetcher)),
     /serves gradients: 0 at work, 2 wait\nNo worker is there: jobs wait until one joins the fleet/,
   );
 });
@@ -195,14 +195,20 @@ Deno.test("runPs() says how to give the key that a server asks for", async () =>
   await using service = await testService({ settings: { apiKeys: ["k"] } });
   const fetcher = fetcherOf(service);
   await assert.rejects(
-    runPs({ url: URL }, fetcher),
+    runPs({ url: URL, json: false }, fetcher),
     /Cannot use http:\/\/denoise\.test: it asks for a key; give it as --api-key or DENOISE_API_KEY$/,
   );
-  await assert.rejects(runPs({ url: URL, apiKey: "wrong" }, fetcher), /asks for another key; give/);
-  assert.match(await printed(() => runPs({ url: URL, apiKey: "k" }, fetcher)), /^http.* serves /);
+  await assert.rejects(
+    runPs({ url: URL, json: false, apiKey: "wrong" }, fetcher),
+    /asks for another key; give/,
+  );
+  assert.match(
+    await printed(() => runPs({ url: URL, json: false, apiKey: "k" }, fetcher)),
+    /^http.* serves /,
+  );
 });
 
 Deno.test("runPs() says that no server answers", async () => {
   const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
-  await assert.rejects(runPs({ url: URL }, nobody), /Cannot reach http:.*start one/);
+  await assert.rejects(runPs({ url: URL, json: false }, nobody), /Cannot reach http:.*start one/);
 });

@@ -10,15 +10,11 @@ import { type ConnectionLimits, Connections, DEFAULT_LIMITS } from "./connection
 import { BODY_DEADLINE_MS } from "./pace.ts";
 import type { App } from "../services.ts";
 import type { Log } from "../log.ts";
+import { DEFAULT_SETTINGS, type ServerSettings } from "../settings.ts";
 
 /** Where to listen, and to how many. */
-export interface ListenOptions extends ConnectionLimits {
-  /** Address to bind; `127.0.0.1` when left out. */
-  host?: string;
-  /** Port to bind; {@link DEFAULT_PORT} when left out, 0 for any that is free. */
-  port?: number;
-  /** Whether a port in use is an error; else a free one is taken. */
-  strictPorts?: boolean;
+export interface ListenOptions
+  extends ConnectionLimits, Partial<Pick<ServerSettings, "host" | "port" | "strictPorts">> {
   /** Time between two looks whether it still accepts, in milliseconds; 10 s when left out. */
   watchMs?: number;
   /** Is told of a port that is not the one asked for, and of too many connections. */
@@ -35,11 +31,6 @@ export interface Listener {
   close(graceMs: number): Promise<void>;
 }
 
-/** Address of a server that was told none. */
-export const DEFAULT_HOST = "127.0.0.1";
-/** Port of a server that was told none. */
-const DEFAULT_PORT = 30000;
-
 /**
  * How much of a body waits to be read, in bytes: pieces of a byte each are handed on together, and hold
  * up everybody meanwhile.
@@ -55,7 +46,7 @@ const NEXT_PORTS = 20;
  * @throws {Error} when the address cannot be bound
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listener> {
-  const { host = DEFAULT_HOST, port: wanted = DEFAULT_PORT, strictPorts = false } = options;
+  const { host, port: wanted, strictPorts } = { ...DEFAULT_SETTINGS, ...options };
   const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);
   const more = wanted === 0 || strictPorts ? [] : [...next.filter((port) => port < 65536), 0];
   for (const port of [wanted, ...more]) {

@@ -10,7 +10,7 @@ import { ApiError, badRequest } from "../contract/errors.ts";
 /** What pages and names are let in. */
 interface OriginPolicy {
   /** Address that the server is bound to; absent where that is not known. */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** Names by which the server may be called besides; `*` for any. */
   readonly allowedHosts: readonly string[];
   /** Origins whose pages may call, or `*`; pages of this machine always may. */

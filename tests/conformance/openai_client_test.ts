@@ -14,7 +14,8 @@ async function connect(options: Partial<StartOptions> = {}) {
     port: 0,
     outputPath: folder,
     ...options,
-    settings: { servedModelName: "org/gradients", apiKeys: ["sk-test"] },
+    servedModelName: "org/gradients",
+    apiKeys: ["sk-test"],
   });
   await server.ready;
   const client = (apiKey: string) =>

@@ -22,7 +22,8 @@ async function converse(name: string, talk: (client: OpenAI) => Promise<void>): 
       ),
     port: 0,
     outputPath: folder,
-    settings: { servedModelName: MODEL, apiKeys: ["sk-test"] },
+    servedModelName: MODEL,
+    apiKeys: ["sk-test"],
   });
   try {
     await server.ready;

@@ -1,9 +1,8 @@
 /** Pages of other origins, and names that are not this server's: nothing that they send changes anything. */
 
 import { strict as assert } from "node:assert";
-import { origins } from "../../commands/flags.ts";
 import { startServer } from "../../server/serve.ts";
-import type { ServerSettings } from "../../server/settings.ts";
+import { origins, type ServerSettings } from "../../server/settings.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
 
@@ -103,7 +102,7 @@ async function hosts(
   settings: Partial<ServerSettings> = {},
 ): Promise<number[]> {
   const openEngine = () => Promise.resolve(new FakeEngine());
-  const server = await startServer({ openEngine, port: 0, outputPath: "", host, settings });
+  const server = await startServer({ openEngine, port: 0, outputPath: "", host, ...settings });
   const statuses: number[] = [];
   try {
     for (const header of sent) {

@@ -117,7 +117,9 @@ async function fleetService(options: TestServiceOptions, database: string): Prom
         ...{ name, path: `fake/${name}` },
         open: () => Promise.resolve(engine),
       })),
-    settings: { modelPath: "fake/gradients", servedModelName: "gradients", ...options.settings },
+    modelPath: "fake/gradients",
+    servedModelName: "gradients",
+    ...options.settings,
     outputPath: folder,
     maxQueue: options.maxQueue ?? 8,
     log: options.log ??

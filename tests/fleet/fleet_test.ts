@@ -35,7 +35,7 @@ class TestFleet implements AsyncDisposable {
   async front(settings: Partial<ServerSettings> = {}, maxQueue = 64): Promise<RunningServer> {
     const server = await startMember({ databaseUrl: this.url, role: "front" })({
       openEngine: () => Promise.reject(new Error("a front opens no model")),
-      ...{ outputPath: this.folder, port: 0, maxQueue, settings },
+      ...{ outputPath: this.folder, port: 0, maxQueue, ...settings },
       ...{ graceMs: 100, log: (line) => this.lines.push(`front: ${line}`) },
     });
     this.#closing.push(server.close);
@@ -52,7 +52,8 @@ class TestFleet implements AsyncDisposable {
       ...{ outputPath: this.folder, graceMs: 100 },
       openEngine: () => Promise.resolve(pool?.engine ?? engine),
       ...(pool ? { cards: pool.cards } : {}),
-      settings: { servedModelName: name, modelPath: `fake/${name}` },
+      servedModelName: name,
+      modelPath: `fake/${name}`,
       log: (line) => this.lines.push(`worker: ${line}`),
     });
     this.#closing.push(worker.close);

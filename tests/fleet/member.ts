@@ -27,7 +27,9 @@ if (import.meta.main) {
     openEngine: () => Promise.resolve(new FakeEngine({ stepMs: options.stepMs ?? 10 })),
     ...{ outputPath, port, maxQueue, strictPorts: true },
     ...(s3 ? { s3 } : {}),
-    settings: { apiKeys, servedModelName: "gradients", modelPath: "fake/gradients" },
+    apiKeys,
+    servedModelName: "gradients",
+    modelPath: "fake/gradients",
     log: (line, fields) => {
       if (fields?.status === undefined || Number(fields.status) >= 500) console.log(line);
     },

@@ -30,7 +30,7 @@ function sequences(count: number): Promise<void> {
     const server = await startServer({
       port: 0,
       outputPath: "",
-      settings: { loraFolders: [folder] },
+      loraFolders: [folder],
       openEngine: async () => {
         // The bound is too small for two, so that LoRAs come and go all the time.
         const engine = new WorkerEngine("x", { modelPath: "x", loraCacheBytes: 100 }, newWorker);
@@ -121,7 +121,7 @@ function realSequences(count: number): Promise<void> {
     const server = await startServer({
       port: 0,
       outputPath: "",
-      settings: { loraFolders: [folder] },
+      loraFolders: [folder],
       openEngine: () => Promise.resolve(engine),
     });
     try {

@@ -31,7 +31,7 @@ async function main(args: string[]): Promise<number> {
     ...(values.sections !== undefined && { sections: values.sections }),
     ...(values.torch !== undefined && { torch: values.torch }),
     ...(backend && { gpuBackend: backend }),
-    ...(values.software && { software: true }),
+    forceSoftware: values.software === true,
   });
 }
 

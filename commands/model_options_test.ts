@@ -1,17 +1,18 @@
 import { strict as assert } from "node:assert";
+import { valuesOf } from "./flag_command.ts";
+import { GENERATE_FLAGS } from "./flags.ts";
+import { deviceOptions, flagsOfModels } from "./model_options.ts";
 import { createProgram } from "./program.ts";
-import { deviceOptions } from "./device_flags.ts";
-import { flagsOfModels } from "./part_flags.ts";
 
 Deno.test("deviceOptions() gives what the library takes, and nothing that no flag named", () => {
   assert.deepEqual(deviceOptions({}), { tuning: "auto", offload: [], pinCpuMemory: false });
   assert.deepEqual(
     deviceOptions({
-      maxVram: 5,
+      maxVramBytes: 5,
       textEncoderCpuOffload: true,
       vaeCpuOffload: true,
       pinCpuMemory: true,
-      software: true,
+      forceSoftware: true,
       tune: false,
       gpuBackend: "dawn",
     }),
@@ -41,10 +42,11 @@ Deno.test("flagsOfModels() names flags that were given, and no default", () => {
   const given = (...args: string[]) => {
     const generate = createProgram(() => {}).commands.find((one) => one.name() === "generate")!;
     generate.action(() => {});
-    return flagsOfModels(generate.parse(args, { from: "user" }).opts());
+    generate.parse(args, { from: "user" });
+    return flagsOfModels(valuesOf(generate, GENERATE_FLAGS));
   };
   assert.deepEqual(given(), []);
   assert.deepEqual(given("--vae", "a", "--max-vram", "2G", "--software"), [
-    ...["vae", "maxVram", "software"],
+    ...["--vae", "--software", "--max-vram"],
   ]);
 });

@@ -1,0 +1,110 @@
+/** Commands with flags from tables. */
+
+import { Command, InvalidArgumentError, Option, type ParseOptionsResult } from "commander";
+import { type Flag, type Flags, type FlagValues, isBoolean } from "../generation/flag.ts";
+import { UsageError } from "./failure.ts";
+import { flagName } from "./field_flags.ts";
+
+const INPUTS = ["prompt", "negative-prompt", "mask", "control", "video", "from"];
+
+/** Flags of the reference that are called otherwise here. */
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ["--num-outputs-per-prompt", "--num-outputs"],
+  ["--output-file-path", "--output"],
+  ["--image-path", "--image"],
+  ["--image-paths", "--image"],
+  ["--video-path", "--video"],
+]);
+
+/** Brings the names of flags into the spelling of this program: `--model_path` is `--model-path`. */
+export function normalizeArgs(args: readonly string[]): string[] {
+  return args.map((arg) => {
+    const [, name, value = ""] = /^(--[a-z][\w-]*)(=[\s\S]*)?$/i.exec(arg) ?? [];
+    if (name === undefined) return arg;
+    const dashed = name.replaceAll("_", "-");
+    return (ALIASES.get(dashed) ?? dashed) + value;
+  });
+}
+
+/** The flag of a row. */
+export function flagOf(name: string, { flag, kind }: Flag<unknown>): string {
+  return flag ?? (kind === "off" ? flagName(name).replace("--", "--no-") : flagName(name));
+}
+
+function optionOf(name: string, flag: Flag<unknown>): Option {
+  const { kind, placeholder, choices, shown, env } = flag;
+  const value = kind === "switch"
+    ? ` [${placeholder}]`
+    : kind === "value"
+    ? ` <${placeholder}>`
+    : "";
+  const option = new Option(flagOf(name, flag) + value, flag.text);
+  if (choices) option.choices(choices as string[]);
+  else if (value) option.argParser((text, before) => read(flag, text, before));
+  if (kind === "value" && flag.default !== undefined) option.default(flag.default, shown);
+  if (env !== undefined) option.env(env);
+  return option.makeOptionMandatory(flag.isMandatory === true);
+}
+
+function read({ read }: Flag<unknown>, text: string, before: unknown): unknown {
+  try {
+    return read!(text, before);
+  } catch (error) {
+    if (error instanceof RangeError) throw new InvalidArgumentError(error.message);
+    throw error;
+  }
+}
+
+/** The values that a command was given, with defaults for the others. */
+export function valuesOf<Table extends Flags>(command: Command, table: Table): FlagValues<Table> {
+  const values = Object.entries(table).map(([name, flag]) => {
+    const attribute = optionOf(name, flag).attributeName();
+    const source = command.getOptionValueSource(attribute) ?? "default";
+    return [name, source === "default" ? flag.default : command.getOptionValue(attribute)];
+  });
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+}
+
+/** A command with flags from tables. It takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
+export class FlagCommand extends Command {
+  constructor(name?: string, description: string = "") {
+    super(name);
+    this.description(description)
+      .exitOverride()
+      .allowExcessArguments(false)
+      // Whoever ends the program writes to standard error, in one sentence.
+      .configureOutput({ outputError: () => {} });
+  }
+
+  /** Adds flags. A second prompt, mask, control picture or video is refused; of other options the last value counts. */
+  addFlags(table: Flags): this {
+    for (const [name, flag] of Object.entries(table)) {
+      const option = optionOf(name, flag);
+      this.addOption(option);
+      let count = 0;
+      this.on(`option:${option.name()}`, () => {
+        if (++count < 2 || !INPUTS.includes(option.name())) return;
+        throw new UsageError(`Cannot use ${option.long} twice: it takes one value`);
+      });
+    }
+    return this;
+  }
+
+  /** Reads flags; the rest is left to commander. */
+  override parseOptions(args: string[]): ParseOptionsResult {
+    return super.parseOptions(this.registeredArguments.length > 0 ? this.#closed(args) : args);
+  }
+
+  /** The arguments with `--switch=true` for `--switch` where no value of it follows. */
+  #closed(args: readonly string[]): string[] {
+    const closed = [...args];
+    for (let index = 0; index < args.length && args[index] !== "--"; index++) {
+      const option = this.options.find(({ long }) => long === args[index]);
+      if (option?.required) index++;
+      else if (option?.optional && !isBoolean(args[index + 1] ?? "")) {
+        closed[index] = `${args[index]}=true`;
+      }
+    }
+    return closed;
+  }
+}

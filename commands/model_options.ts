@@ -1,0 +1,52 @@
+/** What flags of the model and its device are for the library. */
+
+import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
+import type { Flags } from "../generation/flag.ts";
+import { flagOf } from "./flag_command.ts";
+import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS } from "./flags.ts";
+
+/** The values of flags of a table, without those that have none. */
+export function pick<Values extends object, Table extends Flags>(
+  flags: Values,
+  table: Table,
+): Partial<Pick<Values, keyof Values & keyof Table>> {
+  const known = Object.entries(flags).filter(([name, value]) =>
+    name in table && value !== undefined
+  );
+  return Object.fromEntries(known) as Partial<Values>;
+}
+
+/** The parts of a model that flags name. */
+export function partsOf(flags: ModelParts): ModelParts {
+  return pick(flags, PART_FLAGS);
+}
+
+/** The flags of the device as the library takes them. */
+export function deviceOptions(flags: DeviceFlags): DeviceOptions {
+  const offload: OffloadableComponent[] = [];
+  if (flags.textEncoderCpuOffload) offload.push("textEncoder");
+  if (flags.vaeCpuOffload) offload.push("vae");
+  const { enableCfgParallel, ulyssesDegree = 1, ringDegree = 1, splitLayers = 1 } = flags;
+  const parallel = {
+    ...(enableCfgParallel && { guidance: true }),
+    ...(ulyssesDegree > 1 && { ulysses: ulyssesDegree }),
+    ...(ringDegree > 1 && { ring: ringDegree }),
+    ...(splitLayers > 1 && { layers: splitLayers }),
+  };
+  return {
+    ...pick(flags, DEVICE_FLAGS),
+    tuning: flags.tune === false ? "cached" : "auto",
+    offload,
+    pinCpuMemory: flags.pinCpuMemory === true,
+    ...(flags.maxVramBytes === undefined ? {} : { maxVramBytes: flags.maxVramBytes }),
+    ...(Object.keys(parallel).length > 0 ? { parallel } : {}),
+  };
+}
+
+/** Flags of the model and its device that were given, which a server has decided for itself. */
+export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
+  const given: Readonly<Record<string, unknown>> = { ...flags };
+  return Object.entries<Flags[string]>({ ...PART_FLAGS, ...DEVICE_FLAGS, ...MEMORY_FLAGS })
+    .filter(([name, { default: own }]) => given[name] !== undefined && given[name] !== own)
+    .map(([name, flag]) => flagOf(name, flag));
+}
