@@ -187,11 +187,11 @@ Deno.test("Model.generateVideo() takes masks, references, the end of a clip and 
   ]);
   await assert.rejects(
     model.generateVideo({ prompt: "a", references: [grey(8, 8), grey(8, 8)] }),
-    /^RangeError: Cannot use 2 reference images: this model takes 1$/,
+    /^FieldError: Cannot use 2 reference images: this model takes 1$/,
   );
   await assert.rejects(
     model.generateVideo({ prompt: "a", mask: [grey(8, 8)] }),
-    /^RangeError: Cannot do T2V with a mask: omit it$/,
+    /^FieldError: Cannot use mask: this model redraws videos as a whole; omit it$/,
   );
 });
 
@@ -227,10 +227,10 @@ Deno.test("Model.generate() edits by masks, and takes an image with holes for it
       { prompt: "a", images, mask: { ...half, data: half.data.fill(0) } },
       /it keeps all of the image/,
     ],
-    [{ prompt: "a", mask: half }, /Cannot do T2I with a mask: name the image that it is for/],
+    [{ prompt: "a", mask: half }, /Cannot use mask: there is no image that it is for; omit it/],
   ];
   for (const [options, message] of refused) {
-    await assert.rejects(model.generate(options), { name: "RangeError", message });
+    await assert.rejects(model.generate(options), { name: "FieldError", message });
   }
 });
 
@@ -267,7 +267,7 @@ Deno.test("Model.generate() and generateVideo() refuse inputs in a sentence, bef
         () =>
           new Model(new FakeEngine({ info: { maxImages: 0 } }))
             .generate({ prompt: "a", images: [small] }),
-        /^Cannot use an image: this model takes none$/,
+        /^Cannot do T2I: it takes no input image; this model does T2V, T2I$/,
       ],
       [() => model.generate({ prompt: "a", taskType: "T2V" }), /produces VIDEO/],
       [() => model.generate({ prompt: "a", taskType: "TI2I" }), /^Unsupported task_type TI2I/],

@@ -2,7 +2,7 @@
 
 import type { RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
-import type { ImageRequest } from "../server/images/image_generation.ts";
+import type { ImageRequest } from "../server/images/image_request.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "../server/videos/video_request.ts";
 
 /** What the room that a request takes follows from. */

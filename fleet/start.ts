@@ -9,7 +9,7 @@ import type { Engine, LoraUse, RoomRequest } from "../engine/types.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import { createService } from "../server/app.ts";
 import { ApiError } from "../server/contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../server/images/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
 import { EngineState } from "../server/engine_state.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";

@@ -1,6 +1,4 @@
-/**
- * Control pictures: what a model's ControlNet steers images by, and what size they give results.
- */
+/** Control pictures: what a model's ControlNet steers images by, and what size they give results. */
 
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
 import { type Size, sizeLike } from "./size.ts";
@@ -8,7 +6,6 @@ import { type Size, sizeLike } from "./size.ts";
 /**
  * Refuses control pictures where nothing reads them.
  *
- * @param info of the model
  * @throws {RangeError} when it has no ControlNet, or one that sees a mask instead
  */
 export function checkTakesControl(
@@ -29,10 +26,6 @@ export function checkTakesControl(
 /**
  * The size of a result for which none was asked, and that begins from no image: about the model's own number of pixels
  * in the shape of the control picture.
- *
- * @param picture its size
- * @param info of the model
- * @returns the size
  */
 export function controlSize(picture: Size, info: ModelInfo): Size {
   return sizeLike(picture, info.defaults, info);
@@ -41,8 +34,6 @@ export function controlSize(picture: Size, info: ModelInfo): Size {
 /**
  * Refuses control pictures of which nobody knows what they show, where the ControlNet asks.
  *
- * @param settings of the request
- * @param info of the model
  * @param name how messages call the setting
  * @throws {RangeError} that lists what it may be
  */

@@ -41,7 +41,6 @@ export function checkFps(fps: number): void {
  *
  * @param given frames or seconds
  * @param fps frames per second, checked
- * @param limits of the model
  * @returns `k * frameMultiple + 1`
  * @throws {RangeError} for a length that no video can have, or that the model cannot make
  */
@@ -84,7 +83,6 @@ export function wantedFrames(
 /**
  * Whether a duration is omitted.
  *
- * @param seconds as somebody gave it
  * @returns true for nothing and for an empty text
  */
 export function isAbsent(seconds: GivenDuration["seconds"]): seconds is undefined | null | "" {

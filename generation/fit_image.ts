@@ -1,15 +1,15 @@
 /** Given images, brought to the size in which a model takes them. */
 
 import type { InputImage, ModelInfo } from "../engine/types.ts";
-import { type Fit, fit, fitWithAlpha } from "../media/fit.ts";
-import type { PixelImage, RgbImage } from "../media/image.ts";
+import type { Fit } from "../media/fit.ts";
+import type { PixelImage } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 
 /** What a model says of the images that it takes and makes. */
 export type ImageRules = Pick<
   ModelInfo,
-  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "visionSide" | "layers"
+  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers"
 >;
 
 /**
@@ -119,39 +119,6 @@ export function referenceFit(image: Size): Fit {
 }
 
 /**
- * Brings a reference image to what a model takes, as {@link referenceFit} says.
- *
- * @param image of any size; its transparency is dropped
- * @returns the image as the model takes it
- */
-export function fitReference(image: PixelImage): RgbImage {
-  return fit(image, referenceFit(image));
-}
-
-/**
- * Brings an image to what a model takes, as {@link fitOf} says, and shows it to the model's image encoder.
- *
- * @param image of any size; its transparency is dropped unless the model has layers
- * @param result size of the result
- * @param rules of the model
- * @param mode how it meets the size of the result
- * @returns the image as the model takes it
- * @throws {RangeError} when the model cannot use it
- */
-export function fitImage(
-  image: PixelImage,
-  result: Size,
-  rules: ImageRules,
-  mode?: FitMode,
-): InputImage {
-  const { visionSide } = rules;
-  return {
-    ...givenImage(fitWithAlpha(image, fitOf(image, result, rules, mode))),
-    ...(visionSide && { vision: fit(image, visionFit(image, visionSide)).data }),
-  };
-}
-
-/**
  * An image with its transparency apart, as requests bring it.
  *
  * @param image RGB or RGBA
@@ -162,4 +129,15 @@ export function givenImage(image: PixelImage): InputImage {
   if (image.channels !== 4) return { width, height, data };
   const alpha = Uint8Array.from({ length: width * height }, (_, i) => data[4 * i + 3]!);
   return { width, height, data: data.filter((_, i) => i % 4 < 3), alpha };
+}
+
+/** Images with what the model's image encoder sees of each, where it has one. */
+export function withVisions(
+  images: readonly InputImage[],
+  visions: readonly InputImage[] = [],
+): InputImage[] {
+  return images.map((image, i) => {
+    const vision = visions[i];
+    return vision ? { ...image, vision: vision.data } : image;
+  });
 }

@@ -4,19 +4,18 @@
 
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { Image } from "../engine/types.ts";
+import type { Image, InputImage } from "../engine/types.ts";
 import { decodeImage, type ImageInfo, inspectImage } from "../media/decode.ts";
 import { readImageText } from "../media/encode.ts";
+import { fitWithAlpha } from "../media/fit.ts";
 import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
-import { type Ffmpeg, findFfmpeg, probeVideo, VideoError } from "../media/video/mod.ts";
+import { hasHoles } from "../media/mask.ts";
+import { findFfmpeg, probeVideo, VideoError, type VideoInfo } from "../media/video/mod.ts";
+import { givenImage } from "./fit_image.ts";
+import { fitMask } from "./masks.ts";
+import type { VideoInputTypes, VideoReader } from "./prepare_video.ts";
 import { type FileRecipe, readRecipe } from "./read_recipe.ts";
-import {
-  fitFrames,
-  followedLength,
-  readFrames,
-  type VideoFile,
-  type VideoShape,
-} from "./video_frames.ts";
+import { fitFrames, readFrames, type VideoShape } from "./video_frames.ts";
 
 /** An image: the path of a file, the bytes of one, or pixels, with alpha where they have four channels. */
 export type ImageSource = string | Uint8Array | Image | RgbaImage;
@@ -25,15 +24,44 @@ export type ImageSource = string | Uint8Array | Image | RgbaImage;
 export type VideoSource = string | readonly Image[];
 
 /** A video that was found to be one. */
-interface OpenVideo {
-  /** How many frames it has. */
-  readonly length: number;
-  /** How many a result has that follows all of it at a rate. */
-  followedLength(fps: number): number;
-  /** Sound of the video: the file, and the codec of the track. */
-  readonly audio?: { readonly path: string; readonly codec: string };
+export interface LocalVideo {
+  /** What it says of itself. */
+  readonly info: VideoInfo;
+  /** The file, where it is one; absolute. */
+  readonly path?: string;
   /** Gives frames of a shape and, from a file, of a rate. */
   read(shape: VideoShape & { readonly fps: number }): Promise<Image[]>;
+}
+
+/** How a program reads its inputs. */
+export interface LocalInputs extends VideoInputTypes {
+  readonly source: ImageSource;
+  readonly open: PixelImage;
+  readonly kept: InputImage;
+  readonly clipSource: VideoSource;
+  readonly clip: LocalVideo;
+}
+
+/**
+ * Reads inputs in this process.
+ *
+ * @param signal stops reading videos
+ */
+export function localReader(signal?: AbortSignal): VideoReader<LocalInputs> {
+  const openClip = (source: VideoSource, fps: number) => openVideo(source, fps, signal);
+  return {
+    open: readPixels,
+    fit: (image, how) =>
+      Promise.resolve({
+        image: givenImage(fitWithAlpha(image, how)),
+        hasHoles: hasHoles(image),
+      }),
+    mask: (image, how, way) => Promise.resolve(fitMask(image, how, way)),
+    openClip,
+    openMask: openClip,
+    // Reading looks at that itself.
+    checkClip: () => {},
+  };
 }
 
 /** Longest file that is read into memory, as long as an upload may be. */
@@ -49,26 +77,6 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: "this user may not read it",
   EPERM: "this user may not read it",
 };
-
-/**
- * Reads the images of a call.
- *
- * @param sources files or pixels
- * @param maxImages most that the model takes
- * @returns their pixels
- * @throws {RangeError} when there are too many
- * @throws what {@link readImageSource} throws
- */
-export function readImageSources(
-  sources: readonly ImageSource[],
-  maxImages: number,
-): Promise<PixelImage[]> {
-  if (sources.length > maxImages) {
-    const what = sources.length === 1 ? "an image" : `${sources.length} images`;
-    throw new RangeError(`Cannot use ${what}: this model takes ${maxImages || "none"}`);
-  }
-  return Promise.all(sources.map(readPixels));
-}
 
 /**
  * Reads an image without its transparency.
@@ -139,48 +147,38 @@ async function named<T>(path: string, read: () => Promise<T>): Promise<T> {
  * Looks at a video, without decoding it.
  *
  * @param source an MP4, MOV, WebM, MKV, AVI or GIF, or frames
- * @param options `signal` stops looking and reading
- * @returns the video
+ * @param fps rate of frames
+ * @param signal stops looking and reading
  * @throws {VideoError} when it is no video, damaged or too large; the message names the file
  * @throws {RangeError} when there are no frames
  * @throws {Error} when the file cannot be read
  */
 export async function openVideo(
   source: VideoSource,
-  options: { signal?: AbortSignal | undefined } = {},
-): Promise<OpenVideo> {
+  fps = 1,
+  signal?: AbortSignal,
+): Promise<LocalVideo> {
   if (typeof source !== "string") {
-    if (source.length === 0) throw new RangeError("Cannot read video: it has no frames");
+    const [first] = source;
+    if (!first) throw new RangeError("Cannot read video: it has no frames");
     source.forEach(checkImage);
-    const { length } = source;
+    const { width, height } = first;
     return {
-      ...{ length, followedLength: () => length },
+      info: { width, height, frames: source.length, fps },
       read: (shape) => Promise.resolve(fitFrames(source, shape)),
     };
   }
   const ffmpeg = await findFfmpeg();
-  const file = await openFile(ffmpeg, source, options.signal);
-  const { frames, audioCodec } = file.info;
-  return {
-    length: frames,
-    followedLength: (fps) => followedLength(file.info, fps),
-    ...(audioCodec === undefined ? {} : { audio: { path: file.path, codec: audioCodec } }),
-    read: (shape) => readFrames(ffmpeg, file, { ...shape, signal: options.signal }),
-  };
-}
-
-async function openFile(
-  ffmpeg: Ffmpeg,
-  path: string,
-  signal: AbortSignal | undefined,
-): Promise<VideoFile> {
-  await fileSize(path);
+  await fileSize(source);
+  const path = resolve(source);
   try {
-    const info = await probeVideo(ffmpeg, resolve(path), signal ? { signal } : {});
-    return { path: resolve(path), info };
+    const info = await probeVideo(ffmpeg, path, signal ? { signal } : {});
+    const read: LocalVideo["read"] = (shape) =>
+      readFrames(ffmpeg, { path, info }, { ...shape, signal });
+    return { info, path, read };
   } catch (error) {
     if (!(error instanceof VideoError)) throw error;
-    throw new VideoError(error.message.replace("read video", `read ${path}`), { cause: error });
+    throw new VideoError(error.message.replace("read video", `read ${source}`), { cause: error });
   }
 }
 

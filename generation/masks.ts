@@ -6,7 +6,7 @@
 import type { ModelInfo, TaskType } from "../engine/types.ts";
 import type { Fit } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
-import { maskOf, paintedShare } from "../media/mask.ts";
+import { maskOf, type MaskWay, paintedShare } from "../media/mask.ts";
 import type { FitMode } from "./fields.ts";
 import { fitToResult, type ImageRules, sizeFromImage } from "./fit_image.ts";
 import type { Size } from "./size.ts";
@@ -118,8 +118,8 @@ export function checkPainted(share: number): void {
  * @returns white where it is painted
  * @throws {RangeError} when nothing is
  */
-export function fitMask(mask: PixelImage, how: Fit): RgbImage {
-  const fitted = maskOf(mask, how);
+export function fitMask(mask: PixelImage, how: Fit, way?: MaskWay): RgbImage {
+  const fitted = maskOf(mask, how, way);
   checkPainted(paintedShare(fitted));
   return fitted;
 }

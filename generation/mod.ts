@@ -1,16 +1,8 @@
 /** What a generation is: the fields of a request, their rules, inputs, recipes and results. */
 
-export { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
-export { checkFps, countFrames, type GivenDuration } from "./duration.ts";
 export { type Field, httpNames, type SettingField, snakeCase } from "./field.ts";
 export { type FitMode, FITS, REQUEST_FIELDS, SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
-export {
-  checkReferenceCount,
-  fitImage,
-  fitReference,
-  fitToResult,
-  sizeFromImage,
-} from "./fit_image.ts";
+export { withVisions } from "./fit_image.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -25,25 +17,20 @@ export {
   type ImageFileInfo,
   type ImageSource,
   inspectImageFile,
+  type LocalInputs,
+  localReader,
   openVideo,
   readImageSource,
-  readImageSources,
   readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
-export {
-  checkMaskShape,
-  checkPainted,
-  fitMask,
-  fitMasked,
-  maskedRules,
-  sizeFromMasked,
-  takesMask,
-} from "./masks.ts";
+export { maskedRules } from "./masks.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
+export { engineRequest, type Idle, type Preparation, prepareImages } from "./prepare.ts";
+export { prepareVideo, videoShape, videoStream } from "./prepare_video.ts";
 export { type FileRecipe, recipeFields } from "./read_recipe.ts";
-export type { Recipe, RecipeLora } from "./recipe.ts";
+export { type Recipe, type RecipeLora, recipeOf } from "./recipe.ts";
 export { loraFields, recipeText } from "./recipe_text.ts";
 export { checkPrompt, resolveSeeds } from "./sampling.ts";
 export { spellSettings } from "./setting_names.ts";

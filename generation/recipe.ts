@@ -1,6 +1,8 @@
 /** How an image or a video was made: all that is needed to make it again. */
 
-import type { SamplingSettings, Size } from "../engine/types.ts";
+import type { Frames, SamplingSettings, Size } from "../engine/types.ts";
+import type { Prepared } from "./prepare.ts";
+import { settingsOf } from "./settings.ts";
 
 /** How an image or a video was made. */
 export interface Recipe extends SamplingSettings {
@@ -40,4 +42,27 @@ export interface RecipeLora {
   alpha?: number;
   /** How it was applied: the ways round differently; default `auto`. */
   mode?: "auto" | "merge" | "dynamic";
+}
+
+/** How one result of a request was made. */
+export function recipeOf(
+  request: Prepared<unknown> & { readonly loras?: readonly RecipeLora[] },
+  { model, seed, width, height, drawnAt }:
+    & Pick<Recipe, "model" | "seed">
+    & Pick<Frames, "width" | "height" | "drawnAt">,
+): Recipe {
+  const { prompt, loras, images, mask, control } = request;
+  return {
+    ...settingsOf(request),
+    prompt,
+    model,
+    seed,
+    width,
+    height,
+    ...(loras && { loras }),
+    ...(drawnAt && { drawnAt }),
+    ...(images.length > 0 && { isEdited: true }),
+    ...(mask !== undefined && { isMasked: true }),
+    ...(control !== undefined && { isControlled: true }),
+  };
 }

@@ -1,69 +1,40 @@
 /** A loaded model, as the library gives it. */
 
-import { resultRate, resultSize } from "../engine/result_size.ts";
 import type {
   Engine,
   Frames,
   GenerateRequest,
   GenerationControl,
-  Image,
-  LoraUse,
   ModelInfo,
-  SamplingSettings,
-  TaskType,
+  RoomRequest,
 } from "../engine/types.ts";
 import {
-  checkControlMode,
-  checkFps,
-  checkMaskShape,
-  checkPrompt,
-  checkReferenceCount,
-  checkSize,
-  checkTakesControl,
   checkVideoPath,
-  completeSettings,
-  controlSize,
-  countFrames,
+  engineRequest,
   FieldError,
-  fitImage,
-  fitMask,
-  fitMasked,
-  fitReference,
-  fitToResult,
   GeneratedImage,
   GeneratedVideo,
-  maskedRules,
-  openVideo,
-  readImageSources,
-  readPixels,
+  type Idle,
+  type LocalInputs,
+  localReader,
+  prepareImages,
+  prepareVideo,
   type Recipe,
+  recipeOf,
   resolveSeeds,
-  resolveTask,
   saveFrames,
   type SaveVideoOptions,
-  type Size,
-  sizeFromImage,
-  sizeFromMasked,
-  sizeWithin,
-  takesMask,
+  videoShape,
   type VideoStream,
+  videoStream,
+  withVisions,
 } from "../generation/mod.ts";
-import { fit } from "../media/fit.ts";
-import type { PixelImage } from "../media/image.ts";
-import { hasHoles } from "../media/mask.ts";
 import type {
   GenerateOptions,
   GenerateVideoOptions,
   SamplingOptions,
   SavedVideo,
 } from "./options.ts";
-
-/** What a call says of its result, completed and checked. */
-interface Settings extends SamplingSettings, Size {
-  readonly prompt: string;
-  readonly taskType: TaskType;
-  readonly loras?: readonly LoraUse[];
-}
 
 /** Most images of one call; all are in memory at its end. */
 const MAX_OUTPUTS = 1000;
@@ -117,52 +88,30 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const given = await readImageSources(options.images ?? [], info.maxEditImages);
-    const taskType = this.#task(options, "IMAGE", false);
-    const [first] = given;
-    const ownMask = await this.#imageMask(options, taskType, given);
-    const control = await this.#control(options);
-    const size = first
-      ? (ownMask ? sizeFromMasked : sizeFromImage)(first, info)
-      : control
-      ? controlSize(control, info)
-      : info.defaults;
-    const settings = this.#settings(options, taskType, size, ownMask && maskedRules(info));
-    const images = given.map((image) => fitImage(image, settings, info, options.fit));
-    const mask: Image[] = [];
-    if (ownMask) {
-      const how = fitMasked(first!, settings, info, options.fit);
-      images[0] = fit(first!, how);
-      mask.push(fitMask(ownMask, how));
-    }
-    if (control) checkControlMode(settings, info, "controlMode");
-    const steered = control && { control: fit(control, fitToResult(settings, options.fit)) };
-    const references = await this.#references(options);
+    const asked = { ...this.#asked(options), control: options.control, mask: options.mask };
+    const prepared = await prepareImages<LocalInputs>(asked, this.#with(localReader(signal)));
+    refuseIdle(prepared.idle, options);
+    const { loras } = options;
+    const request = { ...prepared.request, ...(loras && { loras }) };
+    const { images, visions, mask, control, references } = request;
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
-      const request = {
-        ...settings,
-        ...{ seed, numFrames: 1 },
-        ...(images.length > 0 ? { images } : {}),
-        ...(ownMask ? { mask } : {}),
-        ...steered,
-        ...references,
-      };
-      const { frames, channels, width, height, drawnAt } = await this.#engine.generate(request, {
-        ...(signal ? { signal } : {}),
-        ...(onProgress ? { onProgress: (progress) => onProgress({ ...progress, index }) } : {}),
+      const made = await this.#engine.generate({
+        ...engineRequest(request, seed),
+        ...(loras && { loras }),
+        ...(images.length > 0 && { images: withVisions(images, visions) }),
+        ...(mask && { mask: [mask] }),
+        ...(control && { control }),
+        ...(references && { references }),
+      }, {
+        ...(signal && { signal }),
+        ...(onProgress && { onProgress: (progress) => onProgress({ ...progress, index }) }),
         ...previewControl(options),
       });
-      const given = {
-        ...(images.length > 0 ? { isEdited: true } : {}),
-        ...(ownMask ? { isMasked: true } : {}),
-        ...(control ? { isControlled: true } : {}),
-      };
-      const recipe = this.#recipe({ ...settings, ...given, seed, width, height }, drawnAt);
-      const made = info.layers ? frames : [frames[0]!];
-      for (const [layer, data] of made.entries()) {
+      const recipe = recipeOf(request, { ...made, seed, model: this.#name });
+      for (const [layer, data] of (info.layers ? made.frames : made.frames.slice(0, 1)).entries()) {
         const own = info.layers ? { ...recipe, layer } : recipe;
-        results.push(new GeneratedImage(own, data, channels));
+        results.push(new GeneratedImage(own, data, made.channels));
       }
     }
     return results as [GeneratedImage, ...GeneratedImage[]];
@@ -247,66 +196,40 @@ export class Model implements AsyncDisposable {
     readonly control: GenerationControl;
     readonly recipeOf: (result: Frames) => Recipe;
   }> {
-    const { info } = this;
-    const { signal, onProgress, fps = info.defaults.fps, enableAudio = true } = options;
+    const { signal, onProgress, loras, enableAudio = true } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
-    const given = await readImageSources(options.images ?? [], info.maxImages);
-    const taskType = this.#task(options, "VIDEO", options.video !== undefined);
-    const settings = this.#settings(
-      { ...options, ...this.#sizeWithin(options, given) },
-      taskType,
-      info.defaults,
-    );
-    checkFps(fps);
-    checkFollows(options, info);
-    const source = options.video === undefined
-      ? undefined
-      : await openVideo(options.video, { signal });
-    const own = { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
-    const numFrames = countFrames(
-      options,
-      fps,
+    const { fps, numFrames, seconds } = options;
+    const { request, idle } = await prepareVideo<LocalInputs>(
       {
-        ...{ ...info, fps },
-        numFrames: source && info.animates
-          ? source.followedLength(fps)
-          : source && taskType === "V2V"
-          ? Math.min(source.length, info.maxFrames)
-          : own,
+        ...this.#asked(options),
+        fps,
+        numFrames,
+        seconds,
+        video: options.video,
+        mask: options.mask,
       },
+      this.#with(localReader(signal)),
     );
-    const images = given.map((image) => fitImage(image, settings, info, options.fit));
-    const isEnd = taskType === "F2V";
-    const length = isEnd ? info.continuedFrames ?? 1 : numFrames;
-    const video = await source?.read({
-      ...{ ...settings, numFrames: length, isEnd, fps },
-      isContained: info.animates === true,
-    });
-    const mask = await this.#mask(options, { ...settings, numFrames, fps });
+    refuseIdle(idle, options);
+    const { images, visions, video, mask, references } = request;
+    const shape = videoShape(request, this.info);
     return {
       request: {
-        ...settings,
-        ...{ seed, numFrames },
-        ...(images.length > 0 ? { images } : {}),
-        ...(video ? { video } : {}),
-        ...(mask ? { mask } : {}),
-        ...await this.#references(options),
+        ...engineRequest(request, seed),
+        ...(loras && { loras }),
+        ...(images.length > 0 && { images: withVisions(images, visions) }),
+        ...(references && { references }),
+        ...(video && { video: await video.read(shape) }),
+        ...(mask && "read" in mask && { mask: await mask.read(request) }),
       },
-      stream: {
-        ...resultSize(settings),
-        fps: resultRate(fps, { ...settings, numFrames }),
-        // What goes on after a video has no sound yet.
-        audio: enableAudio && !isEnd && source?.audio
-          ? { ...source.audio, seconds: numFrames / fps }
-          : undefined,
-      },
+      stream: videoStream(request, enableAudio),
       control: {
-        ...(signal ? { signal } : {}),
-        ...(onProgress ? { onProgress } : {}),
+        ...(signal && { signal }),
+        ...(onProgress && { onProgress }),
         ...previewControl(options),
       },
-      recipeOf: ({ width, height, drawnAt }) =>
-        this.#recipe({ ...settings, seed, width, height }, drawnAt),
+      recipeOf: (result) =>
+        recipeOf({ ...request, ...(loras && { loras }) }, { ...result, seed, model: this.#name }),
     };
   }
 
@@ -324,101 +247,26 @@ export class Model implements AsyncDisposable {
     return this.close();
   }
 
-  /** The size of a result whose request gives a budget of pixels, where the model says so. */
-  #sizeWithin(
-    { width, height }: SamplingOptions,
-    [first]: readonly PixelImage[],
-  ): Partial<Size> {
-    const { animates, sizeMultiple, defaults } = this.info;
-    if (!animates || !first) return {};
-    const budget = { width: width ?? defaults.width, height: height ?? defaults.height };
-    return sizeWithin(first, budget, sizeMultiple);
+  /** What a call says of images and videos alike. */
+  #asked(options: SamplingOptions) {
+    const { prompt, width, height, taskType, fit, images = [], references } = options;
+    const { previews } = previewControl(options);
+    return { prompt, given: options, width, height, taskType, fit, images, references, previews };
   }
 
-  /** Images of what shall be seen. */
-  async #references(
-    { references: sources = [] }: SamplingOptions,
-  ): Promise<{ references?: Image[] }> {
-    if (sources.length === 0) return {};
-    checkReferenceCount(sources.length, this.info);
-    const given = await Promise.all(sources.map(readPixels));
-    return { references: given.map(fitReference) };
-  }
-
-  /** The picture that steers, as it is given. */
-  async #control({ control }: GenerateOptions): Promise<PixelImage | undefined> {
-    if (control === undefined) return undefined;
-    checkTakesControl(this.info);
-    return await readPixels(control);
-  }
-
-  /** The mask of an image: the one that is given, or the image itself where it has holes. */
-  async #imageMask(
-    { mask }: GenerateOptions,
-    taskType: TaskType,
-    given: readonly PixelImage[],
-  ): Promise<PixelImage | undefined> {
-    const [first, second] = given;
-    const isTaken = takesMask(this.info, taskType);
-    if (mask === undefined) {
-      return isTaken && !second && first && hasHoles(first) ? first : undefined;
-    }
-    if (!isTaken) {
-      const advice = !first && this.info.inpainting ? "name the image that it is for" : "omit it";
-      throw new RangeError(`Cannot do ${taskType} with a mask: ${advice}`);
-    }
-    const own = await readPixels(mask);
-    if (first) checkMaskShape(own, first);
-    return own;
-  }
-
-  /** Frames of a mask, of the size of the result. */
-  async #mask(
-    { mask, signal }: GenerateVideoOptions,
-    shape: Size & { numFrames: number; fps: number; taskType: TaskType },
-  ): Promise<Image[] | undefined> {
-    if (mask === undefined) return undefined;
-    if (!this.info.takesMasks || shape.taskType !== "V2V") {
-      throw new RangeError(`Cannot do ${shape.taskType} with a mask: omit it`);
-    }
-    return await (await openVideo(mask, { signal })).read(shape);
-  }
-
-  #task(options: SamplingOptions, output: "IMAGE" | "VIDEO", hasVideo: boolean): TaskType {
-    const { taskType, images = [] } = options;
-    const query = { output, hasImage: images.length > 0, hasVideo };
-    return resolveTask({ ...query, ...(taskType ? { taskType } : {}) }, this.info);
-  }
-
-  #recipe(settings: Omit<Recipe, "model">, drawnAt: Frames["drawnAt"]): Recipe {
-    return { ...settings, model: this.#name, ...(drawnAt ? { drawnAt } : {}) };
-  }
-
-  /** What a call says of prompt, size and sampling, completed and checked. */
-  #settings(
-    options: SamplingOptions,
-    taskType: TaskType,
-    size: Size,
-    rules: ModelInfo = this.info,
-  ): Settings {
-    const { prompt, width = size.width, height = size.height, loras } = options;
-    checkPrompt("prompt", prompt);
-    const { settings, idle } = completeSettings(options, taskType, rules);
-    for (const [name, why] of idle) {
-      throw new FieldError(name, `Cannot use ${name} ${options[name]}: ${why}; omit it`);
-    }
-    checkSize({ width, height }, this.info);
-    return { ...settings, prompt, taskType, width, height, ...(loras ? { loras } : {}) };
+  #with<Reader>(reader: Reader) {
+    const { info } = this;
+    return { info, reader, checkRoom: (room: RoomRequest) => this.#engine.checkRoom(room) };
   }
 }
 
-/** Refuses a length where that follows from the video. */
-function checkFollows(options: GenerateVideoOptions, { animates }: ModelInfo): void {
-  for (const name of animates ? ["numFrames", "seconds"] as const : []) {
-    if (options[name] === undefined) continue;
-    throw new FieldError(
-      name,
-      `Cannot use ${name} ${options[name]}: the result is as long as the driving video; omit it`,
-    );
+/** What changes nothing was given in error. */
+function refuseIdle(idle: Idle, options: object): void {
+  for (const [name, why] of idle) {
+    const value = (options as Record<string, unknown>)[name];
+    const shown = ["string", "number", "boolean"].includes(typeof value)
+      ? `${name} ${value}`
+      : name;
+    throw new FieldError(name, `Cannot use ${shown}: ${why}; omit it`);
   }
 }

@@ -1,7 +1,6 @@
 /** What requests are checked against, from what the server is made of. */
 
 import type { Engine } from "../engine/types.ts";
-import { badRequest } from "./contract/errors.ts";
 import type { RequestContext } from "./contract/generation.ts";
 import { unlessAborted } from "./jobs/unless_aborted.ts";
 import type { ServedModel } from "./served_models.ts";
@@ -48,13 +47,13 @@ export async function requestContext(
       ? {}
       : { webhooks: { allowPrivate: settings.allowPrivateUrls } }),
     findLoras: (items) => loras.resolve(items, signal),
-    checkRoom: async (request, param) => {
+    checkRoom: async (request) => {
       try {
         await engine.engine.checkRoom(request);
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
         // The table that may follow is for those who own the machine.
-        throw badRequest(error.message.split("\n")[0]!, param);
+        throw new RangeError(error.message.split("\n")[0]!);
       }
     },
   };

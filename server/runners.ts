@@ -3,7 +3,7 @@
  * left behind.
  */
 
-import { type ImageRequest, outputSeeds } from "./images/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import {
   type ImageOutcome,

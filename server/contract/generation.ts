@@ -1,15 +1,10 @@
 /** What every generation request says, checked: prompt, steps, guidance, seeds, quality. */
 
-import type {
-  ModelInfo,
-  QualityTier,
-  RoomRequest,
-  SamplingSettings,
-  TaskType,
-} from "../../engine/types.ts";
-import { httpNames } from "../../generation/field.ts";
+import type { ModelInfo, QualityTier, RoomRequest, SamplingSettings } from "../../engine/types.ts";
+import { httpNames, snakeCase } from "../../generation/field.ts";
 import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
-import { completeSettings, FieldError } from "../../generation/settings.ts";
+import type { AskedText, Idle } from "../../generation/prepare.ts";
+import { FieldError } from "../../generation/settings.ts";
 import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../network/remote.ts";
 import { asClientError, checkChoice } from "./checks.ts";
 import { badRequest } from "./errors.ts";
@@ -17,8 +12,8 @@ import type { JobLora } from "./lora_requests.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
 import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";
-import { checkPrompt, resolveSeeds } from "../../generation/sampling.ts";
-import { parseSize, type Size } from "../../generation/size.ts";
+import { resolveSeeds } from "../../generation/sampling.ts";
+import { parseSize } from "../../generation/size.ts";
 
 /** What a request is checked against. */
 export interface RequestContext {
@@ -40,25 +35,21 @@ export interface RequestContext {
   readonly respondsAsync?: boolean;
   /** The LoRAs that a request names, else those that are set. */
   readonly findLoras: (items: readonly LoraItem[] | null | undefined) => Promise<JobLora[]>;
-  /** Refuses with a 400 what the model cannot make on this machine. */
-  readonly checkRoom: (request: RoomRequest, param: string) => Promise<void>;
+  /** Refuses with a `RangeError` what the model cannot make on this machine. */
+  readonly checkRoom: (request: RoomRequest) => Promise<void>;
 }
 
-/** The part of a request that images and videos share. */
-export interface GenerationSettings extends SamplingSettings {
-  /** The prompt as sent. */
-  prompt: string;
+/** What a request says beside what the engine is told. */
+export interface RequestOptions {
   /** One seed for each output. */
   seeds: number[];
-  /** The task that was asked for or follows from the request. */
-  taskType: TaskType;
   /** Whether the prompt is rewritten first. */
   enhancePrompt: boolean;
   /** LoRAs in the order in which they are applied. */
   loras: JobLora[];
   /** Address that is told of the job's end. */
   webhookUrl?: string;
-  /** Whether others go first; as anyone's when left out. */
+  /** Whether others go first; as anyone's by default. */
   serviceTier?: "flex";
 }
 
@@ -66,6 +57,12 @@ export interface GenerationSettings extends SamplingSettings {
 interface GenerationBody {
   readonly prompt: string;
   readonly n?: number | null | undefined;
+  readonly size?: string | null | undefined;
+  readonly width?: number | null | undefined;
+  readonly height?: number | null | undefined;
+  readonly task_type?: string | null | undefined;
+  readonly fit?: string | null | undefined;
+  readonly loras?: readonly LoraItem[] | null | undefined;
   readonly seed?: number | number[] | null | undefined;
   readonly generator_device?: string | null | undefined;
   readonly quality?: string | null | undefined;
@@ -77,10 +74,14 @@ interface GenerationBody {
 
 /** What {@link readGeneration} found. */
 interface ReadGeneration {
+  /** For the preparation, which checks it. */
+  readonly asked: AskedText;
   /** Checked. */
-  readonly settings: Omit<GenerationSettings, "loras">;
-  /** Fields that change nothing with this model and task, for {@link findIgnored}. */
-  readonly idle: Readonly<Record<string, boolean>>;
+  readonly options: RequestOptions;
+  /** What messages call a setting. */
+  readonly spell: (name: keyof SamplingSettings) => string;
+  /** The field of the request that a field of the preparation came in. */
+  readonly paramOf: (field: string) => string;
 }
 
 /** The tiers by the names that requests have for them; `extra-high` is the former name of `lossless`. */
@@ -109,23 +110,15 @@ export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
  *
  * @throws {ApiError} 400 for wrong values
  */
-export function readGeneration(
+export async function readGeneration(
   fields: GenerationBody,
-  taskType: TaskType,
-  { info, canEnhance, defaultSeed, webhooks }: RequestContext,
-): ReadGeneration {
-  asClientError("prompt", () => checkPrompt("prompt", fields.prompt));
+  { canEnhance, defaultSeed, webhooks, findLoras }: RequestContext,
+): Promise<ReadGeneration> {
   const names = settingNames(fields);
   const given = Object.fromEntries([...names].map(([name, http]) => [name, fields[http]]));
-  const { settings, idle } = asFieldErrors(names, () =>
-    completeSettings(
-      { ...given, quality: readQuality(fields.quality) },
-      taskType,
-      info,
-      (name) => httpName(name, names),
-    ));
   checkChoice("generator_device", fields.generator_device, DEVICES);
   checkChoice("service_tier", fields.service_tier, SERVICE_TIERS);
+  checkChoice("fit", fields.fit, FITS);
   if (fields.enhance_prompt === true && !canEnhance) {
     throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
   }
@@ -133,21 +126,50 @@ export function readGeneration(
   if (n < 1 || n > MAX_OUTPUTS) {
     throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
   }
+  const spell = (name: keyof SamplingSettings) =>
+    names.get(name) ?? httpNames(name, SETTING_FIELDS[name])[0]!;
+  const sizeParam = fields.width ? "width" : fields.height ? "height" : "size";
   return {
-    settings: {
-      ...settings,
+    asked: {
       prompt: fields.prompt,
+      given: { ...given, quality: readQuality(fields.quality) },
+      taskType: fields.task_type,
+      ...readSize(fields),
+      fit: (fields.fit || undefined) as FitMode | undefined,
+    },
+    options: {
       seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
-      taskType,
       enhancePrompt: fields.enhance_prompt === true,
+      loras: await findLoras(fields.loras),
       ...(fields.service_tier === "flex" ? { serviceTier: "flex" as const } : {}),
       ...(fields.webhook_url ? { webhookUrl: readWebhookUrl(fields.webhook_url, webhooks) } : {}),
     },
-    idle: {
-      ...Object.fromEntries([...idle.keys()].map((name) => [httpName(name, names), true])),
-      negative_prompt: settings.guidanceScale === 0,
+    spell,
+    paramOf: (field) => {
+      if (field === "size") return sizeParam;
+      if (field === "references") return "reference";
+      return field in SETTING_FIELDS ? spell(field as keyof SamplingSettings) : snakeCase(field);
     },
   };
+}
+
+/**
+ * Prepares a request.
+ *
+ * @throws {ApiError} 400 in place of a `FieldError`
+ */
+export async function prepared<T extends { request: SamplingSettings; idle: Idle }>(
+  prepare: () => Promise<T>,
+  paramOf: (field: string) => string,
+): Promise<{ ready: T; idle: Record<string, boolean> }> {
+  try {
+    const ready = await prepare();
+    const idle = Object.fromEntries([...ready.idle.keys()].map((name) => [paramOf(name), true]));
+    return { ready, idle: { ...idle, negative_prompt: ready.request.guidanceScale === 0 } };
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    throw badRequest(error.message, paramOf(error.field));
+  }
 }
 
 function readWebhookUrl(text: string, webhooks: RequestContext["webhooks"]): string {
@@ -176,37 +198,6 @@ function settingNames(fields: GenerationBody): Map<keyof SamplingSettings, strin
     if (given !== undefined) names.set(name, given);
   }
   return names;
-}
-
-function httpName(
-  name: keyof SamplingSettings,
-  names: ReadonlyMap<keyof SamplingSettings, string>,
-): string {
-  return names.get(name) ?? httpNames(name, SETTING_FIELDS[name])[0]!;
-}
-
-/** Refusals of settings as a 400 that names the field as the client did. */
-function asFieldErrors<T>(
-  names: ReadonlyMap<keyof SamplingSettings, string>,
-  read: () => T,
-): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof FieldError)) throw error;
-    throw badRequest(error.message, httpName(error.field as keyof SamplingSettings, names));
-  }
-}
-
-/**
- * Reads how images meet the size of the result.
- *
- * @returns the way; nothing where it is the usual one
- * @throws {ApiError} 400 for a word that is none
- */
-export function readFit(fit: string | null | undefined): FitMode | undefined {
-  checkChoice("fit", fit, FITS);
-  return (fit || undefined) as FitMode | undefined;
 }
 
 function readQuality(quality: string | null | undefined): QualityTier {
@@ -281,22 +272,10 @@ export function findIgnored(
   return ignored;
 }
 
-/**
- * Reads `size`, and the sides that override it.
- *
- * @param otherwise the size of a request that names none
- * @throws {ApiError} 400 for a text that is no size
- */
-export function readSize(
-  fields: {
-    size?: string | null | undefined;
-    width?: number | null | undefined;
-    height?: number | null | undefined;
-  },
-  otherwise: Size,
-): Size {
-  const text = fields.size;
-  const isNamed = text !== undefined && text !== null && text !== "" && text !== "auto";
-  const named = isNamed ? asClientError("size", () => parseSize(text)) : otherwise;
-  return { width: fields.width ?? named.width, height: fields.height ?? named.height };
+/** Reads `size`, and the sides that override it. */
+function readSize(
+  { size, width, height }: GenerationBody,
+): Pick<AskedText, "width" | "height"> {
+  const named = size && size !== "auto" ? asClientError("size", () => parseSize(size)) : undefined;
+  return { width: width ?? named?.width, height: height ?? named?.height };
 }

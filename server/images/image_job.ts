@@ -2,10 +2,10 @@
  * An image request on the GPU: one image after the other, or as many at once as there are cards, each made into a file.
  */
 
-import type { CutPrompt, Engine, GenerateRequest } from "../../engine/types.ts";
+import type { CutPrompt, Engine } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { PixelImage } from "../../media/image.ts";
-import { type ImageRequest, outputSeeds } from "./image_generation.ts";
+import { type ImageRequest, outputSeeds } from "./image_request.ts";
 import { readImage } from "../inputs/images.ts";
 import { explainEngineFailure } from "../loras/engine_failure.ts";
 import type { JobContext } from "../jobs/job.ts";
@@ -14,9 +14,10 @@ import { inLanes } from "../jobs/lanes.ts";
 import { OutputProgress } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
-import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import { engineRequest } from "../../generation/prepare.ts";
+import { recipeOf } from "../../generation/recipe.ts";
 import { recipeText } from "../../generation/recipe_text.ts";
 
 /** One finished image. */
@@ -89,14 +90,19 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
     );
     const mask = request.mask && await readImage(request.mask, context.signal);
     const control = request.control && await readImage(request.control, context.signal);
-    const inputs = { images, ...(mask ? { mask: [mask] } : {}), ...(control ? { control } : {}) };
+    const inputs = {
+      images,
+      ...(mask && { mask: [mask] }),
+      ...(control && { control }),
+      loras: toLoraUses(request.loras),
+    };
     // Each seed gives as many images as the model has layers.
     const total = outputSeeds(request).length;
     const make = async (index: number, signal: AbortSignal) => {
       const seed = request.seeds[index]!;
       const previews = new PreviewEncoder(index, context);
       stages.enter("prepare");
-      const frames = await engine.generate({ ...toEngine(request, seed), ...inputs }, {
+      const frames = await engine.generate({ ...engineRequest(request, seed), ...inputs }, {
         job: context.id,
         signal,
         onProgress: (progress) => {
@@ -115,15 +121,11 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       if (frames.frames.length === 0) {
         throw new Error("Cannot make an image: the engine gave no frame");
       }
-      const { width, height, channels, drawnAt } = frames;
+      const { width, height, channels } = frames;
       const { format, outputQuality: quality } = request;
       for (const [layer, data] of frames.frames.entries()) {
         const recipe = {
-          ...{ ...request, model: job.model, seed, width, height },
-          ...(drawnAt ? { drawnAt } : {}),
-          ...(request.images?.length ? { isEdited: true } : {}),
-          ...(mask ? { isMasked: true } : {}),
-          ...(control ? { isControlled: true } : {}),
+          ...recipeOf(request, { ...frames, seed, model: job.model }),
           ...(channels ? { layer } : {}),
         };
         const { bytes, contentType, extension } = await encodeOwnImage(
@@ -181,10 +183,4 @@ export async function removeFiles(
   storage: ResultStorage | undefined,
 ): Promise<void> {
   for (const { file } of outputs) if (file) await storage?.remove(file).catch(() => {});
-}
-
-function toEngine(request: ImageRequest, seed: number): GenerateRequest {
-  const { prompt, width, height, taskType } = request;
-  const loras = toLoraUses(request.loras);
-  return { ...settingsOf(request), prompt, width, height, numFrames: 1, seed, taskType, loras };
 }

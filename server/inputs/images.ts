@@ -2,6 +2,9 @@
 
 import { stat } from "node:fs/promises";
 import type { InputImage } from "../../engine/types.ts";
+import { givenImage } from "../../generation/fit_image.ts";
+import { checkPainted } from "../../generation/masks.ts";
+import type { InputReader } from "../../generation/prepare.ts";
 import type { ImageInfo } from "../../media/decode.ts";
 import { ImageError } from "../../media/image.ts";
 import {
@@ -11,26 +14,55 @@ import {
   maskForeignImage,
 } from "../../media/isolated/images.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
-import { asClientError } from "../contract/checks.ts";
 import { ApiError } from "../contract/errors.ts";
-import type { FitMode } from "../../generation/fields.ts";
-import type { Fit } from "../../media/fit.ts";
-import type { MaskWay } from "../../media/mask.ts";
-import type { Size } from "../../generation/size.ts";
-import { fitOf, givenImage, type ImageRules } from "../../generation/fit_image.ts";
-import { checkPainted } from "../../generation/masks.ts";
-import type { InputFolder } from "./input_folder.ts";
-import { badSource, type InputFile, tooBusy } from "./references.ts";
+import {
+  badSource,
+  type InputFile,
+  type InputSources,
+  resolveReferences,
+  type Source,
+  tooBusy,
+} from "./references.ts";
 
 /** Longest file of an image that is read. */
 const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 
-/** An image whose container has been read. */
-export interface OpenImage {
-  /** File of the image. */
-  readonly file: InputFile;
-  /** Format of the image, and its size upright. */
-  readonly info: ImageInfo;
+/** An image whose container has been read: its format, and its size upright. */
+export interface OpenImage extends InputFile, ImageInfo {}
+
+/** How a request's images are read: into PNG files beside the originals, so that a job can begin long after it. */
+export interface RequestImages {
+  readonly source: Source | InputFile;
+  readonly open: OpenImage;
+  readonly kept: string;
+}
+
+/** Reads the images of a request in isolated processes. */
+export function imageReader(sources: InputSources): InputReader<RequestImages> {
+  const { folder, signal } = sources;
+  return {
+    open: async (source) => {
+      const [file] = "kind" in source
+        ? [source]
+        : await resolveReferences([source], { ...sources, takesVideo: false });
+      return await openImage(file!, signal);
+    },
+    fit: async (image, how) => {
+      const { bytes, hasHoles } = await explained(
+        image,
+        fitForeignImage(image, image, how, { signal }),
+      );
+      return { image: await folder.write(`${image.field}.png`, bytes), hasHoles };
+    },
+    mask: async (image, how, way) => {
+      const { bytes, share } = await explained(
+        image,
+        maskForeignImage(image, image, how, { way, signal }),
+      );
+      checkPainted(share);
+      return folder.write(`${image.field}-mask.png`, bytes);
+    },
+  };
 }
 
 /**
@@ -48,88 +80,11 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
       { code: "body_too_large", param: file.field },
     );
   }
-  return { file, info: await explained(file, inspectForeignImage(file, { signal })) };
+  return { ...file, ...await explained(file, inspectForeignImage(file, { signal })) };
 }
 
 /**
- * Decodes an image and brings it to the size in which the model takes it. It is kept beside the original, so that a
- * job can begin long after the request.
- *
- * @throws {ApiError} 400 when it cannot be decoded, or the model cannot use it; 429 when too many wait
- */
-export function storeImage(
-  image: OpenImage,
-  size: Size,
-  rules: ImageRules & { readonly fit?: FitMode | undefined },
-  folder: InputFolder,
-  signal?: AbortSignal,
-): Promise<string> {
-  return storeFitted(image, fitFor(image, size, rules), folder, signal);
-}
-
-/**
- * How an image is brought to the size in which the model takes it.
- *
- * @throws {ApiError} 400 when the model cannot use it
- */
-export function fitFor(
-  { file, info }: OpenImage,
-  size: Size,
-  rules: ImageRules & { readonly fit?: FitMode | undefined },
-): Fit {
-  return asClientError(file.field, () => fitOf(info, size, rules, rules.fit));
-}
-
-/**
- * Decodes an image and brings it to a size; see {@link storeImage}.
- *
- * @throws {ApiError} 400 when it cannot be decoded; 429 when too many wait
- */
-export async function storeFitted(
-  { file, info }: OpenImage,
-  how: Fit,
-  folder: InputFolder,
-  signal?: AbortSignal,
-): Promise<string> {
-  return (await storeLooked({ file, info }, how, folder, signal)).path;
-}
-
-/**
- * Does as {@link storeFitted}, and looks for holes.
- *
- * @returns the path of a PNG, and whether the image had pixels that nothing is seen of
- * @throws {ApiError} as {@link storeFitted} does
- */
-export async function storeLooked(
-  { file, info }: OpenImage,
-  how: Fit,
-  folder: InputFolder,
-  signal?: AbortSignal,
-): Promise<{ path: string; hasHoles: boolean }> {
-  const { bytes, hasHoles } = await explained(file, fitForeignImage(file, info, how, { signal }));
-  return { path: await folder.write(`${file.field}.png`, bytes), hasHoles };
-}
-
-/**
- * Makes a mask of an image and brings it to a size.
- *
- * @param options how it is read, and what stops it
- * @returns the path of a PNG that is white where the result is painted
- * @throws {ApiError} 400 when it cannot be decoded, or nothing is painted; 429 when too many wait
- */
-export async function storeMask(
-  { file, info }: OpenImage,
-  how: Fit,
-  folder: InputFolder,
-  options: { readonly way?: MaskWay | undefined; readonly signal?: AbortSignal | undefined } = {},
-): Promise<string> {
-  const { bytes, share } = await explained(file, maskForeignImage(file, info, how, options));
-  asClientError(file.field, () => checkPainted(share));
-  return folder.write(`${file.field}-mask.png`, bytes);
-}
-
-/**
- * Reads an image that {@link storeImage} left.
+ * Reads an image that {@link imageReader} kept.
  *
  * @returns its pixels
  */

@@ -5,9 +5,8 @@ import { encodeJpeg } from "../../media/jpeg.ts";
 import { decodePng } from "../../media/png_decode.ts";
 import { gif, plainWebp } from "../../tests/support/hostile_images.ts";
 import { slopes } from "../../tests/support/pixels.ts";
-import { FAKE_INFO } from "../../tests/fakes/model_info.ts";
 import { InputFolder } from "./input_folder.ts";
-import { openImage, readImage, storeImage } from "./images.ts";
+import { imageReader, openImage, readImage } from "./images.ts";
 
 /** Writes an upload, and removes it with all that was made of it. */
 async function withUpload(
@@ -37,17 +36,18 @@ Deno.test("openImage() refuses a file that is too long for an image", async () =
   }
 });
 
-Deno.test("openImage() and storeImage() take a photo upright, and leave what a model takes", async () => {
+Deno.test("imageReader() takes a photo upright, and leaves what a model takes", async () => {
   // Orientation 6: what is stored in rows is seen in columns.
   const exif = Uint8Array.of(
     ...[0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1],
     ...[0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0],
   );
   await withUpload(await encodeJpeg(slopes(60, 40), { exif }), async (file, folder) => {
-    const image = await openImage(file);
-    assert.deepEqual(image.info, { format: "jpeg", width: 40, height: 60 });
+    const reader = imageReader({ folder, allowPrivateUrls: false });
+    const image = await reader.open(file);
+    assert.deepEqual(image, { ...file, format: "jpeg", width: 40, height: 60 });
     const size = { width: 16, height: 32 };
-    const path = await storeImage(image, size, FAKE_INFO, folder);
+    const { image: path } = await reader.fit(image, { cover: size });
     assert.deepEqual(await readImage(path), decodePng(await Deno.readFile(path)));
     const { width, height } = await readImage(path);
     assert.deepEqual({ width, height }, size);
@@ -88,6 +88,6 @@ Deno.test("openImage() says 429 with retry-after where too many wait, and serves
         /^Cannot read the images of the request: 256 of yours wait already; try/,
       );
     }
-    assert.equal((await openImage(file)).info.width, 64);
+    assert.equal((await openImage(file)).width, 64);
   });
 });

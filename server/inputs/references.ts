@@ -37,16 +37,20 @@ const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 /** First bytes of images that are read: PNG, JPEG, WebP, BMP. */
 const IMAGE_START = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|BM)/s;
 
-/** How sources are turned into files. */
-interface ReferenceOptions {
+/** What the inputs of a request are fetched and read with. */
+export interface InputSources {
   /** Takes the files. */
   readonly folder: InputFolder;
-  /** Whether videos are wanted too; a GIF of several frames counts as one then. */
-  readonly takesVideo: boolean;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
-  /** Stops fetching. */
+  /** Stops fetching and reading. */
   readonly signal?: AbortSignal;
+}
+
+/** How sources are turned into files. */
+interface ReferenceOptions extends InputSources {
+  /** Whether videos are wanted too; a GIF of several frames counts as one then. */
+  readonly takesVideo: boolean;
 }
 
 /**

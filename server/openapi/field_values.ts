@@ -6,7 +6,7 @@ import { MERGE_MODES } from "../../generation/lora_words.ts";
 import { QUALITY_PRESETS } from "../../media/quality.ts";
 import { X264_PRESETS } from "../../media/video/x264.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
-import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_generation.ts";
+import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_output.ts";
 
 /** Values of a field: a list of them, or a least and a greatest one. */
 export type FieldValues =

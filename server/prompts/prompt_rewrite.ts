@@ -1,6 +1,6 @@
 /** A request whose prompt may be rewritten before its job's turn. */
 
-import type { GenerationSettings } from "../contract/generation.ts";
+import type { RequestOptions } from "../contract/generation.ts";
 import type { EnhancerTask, PromptEnhancer } from "./enhancer.ts";
 import type { JobChange } from "../jobs/job_store.ts";
 
@@ -15,7 +15,7 @@ interface RewriteOptions {
 }
 
 /** A prompt that may be rewritten before its job runs. */
-export class PromptRewrite<T extends Pick<GenerationSettings, "prompt" | "enhancePrompt">> {
+export class PromptRewrite<T extends Pick<RequestOptions, "enhancePrompt"> & { prompt: string }> {
   readonly #options: RewriteOptions;
   #request: T;
   #isRevised: boolean;

@@ -1,6 +1,6 @@
 /** A finished image in an answer. */
 
-import { type ImageRequest, outputSeeds } from "../images/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { Base64 } from "./base64_json.ts";
 

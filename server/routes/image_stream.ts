@@ -6,7 +6,7 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
-import type { ImageRequest } from "../images/image_generation.ts";
+import type { ImageRequest } from "../images/image_request.ts";
 import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
 import type { QueuedJob } from "../jobs/job.ts";
 import { toApiError } from "../http/respond.ts";

@@ -4,12 +4,14 @@ import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
-import { type ImageRequest, readImageRequest } from "../images/image_generation.ts";
-import { readImageEdit } from "../images/image_edit.ts";
+import { imageEditSchema } from "../contract/image_fields.ts";
+import { EDIT_SPELLINGS, withInputNames } from "../contract/spellings.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
 import type { ImageOutcome } from "../images/image_job.ts";
-import type { ControlSources } from "../inputs/control_picture.ts";
+import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
+import type { InputSources } from "../inputs/references.ts";
 import { asQueued, type NewJob, type QueuedJob } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { ownerOf } from "../jobs/job_summary.ts";
@@ -36,7 +38,7 @@ export async function generate(c: Context<AppEnv>, services: Services): Promise<
     make: async () => {
       const context = await contextOf(c, services, (body as { model?: unknown } | null)?.model);
       return withInputs(c, services, async (id, sources) => {
-        const request = await readImageRequest(body, context, sources);
+        const request = await readImageRequest("generation", body, context, sources);
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       });
     },
@@ -56,7 +58,10 @@ export async function edit(c: Context<AppEnv>, services: Services): Promise<Resp
       },
       make: async () => {
         const context = await contextOf(c, services, [form.fields["model"]].flat().at(-1));
-        const request = await readImageEdit(form, context, sources);
+        const texts = withInputNames(form.fields, EDIT_SPELLINGS);
+        const inputs = { ...sources, uploads: form.files };
+        const body = formBody(texts, imageEditSchema);
+        const request = await readImageRequest("edit", body, context, inputs);
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       },
     });
@@ -67,7 +72,7 @@ export async function edit(c: Context<AppEnv>, services: Services): Promise<Resp
 async function withInputs(
   c: Context<AppEnv>,
   { settings: { allowPrivateUrls }, inputRoot, store }: Services,
-  respond: (id: string, sources: ControlSources) => Promise<Response>,
+  respond: (id: string, sources: InputSources) => Promise<Response>,
 ): Promise<Response> {
   const id = newImageId();
   const folder = new InputFolder(inputRoot, id);

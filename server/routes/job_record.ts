@@ -5,7 +5,7 @@ import { httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import { loraFields } from "../../generation/recipe_text.ts";
 import { settingsOf } from "../../generation/settings.ts";
-import type { ImageRequest } from "../images/image_generation.ts";
+import type { ImageRequest } from "../images/image_request.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";

@@ -6,7 +6,7 @@ import { version } from "../../generation/version.ts";
 import { webuiText } from "../../generation/webui.ts";
 import { nameOf, WEBUI_SAMPLERS } from "../../generation/webui_names.ts";
 import type { ApiError } from "../contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../images/image_generation.ts";
+import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { timestamp } from "./current.ts";
 
 /** The body of a failure. */

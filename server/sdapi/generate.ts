@@ -3,8 +3,7 @@
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
-import { type ImageRequest, readImageRequest } from "../images/image_generation.ts";
-import { readEdit } from "../images/image_edit.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
 import type { ImageOutput } from "../images/image_job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
@@ -90,16 +89,14 @@ async function readRequest(
   const named = loras as { name: string; strength: number }[];
   const items = await loraItems(named, services.models.pick(model));
   const fields = { ...others, ...(items.length > 0 ? { loras: items } : {}) };
-  const made = startsFromImages
-    ? await readEdit(fields, await writeImages(webui, folder), context, {
-      ...{ folder, signal },
-      allowPrivateUrls: settings.allowPrivateUrls,
-      maskWay: { isOpaque: true, isInverted: webui.isInverted },
-    })
-    : await readImageRequest(fields, context, {
-      ...{ folder, signal },
-      allowPrivateUrls: settings.allowPrivateUrls,
-    });
+  const kind = startsFromImages ? "edit" : "generation";
+  const made = await readImageRequest(kind, fields, context, {
+    folder,
+    signal,
+    allowPrivateUrls: settings.allowPrivateUrls,
+    uploads: startsFromImages ? await writeImages(webui, folder) : [],
+    maskWay: { isOpaque: true, isInverted: webui.isInverted },
+  });
   const ignored = [...new Set([...webui.ignored, ...made.ignored.map(theirName)])];
   refuseIgnored(ignored, settings);
   const isCheap = context.info.nativeSides || context.info.optionalParts.includes("tinyDecoder");

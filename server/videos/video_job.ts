@@ -3,7 +3,9 @@
 import { readFrames } from "../../generation/video_frames.ts";
 import { readImage } from "../inputs/images.ts";
 import type { CutPrompt, Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
-import { resultRate, resultSize } from "../../engine/result_size.ts";
+import { withVisions } from "../../generation/fit_image.ts";
+import { engineRequest } from "../../generation/prepare.ts";
+import { videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { explainEngineFailure } from "../loras/engine_failure.ts";
@@ -12,7 +14,6 @@ import { inLanes } from "../jobs/lanes.ts";
 import { OutputProgress } from "../jobs/output_progress.ts";
 import { PreviewEncoder } from "../jobs/previews.ts";
 import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
-import { settingsOf } from "../../generation/settings.ts";
 import { toLoraUses } from "../loras/job_lora.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { UnfinishedVideos } from "./unfinished_videos.ts";
@@ -78,7 +79,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
         stages.enter("prepare");
         try {
           frames = await engine.generate(
-            { ...toEngine(request, request.seeds[index]!), ...inputs },
+            { ...engineRequest(request, request.seeds[index]!), ...inputs },
             {
               job: context.id,
               signal,
@@ -124,16 +125,10 @@ class FrameWriter {
   #last: Promise<void> = Promise.resolve();
 
   constructor({ request, ffmpeg }: VideoJob, path: string, jobSignal: AbortSignal) {
-    const { crf, preset, keepsAudio, video, isFragmented } = request;
-    const fps = resultRate(request.fps, request);
-    const { width, height } = resultSize(request);
-    const codec = keepsAudio ? video?.info.audioCodec : undefined;
-    const seconds = request.numFrames / request.fps;
-    const audio = video && codec !== undefined ? { path: video.path, codec, seconds } : undefined;
+    const { crf, preset, keepsAudio, isFragmented } = request;
+    const stream = videoStream(request, keepsAudio);
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
-    this.#file = writeVideo(ffmpeg, {
-      ...{ path, width, height, fps, crf, preset, isFragmented, signal, audio },
-    });
+    this.#file = writeVideo(ffmpeg, { ...stream, path, crf, preset, isFragmented, signal });
   }
 
   /** Resolves when the encoder has the frame. */
@@ -160,24 +155,20 @@ class FrameWriter {
 async function readInputs(
   { engine, request, ffmpeg }: VideoJob,
   signal: AbortSignal,
-): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references">> {
+): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references" | "loras">> {
   const read = (paths: readonly string[] = []) =>
     Promise.all(paths.map((path) => readImage(path, signal)));
-  const visions = await read(request.visions);
-  const images = (await read(request.images)).map((image, i) => ({
-    ...image,
-    ...(visions[i] && { vision: visions[i].data }),
-  }));
   const references = await read(request.references);
-  const given = { images, ...(references.length > 0 && { references }) };
-  const { video, mask, taskType } = request;
+  const given = {
+    images: withVisions(await read(request.images), await read(request.visions)),
+    ...(references.length > 0 && { references }),
+    loras: toLoraUses(request.loras),
+  };
+  const { video, mask } = request;
   if (!video) return given;
   try {
-    const isEnd = taskType === "F2V";
-    const numFrames = isEnd ? engine.info.continuedFrames ?? 1 : request.numFrames;
-    const isContained = engine.info.animates === true;
-    const shape = { ...request, numFrames, isEnd, isContained, signal };
-    const frames = await readFrames(ffmpeg, video, shape);
+    const shape = videoShape(request, engine.info);
+    const frames = await readFrames(ffmpeg, video, { ...shape, signal });
     if (!mask) return { ...given, video: frames };
     const masks = typeof mask === "string"
       ? await read([mask])
@@ -190,10 +181,4 @@ async function readInputs(
     }
     throw error;
   }
-}
-
-function toEngine(request: VideoRequest, seed: number): GenerateRequest {
-  const { prompt, width, height, numFrames, taskType } = request;
-  const loras = toLoraUses(request.loras);
-  return { ...settingsOf(request), prompt, width, height, numFrames, seed, taskType, loras };
 }

@@ -3,6 +3,12 @@
  * before any work begins.
  */
 
+import {
+  type PreparedVideo,
+  prepareVideo,
+  type VideoReader,
+} from "../../generation/prepare_video.ts";
+import { acceptsImage, outputOf } from "../../generation/task.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
 import {
   checkVideoWork,
@@ -15,27 +21,20 @@ import {
   X264_PRESETS,
   type X264Preset,
 } from "../../media/video/mod.ts";
-import { asClientError, checkChoice, refusePaths } from "../contract/checks.ts";
-import { readDuration } from "../contract/duration.ts";
-import { wantedFrames } from "../../generation/duration.ts";
+import { checkChoice, refusePaths } from "../contract/checks.ts";
 import { type ApiError, badRequest } from "../contract/errors.ts";
 import { flattenExtras } from "../contract/fields.ts";
-import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
 import {
   findIgnored,
-  type GenerationSettings,
-  readFit,
+  prepared,
   readGeneration,
   readOutputQuality,
-  readSize,
   type RequestContext,
+  type RequestOptions,
 } from "../contract/generation.ts";
 import { PATH_FIELDS } from "../contract/generation_fields.ts";
 import { readScalars } from "../contract/scalars.ts";
-import { checkReferenceCount, referenceFit, visionFit } from "../../generation/fit_image.ts";
-import { checkSize, type Size, sizeWithin } from "../../generation/size.ts";
-import { acceptsImage, outputOf, resolveTask } from "../../generation/task.ts";
-import { followedLength, wholeLength } from "../../generation/video_frames.ts";
+import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
 import { validate } from "../contract/validate.ts";
 import {
   VIDEO_SOURCE_FIELDS,
@@ -43,12 +42,12 @@ import {
   videoFieldTable,
   videoSchema,
 } from "../contract/video_fields.ts";
-import type { InputFolder } from "../inputs/input_folder.ts";
+import { imageReader, type RequestImages } from "../inputs/images.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
-import { type OpenImage, openImage, storeFitted, storeImage } from "../inputs/images.ts";
 import {
   badSource,
   type InputFile,
+  type InputSources,
   oneSource,
   resolveReferences,
   type Source,
@@ -67,30 +66,12 @@ export interface GivenVideo {
   info: VideoInfo;
 }
 
-/** One checked video request; a JSON value, so that it outlives the server. */
-export interface VideoRequest extends GenerationSettings {
+/** One checked video request; a JSON value, so that it outlives the server. Images are paths of PNG files. */
+export interface VideoRequest extends PreparedVideo<string, GivenVideo>, RequestOptions {
   /** The name that the request has for the model, else the served name. */
   model: string;
   /** The served name; records of older versions have none. */
   servedModel?: string;
-  /** Pixels per row. */
-  width: number;
-  /** Number of rows. */
-  height: number;
-  /** Frames of the video. */
-  numFrames: number;
-  /** Frames per second of the file. */
-  fps: number;
-  /** Images to start from, of the size of the result: paths of PNG files. */
-  images: string[];
-  /** What the model's image encoder sees of these, where it has one: paths of PNG files. */
-  visions?: string[];
-  /** The video to start from. */
-  video?: GivenVideo;
-  /** What of the video is made anew: the path of a PNG file, or a video. */
-  mask?: string | GivenVideo;
-  /** Images of what shall be seen: paths of PNG files. */
-  references?: string[];
   /** Whether the given video's sound is kept. */
   keepsAudio: boolean;
   /** Constant rate factor of the file. */
@@ -108,15 +89,15 @@ export interface VideoRequest extends GenerationSettings {
 }
 
 /** What images and videos of a request are read with. */
-interface VideoSources {
-  /** Takes the files. */
-  readonly folder: InputFolder;
+interface VideoSources extends InputSources {
   /** Reads videos. */
   readonly ffmpeg: Ffmpeg;
-  /** Whether addresses of private networks may be fetched. */
-  readonly allowPrivateUrls: boolean;
-  /** Stops fetching and reading. */
-  readonly signal?: AbortSignal;
+}
+
+/** How a request's images and videos are read. */
+interface RequestInputs extends RequestImages {
+  readonly clipSource: Source | InputFile;
+  readonly clip: GivenVideo;
 }
 
 /**
@@ -133,7 +114,6 @@ export async function readVideoRequest(
 ): Promise<VideoRequest> {
   const { info } = context;
   const uploads = sent.map((file) => ({ ...file, field: inputName(file.field, VIDEO_SPELLINGS) }));
-  const { folder, signal } = sources;
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>, VIDEO_SPELLINGS) : json;
   if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
@@ -143,7 +123,100 @@ export async function readVideoRequest(
   refusePaths(fields, PATH_FIELDS);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
-  const given = findSources(fields, uploads);
+  const files = await readSources(findSources(fields, uploads), info, sources);
+  const images = files.filter(({ kind }) => kind === "image");
+  const [video, secondVideo] = files.filter(({ kind }) => kind === "video");
+  if (secondVideo) {
+    throw badRequest("Cannot use several videos: this model takes one", secondVideo.field);
+  }
+  const mask = oneSource("mask", fields.mask, uploads);
+  const references = sourcesOf("reference", fields.reference, uploads);
+  const n = fields.num_outputs_per_prompt ?? fields.n;
+  const { asked, options, spell, paramOf } = await readGeneration({ ...fields, n }, context);
+  const { fps, num_frames: numFrames, seconds } = fields;
+  const length = { fps, numFrames, seconds };
+  const { ready: { request, isRounded }, idle } = await prepared(
+    () =>
+      prepareVideo<RequestInputs>(
+        { ...asked, ...length, images, video, mask, references, previews: VIDEO_PREVIEWS },
+        { ...context, reader: videoReader(sources), spell, howToSend: HOW_TO_SEND },
+      ),
+    (field) => field === "images" ? images[0]!.field : paramOf(field),
+  );
+  const unread = unreadFiles(uploads, VIDEO_SPELLINGS);
+  const seen = {
+    ...fields,
+    ...(mask && { mask: "given" }),
+    ...(references.length > 0 && { reference: "given" }),
+    ...unread.fields,
+  };
+  const hasSound = request.video?.info.audioCodec !== undefined && request.taskType !== "F2V";
+  const ignored = findIgnored(seen, videoFieldTable, context, {
+    ...idle,
+    ...unread.idle,
+    enable_audio: !hasSound,
+    // It is repeated in the record.
+    model: false,
+  });
+  const made = isAbsent(numFrames)
+    ? `seconds=${Number((request.numFrames / request.fps).toFixed(2))}`
+    : `num_frames=${request.numFrames}`;
+  const hasInputs = files.length > 0 || request.references || request.mask !== undefined;
+  return {
+    ...request,
+    ...options,
+    model: fields.model || context.servedModelName,
+    servedModel: context.servedModelName,
+    ...(hasInputs ? { inputs: sources.folder.path } : {}),
+    keepsAudio: fields.enable_audio !== false,
+    crf,
+    preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
+    ...(fields.fragmented ? { isFragmented: true } : {}),
+    ...(isRounded ? { rounded: [made] } : {}),
+    ignored,
+  };
+}
+
+/** Reads the images and videos of a request in isolated processes. */
+function videoReader(sources: VideoSources): VideoReader<RequestInputs> {
+  const images = imageReader(sources);
+  const fileOf = async (source: Source | InputFile) => {
+    if ("kind" in source) return source;
+    const [file] = await resolveReferences([source], { ...sources, takesVideo: true });
+    return file!;
+  };
+  const openClip = async (source: Source | InputFile) =>
+    await probeInput(await fileOf(source), sources);
+  return {
+    ...images,
+    openClip,
+    openMask: async (source) => {
+      const file = await fileOf(source);
+      return file.kind === "video" ? await openClip(file) : { image: await images.open(file) };
+    },
+    checkClip: ({ field }, { info }, { fps, numFrames }) => {
+      try {
+        checkVideoWork(info, { fps, maxFrames: numFrames });
+      } catch (error) {
+        if (error instanceof VideoError) throw badSource(field, error.message);
+        throw error;
+      }
+    },
+  };
+}
+
+/** How clients send inputs that are missing. */
+const HOW_TO_SEND = {
+  image: "'input_reference' or 'reference_url'",
+  video: "'video_reference' or 'video_url'",
+};
+
+/** Brings what a request starts from to disk, where the model takes it. */
+async function readSources(
+  given: readonly Source[],
+  info: RequestContext["info"],
+  sources: VideoSources,
+): Promise<InputFile[]> {
   const takesImages = info.animates === true || acceptsImage(
     info.supportedTasks.filter((task) => outputOf(task) === "VIDEO"),
   );
@@ -152,150 +225,15 @@ export async function readVideoRequest(
     .catch((error) => {
       throw takesImages || given[0]!.field !== "input_reference" ? error : noImages(info);
     });
-  const fit = readFit(fields.fit);
-  const givenImages = files.filter(({ kind }) => kind === "image");
-  const givenVideos = files.filter(({ kind }) => kind === "video");
-  if (givenImages.length > 0 && !takesImages) throw noImages(info);
-  const taskType = asClientError("task_type", () =>
-    resolveTask({
-      ...(fields.task_type ? { taskType: fields.task_type } : {}),
-      output: "VIDEO",
-      hasImage: givenImages.length > 0,
-      hasVideo: givenVideos.length > 0,
-      howToSend: {
-        image: "'input_reference' or 'reference_url'",
-        video: "'video_reference' or 'video_url'",
-      },
-    }, info));
-  if (givenImages.length > Math.max(1, info.maxImages) || givenVideos.length > 1) {
-    throw badRequest(
-      `Cannot use ${givenImages.length} images and ${givenVideos.length} videos: this model takes ` +
-        `${info.maxImages} images, or one video`,
-      files[0]!.field,
-    );
-  }
-  if (givenImages[0]?.field === "last_image") {
+  const images = files.filter(({ kind }) => kind === "image");
+  if (images.length > 0 && !takesImages) throw noImages(info);
+  if (images[0]?.field === "last_image") {
     throw badRequest(
       "Cannot end with 'last_image': there is no first frame; send it as 'input_reference'",
       "last_image",
     );
   }
-  const { minImages = 1 } = info;
-  if (givenImages.length > 0 && givenImages.length < minImages) {
-    throw badRequest(
-      `Cannot do ${taskType} with ${givenImages.length} input image: this model takes ${minImages}, the first frame and the last; send 'last_image' too`,
-      givenImages[0]!.field,
-    );
-  }
-  const n = fields.num_outputs_per_prompt ?? fields.n;
-  const { settings: sampling, idle } = readGeneration({ ...fields, n }, taskType, context);
-  const settings = {
-    ...sampling,
-    loras: await context.findLoras(fields.loras),
-  };
-  const video = givenVideos[0] && await probeInput(givenVideos[0], sources);
-  const maskSource = oneSource("mask", fields.mask, uploads);
-  const referenceSources = sourcesOf("reference", fields.reference, uploads);
-  const takes = {
-    mask: info.takesMasks === true && taskType === "V2V",
-    reference: (info.maxReferences ?? 0) > 0,
-  };
-  const unread = unreadFiles(uploads, VIDEO_SPELLINGS);
-  const seen = {
-    ...fields,
-    ...(maskSource && { mask: "given" }),
-    ...(referenceSources.length > 0 && { reference: "given" }),
-    ...unread.fields,
-  };
-  const ignored = findIgnored(seen, videoFieldTable, context, {
-    ...{ ...idle, ...unread.idle },
-    mask: !takes.mask,
-    reference: !takes.reference,
-    fit: givenImages.length === 0 || info.imageLimits !== undefined,
-    enable_audio: taskType === "F2V" || video?.info.audioCodec === undefined,
-    ...(info.animates ? { num_frames: true, seconds: true } : {}),
-    // It is repeated in the record.
-    model: false,
-  });
-  const named = readSize(fields, info.defaults);
-  const opened: OpenImage[] = [];
-  for (const image of givenImages) opened.push(await openImage(image, signal));
-  const shape = info.animates ? opened[0]?.info ?? video?.info : undefined;
-  const size = shape ? sizeWithin(shape, named, info.sizeMultiple) : named;
-  const param = fields.width || fields.height ? "width" : "size";
-  asClientError(param, () => checkSize(size, info));
-  const taskDefaults = { ...info.defaults, ...info.taskDefaults[taskType] };
-  // A result that follows a video is as long as that.
-  const { fps: rate } = fields;
-  const duration = readDuration(info.animates ? { fps: rate } : fields, {
-    fps: info.defaults.fps,
-    numFrames: video && info.animates
-      ? followedLength(video.info, rate ?? info.defaults.fps)
-      : video && taskType !== "F2V"
-      ? Math.min(video.info.frames, info.maxFrames)
-      : taskDefaults.numFrames,
-    frameMultiple: info.frameMultiple,
-    maxFrames: info.maxFrames,
-  });
-  const { numFrames, fps } = duration;
-  const length = { numFrames: fields.num_frames, seconds: fields.seconds };
-  const isRounded = !info.animates && wantedFrames(length, fps, duration) !== numFrames;
-  const made = isAbsent(fields.num_frames)
-    ? `seconds=${Number((numFrames / fps).toFixed(2))}`
-    : `num_frames=${numFrames}`;
-  if (video) {
-    const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
-    checkWork(givenVideos[0]!, video.info, { fps, numFrames: decoded });
-  }
-  if (takes.reference) {
-    asClientError("reference", () => checkReferenceCount(referenceSources.length, info));
-  }
-  await context.checkRoom(
-    {
-      ...settings,
-      ...size,
-      ...{ numFrames, images: givenImages.length, previews: VIDEO_PREVIEWS },
-      references: takes.reference ? referenceSources.length : 0,
-    },
-    param,
-  );
-  const images: string[] = [];
-  const visions: string[] = [];
-  const { visionSide } = info;
-  for (const image of opened) {
-    images.push(await storeImage(image, size, { ...info, fit }, folder, signal));
-    if (!visionSide) continue;
-    visions.push(await storeFitted(image, visionFit(image.info, visionSide), folder, signal));
-  }
-  const mask = takes.mask && maskSource
-    ? await storeMask(maskSource, { ...size, ...duration }, sources)
-    : undefined;
-  const references: string[] = [];
-  for (const source of takes.reference ? referenceSources : []) {
-    const [file] = await resolveReferences([source], { ...sources, takesVideo: false });
-    const image = await openImage(file!, signal);
-    references.push(await storeFitted(image, referenceFit(image.info), folder, signal));
-  }
-  return {
-    ...settings,
-    model: fields.model || context.servedModelName,
-    servedModel: context.servedModelName,
-    ...size,
-    ...duration,
-    images,
-    ...(visions.length > 0 ? { visions } : {}),
-    ...(video ? { video } : {}),
-    ...(mask ? { mask } : {}),
-    ...(references.length > 0 ? { references } : {}),
-    ...(files.length + references.length > 0 || mask ? { inputs: folder.path } : {}),
-    // What goes on after a video has no sound yet.
-    keepsAudio: fields.enable_audio !== false && taskType !== "F2V",
-    crf,
-    preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
-    ...(fields.fragmented ? { isFragmented: true } : {}),
-    ...(isRounded ? { rounded: [made] } : {}),
-    ignored,
-  };
+  return files;
 }
 
 /** In the words of the reference. */
@@ -319,23 +257,6 @@ function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Sourc
   });
 }
 
-/** Looks at a mask: an image is kept in the size of the result, a video as it came. */
-async function storeMask(
-  source: Source,
-  shape: Size & { readonly fps: number; readonly numFrames: number },
-  sources: VideoSources,
-): Promise<string | GivenVideo> {
-  const [file] = await resolveReferences([source], { ...sources, takesVideo: true });
-  if (file!.kind === "video") {
-    const video = await probeInput(file!, sources);
-    checkWork(file!, video.info, shape);
-    return video;
-  }
-  const image = await openImage(file!, sources.signal);
-  const { width, height } = shape;
-  return await storeFitted(image, { cover: { width, height } }, sources.folder, sources.signal);
-}
-
 async function probeInput(
   { path, field }: InputFile,
   { ffmpeg, signal }: VideoSources,
@@ -345,19 +266,6 @@ async function probeInput(
   } catch (error) {
     if (error instanceof VideoError) throw badSource(field, error.message);
     if (error instanceof BusyError) throw tooBusy("video", error);
-    throw error;
-  }
-}
-
-function checkWork(
-  { field }: InputFile,
-  info: VideoInfo,
-  { fps, numFrames }: { fps: number; numFrames: number },
-): void {
-  try {
-    checkVideoWork(info, { fps, maxFrames: numFrames });
-  } catch (error) {
-    if (error instanceof VideoError) throw badSource(field, error.message);
     throw error;
   }
 }

@@ -164,7 +164,7 @@ Deno.test("POST /v1/images/edits leaves each image its own size where the model 
     const [images, message] of [
       [[[80, 64], [31, 64]], /31x64: this model takes sides of at least 32 pixels/],
       [[[32, 200]], /32x200: for this model one side may be at most 4 times the other/],
-      [[[64, 64], [64, 64], [64, 64]], /edit 3 images at once: this model takes 2/],
+      [[[64, 64], [64, 64], [64, 64]], /Cannot use 3 images: this model takes 2/],
     ] as [[number, number][], RegExp][]
   ) {
     const refused = await post(service, { "image[]": await files(...images), prompt: "a" });
@@ -398,7 +398,7 @@ Deno.test("POST /v1/images/edits takes fewer images where the second one ends a 
   const png = new Blob([await makePng()]);
   const answer = await post(service, { "image[]": [png, png], prompt: "a" });
   assert.equal(answer.status, 400);
-  assert.match((await answer.json()).detail, /^Cannot edit 2 images at once: this model takes 1$/);
+  assert.match((await answer.json()).detail, /^Cannot use 2 images: this model takes 1$/);
 });
 
 Deno.test("POST /v1/images/edits says what is wrong with a request", async () => {
@@ -415,7 +415,7 @@ Deno.test("POST /v1/images/edits says what is wrong with a request", async () =>
     [{ url: "http://127.0.0.1/a.png", prompt: "a" }, 400, /^Failed to process.*not public;/],
     [{ url: "file:///etc/passwd", prompt: "a" }, 400, /^Failed to process.*scheme 'file:'/],
     [{ url: "data:image/png;base64,$$", prompt: "a" }, 400, /base64 is not valid$/],
-    [{ "image[]": [png, png, png], prompt: "a" }, 400, /3 images at once: this model takes 2$/],
+    [{ "image[]": [png, png, png], prompt: "a" }, 400, /Cannot use 3 images: this model takes 2$/],
     [{ image: png, prompt: "a", size: "65x64" }, 400, /nearest size is 64x64$/],
     [
       { image: png, prompt: "a", task_type: "T2I" },

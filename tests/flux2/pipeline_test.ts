@@ -4,7 +4,8 @@ import { cp } from "node:fs/promises";
 import type { Image } from "../../engine/types.ts";
 import { readLora } from "../../models/lora/read_lora.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { fitImage, sizeFromImage } from "../../generation/mod.ts";
+import { fitOf, sizeFromImage } from "../../generation/fit_image.ts";
+import { fit } from "../../media/fit.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { checkMasked } from "../support/masked.ts";
@@ -56,7 +57,7 @@ function requestOf(golden: Golden, call: GoldenCall, { info }: Pipeline): Pipeli
   if (name === "one_picture") {
     assert.deepEqual(sizeFromImage(given[0]!, rules), { width, height });
   }
-  const images = given.map((image) => fitImage(image, { width, height }, rules));
+  const images = given.map((image) => fit(image, fitOf(image, { width, height }, rules)));
   if (images.length === 0) return request;
   return {
     ...{ ...request, task: "TI2I", images },

@@ -1,7 +1,8 @@
 /** Qwen-Image-Edit's pipelines against diffusers: same folder, prompt, images and seed. */
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
-import { fitImage, sizeFromImage } from "../../generation/mod.ts";
+import { fitOf, sizeFromImage } from "../../generation/fit_image.ts";
+import { fit } from "../../media/fit.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { Golden, type GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
@@ -39,7 +40,7 @@ function requestOf(call: GoldenCall, { info }: Pipeline): PipelineRequest {
   const images = call.inputs.map((name) => {
     const { shape: [height, width], data } = golden.tensor(call.name, name);
     const image = { width: width!, height: height!, data: Uint8Array.from(data) };
-    return fitImage(image, request, rules);
+    return fit(image, fitOf(image, request, rules));
   });
   const guidanceScale = call.args["true_cfg_scale"] as number;
   return { ...request, task: "TI2I", images, guidanceScale };

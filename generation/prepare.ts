@@ -1,0 +1,311 @@
+/**
+ * A request made ready for the engine: the one place that orders the steps, for the library and for the server.
+ * Whatever is wrong is a {@link FieldError}, which names the field.
+ */
+
+import type {
+  GenerateRequest,
+  ModelInfo,
+  RoomRequest,
+  SamplingSettings,
+  TaskType,
+} from "../engine/types.ts";
+import type { Fit } from "../media/fit.ts";
+import type { MaskWay } from "../media/mask.ts";
+import { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
+import type { GivenSettings } from "./field.ts";
+import type { FitMode } from "./fields.ts";
+import {
+  checkReferenceCount,
+  fitOf,
+  fitToResult,
+  referenceFit,
+  sizeFromImage,
+  visionFit,
+} from "./fit_image.ts";
+import { checkMaskShape, fitMasked, maskedRules, sizeFromMasked, takesMask } from "./masks.ts";
+import { checkPrompt } from "./sampling.ts";
+import { completeSettings, FieldError, settingsOf } from "./settings.ts";
+import { checkSize, type Size } from "./size.ts";
+import { resolveTask, type TaskQuery } from "./task.ts";
+
+/** The types of one way to read inputs. */
+export interface InputTypes {
+  /** What names an image: a path, an upload, pixels. */
+  readonly source: unknown;
+  /** An image whose size is known. */
+  readonly open: Size;
+  /** An image of the size in which the model takes it. */
+  readonly kept: unknown;
+}
+
+/** One way to read inputs: in this process, or in isolated ones. */
+export interface InputReader<T extends InputTypes> {
+  /** Looks at an image. */
+  open(source: T["source"]): Promise<T["open"]>;
+  /** Decodes an image and brings it to a size; tells whether nothing is seen of some of its pixels. */
+  fit(image: T["open"], how: Fit): Promise<{ image: T["kept"]; hasHoles: boolean }>;
+  /** Makes a mask of an image, white where the result is painted; throws a `RangeError` when nothing is. */
+  mask(image: T["open"], how: Fit, way: MaskWay | undefined): Promise<T["kept"]>;
+}
+
+/** What a request says beside its inputs; nothing of it is checked yet. */
+export interface AskedText {
+  readonly prompt: string;
+  /** Settings by the names of their rows; further members do no harm. */
+  readonly given: GivenSettings;
+  readonly taskType?: string | null | undefined;
+  /** Pixels; what the inputs or the model say by default. */
+  readonly width?: number | null | undefined;
+  readonly height?: number | null | undefined;
+  readonly fit?: FitMode | undefined;
+}
+
+/** What a request says and brings. */
+export interface Asked<T extends InputTypes> extends AskedText {
+  readonly images: readonly T["source"][];
+  readonly mask?: T["source"] | undefined;
+  readonly maskWay?: MaskWay | undefined;
+  readonly control?: T["source"] | undefined;
+  readonly references?: readonly T["source"][] | undefined;
+  /** How often the unfinished result is shown. */
+  readonly previews?: number | undefined;
+}
+
+/** What requests are prepared with. */
+export interface Preparation<T extends InputTypes> {
+  readonly info: ModelInfo;
+  readonly reader: InputReader<T>;
+  /** Refuses with a `RangeError` what the model cannot make on this machine. */
+  readonly checkRoom: (request: RoomRequest) => Promise<void>;
+  /** What messages call a setting; the name of its row by default. */
+  readonly spell?: (name: keyof SamplingSettings) => string;
+  readonly howToSend?: TaskQuery["howToSend"];
+}
+
+/** A request that the engine can take once its inputs are in memory. */
+export interface Prepared<Kept> extends SamplingSettings {
+  /** The prompt as sent. */
+  prompt: string;
+  /** The task that was asked for, or that follows from the request. */
+  taskType: TaskType;
+  /** Pixels per row. */
+  width: number;
+  /** Number of rows. */
+  height: number;
+  /** Images to edit or to start from, of the sizes in which the model takes them. */
+  images: Kept[];
+  /** What the model's image encoder sees of these, where it has one. */
+  visions?: Kept[];
+  /** Which part of the first image is redrawn; that image has the size of the result then. */
+  mask?: Kept;
+  /** What a ControlNet steers the result by, of its size. */
+  control?: Kept;
+  /** Images of what shall be seen in the result. */
+  references?: Kept[];
+}
+
+/** Why given fields change nothing, as clauses by name; they are omitted. */
+export type Idle = ReadonlyMap<string, string>;
+
+/**
+ * Prepares a request for images.
+ *
+ * @throws {FieldError} for what this model or this machine cannot do
+ */
+export async function prepareImages<T extends InputTypes>(
+  asked: Asked<T>,
+  by: Preparation<T>,
+): Promise<{ request: Prepared<T["kept"]>; idle: Idle }> {
+  const { info, reader } = by;
+  const count = asked.images.length;
+  const taskType = await chooseTask(asked, { output: "IMAGE", hasVideo: false }, by);
+  await named("images", () => checkImageCount(count, info.maxEditImages));
+  if (asked.control !== undefined) await named("control", () => checkTakesControl(info));
+  const isMaskTaken = takesMask(info, taskType);
+  const hasMask = isMaskTaken && asked.mask !== undefined;
+  const complete = (isMasked: boolean) =>
+    completeRequest(asked, taskType, { ...by, info: isMasked ? maskedRules(info) : info });
+  let { settings, idle } = await complete(hasMask);
+  if (asked.control !== undefined) {
+    const name = by.spell?.("controlMode") ?? "controlMode";
+    await named("controlMode", () => checkControlMode(settings, info, name));
+  }
+  const images: T["open"][] = [];
+  for (const image of asked.images) images.push(await reader.open(image));
+  const [first] = images;
+  const mask = hasMask ? await reader.open(asked.mask) : undefined;
+  if (mask) await named("mask", () => checkMaskShape(mask, first!));
+  const control = asked.control === undefined ? undefined : await reader.open(asked.control);
+  const ownSize = (isMasked: boolean): Size => {
+    if (first) return (isMasked ? sizeFromMasked : sizeFromImage)(first, info);
+    return control ? controlSize(control, info) : info.defaults;
+  };
+  const sizeOf = async (isMasked: boolean) => {
+    const size = await chooseSize(asked, await named("images", () => ownSize(isMasked)), info);
+    const given = { images: count, hasMask: isMasked, hasControl: control !== undefined };
+    const room = { ...settings, ...size, taskType, ...given, previews: asked.previews ?? 0 };
+    await named("size", () => by.checkRoom(room));
+    return size;
+  };
+  let size = await sizeOf(hasMask);
+  const keep = async (own: T["open"], way?: MaskWay) => {
+    const how = fitMasked(first!, size, info, asked.fit);
+    const mask = await named(own === first ? "images" : "mask", () => reader.mask(own, how, way));
+    return { mask, image: (await reader.fit(first!, how)).image };
+  };
+  const fitUsually = async (image: T["open"]) =>
+    await reader.fit(image, await named("images", () => fitOf(image, size, info, asked.fit)));
+  let kept = mask && await keep(mask, asked.maskWay);
+  const usual = first && !kept ? await fitUsually(first) : undefined;
+  // An image with holes, alone, is its own mask.
+  if (first && usual?.hasHoles && isMaskTaken && count === 1) {
+    ({ settings, idle } = await complete(true));
+    size = await sizeOf(true);
+    kept = await keep(first);
+  }
+  const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
+  for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
+  const isFitted = control !== undefined || first && (!info.imageLimits || kept);
+  return {
+    request: {
+      ...settings,
+      ...size,
+      prompt: asked.prompt,
+      taskType,
+      images: fitted,
+      ...await visionsOf(images, by),
+      ...(kept && { mask: kept.mask }),
+      ...(control && {
+        control: (await reader.fit(control, fitToResult(size, asked.fit))).image,
+      }),
+      ...await referencesOf(asked, by),
+    },
+    idle: idleInputs(idle, asked, info, {
+      mask: isMaskTaken
+        ? undefined
+        : !first && info.inpainting
+        ? "there is no image that it is for"
+        : "this model redraws images as a whole",
+      fit: isFitted ? undefined : "no image is brought to the size of the result",
+    }),
+  };
+}
+
+/** What the engine is asked for one output; LoRAs and inputs are the caller's. */
+export function engineRequest(
+  request: Prepared<unknown> & { readonly numFrames?: number },
+  seed: number,
+): GenerateRequest {
+  const { prompt, width, height, numFrames = 1, taskType } = request;
+  return { ...settingsOf(request), prompt, width, height, numFrames, seed, taskType };
+}
+
+/** The task of a request. */
+export function chooseTask<T extends InputTypes>(
+  { taskType, images }: Pick<Asked<T>, "taskType" | "images">,
+  query: Pick<TaskQuery, "output" | "hasVideo">,
+  { info, howToSend }: Pick<Preparation<T>, "info" | "howToSend">,
+): Promise<TaskType> {
+  return named("taskType", () =>
+    resolveTask({
+      ...query,
+      hasImage: images.length > 0,
+      ...(taskType ? { taskType } : {}),
+      ...(howToSend && { howToSend }),
+    }, info));
+}
+
+/** The settings of a request, and those that change nothing. */
+export async function completeRequest<T extends InputTypes>(
+  { prompt, given }: Asked<T>,
+  taskType: TaskType,
+  { info, spell }: Pick<Preparation<T>, "info" | "spell">,
+): Promise<ReturnType<typeof completeSettings>> {
+  await named("prompt", () => checkPrompt("prompt", prompt));
+  return completeSettings(given, taskType, info, spell);
+}
+
+/** The size that is asked for, else its own. */
+export async function chooseSize<T extends InputTypes>(
+  { width, height }: Pick<Asked<T>, "width" | "height">,
+  own: Size,
+  info: ModelInfo,
+): Promise<Size> {
+  const size = { width: width ?? own.width, height: height ?? own.height };
+  await named("size", () => checkSize(size, info));
+  return size;
+}
+
+/**
+ * Checks how many images a request brings.
+ *
+ * @throws {RangeError} when the model takes fewer, or none
+ */
+export function checkImageCount(count: number, most: number): void {
+  if (count <= most) return;
+  const what = count === 1 ? "an image" : `${count} images`;
+  throw new RangeError(`Cannot use ${what}: this model takes ${most || "none"}`);
+}
+
+/** What the model's image encoder sees, where it has one. */
+export async function visionsOf<T extends InputTypes>(
+  images: readonly T["open"][],
+  { info: { visionSide }, reader }: Pick<Preparation<T>, "info" | "reader">,
+): Promise<{ visions?: T["kept"][] }> {
+  if (!visionSide || images.length === 0) return {};
+  const visions: T["kept"][] = [];
+  for (const image of images) {
+    visions.push((await reader.fit(image, visionFit(image, visionSide))).image);
+  }
+  return { visions };
+}
+
+/** Images of what shall be seen in the result. */
+export async function referencesOf<T extends InputTypes>(
+  { references = [] }: Pick<Asked<T>, "references">,
+  { info, reader }: Pick<Preparation<T>, "info" | "reader">,
+): Promise<{ references?: T["kept"][] }> {
+  if (references.length === 0 || !info.maxReferences) return {};
+  await named("references", () => checkReferenceCount(references.length, info));
+  const kept: T["kept"][] = [];
+  for (const source of references) {
+    const image = await reader.open(source);
+    kept.push((await reader.fit(image, referenceFit(image))).image);
+  }
+  return { references: kept };
+}
+
+/** Why inputs that are given change nothing, beside the settings that do not. */
+export function idleInputs<T extends InputTypes>(
+  settings: Idle,
+  asked: Asked<T>,
+  { maxReferences }: ModelInfo,
+  whys: Readonly<Record<string, string | undefined>>,
+): Idle {
+  const idle = new Map(settings);
+  const all = {
+    ...whys,
+    references: maxReferences ? undefined : "this model takes no reference images",
+  };
+  for (const [name, why] of Object.entries(all)) {
+    const value = asked[name as keyof typeof asked];
+    const isGiven = Array.isArray(value) ? value.length > 0 : value !== undefined && value !== null;
+    if (why !== undefined && isGiven) idle.set(name, why);
+  }
+  return idle;
+}
+
+/**
+ * Does a step that is about one field.
+ *
+ * @throws {FieldError} in place of a `RangeError`
+ */
+export async function named<T>(field: string, step: () => T | Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
+    throw new FieldError(field, error.message, { cause: error });
+  }
+}

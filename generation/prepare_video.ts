@@ -1,0 +1,208 @@
+/** A request for a video made ready for the engine, as `prepare.ts` does it for images. */
+
+import { resultRate, resultSize } from "../engine/result_size.ts";
+import type { ModelInfo } from "../engine/types.ts";
+import type { VideoInfo } from "../media/video/mod.ts";
+import { checkFps, countFrames, type GivenDuration, isAbsent, wantedFrames } from "./duration.ts";
+import { checkReferenceCount, fitOf } from "./fit_image.ts";
+import type { VideoStream } from "./generated_video.ts";
+import {
+  type Asked,
+  checkImageCount,
+  chooseSize,
+  chooseTask,
+  completeRequest,
+  type Idle,
+  idleInputs,
+  type InputReader,
+  type InputTypes,
+  named,
+  type Preparation,
+  type Prepared,
+  referencesOf,
+  visionsOf,
+} from "./prepare.ts";
+import { sizeWithin } from "./size.ts";
+import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts";
+
+/** The types of one way to read images and videos. */
+export interface VideoInputTypes extends InputTypes {
+  /** What names a video. */
+  readonly clipSource: unknown;
+  /** A video that was found to be one. */
+  readonly clip: { readonly info: VideoInfo };
+}
+
+/** One way to read images and videos. */
+export interface VideoReader<T extends VideoInputTypes> extends InputReader<T> {
+  /** Looks at a video; frames in memory have the rate `fps`. */
+  openClip(source: T["clipSource"], fps: number): Promise<T["clip"]>;
+  /** Looks at a mask: an image, or a video. */
+  openMask(source: T["clipSource"], fps: number): Promise<{ image: T["open"] } | T["clip"]>;
+  /** Refuses a video that takes too long to read. */
+  checkClip(source: T["clipSource"], clip: T["clip"], work: VideoWork): void;
+}
+
+/** How much of a video is read. */
+export interface VideoWork {
+  readonly fps: number;
+  readonly numFrames: number;
+}
+
+/** What a request for a video says. */
+export interface AskedVideo<T extends VideoInputTypes>
+  extends Omit<Asked<T>, "mask" | "maskWay" | "control">, GivenDuration {
+  readonly fps?: number | null | undefined;
+  readonly video?: T["clipSource"] | undefined;
+  readonly mask?: T["clipSource"] | undefined;
+}
+
+/** What requests for videos are prepared with. */
+export interface VideoPreparation<T extends VideoInputTypes> extends Preparation<T> {
+  readonly reader: VideoReader<T>;
+}
+
+/** A request for a video that the engine can take once its inputs are in memory. */
+export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" | "control"> {
+  /** Frames of the video. */
+  numFrames: number;
+  /** Frames per second of the result, before frames are put between. */
+  fps: number;
+  /** The video to start from, to steer by, or to go on from. */
+  video?: Clip;
+  /** Which part of the video is redrawn. */
+  mask?: Kept | Clip;
+}
+
+/**
+ * Prepares a request for a video.
+ *
+ * @returns the request, fields that change nothing, and whether the model cannot make the asked length exactly
+ * @throws {FieldError} for what this model or this machine cannot do
+ */
+export async function prepareVideo<T extends VideoInputTypes>(
+  asked: AskedVideo<T>,
+  by: VideoPreparation<T>,
+): Promise<{ request: PreparedVideo<T["kept"], T["clip"]>; idle: Idle; isRounded: boolean }> {
+  const { info, reader } = by;
+  const count = asked.images.length;
+  const hasVideo = asked.video !== undefined;
+  const taskType = await chooseTask(asked, { output: "VIDEO", hasVideo }, by);
+  await named("images", () => {
+    checkImageCount(count, info.maxImages);
+    checkLeastImages(count, taskType, info);
+  });
+  const { settings, idle } = await completeRequest(asked, taskType, by);
+  const fps = asked.fps ?? info.defaults.fps;
+  await named("fps", () => checkFps(fps));
+  const video = hasVideo ? await reader.openClip(asked.video, fps) : undefined;
+  const opened: T["open"][] = [];
+  for (const image of asked.images) opened.push(await reader.open(image));
+  const shape = info.animates ? opened[0] ?? video?.info : undefined;
+  const budget = {
+    width: asked.width ?? info.defaults.width,
+    height: asked.height ?? info.defaults.height,
+  };
+  const size = await chooseSize(
+    shape ? sizeWithin(shape, budget, info.sizeMultiple) : asked,
+    info.defaults,
+    info,
+  );
+  const own = video && info.animates
+    ? followedLength(video.info, fps)
+    : taskType === "V2V" && video
+    ? Math.min(video.info.frames, info.maxFrames)
+    : { ...info.defaults, ...info.taskDefaults[taskType] }.numFrames;
+  // A result that follows a video is as long as that.
+  const length = info.animates ? {} : asked;
+  const limits = { ...info, numFrames: own, fps: info.defaults.fps };
+  const lengthField = isAbsent(asked.numFrames) && !isAbsent(asked.seconds)
+    ? "seconds"
+    : "numFrames";
+  const numFrames = await named(lengthField, () => countFrames(length, fps, limits));
+  if (video) {
+    const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
+    reader.checkClip(asked.video, video, { fps, numFrames: decoded });
+  }
+  const references = info.maxReferences ? asked.references?.length ?? 0 : 0;
+  await named("references", () => checkReferenceCount(references, info));
+  const previews = asked.previews ?? 0;
+  const room = { ...settings, ...size, taskType, numFrames, images: count, references, previews };
+  await named("size", () => by.checkRoom(room));
+  const images: T["kept"][] = [];
+  for (const image of opened) {
+    const how = await named("images", () => fitOf(image, size, info, asked.fit));
+    images.push((await reader.fit(image, how)).image);
+  }
+  const isMaskTaken = info.takesMasks === true && taskType === "V2V";
+  const follows = info.animates ? "the result is as long as the driving video" : undefined;
+  return {
+    request: {
+      ...settings,
+      ...size,
+      prompt: asked.prompt,
+      taskType,
+      numFrames,
+      fps,
+      images,
+      ...await visionsOf(opened, by),
+      ...(video && { video }),
+      ...(isMaskTaken && asked.mask !== undefined
+        ? { mask: await keepMask(asked.mask, { ...size, numFrames, fps }, reader) }
+        : {}),
+      ...await referencesOf(asked, by),
+    },
+    idle: idleInputs(idle, asked, info, {
+      mask: isMaskTaken ? undefined : "this model redraws videos as a whole",
+      fit: count > 0 && !info.imageLimits
+        ? undefined
+        : "no image is brought to the size of the result",
+      numFrames: follows,
+      seconds: follows,
+    }),
+    isRounded: !info.animates && wantedFrames(asked, fps, { numFrames }) !== numFrames,
+  };
+}
+
+/** How the frames of a request's own video are read. */
+export function videoShape(
+  { taskType, numFrames, width, height, fps }: PreparedVideo<unknown, unknown>,
+  { continuedFrames = 1, animates }: ModelInfo,
+): VideoShape & { readonly fps: number } {
+  const isEnd = taskType === "F2V";
+  const length = isEnd ? continuedFrames : numFrames;
+  return { width, height, fps, numFrames: length, isEnd, isContained: animates === true };
+}
+
+/** Size, rate and sound of the result; what goes on after a video has no sound yet. */
+export function videoStream(
+  request: PreparedVideo<unknown, { readonly path?: string; readonly info: VideoInfo }>,
+  keepsAudio: boolean,
+): VideoStream {
+  const { video, taskType, numFrames, fps } = request;
+  const codec = video?.info.audioCodec;
+  const audio = keepsAudio && taskType !== "F2V" && video?.path !== undefined && codec !== undefined
+    ? { path: video.path, codec, seconds: numFrames / fps }
+    : undefined;
+  return { ...resultSize(request), fps: resultRate(fps, request), audio };
+}
+
+function checkLeastImages(count: number, taskType: string, { minImages = 1 }: ModelInfo): void {
+  if (count === 0 || count >= minImages) return;
+  throw new RangeError(
+    `Cannot do ${taskType} with ${count} input image: this model takes ${minImages}, the first frame and the last`,
+  );
+}
+
+/** A mask that is an image comes to the size of the result; a video is kept as it is. */
+async function keepMask<T extends VideoInputTypes>(
+  source: T["clipSource"],
+  shape: VideoShape & VideoWork,
+  reader: VideoReader<T>,
+): Promise<T["kept"] | T["clip"]> {
+  const { width, height, fps } = shape;
+  const mask = await reader.openMask(source, fps);
+  if ("image" in mask) return (await reader.fit(mask.image, { cover: { width, height } })).image;
+  reader.checkClip(source, mask, shape);
+  return mask;
+}
