@@ -20,12 +20,11 @@ import { zImageTransformer } from "../models/families/z_image/transformer.ts";
 import { qwenEncoder } from "../models/text_encoders/qwen.ts";
 import { QWEN3_CONFIG, type Qwen3Config } from "../models/text_encoders/qwen3.ts";
 import {
+  type DeviceTensor,
   f32,
-  type InputSpec,
   type Program,
   program,
   type Target,
-  type Tensor,
   type WeightScope,
 } from "../runtime/mod.ts";
 
@@ -46,7 +45,7 @@ export interface ModelPart {
     target: Target,
     weights: WeightScope,
     size: Size,
-  ): Program<Record<string, InputSpec>, Tensor>;
+  ): Program<Record<string, ArrayLike<number>>, DeviceTensor>;
 }
 
 /** Pixels along a side of a token, with all of these models. */

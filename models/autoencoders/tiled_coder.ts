@@ -7,7 +7,6 @@ import {
   type DeviceTensor,
   gather,
   type Graph,
-  type InputSpec,
   type Program,
   type Tensor,
   u32,
@@ -73,7 +72,7 @@ export class TiledCoder implements Decoder {
   readonly count: number;
   readonly #coding: TiledCoding;
   readonly #tiles: readonly Tile[];
-  readonly #program: Program<{ readonly positions: InputSpec | undefined }, Tensor>;
+  readonly #program: Program<{ readonly positions?: Uint32Array | undefined }, DeviceTensor>;
 
   /** Traces the program; allocates nothing. */
   constructor(stage: Stage, coding: TiledCoding) {

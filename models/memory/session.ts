@@ -1,5 +1,6 @@
 /** The programs of one kind of request, traced stage by stage. Nothing is planned or allocated here. */
 import {
+  type CallValues,
   DeviceTensor,
   type DType,
   type Graph,
@@ -7,6 +8,7 @@ import {
   Program,
   Saturation,
   type Shape,
+  type Stored,
   type Target,
   type Traced,
 } from "../../runtime/mod.ts";
@@ -72,15 +74,21 @@ export class Stage {
     inputs: I,
     build: (inputs: Traced<I>, graph: Graph) => Output,
     { operands }: { readonly operands?: Target["operands"] | undefined } = {},
-  ): Program<I, Output> {
+  ): Program<CallValues<I>, Stored<Output>> {
     const { target: own, tensors, saturation } = this.#session;
     const target = operands ? { ...own, operands } : own;
-    const traced = new Program(name, target, inputs, build, saturation);
+    const traced = new Program<CallValues<I>, Stored<Output>>(
+      name,
+      target,
+      inputs,
+      build,
+      saturation,
+    );
     const key = `${this.name}: ${name}`;
     if (this.programs.has(key)) {
       throw new TypeError(`Cannot trace program "${name}": stage "${this.name}" has one already`);
     }
-    this.programs.set(key, traced as unknown as Program);
+    this.programs.set(key, traced);
     for (const tensor of traced.tensors) this.tensors.add(tensor);
     const { counters } = saturation;
     if (traced.graph.isCounting) tensors.add(counters);

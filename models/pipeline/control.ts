@@ -9,7 +9,6 @@ import {
   type DeviceTensor,
   elementwise,
   f32,
-  type InputSpec,
   type Program,
   type Shape,
   type Tensor,
@@ -181,7 +180,7 @@ export class ControlPicture {
   readonly scale: DeviceTensor;
   readonly #encoder: ImageEncoder;
   readonly #program: Program<
-    { readonly noise: InputSpec | undefined; readonly kept: InputSpec | undefined }
+    { readonly noise?: Float32Array | undefined; readonly kept?: Float32Array | undefined }
   >;
   readonly #usualScale: number;
   readonly #cutOut: MaskedSight | undefined;

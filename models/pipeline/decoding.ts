@@ -1,6 +1,7 @@
 /** From the last sample to the frames of the result. */
 import {
   type Call,
+  type CallValues,
   combine,
   copyTo,
   type DeviceTensor,
@@ -15,7 +16,6 @@ import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../sharing/ranks.ts";
 import type { Work } from "./work.ts";
 import { splitOutputs } from "../schedulers/solver.ts";
-import type { Weighted } from "./passes.ts";
 import { toUnitRange } from "./pixels.ts";
 
 /** How the pixels of a sample are made. */
@@ -33,7 +33,7 @@ type Values = Readonly<Record<string, ArrayLike<number>>>;
 export class ResultDecoder<Own extends Inputs> {
   readonly #decoder: Decoder;
   readonly #isFirst: boolean;
-  readonly #finish: Program<Own, { readonly latents: Tensor }>;
+  readonly #finish: Program<CallValues<Own>, { readonly latents: DeviceTensor }>;
   readonly #images: readonly Values[];
 
   /**
@@ -100,7 +100,7 @@ export class ResultDecoder<Own extends Inputs> {
 /** Makes images of unfinished samples: what each would be without its noise, x0 = x − σ·v. */
 export class Previews {
   readonly #decoder: Decoder;
-  readonly #denoised: Weighted;
+  readonly #denoised: Program<{ readonly numbers: ArrayLike<number> }>;
 
   /**
    * Traces the decoder in the stage of the steps.
@@ -123,7 +123,7 @@ export class Previews {
         copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input),
     );
     this.#decoder = decoder;
-    this.#denoised = denoised as unknown as Weighted;
+    this.#denoised = denoised;
   }
 
   take(sigma: number, weights: readonly number[]): Call {

@@ -6,8 +6,6 @@ import {
   type DeviceTensor,
   f32,
   type Inputs,
-  type InputSpec,
-  type Program,
   type Shape,
   type Tensor,
   writing,
@@ -21,7 +19,7 @@ import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
 import { KeptLatents } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
-import { type Pass, Passes, type PassOptions, type Weighted } from "./passes.ts";
+import { Passes, type PassOptions } from "./passes.ts";
 import type { Work } from "./work.ts";
 
 interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
@@ -44,14 +42,6 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly history?: readonly DeviceTensor[];
 }
 
-interface TracedGuidance {
-  readonly guided: Weighted;
-  /** Where the prompt alone counts. */
-  readonly unguided: Pass;
-  /** What both programs write. */
-  readonly velocity: DeviceTensor;
-}
-
 export class Denoiser<Own extends Inputs> {
   readonly #stage: Stage;
   readonly #options: DenoiserOptions<Own>;
@@ -59,10 +49,10 @@ export class Denoiser<Own extends Inputs> {
   readonly #step: DeviceTensor;
   readonly #passes: Passes<Own>;
   /** Guidance that is no weighted sum: in guided steps, and in others. */
-  readonly #combined: TracedGuidance | undefined;
+  readonly #combined: ReturnType<typeof traceCombined> | undefined;
   readonly #solver: Solver;
   /** Brings fresh noise, where the sampler adds any. */
-  readonly #noise: Program<{ readonly noise: InputSpec }, Tensor> | undefined;
+  readonly #noise: ReturnType<typeof traceNoise> | undefined;
   readonly #previews: Previews | undefined;
   /** The part of the image that a mask keeps. */
   readonly #kept: KeptLatents | undefined;
@@ -188,14 +178,8 @@ export class Denoiser<Own extends Inputs> {
   }
 }
 
-function traceNoise(
-  stage: Stage,
-  { shape, arrange }: DenoiserOptions<Inputs>["noise"],
-): Program<{ readonly noise: InputSpec }, Tensor> {
-  return stage.program("noise", { noise: f32(...shape) }, ({ noise }) => arrange(noise)) as Program<
-    { readonly noise: InputSpec },
-    Tensor
-  >;
+function traceNoise(stage: Stage, { shape, arrange }: DenoiserOptions<Inputs>["noise"]) {
+  return stage.program("noise", { noise: f32(...shape) }, ({ noise }) => arrange(noise));
 }
 
 function traceCombined(
@@ -203,7 +187,7 @@ function traceCombined(
   { settings, trace }: CombinedGuidance,
   outputs: readonly DeviceTensor[],
   velocity: DeviceTensor,
-): TracedGuidance {
+) {
   const guided = stage.program(
     "guide",
     { outputs, numbers: f32(1, 1, settings) },
@@ -218,9 +202,5 @@ function traceCombined(
     { outputs: outputs.slice(0, 1) },
     ({ outputs }) => copyTo(splitOutputs(outputs)[0]!, velocity),
   );
-  return {
-    guided: guided as unknown as Weighted,
-    unguided: unguided as unknown as Pass,
-    velocity,
-  };
+  return { guided, unguided, velocity };
 }

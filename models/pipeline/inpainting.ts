@@ -10,7 +10,6 @@ import {
   type DeviceTensor,
   elementwise,
   f32,
-  type InputSpec,
   type Program,
   type Shape,
   type Tensor,
@@ -30,16 +29,13 @@ interface KeptOptions {
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
 }
 
-/** Brings noise and mask in. */
-type Begin = Program<{ readonly noise: InputSpec; readonly mask: InputSpec }>;
-/** Blends at a noise level. */
-type Keep = Program<{ readonly sigma: InputSpec }>;
-
 /** Keeps the masked part of an image while the rest is denoised. */
 export class KeptLatents {
   readonly #shape: Shape;
-  readonly #begin: Begin;
-  readonly #keep: Keep;
+  /** Brings noise and mask in. */
+  readonly #begin: Program<{ readonly noise: Float32Array; readonly mask: Float32Array }>;
+  /** Blends at a noise level. */
+  readonly #keep: Program<{ readonly sigma: readonly number[] }>;
 
   /** Traces the programs. */
   constructor(stage: Stage, { sample, kept, noise: { shape, arrange } }: KeptOptions) {
@@ -49,7 +45,7 @@ export class KeptLatents {
       ({ noise, mask }) => ({ noise: arrange(noise), mask: arrange(mask) }),
     );
     this.#shape = shape;
-    this.#begin = begin as unknown as Begin;
+    this.#begin = begin;
     this.#keep = stage.program(
       "keep",
       { sample, kept, ...begin.outputs, sigma: f32(1) },
@@ -57,7 +53,7 @@ export class KeptLatents {
         const blend = "mask * x + (1.0 - mask) * ((1.0 - sigma) * kept + sigma * noise)";
         copyTo(elementwise(blend, { x, kept, noise, mask, sigma }), sample);
       },
-    ) as unknown as Keep;
+    );
   }
 
   /**

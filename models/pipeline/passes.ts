@@ -7,7 +7,6 @@ import {
   exchange,
   type Graph,
   type Inputs,
-  type InputSpec,
   type Program,
   type RunControl,
   type Team,
@@ -37,10 +36,8 @@ interface LoopInputs {
   readonly step: DeviceTensor;
 }
 
-/** A program that takes nothing, and gives a tensor. */
-export type Pass = Program<Record<never, never>, Tensor>;
-
-export type Weighted = Program<{ readonly numbers: InputSpec }>;
+/** A program that nothing is written for. */
+export type Pass<Outputs = unknown> = Program<Record<never, never>, Outputs>;
 
 /** The transformer's passes, some of which other GPUs may compute. */
 export class Passes<Own extends Inputs> {
@@ -50,7 +47,7 @@ export class Passes<Own extends Inputs> {
   /** Teams of GPUs that the steps are shared with. */
   readonly #teams: readonly Team[];
   /** Nothing for passes that other GPUs compute. */
-  readonly #own: readonly (Pass | undefined)[];
+  readonly #own: readonly (Pass<DeviceTensor> | undefined)[];
   /** Programs that write the same outputs in steps that are not steered. */
   readonly #unsteered: readonly (Pass | undefined)[];
   /** Program that brings what each GPU computes to all. */
@@ -73,7 +70,7 @@ export class Passes<Own extends Inputs> {
         { ...own, ...inputs },
         (traced, graph) => predict(traced, graph, { pass: i, isSteered: true }),
         { operands },
-      ) as Pass
+      )
     );
     this.#unsteered = control !== "window"
       ? this.#own
@@ -85,12 +82,12 @@ export class Passes<Own extends Inputs> {
             copyTo(predict(traced, graph, { pass: i, isSteered: false }), pass.outputs);
           },
           { operands },
-        ) as unknown as Pass
+        )
       );
     const own = this.#own.flatMap((pass) => pass?.outputs ?? []);
     const share = isShared ? traceShare(stage, team, own, passes.length) : undefined;
-    this.#share = share as Pass | undefined;
-    const others = share ? [...share.outputs] : [];
+    this.#share = share;
+    const others = [...share?.outputs ?? []];
     this.outputs = this.#own.map((pass) => pass?.outputs ?? others.shift()!);
   }
 
@@ -135,7 +132,7 @@ function traceShare(
   team: Team,
   outputs: readonly DeviceTensor[],
   count: number,
-): Program<{ readonly outputs: readonly DeviceTensor[] }, Tensor[]> {
+): Pass<readonly DeviceTensor[]> {
   const { shape } = outputs[0]!;
   const size = elementCount(shape);
   const others = Array.from({ length: count }, (_, pass) => pass)

@@ -110,7 +110,7 @@ class EncodedPrompts {
   readonly #name: string;
   readonly #encoder: TextEncoder;
   readonly #rows: number;
-  readonly #encode: Program;
+  readonly #encode: Program<ReturnType<TextEncoder["values"]>>;
 
   constructor(session: Session, name: string, encoder: TextEncoder, prompts: number, rows: number) {
     const stage = session.stage("encode", { name });
@@ -124,7 +124,7 @@ class EncodedPrompts {
     this.#name = name;
     this.#encoder = encoder;
     this.#rows = rows;
-    this.#encode = encode as unknown as Program;
+    this.#encode = encode;
   }
 
   /**

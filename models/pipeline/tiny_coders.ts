@@ -1,13 +1,5 @@
 /** The programs of tiny decoders. */
-import {
-  clearing,
-  type DeviceTensor,
-  gather,
-  type InputSpec,
-  type Program,
-  type Tensor,
-  u32,
-} from "../../runtime/mod.ts";
+import { clearing, type DeviceTensor, gather, type Program, u32 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Component } from "./components.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
@@ -53,7 +45,7 @@ class TinyVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
   readonly count: number;
   readonly #memory: DeviceTensor[] = [];
-  readonly #program: Program<{ readonly frame: InputSpec }, Tensor>;
+  readonly #program: Program<{ readonly frame: readonly number[] }, DeviceTensor>;
   readonly #temporal: number;
 
   /** Traces a program for any latent frame. */

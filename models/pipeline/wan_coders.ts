@@ -11,7 +11,6 @@ import {
   f32,
   gather,
   type Graph,
-  type InputSpec,
   type Program,
   slice,
   type Tensor,
@@ -73,16 +72,16 @@ function latentScale(
 }
 
 /** Programs for the chunks of a video: its first latent frame, and each of the later ones. */
-interface Chunks<I, Output> {
-  readonly first: Program<I, Output>;
-  readonly next: Program<I, Output> | undefined;
+interface Chunks<Values, Outputs = unknown> {
+  readonly first: Program<Values, Outputs>;
+  readonly next: Program<Values, Outputs> | undefined;
 }
 
 /** Traces the programs for all chunks; an image is a single one. */
-function traceChunks<I, Output>(
+function traceChunks<Values, Outputs>(
   frames: number,
-  trace: (place: ChunkPlace) => Program<I, Output>,
-): Chunks<I, Output> {
+  trace: (place: ChunkPlace) => Program<Values, Outputs>,
+): Chunks<Values, Outputs> {
   return frames === 1
     ? { first: trace("only"), next: undefined }
     : { first: trace("first"), next: trace("next") };
@@ -105,7 +104,7 @@ export class WanVideoDecoder implements Decoder {
   readonly #scale: number;
   readonly #tiles: readonly Tile[];
   readonly #history: FrameHistory;
-  readonly #chunks: Chunks<{ readonly positions: InputSpec }, Tensor>;
+  readonly #chunks: Chunks<{ readonly positions: ArrayLike<number> }, DeviceTensor>;
 
   /** Traces a program for the first latent frame, and one for each of the later ones. */
   constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name: string) {
@@ -218,13 +217,7 @@ export class WanVideoEncoder {
   readonly #tiles: readonly Tile[];
   readonly #history: FrameHistory;
   readonly #chunks: Chunks<
-    {
-      readonly pixels: InputSpec;
-      readonly chunk: InputSpec;
-      readonly positions: InputSpec;
-      readonly shares: InputSpec;
-    },
-    void
+    Readonly<Record<"pixels" | "chunk" | "positions" | "shares", ArrayLike<number>>>
   >;
 
   /**

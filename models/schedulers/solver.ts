@@ -4,7 +4,6 @@ import {
   combineTo,
   type DeviceTensor,
   f32,
-  type InputSpec,
   type Program,
   slice,
   type Tensor,
@@ -36,7 +35,7 @@ export function solverHistory(
 }
 
 /** A pattern of assignments whose coefficients each call writes. */
-type Pattern = Program<{ readonly coefficients: InputSpec }>;
+type Pattern = Program<{ readonly coefficients: readonly number[] }>;
 
 /** A scheduler's steps as programs on the device. */
 export class Solver {
@@ -121,5 +120,5 @@ function tracePattern(
         first += tensors.length;
       }
     },
-  ) as Pattern;
+  );
 }

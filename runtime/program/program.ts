@@ -83,14 +83,14 @@ export interface Call {
   write(device: Device): void;
 }
 
-/** A traced function with named inputs and outputs. */
-export class Program<I = Inputs, Output = unknown> {
+/** A traced function with named inputs and outputs: `Values` is what a call writes, `Outputs` are the results. */
+export class Program<Values = never, Outputs = unknown> {
   /** Name in messages and labels. */
   readonly name: string;
   /** What was recorded. */
   readonly graph: Graph;
   /** The results; each belongs to this program and outlives its runs. */
-  readonly outputs: Stored<Output>;
+  readonly outputs: Outputs;
   readonly #written = new Map<string, DeviceTensor>();
   readonly #stored: DeviceTensor[] = [];
 
@@ -98,19 +98,19 @@ export class Program<I = Inputs, Output = unknown> {
   constructor(
     name: string,
     target: Target,
-    inputs: I,
-    build: (inputs: Traced<I>, graph: Graph) => Output,
+    inputs: Inputs,
+    build: (inputs: never, graph: Graph) => unknown,
     saturation?: Saturation,
   ) {
     this.name = name;
     this.graph = new Graph(name, target, saturation);
-    for (const [key, input] of Object.entries(inputs as Inputs)) {
+    for (const [key, input] of Object.entries(inputs)) {
       if (!(input instanceof InputSpec)) continue;
       this.#written.set(key, new DeviceTensor(`${name} ${key}`, input.shape, input.dtype));
     }
     const given = { ...inputs, ...Object.fromEntries(this.#written) };
-    const results = build(used(this.graph, given) as Traced<I>, this.graph);
-    this.outputs = this.#store(name, results) as Stored<Output>;
+    const results = build(used(this.graph, given) as never, this.graph);
+    this.outputs = this.#store(name, results) as Outputs;
     finishGraph(this.graph);
   }
 
@@ -124,11 +124,11 @@ export class Program<I = Inputs, Output = unknown> {
    *
    * @param values elements of every input that is a spec
    */
-  call(values: CallValues<I>): Call {
+  call(values: Values): Call {
     const given = Object.entries(values as Record<string, ArrayLike<number> | undefined>)
       .flatMap(([name, data]) => (data ? [{ tensor: this.#written.get(name)!, data }] : []));
     return {
-      program: this as unknown as Program,
+      program: this,
       written: given.map(({ tensor }) => tensor),
       write: () => given.forEach(({ tensor, data }) => tensor.write(data)),
     };
@@ -188,7 +188,7 @@ export function program<const I extends Inputs, Output>(
   target: Target,
   inputs: I,
   build: (inputs: Traced<I>, graph: Graph) => Output,
-): Program<I, Output> {
+): Program<CallValues<I>, Stored<Output>> {
   return new Program(name, target, inputs, build);
 }
 

@@ -2,14 +2,7 @@
  * A transformer at work: what it makes of the prompts, and the steps that it takes. Wan 2.2 A14B has two of them, one
  * for high noise and one for low. Each is in stages of its own, so that only one needs to be on the device.
  */
-import {
-  copyTo,
-  type DeviceTensor,
-  type Graph,
-  type Program,
-  slice,
-  type Tensor,
-} from "../../../runtime/mod.ts";
+import { copyTo, type DeviceTensor, type Graph, slice, type Tensor } from "../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
@@ -25,6 +18,7 @@ import {
   ZERO_STAR_GUIDANCE,
 } from "../../pipeline/guidance.ts";
 import { reusingSteps, sparedSteps, type TeaCache, teaCacheOf } from "./teacache.ts";
+import type { Pass } from "../../pipeline/passes.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
@@ -94,8 +88,8 @@ export class WanExpert {
   readonly #options: ExpertOptions;
   readonly #usesZeroStar: boolean;
   /** Run before its steps: what it makes of prompts and images. */
-  readonly #before: readonly Program<Record<never, never>>[];
-  readonly #timesteps: Program<Record<never, never>, Tensor>;
+  readonly #before: readonly Pass[];
+  readonly #timesteps: Pass<DeviceTensor>;
   /** How steps can be spared; by the timesteps alone when left out. */
   readonly #teaCache: TeaCache | undefined;
   readonly #denoiser: Denoiser<PassInputs>;
@@ -126,10 +120,8 @@ export class WanExpert {
       (_, graph: Graph) =>
         timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
     );
-    this.#before = [context, images].flatMap((program) =>
-      program ? [program as unknown as Program<Record<never, never>>] : []
-    );
-    this.#timesteps = timesteps as unknown as Program<Record<never, never>, Tensor>;
+    this.#before = [context, images].filter((program) => program !== undefined);
+    this.#timesteps = timesteps;
     const { scale_factor_spatial: spatial } = vae.config;
     this.#teaCache = options.isAlone && !first
       ? teaCacheOf(config, shape.height * shape.width * spatial ** 2)
@@ -224,7 +216,7 @@ export class WanExpert {
   }
 
   /** Traces what this transformer makes of the prompts, in the place of what another expert made of them. */
-  #traceContext(session: Session): Program<{ readonly states: DeviceTensor }, void> {
+  #traceContext(session: Session): Pass {
     const { suffix, text: { states, context }, transformer: { config, weights } } = this.#options;
     const stage = session.stage("denoise", { name: `context${suffix}` });
     return stage.program("context", { states }, ({ states }) => {

@@ -1,5 +1,5 @@
 /** The steps of a clip: what the driving video is to each block, and the passes for the prompts. */
-import type { DeviceTensor, Graph, Program, Tensor, Traced } from "../../../../runtime/mod.ts";
+import type { DeviceTensor, Graph, Tensor, Traced } from "../../../../runtime/mod.ts";
 import { HostResult, slice } from "../../../../runtime/mod.ts";
 import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
 import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
@@ -9,6 +9,7 @@ import type { Session, Stage } from "../../../memory/session.ts";
 import { Denoiser } from "../../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../../pipeline/family.ts";
 import type { Guidance } from "../../../pipeline/guidance.ts";
+import type { Pass } from "../../../pipeline/passes.ts";
 import type { Work } from "../../../pipeline/work.ts";
 import { teamsOf } from "../../../sharing/ranks.ts";
 import type { Schedule } from "../../../schedulers/mod.ts";
@@ -192,9 +193,7 @@ export function traceDenoising(
       },
     },
   });
-  const before = [timesteps, ...program ? [program] : []].map((program) =>
-    program as unknown as Program<Record<never, never>>
-  );
+  const before: Pass[] = [timesteps, ...program ? [program] : []];
   return {
     stage,
     run: async (work, guidance, draw) => {

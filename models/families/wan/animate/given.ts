@@ -9,6 +9,7 @@ import {
 import { WanVideoEncoder } from "../../../pipeline/wan_coders.ts";
 import { clipVision } from "../../../image_encoders/clip_vision.ts";
 import type { Session } from "../../../memory/session.ts";
+import type { Pass } from "../../../pipeline/passes.ts";
 import type { Work } from "../../../pipeline/work.ts";
 import { frameMask, seenBy } from "../channels.ts";
 import { patchifyClip } from "../patches.ts";
@@ -26,11 +27,6 @@ export interface ClipShape {
   readonly clipLength: number;
 }
 
-/** A program without inputs of its own. */
-type Plain = Program<Record<never, never>>;
-
-type Masked = Program<{ readonly mask: ReturnType<typeof f32> }>;
-
 /** Encoders of the character and the driving video. */
 export class GivenEncoders {
   /** What the image encoder gives for the character and for the driving video, [2, tokens, width]. */
@@ -45,9 +41,9 @@ export class GivenEncoders {
   readonly #side: number;
   readonly #image: WanVideoEncoder;
   readonly #video: WanVideoEncoder;
-  readonly #vision: Program<{ readonly pixels: ReturnType<typeof f32> }, Tensor>;
-  readonly #drivingTokens: Plain;
-  readonly #channelTokens: Masked;
+  readonly #vision: Program<{ readonly pixels: Float32Array }>;
+  readonly #drivingTokens: Pass;
+  readonly #channelTokens: Program<{ readonly mask: Float32Array }>;
 
   constructor(
     session: Session,
@@ -90,8 +86,8 @@ export class GivenEncoders {
     this.driving = driving.outputs;
     this.channels = channels.outputs;
     this.#vision = seen;
-    this.#drivingTokens = driving as unknown as Plain;
-    this.#channelTokens = channels as unknown as Masked;
+    this.#drivingTokens = driving;
+    this.#channelTokens = channels;
   }
 
   /** Encodes what all clips have in common. */
