@@ -50,6 +50,7 @@ export type {
   PreparedRequest,
   Progress,
   QualityTier,
+  Residence,
   RoomRequest,
   RoomSetting,
   SamplerName,

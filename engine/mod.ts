@@ -2,6 +2,7 @@
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
+import type { CardEngine } from "./cards/card.ts";
 import { chooseCards } from "./cards/choose_cards.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import type { FromWorker, ToWorker } from "./protocol.ts";
@@ -10,7 +11,6 @@ import type { PlanRequest } from "../models/mod.ts";
 import type { EngineOptions, ModelParts, ParallelOptions } from "./options.ts";
 import type { DeviceReport, HandoverEstimate, ModelPlan, TuningReport } from "./reports.ts";
 import type { ModelLoras } from "./model_loras.ts";
-import type { Engine } from "./types.ts";
 import { WorkerEngine } from "./worker_engine.ts";
 import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
@@ -20,10 +20,9 @@ export type * from "./reports.ts";
 export type * from "./types.ts";
 export { type CardPlan, chooseCards, usableAdapters } from "./cards/choose_cards.ts";
 export { listVulkanAdapters, type VulkanAdapter } from "./cards/vulkan_adapters.ts";
-export { type Residence, SharedDevice, SharedEngine } from "./shared_device.ts";
 
 /** An engine of this process. */
-export interface LocalEngine extends Engine {
+export interface LocalEngine extends CardEngine {
   /** LoRAs that were read, for further engines of this model. */
   readonly loras: ModelLoras;
 }

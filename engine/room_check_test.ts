@@ -48,7 +48,7 @@ Deno.test("WorkerEngine.checkRoom() asks once for each size", () =>
   withEngine(async (engine) => {
     for (let i = 0; i < 5; i++) await engine.checkRoom(room(16, 2));
     for (let i = 0; i < 5; i++) await assert.rejects(engine.checkRoom(room(1008, 2)), /too wide/);
-    assert.equal(engine.isLoaded, true);
+    assert.equal(engine.residence, "loaded");
   }));
 
 Deno.test("WorkerEngine.checkRoom() answers while the GPU works, in a thread beside it", () =>

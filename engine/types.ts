@@ -214,12 +214,13 @@ export interface Frames {
   cutPrompts?: readonly CutPrompt[];
 }
 
+/** Where a model is: on a device, on its way there, or in its files alone. */
+export type Residence = "loaded" | "loading" | "unloaded";
+
 /** One loaded model. Generations of one device run one after the other. */
 export interface Engine {
   /** How many generations can go on at once; default 1. */
   readonly lanes?: number;
-  /** The adapter as its driver names it. */
-  readonly adapter?: string;
   /** What the model's files say of it. */
   readonly info: ModelInfo;
   /**
@@ -254,8 +255,8 @@ export interface Engine {
    * @throws {LoraError} when a file is damaged, is for another model, or no key of it fits; nothing changes then
    */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]>;
-  /** Whether the model is on the device; false after it was unloaded, until the next request. */
-  readonly isLoaded: boolean;
+  /** Where the model is; after it was unloaded, the next request brings it back. */
+  readonly residence: Residence;
   /**
    * Brings the model onto the device, where it is not; takes its turn.
    *
@@ -264,8 +265,6 @@ export interface Engine {
   load(): Promise<void>;
   /** Takes the model off the device after all that was asked for before; the next request brings it back. */
   unload(): Promise<void>;
-  /** Takes at most so many bytes of the device from the next load on. */
-  limitMemory(bytes: number): void;
   /**
    * Frees the device and waits until its thread is gone: a process that exits before may crash. A generation under way
    * is aborted. Further calls do nothing.

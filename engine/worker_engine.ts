@@ -11,14 +11,15 @@ import { checkResultSize, resultSize } from "./result_size.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
 import type { EngineOptions } from "./options.ts";
 import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
+import type { CardEngine } from "./cards/card.ts";
 import type {
-  Engine,
   Frames,
   GenerateRequest,
   GenerationControl,
   LoraReport,
   LoraUse,
   ModelInfo,
+  Residence,
   RoomRequest,
 } from "./types.ts";
 
@@ -43,7 +44,7 @@ interface Waits {
 const WAITS: Waits = { abortMs: 30_000, releaseMs: 60_000, tokenizeMs: 20_000 };
 
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
-export class WorkerEngine implements Engine {
+export class WorkerEngine implements CardEngine {
   readonly #model: string;
   readonly #options: EngineOptions;
   readonly #newWorker: () => EngineWorker;
@@ -91,9 +92,9 @@ export class WorkerEngine implements Engine {
     return this.#info;
   }
 
-  /** See {@linkcode Engine.isLoaded}. */
-  get isLoaded(): boolean {
-    return this.#worker !== undefined && !this.#worker.isBroken && !this.#isStarting;
+  get residence(): Residence {
+    if (!this.#worker || this.#worker.isBroken) return "unloaded";
+    return this.#isStarting ? "loading" : "loaded";
   }
 
   /** The adapter as the driver names it; known once the engine has started. */
@@ -268,7 +269,7 @@ export class WorkerEngine implements Engine {
   ): Promise<Frames> {
     if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
-    if (!this.isLoaded) onProgress?.(LOADING);
+    if (this.residence !== "loaded") onProgress?.(LOADING);
     const worker = await this.#ready("generate");
     const { applied } = await this.#loras.resolve(request.loras ?? [], false);
     if (this.#isClosed) throw closed("generate");

@@ -248,16 +248,16 @@ Deno.test("WorkerEngine unloads a model that is idle for longer than it is kept 
       engine.generate(request("b")),
     ]);
     assert.deepEqual(results.map(({ frames }) => text(frames[0])), ["a", "b"]);
-    assert.deepEqual([engine.isLoaded, bench.starts], [true, 1]);
+    assert.deepEqual([engine.residence, bench.starts], ["loaded", 1]);
     await unloaded.promise;
-    assert.equal(engine.isLoaded, false);
+    assert.equal(engine.residence, "unloaded");
     assert.equal(engine.info.modelPath, "model", "what is known of it stays");
     assert.match(notes[0]!, /^Unloaded the model, which was idle for 0.05 s/);
     const stages: Progress["stage"][] = [];
     const onProgress = ({ stage }: Progress) => void stages.push(stage);
     assert.equal(text((await engine.generate(request("c"), { onProgress })).frames[0]), "c");
     assert.deepEqual(stages, ["load", "denoise"]);
-    assert.deepEqual([engine.isLoaded, bench.starts], [true, 2]);
+    assert.deepEqual([engine.residence, bench.starts], ["loaded", 2]);
   }, { keepAliveMs: 50, onNote });
 });
 
@@ -268,7 +268,7 @@ Deno.test("WorkerEngine does not unload while it works", () =>
     setTimeout(() => control.abort(), 120);
     const result = engine.generate(request("wait"), { signal: control.signal });
     await assert.rejects(result, { name: "AbortError" });
-    assert.deepEqual([engine.isLoaded, bench.starts], [true, 1]);
+    assert.deepEqual([engine.residence, bench.starts], ["loaded", 1]);
   }, { keepAliveMs: 20 }));
 
 Deno.test("WorkerEngine frees what a request left after a while without one, and only then", () =>
@@ -294,7 +294,7 @@ Deno.test("WorkerEngine ends a worker whose tokenizer does not, and says so", ()
       });
       assert.equal(text((await engine.generate(request("tokenize"))).frames[0]), "tokenize");
       await new Promise((resolve) => setTimeout(resolve, 100));
-      assert.deepEqual([engine.isLoaded, bench.starts], [true, 2]);
+      assert.deepEqual([engine.residence, bench.starts], ["loaded", 2]);
     },
     {},
     { tokenizeMs: 50 },

@@ -6,7 +6,7 @@ import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { matchedRoutes } from "hono/route";
 import { getPath } from "hono/utils/url";
-import type { Cards } from "../engine/cards/cards.ts";
+import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
@@ -59,7 +59,7 @@ interface AppOptions {
     readonly workers: () => WorkerRecord[];
   };
   /** What the engines share; one of which nothing is known by default. */
-  cards?: Cards;
+  cards?: Scheduler;
   /** What differs from {@link DEFAULT_SETTINGS}. */
   settings?: Partial<ServerSettings>;
   /** Records and queue; in memory by default. */

@@ -1,10 +1,8 @@
 /** A model by its name, served over HTTP. */
 
 import type { Card } from "../engine/cards/card.ts";
-import { Cards } from "../engine/cards/cards.ts";
 import { type CardPlan, chooseCards, groupCards } from "../engine/cards/choose_cards.ts";
-import { EnginePool } from "../engine/cards/engine_pool.ts";
-import { SharedDevice } from "../engine/shared_device.ts";
+import { Scheduler } from "../engine/cards/scheduler.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
@@ -65,12 +63,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     ...rest
   } = options;
   const { promptEnhancerConfig: config, otherModels = [], parts, ...device } = options;
-  const cards = new Cards(plansOf(options), options.log);
+  const isShared = otherModels.length > 0;
+  const cards = new Scheduler(plansOf(options), { onNote: options.log, isShared });
   const isAlone = cards.all.length === 1;
   const pins = readPins(options, [servedModelName, ...otherModels.map(({ name }) => name)], cards);
-  const devices = otherModels.length > 0
-    ? new Map(cards.all.map((card) => [card, new SharedDevice(options.log)]))
-    : undefined;
   const open = async (
     { name, modelPath, parts, isFirst }: ModelSource & {
       parts?: ModelParts | undefined;
@@ -83,7 +79,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const openOn = async (card: Card) => {
       let [weights, kernels] = [0, 0];
       let nextLine = performance.now() + LINE_MS;
-      const where = [...isAlone ? [] : [`GPU ${card.id}`], ...devices ? [name] : []].join(", ");
+      const where = [...isAlone ? [] : [`GPU ${card.id}`], ...isShared ? [name] : []].join(", ");
       const log = (line: string) => options.log?.(where ? `${where}: ${line}` : line);
       const engine = await openModel(
         modelPath,
@@ -107,7 +103,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
           },
           ...(options.log && { onNote: log }),
         },
-        devices !== undefined,
+        isShared,
         {
           card: card.plan.address,
           ...(card.plan.group && { groupCards: card.plan.group }),
@@ -115,12 +111,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         },
       );
       loras ??= engine.loras;
-      const member = devices?.get(card)?.add(engine, name) ?? engine;
-      if (devices && isFirst) await member.load();
-      return member;
+      return engine;
     };
     const on = cards.all.filter(({ id }) => pins[name]?.includes(id) ?? true);
-    return await EnginePool.open({ name, cards, on, open: openOn, onNote: options.log });
+    return await cards.open({ name, on, open: openOn, isLoaded: isShared && isFirst === true });
   };
   const all: StartOnCards = {
     ...loraPlaces(modelPath),
@@ -170,7 +164,7 @@ function plansOf(
 function readPins(
   { pins = {} }: ServeOptions,
   names: readonly string[],
-  { all }: Cards,
+  { all }: Scheduler,
 ): Readonly<Record<string, readonly number[]>> {
   for (const [name, gpus] of Object.entries(pins)) {
     if (!names.includes(name)) {

@@ -1,6 +1,5 @@
 /** The models of a server: the first is the one of requests that name none. */
 
-import type { Engine } from "../engine/types.ts";
 import { shorten } from "../generation/shorten.ts";
 import { ApiError } from "./contract/errors.ts";
 import type { EngineState } from "./engine_state.ts";
@@ -72,11 +71,6 @@ export class ServedModels {
   }
 }
 
-/** An engine that shares its device with others. */
-interface ResidentEngine extends Engine {
-  readonly residence?: "loaded" | "loading" | "unloaded";
-}
-
 /**
  * Where a model is, for whoever asks.
  *
@@ -84,8 +78,7 @@ interface ResidentEngine extends Engine {
  */
 export function stateOf({ engine }: ServedModel): "loaded" | "loading" | "unloaded" | "failed" {
   if (engine.status !== "ready") return engine.status;
-  const own: ResidentEngine = engine.engine;
-  return own.residence ?? (own.isLoaded ? "loaded" : "unloaded");
+  return engine.engine.residence;
 }
 
 function notFound(name: string, models: readonly ServedModel[]): never {

@@ -1,6 +1,6 @@
 /** What a server is started with, and what the caller gets of it. */
 
-import type { Cards } from "../engine/cards/cards.ts";
+import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { Log } from "./log.ts";
@@ -47,7 +47,7 @@ export interface StartOptions extends Partial<ServerSettings> {
 }
 
 /** What a server is started with, and what its engines share; one job runs at a time when that is left out. */
-export type StartOnCards = StartOptions & { readonly cards?: Cards };
+export type StartOnCards = StartOptions & { readonly cards?: Scheduler };
 
 /** Starts a server. */
 export type Start = (options: StartOptions) => Promise<RunningServer>;

@@ -1,7 +1,7 @@
 /** What the GPUs of a server do, for whoever operates it. */
 
 import { hostname } from "node:os";
-import type { Cards } from "../engine/cards/cards.ts";
+import type { Scheduler } from "../engine/cards/scheduler.ts";
 import { version } from "../generation/version.ts";
 import type { Queue } from "./jobs/queue.ts";
 import { type ServedModels, stateOf } from "./served_models.ts";
@@ -40,7 +40,7 @@ export interface WorkerRecord {
 interface WorkerServices {
   /** GPUs elsewhere, in place of this server's own. */
   readonly remote?: (() => WorkerRecord[]) | undefined;
-  readonly cards: Cards | undefined;
+  readonly cards: Scheduler | undefined;
   readonly models: ServedModels;
   readonly queue: Queue;
 }
@@ -89,12 +89,12 @@ export class Workers {
  * @param cards of its engines
  * @returns a record for each card
  */
-export function describeCards({ all }: Cards): WorkerRecord[] {
+export function describeCards({ all }: Scheduler): WorkerRecord[] {
   return all.map((card) => ({
     ...head(card.id),
     device: card.name || null,
     state: card.state,
-    models: [...card.models].map(([id, engine]) => ({ id, state: engineState(engine) })),
+    models: [...card.models].map(([id, engine]) => ({ id, state: engine.residence })),
     job: card.job ?? null,
     jobs_done: card.jobsDone,
     outputs_done: card.outputsDone,
@@ -106,10 +106,4 @@ export function describeCards({ all }: Cards): WorkerRecord[] {
 function head(gpu: number): Pick<WorkerRecord, "id" | "object" | "host" | "version" | "gpu"> {
   const host = hostname();
   return { id: `${host}:${Deno.pid}:${gpu}`, object: "worker", host, version, gpu };
-}
-
-function engineState(
-  { isLoaded, residence }: { isLoaded: boolean; residence?: "loaded" | "loading" | "unloaded" },
-): "loaded" | "loading" | "unloaded" {
-  return residence ?? (isLoaded ? "loaded" : "unloaded");
 }

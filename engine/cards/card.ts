@@ -1,27 +1,49 @@
-/** One card: what it works on, what it has done, and how long it takes. */
+/** One card: the models on it, what it has done, and how long it takes. */
 
-import type { Engine } from "../types.ts";
+import type { Engine, ModelInfo } from "../types.ts";
 import type { CardPlan } from "./choose_cards.ts";
 
 /** Where a card is: `loading` a model, at work, waiting for work, or out of use. */
 export type CardState = "idle" | "busy" | "loading" | "lost";
 
-/** What a generation needs. */
-export interface Need {
-  /** Public name of the model; any will do when left out. */
+/** What a card needs of the engine of a model. */
+export interface CardEngine extends Engine {
+  /** The adapter as its driver names it. */
+  readonly adapter?: string;
+  /** Takes at most so many bytes of the device from the next load on. */
+  limitMemory(bytes: number): void;
+}
+
+/** A generation that needs a card. */
+export interface Demand {
+  /** Public name of the model; any model by default. */
   readonly model?: string | undefined;
-  /** Pixels times steps; the model's usual when left out. */
+  /** Pixels times steps; the model's usual by default. */
   readonly work?: number | undefined;
+  /** The job that it is a part of. */
+  readonly job?: string | undefined;
+  /** Cards that it cannot be made on. */
+  readonly excluded?: ReadonlySet<Card>;
+  /** Gives up waiting. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A generation under way. */
-interface Run extends Need {
-  readonly job: string | undefined;
+interface Run extends Demand {
   readonly since: number;
   /** Seconds that it was expected to take. */
   readonly expected: number;
   /** Whether the model had to be loaded first. */
   readonly isCold: boolean;
+}
+
+interface CardOptions {
+  /** Takes lines for the log, such as that a model has left. */
+  readonly onNote: (line: string) => void;
+  /** Whether several models share the card: each takes only a part of the memory then. */
+  readonly isShared: boolean;
+  /** Milliseconds from any moment on. */
+  readonly now: () => number;
 }
 
 /** What is known of a model's pace on a card. */
@@ -42,17 +64,18 @@ const LATEST = 0.5;
 const WINDOW_MS = 60_000;
 /** How fast weights come in until it was measured, in bytes a second. */
 const LOAD_BYTES = 1e9;
+/** Share of the memory in which models that are not at work may stay. */
+const RESTING_SHARE = 1 / 4;
 
-/** A GPU of the server: its work, its history and its speed. */
+/**
+ * A GPU of the server. Its models take turns: one works at a time, and the memory that it needs is free then. Models that
+ * were used longest ago leave first, and never in the middle of their work.
+ */
 export class Card {
-  /** Number of the GPU, or of the worker where several workers share one. */
-  readonly id: number;
-  /** How it is opened. */
-  readonly plan: CardPlan;
   /** The adapter as its driver names it. */
   name: string;
   /** Engines by their models' public names. */
-  readonly models = new Map<string, Engine>();
+  readonly models = new Map<string, CardEngine>();
   /** Models that are being opened, or opened again. */
   loading = 0;
   /** Whether the card gets no more work. */
@@ -67,26 +90,23 @@ export class Card {
   jobsDone = 0;
   /** Images and videos that it made. */
   outputsDone = 0;
-  readonly #now: () => number;
+  readonly #options: CardOptions;
   readonly #openedAt: number;
+  /** Names of models, used longest ago first. */
+  readonly #byUse = new Set<string>();
+  #turn: Promise<unknown> = Promise.resolve();
   readonly #paces = new Map<string, Pace>();
   /** Times at which it was at work, the latest last. */
   readonly #busy: { from: number; to: number }[] = [];
   #run: Run | undefined;
 
-  /**
-   * @param id of the card among those of the server
-   * @param now milliseconds from any moment on
-   */
-  constructor(id: number, plan: CardPlan, now: () => number = () => performance.now()) {
-    this.id = id;
-    this.plan = plan;
+  /** @param id number of the GPU, or of the worker if several workers share one */
+  constructor(readonly id: number, readonly plan: CardPlan, options: CardOptions) {
     this.name = plan.name;
-    this.#now = now;
-    this.#openedAt = now();
+    this.#options = options;
+    this.#openedAt = options.now();
   }
 
-  /** State of the card. */
   get state(): CardState {
     if (this.isLeftOut) return "lost";
     if (this.loading > 0) return "loading";
@@ -110,7 +130,7 @@ export class Card {
 
   /** Share of the last minute in which it was at work, 0 to 1. */
   get utilisation(): number {
-    const now = this.#now();
+    const now = this.#options.now();
     const from = Math.max(this.#openedAt, now - WINDOW_MS);
     const running = this.#run ? [{ from: this.#run.since, to: now }] : [];
     let busy = 0;
@@ -121,14 +141,14 @@ export class Card {
   }
 
   /** Whether a model that a generation needs is on the card. */
-  has({ model }: Need): boolean {
+  has({ model }: Demand): boolean {
     return model === undefined ? this.models.size > 0 : this.models.has(model);
   }
 
   /** Seconds until what runs has ended, as far as is known. */
   get remaining(): number {
     if (!this.#run) return 0;
-    const elapsed = (this.#now() - this.#run.since) / 1000;
+    const elapsed = (this.#options.now() - this.#run.since) / 1000;
     // What takes longer than it should may take as long again.
     return elapsed < this.#run.expected ? this.#run.expected - elapsed : elapsed;
   }
@@ -138,7 +158,7 @@ export class Card {
    *
    * @param others cards that are asked where this one never ran the model
    */
-  expected({ model, work }: Need, others: readonly Card[]): number {
+  expected({ model, work }: Demand, others: readonly Card[]): number {
     if (model === undefined) return 0;
     const engine = this.models.get(model);
     const known = [this, ...others].flatMap((card) => card.#paces.get(model) ?? []);
@@ -147,13 +167,14 @@ export class Card {
     const load = own?.load ?? mean(known.flatMap(({ load }) => load ?? [])) ??
       (engine?.info.weightBytes ?? 0) / LOAD_BYTES;
     const usual = work ?? own?.work ?? mean(known.map(({ work }) => work)) ?? 0;
-    return (rate ?? 0) * usual + (engine?.isLoaded === false ? load : 0);
+    return (rate ?? 0) * usual + (engine?.residence !== "loaded" ? load : 0);
   }
 
   /** Notes that a generation begins. */
-  begin(need: Need, job: string | undefined, expected: number): void {
-    const isCold = need.model !== undefined && this.models.get(need.model)?.isLoaded === false;
-    this.#run = { ...need, job, expected, isCold, since: this.#now() };
+  begin(demand: Demand, expected: number): void {
+    const isCold = demand.model !== undefined &&
+      this.models.get(demand.model)?.residence !== "loaded";
+    this.#run = { ...demand, expected, isCold, since: this.#options.now() };
   }
 
   /**
@@ -165,13 +186,72 @@ export class Card {
     const run = this.#run;
     if (!run) return;
     this.#run = undefined;
-    const to = this.#now();
+    const to = this.#options.now();
     this.#busy.push({ from: run.since, to });
     while (this.#busy[0]!.to < to - WINDOW_MS) this.#busy.shift();
     if (!isDone) return;
     this.outputsDone++;
     this.losses = 0;
     if (run.model !== undefined && run.work) this.#learn(run.model, run.work, to - run.since, run);
+  }
+
+  /** Lets a model take turns with the others. */
+  add(model: string, engine: CardEngine): void {
+    const resting = restingBytes(engine.info);
+    // What rests beside it and what it takes are never more than there is together.
+    if (this.#options.isShared && resting > 0) {
+      engine.limitMemory(engine.info.deviceBytes! - resting);
+    }
+    this.models.set(model, engine);
+    this.#byUse.add(model);
+  }
+
+  /** Runs work when all that was asked of the card before is done; the model is loaded then. */
+  run<T>(
+    model: string,
+    work: (engine: CardEngine) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    return this.#inTurn(async () => {
+      signal?.throwIfAborted();
+      await this.#makeRoom(model);
+      const engine = this.models.get(model)!;
+      await engine.load();
+      return await work(engine);
+    });
+  }
+
+  /** Brings a model onto the card after all that was asked for before. */
+  load(model: string): Promise<void> {
+    return this.run(model, () => Promise.resolve());
+  }
+
+  /** Takes a model off the card after all that was asked for before. */
+  unload(model: string): Promise<void> {
+    return this.#inTurn(() => this.models.get(model)!.unload());
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  async #makeRoom(model: string): Promise<void> {
+    this.#byUse.delete(model);
+    const others = [...this.#byUse].flatMap((name) => {
+      const engine = this.models.get(name);
+      return engine?.residence === "loaded" ? [{ name, engine }] : [];
+    });
+    this.#byUse.add(model);
+    const room = restingBytes(this.models.get(model)!.info);
+    let bytes = others.reduce((sum, { engine }) => sum + engine.info.weightBytes, 0);
+    for (const { name, engine } of others) {
+      if (bytes <= room) return;
+      bytes -= engine.info.weightBytes;
+      await engine.unload();
+      this.#options.onNote(`Unloaded ${name}: ${model} takes its place`);
+    }
   }
 
   #learn(model: string, work: number, ms: number, { isCold }: Run): void {
@@ -187,6 +267,12 @@ export class Card {
     const rate = seconds / work;
     pace.rate = pace.rate === undefined ? rate : pace.rate + LATEST * (rate - pace.rate);
   }
+}
+
+/** How much of the others' weights may stay beside a model: nothing beside a large one, or if nobody knows. */
+function restingBytes({ deviceBytes = 0, weightBytes }: ModelInfo): number {
+  const resting = deviceBytes * RESTING_SHARE;
+  return weightBytes <= resting ? resting : 0;
 }
 
 function mean(values: readonly number[]): number | undefined {

@@ -8,7 +8,10 @@ import type { AppEnv, Services } from "../services.ts";
 export function health(c: Context<AppEnv>, { engine }: Services): Response {
   const { status, progress } = engine;
   if (status === "ready") {
-    return c.json({ status: "ok", ...(!engine.engine.isLoaded && { model: "unloaded" }) });
+    return c.json({
+      status: "ok",
+      ...(engine.engine.residence !== "loaded" && { model: "unloaded" }),
+    });
   }
   const error = answerOf(engine.unavailable());
   return c.json({ status, progress, ...error.body }, 503, error.headers);

@@ -4,14 +4,15 @@ import { drawnSize } from "../../engine/drawn_size.ts";
 import { resultSize } from "../../engine/result_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
 import { toRgba } from "../../media/image.ts";
+import type { CardEngine } from "../../engine/cards/card.ts";
 import type {
-  Engine,
   Frames,
   GenerateRequest,
   GenerationControl,
   LoraReport,
   LoraUse,
   ModelInfo,
+  Residence,
   RoomRequest,
 } from "../../engine/types.ts";
 import { OutOfMemoryError } from "../../runtime/errors.ts";
@@ -37,7 +38,7 @@ export interface FakeOptions {
 }
 
 /** An engine without a GPU, which draws gradients. */
-export class FakeEngine implements Engine {
+export class FakeEngine implements CardEngine {
   readonly info: ModelInfo;
   isLoaded = true;
   /** All requests so far, in order. */
@@ -122,6 +123,10 @@ export class FakeEngine implements Engine {
       peakBytes: width * height * 12,
       cutPrompts: this.#options.cutPrompts ?? [],
     };
+  }
+
+  get residence(): Residence {
+    return this.isLoaded ? "loaded" : "unloaded";
   }
 
   load(): Promise<void> {

@@ -1,8 +1,8 @@
 /** The app around a fake engine, with results in a folder of its own. */
 
 import { join } from "node:path";
-import { Cards } from "../../engine/cards/cards.ts";
-import { EnginePool } from "../../engine/cards/engine_pool.ts";
+import type { ScheduledModel } from "../../engine/cards/scheduled_model.ts";
+import { Scheduler } from "../../engine/cards/scheduler.ts";
 import { createApp } from "../../server/app.ts";
 import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/prompts/enhancer.ts";
@@ -172,17 +172,16 @@ function talking(app: App): Pick<TestService, "get" | "post"> {
 /** Opens a pool of one model on cards without a GPU. */
 export async function openPool(
   engines: readonly FakeEngine[],
-): Promise<{ cards: Cards; engine: EnginePool }> {
+): Promise<{ cards: Scheduler; engine: ScheduledModel }> {
   const plans = engines.map((_, gpu) => ({
     gpu,
     name: `card ${gpu}`,
     memoryBytes: 8e9,
     address: {},
   }));
-  const cards = new Cards(plans);
-  const engine = await EnginePool.open({
+  const cards = new Scheduler(plans);
+  const engine = await cards.open({
     name: "gradients",
-    cards,
     on: cards.all,
     open: ({ id }) => Promise.resolve(engines[id]!),
   });

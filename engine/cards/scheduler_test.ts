@@ -7,8 +7,8 @@ import { FakeEngine, gradient } from "../../tests/fakes/engine.ts";
 import { VirtualClock } from "../../tests/fakes/virtual_clock.ts";
 import type { Frames, GenerateRequest, GenerationControl } from "../types.ts";
 import type { Card } from "./card.ts";
-import { Cards } from "./cards.ts";
-import { EnginePool } from "./engine_pool.ts";
+import type { ScheduledModel } from "./scheduled_model.ts";
+import { Scheduler } from "./scheduler.ts";
 
 /** An engine whose generations take a time on a virtual clock, and which can be lost. */
 class TimedEngine extends FakeEngine {
@@ -47,11 +47,11 @@ const REQUEST = {
 
 interface Bench {
   readonly clock: VirtualClock;
-  readonly cards: Cards;
+  readonly cards: Scheduler;
   readonly queue: JobQueue;
   readonly notes: string[];
   readonly engines: readonly TimedEngine[];
-  readonly pool: EnginePool;
+  readonly model: ScheduledModel;
   /** Queues a job of so many images; resolves with their pixels. */
   job(id: string, images?: number, client?: string): Promise<Uint8Array[]>;
 }
@@ -66,32 +66,32 @@ async function bench(seconds: readonly number[], on?: (card: Card) => boolean): 
     memoryBytes: 8e9,
     address: {},
   }));
-  const cards = new Cards(plans, (line) => notes.push(line), {
+  const cards = new Scheduler(plans, {
+    onNote: (line) => notes.push(line),
     now: () => clock.now,
     sleep: (ms) => clock.sleep(ms),
   });
   const engines = seconds.map((each) => new TimedEngine(clock, each));
-  const pool = await EnginePool.open({
+  const model = await cards.open({
     name: "m",
-    cards,
     on: cards.all.filter(on ?? (() => true)),
     open: ({ id }) => Promise.resolve(engines[id]!),
   });
-  await pool.settled;
+  await model.settled;
   const queue = new JobQueue(SqliteJobStore.inMemory(), { maxQueue: 1000, places: cards });
   const job = async (id: string, images = 1, client = "") => {
     const { outcome } = await queue.add({
       ...{ id, client, model: "m", kind: "image", request: null, summary: null },
       work: ({ signal }) =>
-        inLanes({ count: images, lanes: pool.lanes, signal }, async (index, signal) => {
+        inLanes({ count: images, lanes: model.lanes, signal }, async (index, signal) => {
           const request = { ...REQUEST, seed: Number(id.match(/\d+/)) * 100 + index };
-          return (await pool.generate(request, { job: id, signal })).frames[0]!;
+          return (await model.generate(request, { job: id, signal })).frames[0]!;
         }),
       toRecord: () => null,
     });
     return await outcome;
   };
-  return { clock, cards, queue, notes, engines, pool, job };
+  return { clock, cards, queue, notes, engines, model, job };
 }
 
 const ids = (count: number) => Array.from({ length: count }, (_, i) => `j${i}`);
@@ -99,7 +99,7 @@ const ids = (count: number) => Array.from({ length: count }, (_, i) => `j${i}`);
 const all = ({ clock, job }: Bench, count: number) =>
   clock.until(Promise.all(ids(count).map((id) => job(id))));
 
-Deno.test("Cards spread jobs evenly: n cards take an n-th of the time, and give the same", async () => {
+Deno.test("Scheduler: cards spread jobs evenly: n cards take an n-th of the time, and give the same", async () => {
   const alone = await bench([10]);
   const expected = await all(alone, 24);
   assert.equal(alone.clock.now, 240_000);
@@ -115,7 +115,7 @@ Deno.test("Cards spread jobs evenly: n cards take an n-th of the time, and give 
   }
 });
 
-Deno.test("Cards spread the images of one job, which come in order", async () => {
+Deno.test("Scheduler: cards spread the images of one job, which come in order", async () => {
   const one = await bench([10]);
   const expected = await one.clock.until(one.job("j0", 8));
   for (const [count, seconds] of [[2, 40], [3, 30], [4, 20]] as const) {
@@ -125,7 +125,7 @@ Deno.test("Cards spread the images of one job, which come in order", async () =>
   }
 });
 
-Deno.test("Cards go to jobs that wait before they go to further images of a job", async () => {
+Deno.test("Scheduler: cards go to jobs that wait before they go to further images of a job", async () => {
   const two = await bench([10, 10]);
   const many = two.job("j0", 6, "a");
   const ended: string[] = [];
@@ -135,7 +135,7 @@ Deno.test("Cards go to jobs that wait before they go to further images of a job"
   assert.equal(two.clock.now, 40_000);
 });
 
-Deno.test("Cards give a slow card less, and nothing that ends sooner elsewhere", async () => {
+Deno.test("Scheduler: cards give a slow card less, and nothing that ends sooner elsewhere", async () => {
   const uneven = await bench([1, 1, 8]);
   await all(uneven, 60);
   const [, , slow] = uneven.engines;
@@ -147,7 +147,7 @@ Deno.test("Cards give a slow card less, and nothing that ends sooner elsewhere",
   assert.equal(slow!.requests.length, made, "a job alone goes to a fast card");
 });
 
-Deno.test("Cards run the job of a lost card again, and open that card again", async () => {
+Deno.test("Scheduler: cards run the job of a lost card again, and open that card again", async () => {
   const two = await bench([10, 10]);
   two.engines[1]!.losses = 1;
   const made = await all(two, 6);
@@ -163,7 +163,7 @@ Deno.test("Cards run the job of a lost card again, and open that card again", as
   assert.equal(two.cards.all[1]!.lastError, "Cannot go on: the device was lost");
 });
 
-Deno.test("Cards leave out a card that is lost three times in a row, but never the last", async () => {
+Deno.test("Scheduler: cards leave out a card that is lost three times in a row, but never the last", async () => {
   const two = await bench([10, 10]);
   two.engines[1]!.losses = Infinity;
   assert.equal((await all(two, 12)).length, 12);
@@ -180,48 +180,47 @@ Deno.test("Cards leave out a card that is lost three times in a row, but never t
   await two.clock.until(two.job("j30"));
 });
 
-Deno.test("EnginePool.generate() does not make again what has given a frame", async () => {
-  const { pool, clock, engines } = await bench([1, 1]);
+Deno.test("ScheduledModel.generate() does not make again what has given a frame", async () => {
+  const { model, clock, engines } = await bench([1, 1]);
   for (const engine of engines) engine.losses = 1;
   const frames: unknown[] = [];
-  const made = pool.generate({ ...REQUEST, seed: 1 }, {
+  const made = model.generate({ ...REQUEST, seed: 1 }, {
     onFrame: (frame) => void frames.push(frame),
   });
   await assert.rejects(clock.until(made), { name: "DeviceLostError" });
   assert.equal(frames.length, 1);
 });
 
-Deno.test("EnginePool.generate() gives up a request that loses two cards, and leaves others when it is aborted", async () => {
-  const { pool, clock, engines, cards } = await bench([1, 1, 1]);
+Deno.test("ScheduledModel.generate() gives up a request that loses two cards, and leaves others when it is aborted", async () => {
+  const { model, clock, engines, cards } = await bench([1, 1, 1]);
   for (const engine of engines) engine.losses = 1;
-  const made = pool.generate({ ...REQUEST, seed: 1 });
+  const made = model.generate({ ...REQUEST, seed: 1 });
   await assert.rejects(clock.until(made), { name: "DeviceLostError" });
   assert.equal(engines.reduce((sum, { requests }) => sum + requests.length, 0), 2);
   const stop = new AbortController();
-  const held = cards.all.map(() => pool.generate({ ...REQUEST, seed: 2 }).catch(() => {}));
-  const late = pool.generate({ ...REQUEST, seed: 3 }, { signal: stop.signal });
+  const held = cards.all.map(() => model.generate({ ...REQUEST, seed: 2 }).catch(() => {}));
+  const late = model.generate({ ...REQUEST, seed: 3 }, { signal: stop.signal });
   stop.abort();
   await assert.rejects(late, { name: "AbortError" });
   await clock.until(Promise.all(held));
 });
 
-Deno.test("Cards keep models to the cards that they are pinned to, and hold up no other job", async () => {
-  const { clock, cards, queue, pool } = await bench([10, 10], ({ id }) => id === 0);
+Deno.test("Scheduler: cards keep models to the cards that they are pinned to, and hold up no other job", async () => {
+  const { clock, cards, queue, model } = await bench([10, 10], ({ id }) => id === 0);
   const other = new TimedEngine(clock, 10);
-  const second = await EnginePool.open({
+  const second = await cards.open({
     name: "other",
-    cards,
     on: cards.all.filter(({ id }) => id === 1),
     open: () => Promise.resolve(other),
   });
   const began: string[] = [];
   const outcomes = [];
-  for (const [id, model] of [["a", "m"], ["b", "m"], ["c", "other"]] as const) {
+  for (const [id, name] of [["a", "m"], ["b", "m"], ["c", "other"]] as const) {
     const { outcome } = await queue.add({
-      ...{ id, model, kind: "image", request: null, summary: null },
+      ...{ id, model: name, kind: "image", request: null, summary: null },
       work: async ({ signal }) => {
         began.push(`${id} at ${clock.now}`);
-        await (model === "m" ? pool : second)
+        await (name === "m" ? model : second)
           .generate({ ...REQUEST, seed: 1 }, { signal, job: id });
       },
       toRecord: () => null,

@@ -1,32 +1,46 @@
 /**
- * The cards of a server, shared by jobs: each job has a card of its own while it runs, and takes further ones that nobody
- * waits for.
+ * The cards of a server, shared by jobs and models: each job has a card of its own while it runs, and takes further cards
+ * that nobody waits for.
  */
 
 import { DeviceLostError } from "../../runtime/mod.ts";
-import { Card, type Need } from "./card.ts";
+import { Card, type CardEngine, type Demand } from "./card.ts";
 import type { CardPlan } from "./choose_cards.ts";
-
-/** A generation that needs a card. */
-export interface Demand extends Need {
-  /** The job that it is a part of. */
-  readonly job?: string | undefined;
-  /** Cards that it cannot be made on. */
-  readonly excluded?: ReadonlySet<Card>;
-  /** Gives up waiting. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** A card for one generation. */
-export interface Lease {
-  readonly card: Card;
-  /** Gives it back; says whether there is a result. */
-  readonly end: (isDone: boolean) => void;
-}
+import { ScheduledModel } from "./scheduled_model.ts";
 
 interface Waiter extends Demand {
-  readonly grant: (lease: Lease) => void;
+  readonly grant: (card: Card) => void;
   readonly refuse: (error: Error) => void;
+}
+
+/** Work of a model on a card. */
+export interface Work<T> extends Demand {
+  readonly model: string;
+  readonly run: (card: Card) => Promise<T>;
+  /** Whether it can be run a second time. */
+  readonly canRepeat: () => boolean;
+}
+
+interface SchedulerOptions {
+  /** Takes lines for the log. */
+  readonly onNote?: ((line: string) => void) | undefined;
+  /** Whether several models share each card. */
+  readonly isShared?: boolean;
+  /** Milliseconds from any moment on. */
+  readonly now?: () => number;
+  readonly sleep?: (ms: number) => Promise<void>;
+}
+
+/** How a model is opened. */
+export interface ModelSource {
+  /** The model's public name. */
+  readonly name: string;
+  /** Cards that the model may be on; at least one. */
+  readonly on: readonly Card[];
+  /** Opens the model on a card. */
+  readonly open: (card: Card) => Promise<CardEngine>;
+  /** Whether it is loaded at once. */
+  readonly isLoaded?: boolean;
 }
 
 /** Losses in a row after which a card is left out. */
@@ -38,8 +52,15 @@ const SLACK = 1.5;
 /** After how long it is looked again whether to wait for a faster card, in milliseconds. */
 const LOOK_MS = 500;
 
+/** Errors that say something of a card, and not of a request. */
+const GPU_ERRORS: ReadonlySet<string> = new Set([
+  "DeviceLostError",
+  "GpuValidationError",
+  "OutOfMemoryError",
+]);
+
 /** The GPUs of a server, which jobs share. */
-export class Cards {
+export class Scheduler {
   /** All cards, in the order of their numbers; at least one. */
   readonly all: readonly Card[];
   readonly #onNote: (line: string) => void;
@@ -51,19 +72,73 @@ export class Cards {
   #isLooking = false;
   #isClosed = false;
 
-  /**
-   * @param clock milliseconds from any moment on, and what lets some pass
-   */
   constructor(
     plans: readonly CardPlan[],
-    onNote: (line: string) => void = () => {},
-    { now, sleep = sleepQuietly }: { now?: () => number; sleep?: (ms: number) => Promise<void> } =
-      {},
+    {
+      onNote = () => {},
+      isShared = false,
+      now = () => performance.now(),
+      sleep = sleepQuietly,
+    }: SchedulerOptions = {},
   ) {
     const areDistinct = new Set(plans.map(({ gpu }) => gpu)).size === plans.length;
-    this.all = plans.map((plan, i) => new Card(areDistinct ? plan.gpu : i, plan, now));
+    this.all = plans.map((plan, i) =>
+      new Card(areDistinct ? plan.gpu : i, plan, { onNote, isShared, now })
+    );
     this.#onNote = onNote;
     this.#sleep = sleep;
+  }
+
+  /**
+   * Opens a model: on one card first, which brings its files here and measures kernels; on the others while the first one
+   * works.
+   *
+   * @returns the model, on at least one card
+   * @throws what opening it on the first card throws, when it cannot be opened on any
+   */
+  async open(source: ModelSource): Promise<ScheduledModel> {
+    const { name, on } = source;
+    const left = [...on];
+    const failures: unknown[] = [];
+    for (const card of left) card.loading++;
+    while (!on.some((card) => card.models.has(name))) {
+      const card = left.shift();
+      if (!card) throw failures[0];
+      await this.#open(card, source).catch((error) => failures.push(error));
+    }
+    const rest = Promise.all(left.map((card) => this.#open(card, source).catch(() => {})));
+    return new ScheduledModel(this, name, on, rest.then(() => {}));
+  }
+
+  async #open(card: Card, { name, on, open, isLoaded }: ModelSource): Promise<void> {
+    try {
+      const engine = await open(card);
+      if (this.#isClosed) return await engine.close();
+      card.add(name, engine);
+      if (isLoaded) await card.load(name);
+      this.#learnName(card, engine.adapter);
+      if (on.length > 1) this.#onNote(`GPU ${card.id} (${card.name}) has ${name}`);
+    } catch (error) {
+      card.models.delete(name);
+      card.lastError = (error as Error).message;
+      if (on.length > 1 && !this.#isClosed) {
+        this.#onNote(`Cannot use GPU ${card.id} (${card.name}) for ${name}: ${card.lastError}`);
+        if (card.models.size === 0) card.isLeftOut = true;
+      }
+      throw error;
+    } finally {
+      card.loading--;
+      this.#changed();
+    }
+  }
+
+  #learnName(card: Card, adapter: string | undefined): void {
+    if (!adapter) return;
+    const { name } = card.plan;
+    if (name !== "" && name !== adapter) {
+      this.#onNote(`GPU ${card.id} was to be ${name}, but the driver gave ${adapter}`);
+    }
+    card.name = adapter;
   }
 
   /** How many jobs can run at once; at least one, which says what is wrong where no card is left. */
@@ -94,7 +169,7 @@ export class Cards {
         last.reservedFor = undefined;
         last.jobsDone++;
       }
-      this.changed();
+      this.#changed();
     };
   }
 
@@ -104,12 +179,45 @@ export class Cards {
   }
 
   /**
-   * Waits for a card: that of the job, or another that nobody needs.
+   * Runs work on the card where it ends first, once that is free. Work whose card is lost runs again on another one, once;
+   * work that does not fit goes to a card with more memory.
    *
    * @throws {DeviceLostError} when no card is left
    * @throws the signal's reason when it fires
    */
-  acquire(demand: Demand): Promise<Lease> {
+  async run<T>(work: Work<T>): Promise<T> {
+    const { signal, job, model } = work;
+    const excluded = new Set<Card>();
+    for (let losses = 0;;) {
+      const card = await this.#acquire({ ...work, excluded });
+      let isDone = false;
+      try {
+        const result = await work.run(card);
+        isDone = true;
+        return result;
+      } catch (error) {
+        if (signal?.aborted || !(error instanceof Error)) throw error;
+        if (GPU_ERRORS.has(error.name)) card.lastError = error.message;
+        const isLost = error.name === "DeviceLostError";
+        if (isLost) void this.#lose(card, error, model);
+        excluded.add(card);
+        const isElsewhere = this.#candidates({ model, excluded })
+          .some(({ plan }) => isLost || plan.memoryBytes > card.plan.memoryBytes);
+        const isOver = isLost ? ++losses > 1 : !isRefusal(error);
+        if (isOver || !isElsewhere || !work.canRepeat()) throw error;
+        this.#onNote(
+          isLost
+            ? `${job ?? "A request"} is begun again on another GPU`
+            : `${job ?? "A request"} does not fit GPU ${card.id}, and goes to a larger one`,
+        );
+      } finally {
+        card.end(isDone);
+        this.#changed();
+      }
+    }
+  }
+
+  #acquire(demand: Demand): Promise<Card> {
     return new Promise((resolve, reject) => {
       const { signal } = demand;
       signal?.throwIfAborted();
@@ -120,7 +228,7 @@ export class Cards {
       };
       const waiter: Waiter = {
         ...demand,
-        grant: (lease) => (leave(), resolve(lease)),
+        grant: (card) => (leave(), resolve(card)),
         refuse: (error) => (leave(), reject(error)),
       };
       const onAbort = () => waiter.refuse(signal!.reason);
@@ -130,49 +238,45 @@ export class Cards {
     });
   }
 
-  /**
-   * Notes that a card was lost. It is opened again, and after several losses in a row left out, unless it is the last.
-   */
-  lose(card: Card, error: Error, reopen: () => Promise<void>): void {
+  /** Opens a lost card again, or leaves it out after several losses in a row. */
+  async #lose(card: Card, error: Error, model: string): Promise<void> {
     card.lastError = error.message;
     card.losses++;
-    const isLast = this.all.every((other) => other === card || !other.isUsable);
-    // The next request opens it.
-    if (isLast) return;
-    this.#displace(card);
-    if (card.losses >= MAX_LOSSES) return this.leaveOut(card, `it was lost ${card.losses} times`);
+    // The next request opens the last one.
+    if (this.all.every((other) => other === card || !other.isUsable)) return;
+    if (card.reservedFor !== undefined) {
+      // Its job goes on with the next free card.
+      this.#reserved.set(card.reservedFor, undefined);
+      card.reservedFor = undefined;
+    }
+    if (card.losses >= MAX_LOSSES) return this.#leaveOut(card);
     card.loading++;
     this.#onNote(`GPU ${card.id} (${card.name}) was lost, and is started again: ${error.message}`);
-    void this.#bringBack(card, reopen);
-  }
-
-  async #bringBack(card: Card, reopen: () => Promise<void>): Promise<void> {
     await this.#sleep(REOPEN_MS * 4 ** (card.losses - 1));
     try {
       if (this.#isClosed) return;
-      await reopen();
+      await card.load(model);
       this.#onNote(`GPU ${card.id} (${card.name}) is back`);
     } catch (error) {
-      if (!this.#isClosed) this.lose(card, error as Error, reopen);
+      if (!this.#isClosed) void this.#lose(card, error as Error, model);
     } finally {
       card.loading--;
-      this.changed();
+      this.#changed();
     }
   }
 
-  /** Gives a card no more work. */
-  leaveOut(card: Card, why: string): void {
+  #leaveOut(card: Card): void {
     card.isLeftOut = true;
     const others = this.all.filter(({ isUsable }) => isUsable).length;
     this.#onNote(
-      `GPU ${card.id} (${card.name}) is left out until the server starts again: ${why}; ` +
-        `${others} ${others === 1 ? "goes" : "go"} on`,
+      `GPU ${card.id} (${card.name}) is left out until the server starts again: ` +
+        `it was lost ${card.losses} times; ${others} ${others === 1 ? "goes" : "go"} on`,
     );
-    this.changed();
+    this.#changed();
   }
 
   /** Gives what is free to those who wait: jobs whose card was lost, jobs of the queue, then further outputs of jobs. */
-  changed(): void {
+  #changed(): void {
     this.#serve((waiter) => this.#cardOf(waiter) === undefined);
     for (const listener of this.#listeners) listener();
     this.#serve();
@@ -203,25 +307,12 @@ export class Cards {
     this.#reserved.set(job, card);
   }
 
-  /** Takes a card from its job, which goes on with the next free one. */
-  #displace(card: Card): void {
-    if (card.reservedFor === undefined) return;
-    this.#reserved.set(card.reservedFor, undefined);
-    card.reservedFor = undefined;
-  }
-
   #grant(waiter: Waiter, card: Card): void {
     const { job } = waiter;
     const isDisplaced = job !== undefined && this.#reserved.has(job) && !this.#reserved.get(job);
     if (isDisplaced) this.#reserve(card, job);
-    card.begin(waiter, waiter.job, card.expected(waiter, this.all));
-    waiter.grant({
-      card,
-      end: (isDone) => {
-        card.end(isDone);
-        this.changed();
-      },
-    });
+    card.begin(waiter, card.expected(waiter, this.all));
+    waiter.grant(card);
   }
 
   /** The card that is kept for a job, where it can be used. */
@@ -256,7 +347,7 @@ export class Cards {
     this.#isLooking = true;
     await this.#sleep(LOOK_MS);
     this.#isLooking = false;
-    this.changed();
+    this.#changed();
   }
 
   /** When a generation would end on cards that are at work, after those that wait for them already. */
@@ -288,6 +379,10 @@ export class Cards {
   #known(model: string | undefined): string | undefined {
     return this.all.some((card) => card.has({ model })) ? model : undefined;
   }
+}
+
+function isRefusal({ name }: Error): boolean {
+  return name === "RangeError" || name === "OutOfMemoryError";
 }
 
 /** Keeps no process. */
