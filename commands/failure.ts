@@ -4,6 +4,7 @@ import { CommanderError } from "commander";
 import { spellSettings } from "../generation/mod.ts";
 import { OutOfMemoryError } from "../runtime/mod.ts";
 import { flagName } from "./field_flags.ts";
+import { PART_FLAGS } from "./flags.ts";
 
 /** The command line itself is wrong; the program ends with status 2. */
 export class UsageError extends Error {
@@ -64,9 +65,17 @@ export function describeFailure(error: unknown): Failure {
   }
   // Its table of what each stage needs is our own and cannot be read without its lines.
   if (error instanceof OutOfMemoryError) return { sentence: error.message.trim(), status: 1 };
-  const message = error instanceof Error ? error.message : String(error);
+  const message = spellParts(error instanceof Error ? error.message : String(error));
   const said = error instanceof RangeError ? spellSettings(message, flagName) : message;
   return { sentence: oneLine(said || "Cannot go on: an unknown error occurred"), status: 1 };
+}
+
+/** The sentence with flags of parts for their names in the library: `--vae` for `parts.vae`. */
+export function spellParts(text: string): string {
+  return text.replace(
+    /(?<![\w/\\.-])parts\.(\w{1,32})/g,
+    (all, part: string) => Object.hasOwn(PART_FLAGS, part) ? flagName(part) : all,
+  );
 }
 
 /** No message fills the terminal, whatever a file had in it. */

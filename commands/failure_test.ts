@@ -33,6 +33,16 @@ Deno.test("describeFailure() calls settings what the command line calls them", (
   );
 });
 
+Deno.test("describeFailure() names flags for parts, and leaves paths alone", () => {
+  const error = new Error(
+    'Cannot open "/m/parts.vae": name each with parts.vae and parts.tokenizer2',
+  );
+  assert.equal(
+    describeFailure(error).sentence,
+    'Cannot open "/m/parts.vae": name each with --vae and --tokenizer-2',
+  );
+});
+
 Deno.test("describeFailure() keeps the lines of the table that says what memory is short of", () => {
   const error = new OutOfMemoryError("Cannot make 64x64:\nstage  together\ntext     3.0 MB", 2, 1);
   assert.deepEqual(describeFailure(error), { sentence: error.message, status: 1 });

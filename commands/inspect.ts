@@ -16,7 +16,7 @@ import {
 import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generation/mod.ts";
 import { escapeControls } from "../generation/escape_controls.ts";
 import { sniffImage } from "../media/decode.ts";
-import { describeFailure } from "./failure.ts";
+import { describeFailure, spellParts } from "./failure.ts";
 import type { InspectFlags } from "./flags.ts";
 import { localModel } from "./local_model.ts";
 import { gigabytes } from "./pull.ts";
@@ -76,7 +76,8 @@ async function lookInto(
   input: string,
   { modelPath }: InspectFlags,
 ): Promise<{ readonly found: Inspection; readonly fit: LoraFit | undefined }> {
-  const found = await inspect(await findPath(input));
+  const { problem, ...rest } = await inspect(await findPath(input));
+  const found = problem === undefined ? rest : { ...rest, problem: spellParts(problem) };
   const isHeld = found.lora && modelPath !== undefined;
   return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }

@@ -1,3 +1,4 @@
+import { spellParts } from "./failure.ts";
 import { createLog, LineWriter, type Log, type LogFormat } from "../server/mod.ts";
 
 /** Lets a command that goes on for long write a log to standard error. */
@@ -9,7 +10,7 @@ export async function withLog<T>(
     (bytes) => Deno.stderr.write(bytes),
     (count) => log(`${count} lines of the log could not be written`, { level: "warning" }),
   );
-  const log = createLog(format, (line) => writer.line(line));
+  const log = createLog(format, (line) => writer.line(spellParts(line)));
   try {
     return await run(log);
   } finally {

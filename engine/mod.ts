@@ -1,4 +1,5 @@
 /** Owns the GPU: one worker per device, one generation at a time. */
+import { PART_COMPONENTS, type PartName } from "../hub/model_parts.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
@@ -123,30 +124,12 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     path = obtained.path;
     Object.assign(found, obtained.parts);
   } else path = (await obtainModel(modelPath, pull, noteOf(modelPath))).path;
-  for (const part of Object.keys(COMPONENTS) as (keyof ModelParts)[]) {
+  for (const part of Object.keys(PART_COMPONENTS) as PartName[]) {
     const id = parts[part];
-    if (id === undefined) continue;
-    found[part] = await obtainPart(id, COMPONENTS[part], pull, noteOf(id));
+    if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));
   }
   return { path, parts: found };
 }
-
-/** How folders of models call their parts. */
-const COMPONENTS: Readonly<Record<keyof ModelParts, string>> = {
-  transformer: "transformer",
-  transformer2: "transformer_2",
-  imageEncoder: "image_encoder",
-  mmproj: "vision_tower",
-  textEncoder: "text_encoder",
-  textEncoder2: "text_encoder_2",
-  vae: "vae",
-  tinyDecoder: "tiny_decoder",
-  controlnet: "controlnet",
-  upscaler: "upscaler",
-  frameInterpolator: "frame_interpolator",
-  tokenizer: "tokenizer",
-  tokenizer2: "tokenizer_2",
-};
 
 /** Which adapter, where the machine has several, and through which WebGPU. */
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;

@@ -1,38 +1,11 @@
 /** How a model and its device are opened. */
 
 import type { ModelLoras } from "./model_loras.ts";
+import type { ModelParts } from "../models/mod.ts";
 import type { DeviceSettings } from "./protocol.ts";
 import type { PreparedRequest } from "./types.ts";
 
-/** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */
-export interface ModelParts {
-  /** The denoising transformer; of two experts the one for high noise. */
-  transformer?: string;
-  /** The transformer for low noise, of models with two. */
-  transformer2?: string;
-  /** The image encoder. */
-  imageEncoder?: string;
-  /** The vision tower of a text encoder whose file has none: llama.cpp's `mmproj`. */
-  mmproj?: string;
-  /** The text encoder. */
-  textEncoder?: string;
-  /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
-  textEncoder2?: string;
-  /** The autoencoder. */
-  vae?: string;
-  /** A small decoder for previews and for `decoder: "tiny"`. */
-  tinyDecoder?: string;
-  /** A network that steers results by a control picture, for `control`. */
-  controlnet?: string;
-  /** A network that enlarges results, for `enableUpscaling`. */
-  upscaler?: string;
-  /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */
-  frameInterpolator?: string;
-  /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
-  tokenizer?: string;
-  /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
-  tokenizer2?: string;
-}
+export type { ModelParts };
 
 /** A component that can leave the device after its work. */
 export type OffloadableComponent = "textEncoder" | "vae";

@@ -5,7 +5,7 @@ import type {
   CutPrompt,
   MemoryOptions,
   MemoryReport,
-  PartPaths,
+  ModelParts,
   PipelineInfo,
   PipelineProgress,
   PipelineRequest,
@@ -89,7 +89,7 @@ export type ToWorker =
     readonly type: "open";
     /** Path of a folder or file. */
     readonly model: string;
-    readonly parts: PartPaths;
+    readonly parts: ModelParts;
     readonly device: DeviceSettings;
     readonly memory: MemorySettings;
     readonly tuning?: TuningSettings;
@@ -101,13 +101,13 @@ export type ToWorker =
     /** What a model is, and what the device has; neither stays open. */
     readonly type: "describe";
     readonly model: string;
-    readonly parts: PartPaths;
+    readonly parts: ModelParts;
     readonly device: DeviceSettings;
   }
   | {
     readonly type: "plan";
     readonly model: string;
-    readonly parts: PartPaths;
+    readonly parts: ModelParts;
     readonly device: DeviceSettings;
     readonly memory: MemorySettings;
     readonly size: PlanRequest;
@@ -131,7 +131,7 @@ export type ToWorker =
     /** Whether a request can be made; a worker without a model opens it, but no device. */
     readonly type: "check";
     readonly model: string;
-    readonly parts: PartPaths;
+    readonly parts: ModelParts;
     readonly memory: MemorySettings;
     readonly room: Room;
     readonly size: PlanRequest;

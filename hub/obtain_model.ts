@@ -5,6 +5,7 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
+import { PART_COMPONENTS, type PartName } from "./model_parts.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
@@ -44,19 +45,19 @@ export async function obtainModel(
  *
  * @param named the path of a file or folder, `org/name` of a repository in the layout of diffusers, or `org/name:file` of a
  * file in any; of a ControlNet also a repository of its own, or its name in the catalogue
- * @param component its folder in a repository, such as `vae`
  * @param options how a pull is watched and stopped, and from where
  * @returns absolute path of a file, or of a folder that has the component or is a model's
  * @throws {Error} as {@link resolveModel} and {@link pullModel} do
  */
 export async function obtainPart(
   named: string,
-  component: string,
+  part: PartName,
   options: PullOptions = {},
   onPull?: () => void,
 ): Promise<string> {
   if (await exists(named)) return resolve(named);
-  const isControlNet = component === "controlnet";
+  const component = PART_COMPONENTS[part];
+  const isControlNet = part === "controlnet";
   const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;
   if (!isHubId(pathOrId)) return (await obtainModel(pathOrId, options, onPull)).path;

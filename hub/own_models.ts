@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { readJsonObject } from "./json_file.ts";
+import { PART_COMPONENTS } from "./model_parts.ts";
 
 /** A model as a user wrote it down. */
 export interface OwnModel {
@@ -12,27 +13,16 @@ export interface OwnModel {
   readonly parts: Readonly<Record<string, string>>;
 }
 
-/** Names of parts, as flags spell them, and as the program does. */
-const PARTS: Readonly<Record<string, string>> = {
-  "transformer": "transformer",
-  "transformer-2": "transformer2",
-  "text-encoder": "textEncoder",
-  "text-encoder-2": "textEncoder2",
-  "image-encoder": "imageEncoder",
-  "mmproj": "mmproj",
-  "vae": "vae",
-  "tiny-decoder": "tinyDecoder",
-  "controlnet": "controlnet",
-  "upscaler": "upscaler",
-  "frame-interpolator": "frameInterpolator",
-  "tokenizer": "tokenizer",
-  "tokenizer-2": "tokenizer2",
-};
+/** Parts by their names in the file, which are those of flags: `text-encoder-2` of `textEncoder2`. */
+const PARTS: ReadonlyMap<string, string> = new Map(
+  Object.keys(PART_COMPONENTS)
+    .map((part) => [part.replace(/[A-Z]|\d/g, (sign) => `-${sign.toLowerCase()}`), part]),
+);
 
 const text = z.string().min(1).max(4096);
 const entry = z.strictObject({
   model: text,
-  ...Object.fromEntries(Object.keys(PARTS).map((name) => [name, text.optional()])),
+  ...Object.fromEntries([...PARTS.keys()].map((name) => [name, text.optional()])),
 });
 
 /** What names look like; hub ids and paths do not. */
@@ -88,7 +78,7 @@ export async function readOwnModels(
     models.set(name.toLowerCase(), {
       model,
       parts: Object.fromEntries(
-        Object.entries(parts).map(([part, place]) => [PARTS[part]!, place]),
+        Object.entries(parts).map(([part, place]) => [PARTS.get(part)!, place]),
       ),
     });
   }

@@ -1,6 +1,6 @@
 /** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
-import { openModelFiles, type PartPaths } from "./checkpoints/open_model.ts";
+import { type ModelParts, openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
@@ -36,7 +36,7 @@ export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory
 export { memoryTable } from "./memory/memory_table.ts";
 export type { Ranks } from "./sharing/ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
-export type { PartPaths } from "./checkpoints/open_model.ts";
+export type { ModelParts } from "./checkpoints/open_model.ts";
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
 export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
@@ -88,7 +88,7 @@ const OPTIONAL_FORMATS = [
  */
 export async function openPipeline(
   model: string,
-  parts: PartPaths = {},
+  parts: ModelParts = {},
   ranks?: Ranks,
 ): Promise<Pipeline> {
   const families = FAMILIES.map(({ files }) => files);

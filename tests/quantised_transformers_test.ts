@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../models/checkpoints/quantize/mod.ts";
-import { openPipeline, type PartPaths, type PipelineRequest } from "../models/mod.ts";
+import { type ModelParts, openPipeline, type PipelineRequest } from "../models/mod.ts";
 import { withChroma, withComposed } from "./support/composed.ts";
 import { assertClose, Golden } from "./support/golden.ts";
 import { textRequest } from "./support/golden_request.ts";
@@ -37,7 +37,7 @@ const MODELS: readonly (readonly [
 
 async function latentsOf(
   folder: string,
-  parts: PartPaths,
+  parts: ModelParts,
   request: PipelineRequest,
 ): Promise<Float32Array> {
   const device = await openTestDevice();

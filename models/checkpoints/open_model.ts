@@ -23,69 +23,61 @@ import { JoinedSource } from "./layout_view.ts";
 import { classOf, readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
 
-/** Parts of a model that lie elsewhere: each a file, the component's folder, or a folder of a whole model. */
-export interface PartPaths {
-  readonly transformer?: string;
+/** Parts of a model that lie elsewhere, each a file, a folder, a hub id or `org/name:file`. */
+export interface ModelParts {
+  /** The denoising transformer; of two experts the one for high noise. */
+  transformer?: string;
   /** The transformer for low noise, of models with two. */
-  readonly transformer2?: string;
-  readonly textEncoder?: string;
+  transformer2?: string;
+  /** The image encoder. */
+  imageEncoder?: string;
+  /** The vision tower of a text encoder whose file has none: llama.cpp's `mmproj`. */
+  mmproj?: string;
+  /** The text encoder. */
+  textEncoder?: string;
   /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
-  readonly textEncoder2?: string;
-  readonly imageEncoder?: string;
-  /** The vision tower of a text encoder whose file has none, as llama.cpp has it. */
-  readonly mmproj?: string;
-  readonly vae?: string;
+  textEncoder2?: string;
+  /** The autoencoder. */
+  vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
-  readonly tinyDecoder?: string;
-  /** A network that steers results by a control picture. */
-  readonly controlnet?: string;
-  /** A network that enlarges results. */
-  readonly upscaler?: string;
-  /** A network that puts frames between those of a video. */
-  readonly frameInterpolator?: string;
-  /** A folder with the files of a tokenizer, or of a whole model, one of these files, or a GGUF file that holds one. */
-  readonly tokenizer?: string;
+  tinyDecoder?: string;
+  /** A network that steers results by a control picture, for `control`. */
+  controlnet?: string;
+  /** A network that enlarges results, for `enableUpscaling`. */
+  upscaler?: string;
+  /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */
+  frameInterpolator?: string;
+  /** A folder with the files of the tokenizer, or of a whole model, or a file that holds one. */
+  tokenizer?: string;
   /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
-  readonly tokenizer2?: string;
+  tokenizer2?: string;
 }
 
 /** A component by its name in `model_index.json`. */
 type PartName = ComponentName | "transformer_2";
 
-/** What users call a component, and the flag that names it. */
+/** What users call a component. */
 interface PartWords {
-  readonly part: keyof PartPaths;
+  readonly part: keyof ModelParts;
   readonly words: string;
-  readonly flag: string;
   /** Not all models have it. */
   readonly isOptional?: boolean;
 }
 
 const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
-  transformer: { part: "transformer", words: "transformer", flag: "--transformer" },
-  transformer_2: {
-    ...{ part: "transformer2", words: "second transformer", flag: "--transformer-2" },
-    isOptional: true,
-  },
-  text_encoder: { part: "textEncoder", words: "text encoder", flag: "--text-encoder" },
-  text_encoder_2: {
-    ...{ part: "textEncoder2", words: "second text encoder", flag: "--text-encoder-2" },
-    isOptional: true,
-  },
-  image_encoder: {
-    ...{ part: "imageEncoder", words: "image encoder", flag: "--image-encoder" },
-    isOptional: true,
-  },
-  vision_tower: { part: "mmproj", words: "vision tower", flag: "--mmproj", isOptional: true },
-  vae: { part: "vae", words: "autoencoder", flag: "--vae" },
-  tiny_decoder: {
-    ...{ part: "tinyDecoder", words: "tiny decoder", flag: "--tiny-decoder" },
-    isOptional: true,
-  },
-  controlnet: { part: "controlnet", words: "ControlNet", flag: "--controlnet", isOptional: true },
-  upscaler: { part: "upscaler", words: "upscaler", flag: "--upscaler", isOptional: true },
+  transformer: { part: "transformer", words: "transformer" },
+  transformer_2: { part: "transformer2", words: "second transformer", isOptional: true },
+  text_encoder: { part: "textEncoder", words: "text encoder" },
+  text_encoder_2: { part: "textEncoder2", words: "second text encoder", isOptional: true },
+  image_encoder: { part: "imageEncoder", words: "image encoder", isOptional: true },
+  vision_tower: { part: "mmproj", words: "vision tower", isOptional: true },
+  vae: { part: "vae", words: "autoencoder" },
+  tiny_decoder: { part: "tinyDecoder", words: "tiny decoder", isOptional: true },
+  controlnet: { part: "controlnet", words: "ControlNet", isOptional: true },
+  upscaler: { part: "upscaler", words: "upscaler", isOptional: true },
   frame_interpolator: {
-    ...{ part: "frameInterpolator", words: "frame interpolator", flag: "--frame-interpolator" },
+    part: "frameInterpolator",
+    words: "frame interpolator",
     isOptional: true,
   },
 };
@@ -138,7 +130,7 @@ const SHOWN_NAMES = 3;
  */
 export async function openModelFiles(
   model: string,
-  parts: PartPaths = {},
+  parts: ModelParts = {},
   families: readonly FamilyFiles[] = [],
   optional: readonly ComponentFormat[] = [],
 ): Promise<ModelFiles> {
@@ -153,7 +145,7 @@ export async function openModelFiles(
 
 async function collect(
   model: string,
-  parts: PartPaths,
+  parts: ModelParts,
   known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ModelFiles> {
@@ -193,7 +185,7 @@ async function collect(
   if (!transformer) {
     throw new Error(
       `Cannot open "${model}": it holds ${listed(inModel.map(({ format }) => format.name))}, ` +
-        "and no transformer; give the file of the transformer, and this one with the flag for its part",
+        "and no transformer; give the file of the transformer, and this one as the part that it is",
     );
   }
   const family = familyOf(transformer, known.families)!;
@@ -226,7 +218,7 @@ async function addVisionTower(
       `Cannot use "${named.path}" as the vision tower: ${
         encoder
           ? "the text encoder has one of its own, or sees nothing"
-          : "name the file of the language model that it belongs to with --text-encoder"
+          : "name the file of the language model that it belongs to with parts.textEncoder"
       }`,
     );
   }
@@ -266,7 +258,7 @@ function openFile(
   const names = [...checkpoint.names];
   if (isLora(names)) {
     throw new TypeError(
-      `Cannot open "${path}" as a model: it is a LoRA; name it with --lora, beside the model that it is for`,
+      `Cannot open "${path}" as a model: it is a LoRA; name it as one, beside the model that it is for`,
     );
   }
   const words = [...new Set(formats.map(({ name }) => name))];
@@ -301,15 +293,15 @@ async function beside(model: string, name: OptionalComponentName): Promise<strin
   return undefined;
 }
 
-/** A part that a flag named. */
+/** A part that was named. */
 async function openPart(
   name: PartName,
   path: string,
   known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ForeignPart> {
-  const { words, flag } = COMPONENTS[name];
-  const stat = await statPart(path, words, flag);
+  const { words } = COMPONENTS[name];
+  const stat = await statPart(path, COMPONENTS[name]);
   if (stat.isFile) {
     const components = openFile(path, known, opened);
     const component = components.find(({ format }) => format.component === kindOf(name));
@@ -340,25 +332,29 @@ function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | un
   return config && classOf(config) === className ? config : undefined;
 }
 
-/** Tokenizers that flags name. */
-async function namedTokenizers(parts: PartPaths) {
+/** Tokenizers that were named. */
+async function namedTokenizers(parts: ModelParts) {
   const named = new Map<string, () => Promise<Tokenizer>>();
   for (const { name, part } of TOKENIZERS) {
     const path = parts[part];
-    if (path !== undefined) named.set(name, () => openTokenizer(path, name));
+    if (path !== undefined) named.set(name, () => openTokenizer(path, name, part));
   }
   const { tokenizer: whole } = parts;
   if (whole !== undefined && !named.has("tokenizer_2") && await exists(join(whole, MODEL_INDEX))) {
     const { components } = await readModelIndex(whole);
     if (components.has("tokenizer_2")) {
-      named.set("tokenizer_2", () => openTokenizer(whole, "tokenizer_2"));
+      named.set("tokenizer_2", () => openTokenizer(whole, "tokenizer_2", "tokenizer"));
     }
   }
   return named;
 }
 
-async function openTokenizer(path: string, name: string): Promise<Tokenizer> {
-  const { isFile } = await statPart(path, "tokenizer", `--${name.replaceAll("_", "-")}`);
+async function openTokenizer(
+  path: string,
+  name: string,
+  part: "tokenizer" | "tokenizer2",
+): Promise<Tokenizer> {
+  const { isFile } = await statPart(path, { part, words: "tokenizer" });
   if (isFile && !/\.(?:gguf|safetensors)$/i.test(path)) return await loadTokenizer(dirname(path));
   if (isFile) {
     using checkpoint = Checkpoint.open(path);
@@ -379,12 +375,12 @@ function familyOf(
   );
 }
 
-/** What is neither in the files nor named, with its flag. */
+/** What is neither in the files nor named. */
 function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
   tokenizers: ReadonlyMap<string, unknown>,
   needs: readonly ComponentName[],
-): { readonly words: string; readonly flag: string }[] {
+): Pick<PartWords, "part" | "words">[] {
   const isNeeded = (name: PartName) =>
     !COMPONENTS[name].isOptional || needs.some((need) => need === name);
   const missing = NAMES.filter((name) => !found.has(name) && isNeeded(name))
@@ -392,10 +388,7 @@ function missingParts(
   const untold = TOKENIZERS.filter(({ name, encoder }) =>
     isNeeded(encoder) && !tokenizers.has(name) && !found.get(encoder)?.readTokenizer
   );
-  return [
-    ...missing,
-    ...untold.map(({ name, words }) => ({ words, flag: `--${name.replaceAll("_", "-")}` })),
-  ];
+  return [...missing, ...untold];
 }
 
 /** A model on this machine whose other components go with a transformer. */
@@ -413,7 +406,7 @@ async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex
 function missingError(
   model: string,
   inModel: readonly RecognisedComponent[],
-  missing: readonly { readonly words: string; readonly flag: string }[],
+  missing: readonly Pick<PartWords, "part" | "words">[],
   { repositories: [repository] }: FamilyDefaults,
 ): Error {
   const example = repository === undefined ? "" : `, such as ${repository}`;
@@ -423,7 +416,7 @@ function missingError(
     }, and the ${listed(missing.map(({ words }) => words))} ${
       missing.length === 1 ? "is" : "are"
     } missing; name ${missing.length === 1 ? "it" : "each"} with ${
-      listed(missing.map(({ flag }) => flag))
+      listed(missing.map(({ part }) => `parts.${part}`))
     }: a path or a hub id${example}`,
   );
 }
@@ -436,12 +429,12 @@ function listed(all: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-async function statPart(path: string, words: string, flag: string): Promise<Deno.FileInfo> {
+async function statPart(path: string, { part, words }: PartWords): Promise<Deno.FileInfo> {
   try {
     return await Deno.stat(path);
   } catch (cause) {
     throw new Error(
-      `Cannot open the ${words} "${path}" that ${flag} names: ${describeFileError(cause)}`,
+      `Cannot open the ${words} "${path}" that parts.${part} names: ${describeFileError(cause)}`,
       { cause },
     );
   }

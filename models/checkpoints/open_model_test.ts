@@ -5,7 +5,7 @@ import { encodeGguf } from "../../tests/support/gguf.ts";
 import { withFolder } from "../../tests/support/safetensors.ts";
 import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
-import { openModelFiles, type PartPaths } from "./open_model.ts";
+import { type ModelParts, openModelFiles } from "./open_model.ts";
 
 const FILES = new Golden("single_files/wan").folder;
 const FOLDER = new Golden("wan/pipeline-t2v").folder;
@@ -13,7 +13,7 @@ const ALL = join(FILES, "all.safetensors");
 const TRANSFORMER = join(FILES, "transformer.gguf");
 const ENCODER = join(FILES, "text_encoder.gguf");
 
-const open = (model: string, parts: PartPaths = {}) =>
+const open = (model: string, parts: ModelParts = {}) =>
   openModelFiles(model, parts, [Z_IMAGE_FILES, WAN_FILES]);
 
 /** Runs with a cache of the hub that has `Wan-AI/Wan2.1-T2V-1.3B-Diffusers`, or nothing. */
@@ -40,13 +40,13 @@ async function withCache(isThere: boolean, use: () => Promise<void>): Promise<vo
 
 Deno.test("openModelFiles() says which parts are missing and with which flags they are named", () =>
   withCache(false, async () => {
-    const cases: [string, PartPaths, RegExp][] = [
+    const cases: [string, ModelParts, RegExp][] = [
       [
         TRANSFORMER,
         {},
-        /it holds a Wan transformer, and the text encoder, autoencoder and tokenizer are missing; name each with --text-encoder, --vae and --tokenizer: a path or a hub id, such as Wan-AI\/Wan2\.1-T2V-1\.3B-Diffusers$/,
+        /it holds a Wan transformer, and the text encoder, autoencoder and tokenizer are missing; name each with parts.textEncoder, parts.vae and parts.tokenizer: a path or a hub id, such as Wan-AI\/Wan2\.1-T2V-1\.3B-Diffusers$/,
       ],
-      [ALL, {}, /and the tokenizer is missing; name it with --tokenizer: a path/],
+      [ALL, {}, /and the tokenizer is missing; name it with parts.tokenizer: a path/],
       [TRANSFORMER, { textEncoder: ENCODER, tokenizer: FOLDER }, /the autoencoder is missing/],
       [ENCODER, {}, /it holds a UMT5 text encoder, and no transformer; give the file of/],
     ];
@@ -89,9 +89,13 @@ Deno.test("openModelFiles() refuses parts that are something else, are not there
       tensors: [["some.weight", { shape: [1], data: new Uint8Array(4) }]],
     });
     await withFolder({ "unknown.gguf": unknown, "empty.gguf": encodeGguf({}) }, async (folder) => {
-      const cases: [string, PartPaths, RegExp][] = [
+      const cases: [string, ModelParts, RegExp][] = [
         [FOLDER, { vae: TRANSFORMER }, /as the autoencoder: it holds a Wan transformer$/],
-        [FOLDER, { textEncoder: join(folder, "none") }, /that --text-encoder names: it does not/],
+        [
+          FOLDER,
+          { textEncoder: join(folder, "none") },
+          /that parts.textEncoder names: it does not/,
+        ],
         [FOLDER, { vae: folder }, /config\.json/],
         [FOLDER, { tokenizer: TRANSFORMER }, /as the tokenizer: it holds none$/],
         [join(folder, "unknown.gguf"), {}, /its 1 tensors, such as "some\.weight", are of no/],

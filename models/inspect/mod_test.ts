@@ -33,7 +33,7 @@ Deno.test("inspect() of a single file tells every component in it, and what is m
   assert.deepEqual(components.map(({ holds }) => holds), [
     ...["a Wan transformer", "a UMT5 text encoder", "a Wan autoencoder"],
   ]);
-  assert.match(problem!, /the tokenizer is missing; name it with --tokenizer/);
+  assert.match(problem!, /the tokenizer is missing; name it with parts.tokenizer/);
 });
 
 Deno.test("inspect() of LoRAs tells dialect, family, ranks and targets", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_CHROMA } from "../../models/families/chroma/layouts.ts";
-import { openPipeline, type PartPaths, type PipelineRequest } from "../../models/mod.ts";
+import { type ModelParts, openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { withChroma } from "../support/composed.ts";
 import { Golden, type GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
@@ -48,7 +48,7 @@ Deno.test("ChromaPipeline.generate() gives the images of diffusers, guided and f
   }));
 
 /** What diffusers gives with heads of 128, as the published transformer has them. */
-async function checkWide(folder: string, parts: PartPaths = {}): Promise<void> {
+async function checkWide(folder: string, parts: ModelParts = {}): Promise<void> {
   const device = await openTestDevice();
   using pipeline = await openPipeline(folder, parts);
   try {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_FLUX1 } from "../../models/families/flux1/layouts.ts";
 import { originalKlLayout } from "../../models/autoencoders/kl/format.ts";
-import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { encodeGguf, type GgufTensor } from "../support/gguf.ts";
 import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
@@ -15,7 +15,7 @@ const DEV = new Golden("flux1/dev");
 const SCHNELL = new Golden("flux1/schnell");
 const CALL = SCHNELL.call("text");
 
-async function checkLatents(model: string, parts: PartPaths): Promise<void> {
+async function checkLatents(model: string, parts: ModelParts): Promise<void> {
   const device = await openTestDevice();
   using pipeline = await openPipeline(model, parts);
   try {
@@ -85,7 +85,7 @@ Deno.test("openPipeline() says what a file of FLUX.1 lacks, and refuses weights 
       writeSafetensors(path, transformer);
       await assert.rejects(
         openPipeline(path, { vae: join(DEV.folder, "vae") }),
-        /the text encoder, second text encoder, tokenizer and second tokenizer are missing; name each with --text-encoder, --text-encoder-2, --tokenizer and --tokenizer-2: a path or a hub id, such as black-forest-labs\/FLUX.1-schnell/,
+        /the text encoder, second text encoder, tokenizer and second tokenizer are missing; name each with parts.textEncoder, parts.textEncoder2, parts.tokenizer and parts.tokenizer2: a path or a hub id, such as black-forest-labs\/FLUX.1-schnell/,
       );
       const name = "double_blocks.0.img_attn.qkv.weight";
       const state = { format: "U8", shape: [4], bytes: new Uint8Array(4) };

@@ -1,7 +1,7 @@
 /** Transformers in files of their own, under the names of the Wan team, against diffusers' folders of the same. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline, type PartPaths, type PipelineRequest } from "../../models/mod.ts";
+import { type ModelParts, openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
 import { encodeGguf } from "../support/gguf.ts";
 import { Golden } from "../support/golden.ts";
@@ -82,7 +82,7 @@ function gguf(tensors: readonly Tensor[]): Uint8Array {
 
 async function latents(
   model: string,
-  parts: PartPaths,
+  parts: ModelParts,
   request: PipelineRequest,
 ): Promise<Float32Array> {
   const device = await openTestDevice();
@@ -145,7 +145,7 @@ Deno.test("openPipeline() names the image encoder that a transformer's file need
       openPipeline(join(place, "i2v.safetensors"), {
         ...{ textEncoder: folder, vae: folder, tokenizer: folder },
       }),
-      /the image encoder is missing; name it with --image-encoder: a path or a hub id, such as Wan-AI\/Wan2\.1-I2V/,
+      /the image encoder is missing; name it with parts.imageEncoder: a path or a hub id, such as Wan-AI\/Wan2\.1-I2V/,
     );
   });
 });

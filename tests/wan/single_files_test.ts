@@ -1,7 +1,7 @@
 /** Models in single files against diffusers on the numbers that these hold. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { psnr } from "../support/pixels.ts";
@@ -17,7 +17,7 @@ const file = (name: string) => join(golden.folder, name);
 const sizeOf = (name: string) => Deno.statSync(file(name)).size;
 const tokenizer = join(folder, "tokenizer");
 
-async function run(call: string, model: string, parts: PartPaths) {
+async function run(call: string, model: string, parts: ModelParts) {
   const device = await openTestDevice();
   using pipeline = await openPipeline(model, parts);
   try {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
-import { openPipeline, type PartPaths } from "../../models/mod.ts";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { sampleBlocks } from "../../runtime/ops/sample_blocks.ts";
 import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
 import type { WeightFormat } from "../../runtime/quantization/block_format.ts";
@@ -17,7 +17,7 @@ import { openTestDevice } from "../support/model_run.ts";
 const golden = new Golden("z_image/pipeline");
 const CALL = golden.call("text");
 
-async function latentsOf(model: string, parts: PartPaths = {}): Promise<Float32Array> {
+async function latentsOf(model: string, parts: ModelParts = {}): Promise<Float32Array> {
   const device = await openTestDevice();
   using pipeline = await openPipeline(model, parts);
   try {
