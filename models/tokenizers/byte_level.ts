@@ -27,15 +27,10 @@ export function toByteCharacters(text: string): string {
   return result;
 }
 
-/**
- * The text whose bytes the pieces are, one after the other; what is no UTF-8 becomes U+FFFD. A piece with a character
- * that stands for no byte is taken as it is.
- */
-export function fromByteCharacters(pieces: readonly string[]): string {
-  const encoder = new TextEncoder();
-  const bytes = pieces.flatMap((piece) => {
-    const own = [...piece].map((character) => BYTE_OF_CHARACTER.get(character));
-    return own.every((byte) => byte !== undefined) ? own : [...encoder.encode(piece)];
+/** The bytes that the characters of a piece stand for; of another character, those of its own UTF-8. */
+export function bytesOfCharacters(piece: string): number[] {
+  return [...piece].flatMap((character) => {
+    const byte = BYTE_OF_CHARACTER.get(character);
+    return byte === undefined ? [...new TextEncoder().encode(character)] : [byte];
   });
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
 }

@@ -7,6 +7,7 @@
  */
 
 import { excerpt } from "../../hub/json_file.ts";
+import { bytesOfCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
 
 /** Ids are below this: two of them make one exact number. */
@@ -77,6 +78,12 @@ export class BytePairEncoding {
     }
     this.#join(ids);
     return ids.filter((id) => id !== NONE);
+  }
+
+  /** The bytes of a piece, whose characters are those of a byte-level model; a space at the end of a word. */
+  bytesOf(piece: string): number[] {
+    const isEnd = this.#suffix !== "" && piece.endsWith(this.#suffix);
+    return bytesOfCharacters(isEnd ? `${piece.slice(0, -this.#suffix.length)} ` : piece);
   }
 
   /** Joins in place: the left of two takes what they give, the right becomes {@linkcode NONE}. */

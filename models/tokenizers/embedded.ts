@@ -107,7 +107,6 @@ function readUnigram(checkpoint: Checkpoint): Tokenizer {
       scores: numbersOf(checkpoint, "scores", pieces.length),
       types,
       byteFallback: types.includes(TokenType.byte),
-      unkSurface: " \u2047 ",
       whitespaceAsSuffix: false,
       charsmap: charsmap === undefined ? new Uint8Array(0) : Uint8Array.from(charsmap as number[]),
       addDummyPrefix: isOn("add_space_prefix"),

@@ -2,20 +2,17 @@
 
 import { AddedTokens } from "./added_tokens.ts";
 import { ByteSink, characterLength, Charsmap } from "./charsmap.ts";
-import { decodeBytes, metaspaceDecoder } from "./decoders.ts";
 import type { Normalizer } from "./normalizers.ts";
 import { PieceTrie } from "./piece_trie.ts";
 import { protoFields } from "./protobuf.ts";
 import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
 import { PipelineTokenizer, type Tokenizer } from "./tokenizer.ts";
-import { Unigram } from "./unigram.ts";
+import { SPACE_MARK, Unigram } from "./unigram.ts";
 
 /** `ModelProto.SentencePiece.Type`. */
 const PieceType = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
 
 const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
-
-const SPACE_MARK = "\u2581";
 
 interface SentencePieceModel {
   /** Text of each piece; its place is its id. */
@@ -25,8 +22,6 @@ interface SentencePieceModel {
   readonly types: readonly number[];
   /** Unknown characters become pieces of bytes. */
   readonly byteFallback: boolean;
-  /** What an unknown piece is decoded to. */
-  readonly unkSurface: string;
   /** The mark of a space stands after its word. */
   readonly whitespaceAsSuffix: boolean;
   /** Compiled rules of normalisation; none when empty. */
@@ -43,7 +38,6 @@ interface ModelFile extends SentencePieceModel {
   readonly types: number[];
   modelType: number;
   byteFallback: boolean;
-  unkSurface: string;
   whitespaceAsSuffix: boolean;
   charsmap: Uint8Array;
   addDummyPrefix: boolean;
@@ -105,20 +99,10 @@ export function sentencePieceTokenizer(
       precision: "float32",
     }),
     template: ["text", [ids.eosId]],
-    pieces: pieces.with(unkId, model.unkSurface),
-    decoder: decoder(model),
+    // As SentencePiece shows it.
+    pieces: pieces.with(unkId, " \u2047 "),
     ...ids,
   });
-}
-
-/** Turns marks into spaces and takes one that was put in front away again. */
-function decoder(model: SentencePieceModel): (pieces: readonly string[]) => string[] {
-  const toText = metaspaceDecoder(SPACE_MARK, false);
-  return (pieces) => {
-    const text = decodeBytes(toText(pieces)).join("");
-    if (!model.addDummyPrefix) return [text];
-    return [model.whitespaceAsSuffix ? text.replace(/ $/, "") : text.replace(/^ /, "")];
-  };
 }
 
 /** SentencePiece's normalizer: its rules, then its treatment of spaces. */
@@ -196,7 +180,6 @@ export function parseSentencePieceModel(
     types: [],
     modelType: 1,
     byteFallback: false,
-    unkSurface: " \u2047 ",
     whitespaceAsSuffix: false,
     charsmap: new Uint8Array(),
     addDummyPrefix: true,
@@ -244,7 +227,6 @@ function parsePiece(model: ModelFile, message: Uint8Array): void {
 
 function parseTrainerSpec(model: ModelFile, message: Uint8Array): void {
   for (const { number, value } of protoFields(message)) {
-    if (number === 44 && value instanceof Uint8Array) model.unkSurface = decodeText(value);
     if (typeof value !== "number") continue;
     if (number === 3) model.modelType = value;
     else if (number === 24) model.whitespaceAsSuffix = value !== 0;

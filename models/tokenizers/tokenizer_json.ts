@@ -4,7 +4,6 @@
 
 import { type AddedToken, AddedTokens } from "./added_tokens.ts";
 import { BytePairEncoding, readBytePairEncoding } from "./byte_pair_encoding.ts";
-import { readDecoder } from "./decoders.ts";
 import { JsonReader } from "./json_fields.ts";
 import { readNormalizer } from "./normalizers.ts";
 import { readPreTokenizer } from "./pre_tokenizers.ts";
@@ -56,7 +55,6 @@ export function readTokenizerJson(
       tokens.reduce((count, { id }) => Math.max(count, id + 1), pieces.length),
     ),
     pieces,
-    decoder: readDecoder(root.optional("decoder")),
     ...ids,
   });
 }

@@ -8,6 +8,9 @@
 
 import { PieceTrie } from "./piece_trie.ts";
 
+/** Stands for a space in the pieces of SentencePiece. */
+export const SPACE_MARK = "\u2581";
+
 /** How far below the rarest piece an unknown character scores, in natural log units. */
 const UNKNOWN_PENALTY = 10;
 
@@ -93,6 +96,12 @@ export class Unigram {
     return reversed.reverse();
   }
 
+  /** The bytes of a piece: with byte fallback the one that `<0x0A>` stands for, else its UTF-8 with spaces for marks. */
+  bytesOf(piece: string): Iterable<number> {
+    const byte = this.#bytes && byteOfPiece(piece);
+    return byte === undefined ? utf8(piece.replaceAll(SPACE_MARK, " ")) : [byte];
+  }
+
   /** The start and the id of the last piece of the best path, for every end of a character. */
   #bestPaths(text: string): { starts: Int32Array; ids: Int32Array } {
     const trie = this.#trie;
@@ -163,7 +172,7 @@ function byteIds(pieces: readonly string[]): Int32Array {
 }
 
 /** The byte that a piece like `<0x0A>` stands for, or undefined for any other piece. */
-export function byteOfPiece(piece: string): number | undefined {
+function byteOfPiece(piece: string): number | undefined {
   const match = /^<0x([0-9A-F]{2})>$/.exec(piece);
   return match === null ? undefined : parseInt(match[1]!, 16);
 }

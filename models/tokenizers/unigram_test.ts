@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { byteOfPiece, Unigram, type UnigramOptions } from "./unigram.ts";
+import { Unigram, type UnigramOptions } from "./unigram.ts";
 
 function model(pieces: Record<string, number>, options: Partial<UnigramOptions> = {}): Unigram {
   return new Unigram({
@@ -66,10 +66,12 @@ Deno.test("Unigram.encode() gives no ids for no text", () => {
   assert.deepEqual(model({ a: -1 }).encode(""), []);
 });
 
-Deno.test("byteOfPiece() knows the pieces of bytes and no others", () => {
-  assert.equal(byteOfPiece("<0x00>"), 0);
-  assert.equal(byteOfPiece("<0xFF>"), 255);
+Deno.test("Unigram.bytesOf() knows the pieces of bytes and no others, with byte fallback alone", () => {
+  const fallback = model({}, { byteFallback: true });
+  assert.deepEqual(fallback.bytesOf("<0x00>"), [0]);
+  assert.deepEqual(fallback.bytesOf("<0xFF>"), [255]);
   for (const piece of ["<0xff>", "<0x1>", "0xFF", "<0xFF> ", "<0x100>"]) {
-    assert.equal(byteOfPiece(piece), undefined);
+    assert.deepEqual([...fallback.bytesOf(piece)], [...new TextEncoder().encode(piece)]);
   }
+  assert.deepEqual([...model({}).bytesOf("<0x41>")], [...new TextEncoder().encode("<0x41>")]);
 });

@@ -41,13 +41,6 @@ const STAGES: Readonly<Record<string, Stages>> = {
         { type: "ByteLevel", add_prefix_space: false },
       ],
     },
-    decoder: {
-      type: "Sequence",
-      decoders: [
-        { type: "ByteLevel" },
-        { type: "Replace", pattern: { String: "</w>" }, content: " " },
-      ],
-    },
   },
   Qwen2Tokenizer: {
     normalizer: { type: "NFC" },
@@ -58,7 +51,6 @@ const STAGES: Readonly<Record<string, Stages>> = {
         { type: "ByteLevel", add_prefix_space: false, use_regex: false },
       ],
     },
-    decoder: { type: "ByteLevel" },
   },
 };
 
