@@ -1,11 +1,7 @@
 import type { z } from "zod";
 import { excerpt } from "../hub/json_file.ts";
 
-/**
- * Checks a component's parsed `config.json` and fills in the reference's defaults.
- *
- * @throws {SyntaxError} naming the first key that does not fit, with its value
- */
+/** Checks a component's parsed `config.json` and fills in the reference's defaults. */
 export function parseConfig<Schema extends z.ZodType>(
   schema: Schema,
   json: unknown,

@@ -63,7 +63,6 @@ interface LayoutPart {
  *
  * @param name without prefix, `.weight` and `.bias`
  * @returns its parts in the order of our rows (halves swapped back where they were), or nothing when the table lacks it
- * @throws {RangeError} when its rows cannot be shared out
  */
 export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[] | undefined {
   for (const entry of layout.entries) {

@@ -9,8 +9,6 @@ import { permute, type Tensor } from "../runtime/mod.ts";
  *
  * @param pattern dimensions before and after the arrow; axes in parentheses lie in one dimension, 1 has no axis
  * @param sizes of axes in parentheses; one in each pair may be left out
- * @throws {TypeError} when the axes before and after the arrow differ
- * @throws {RangeError} when the tensor has other dimensions
  */
 export function rearrange(
   x: Tensor,

@@ -2,8 +2,6 @@ import type { WeightScope } from "../../runtime/mod.ts";
 
 /**
  * Refuses to encode with an autoencoder of which only the decoder is there, which is all that results from text need.
- *
- * @throws {RangeError} when it is so
  */
 export function requireEncoder(weights: WeightScope): void {
   const has = (side: string) => weights.has(`${side}.conv_in.weight`);

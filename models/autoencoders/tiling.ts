@@ -102,9 +102,7 @@ export function addTile(
   }
 }
 
-/**
- * Sides of tiles to try, in latents, the largest first: what does not fit the memory in one piece may in tiles.
- */
+/** Sides of tiles to try, in latents, the largest first: what does not fit the memory in one piece may in tiles. */
 export function tileSides(longest: number, smallest = 32): number[] {
   const sides: number[] = [longest];
   for (let side = 4 * smallest; side >= smallest; side /= 2) {

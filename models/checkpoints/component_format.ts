@@ -46,8 +46,6 @@ export interface ComponentFormat {
   /**
    * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
    * have in common.
-   *
-   * @throws {TypeError} when it is of a kind that is not supported
    */
   config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
 }
@@ -80,7 +78,6 @@ export interface FamilyFiles {
  * Shape of a tensor that a component must have.
  *
  * @param rank number of sizes; fewer in the file are an error, trailing ones of 1 more are not
- * @throws {SyntaxError} when it is not there or has another rank
  */
 export function shapeOf(tensors: TensorSource, name: string, rank: number): number[] {
   const shape = tensors.find(name)?.shape ?? [];
@@ -94,11 +91,7 @@ export function shapeOf(tensors: TensorSource, name: string, rank: number): numb
   );
 }
 
-/**
- * How many numbered modules there are: numbers from 0 on that stand between `before` and `after` in some name.
- *
- * @throws {SyntaxError} when numbers are left out
- */
+/** How many numbered modules there are: numbers from 0 on that stand between `before` and `after` in some name. */
 export function countModules(tensors: TensorSource, before: string, after = "."): number {
   return moduleNames(tensors, before, after).size;
 }
@@ -107,7 +100,6 @@ export function countModules(tensors: TensorSource, before: string, after = ".")
  * As {@linkcode countModules}, of modules that are all alike.
  *
  * @param only what the first one alone may have, without its number
- * @throws {SyntaxError} when numbers are left out, or a module lacks what another one has
  */
 export function countLayers(tensors: TensorSource, before: string, only?: string): number {
   const layers = moduleNames(tensors, before, ".");

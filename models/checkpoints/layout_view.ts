@@ -63,7 +63,6 @@ class LayoutView implements TensorSource {
  *
  * @param layout how the file names them; nothing where it does as we do
  * @param prefix what stands before every name; tensors without it are left out
- * @throws {SyntaxError} when two tensors of the file have the same name of ours, or rows cannot be shared out
  */
 export function viewLayout(
   source: TensorSource,

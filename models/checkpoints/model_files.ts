@@ -23,7 +23,6 @@ interface ComponentFiles extends ConfigFile {
    * Opens the weights, under the names of diffusers. They are closed with the model's files.
    *
    * @param view gives them our names, where these are others
-   * @throws {SyntaxError} when a file is missing or damaged
    */
   openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
 }
@@ -103,8 +102,6 @@ export class ModelFiles implements Disposable {
    * A component with weights.
    *
    * @param name as `model_index.json` has it, such as `transformer`
-   * @throws {TypeError} when it is of another class
-   * @throws {Error} when it is not there, or its configuration cannot be read
    */
   async component(name: string, classNames: readonly string[]): Promise<ComponentFiles> {
     const part = this.#options.parts?.get(name);
@@ -128,11 +125,7 @@ export class ModelFiles implements Disposable {
     };
   }
 
-  /**
-   * What `scheduler_config.json` says.
-   *
-   * @throws {Error} when it is not there or cannot be read
-   */
+  /** What `scheduler_config.json` says. */
   async scheduler(): Promise<ConfigFile> {
     const { path, scheduler } = this.#options;
     if (scheduler) return { path, config: scheduler };
@@ -145,7 +138,6 @@ export class ModelFiles implements Disposable {
    * The tokenizer of a text encoder.
    *
    * @param name as `model_index.json` has it, such as `tokenizer_2`
-   * @throws {Error} when it is not there or cannot be read
    */
   async tokenizer(name = "tokenizer"): Promise<Tokenizer> {
     return await this.#options.tokenizers?.get(name)?.() ??

@@ -14,7 +14,6 @@ export interface RecognisedComponent {
  * itself: it is what the file has before a name by which a component is known.
  *
  * @param formats what may be in it; the first that fits counts
- * @throws {SyntaxError} when a component has two tensors of one name
  */
 export function recognise(
   source: TensorSource,

@@ -43,11 +43,7 @@ export async function configMetadata(folder: string): Promise<Record<string, str
   return text.length <= MAX_BYTES ? { [KEY]: text } : {};
 }
 
-/**
- * What the file keeps.
- *
- * @throws {SyntaxError} when it is no JSON object
- */
+/** What the file keeps. */
 export function readSavedConfig({ metadata, path }: Checkpoint): JsonObject | undefined {
   const text = metadata.get(KEY);
   if (text === undefined) return undefined;

@@ -29,11 +29,7 @@ export class Stated {
     return typeof value === "number" ? Number(value.toPrecision(FLOAT_DIGITS)) : undefined;
   }
 
-  /**
-   * Checks numbers that the tensors tell, too.
-   *
-   * @throws {SyntaxError} when the file states another
-   */
+  /** Checks numbers that the tensors tell, too. */
   check(counted: Readonly<Record<string, number>>): void {
     for (const [key, count] of Object.entries(counted)) {
       const said = this.number(key);
@@ -45,11 +41,7 @@ export class Stated {
     }
   }
 
-  /**
-   * Refuses positions that are scaled for longer texts than the model was made for.
-   *
-   * @throws {TypeError} when they are
-   */
+  /** Refuses positions that are scaled for longer texts than the model was made for. */
   refuseScaledPositions(): void {
     const type = this.#metadata.get(`${this.#prefix}.rope.scaling.type`);
     // Without a type, a factor is that of linear scaling.

@@ -1,50 +1,17 @@
 /**
- * Repair of damaged text, after Python's `ftfy` with its default settings.
+ * Repair of damaged text, after Python's `ftfy` with its default settings, and what else diffusers' Wan pipelines do to a
+ * prompt.
  *
- * What is covered equals ftfy: HTML entities that end in a semicolon (as long as the text has no
- * "<"), Latin ligatures, character width, curly quotes, line breaks, lone surrogates, terminal
- * escapes, control characters and NFC. Misread UTF-8 is repaired for Latin-1, Windows-1250 to 1254
- * and 1257, ISO 8859-2 and Mac Roman, also where a non-breaking space became a space or a character
- * was lost to U+FFFD, and also several times over. Which text counts as misread is decided by a
- * heuristic of our own ({@link fixEncoding}). Against ftfy 6.3.1, on sentences in 14 languages that
- * it was not made with, the result was the same for all of 1500 sound ones and all of 1068 misread
- * as Latin-1 or Windows-1252, for 95 % of those half misread, and for about 90 % of those misread as
- * Windows-1251 or Mac Roman, where this one mostly repairs more. Of sentences only half misread as
- * Windows-1250, Windows-1251 or Mac Roman, 57 to 70 % came out the same. Not covered: code page 437, CESU-8,
- * and characters lost to a question mark.
+ * Misread UTF-8 is repaired by a heuristic of our own ({@link fixEncoding}); all else equals ftfy. Not covered: code page
+ * 437, CESU-8, and characters lost to a question mark.
  */
-
 import { decodeHTML, decodeHTMLStrict } from "entities";
-import { unescapeHtml } from "./html_entities.ts";
 import { fixC1Controls, fixEncoding } from "./mojibake.ts";
 
 export { fixEncoding } from "./mojibake.ts";
 
 /** Ligatures and digraphs of Latin letters that stand for typesetting or old encodings only. */
-const LIGATURES: Readonly<Record<string, string>> = {
-  "Ĳ": "IJ",
-  "ĳ": "ij",
-  "ŉ": "ʼn",
-  "Ǳ": "DZ",
-  "ǲ": "Dz",
-  "ǳ": "dz",
-  "Ǆ": "DŽ",
-  "ǅ": "Dž",
-  "ǆ": "dž",
-  "Ǉ": "LJ",
-  "ǈ": "Lj",
-  "ǉ": "lj",
-  "Ǌ": "NJ",
-  "ǋ": "Nj",
-  "ǌ": "nj",
-  "ﬀ": "ff",
-  "ﬁ": "fi",
-  "ﬂ": "fl",
-  "ﬃ": "ffi",
-  "ﬄ": "ffl",
-  "ﬅ": "ſt",
-  "ﬆ": "st",
-};
+const LIGATURES = /[ĲĳŉǱ-ǳǄ-ǌﬀ-ﬆ]/g;
 
 export function fixText(text: string): string {
   let unescapes = true;
@@ -60,7 +27,7 @@ function fixLine(line: string, unescapes: boolean): string {
   for (;;) {
     let next = unescapes ? unescapeStrict(current) : current;
     next = fixC1Controls(fixEncoding(next));
-    next = next.replace(/[ĲĳŉǱ-ǳǄ-ǌﬀ-ﬆ]/g, (ligature) => LIGATURES[ligature]!);
+    next = next.replace(LIGATURES, (letter) => (letter === "ﬅ" ? "ſt" : letter.normalize("NFKC")));
     next = fixWidth(next);
     next = next.replace(/[“-‟]/g, '"').replace(/[ʼ‘-‛]/g, "'");
     next = next.replace(/\r\n|[\r\u2028\u2029\u0085]/g, "\n").toWellFormed();
@@ -101,4 +68,52 @@ function unescapeStrict(text: string): string {
       : lower;
     return base === lower ? entity : base.toUpperCase();
   });
+}
+
+/** Numbers from 0x80 to 0x9F stand for what these bytes are in Windows-1252. */
+const WINDOWS_1252 = new TextDecoder("windows-1252");
+
+/**
+ * Replaces named and numeric character references by their characters. Names that HTML allows
+ * without a semicolon are found without one, by the longest match, even inside a word: `&notit;`
+ * becomes `¬it;`. Numbers of controls and of noncharacters vanish, which is Python's choice.
+ */
+export function unescapeHtml(text: string): string {
+  return text.replace(
+    /&(?:#(\d+);?|#[xX]([0-9a-fA-F]+);?|[^\t\n\f <&#;]{1,32};?)/g,
+    (reference, decimal?: string, hexadecimal?: string) => {
+      if (decimal !== undefined) return numericReference(Number(decimal));
+      if (hexadecimal !== undefined) return numericReference(parseInt(hexadecimal, 16));
+      return decodeHTML(reference);
+    },
+  );
+}
+
+function numericReference(code: number): string {
+  if (code === 0 || code >= 0xd800 && code <= 0xdfff || code > 0x10ffff) return "\ufffd";
+  if (code === 0x0d) return "\r";
+  if (code >= 0x80 && code <= 0x9f) return WINDOWS_1252.decode(Uint8Array.of(code));
+  const control = code < 0x20 && code !== 0x09 && code !== 0x0a && code !== 0x0c;
+  if (control || code === 0x7f || isNoncharacter(code)) return "";
+  return String.fromCodePoint(code);
+}
+
+function isNoncharacter(code: number): boolean {
+  return code >= 0xfdd0 && code <= 0xfdef || (code & 0xfffe) === 0xfffe;
+}
+
+// What Python counts as white space: Unicode's, and the four separators of ASCII.
+// deno-lint-ignore no-control-regex
+const WHITESPACE = /[\p{White_Space}\x1c-\x1f]+/gu;
+
+/**
+ * Repairs damaged text, resolves HTML character references twice, makes one space of every run of
+ * white space and takes it off both ends.
+ *
+ * The reference repairs text only where the Python package `ftfy` is installed; the limits of the
+ * repair here are those of {@link fixText}.
+ */
+export function cleanPrompt(prompt: string): string {
+  const text = unescapeHtml(unescapeHtml(fixText(prompt)));
+  return text.replace(WHITESPACE, " ").replace(/^ | $/g, "");
 }

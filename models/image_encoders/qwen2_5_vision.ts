@@ -126,9 +126,7 @@ export function patchLayout({ rows, columns }: PatchGrid, windowSide: number): P
   };
 }
 
-/**
- * The patches of an image, normalised: [patches, patchSide² · 3], each in the order (row, column, channel).
- */
+/** The patches of an image, normalised: [patches, patchSide² · 3], each in the order (row, column, channel). */
 export function patchPixels(
   image: RgbImage,
   { positions }: PatchLayout,

@@ -56,9 +56,6 @@ export class DeviceLoras {
   /**
    * Makes the model what it is with these LoRAs and no others: uploads branches, writes strengths, rewrites weights.
    * What is there already costs nothing. When it fails, the next call makes it right again.
-   *
-   * @throws {RangeError} when a LoRA does not fit the model, or a weight does not hold what is made of it
-   * @throws {OutOfMemoryError} when they do not fit on the device
    */
   async apply(loras: readonly AppliedLora[], device: Device): Promise<void> {
     const plans = this.#components.map((component) => component.plan(loras));

@@ -86,11 +86,7 @@ function factorRank(factor: readonly LoraTensor[]): number {
   return factor.length === 2 ? matrixShape(factor[1]!)[0] : Math.min(...matrixShape(factor[0]!));
 }
 
-/**
- * The factors of a change's branch.
- *
- * @throws {RangeError} when it has none
- */
+/** The factors of a change's branch. */
 export function toLowRank(change: WeightChange): LowRankForm {
   switch (change.kind) {
     case "low-rank":

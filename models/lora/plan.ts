@@ -42,8 +42,6 @@ export function siteKey({ names }: Pick<LinearSite, "names">): string {
  * makes no difference: changes before one that sets the lengths of the whole are written with it. Of quantised weights,
  * which others stand in for then, all changes are written if one is. Biases are always written. LoRAs of strength 0
  * are as if they were not there.
- *
- * @throws {RangeError} when a LoRA does not fit the component
  */
 export function planComponent(
   component: AdaptableComponent,
@@ -143,11 +141,7 @@ function listOf<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
   return list;
 }
 
-/**
- * Checks shapes; numbers are not looked at.
- *
- * @throws {RangeError} naming the module and what does not fit
- */
+/** Checks shapes; numbers are not looked at. */
 export function checkChange(change: ModuleChange, module: AdaptableModule): void {
   const [rows] = module.shape as [number];
   const columns = elementCount(module.shape) / rows;

@@ -34,8 +34,6 @@ interface Matched {
  * copy; the settings of PEFT are looked for beside the file.
  *
  * @returns its changes, and the keys that lead to nothing
- * @throws {LoraError} when it is damaged, of another family, or does not fit; with all that is wrong
- * @throws {RangeError} when alpha is not above 0
  */
 export async function readLora(
   path: string,

@@ -141,11 +141,7 @@ export class Session {
     this.saturation = new Saturation(wide);
   }
 
-  /**
-   * Adds a stage behind the others.
-   *
-   * @throws {TypeError} when there is one of this name
-   */
+  /** Adds a stage behind the others. */
   stage(phase: Phase, options: StageOptions = {}): Stage {
     const stage = new Stage(this, phase, options);
     if (this.stages.some(({ name }) => name === stage.name)) {

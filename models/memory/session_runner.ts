@@ -38,11 +38,6 @@ export interface StageQueue {
   /**
    * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
    * one brings that stage onto the device first, where not all are there. Writes alone go with what is queued next.
-   *
-   * @throws {TypeError} when a program reads what nothing has written, or what is read back was not declared so
-   * @throws {SyntaxError} when weights cannot be read
-   * @throws {SaturationError} when a factor was beyond f16; whatever is read back tells
-   * @throws {DOMException} `AbortError` when cancelled; what was submitted is finished by then
    */
   run(calls: readonly Call[], work?: StageWork): Promise<void>;
   /** Waits until everything that was queued is finished. */
@@ -94,13 +89,7 @@ export class SessionRunner {
     return planResidency(this.#demands, options);
   }
 
-  /**
-   * Takes memory for the session's tensors. When it fails, nothing of the session stays allocated.
-   *
-   * @throws {OutOfMemoryError} when the memory does not suffice
-   * @throws {SyntaxError} when weights cannot be read
-   * @throws {DOMException} `AbortError` when cancelled
-   */
+  /** Takes memory for the session's tensors. When it fails, nothing of the session stays allocated. */
   async allocate(device: Device, plan: ResidencyPlan, control: RunControl = {}): Promise<void> {
     this.#plan = plan;
     this.#device = device;
@@ -129,8 +118,6 @@ export class SessionRunner {
    * Runs what `use` queues, to its end.
    *
    * @returns what `use` returns
-   * @throws {DOMException} `AbortError` when cancelled
-   * @throws {Error} of `use`; what was submitted is finished by then
    */
   async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
     const { device, plan } = this.#allocated();

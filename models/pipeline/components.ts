@@ -73,11 +73,7 @@ export interface PartsTable<
     /** Switches that the family has no use for. */
     readonly refused?: readonly string[];
   };
-  /**
-   * Sizes that must be equal for the components to belong together.
-   *
-   * @throws {TypeError} when one is missing that others need
-   */
+  /** Sizes that must be equal for the components to belong together. */
   fits(
     configs: ConfigsOf<Own>,
     settings: z.output<Settings>,
@@ -150,7 +146,6 @@ export function optionalPartsOf(parts: Parts): OptionalPart[] {
  * Opens all parts.
  *
  * @param files are the result's from here on, and closed when it fails
- * @throws {Error} naming the file and what is wrong with it
  */
 export async function openParts<Table extends PartsTable>(
   files: ModelFiles,

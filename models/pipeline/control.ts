@@ -85,11 +85,7 @@ export function controlMode(
   return controlMode ?? (controlType === "canny" ? "canny" : undefined);
 }
 
-/**
- * Checks the control picture of a request, and what is said of it.
- *
- * @throws {RangeError} naming what is missing, too much, or of the wrong size
- */
+/** Checks the control picture of a request, and what is said of it. */
 export function checkControl(
   request: PipelineRequest,
   { optionalParts, controlModes, controlsByMask = false }: PipelineInfo,

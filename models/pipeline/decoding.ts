@@ -67,7 +67,6 @@ export class ResultDecoder<Own extends Inputs> {
    * Decodes the result of a request; of several GPUs that make it, the first does.
    *
    * @param keep which frames belong to it, or gives those of each piece that do
-   * @throws {Error} when latents or pixels are not finite
    */
   async run(
     work: Work,

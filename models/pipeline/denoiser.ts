@@ -94,8 +94,6 @@ export class Denoiser<Own extends Inputs> {
    * All steps of a request, or those in the range.
    *
    * @param begun the noise that the sample began with, and steps that use the outputs of the step before again
-   * @throws {Error} when the sample is not finite after the first step with these passes
-   * @throws {OverflowError} when wider operands may help against that
    */
   async run(
     work: Work,

@@ -56,11 +56,7 @@ interface TracedRequest {
   readonly finishing: Finishing | undefined;
 }
 
-/**
- * Opens the pipeline of a family, to which the files belong from then on; nothing is on the device yet.
- *
- * @throws {Error} naming the file and what is wrong with it
- */
+/** Opens the pipeline of a family, to which the files belong from then on; nothing is on the device yet. */
 export async function openFamily<P extends Parts, Own>(
   family: Family<P, Own>,
   files: ModelFiles,

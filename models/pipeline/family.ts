@@ -62,11 +62,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   };
   /** What its models can do, with defaults and limits. */
   info(parts: P): FamilyInfo;
-  /**
-   * Checks what all families' checks do not know of.
-   *
-   * @throws {RangeError} when the request does not fit the model
-   */
+  /** Checks what all families' checks do not know of. */
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   prompts(request: PipelineRequest, parts: P): string[];
   /** Tokens before every prompt that do not count as its own; none by default. */

@@ -66,9 +66,7 @@ export class Operands {
     return true;
   }
 
-  /**
-   * Forgets what was found since: what LoRAs make of the weights says nothing of requests without them.
-   */
+  /** Forgets what was found since: what LoRAs make of the weights says nothing of requests without them. */
   restore(found: Found): boolean {
     const isOther = this.#found !== found;
     this.#found = found;

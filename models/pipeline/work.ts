@@ -137,11 +137,7 @@ export class Work {
     this.control.onProgress?.({ stage, step: before + step, totalSteps: all });
   }
 
-  /**
-   * Reports that a tile or frame, or the prompts, are encoded.
-   *
-   * @throws {Error} when these are more than were counted while tracing
-   */
+  /** Reports that a tile or frame, or the prompts, are encoded. */
   encodeDone(): void {
     const { encodeSteps } = this.#options;
     if (++this.#encodedSteps > encodeSteps) {
@@ -153,11 +149,7 @@ export class Work {
     this.progress("encode", this.#encodedSteps, encodeSteps);
   }
 
-  /**
-   * Takes the final latents in the transformer's normalised units.
-   *
-   * @throws {Error} when they are not finite
-   */
+  /** Takes the final latents in the transformer's normalised units. */
   takeLatents(latents: Float32Array): void {
     this.#latents = latents;
     if (!isFinite(latents)) throw this.nonFinite("the transformer");
@@ -168,7 +160,6 @@ export class Work {
    *
    * @param keep which of the frames belong to the result
    * @param channels 3, or 4 with alpha
-   * @throws {Error} when they are not finite
    */
   takeFrames(
     pixels: Float32Array,
@@ -191,11 +182,7 @@ export class Work {
     return this.#composition?.apply(frame) ?? frame;
   }
 
-  /**
-   * What came out, once all is finished; nothing where another GPU has it.
-   *
-   * @throws {Error} when frames or latents are missing
-   */
+  /** What came out, once all is finished; nothing where another GPU has it. */
   result(): Omit<PipelineResult, "timings" | "cutPrompts"> {
     if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
     if (this.#frameCount === 0 || !this.#latents) {

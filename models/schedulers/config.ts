@@ -11,11 +11,7 @@ export const MAX_TRAIN_TIMESTEPS = 1_000_000;
 /** A parsed `scheduler_config.json`. */
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
-/**
- * A number of the configuration, or the reference's default where the key is absent.
- *
- * @throws {TypeError} if the value is not a finite number
- */
+/** A number of the configuration, or the reference's default where the key is absent. */
 export function numberField(config: SchedulerConfig, key: string, fallback: number): number {
   const value = config[key] ?? fallback;
   if (typeof value !== "number" || !Number.isFinite(value)) {
@@ -24,21 +20,13 @@ export function numberField(config: SchedulerConfig, key: string, fallback: numb
   return value;
 }
 
-/**
- * A number that may be null or absent, which both mean none.
- *
- * @throws {TypeError} if the value is something else
- */
+/** A number that may be null or absent, which both mean none. */
 function optionalNumberField(config: SchedulerConfig, key: string): number | undefined {
   const value = config[key];
   return value === undefined || value === null ? undefined : numberField(config, key, 0);
 }
 
-/**
- * A number within bounds, or the reference's default where the key is absent.
- *
- * @throws {TypeError} if the value is not a number in that range
- */
+/** A number within bounds, or the reference's default where the key is absent. */
 export function boundedField(
   config: SchedulerConfig,
   key: string,
@@ -53,11 +41,7 @@ export function boundedField(
   );
 }
 
-/**
- * `shift_terminal`: the noise level that a schedule ends on before 0. The reference treats 0 as none.
- *
- * @throws {TypeError} if it is not below 1
- */
+/** `shift_terminal`: the noise level that a schedule ends on before 0. The reference treats 0 as none. */
 export function terminalField(config: SchedulerConfig): number | undefined {
   const value = optionalNumberField(config, "shift_terminal") || undefined;
   if (value === undefined || value > 0 && value < 1) return value;
@@ -66,11 +50,7 @@ export function terminalField(config: SchedulerConfig): number | undefined {
   );
 }
 
-/**
- * A flag of the configuration, or the reference's default where the key is absent or null.
- *
- * @throws {TypeError} if the value is not true or false
- */
+/** A flag of the configuration, or the reference's default where the key is absent or null. */
 export function booleanField(config: SchedulerConfig, key: string, fallback: boolean): boolean {
   const value = config[key] ?? fallback;
   if (typeof value !== "boolean") {
@@ -81,11 +61,7 @@ export function booleanField(config: SchedulerConfig, key: string, fallback: boo
   return value;
 }
 
-/**
- * One of a few words, or the reference's default where the key is absent.
- *
- * @throws {TypeError} if the value is none of them
- */
+/** One of a few words, or the reference's default where the key is absent. */
 export function choiceField<T extends string>(
   config: SchedulerConfig,
   key: string,
@@ -102,11 +78,7 @@ export function choiceField<T extends string>(
   return choice;
 }
 
-/**
- * Refuses options of the reference that change the schedule and are not implemented.
- *
- * @throws {TypeError} if one of them is switched on
- */
+/** Refuses options of the reference that change the schedule and are not implemented. */
 export function refuseFields(config: SchedulerConfig, keys: readonly string[]): void {
   for (const key of keys) {
     const value = config[key];
@@ -119,12 +91,7 @@ export function refuseFields(config: SchedulerConfig, keys: readonly string[]): 
   }
 }
 
-/**
- * Number of training timesteps of a multistep solver that diffusers made for diffusion and that is used for flow.
- *
- * @throws {TypeError} if a value has the wrong type, or the solver predicts anything but flow, or not with its noise
- *   levels
- */
+/** Number of training timesteps of a multistep solver that diffusers made for diffusion and that is used for flow. */
 export function flowTrainTimesteps(config: SchedulerConfig): number {
   choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
   if (!booleanField(config, "use_flow_sigmas", false)) {

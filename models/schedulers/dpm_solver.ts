@@ -23,8 +23,6 @@ export class DpmSolverScheduler implements Scheduler {
    * Reads the configuration.
    *
    * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   * @throws {TypeError} if a value has the wrong type or asks for what is not supported: anything but flow prediction
-   *   with flow sigmas down to 0, and the midpoint solver of order 2
    */
   constructor(config: SchedulerConfig) {
     refuseFields(config, [
@@ -44,11 +42,7 @@ export class DpmSolverScheduler implements Scheduler {
     return this.#shift.isDynamic;
   }
 
-  /**
-   * Timesteps are whole numbers, cut off after multiplying, as the reference casts them.
-   *
-   * @throws {RangeError} if steps or options do not fit, or the solver would divide by zero
-   */
+  /** Timesteps are whole numbers, cut off after multiplying, as the reference casts them. */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
     const { sampler = this.own.sampler } = options;

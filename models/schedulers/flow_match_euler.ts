@@ -40,7 +40,6 @@ export class FlowMatchEulerScheduler implements Scheduler {
    * Reads the configuration.
    *
    * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   * @throws {TypeError} if a value has the wrong type or asks for inverted sigmas, which are not supported
    */
   constructor(config: SchedulerConfig) {
     refuseFields(config, ["invert_sigmas"]);
@@ -84,8 +83,6 @@ export class FlowMatchEulerScheduler implements Scheduler {
   /**
    * Sigmas are shifted, stretched to `shift_terminal` and followed by 0; timesteps are
    * `num_train_timesteps` times the sigmas, in float32.
-   *
-   * @throws {RangeError} if steps or options do not fit, or `mu` is missing under dynamic shifting
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);

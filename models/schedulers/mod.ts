@@ -43,12 +43,7 @@ const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Sched
   UniPCMultistepScheduler: UniPcScheduler,
 };
 
-/**
- * Makes the scheduler that a model's `scheduler_config.json` names.
- *
- * @throws {TypeError} if it is no object, names a class that is not supported, or sets an option that
- *   is not
- */
+/** Makes the scheduler that a model's `scheduler_config.json` names. */
 export function createScheduler(config: unknown): Scheduler {
   if (typeof config !== "object" || config === null || Array.isArray(config)) {
     throw new TypeError("Cannot make a scheduler: the configuration is not a JSON object");

@@ -157,7 +157,6 @@ export class TorchGenerator {
    *
    * @param seed what `manual_seed` takes: an integer from −2⁶³ to 2⁶⁴ − 1. As in PyTorch, only the
    *   low 32 bits of its two's complement count.
-   * @throws {RangeError} if the seed is not such an integer, or a `number` beyond 2⁵³ − 1
    */
   constructor(seed: number | bigint) {
     if (typeof seed === "number" && !Number.isSafeInteger(seed)) {
@@ -184,7 +183,6 @@ export class TorchGenerator {
    * shape with n elements has these values in row-major order.
    *
    * @param n number of values; under 16, PyTorch takes another path, which is followed here
-   * @throws {RangeError} if n is not an integer ≥ 0
    */
   randn(n: number): Float32Array<ArrayBuffer> {
     if (!Number.isSafeInteger(n) || n < 0) {

@@ -29,11 +29,7 @@ interface LevelsOptions {
   readonly round: Rounding;
 }
 
-/**
- * The shifted levels of `count` steps, without the last 0.
- *
- * @throws {RangeError} if the shift does not fit
- */
+/** The shifted levels of `count` steps, without the last 0. */
 export function noiseLevels(
   count: number,
   options: ScheduleOptions,

@@ -19,11 +19,7 @@ import type { SigmaShift } from "./shift.ts";
 /** Timesteps and noise levels of a run: one level more than timesteps. */
 export type Levels = Pick<Schedule, "timesteps" | "sigmas">;
 
-/**
- * Makes the schedule of a sampler.
- *
- * @throws {RangeError} if two levels coincide where the sampler divides by their distance
- */
+/** Makes the schedule of a sampler. */
 export function samplerSchedule(sampler: SamplerName, levels: Levels): Schedule {
   if (sampler === "uni_pc") return unipcSchedule(levels);
   if (sampler === "heun") return heunSchedule(levels);
@@ -116,8 +112,6 @@ function heunSchedule({ timesteps, sigmas }: Levels): Schedule {
  *
  * Source: Lu et al., "DPM-Solver++: Fast Solver for Guided Sampling of Diffusion Probabilistic Models", 2022, and
  * diffusers' DPMSolverMultistepScheduler with `use_flow_sigmas`.
- *
- * @throws {RangeError} if two levels coincide
  */
 function dpmSchedule({ timesteps, sigmas }: Levels): Schedule {
   const lambda = (i: number): number => Math.log((1 - sigmas[i]!) / sigmas[i]!);
@@ -157,8 +151,6 @@ const LEVELS = [1, 0.757, 0.522];
  *
  * Source: Yin et al., "Improved Distribution Matching Distillation for Fast Image Synthesis", 2024, and FastVideo's
  * `DmdDenoisingStage` with the timesteps of the FastWan models.
- *
- * @throws {RangeError} if other levels or another number of steps are asked for
  */
 export function dmdSchedule(
   shift: SigmaShift,

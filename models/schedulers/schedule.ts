@@ -45,11 +45,7 @@ export interface Schedule {
   readonly history: number;
   /** Whether a step reads "noise"; the caller then fills it anew before every step that does. */
   readonly needsNoise: boolean;
-  /**
-   * The coefficients of step i.
-   *
-   * @throws {RangeError} if the schedule has no step i
-   */
+  /** The coefficients of step i. */
   step(i: number): StepCoefficients;
 }
 
@@ -79,8 +75,6 @@ export interface Scheduler {
    * Makes the schedule of one run.
    *
    * @param numInferenceSteps steps of the whole schedule, those before `start` included
-   * @throws {RangeError} if the number of steps or an option does not fit, or two sigmas coincide
-   *   where the solver divides by their distance
    */
   setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
 }
@@ -110,11 +104,7 @@ export function fixedSchedule(
   };
 }
 
-/**
- * The number of steps and the first one to run, checked.
- *
- * @throws {RangeError} if there is no step to run
- */
+/** The number of steps and the first one to run, checked. */
 export function checkedRange(numInferenceSteps: number, options: ScheduleOptions): number {
   const { sigmas, start = 0 } = options;
   if (!Number.isSafeInteger(numInferenceSteps) || numInferenceSteps < 1) {
@@ -143,7 +133,6 @@ export function checkedRange(numInferenceSteps: number, options: ScheduleOptions
  * is run here.
  *
  * @param strength share of the schedule to run, in (0, 1]; 1 starts from pure noise
- * @throws {RangeError} if strength is out of range, or 0
  */
 export function strengthStart(
   numInferenceSteps: number,

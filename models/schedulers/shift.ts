@@ -44,12 +44,7 @@ function dynamicShift(
   return round(weight / round(weight + round(round(1 / sigma) - 1)));
 }
 
-/**
- * Stretches sigmas so that the last is `terminal` and 1 stays 1: 1 − (1 − σ)·(1 − terminal) /
- * (1 − σ_last).
- *
- * @throws {RangeError} if the last sigma is 1, as with a single step
- */
+/** Stretches sigmas so that the last is `terminal` and 1 stays 1: 1 − (1 − σ)·(1 − terminal) / (1 − σ_last). */
 function stretchToTerminal(
   sigmas: readonly number[],
   terminal: number,
@@ -76,7 +71,6 @@ export class SigmaShift {
   /**
    * @param config the parsed `scheduler_config.json`
    * @param key under which the class keeps its static shift
-   * @throws {TypeError} if a value does not fit
    */
   constructor(config: SchedulerConfig, key: "shift" | "flow_shift") {
     this.#shift = boundedField(config, key, 1, 1 / MAX_SHIFT, MAX_SHIFT);
@@ -90,12 +84,7 @@ export class SigmaShift {
     return this.isDynamic ? sigma : staticShift(sigma, shift, round);
   }
 
-  /**
-   * Shifts and stretches the sigmas of a schedule.
-   *
-   * @throws {RangeError} if `mu` is missing under dynamic shifting, a static shift is given there or out of range, or the
-   *   sigmas cannot be stretched
-   */
+  /** Shifts and stretches the sigmas of a schedule. */
   apply(
     sigmas: readonly number[],
     { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,
@@ -108,11 +97,7 @@ export class SigmaShift {
       : stretchToTerminal(shifted, this.#terminal, round);
   }
 
-  /**
-   * The shift of one sigma, not stretched.
-   *
-   * @throws {RangeError} as {@link apply}
-   */
+  /** The shift of one sigma, not stretched. */
   shiftOne(
     sigma: number,
     { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,

@@ -31,9 +31,6 @@ export class UniPcScheduler implements Scheduler {
    * Reads the configuration.
    *
    * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   * @throws {TypeError} if a value has the wrong type or asks for what is not supported: anything but
-   *   flow prediction of x0 with flow sigmas, thresholding, Karras, exponential or beta sigmas, or
-   *   another solver as predictor
    */
   constructor(config: SchedulerConfig) {
     refuseFields(config, [
@@ -71,9 +68,6 @@ export class UniPcScheduler implements Scheduler {
   /**
    * Timesteps are whole numbers, cut off after multiplying, as the reference casts them. With
    * `start` the solver begins there without history, as the reference does.
-   *
-   * @throws {RangeError} if steps or options do not fit, `mu` is missing under dynamic shifting, or
-   *   the solver would divide by zero
    */
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);

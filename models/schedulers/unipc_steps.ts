@@ -58,7 +58,6 @@ interface Move {
  *
  * @param options the reference's own when left out
  * @param start the step of the whole schedule that is the first of these
- * @throws {RangeError} if the solver would divide by zero
  */
 export function unipcSchedule(
   levels: Pick<Schedule, "timesteps" | "sigmas">,

@@ -113,7 +113,6 @@ export class TokenSplit {
    * Attention of own queries to the keys of all GPUs.
    *
    * @param q [batch, own tokens, heads, head size]; keys and values likewise
-   * @throws {RangeError} when the heads cannot be shared
    */
   attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
     if (!this.#sequence) return attention(q, k, v, options);

@@ -58,7 +58,6 @@ function modules(weights: WeightScope): WeightScope {
  * be on the device.
  *
  * @returns [ids, hidden_size]
- * @throws {RangeError} when an id is not in the vocabulary
  */
 export function qwenEmbeddings(
   config: QwenConfig,
@@ -82,7 +81,6 @@ export function qwenEmbeddings(
  *   n-th layer gives; only the last of all, `num_hidden_layers`, has passed the final norm
  * @returns for each of `layers` the states [batch, tokens, hidden_size]. Rows of pad tokens hold what the reference has
  *   there: states of tokens that see the whole prompt
- * @throws {RangeError} when the model has no such layer
  */
 export function qwenEncoder(
   graph: Graph,

@@ -31,11 +31,7 @@ export interface TextEncoderParts<Config> {
   readonly weights: Weights;
 }
 
-/**
- * Refuses weights with more layers than their configuration says, which belong to another model.
- *
- * @throws {SyntaxError} when there is one more
- */
+/** Refuses weights with more layers than their configuration says, which belong to another model. */
 export function checkDepth(layers: WeightScope, count: number, sample: string): void {
   if (!layers.scope(count).has(sample)) return;
   throw new SyntaxError(

@@ -38,11 +38,7 @@ export class BytePairEncoding {
   /** What a merge gives. */
   readonly #merged: Int32Array;
 
-  /**
-   * Builds the table of merges.
-   *
-   * @throws {RangeError} if a merge takes or gives a piece that is not in the vocabulary
-   */
+  /** Builds the table of merges. */
   constructor({ ids, merges, keepsWholePieces, suffix = "" }: BytePairOptions) {
     this.#ids = ids;
     this.#suffix = suffix;
@@ -156,11 +152,7 @@ class Candidates {
   }
 }
 
-/**
- * Reads a `model` of type BPE of a `tokenizer.json`.
- *
- * @throws {TypeError} if a field is wrong, or asks for something that is not supported
- */
+/** Reads a `model` of type BPE of a `tokenizer.json`. */
 export function readBytePairEncoding(
   json: JsonReader,
 ): { model: BytePairEncoding; pieces: readonly string[] } {

@@ -31,7 +31,6 @@ export class Charsmap {
    * Parses the rules.
    *
    * @param blob the value of `precompiled_charsmap`, decoded from base64 where it was in JSON
-   * @throws {TypeError} if the bytes are cut short or hold no double array
    */
   constructor(blob: Uint8Array) {
     const view = new DataView(blob.buffer, blob.byteOffset, blob.byteLength);
@@ -110,11 +109,7 @@ export class ByteSink {
     this.#bytes = new Uint8Array(Math.max(64, capacity));
   }
 
-  /**
-   * Adds bytes at the end.
-   *
-   * @throws {RangeError} when it is too long for a text
-   */
+  /** Adds bytes at the end. */
   append(bytes: Uint8Array): void {
     checkTextLength((this.#length + bytes.length) / MAX_CHARACTER_BYTES);
     if (this.#length + bytes.length > this.#bytes.length) {

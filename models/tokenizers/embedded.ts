@@ -27,12 +27,7 @@ export function hasTokenizer(checkpoint: Checkpoint): boolean {
   return checkpoint.metadata.has(`${KEY}.model`) || modelTensor(checkpoint) !== undefined;
 }
 
-/**
- * Reads the tokenizer of a file that has one.
- *
- * @throws {TypeError} when it is malformed, or of a kind that is not supported
- * @throws {SyntaxError} when the file is no longer as it was
- */
+/** Reads the tokenizer of a file that has one. */
 export function readEmbeddedTokenizer(checkpoint: Checkpoint): Tokenizer {
   const tensor = modelTensor(checkpoint);
   if (tensor !== undefined) return readTensor(checkpoint, tensor);

@@ -27,7 +27,6 @@ export class JsonReader {
    *
    * @param path where the object lies in the file, for errors; empty for the whole file
    * @param depth how many objects of the file it lies in
-   * @throws {TypeError} if the value is no JSON object
    */
   constructor(file: string, path: string, value: unknown, depth = 0) {
     this.#file = file;

@@ -24,10 +24,6 @@ const MAX_MODEL_BYTES = 64 * 2 ** 20;
 /**
  * Loads the tokenizer in a folder: `tokenizer.json`, or else `vocab.json` and `merges.txt`, or else a SentencePiece
  * model, with `tokenizer_config.json` beside it where there is one.
- *
- * @throws {Deno.errors.NotFound} if the folder has no tokenizer file
- * @throws {SyntaxError} if a file is not JSON
- * @throws {TypeError} if a file is malformed, or has a model or a stage that is not supported
  */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const configPath = join(folder, "tokenizer_config.json");

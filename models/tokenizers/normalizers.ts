@@ -5,11 +5,7 @@ import type { JsonReader } from "./json_fields.ts";
 import { compilePattern } from "./patterns.ts";
 import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts";
 
-/**
- * Turns text into the text that the model sees.
- *
- * @throws {RangeError} where that is too long
- */
+/** Turns text into the text that the model sees. */
 export type Normalizer = (text: string) => string;
 
 const SUPPORTED = [
@@ -27,11 +23,7 @@ const SUPPORTED = [
   "Sequence",
 ];
 
-/**
- * The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is.
- *
- * @throws {TypeError} if its type is not supported or a field is wrong
- */
+/** The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is. */
 export function readNormalizer(json: JsonReader | undefined): Normalizer {
   if (json === undefined) return (text) => text;
   const normalize = readStage(json);

@@ -46,7 +46,6 @@ interface Step {
  * Why a pattern could take for ever, as a clause; nothing where it cannot.
  *
  * @param compileSet one character class, escape or character as a regular expression
- * @throws {SyntaxError} where the pattern is not understood
  */
 export function findRisk(
   source: string,

@@ -13,11 +13,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   "\\h": "[0-9A-Fa-f]",
 };
 
-/**
- * The pattern of a field as a global regular expression.
- *
- * @throws {TypeError} if the field is no string, JavaScript has no such pattern, or it could take for ever
- */
+/** The pattern of a field as a global regular expression. */
 export function compilePattern(json: JsonReader, key: string): RegExp {
   const source = json.string(key);
   let pattern: RegExp;
@@ -32,11 +28,7 @@ export function compilePattern(json: JsonReader, key: string): RegExp {
   throw json.error(key, `is a pattern that could take for ever: ${risk}: ${excerpt(source)}`);
 }
 
-/**
- * A pattern as a global regular expression.
- *
- * @throws {SyntaxError} if JavaScript has no such pattern
- */
+/** A pattern as a global regular expression. */
 export function translatePattern(source: string): RegExp {
   return new RegExp(source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape), "gu");
 }

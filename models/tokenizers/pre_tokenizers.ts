@@ -24,11 +24,7 @@ const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Split", "ByteLevel", "Sequen
 const GPT2_PATTERN = String
   .raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 
-/**
- * The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole.
- *
- * @throws {TypeError} if its type is not supported or a field is wrong
- */
+/** The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole. */
 export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
   if (json === undefined) return (piece) => [piece];
   const type = json.type;
@@ -58,11 +54,7 @@ export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
 /** When a Metaspace puts its mark before a piece that does not start with one. */
 type PrependScheme = "always" | "first" | "never";
 
-/**
- * The prepend scheme of a Metaspace object; `add_prefix_space` is what older files have instead.
- *
- * @throws {TypeError} if it is none of the schemes
- */
+/** The prepend scheme of a Metaspace object; `add_prefix_space` is what older files have instead. */
 export function readPrependScheme(json: JsonReader): PrependScheme {
   const fallback = json.boolean("add_prefix_space", true) ? "always" : "never";
   const scheme = json.string("prepend_scheme", fallback);
@@ -72,11 +64,7 @@ export function readPrependScheme(json: JsonReader): PrependScheme {
   return scheme;
 }
 
-/**
- * The mark that a Metaspace object puts in the place of spaces.
- *
- * @throws {TypeError} if it is not a single character
- */
+/** The mark that a Metaspace object puts in the place of spaces. */
 export function readMark(json: JsonReader): string {
   const mark = json.string("replacement");
   if ([...mark].length !== 1) throw json.error("replacement", "is not a single character");

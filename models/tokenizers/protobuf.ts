@@ -7,11 +7,7 @@ interface ProtoField {
   readonly value: number | Uint8Array | undefined;
 }
 
-/**
- * The fields of a message, in order.
- *
- * @throws {RangeError} if the bytes end within a field or a field has an unknown wire type
- */
+/** The fields of a message, in order. */
 export function* protoFields(bytes: Uint8Array): Generator<ProtoField> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;

@@ -51,7 +51,6 @@ interface ModelFile extends SentencePieceModel {
  * first, as Hugging Face's tokenizers do; SentencePiece itself takes them for plain text.
  *
  * @param special what a `tokenizer_config.json` beside it says
- * @throws {TypeError} if the file is malformed or its model is not Unigram
  */
 export function readSentencePieceModel(
   bytes: Uint8Array,
@@ -68,11 +67,7 @@ export function readSentencePieceModel(
   return sentencePieceTokenizer(model, file, special);
 }
 
-/**
- * Makes a tokenizer of what a SentencePiece model says, as {@linkcode readSentencePieceModel} does.
- *
- * @throws {TypeError} if it has no unknown piece, or lacks a special token
- */
+/** Makes a tokenizer of what a SentencePiece model says, as {@linkcode readSentencePieceModel} does. */
 export function sentencePieceTokenizer(
   model: SentencePieceModel,
   file: string,
@@ -165,11 +160,7 @@ function rewrite(
   return out.toString();
 }
 
-/**
- *  Reads the fields of a `.model` file.
- *
- * @throws {TypeError} if it is malformed
- */
+/** Reads the fields of a `.model` file. */
 export function parseSentencePieceModel(
   bytes: Uint8Array,
   file: string,

@@ -18,11 +18,7 @@ export interface SpecialTokens {
   readonly addedTokens?: readonly AddedToken[];
 }
 
-/**
- * Reads a parsed `tokenizer_config.json`.
- *
- * @throws {TypeError} if a field has the wrong type
- */
+/** Reads a parsed `tokenizer_config.json`. */
 export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
   const root = new JsonReader(file, "", json);
   const className = tokenContent(root, "tokenizer_class");
@@ -59,11 +55,7 @@ function tokenContent(root: JsonReader, key: string): string | undefined {
   return isObject(value) ? root.object(key).string("content") : root.string(key);
 }
 
-/**
- * The ids of the end and padding tokens; `</s>` and `<pad>` where the configuration is silent.
- *
- * @throws {TypeError} if the vocabulary lacks one of them
- */
+/** The ids of the end and padding tokens; `</s>` and `<pad>` where the configuration is silent. */
 export function specialTokenIds(
   file: string,
   special: SpecialTokens,

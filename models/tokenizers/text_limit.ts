@@ -3,11 +3,7 @@
 /** Most UTF-16 code units that a text may have after any stage; prompts have some thousands. */
 export const MAX_TEXT_LENGTH = 2 ** 20;
 
-/**
- * Refuses a text that is too long.
- *
- * @throws {RangeError} where it has more than {@linkcode MAX_TEXT_LENGTH} code units
- */
+/** Refuses a text that is too long. */
 export function checkTextLength(length: number): void {
   if (length <= MAX_TEXT_LENGTH) return;
   throw new RangeError(
@@ -16,11 +12,7 @@ export function checkTextLength(length: number): void {
   );
 }
 
-/**
- * Replaces every occurrence of a string by another, neither of them a pattern.
- *
- * @throws {RangeError} from the function, where the result is too long
- */
+/** Replaces every occurrence of a string by another, neither of them a pattern. */
 export function replaceLiteral(from: string, to: string): (text: string) => string {
   return (text) => {
     if (from === "") return text;
@@ -30,11 +22,7 @@ export function replaceLiteral(from: string, to: string): (text: string) => stri
   };
 }
 
-/**
- * Replaces every match of a pattern by a string.
- *
- * @throws {RangeError} from the function, where the result is too long
- */
+/** Replaces every match of a pattern by a string. */
 export function replaceMatches(regex: RegExp, to: string): (text: string) => string {
   return (text) => {
     let added = 0;

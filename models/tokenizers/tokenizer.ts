@@ -14,17 +14,9 @@ export interface EncodeOptions {
 
 /** Turns text into ids of a text encoder's vocabulary. */
 export interface Tokenizer {
-  /**
-   * The ids of a text, not padded. Lone surrogates count as U+FFFD.
-   *
-   * @throws {RangeError} if `maxLength` has no room for the special tokens
-   */
+  /** The ids of a text, not padded. Lone surrogates count as U+FFFD. */
   encode(text: string, options?: EncodeOptions): number[];
-  /**
-   * The words that ids stand for, to be shown: without special tokens, and with white space that may differ.
-   *
-   * @throws {RangeError} if an id is not in the vocabulary
-   */
+  /** The words that ids stand for, to be shown: without special tokens, and with white space that may differ. */
   decode(ids: Iterable<number>): string;
   /** Number of ids, added tokens included: one more than the highest. */
   readonly vocabSize: number;

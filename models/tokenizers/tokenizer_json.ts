@@ -24,7 +24,6 @@ const BYTE_PAIR_TOKENS: SpecialTokens = { eos: "<|endoftext|>", pad: "<|endoftex
  * caller chooses lengths.
  *
  * @param special what a `tokenizer_config.json` beside it says
- * @throws {TypeError} if the file is malformed, or has a model or a stage that is not supported
  */
 export function readTokenizerJson(
   json: unknown,
@@ -111,11 +110,7 @@ function isScore(value: unknown): value is number {
   return typeof value === "number" && Math.abs(value) < 1e30;
 }
 
-/**
- * An added token of a `tokenizer.json`.
- *
- * @throws {TypeError} if a field is missing or wrong
- */
+/** An added token of a `tokenizer.json`. */
 function readAddedToken(json: JsonReader): AddedToken {
   return {
     id: json.index("id"),

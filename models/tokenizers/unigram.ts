@@ -42,11 +42,7 @@ export class Unigram {
   readonly #bytes: Int32Array | undefined;
   readonly #float32: boolean;
 
-  /**
-   * Builds the search tree.
-   *
-   * @throws {RangeError} if `unkId` is not the index of a piece
-   */
+  /** Builds the search tree. */
   constructor(options: UnigramOptions) {
     const { pieces, scores, unkId, byteFallback, searchable = () => true } = options;
     if (!Number.isSafeInteger(unkId) || unkId < 0 || unkId >= pieces.length) {

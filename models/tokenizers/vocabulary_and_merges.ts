@@ -59,7 +59,6 @@ const STAGES: Readonly<Record<string, Stages>> = {
  *
  * @param file name of `vocab.json`, for errors
  * @param special what a `tokenizer_config.json` beside it says: the class, and all added tokens
- * @throws {TypeError} if a file is malformed, or the class is not supported
  */
 export function readVocabularyAndMerges(
   vocabulary: unknown,

@@ -1,7 +1,7 @@
 /** Texts of others meet our patterns: none of these may take the square of a text's length. */
 import { strict as assert } from "node:assert";
 import { fixText } from "../../models/ftfy/mod.ts";
-import { CHARSETS } from "../../models/ftfy/charsets.ts";
+import { CHARSETS } from "../../models/ftfy/mojibake.ts";
 import { readTree } from "../../tools/lint/tree.ts";
 
 /** Everything of ours but the page, which runs in the browser of whoever types into it. */

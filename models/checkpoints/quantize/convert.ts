@@ -21,11 +21,7 @@ export interface Conversion {
 /** An element is no finite number. */
 export class NonFiniteError extends RangeError {}
 
-/**
- * The numbers of stored elements.
- *
- * @throws {NonFiniteError} when one is NaN or infinite
- */
+/** The numbers of stored elements. */
 export function valuesOf(
   { name, bytes, from, scale, takesNonFinite }:
     & Pick<Conversion, "name" | "bytes" | "from" | "scale">
@@ -47,11 +43,7 @@ export function valuesOf(
   return values;
 }
 
-/**
- * Converts elements.
- *
- * @throws {RangeError} when one is no finite number, or too large for f16
- */
+/** Converts elements. */
 export function convert(conversion: Conversion): Uint8Array<ArrayBuffer> {
   const { name, to, newScale } = conversion;
   const values = valuesOf(conversion);

@@ -45,8 +45,6 @@ export interface QuantizeResult {
  *
  * @param path a file of weights, or a component's folder
  * @param output ends with `.gguf` or `.safetensors`
- * @throws {TypeError} when the file cannot hold the type, or what is read is quantised already
- * @throws {Error} when reading or writing fails
  */
 export async function quantizeCheckpoint(
   path: string,
@@ -121,11 +119,7 @@ async function architectureOf(
   return format?.architecture ?? format?.component ?? "unknown";
 }
 
-/**
- * The container that a file of such types has, by its ending.
- *
- * @throws {TypeError} when it is another
- */
+/** The container that a file of such types has, by its ending. */
 export function containerOf(output: string, types: readonly QuantizedType[]): Container {
   const container = /\.gguf$/i.test(output)
     ? "gguf"

@@ -46,7 +46,6 @@ const IS_COPIED: ReadonlySet<string> = new Set(["I8", "I16", "I32", "I64", "F64"
  * stays as it is, but for very large matrices, which get eight bits. Norms, biases and what is small are f32 in GGUF.
  *
  * @param leftOut takes the names of tensors that are no weights, and of a type that GGUF does not have
- * @throws {TypeError} when a tensor is stored as something that is not read, or the file cannot hold
  */
 export function planTensors(
   source: TensorSource,

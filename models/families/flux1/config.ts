@@ -177,11 +177,7 @@ export const FLUX1_PARTS = partsTable({
   ],
 });
 
-/**
- * What makes a ControlNet fit a transformer.
- *
- * @throws {TypeError} when the model sees an image in a way of its own
- */
+/** What makes a ControlNet fit a transformer. */
 function controlNetFit(
   controlnet: Flux1ControlNetConfig | undefined,
   transformer: Flux1TransformerConfig,

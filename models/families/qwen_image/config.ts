@@ -168,11 +168,7 @@ export const QWEN_IMAGE_PARTS = partsTable({
 
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
 
-/**
- * What makes a ControlNet fit a transformer.
- *
- * @throws {TypeError} when the model sees images in a way of its own
- */
+/** What makes a ControlNet fit a transformer. */
 function controlNetFit(
   controlnet: QwenImageControlNetConfig | undefined,
   transformer: QwenImageTransformerConfig,

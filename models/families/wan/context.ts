@@ -42,7 +42,6 @@ export function wanTextStates(
  * The same of images: what the image encoder sees in them.
  *
  * @param states [images, tokens, image_dim], of the first frame or of the first and the last
- * @throws {RangeError} when the model has positions for another number of states
  */
 export function wanImageStates(
   config: WanTransformerConfig,

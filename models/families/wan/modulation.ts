@@ -62,9 +62,7 @@ export function modulationIndices(
   return Uint32Array.from(indices);
 }
 
-/**
- * Which timestep of a step each token has, u32 [tokens]: those that stay clean the first, which is 0.
- */
+/** Which timestep of a step each token has, u32 [tokens]: those that stay clean the first, which is 0. */
 export function tokenTimesteps(graph: Graph, grid: TokenGrid, clean: number): Tensor {
   const rows = Uint32Array.from({ length: tokenCount(grid) }, (_, i) => (i < clean ? 0 : 1));
   return graph.constant("token timesteps", [rows.length], "u32", rows);

@@ -30,7 +30,6 @@ export interface TokenGrid {
  * The grid of latents.
  *
  * @param latents [..., frames, height, width]
- * @throws {RangeError} when the sides are no multiples of a patch's
  */
 export function tokenGrid(config: WanTransformerConfig, latents: Shape): TokenGrid {
   const [, rows, columns] = config.patch_size;

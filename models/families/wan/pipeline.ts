@@ -14,7 +14,7 @@ import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts, skipLayersOf } from "../../pipeline/guidance.ts";
 import { noiseOf, noisyLatents } from "../../pipeline/latents.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
-import { cleanPrompt } from "../../tokenizers/prompt_cleaning.ts";
+import { cleanPrompt } from "../../ftfy/mod.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { solverHistory } from "../../schedulers/solver.ts";

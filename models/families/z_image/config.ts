@@ -149,11 +149,7 @@ export const Z_IMAGE_PARTS = partsTable({
   checkTokenizer: requireQwenChat,
 });
 
-/**
- * What makes a ControlNet fit a transformer.
- *
- * @throws {TypeError} when it steers layers that the transformer has not
- */
+/** What makes a ControlNet fit a transformer. */
 function controlNetFit(
   controlnet: ZImageControlNetConfig | undefined,
   transformer: ZImageTransformerConfig,

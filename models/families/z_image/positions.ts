@@ -39,11 +39,7 @@ export function imagePositions(grid: TokenGrid, textTokens: number): number[][] 
   );
 }
 
-/**
- * Rotary tables of these tokens, as constants of a graph.
- *
- * @throws {RangeError} when a token lies where the model knows no position
- */
+/** Rotary tables of these tokens, as constants of a graph. */
 export function positionTables(
   graph: Graph,
   name: string,

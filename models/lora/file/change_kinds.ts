@@ -38,7 +38,6 @@ type Planner = (parts: Parts, shape: Shape) => PlannedChange | undefined;
  * Checks that parts fit each other and a weight.
  *
  * @param shape of the weight that they change: [out, in, ...taps], or [size]
- * @throws {MisfitError} when they do not
  */
 export function planChanges(parts: Parts, shape: Shape): PlannedChange[] {
   return [planLowRank, planHadamard, planKronecker, planWhole]

@@ -211,11 +211,7 @@ interface GatheredKeys {
   readonly unknown: readonly string[];
 }
 
-/**
- * Gathers tensors by module.
- *
- * @throws {LoraError} when several tensors are the same part of one module, or several LoRAs share the file
- */
+/** Gathers tensors by module. */
 export function gatherKeys(
   tensors: ReadonlyMap<string, TensorEntry>,
   path: string,

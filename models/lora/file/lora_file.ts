@@ -30,11 +30,7 @@ export class LoraFile implements Disposable {
     this.#header = header;
   }
 
-  /**
-   * Opens a file and checks its header.
-   *
-   * @throws {LoraError} when it is missing, damaged, or no safetensors file
-   */
+  /** Opens a file and checks its header. */
   static async open(path: string): Promise<LoraFile> {
     let file: Deno.FsFile;
     try {
@@ -70,11 +66,7 @@ export class LoraFile implements Disposable {
     return this.#header.metadata;
   }
 
-  /**
-   * A tensor of one element as a number, or nothing when it has more or is of no number's type.
-   *
-   * @throws {LoraError} when the file cannot be read
-   */
+  /** A tensor of one element as a number, or nothing when it has more or is of no number's type. */
   readNumber({ byteOffset, byteLength, shape, format }: TensorEntry): number | undefined {
     if (byteLength > 8 || byteLength === 0 || shape.some((size) => size !== 1)) return undefined;
     const bytes = new Uint8Array(8);
@@ -111,7 +103,6 @@ export class LoraFile implements Disposable {
    * Reads tensors into shared memory and looks at every number.
    *
    * @param entries of this file, of types that {@linkcode isReadable} accepts
-   * @throws {LoraError} when numbers are NaN or infinite, naming all tensors, or the file cannot be read
    */
   async read(entries: Iterable<TensorEntry>): Promise<Map<string, LoraTensor>> {
     const inOrder = [...entries].sort((a, b) => a.byteOffset - b.byteOffset);

@@ -25,7 +25,6 @@ interface Magnitude {
  * Checks the tensors of a module against ours.
  *
  * @param scaleOf what the file's numbers make of a rank: alpha divided by it, as a rule
- * @throws {MisfitError} when they do not fit
  */
 export function planModule(
   { parts, keys }: ModuleTensors,

@@ -18,12 +18,7 @@ export class Scales {
     [this.#file, this.#settings, this.#alpha] = [file, settings, alpha];
   }
 
-  /**
-   * Reads what the trainer wrote beside the tensors.
-   *
-   * @throws {LoraError} when settings cannot be read or ask for what is not applied
-   * @throws {RangeError} when alpha is not above 0
-   */
+  /** Reads what the trainer wrote beside the tensors. */
   static async read(file: LoraFile, alpha: number | undefined): Promise<Scales> {
     if (alpha !== undefined && !(Number.isFinite(alpha) && alpha > 0)) {
       throw new RangeError(`Cannot use the alpha ${alpha}: it has to be a number above 0`);
@@ -43,8 +38,6 @@ export class Scales {
    *
    * In this order: the alpha asked for, the module's own, that of the settings; over the rank, or its root where the
    * settings say so; 1 where there is none, and for products of two whole matrices, which have no rank.
-   *
-   * @throws {MisfitError} when alpha is no number, or the settings are about other tensors
    */
   scaleOf({ name, parts }: ModuleTensors, rank: number | undefined): number {
     const settings = this.#settings.find(({ prefix }) => name.startsWith(prefix));

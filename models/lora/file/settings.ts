@@ -46,11 +46,7 @@ const REFUSED: readonly (readonly [field: string, why: string])[] = [
 /** Ways to begin that change the model's own weights, so that the factors alone do not give what was trained. */
 const CHANGED_BASES = /^(pissa|olora|corda|loftq|lora_ga)/;
 
-/**
- * Reads `adapter_config.json`, if there is one.
- *
- * @throws {LoraError} when it cannot be read, or asks for what is not applied
- */
+/** Reads `adapter_config.json`, if there is one. */
 export async function readSettings(path: string): Promise<LoraSettings | undefined> {
   let fields: Fields;
   try {
@@ -69,11 +65,7 @@ export async function readSettings(path: string): Promise<LoraSettings | undefin
   return settingsOf(fields, `"${path}"`, "");
 }
 
-/**
- * The settings in a header: diffusers' `lora_adapter_metadata`, or an alpha for all.
- *
- * @throws {LoraError} when they are damaged, or ask for what is not applied
- */
+/** The settings in a header: diffusers' `lora_adapter_metadata`, or an alpha for all. */
 export function settingsOfMetadata(
   metadata: Readonly<Record<string, string>>,
   path: string,
@@ -144,11 +136,7 @@ class Patterns {
   /** Values by the end of a module's name, from a dot on, or by the whole name, which begins with `^`. */
   readonly #values = new Map<string, { readonly order: number; readonly value: number }>();
 
-  /**
-   * PEFT would take any regular expression; these are names.
-   *
-   * @throws {LoraError} when one of them is something else, or has no number
-   */
+  /** PEFT would take any regular expression; these are names. */
   constructor(value: unknown, field: string, source: string) {
     if (value === undefined || value === null) return;
     if (!isRecord(value)) {

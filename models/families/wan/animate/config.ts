@@ -28,9 +28,7 @@ export function clipStart(clip: number, clipLength: number): number {
   return clip * (clipLength - SHARED_FRAMES);
 }
 
-/**
- * Which frame of a video stands at a place: beyond its end it runs backwards, and forwards again.
- */
+/** Which frame of a video stands at a place: beyond its end it runs backwards, and forwards again. */
 export function mirrored(place: number, frames: number): number {
   const turn = place % (2 * frames);
   return turn < frames ? turn : 2 * frames - 1 - turn;

@@ -98,8 +98,6 @@ interface Denoising {
  * Traces the steps in a stage of their own. What the driving video is to each block is kept for all of them; where that
  * takes too much memory, it waits in host memory, and every pass brings it to the device frame by frame, or it is computed
  * anew in every pass.
- *
- * @throws {RangeError} where several GPUs are to share the work
  */
 export function traceDenoising(
   session: Session,

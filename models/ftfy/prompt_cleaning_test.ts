@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cleanPrompt } from "./prompt_cleaning.ts";
+import { cleanPrompt } from "./mod.ts";
 
 const golden = JSON.parse(
   Deno.readTextFileSync(new URL("../../tests/goldens/prompts/prompts.json", import.meta.url)),

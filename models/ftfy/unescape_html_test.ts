@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { unescapeHtml } from "./html_entities.ts";
+import { unescapeHtml } from "./mod.ts";
 
 const golden = JSON.parse(
   Deno.readTextFileSync(new URL("../../tests/goldens/prompts/prompts.json", import.meta.url)),
