@@ -24,10 +24,8 @@ export interface Tile {
 }
 
 /**
- * The tiles of an image, row by row: as few as there can be, all of one size, as small as it can be.
- *
- * @param height of the whole, as `width` and `side` in its own positions
- * @param side that no tile is longer than, at least 4
+ * The tiles of an image, row by row: as few as there can be, all of one size, as small as it can be, up to `side`, at
+ * least 4.
  */
 export function tilesOf(height: number, width: number, side: number): Tile[] {
   const columns = spansOf(width, side);

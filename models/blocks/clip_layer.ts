@@ -10,14 +10,7 @@ interface ClipLayerConfig {
   readonly layer_norm_eps: number;
 }
 
-/**
- * x + attention, x + MLP, each of its normalised input.
- *
- * Source: transformers `CLIPEncoderLayer`, whose module names are the weight names.
- *
- * @param x [batch, tokens, hidden_size]
- * @param causal whether a token sees only those before it, as in texts
- */
+/** x + attention, x + MLP, each of its normalised input: transformers' `CLIPEncoderLayer`. */
 export function clipLayer(
   config: ClipLayerConfig,
   weights: WeightScope,

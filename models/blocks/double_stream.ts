@@ -74,11 +74,7 @@ const LAYERS = {
 
 const FEED_FORWARDS = { image: "ff", text: "ff_context" };
 
-/**
- * Joint attention, then a feed-forward for each stream; every branch is gated.
- *
- * @param feedForward x + gate · branch of the modulated norm of x; its weights are in the scope that it gets
- */
+/** Joint attention, then `feedForward`, x + gate · branch of the modulated norm of x, for each stream. */
 export function doubleBlock(
   config: HeadsConfig,
   weights: WeightScope,
@@ -118,12 +114,7 @@ export function doubleBlock(
   return Object.fromEntries(results) as unknown as Streams<Tensor>;
 }
 
-/**
- * Heads of queries, keys and values: the first two normalised and turned by their positions.
- *
- * @param norms names of the norms of queries and keys
- * @param joined of one layer or of three, [3, 1, tokens, dim]
- */
+/** Heads of queries, keys and values, [3, 1, tokens, dim]: the first two normalised and turned by their positions. */
 export function headProjections(
   config: HeadsConfig,
   weights: WeightScope,
@@ -149,11 +140,7 @@ export function attend([query, key, value]: Projections, split: TokenSplit): Ten
   return result.reshape(result.dim(0), result.dim(1), -1);
 }
 
-/**
- * Takes vectors off a table one after the other.
- *
- * @param table [rows, 1, dim]
- */
+/** Takes vectors off a table, [rows, 1, dim], one after the other. */
 export function takeVectors(
   table: Tensor,
 ): <Names extends readonly string[]>(names: Names) => Vectors<Names> {

@@ -99,11 +99,8 @@ export function convolutionLayer(
 }
 
 /**
- * Linear layers of the same sizes that take the same input, as one product where their weights are stored alike.
- *
- * @param names of the layers; their weights are those of {@linkcode linearLayer}
- * @param x [..., in]
- * @returns [layers, ..., outFeatures]
+ * Linear layers of the same sizes on one input, [layers, ..., outFeatures]: one product where the weights are stored
+ * alike.
  */
 export function linearLayers(
   weights: WeightScope,

@@ -68,17 +68,11 @@ export interface FamilyFiles {
   readonly seeingClasses?: readonly string[];
   /** The transformer first. Text encoders and autoencoders may be those of other families too. */
   readonly formats: readonly ComponentFormat[];
-  /**
-   * @param hasSecond whether a second transformer was named, for low noise
-   */
+  /** Only a user who names a second transformer, for low noise, has `hasSecond`. */
   defaults(transformer: JsonObject, path: string, hasSecond?: boolean): FamilyDefaults;
 }
 
-/**
- * Shape of a tensor that a component must have.
- *
- * @param rank number of sizes; fewer in the file are an error, trailing ones of 1 more are not
- */
+/** Shape of a tensor that a component must have; trailing sizes of 1 beyond the rank are left out. */
 export function shapeOf(tensors: TensorSource, name: string, rank: number): number[] {
   const shape = tensors.find(name)?.shape ?? [];
   const extra = shape.slice(rank);
@@ -96,11 +90,7 @@ export function countModules(tensors: TensorSource, before: string, after = ".")
   return moduleNames(tensors, before, after).size;
 }
 
-/**
- * As {@linkcode countModules}, of modules that are all alike.
- *
- * @param only what the first one alone may have, without its number
- */
+/** As {@linkcode countModules}, of modules that are all alike; the first one alone may have `only`. */
 export function countLayers(tensors: TensorSource, before: string, only?: string): number {
   const layers = moduleNames(tensors, before, ".");
   const all = new Set([...layers.values()].flatMap((names) => [...names]));

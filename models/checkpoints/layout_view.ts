@@ -86,11 +86,7 @@ export function viewLayout(
   return new LayoutView(source, tensors);
 }
 
-/**
- * Tensors that are put together from those of a file.
- *
- * @param tensors by our names, with what they consist of
- */
+/** Tensors, by our names, that are put together from those of a file. */
 export function viewSegments(
   source: TensorSource,
   tensors: ReadonlyMap<string, ViewedTensor>,

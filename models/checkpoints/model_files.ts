@@ -20,9 +20,7 @@ export interface ConfigFile {
 /** A component with weights: what `config.json` says of it, or would say. */
 interface ComponentFiles extends ConfigFile {
   /**
-   * Opens the weights, under the names of diffusers. They are closed with the model's files.
-   *
-   * @param view gives them our names, where these are others
+   * Opens the weights, under the names of diffusers or as `view` names them. They are closed with the model's files.
    */
   openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
 }
@@ -98,11 +96,7 @@ export class ModelFiles implements Disposable {
     return isOwn && index !== undefined && index.components.has(name);
   }
 
-  /**
-   * A component with weights.
-   *
-   * @param name as `model_index.json` has it, such as `transformer`
-   */
+  /** A component with weights, by its name in `model_index.json`. */
   async component(name: string, classNames: readonly string[]): Promise<ComponentFiles> {
     const part = this.#options.parts?.get(name);
     if (part) {
@@ -134,11 +128,7 @@ export class ModelFiles implements Disposable {
     return { path: file, config: await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES }) };
   }
 
-  /**
-   * The tokenizer of a text encoder.
-   *
-   * @param name as `model_index.json` has it, such as `tokenizer_2`
-   */
+  /** The tokenizer of a text encoder, by its name in `model_index.json`. */
   async tokenizer(name = "tokenizer"): Promise<Tokenizer> {
     return await this.#options.tokenizers?.get(name)?.() ??
       await loadTokenizer(await componentFolder(this.#index(name), name));

@@ -10,9 +10,7 @@ export class Stated {
   readonly #prefix: string;
   readonly #metadata: ReadonlyMap<string, GgufValue>;
 
-  /**
-   * @param prefix what stands before the keys; the architecture that the file names when left out
-   */
+  /** What stands before the keys is the architecture that the file names by default. */
   constructor(
     { path }: TensorSource,
     metadata: ReadonlyMap<string, GgufValue> = new Map(),

@@ -53,11 +53,8 @@ interface Guess {
 }
 
 /**
- * The frame in the middle.
- *
- * @param first [1, height, width, 3], as `second`
- * @param scale of the sizes at which motion is looked for: 0.5 finds larger motion in large frames
- * @returns [1, height, width, 3], to be clamped to [0, 1]
+ * The frame in the middle, [1, height, width, 3], to be clamped to [0, 1]; a scale of 0.5 finds larger motion in large
+ * frames.
  */
 export function middleFrame(
   graph: Graph,

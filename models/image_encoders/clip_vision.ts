@@ -52,11 +52,7 @@ export function clipTokenCount({ image_size, patch_size }: ClipVisionConfig): nu
   return (image_size / patch_size) ** 2 + 1;
 }
 
-/**
- * Pixels as the encoder takes them.
- *
- * @param rgb an image of `image_size` by `image_size`, 0 to 255
- */
+/** Pixels, 0 to 255, as the encoder takes them. */
 export function toClipPixels(rgb: Uint8Array | Float32Array): Float32Array<ArrayBuffer> {
   return Float32Array.from(
     rgb,
@@ -64,12 +60,7 @@ export function toClipPixels(rgb: Uint8Array | Float32Array): Float32Array<Array
   );
 }
 
-/**
- * The states before the last layer.
- *
- * @param pixels [images, image_size, image_size, 3] of {@linkcode toClipPixels}
- * @returns [images, tokens, hidden_size], the class token's first
- */
+/** The states before the last layer, [images, tokens, hidden_size], the class token's first. */
 export function clipVision(
   graph: Graph,
   config: ClipVisionConfig,

@@ -30,10 +30,7 @@ const LLAMA_CPP_VISION: Layout = {
   ],
 };
 
-/**
- * Vision towers of Qwen2.5-VL of any size in files of their own. Tensors are called as in whole files of the text
- * encoder.
- */
+/** Vision towers of Qwen2.5-VL in files of their own, with our names as in whole files of the text encoder. */
 export const QWEN2_5_MMPROJ_FORMAT: ComponentFormat = {
   name: "a Qwen2.5-VL vision tower",
   component: "vision_tower",

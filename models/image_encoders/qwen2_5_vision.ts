@@ -52,11 +52,7 @@ export interface PatchLayout {
   readonly order: Uint32Array<ArrayBuffer>;
 }
 
-/**
- * The size that an image is brought to: sides that hold whole tokens.
- *
- * @param factor pixels along a side of a token
- */
+/** The size that an image is brought to: sides of whole tokens, each `factor` pixels. */
 function smartSize({ width, height }: Sides, factor: number): Sides {
   const [w, h] = [width, height].map((side) => roundToEven(side / factor) * factor) as [
     number,
@@ -185,12 +181,7 @@ export function visionLayout(
   return patchLayout(grid, window_size / (PATCHES_PER_SIDE * patch_size));
 }
 
-/**
- * The tokens that the language model sees of an image, row by row.
- *
- * @param patches of `patchPixels()`, [patches, patch_size² · 3]
- * @returns [tokens, out_hidden_size]
- */
+/** The tokens that the language model sees of an image, row by row: [tokens, out_hidden_size]. */
 export function qwen25Vision(
   graph: Graph,
   config: Qwen25VisionConfig,

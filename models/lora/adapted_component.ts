@@ -16,10 +16,7 @@ import type { AdaptableComponent, AdaptableModule, AppliedLora } from "./types.t
 /** Branches by {@linkcode siteKey}. */
 export type PackedLayers = ReadonlyMap<string, PackedLayer>;
 
-/**
- * A component of a model that LoRAs can change. It learns its products from the graphs that are traced with its
- * weights.
- */
+/** A component that LoRAs can change. It learns its products from the graphs that are traced with its weights. */
 export class AdaptedComponent {
   readonly #about: Omit<AdaptableComponent, "isResident">;
   readonly #weights: Weights;
@@ -56,10 +53,7 @@ export class AdaptedComponent {
     this.#packed = packed;
   }
 
-  /**
-   * Writes what a plan wants written, and gives everything else back what the files hold; see
-   * {@linkcode Weights.rewrite}.
-   */
+  /** Writes what a plan wants written, and gives everything else back what the files hold. */
   async write({ weights, biases }: ComponentPlan, device: Device): Promise<void> {
     const rewrites = new Map<string, TensorRewrite>();
     for (const [module, changes] of weights) {

@@ -12,11 +12,7 @@ export interface MatrixRows {
 
 export type RowChange = (rows: MatrixRows) => void;
 
-/**
- * What changes of one module do to its weight, one after the other.
- *
- * @param storedRows reads all of the weight as it is without them; asked where a change sets the lengths of columns
- */
+/** What changes of one module do to its weight, one after the other; `storedRows` reads it as it is without them. */
 export function weightRewrite(
   changes: readonly WeightedChange[],
   storedRows: () => Iterable<MatrixRows>,

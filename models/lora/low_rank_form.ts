@@ -12,11 +12,7 @@ export function floatElements({ bytes, dtype }: LoraTensor): Float32Array<ArrayB
   return decodeFloats(bytes, dtype);
 }
 
-/**
- * A tensor's elements in a type that holds them; a view where the bytes lie right.
- *
- * @param dtype its own, or f32
- */
+/** A tensor's elements in its own type or f32; a view where the bytes lie right. */
 export function elementsAs(dtype: LoraTensor["dtype"], tensor: LoraTensor): StoredElements {
   if (tensor.dtype !== dtype) return floatElements(tensor);
   const size = dtype === "f32" ? 4 : 2;

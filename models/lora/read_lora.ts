@@ -82,11 +82,7 @@ interface Counts {
   readonly unmatched: ReadonlySet<string>;
 }
 
-/**
- * Checks that the file is for this model at all.
- *
- * @returns the family that it looks like, where that is another
- */
+/** Checks that the file is for this model at all; gives the family that it looks like, where that is another. */
 function checkFamily(
   file: LoraFile,
   components: readonly AdaptableComponent[],

@@ -65,9 +65,8 @@ export class Stage {
   }
 
   /**
-   * Traces a program that runs in this stage; see `program()`.
-   *
-   * @param options.operands narrowest factors of its products; the target's when left out
+   * Traces a program that runs in this stage; `operands` are the narrowest factors of its products, by default the
+   * target's.
    */
   program<const I extends Inputs, Output>(
     name: string,
@@ -130,11 +129,7 @@ export class Session {
   readonly saturation: Saturation;
   readonly ranks: Ranks;
 
-  /**
-   * Starts without stages.
-   *
-   * @param wide layers whose factors are not to be rounded to f16
-   */
+  /** Starts without stages; factors of `wide` layers are not rounded to f16. */
   constructor(target: Target, wide?: ReadonlySet<string>, ranks = ALONE) {
     this.target = target;
     this.ranks = ranks;

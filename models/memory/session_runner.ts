@@ -61,11 +61,7 @@ export class SessionRunner {
   #device: Device | undefined;
   #current: { readonly stage: StagePlan; readonly programs: ExecutableSet } | undefined;
 
-  /**
-   * Nothing is planned or allocated yet.
-   *
-   * @param components where the weights in the session's programs come from
-   */
+  /** Nothing is planned or allocated yet. */
   constructor(session: Session, components: Components) {
     this.#session = session;
     this.#components = components;
@@ -114,11 +110,7 @@ export class SessionRunner {
     return this.#current.programs.get(place.name);
   }
 
-  /**
-   * Runs what `use` queues, to its end.
-   *
-   * @returns what `use` returns
-   */
+  /** Runs what `use` queues, to its end. */
   async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
     const { device, plan } = this.#allocated();
     const queue = new WorkQueue(device, control);

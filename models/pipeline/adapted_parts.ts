@@ -4,11 +4,7 @@ import type { AdaptableComponent } from "../lora/types.ts";
 import type { Component, Parts } from "./components.ts";
 import type { Family } from "./family.ts";
 
-/**
- * Finds the parts that LoRAs can change, by what trainers call them.
- *
- * @returns in `adapted` those that requests use; `critic` is another, whose LoRAs are checked and change nothing
- */
+/** The parts that LoRAs can change; LoRAs for the `critic` are checked and change nothing. */
 export function adaptedParts(
   { transformer, transformer2, textEncoder, textEncoder2, fakeScoreTransformer }: Parts,
   lora: Family["lora"],

@@ -142,11 +142,7 @@ export function optionalPartsOf(parts: Parts): OptionalPart[] {
   return OPTIONAL_PARTS.filter((part) => parts[part] !== undefined);
 }
 
-/**
- * Opens all parts.
- *
- * @param files are the result's from here on, and closed when it fails
- */
+/** Opens all parts; the files belong to them from here on, and are closed when it fails. */
 export async function openParts<Table extends PartsTable>(
   files: ModelFiles,
   table: Table,

@@ -51,12 +51,7 @@ export function controlShape(
   return controlStart > 0 || controlEnd < 1 ? "window" : "always";
 }
 
-/**
- * Settings that requests of a model may have beside a control picture.
- *
- * @param options.modes what such a picture may show, where it must be said
- * @param options.byMask whether an image and its mask stand for the picture
- */
+/** Settings that requests may have beside a control picture, or beside the image and mask that stand for it. */
 export function controlSettings(
   hasControlNet: boolean,
   { modes, byMask = false }: {

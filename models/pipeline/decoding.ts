@@ -64,9 +64,8 @@ export class ResultDecoder<Own extends Inputs> {
   }
 
   /**
-   * Decodes the result of a request; of several GPUs that make it, the first does.
-   *
-   * @param keep which frames belong to it, or gives those of each piece that do
+   * Decodes the result of a request; of several GPUs that make it, the first does. `keep` says which frames belong to
+   * it.
    */
   async run(
     work: Work,
@@ -101,11 +100,7 @@ export class Previews {
   readonly #decoder: Decoder;
   readonly #denoised: Program<{ readonly numbers: ArrayLike<number> }>;
 
-  /**
-   * Traces the decoder in the stage of the steps.
-   *
-   * @param outputs of the transformer, whose weighted sum is the velocity
-   */
+  /** Traces the decoder in the stage of the steps; the weighted sum of `outputs` is the velocity. */
   constructor(
     stage: Stage,
     sample: DeviceTensor,
@@ -138,11 +133,7 @@ export class Previews {
   }
 }
 
-/**
- * After which steps previews are made: at even distances between the first and the last.
- *
- * @returns indices of steps, in order; fewer than asked for where there are fewer steps
- */
+/** After which steps previews are made: at even distances, fewer than asked for where there are fewer steps. */
 export function previewSteps(totalSteps: number, count: number): number[] {
   const steps = Array.from(
     { length: count },

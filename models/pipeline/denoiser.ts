@@ -57,11 +57,7 @@ export class Denoiser<Own extends Inputs> {
   /** The part of the image that a mask keeps. */
   readonly #kept: KeptLatents | undefined;
 
-  /**
-   * Traces the loop.
-   *
-   * @param stage that repeats as often as there are steps
-   */
+  /** Traces the loop in a stage that repeats as often as there are steps. */
   constructor(
     stage: Stage,
     { operands, hasPreviews, control }: CommonShape,
@@ -91,9 +87,8 @@ export class Denoiser<Own extends Inputs> {
   }
 
   /**
-   * All steps of a request, or those in the range.
-   *
-   * @param begun the noise that the sample began with, and steps that use the outputs of the step before again
+   * All steps of a request, or those in the range; `noise` is what the sample began with, `reused` steps use the
+   * outputs before.
    */
   async run(
     work: Work,

@@ -77,10 +77,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #operands = new Operands();
   readonly #ranks: Ranks;
 
-  /**
-   * @param parts the pipeline's from here on; nothing of them is on the device yet
-   * @param className as `model_index.json` names it
-   */
+  /** The parts are the pipeline's from here on; nothing of them is on the device yet. */
   constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
     this.#ranks = ranks;
     this.#family = family;
@@ -249,11 +246,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     }, control);
   }
 
-  /**
-   * Traces the programs of a request without a device, for plans and profiles.
-   *
-   * @param passes how the prompts pass through the transformer; the best way by default
-   */
+  /** Traces the programs of a request without a device, for plans and profiles. */
   trace(
     target: Target,
     request: PipelineRequest,

@@ -82,11 +82,7 @@ export class Finishing {
     return this.#waiting.length > 0;
   }
 
-  /**
-   * Queues the work on all frames that wait.
-   *
-   * @param finished told of finished frames, in order, when the GPU has made them
-   */
+  /** Queues the work on all frames that wait; `finished` is told of finished frames in order. */
   async run(queue: Pick<StageQueue, "run">, finished: (frame: Frame) => void): Promise<void> {
     for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
       const step = next.step + 1;

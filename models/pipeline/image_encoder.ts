@@ -12,12 +12,7 @@ export class ImageEncoder {
   readonly stage: Stage;
   readonly #coders: readonly TiledCoder[];
 
-  /**
-   * Traces the programs in a stage of their own.
-   *
-   * @param trace from pixels, [height·s, width·s, 3] in [-1, 1], to moments
-   * @param name of the stage; that of the phase by default
-   */
+  /** Traces the programs, from pixels, [height·s, width·s, 3] in [-1, 1], to moments, in a stage of their own. */
   constructor(
     session: Session,
     trace: (size: TiledSize) => (stage: Stage, name: string) => TiledCoder,
@@ -40,11 +35,7 @@ export class ImageEncoder {
     );
   }
 
-  /**
-   * Encodes the input images of a request.
-   *
-   * @param images of the sizes that were traced, bytes or pixels in [-1, 1]; those of the request by default
-   */
+  /** Encodes images of the sizes that were traced, bytes or pixels in [-1, 1]; those of the request by default. */
   async run(
     work: Work,
     images: readonly { readonly data: Uint8Array | Float32Array<ArrayBuffer> }[] = work.request

@@ -64,11 +64,7 @@ export class KlImages {
   readonly #size: TiledSize;
   readonly #unpack: (tokens: Tensor) => Tensor;
 
-  /**
-   * Takes the parts; nothing is traced yet.
-   *
-   * @param unpack from tokens to latents, [1, height, width, channels]
-   */
+  /** Nothing is traced yet; `unpack` leads from tokens to latents, [1, height, width, channels]. */
   constructor(parts: KlImageParts, size: TiledSize, unpack: (tokens: Tensor) => Tensor) {
     this.#parts = parts;
     this.#size = size;

@@ -24,11 +24,7 @@ export interface LatentSize {
   readonly width: number;
 }
 
-/**
- * The grid of tokens of an image.
- *
- * @param multiple pixels along a side of a token
- */
+/** The grid of tokens of an image, each `multiple` pixels along a side. */
 export function gridOf(
   { width, height }: { readonly width: number; readonly height: number },
   multiple: number,
@@ -104,11 +100,7 @@ export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32A
   return () => generator.randn(elementCount(shape));
 }
 
-/**
- * The sample before the first step, and what a mask keeps of the image.
- *
- * @param image as tokens; nothing where it begins with noise alone
- */
+/** The sample before the first step, noise alone without an image, and what a mask keeps of the image. */
 export function beginSample(
   noise: Tensor,
   image: Tensor | undefined,

@@ -24,12 +24,7 @@ export function isFinite(values: Float32Array): boolean {
   return true;
 }
 
-/**
- * Looks for the cause of NaN or Inf. The weights are read once more for that.
- *
- * @param stage what gave them, such as `the transformer`
- * @returns the error to throw: a `RangeError` when the request is to blame
- */
+/** Finds the error to throw for NaN or Inf: the weights are read once more for that. */
 export function explainNonFinite(
   stage: string,
   parts: readonly Weights[],

@@ -80,9 +80,7 @@ const OVERFLOW = "overflow";
 const MAX_TOLD = 100;
 
 /**
- * Tells the other GPUs what this one failed of, or what it heard of one of them.
- *
- * @param attempt after the last step of which the others have nothing to do any more
+ * Tells the other GPUs what this one failed of, or what it heard of one of them, unless nothing is left for them to do.
  */
 export async function agreed(
   thrown: unknown,

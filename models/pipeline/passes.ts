@@ -91,12 +91,7 @@ export class Passes<Own extends Inputs> {
     this.outputs = this.#own.map((pass) => pass?.outputs ?? others.shift()!);
   }
 
-  /**
-   * Computes outputs.
-   *
-   * @param isNeeded which of them count; the others stay as they are
-   * @param isSteered whether a control picture steers them, where the request has one
-   */
+  /** Computes the outputs that count, with the control picture where the step is steered. */
   calls(isNeeded: readonly boolean[], isSteered: boolean): Call[] {
     const passes = isSteered ? this.#own : this.#unsteered;
     const calls = passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);

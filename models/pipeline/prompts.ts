@@ -37,10 +37,7 @@ interface PromptContext<Own extends Inputs, Output> {
   ): Output;
 }
 
-/**
- * Encodes prompts, and computes what the transformer needs of them. What is on the device already is not computed
- * again.
- */
+/** Encodes prompts, and computes what the transformer needs of them, unless that is on the device already. */
 export class PromptEncoder<Own extends Inputs, Output> {
   /** What {@linkcode PromptContext.trace} gave. */
   readonly context: Stored<Output>;
@@ -77,9 +74,8 @@ export class PromptEncoder<Own extends Inputs, Output> {
   }
 
   /**
-   * Encodes the prompts of a request, and computes their context.
-   *
-   * @param seen what the states of the text encoder depend on beside the prompts
+   * Encodes the prompts of a request, and computes their context; `seen` is what the states depend on beside the
+   * prompts.
    */
   async run(work: Work, seen = ""): Promise<void> {
     const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
@@ -127,12 +123,7 @@ class EncodedPrompts {
     this.#encode = encode;
   }
 
-  /**
-   * Encodes the prompts, unless they were before.
-   *
-   * @param seen what the states depend on beside the prompts
-   * @returns what brings the states of prompts that are known onto the device
-   */
+  /** Encodes the prompts, unless they were before: then the calls bring the known states onto the device. */
   async run(
     work: Work,
     tokens: Work["tokens"],
@@ -166,11 +157,7 @@ function modulesIn({ deviceTensors }: Graph): Set<string> {
   return new Set(weights.flatMap((name) => [name, name.replace(/\.[^.]+$/, "")]));
 }
 
-/**
- * What belongs to one of the prompts in a tensor of all, [prompts, …] to [1, …].
- *
- * @param tokens its first token, and the one after its last; all by default
- */
+/** What belongs to one of the prompts in a tensor of all, [prompts, …] to [1, …]: all of its tokens, or a range. */
 export function ofPrompt(
   all: Tensor,
   prompt: number,

@@ -18,9 +18,8 @@ interface WanVae {
 const IMAGE: Stream = { place: "only", history: new FrameHistory() };
 
 /**
- * Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, 3], or 4 with alpha.
- *
- * @param channels that are wanted of them; all by default
+ * Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, channels], all of 3 or 4 by
+ * default.
  */
 export function wanImageDecoder(
   { config, weights }: WanVae,

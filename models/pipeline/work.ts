@@ -155,12 +155,7 @@ export class Work {
     if (!isFinite(latents)) throw this.nonFinite("the transformer");
   }
 
-  /**
-   * Takes decoded pixels, [frames, height, width, channels] in [-1, 1].
-   *
-   * @param keep which of the frames belong to the result
-   * @param channels 3, or 4 with alpha
-   */
+  /** Takes decoded pixels, [frames, height, width, channels] in [-1, 1]. */
   takeFrames(
     pixels: Float32Array,
     keep: "all" | "last" | "none" = "all",
@@ -195,12 +190,7 @@ export class Work {
     return { frames: this.#frames, latents: this.#latents };
   }
 
-  /**
-   * Explains values that are not finite.
-   *
-   * @param stage what gave them, such as `the transformer`
-   * @param component whose weights are searched; all of them by default
-   */
+  /** Explains values that are not finite; `component` is the one whose weights are searched, all of them by default. */
   nonFinite(stage: string, component?: string): Error {
     const { components } = this.#options;
     const parts = component ? [components[component]!] : Object.values(components);

@@ -19,11 +19,7 @@ export class DpmSolverScheduler implements Scheduler {
   readonly #trainTimesteps: number;
   readonly #shift: SigmaShift;
 
-  /**
-   * Reads the configuration.
-   *
-   * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   */
+  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
   constructor(config: SchedulerConfig) {
     refuseFields(config, [
       ...["thresholding", "use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"],

@@ -36,11 +36,7 @@ export class FlowMatchEulerScheduler implements Scheduler {
   readonly #base: { readonly tokens: number; readonly shift: number };
   readonly #max: { readonly tokens: number; readonly shift: number };
 
-  /**
-   * Reads the configuration.
-   *
-   * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   */
+  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
   constructor(config: SchedulerConfig) {
     refuseFields(config, ["invert_sigmas"]);
     const spacing = SPACINGS.find(([key]) => booleanField(config, key, false))?.[1];

@@ -67,11 +67,7 @@ function simpleLevels(count: number, trainTimesteps: number): number[] {
   );
 }
 
-/**
- * Where the beta distribution with α = β = {@linkcode BETA_SHAPE} has the share `p` below it.
- *
- * @param p in [0, 1]
- */
+/** Where the beta distribution with α = β = {@linkcode BETA_SHAPE} has the share `p`, 0 to 1, below it. */
 function betaQuantile(p: number): number {
   if (p === 0 || p === 1) return p;
   // The distribution is symmetric, and its fraction converges up to the middle.

@@ -72,9 +72,7 @@ export interface Scheduler {
   /** Whether the shift follows from the size of the request, so that none can be chosen. */
   readonly usesDynamicShifting: boolean;
   /**
-   * Makes the schedule of one run.
-   *
-   * @param numInferenceSteps steps of the whole schedule, those before `start` included
+   * Makes the schedule of one run; the number of steps is that of the whole schedule, those before `start` included.
    */
   setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
 }

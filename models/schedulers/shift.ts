@@ -68,10 +68,7 @@ export class SigmaShift {
   readonly #type: TimeShiftType;
   readonly #terminal: number | undefined;
 
-  /**
-   * @param config the parsed `scheduler_config.json`
-   * @param key under which the class keeps its static shift
-   */
+  /** The static shift stands under `key` in `scheduler_config.json`. */
   constructor(config: SchedulerConfig, key: "shift" | "flow_shift") {
     this.#shift = boundedField(config, key, 1, 1 / MAX_SHIFT, MAX_SHIFT);
     this.isDynamic = booleanField(config, "use_dynamic_shifting", false);

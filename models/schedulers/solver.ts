@@ -42,11 +42,7 @@ export class Solver {
   readonly #schedule: Schedule;
   readonly #steps = new Map<number, Pattern>();
 
-  /**
-   * Traces the patterns of `schedule`.
-   *
-   * @param range steps that are taken with it; all when left out
-   */
+  /** Traces the patterns of the steps in the range, of all by default. */
   constructor(stage: Stage, schedule: Schedule, state: SolverState, range?: StepRange) {
     this.#schedule = schedule;
     const { sample, outputs, history = solverHistory(stage, schedule, sample) } = state;
@@ -69,11 +65,7 @@ export class Solver {
     }
   }
 
-  /**
-   * Step `i` of the schedule.
-   *
-   * @param weights of the outputs, whose weighted sum is the velocity
-   */
+  /** Step `i` of the schedule; the weighted sum of the outputs is the velocity. */
   call(i: number, weights: readonly number[]): Call {
     const coefficients = this.#schedule.step(i).flatMap(({ terms }) =>
       terms.flatMap(({ tensor, scale }) =>

@@ -27,11 +27,7 @@ export class UniPcScheduler implements Scheduler {
   readonly #shift: SigmaShift;
   readonly #finalSigmas: "zero" | "sigma_min";
 
-  /**
-   * Reads the configuration.
-   *
-   * @param config the parsed `scheduler_config.json`; absent keys take diffusers' defaults
-   */
+  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
   constructor(config: SchedulerConfig) {
     refuseFields(config, [
       "thresholding",

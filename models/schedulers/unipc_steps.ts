@@ -53,12 +53,7 @@ interface Move {
   readonly target: number;
 }
 
-/**
- * Makes the schedule of given levels.
- *
- * @param options the reference's own when left out
- * @param start the step of the whole schedule that is the first of these
- */
+/** Makes the schedule of given levels, of which the first is step `start` of the whole schedule. */
 export function unipcSchedule(
   levels: Pick<Schedule, "timesteps" | "sigmas">,
   options: UnipcOptions = DEFAULTS,

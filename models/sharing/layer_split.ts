@@ -10,8 +10,8 @@ export class LayerSplit {
   readonly #owners: readonly number[];
 
   /**
-   * @param team nothing for a GPU alone. Where there are fewer layers than GPUs, each computes all of them
-   * @param sizes of the layers, of whatever unit: each GPU gets as equal a part as can be
+   * Each GPU of the team gets as equal a part of the layers' sizes as can be; all of them if there are fewer layers
+   * than GPUs.
    */
   constructor(team: Team | undefined, sizes: readonly number[]) {
     if (!team || sizes.length < team.size) {

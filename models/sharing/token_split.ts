@@ -30,8 +30,8 @@ export class TokenSplit {
   readonly #counts: readonly number[];
 
   /**
-   * @param sequence the team; nothing for a GPU alone. Where there are fewer tokens than GPUs, each computes all of them
-   * @param streams tokens of each sequence that is split by itself; attention is over all of them
+   * Streams are split each by itself, and attention is over all of them; with fewer tokens than GPUs, each computes
+   * all.
    */
   constructor(sequence: SequenceTeam | undefined, streams: readonly number[]) {
     const { size = 1 } = sequence?.team ?? {};
@@ -69,11 +69,7 @@ export class TokenSplit {
     return end - start;
   }
 
-  /**
-   * All tokens of a stream on all GPUs.
-   *
-   * @param x own ones, [batch, own tokens, ...]
-   */
+  /** All tokens of a stream on all GPUs, of own ones, [batch, own tokens, ...]. */
   gather(x: Tensor, tokens: number): Tensor {
     if (!this.#sequence) return x;
     const { team } = this.#sequence;
@@ -109,11 +105,7 @@ export class TokenSplit {
     return slice(this.gather(compute(own), tokens), 1, 0, count);
   }
 
-  /**
-   * Attention of own queries to the keys of all GPUs.
-   *
-   * @param q [batch, own tokens, heads, head size]; keys and values likewise
-   */
+  /** Attention of own queries, [batch, own tokens, heads, head size], to the keys of all GPUs. */
   attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
     if (!this.#sequence) return attention(q, k, v, options);
     const { team, ulysses } = this.#sequence;

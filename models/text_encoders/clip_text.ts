@@ -58,11 +58,8 @@ function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]
 }
 
 /**
- * The forward pass.
- *
- * @param embeddings rows of the embedding table, [texts, tokens, hidden_size]
- * @param ends u32 [texts]: places of the end tokens among all tokens of all texts
- * @returns [texts, hidden_size]
+ * The forward pass, [texts, hidden_size]; `ends`, u32 [texts], are places of the end tokens among all tokens of all
+ * texts.
  */
 export function clipText(
   graph: Graph,
@@ -98,8 +95,8 @@ function clipEmbeddings(
 }
 
 /**
- * CLIP's text encoder for pipelines: one vector for each prompt, [prompts, hidden_size]; every position that there is
- * counts as a row.
+ * CLIP's text encoder for pipelines: one vector for each prompt, [prompts, hidden_size]; every position counts as a
+ * row.
  */
 export function clipTextEncoder(
   { config, weights }: TextEncoderParts<ClipTextConfig>,

@@ -162,11 +162,7 @@ function qwenLayer(
   return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
 }
 
-/**
- * A model for pipelines.
- *
- * @param layers whose states are given, side by side; see {@linkcode qwenEncoder}
- */
+/** A model for pipelines, which gives the states of {@linkcode qwenEncoder} after these layers side by side. */
 export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,

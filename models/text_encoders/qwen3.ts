@@ -75,10 +75,7 @@ export const LLAMA_CPP_QWEN: Layout = {
   ].map(([theirs, ours]) => renamed(theirs!, ours!)),
 };
 
-/**
- * Qwen3 of any size in single files; what stands before the names of the whole language model (`model.`) counts as a
- * prefix.
- */
+/** Qwen3 of any size in single files; `model.` of a whole language model counts as a prefix. */
 export const QWEN3_FORMAT: ComponentFormat = {
   name: "a Qwen3 text encoder",
   component: "text_encoder",

@@ -25,9 +25,8 @@ export const T5_CONFIG = z.object({
 }).refine(isFarEnough, FAR_ENOUGH);
 
 /**
- * T5 for pipelines that pad prompts.
- *
- * @param seesPadding whether tokens attend the padding, as in FLUX.1; the states of padding are given in any case
+ * T5 for pipelines that pad prompts; tokens attend the padding as in FLUX.1, or not, and its states are given in any
+ * case.
  */
 export function t5TextEncoder(
   { config, weights }: TextEncoderParts<z.output<typeof T5_CONFIG>>,

@@ -7,19 +7,12 @@ import type {
   WeightScope,
 } from "../../runtime/mod.ts";
 
-/**
- * A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows, which those that
- * sum prompts up know themselves.
- */
+/** A text encoder as pipelines run it: several prompts at once, each padded to the same number of rows. */
 export interface TextEncoder {
   inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec | DeviceTensor>>;
   /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
-  /**
-   * What a call of the program writes, of those inputs that are no tensors of other programs.
-   *
-   * @param tokens ids of every prompt, at most `rows` each
-   */
+  /** What a call of the program writes, beside tensors of other programs: ids of every prompt, at most `rows` each. */
   values(
     tokens: readonly (readonly number[])[],
     rows: number,

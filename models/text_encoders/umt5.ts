@@ -84,11 +84,7 @@ export function umt5Embeddings(
   return weights.readRows(name, [vocab_size, d_model], ids);
 }
 
-/**
- * The forward pass.
- *
- * @returns last hidden state [batch, tokens, d_model]; rows of pad tokens hold values of no use
- */
+/** The last hidden state, [batch, tokens, d_model]; rows of pad tokens hold values of no use. */
 export function umt5Encoder(
   graph: Graph,
   config: Umt5Config,

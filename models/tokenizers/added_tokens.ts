@@ -36,11 +36,7 @@ export class AddedTokens {
   readonly #normalized: PieceTrie | undefined;
   readonly #normalize: Normalizer;
 
-  /**
-   * Prepares the search.
-   *
-   * @param normalize what is done to text between tokens, and to tokens that are `normalized`
-   */
+  /** `normalize` is for text between tokens, and for tokens that are `normalized`. */
   constructor(tokens: readonly AddedToken[], normalize: Normalizer) {
     this.tokens = tokens;
     this.#normalize = normalize;

@@ -27,11 +27,7 @@ export class Charsmap {
   readonly #units: Uint32Array;
   readonly #targets: Uint8Array;
 
-  /**
-   * Parses the rules.
-   *
-   * @param blob the value of `precompiled_charsmap`, decoded from base64 where it was in JSON
-   */
+  /** Parses the value of `precompiled_charsmap`, decoded from base64 where it was in JSON. */
   constructor(blob: Uint8Array) {
     const view = new DataView(blob.buffer, blob.byteOffset, blob.byteLength);
     const size = blob.byteLength >= 4 ? view.getUint32(0, true) : 0;

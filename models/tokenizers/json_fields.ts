@@ -22,12 +22,7 @@ export class JsonReader {
   readonly #path: string;
   readonly #depth: number;
 
-  /**
-   * Wraps an object.
-   *
-   * @param path where the object lies in the file, for errors; empty for the whole file
-   * @param depth how many objects of the file it lies in
-   */
+  /** Wraps an object that lies at `path` of the file, empty for the whole file, in `depth` other objects. */
   constructor(file: string, path: string, value: unknown, depth = 0) {
     this.#file = file;
     this.#path = path;

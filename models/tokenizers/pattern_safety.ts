@@ -42,11 +42,7 @@ interface Step {
   readonly isOptional?: boolean;
 }
 
-/**
- * Why a pattern could take for ever, as a clause; nothing where it cannot.
- *
- * @param compileSet one character class, escape or character as a regular expression
- */
+/** Why a pattern could take for ever, as a clause; nothing where it cannot. */
 export function findRisk(
   source: string,
   compileSet: (source: string) => RegExp,

@@ -16,11 +16,7 @@ export class PieceTrie {
   #edges = 0;
   #values: number[] = [NONE];
 
-  /**
-   * Builds the tree.
-   *
-   * @param entries strings with their numbers; of two equal strings the later counts
-   */
+  /** Builds the tree; of two equal strings the later counts. */
   constructor(entries: Iterable<readonly [piece: string, value: number]>) {
     const slots = 1 << 10;
     this.#parents = new Int32Array(slots).fill(NONE);

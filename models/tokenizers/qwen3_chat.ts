@@ -14,10 +14,7 @@ interface ChatOptions {
   readonly hasThinkBlock: boolean;
 }
 
-/**
- * The text of a conversation that begins with `prompt` and goes on with an answer. Special tokens in the prompt count
- * as such, as they do in the reference.
- */
+/** A conversation that begins with `prompt` and goes on with an answer. Special tokens in the prompt count as such. */
 export function qwen3ChatPrompt(prompt: string, { hasThinkBlock }: ChatOptions): string {
   const thought = hasThinkBlock ? "<think>\n\n</think>\n\n" : "";
   return `${START}user\n${prompt}${END}\n${START}assistant\n${thought}`;

@@ -19,12 +19,7 @@ import { Unigram } from "./unigram.ts";
 /** What ends and fills texts of byte-level models, where nothing says otherwise. */
 const BYTE_PAIR_TOKENS: SpecialTokens = { eos: "<|endoftext|>", pad: "<|endoftext|>" };
 
-/**
- * Makes a tokenizer of a parsed `tokenizer.json`. Its `truncation` and `padding` do not count: the
- * caller chooses lengths.
- *
- * @param special what a `tokenizer_config.json` beside it says
- */
+/** Makes a tokenizer of a parsed `tokenizer.json`, but for `truncation` and `padding`: the caller chooses lengths. */
 export function readTokenizerJson(
   json: unknown,
   file: string,

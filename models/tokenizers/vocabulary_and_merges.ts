@@ -55,10 +55,8 @@ const STAGES: Readonly<Record<string, Stages>> = {
 };
 
 /**
- * Makes a tokenizer of a parsed `vocab.json` and the text of a `merges.txt`.
- *
- * @param file name of `vocab.json`, for errors
- * @param special what a `tokenizer_config.json` beside it says: the class, and all added tokens
+ * Makes a tokenizer of a parsed `vocab.json` and the text of a `merges.txt`; `special` tells the class and added
+ * tokens.
  */
 export function readVocabularyAndMerges(
   vocabulary: unknown,

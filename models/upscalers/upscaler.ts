@@ -41,12 +41,7 @@ export function inputUnit({ _class_name, scale }: UpscalerConfig): number {
   return _class_name === "RRDBNet" ? 4 / scale : 1;
 }
 
-/**
- * Enlarges an image.
- *
- * @param image [1, height, width, 3]; sides are multiples of {@linkcode inputUnit}
- * @returns [1, height·scale, width·scale, 3], to be clamped to [0, 1]
- */
+/** Enlarges an image, whose sides are multiples of {@linkcode inputUnit}, to values to be clamped to [0, 1]. */
 export function upscale(
   graph: Graph,
   config: UpscalerConfig,

@@ -13,10 +13,8 @@ export const PACKED_SIDE = 2;
 const PACKED = { i: PACKED_SIDE, j: PACKED_SIDE };
 
 /**
- * Packs latents; a token holds them in the order (channel, row, column).
- *
- * @param latents [1, height, width, channels], even sides
- * @returns [1, height/2 · width/2, 4·channels]
+ * Packs latents, [1, height, width, channels], as [1, height/2 · width/2, 4·channels]; a token holds (channel, row,
+ * column).
  */
 export function packLatents(latents: Tensor): Tensor {
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", PACKED);

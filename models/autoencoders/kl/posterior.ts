@@ -3,12 +3,7 @@ import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { KlVaeConfig } from "./config.ts";
 
-/**
- * The most likely latents.
- *
- * @param moments [..., 2·channels]: means, then log-variances
- * @returns [..., channels]
- */
+/** The most likely latents of moments, [..., 2·channels]: means, then log-variances. */
 export function posteriorMode(moments: Tensor): Tensor {
   return slice(moments, -1, 0, moments.dim(-1) / 2);
 }
@@ -35,13 +30,7 @@ export function posteriorSample(moments: Tensor, noise: Tensor): Tensor {
   );
 }
 
-/**
- * Latents drawn with noise as generators give it, or the most likely ones without.
- *
- * @param moments [1, height, width, 2·channels]
- * @param noise [1, channels, height, width]
- * @returns [1, height, width, channels]
- */
+/** Latents, [1, height, width, channels], drawn with noise [1, channels, height, width], or the most likely without. */
 export function posteriorLatents(moments: Tensor, noise?: Tensor): Tensor {
   if (!noise) return posteriorMode(moments);
   return posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"));

@@ -37,9 +37,8 @@ export function tinyTemporalScale(
 }
 
 /**
- * What a tiny decoder and the autoencoder whose place it takes must have in common: names and values by pairs.
- *
- * @param vae its latent channels, pixels a side of a latent, and frames of a latent frame where it makes videos
+ * Sizes that a tiny decoder and the autoencoder whose place it takes must have in common; `frames` where it makes
+ * videos.
  */
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,

@@ -29,10 +29,8 @@ const BLOCKS = 3;
 export type DeclareMemory = (name: string, shape: Shape) => DeviceTensor;
 
 /**
- * Decodes an image.
- *
- * @param latents [1, height, width, latent_channels], normalised
- * @returns [1, height·8, width·8, 3], to be clamped to [-1, 1]
+ * Decodes normalised latents, [1, height, width, latent_channels], to [1, height·8, width·8, 3], to be clamped to [-1,
+ * 1].
  */
 export function tinyImageDecoder(
   graph: Graph,

@@ -80,8 +80,8 @@ export const WAN_VAE_CONFIG = VAE_CONFIG.refine(
 );
 
 /**
- * `vae/config.json` of `AutoencoderKLQwenImage`, which is Wan 2.1's autoencoder for images: the file leaves out what
- * follows from the levels, and may be for RGBA. That of `AutoencoderKLWan` fits, too.
+ * `vae/config.json` of `AutoencoderKLQwenImage`, Wan 2.1's autoencoder for images, maybe RGBA, or of
+ * `AutoencoderKLWan`.
  */
 export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
   if (typeof json !== "object" || json === null) return json;

@@ -40,9 +40,8 @@ export class FrameHistory {
   }
 
   /**
-   * A causal convolution that remembers what it has seen.
-   *
-   * @param frames how many input frames it looks back: 2 for kernels of 3 frames, 1 for a strided time convolution
+   * A causal convolution that remembers as many input frames as it looks back: 2 for kernels of 3, 1 for a strided one
+   * in time.
    */
   convolve(
     place: ChunkPlace,

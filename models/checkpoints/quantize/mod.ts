@@ -40,12 +40,7 @@ export interface QuantizeResult {
   readonly formats: readonly (readonly [format: string, tensors: number])[];
 }
 
-/**
- * Writes a copy. The file has its name once it is whole.
- *
- * @param path a file of weights, or a component's folder
- * @param output ends with `.gguf` or `.safetensors`
- */
+/** Writes a copy of a file of weights, or of a component's folder. It has its name once it is whole. */
 export async function quantizeCheckpoint(
   path: string,
   output: string,

@@ -31,11 +31,7 @@ function vectorCount({ num_layers, num_single_layers }: ChromaTransformerConfig)
     2 * DOUBLE_MODULATION.length * num_layers + OUT.length;
 }
 
-/**
- * The vectors of one timestep.
- *
- * @param step which of them it is, u32 [1]
- */
+/** The vectors of one timestep, u32 [1]. */
 export function chromaModulation(
   graph: Graph,
   config: ChromaTransformerConfig,

@@ -59,11 +59,7 @@ export const FLUX1_CONTROLNET_CONFIG = z.object({
 
 export type Flux1ControlNetConfig = z.output<typeof FLUX1_CONTROLNET_CONFIG>;
 
-/**
- * Kinds of pictures in the order in which the Union models count them.
- *
- * Source: model card of InstantX/FLUX.1-dev-Controlnet-Union.
- */
+/** Kinds of pictures in the order in which the Union models of InstantX count them. */
 const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"] as const;
 
 /** The kinds that a ControlNet tells apart, by name; none where it takes all alike. */
@@ -113,11 +109,7 @@ const DEFAULT_SIDE = 128;
 const [SCHNELL_TOKENS, DEV_TOKENS] = [256, 512];
 /** What is allowed of Kontext's input images, which are scaled; the reference has no bounds. */
 const IMAGE_LIMITS = { minSide: 16, maxAspect: 8 } as const;
-/**
- * Shorter and longer sides of the images that Kontext was trained with, in tokens.
- *
- * Source: diffusers `PREFERRED_KONTEXT_RESOLUTIONS`.
- */
+/** Shorter and longer sides of the images that Kontext was trained with, in tokens: `PREFERRED_KONTEXT_RESOLUTIONS`. */
 const KONTEXT_SIDES: readonly (readonly [number, number])[] = [
   ...[[42, 98], [43, 94], [45, 91], [47, 87], [50, 83], [52, 78], [55, 74], [59, 69]] as const,
   [64, 64],

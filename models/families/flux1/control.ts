@@ -43,20 +43,12 @@ export interface ControlSteps {
   /** State before the first block. */
   readonly begin: ControlState<Streams<Tensor>>;
   readonly double: Steering<Streams<Tensor>>;
-  /**
-   * Goes on with the single blocks; nothing where it has none.
-   *
-   * @param x of the shape of what the transformer's blocks take
-   */
+  /** Goes on with the single blocks, on tokens of the shape of `x`; nothing where it has none. */
   single(own: Streams<Tensor>, x: Tensor): ControlState<Tensor> | undefined;
   readonly singles: Steering<Tensor>;
 }
 
-/**
- * Traces a ControlNet beside a transformer.
- *
- * @param textTokens of the transformer, which come before the image in single blocks
- */
+/** Traces a ControlNet beside a transformer, whose text comes before the image in single blocks. */
 export type ControlResiduals = (
   split: TokenSplit,
   textTokens: number,

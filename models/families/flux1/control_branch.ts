@@ -29,11 +29,7 @@ export class ControlBranch {
   readonly #picture: ControlPicture;
   readonly #mode: DeviceTensor | undefined;
 
-  /**
-   * Traces the encoder of the picture.
-   *
-   * @param latents of the result, [1, channels, rows, columns]
-   */
+  /** Traces the encoder of the picture; `latents` are [1, channels, rows, columns]. */
   constructor(
     session: Session,
     { config, weights }: Component<Flux1ControlNetConfig>,
@@ -53,12 +49,7 @@ export class ControlBranch {
     this.#mode = controlModes(config) && session.tensor("control mode", [1], "u32");
   }
 
-  /**
-   * What it makes of the first prompt; it sees no other.
-   *
-   * @param states of T5, [prompts, text tokens, width]
-   * @param pooled of CLIP, [prompts, width]
-   */
+  /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
   prompt(states: Tensor, pooled: Tensor): PromptParts {
     const first = (x: Tensor) => slice(x, 0, 0, 1);
     return flux1Prompt(this.#config, this.#weights, first(states), first(pooled));
@@ -68,11 +59,7 @@ export class ControlBranch {
     return blockTables(this.#config, this.#weights, times);
   }
 
-  /**
-   * What a step adds to the transformer's blocks.
-   *
-   * @param pass its sample, packed latents, [1, tokens, features]
-   */
+  /** What a step adds to the transformer's blocks. */
   residuals(
     context: DeviceTensor,
     tables: Stored<BlockTables>,

@@ -53,10 +53,7 @@ type ModulationSizes = Pick<
 export interface Times {
   /** Sinusoidal embedding of timesteps, [timesteps, {@linkcode EMBEDDING_CHANNELS}]. */
   readonly timesteps: Tensor;
-  /**
-   * Sinusoidal embedding of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}]; left out where a model has no use
-   * for it.
-   */
+  /** Sinusoidal embedding of the guidance scale, [1, {@linkcode EMBEDDING_CHANNELS}], for a model that takes it. */
   readonly guidance: Tensor | undefined;
   /** Summary of the prompt, embedded, [1, dim]. */
   readonly summary: Tensor;

@@ -8,12 +8,7 @@ import {
 
 export { modelTimestep } from "../flux2/schedule.ts";
 
-/**
- * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted.
- *
- * @param tokens of the result, by which a dynamic shift goes
- * @param options first step to take, and what the request says of the schedule
- */
+/** Evenly spaced levels from 1 to 1 / steps, shifted; a dynamic shift goes by the tokens of the result. */
 export function flux1Schedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,

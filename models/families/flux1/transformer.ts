@@ -38,10 +38,7 @@ interface Flux1Inputs {
 }
 
 /**
- * What the blocks take of the prompt before they change it; it depends on no step.
- *
- * @param states of T5, [prompts, text tokens, joint_attention_dim]
- * @returns [prompts, text tokens, dim]
+ * What the blocks take of the states of T5 before they change it, [prompts, text tokens, dim]; it depends on no step.
  */
 export function flux1Context(
   config: Flux1Sizes,
@@ -59,12 +56,7 @@ export interface PromptParts {
   readonly summary: Tensor;
 }
 
-/**
- * What all steps take of prompts.
- *
- * @param states of T5, [prompts, text tokens, joint_attention_dim]
- * @param pooled of CLIP, [prompts, pooled_projection_dim]
- */
+/** What all steps take of the states of T5 and of what CLIP sums up, [prompts, pooled_projection_dim]. */
 export function flux1Prompt(
   config: Flux1Sizes,
   weights: WeightScope,
@@ -78,11 +70,7 @@ export function flux1Prompt(
   };
 }
 
-/**
- * Predicts the velocity of the flow.
- *
- * @returns of the tokens of the sample, [1, tokens, features]
- */
+/** Predicts the velocity of the flow, of the tokens of the sample: [1, tokens, features]. */
 export function flux1Transformer(
   graph: Graph,
   config: Flux1Sizes,

@@ -62,9 +62,8 @@ export function hiddenSize(
 }
 
 /**
- * States of the text encoder that the transformer sees, side by side, numbered as transformers' `hidden_states`.
- *
- * Source: diffusers `Flux2KleinPipeline`, `text_encoder_out_layers`.
+ * States that the transformer sees side by side, by their place in `hidden_states`: `text_encoder_out_layers` in
+ * diffusers.
  */
 export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
 

@@ -30,11 +30,8 @@ export interface Modulation {
 }
 
 /**
- * Everything that the blocks need of timesteps; it depends on nothing else.
- *
- * @param embedding sinusoidal, [timesteps, channels]
- * @param guidance likewise of the guidance scale, [1, channels], for models that were trained with it
- * @returns [timesteps, {@linkcode MODULATION_ROWS} · dim]
+ * What the blocks need of timesteps, and of the guidance scale if the model takes it: [timesteps, {@linkcode
+ * MODULATION_ROWS} · dim].
  */
 export function modulationTable(
   weights: WeightScope,
@@ -56,11 +53,7 @@ export function modulationTable(
   );
 }
 
-/**
- * The vectors of one timestep.
- *
- * @param row of {@linkcode modulationTable}, any shape
- */
+/** The vectors of one timestep, a row of {@linkcode modulationTable}. */
 export function modulationVectors(row: Tensor, dim: number): Modulation {
   const table = row.reshape(MODULATION_ROWS, 1, dim);
   const take = takeVectors(table);

@@ -50,10 +50,8 @@ interface Flux2Inputs {
 }
 
 /**
- * What the blocks take of the prompt before they change it; it depends on no step.
- *
- * @param states of the text encoder, [prompts, text tokens, joint_attention_dim]
- * @returns [prompts, text tokens, dim]
+ * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
+ * no step.
  */
 export function flux2Context(
   config: Flux2TransformerConfig,
@@ -63,11 +61,7 @@ export function flux2Context(
   return linearLayer(weights, "context_embedder", states, hiddenSize(config));
 }
 
-/**
- * Predicts the velocity of the flow.
- *
- * @returns of the tokens of the sample, [1, tokens, in_channels]
- */
+/** Predicts the velocity of the flow, of the tokens of the sample: [1, tokens, in_channels]. */
 export function flux2Transformer(
   graph: Graph,
   config: Flux2TransformerConfig,

@@ -90,12 +90,7 @@ export function qwenImageBlock(
   });
 }
 
-/**
- * Patches of an image; each holds its latents in the order (channel, row, column).
- *
- * @param latents [1, height, width, channels], even sides
- * @returns [1, patches, 4·channels]
- */
+/** Patches, [1, patches, 4·channels], of latents, [1, height, width, channels]; each holds (channel, row, column). */
 export function patchesOf(latents: Tensor): Tensor {
   const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);

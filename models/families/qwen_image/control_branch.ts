@@ -29,11 +29,7 @@ export class ControlBranch {
   readonly #weights: WeightScope;
   readonly #picture: ControlPicture;
 
-  /**
-   * Traces the encoder of the picture.
-   *
-   * @param latents of the result, [1, channels, rows, columns]
-   */
+  /** Traces the encoder of the picture; `latents` are [1, channels, rows, columns]. */
   constructor(
     session: Session,
     { config, weights }: Component<QwenImageControlNetConfig>,
@@ -58,29 +54,17 @@ export class ControlBranch {
     );
   }
 
-  /**
-   * What it makes of the first prompt; it sees no other.
-   *
-   * @param states of the text encoder for that prompt, [1, text tokens, width]
-   */
+  /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
   prompt(graph: Graph, states: Tensor): Tensor {
     return qwenImageContext(graph, this.#config, this.#weights, states);
   }
 
-  /**
-   * What all timesteps make of its blocks.
-   *
-   * @param embedding of `modulationTables()`
-   */
+  /** What all timesteps make of its blocks. */
   tables(embedding: Tensor): BlockTables {
     return blockTables(this.#config, this.#weights, embedding);
   }
 
-  /**
-   * What a step adds to the transformer's blocks.
-   *
-   * @param pass its sample, latents as patches, [1, tokens, in_channels]
-   */
+  /** What a step adds to the transformer's blocks. */
   residuals(
     context: DeviceTensor,
     tables: Stored<BlockTables>,
@@ -96,11 +80,7 @@ export class ControlBranch {
     });
   }
 
-  /**
-   * Encodes the picture of a request.
-   *
-   * @param noise of the draw from its moments, where there is one
-   */
+  /** Encodes the picture of a request, with noise if it is drawn from its moments. */
   async run(work: Work, noise?: Float32Array): Promise<void> {
     await this.#picture.run(work, noise);
   }

@@ -78,10 +78,7 @@ function sizesOf(tensors: TensorSource): JsonObject {
   };
 }
 
-/**
- * Single files. Their names tell what they do: no tensor of Qwen-Image-Edit is called or sized otherwise than those of
- * Qwen-Image. Qwen-Image-Layered's has one more.
- */
+/** Single files: only their names tell Qwen-Image-Edit from Qwen-Image; Qwen-Image-Layered's has one more tensor. */
 export const QWEN_IMAGE_FILES: FamilyFiles = {
   formats: [TRANSFORMER, CONTROLNET, QWEN2_5_VL_FORMAT, QWEN2_5_MMPROJ_FORMAT, WAN_VAE_FORMAT],
   seeingClasses: EDIT_CLASSES,

@@ -29,11 +29,7 @@ export interface ModulationTables {
   readonly out: Tensor;
 }
 
-/**
- * Everything that the blocks need of timesteps.
- *
- * @param embedding sinusoidal, [timesteps, {@linkcode TIMESTEP_CHANNELS}]
- */
+/** Everything that the blocks need of timesteps, [timesteps, {@linkcode TIMESTEP_CHANNELS}]. */
 export function modulationTables(
   config: QwenImageTransformerConfig,
   weights: WeightScope,
@@ -89,12 +85,7 @@ function conditioned(
   return elementwise("t + a", { t: temb, a: slice(table, 0, 0, 1) });
 }
 
-/**
- * What a block takes of one step.
- *
- * @param step u32 [1]
- * @param clean row of the tables by which given images go, u32 [1]; as the result where left out
- */
+/** What a block takes of one step, u32 [1]; given images go by the row `clean`, or like the result. */
 export function blockModulation(
   { image, text }: BlockTables[number],
   step: Tensor,

@@ -41,10 +41,8 @@ interface QwenImageInputs extends ModulationTables {
 }
 
 /**
- * What the blocks take of the prompt before they change it; it depends on no step.
- *
- * @param states of the text encoder, [prompts, text tokens, joint_attention_dim]
- * @returns [prompts, text tokens, dim]
+ * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
+ * no step.
  */
 export function qwenImageContext(
   graph: Graph,
@@ -60,11 +58,7 @@ export function qwenImageContext(
   return linearLayer(weights, "txt_in", normed, hiddenSize(config));
 }
 
-/**
- * Predicts the velocity of the flow.
- *
- * @returns patches as those of the sample, [1, tokens, in_channels]
- */
+/** Predicts the velocity of the flow, in patches like those of the sample, [1, tokens, in_channels]. */
 export function qwenImageTransformer(
   graph: Graph,
   config: QwenImageTransformerConfig,

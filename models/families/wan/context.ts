@@ -21,10 +21,8 @@ export interface CrossAttentionState {
 const IMAGE_NORM_EPS = 1e-5;
 
 /**
- * Everything of the prompt that the blocks need: the text embedder, then every block's keys and values.
- *
- * @param text [batch, tokens, text_dim] of the text encoder, zero where there is no token
- * @returns for every block, those of the control last
+ * What the blocks need of the prompt, [batch, tokens, text_dim]: every block's keys and values, those of the control
+ * last.
  */
 export function wanTextStates(
   config: WanTransformerConfig,
@@ -39,9 +37,7 @@ export function wanTextStates(
 }
 
 /**
- * The same of images: what the image encoder sees in them.
- *
- * @param states [images, tokens, image_dim], of the first frame or of the first and the last
+ * The same of what the image encoder sees in the first image or in the first and the last, [images, tokens, image_dim].
  */
 export function wanImageStates(
   config: WanTransformerConfig,

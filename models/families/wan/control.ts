@@ -129,9 +129,7 @@ function controlParts(request: PipelineRequest, length: number, size: Size): Con
 }
 
 /**
- * Masks as the transformer takes them: the pixels of a latent position as its channels, from the frame nearest in time.
- *
- * @returns [frames, height, width, scale²], 0 to 1
+ * Masks, [frames, height, width, scale²]: a latent position's pixels as its channels, from the frame nearest in time.
  */
 function foldMasks(
   mask: MaskOf,

@@ -83,8 +83,8 @@ export function framesBefore(given: GivenKind): number {
 }
 
 /**
- * The frames of the result that a request gives, by their place in it: the first and maybe the last, or those that
- * another clip ends with.
+ * The frames of the result that a request gives, by their place: the first and maybe the last, or the end of another
+ * clip.
  */
 export function placedFrames(
   { task, images = [], video = [] }: PipelineRequest,

@@ -93,11 +93,7 @@ export function hasAnimateNames(tensors: TensorSource): boolean {
   return tensors.find("blocks.0.self_attn.to_q.weight") !== undefined;
 }
 
-/**
- * The blocks of a list.
- *
- * @param options.inside what stands between a block's number and its modules
- */
+/** The blocks of a list; `inside` stands between a block's number and its modules. */
 function blockEntries(
   list: string,
   { attention = ATTENTION, inside = "" }: {
@@ -279,10 +275,7 @@ export const WAN_FILES: FamilyFiles = {
   defaults,
 };
 
-/**
- * Whether a file with Wan's own names is of Wan-Animate-2: its tensors are those of Wan 2.1 I2V, so that only its name
- * can tell.
- */
+/** A file with Wan's own names has the tensors of Wan 2.1 I2V, so that only its name tells Wan-Animate-2. */
 function isNamedAnimate(path: string, transformer: JsonObject): boolean {
   return /animate[-_. ]?2/i.test(basename(path)) && typeof transformer["image_dim"] === "number";
 }

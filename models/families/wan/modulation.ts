@@ -44,10 +44,7 @@ export function timestepRows(weights: WeightScope, embedding: Tensor, dim: numbe
 }
 
 /**
- * Which of {@linkcode timestepRows} each row of {@linkcode modulationTable} is made from.
- *
- * @param timesteps indices of those that a step has, one or several
- * @returns [table rows, timesteps]
+ * Which rows of {@linkcode timestepRows} each row of {@linkcode modulationTable} is made from, [table rows, timesteps].
  */
 export function modulationIndices(
   config: WanTransformerConfig,
@@ -81,10 +78,7 @@ export function blockNames({ num_layers, vace_layers }: WanTransformerConfig): s
 }
 
 /**
- * The `scale_shift_table`s of all blocks and of the head, with the timesteps of one step added.
- *
- * @param indices u32 [rows, timesteps] of {@linkcode modulationIndices}
- * @returns [rows, timesteps, dim]
+ * The `scale_shift_table`s of all blocks and of the head, with the timesteps of one step added: [rows, timesteps, dim].
  */
 export function modulationTable(
   config: WanTransformerConfig,

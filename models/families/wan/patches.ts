@@ -26,11 +26,7 @@ export interface TokenGrid {
   readonly width: number;
 }
 
-/**
- * The grid of latents.
- *
- * @param latents [..., frames, height, width]
- */
+/** The grid of latents, [..., frames, height, width]. */
 export function tokenGrid(config: WanTransformerConfig, latents: Shape): TokenGrid {
   const [, rows, columns] = config.patch_size;
   const [frames, height, width] = latents.slice(-3) as [number, number, number];

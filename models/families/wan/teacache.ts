@@ -11,10 +11,7 @@ import { timestepEmbedding } from "../../blocks/embeddings.ts";
 
 /** How far the output of a checkpoint moves when its timestep does. */
 export interface TeaCache {
-  /**
-   * Coefficients of a polynomial, the change of the output by the change of the projected timestep; the highest power
-   * first.
-   */
+  /** A polynomial: the change of the output by the change of the projected timestep; the highest power first. */
   readonly coefficients: readonly number[];
   /** Change, summed since the last computed step, below which a step is spared. */
   readonly threshold: number;
@@ -43,11 +40,7 @@ const I2V_720P: TeaCache = {
 /** Area in pixels up to which a request is one for the checkpoint of 480p: both have the same configuration. */
 const MAX_480P = 720 * 720;
 
-/**
- * What was fitted for a transformer that takes all steps by itself.
- *
- * @returns nothing for one that nobody has fitted: Wan 2.2 and models of other sizes
- */
+/** What was fitted for a transformer that takes all steps by itself; nothing for Wan 2.2 and models of other sizes. */
 export function teaCacheOf(config: WanTransformerConfig, pixels: number): TeaCache | undefined {
   const dim = hiddenSize(config);
   if (dim === 1536) return T2V_1_3B;

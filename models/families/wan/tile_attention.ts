@@ -70,10 +70,8 @@ export function tilesOf(graph: Graph, grid: TokenGrid): Tiles {
 }
 
 /**
- * Adds to the attention of tokens what their tiles attend to.
- *
- * @param attended of the tokens, [batch, tokens, heads, head size]; so are queries, keys and values
- * @param gate [batch, tokens, heads × head size]
+ * Adds what their tiles attend to, as far as a gate says, to the attention of tokens, [batch, tokens, heads, head
+ * size].
  */
 export function withTiles(
   { means, rows }: Tiles,

@@ -71,8 +71,7 @@ export interface WanInputs {
   /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
   readonly modulationIndices: Tensor;
   /**
-   * u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has. Absent when all tokens of a
-   * sample have the same.
+   * u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has, where they differ within a sample.
    */
   readonly tokenTimesteps?: Tensor;
   /** The prompts' keys and values, in the same graph. */
@@ -90,12 +89,7 @@ export interface WanPass {
   /** Before the first block, [1 or batch, own tokens, dim]. */
   readonly embedded: Tensor;
   readonly split: TokenSplit;
-  /**
-   * Runs a block.
-   *
-   * @param index among those of the model and then those of its control
-   * @param attend in place of attention of the tokens to one another
-   */
+  /** Runs a block, by its index among those of the model and then those of its control. */
   block(index: number, x: Tensor, attend?: Attend): Tensor;
   /** What the tokens are to the self-attention of a block: keys at their positions, and values. */
   keysAndValues(index: number, x: Tensor): { readonly key: Tensor; readonly value: Tensor };
@@ -158,11 +152,7 @@ export function wanPass(
   };
 }
 
-/**
- * Predicts the velocity of the flow.
- *
- * @returns patches as the tokens are, [batch, tokens, features], batch as the context has it
- */
+/** Predicts the velocity of the flow, in patches as the tokens are, [batch, tokens, features]. */
 export function wanTransformer(
   graph: Graph,
   config: WanTransformerConfig,

@@ -26,12 +26,7 @@ const HEAD_EPS = 1e-5;
 /** What blocks need to know of a model. */
 type BlockSizes = Pick<ZImageTransformerConfig, "dim" | "n_heads" | "norm_eps">;
 
-/**
- * Embeds patches of an image, and fills them up to a whole number of blocks of tokens.
- *
- * @param sample [1, tokens, features]
- * @returns [1, `paddedCount()`, dim]
- */
+/** Embeds patches of an image, and fills them up to [1, `paddedCount()`, dim]. */
 export function embedImage(
   { dim }: Pick<ZImageTransformerConfig, "dim">,
   weights: WeightScope,

@@ -93,11 +93,7 @@ export class ZImageControl {
     return { picture: x, sample: stack ? x : undefined, residuals };
   }
 
-  /**
-   * Refines the picture.
-   *
-   * @param embedded the image before it is refined, own tokens of [1, `paddedCount()`, dim]
-   */
+  /** Refines the picture beside the image before it is refined, own tokens of [1, `paddedCount()`, dim]. */
   refine(embedded: Tensor, own: Places): RefinedPicture {
     const config = this.#config;
     const embedder = { weights: this.#scopes.control, name: `control_all_x_embedder.${PATCH_KEY}` };
@@ -137,11 +133,7 @@ export class ZImageControl {
     };
   }
 
-  /**
-   * What its layers begin with.
-   *
-   * @param picture refined, and the prompt behind it, own tokens
-   */
+  /** What its layers begin with, of own tokens: the refined picture, and the prompt behind it. */
   join(picture: Tensor, sample: Tensor): Tensor {
     return this.#beside("control_layers", picture, sample);
   }

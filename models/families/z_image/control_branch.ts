@@ -35,11 +35,7 @@ export class ControlBranch {
   readonly #weights: { readonly weights: WeightScope; readonly control: WeightScope };
   readonly #picture: ControlPicture;
 
-  /**
-   * Traces the encoder of the picture.
-   *
-   * @param isMasked whether it sees what a mask keeps of the image, too
-   */
+  /** Traces the encoder of the picture, and of what a mask keeps of the image. */
   constructor(
     session: Session,
     { controlnet, transformer, vae }: ControlParts,
@@ -65,11 +61,7 @@ export class ControlBranch {
     );
   }
 
-  /**
-   * What all timesteps make of its blocks.
-   *
-   * @param embedding of `modulationTable()`
-   */
+  /** What all timesteps make of its blocks. */
   table(embedding: Tensor): Tensor {
     const { weights, control } = this.#weights;
     const { config } = this.#transformer;

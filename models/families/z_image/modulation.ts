@@ -29,12 +29,7 @@ export function modulationRows({ n_refiner_layers, n_layers }: ZImageTransformer
   return (n_refiner_layers + n_layers) * BLOCK.length + 1;
 }
 
-/**
- * The vectors of all timesteps.
- *
- * @param embedding sinusoidal, [timesteps, {@linkcode TIMESTEP_FREQUENCIES}]
- * @returns [timesteps, {@linkcode modulationRows} · dim]
- */
+/** The vectors of all timesteps, [timesteps, {@linkcode modulationRows} · dim]. */
 export function modulationTable(
   config: ZImageTransformerConfig,
   weights: WeightScope,
@@ -55,10 +50,7 @@ export function modulationTable(
 }
 
 /**
- * The vectors of all timesteps of blocks that other weights hold than the transformer's.
- *
- * @param counts how many blocks there are, by the names of their stacks
- * @returns [timesteps, blocks · 4 · dim]
+ * The vectors of all timesteps of a ControlNet's blocks, by the names of their stacks: [timesteps, blocks · 4 · dim].
  */
 export function controlTable(
   config: ZImageTransformerConfig,
@@ -96,11 +88,7 @@ function blockRows(
   );
 }
 
-/**
- * The vectors of one timestep.
- *
- * @param row of {@linkcode modulationTable}, any shape
- */
+/** The vectors of one timestep, a row of {@linkcode modulationTable}. */
 export function modulationVectors(config: ZImageTransformerConfig, row: Tensor): Modulation {
   const { dim, n_refiner_layers, n_layers } = config;
   const rows = modulationRows(config);
@@ -112,11 +100,7 @@ export function modulationVectors(config: ZImageTransformerConfig, row: Tensor):
   };
 }
 
-/**
- * The vectors of blocks that follow each other.
- *
- * @param table of one timestep, [vectors, 1, dim]
- */
+/** The vectors of blocks that follow each other, of a table [vectors, 1, dim]. */
 export function blockVectors(table: Tensor, first: number, count: number): BlockModulation[] {
   return Array.from({ length: count }, (_, i) => {
     const start = (first + i) * BLOCK.length;

@@ -23,11 +23,7 @@ export function textPositions(tokens: number): number[][] {
   return Array.from({ length: tokens }, (_, place) => [place + 1, 0, 0]);
 }
 
-/**
- * Positions of an image; the tokens that fill it up all lie at the beginning.
- *
- * @param textTokens of the prompt, those that fill it up included
- */
+/** Positions of an image behind a padded text; the tokens that fill it up all lie at the beginning. */
 export function imagePositions(grid: TokenGrid, textTokens: number): number[][] {
   const count = tokenCount(grid);
   return Array.from(
@@ -57,12 +53,7 @@ export function positionTables(
   return rotaryConstants(graph, name, tokens, axes_dims, rope_theta);
 }
 
-/**
- * Patches of an image; each holds its latents in the order (row, column, channel).
- *
- * @param latents [1, height, width, channels], even sides
- * @returns [1, patches, 4·channels]
- */
+/** Patches, [1, patches, 4·channels], of latents, [1, height, width, channels]; each holds (row, column, channel). */
 export function patchesOf(latents: Tensor): Tensor {
   const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (i j c)", sides);

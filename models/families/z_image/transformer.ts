@@ -78,11 +78,7 @@ export function zImageContext(
   return x;
 }
 
-/**
- * Predicts the negated velocity of the flow.
- *
- * @returns patches as those of the sample, [1, tokens, features]
- */
+/** Predicts the negated velocity of the flow, in patches like those of the sample, [1, tokens, features]. */
 export function zImageTransformer(
   graph: Graph,
   config: ZImageTransformerConfig,

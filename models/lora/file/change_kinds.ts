@@ -34,11 +34,7 @@ export class MisfitError extends Error {}
 /** The change of a kind that the parts make, or nothing when there are none of it. */
 type Planner = (parts: Parts, shape: Shape) => PlannedChange | undefined;
 
-/**
- * Checks that parts fit each other and a weight.
- *
- * @param shape of the weight that they change: [out, in, ...taps], or [size]
- */
+/** Checks that parts fit each other and a weight, [out, in, ...taps] or [size]. */
 export function planChanges(parts: Parts, shape: Shape): PlannedChange[] {
   return [planLowRank, planHadamard, planKronecker, planWhole]
     .map((plan: Planner) => plan(parts, shape))

@@ -99,11 +99,7 @@ export class LoraFile implements Disposable {
     }
   }
 
-  /**
-   * Reads tensors into shared memory and looks at every number.
-   *
-   * @param entries of this file, of types that {@linkcode isReadable} accepts
-   */
+  /** Reads tensors that {@linkcode isReadable} accepts into shared memory, and looks at every number. */
   async read(entries: Iterable<TensorEntry>): Promise<Map<string, LoraTensor>> {
     const inOrder = [...entries].sort((a, b) => a.byteOffset - b.byteOffset);
     const tensors = new Map<string, LoraTensor>();

@@ -98,11 +98,7 @@ export class ModuleIndex {
   /** What stands before all names and means nothing to us, such as `pipe.dit.`. */
   readonly #wrapper: string;
 
-  /**
-   * Builds all names once.
-   *
-   * @param names all modules' names of the file: where some name `transformer_2`, `transformer` means only the first
-   */
+  /** Builds all names once; in a file that names `transformer_2`, `transformer` means only the first. */
   constructor(components: readonly AdaptableComponent[], names: readonly string[]) {
     this.#components = components.map(namesOf);
     const known = new Set(PREFIXES.map(([prefix]) => prefix));

@@ -21,11 +21,7 @@ interface Magnitude {
   readonly over: "rows" | "columns";
 }
 
-/**
- * Checks the tensors of a module against ours.
- *
- * @param scaleOf what the file's numbers make of a rank: alpha divided by it, as a rule
- */
+/** Checks the tensors of a module against ours; `scaleOf` gives what alpha makes of a rank. */
 export function planModule(
   { parts, keys }: ModuleTensors,
   place: Place,

@@ -12,11 +12,7 @@ import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
 
-/**
- * Frames that a clip of a long video has of the one before.
- *
- * Source: diffusers `WanAnimate2ProcessVideosInputStep`.
- */
+/** Frames that a clip of a long video has of the one before: diffusers' `WanAnimate2ProcessVideosInputStep`. */
 export const SHARED_FRAMES = 1;
 
 /** How many clips of a length hold so many frames, at least one. */

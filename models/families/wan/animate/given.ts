@@ -102,11 +102,7 @@ export class GivenEncoders {
     await work.run([this.#vision.call({ pixels })], { finished: () => work.encodeDone() });
   }
 
-  /**
-   * Encodes what a clip follows and goes on from.
-   *
-   * @param last frame of the clip before, in [-1, 1]; nothing for the first one
-   */
+  /** Encodes what a clip follows, and the last frame of the clip before, in [-1, 1], from which it goes on. */
   async runClip(work: Work, clip: number, last: Float32Array | undefined): Promise<void> {
     const { clipLength, frames, height, width } = this.#shape;
     const { video, numFrames } = work.request;
@@ -126,11 +122,7 @@ export class GivenEncoders {
     return this.#shape.height * this.#shape.width * this.#scale ** 2 * 3;
   }
 
-  /**
-   * What of decoded frames belongs to the result, and the last of them for the clip that comes next.
-   *
-   * @param told gets it, in [-1, 1]
-   */
+  /** What of decoded frames belongs to the result; `told` gets the last of them, in [-1, 1], for the next clip. */
   cutter(
     clip: number,
     numFrames: number,

@@ -60,9 +60,8 @@ class DrivingPass {
   }
 
   /**
-   * Goes through a block, the next one; of the last only what others attend to is computed.
-   *
-   * @param use what is done with that, before the rest of the block is computed
+   * Goes through the next block; of the last only what others attend to is computed. `use` comes before the rest of the
+   * block.
    */
   through<T>(layer: number, isLast: boolean, use: (state: DrivingState) => T): T {
     const { block, keysAndValues, split } = this.#pass;
@@ -76,11 +75,7 @@ class DrivingPass {
   }
 }
 
-/**
- * What each block has for the frames of the result to attend to.
- *
- * @param use what becomes of it, block by block, before the next one is computed
- */
+/** What each block has for the frames of the result to attend to; `use` gets it before the next one is computed. */
 export function drivingStates<T>(
   graph: Graph,
   config: AnimateTransformerConfig,
@@ -139,9 +134,8 @@ export function animateTransformer(
 }
 
 /**
- * Attention of each frame to all frames, and to the frame of the driving video that it follows.
- *
- * @param states of each frame of the driving video, or of all together
+ * Attention of each frame to all frames, and to the frame of the driving video that it follows; `states` of each, or of
+ * all.
  */
 function attendFrames(
   { frames, height, width }: TokenGrid,
