@@ -31,3 +31,32 @@ function valueAt(json: unknown, keys: readonly PropertyKey[]): unknown {
   }
   return value;
 }
+
+/** Refuses rotary axes that do not share out the width of a head. */
+export function checkRotaryAxes(
+  { axes_dims_rope, attention_head_dim }: {
+    readonly axes_dims_rope: readonly number[];
+    readonly attention_head_dim: number;
+  },
+  context: z.RefinementCtx,
+): void {
+  if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) === attention_head_dim) return;
+  refuse(context, "axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
+}
+
+/** Refuses a transformer that gives other channels than it takes. */
+export function checkOutChannels(
+  { in_channels, out_channels }: {
+    readonly in_channels: number;
+    readonly out_channels?: number | null | undefined;
+  },
+  context: z.RefinementCtx,
+): void {
+  if ((out_channels ?? in_channels) === in_channels) return;
+  refuse(context, "out_channels", `it must be in_channels = ${in_channels}`);
+}
+
+/** Says what is wrong with a key of a configuration. */
+export function refuse(context: z.RefinementCtx, key: string, message: string): void {
+  context.addIssue({ code: "custom", path: [key], message });
+}

@@ -46,8 +46,20 @@ const FINISHERS = {
 /** Parts that only some families can have. */
 const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet" };
 
-/** Two sizes that must be equal, each with its name. */
-export type SizeCheck = readonly [name: string, value: number, otherName: string, other: number];
+/** Two sizes that must be equal, by their names. */
+export type SizeCheck = Readonly<Record<string, number>>;
+
+/** Sizes of a part that must be those of another part, by their keys in both configurations. */
+export function equalSizes<Key extends string>(
+  keys: readonly Key[],
+  [name, own]: readonly [name: string, sizes: Readonly<Record<Key, number>>],
+  [otherName, other]: readonly [name: string, sizes: Readonly<Record<Key, number>>],
+): SizeCheck[] {
+  return keys.map((key) => ({
+    [`${name}'s ${key}`]: own[key],
+    [`${otherName}'s ${key}`]: other[key],
+  }));
+}
 
 /** Components in the order of use. `model_index.json` writes a name such as `textEncoder2` as `text_encoder_2`. */
 type Specs = Readonly<Record<string, ComponentSpec>>;
@@ -208,7 +220,11 @@ function indexName(name: string): string {
 }
 
 function checkFit(path: string, checks: readonly SizeCheck[]): void {
-  for (const [name, value, otherName, other] of checks) {
+  for (const check of checks) {
+    const [[name, value], [otherName, other]] = Object.entries(check) as [
+      [string, number],
+      [string, number],
+    ];
     if (value === other) continue;
     throw new SyntaxError(
       `Cannot use "${path}": the ${name} is ${value}, the ${otherName} is ${other}; ` +

@@ -4,6 +4,7 @@
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
+import { refuse } from "../config.ts";
 import {
   PATCHES_PER_SIDE,
   type PatchGrid,
@@ -52,19 +53,17 @@ const LANGUAGE_CONFIG = z.object({
   rope_parameters: ROPE.nullish(),
   rope_scaling: ROPE.nullish(),
 }).superRefine((config, context) => {
-  const refuse = (key: string, message: string) =>
-    context.addIssue({ code: "custom", path: [key], message });
   const { hidden_size: dim, num_attention_heads: heads, num_key_value_heads: kvHeads } = config;
   const headDim = dim / heads;
   if (headDim % 4 !== 0 || headDim > 128) {
-    refuse("num_attention_heads", "it must give heads of a multiple of 4, up to 128");
+    refuse(context, "num_attention_heads", "it must give heads of a multiple of 4, up to 128");
   }
   if (heads % kvHeads !== 0) {
-    refuse("num_key_value_heads", "it must divide num_attention_heads");
+    refuse(context, "num_key_value_heads", "it must divide num_attention_heads");
   }
   const pairs = mropeSection(config).reduce((sum, size) => sum + size, 0);
   if (pairs !== headDim / 2) {
-    refuse("rope_scaling", `its mrope_section must have ${headDim / 2} pairs together`);
+    refuse(context, "rope_scaling", `its mrope_section must have ${headDim / 2} pairs together`);
   }
 }).transform(({ rope_theta, rope_parameters, rope_scaling, ...config }) => ({
   ...config,

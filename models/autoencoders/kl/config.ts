@@ -1,5 +1,6 @@
 /** What `vae/config.json` of the image autoencoders may say. Defaults are those of the diffusers classes. */
 import { z } from "zod";
+import { refuse } from "../../config.ts";
 
 const UNSUPPORTED_STATISTICS = "statistics per channel of an AutoencoderKL are not supported";
 
@@ -86,26 +87,18 @@ function checkLevels(
   context: z.RefinementCtx,
 ): void {
   const levels = config.block_out_channels.length;
-  for (const path of ["down_block_types", "up_block_types"] as const) {
-    if (config[path].length === levels) continue;
-    context.addIssue({
-      code: "custom",
-      path: [path],
-      message: `it must have ${levels} entries, as block_out_channels has`,
-    });
+  for (const key of ["down_block_types", "up_block_types"] as const) {
+    if (config[key].length === levels) continue;
+    refuse(context, key, `it must have ${levels} entries, as block_out_channels has`);
   }
-  for (const path of ["block_out_channels", "decoder_block_out_channels"] as const) {
-    const channels = config[path];
-    if (!channels) continue;
-    if (channels.length !== levels) {
-      context.addIssue({ code: "custom", path: [path], message: `it must have ${levels} entries` });
+  for (const key of ["block_out_channels", "decoder_block_out_channels"] as const) {
+    const channels = config[key] ?? [];
+    if (config[key] && channels.length !== levels) {
+      refuse(context, key, `it must have ${levels} entries`);
     }
-    if (channels.some((count) => count % config.norm_num_groups !== 0)) {
-      context.addIssue({
-        code: "custom",
-        path: [path],
-        message: `every entry must be a multiple of norm_num_groups = ${config.norm_num_groups}`,
-      });
+    const groups = config.norm_num_groups;
+    if (channels.some((count) => count % groups !== 0)) {
+      refuse(context, key, `every entry must be a multiple of norm_num_groups = ${groups}`);
     }
   }
 }

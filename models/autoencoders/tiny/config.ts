@@ -47,16 +47,19 @@ export function tinyDecoderFit(
     readonly side: number;
     readonly frames?: number;
   },
-): (readonly [name: string, value: number, otherName: string, other: number])[] {
+): Record<string, number>[] {
   if (!tiny) return [];
-  const pairs = [
-    ["latent channels", tiny.latent_channels, channels],
-    ["pixels a side of a latent", tinySpatialScale(tiny), side],
-    ["frames of a latent frame", tinyTemporalScale(tiny), frames],
-  ] as const;
-  return pairs.flatMap(([name, own, other]) =>
-    other === undefined ? [] : [[`tiny decoder's ${name}`, own, "autoencoder's", other] as const]
-  );
+  const fit = (name: string, own: number, other: number) => ({
+    [`tiny decoder's ${name}`]: own,
+    [`autoencoder's ${name}`]: other,
+  });
+  return [
+    fit("latent channels", tiny.latent_channels, channels),
+    fit("pixels a side of a latent", tinySpatialScale(tiny), side),
+    ...frames === undefined
+      ? []
+      : [fit("frames of a latent frame", tinyTemporalScale(tiny), frames)],
+  ];
 }
 
 /** Layers of an image decoder whose files count the clamping before them as layer 0; diffusers does not. */

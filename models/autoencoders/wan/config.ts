@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { refuse } from "../../config.ts";
 
 /** `vae/config.json` of `AutoencoderKLWan` with images of so many channels. */
 const VAE_CONFIG = z.object({
@@ -26,7 +27,7 @@ const VAE_CONFIG = z.object({
   scale_factor_spatial: z.int().positive().default(8),
 }).superRefine((config, context) => {
   const check = (holds: boolean, path: string, message: string) => {
-    if (!holds) context.addIssue({ code: "custom", path: [path], message });
+    if (!holds) refuse(context, path, message);
   };
   const {
     z_dim,

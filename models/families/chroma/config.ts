@@ -3,39 +3,23 @@ import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
-
-/** Far more than any model has. */
-const MAX_LAYERS = 1024;
+import { FLUX_SIZES, MAX_LAYERS } from "../flux1/config.ts";
 
 /** `transformer/config.json` of `ChromaTransformer2DModel`. */
 export const CHROMA_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("ChromaTransformer2DModel").default("ChromaTransformer2DModel"),
-  patch_size: z.literal(1).default(1),
-  in_channels: z.int().positive().multipleOf(4).default(64),
+  ...FLUX_SIZES,
   out_channels: z.int().positive().nullish(),
-  num_layers: z.int().positive().max(MAX_LAYERS).default(19),
   num_single_layers: z.int().positive().max(MAX_LAYERS).default(38),
-  attention_head_dim: z.int().positive().multipleOf(4).max(128).default(128),
-  num_attention_heads: z.int().positive().default(24),
-  joint_attention_dim: z.int().positive().default(4096),
-  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(3).default([16, 56, 56]),
   approximator_num_channels: z.int().positive().multipleOf(8).default(64),
   approximator_hidden_dim: z.int().positive().default(5120),
   approximator_layers: z.int().positive().max(MAX_LAYERS).default(5),
-}).superRefine(({ axes_dims_rope, attention_head_dim, in_channels, out_channels }, context) => {
-  const refuse = (key: string, message: string) =>
-    context.addIssue({ code: "custom", path: [key], message });
-  if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
-    refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
-  }
-  if ((out_channels ?? in_channels) !== in_channels) {
-    refuse("out_channels", `it must be in_channels = ${in_channels}`);
-  }
-});
+}).superRefine(checkRotaryAxes).superRefine(checkOutChannels);
 
 export type ChromaTransformerConfig = z.output<typeof CHROMA_TRANSFORMER_CONFIG>;
 
@@ -52,18 +36,14 @@ export const CHROMA_PARTS = partsTable({
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae, tinyDecoder }) => [
-    [
-      "transformer's in_channels",
-      in_channels,
-      "packed latents' width",
-      vae.latent_channels * PACKED_SIDE ** 2,
-    ],
-    [
-      "transformer's joint_attention_dim",
-      joint_attention_dim,
-      "text encoder's d_model",
-      textEncoder.d_model,
-    ],
+    {
+      "transformer's in_channels": in_channels,
+      "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
+    },
+    {
+      "transformer's joint_attention_dim": joint_attention_dim,
+      "text encoder's d_model": textEncoder.d_model,
+    },
     ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
   ],
 });

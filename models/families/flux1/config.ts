@@ -3,7 +3,8 @@ import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
-import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { checkRotaryAxes } from "../../config.ts";
+import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
@@ -14,19 +15,24 @@ import { T5_CONFIG } from "../../text_encoders/t5.ts";
 /** Axes of a token's position: image, row, column. */
 const AXES = 3;
 /** Far more than any model has. */
-const MAX_LAYERS = 1024;
+export const MAX_LAYERS = 1024;
 
-/** What transformers and their ControlNets say alike. */
-const FLUX1_SIZES = {
+/** Sizes that FLUX.1 and models made of it have. */
+export const FLUX_SIZES = {
   patch_size: z.literal(1).default(1),
   in_channels: z.int().positive().multipleOf(4).default(64),
   num_layers: z.int().positive().max(MAX_LAYERS).default(19),
   attention_head_dim: z.int().positive().multipleOf(4).max(128).default(128),
   num_attention_heads: z.int().positive().default(24),
   joint_attention_dim: z.int().positive().default(4096),
+  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
+};
+
+/** What transformers and their ControlNets say alike. */
+const FLUX1_SIZES = {
+  ...FLUX_SIZES,
   pooled_projection_dim: z.int().positive().default(768),
   guidance_embeds: z.boolean().default(false),
-  axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
 };
 
 /** `transformer/config.json` of `FluxTransformer2DModel`. */
@@ -35,13 +41,7 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
   ...FLUX1_SIZES,
   out_channels: z.int().positive().nullish(),
   num_single_layers: z.int().positive().max(MAX_LAYERS).default(38),
-}).superRefine(({ axes_dims_rope, attention_head_dim }, context) => {
-  const refuse = (key: string, message: string) =>
-    context.addIssue({ code: "custom", path: [key], message });
-  if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
-    refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
-  }
-});
+}).superRefine(checkRotaryAxes);
 
 export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
 
@@ -136,34 +136,27 @@ export const FLUX1_PARTS = partsTable({
     _,
     className,
   ) => [
-    [
-      "transformer's out_channels",
-      latentFeatures(transformer),
-      "packed latents' width",
-      vae.latent_channels * PACKED_SIDE ** 2,
-    ],
+    {
+      "transformer's out_channels": latentFeatures(transformer),
+      "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
+    },
     ...isFill(transformer)
       ? [
-        [
-          "transformer's in_channels",
-          transformer.in_channels,
-          "packed latents' width, twice, with the pixels of a token",
-          2 * latentFeatures(transformer) + (scaleFactor(vae) * PACKED_SIDE) ** 2,
-        ],
+        {
+          "transformer's in_channels": transformer.in_channels,
+          "packed latents' width, twice, with the pixels of a token":
+            2 * latentFeatures(transformer) + (scaleFactor(vae) * PACKED_SIDE) ** 2,
+        },
       ] as const
       : [],
-    [
-      "transformer's joint_attention_dim",
-      transformer.joint_attention_dim,
-      "second text encoder's d_model",
-      textEncoder2.d_model,
-    ],
-    [
-      "transformer's pooled_projection_dim",
-      transformer.pooled_projection_dim,
-      "text encoder's hidden_size",
-      textEncoder.hidden_size,
-    ],
+    {
+      "transformer's joint_attention_dim": transformer.joint_attention_dim,
+      "second text encoder's d_model": textEncoder2.d_model,
+    },
+    {
+      "transformer's pooled_projection_dim": transformer.pooled_projection_dim,
+      "text encoder's hidden_size": textEncoder.hidden_size,
+    },
     ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
     ...controlNetFit(controlnet, transformer, className),
   ],
@@ -188,10 +181,7 @@ function controlNetFit(
     "joint_attention_dim",
     "pooled_projection_dim",
   ] as const;
-  return sizes.map((name) => [
-    ...[`ControlNet's ${name}`, controlnet[name]] as const,
-    ...[`transformer's ${name}`, transformer[name]] as const,
-  ]);
+  return equalSizes(sizes, ["ControlNet", controlnet], ["transformer", transformer]);
 }
 
 export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;

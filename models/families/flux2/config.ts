@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
+import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -28,23 +29,7 @@ export const FLUX2_TRANSFORMER_CONFIG = z.object({
   rope_theta: z.number().positive().default(2000),
   eps: z.number().positive().max(1).default(1e-6),
   guidance_embeds: z.boolean().default(true),
-}).superRefine((config, context) => {
-  const pairs = config.axes_dims_rope.reduce((sum, dim) => sum + dim, 0);
-  if (pairs !== config.attention_head_dim) {
-    context.addIssue({
-      code: "custom",
-      path: ["axes_dims_rope"],
-      message: `its sum must be attention_head_dim = ${config.attention_head_dim}`,
-    });
-  }
-  if ((config.out_channels ?? config.in_channels) !== config.in_channels) {
-    context.addIssue({
-      code: "custom",
-      path: ["out_channels"],
-      message: `it must be in_channels = ${config.in_channels}`,
-    });
-  }
-});
+}).superRefine(checkRotaryAxes).superRefine(checkOutChannels);
 
 export type Flux2TransformerConfig = z.output<typeof FLUX2_TRANSFORMER_CONFIG>;
 
@@ -90,18 +75,15 @@ export const FLUX2_PARTS = partsTable({
   settings: FLUX2_PIPELINE_CONFIG,
   scheduler: {},
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [
-    [
-      "transformer's in_channels",
-      in_channels,
-      "packed latents' width",
-      vae.latent_channels * PACKED_SIDE ** 2,
-    ],
-    [
-      "transformer's joint_attention_dim",
-      joint_attention_dim,
-      `width of ${TEXT_LAYERS.length} states of the text encoder`,
-      textEncoder.hidden_size * TEXT_LAYERS.length,
-    ],
+    {
+      "transformer's in_channels": in_channels,
+      "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
+    },
+    {
+      "transformer's joint_attention_dim": joint_attention_dim,
+      [`width of ${TEXT_LAYERS.length} states of the text encoder`]: textEncoder.hidden_size *
+        TEXT_LAYERS.length,
+    },
   ],
   checkTokenizer: requireQwenChat,
 });

@@ -1,9 +1,11 @@
 /** The components of a Qwen-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { checkRotaryAxes, refuse } from "../../config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import {
   type Component,
+  equalSizes,
   type PartsOf,
   partsTable,
   type SizeCheck,
@@ -45,19 +47,10 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
   use_additional_t_cond: z.boolean().default(false),
   /** Images are layers, but for the last one, which is given. */
   use_layer3d_rope: z.boolean().default(false),
-}).superRefine((config, context) => {
-  const refuse = (key: string, message: string) =>
-    context.addIssue({ code: "custom", path: [key], message });
-  const { axes_dims_rope, attention_head_dim, in_channels, out_channels } = config;
-  if (axes_dims_rope.reduce((sum, dim) => sum + dim, 0) !== attention_head_dim) {
-    refuse("axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
-  }
-  if (out_channels * PATCH_SIDE ** 2 !== in_channels) {
-    refuse(
-      "out_channels",
-      `patches of ${PATCH_SIDE} x ${PATCH_SIDE} must have in_channels = ${in_channels}`,
-    );
-  }
+}).superRefine(checkRotaryAxes).superRefine(({ in_channels, out_channels }, context) => {
+  if (out_channels * PATCH_SIDE ** 2 === in_channels) return;
+  const patches = `patches of ${PATCH_SIDE} x ${PATCH_SIDE}`;
+  refuse(context, "out_channels", `${patches} must have in_channels = ${in_channels}`);
 });
 
 export type QwenImageTransformerConfig = z.output<typeof QWEN_IMAGE_TRANSFORMER_CONFIG>;
@@ -148,13 +141,11 @@ export const QWEN_IMAGE_PARTS = partsTable({
     const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
     const { out_channels, joint_attention_dim } = transformer;
     const checks: SizeCheck[] = [
-      ["transformer's out_channels", out_channels, "autoencoder's z_dim", z_dim],
-      [
-        "transformer's joint_attention_dim",
-        joint_attention_dim,
-        "text encoder's hidden_size",
-        textEncoder.hidden_size,
-      ],
+      { "transformer's out_channels": out_channels, "autoencoder's z_dim": z_dim },
+      {
+        "transformer's joint_attention_dim": joint_attention_dim,
+        "text encoder's hidden_size": textEncoder.hidden_size,
+      },
     ];
     const own = { channels: z_dim, side: spatial, frames: temporal };
     return [
@@ -186,10 +177,7 @@ function controlNetFit(
     "attention_head_dim",
     "joint_attention_dim",
   ] as const;
-  return sizes.map((name) => [
-    ...[`ControlNet's ${name}`, controlnet[name]] as const,
-    ...[`transformer's ${name}`, transformer[name]] as const,
-  ]);
+  return equalSizes(sizes, ["ControlNet", controlnet], ["transformer", transformer]);
 }
 
 /** Layers need a transformer that knows them, and an autoencoder with alpha; no other pipeline takes these. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
-import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { DMD_STEPS } from "../../schedulers/names.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
@@ -201,20 +201,21 @@ export const WAN_PARTS = partsTable({
       );
     }
     const checks: SizeCheck[] = [
-      ["transformer's in_channels", transformer.in_channels, ...channelsFor(transformer, vae)],
-      ["transformer's out_channels", transformer.out_channels, "autoencoder's z_dim", vae.z_dim],
-      [
-        "transformer's text_dim",
-        transformer.text_dim,
-        "text encoder's d_model",
-        textEncoder.d_model,
-      ],
+      { "transformer's in_channels": transformer.in_channels, ...channelsFor(transformer, vae) },
+      { "transformer's out_channels": transformer.out_channels, "autoencoder's z_dim": vae.z_dim },
+      {
+        "transformer's text_dim": transformer.text_dim,
+        "text encoder's d_model": textEncoder.d_model,
+      },
     ];
     if (transformer.vace_layers.length > 0) {
       const { z_dim, scale_factor_spatial: spatial } = vae;
       const seen = 2 * z_dim + spatial ** 2;
       const { vace_in_channels: channels } = transformer;
-      checks.push(["transformer's vace_in_channels", channels, "autoencoder's, with masks", seen]);
+      checks.push({
+        "transformer's vace_in_channels": channels,
+        "autoencoder's, with masks": seen,
+      });
     }
     if (image_dim !== null) {
       if (!imageEncoder) {
@@ -224,21 +225,20 @@ export const WAN_PARTS = partsTable({
         );
       }
       const { hidden_size: width } = imageEncoder;
-      checks.push(["transformer's image_dim", image_dim, "image encoder's hidden_size", width]);
+      checks.push({ "transformer's image_dim": image_dim, "image encoder's hidden_size": width });
     }
     if (positions !== null && imageEncoder) {
       const states = 2 * clipTokenCount(imageEncoder);
-      checks.push(["transformer's pos_embed_seq_len", positions, "image encoder's states", states]);
+      checks.push({
+        "transformer's pos_embed_seq_len": positions,
+        "image encoder's states": states,
+      });
     }
     const { z_dim: channels, scale_factor_spatial: side, scale_factor_temporal: frames } = vae;
     checks.push(...tinyDecoderFit(tinyDecoder, { channels, side, frames }));
-    for (const name of transformer2 ? EQUAL_IN_EXPERTS : []) {
-      checks.push([
-        `transformer's ${name}`,
-        transformer[name] ?? 0,
-        `transformer_2's ${name}`,
-        transformer2![name] ?? 0,
-      ]);
+    if (transformer2) {
+      const pair = [["transformer", transformer], ["transformer_2", transformer2]] as const;
+      checks.push(...equalSizes(EQUAL_IN_EXPERTS, ...pair));
     }
     return checks;
   },
@@ -254,11 +254,11 @@ const EQUAL_IN_EXPERTS = [
 function channelsFor(
   { in_channels: given }: WanTransformerConfig,
   { z_dim, scale_factor_temporal: temporal }: WanVaeConfig,
-): [name: string, value: number] {
+): SizeCheck {
   const withFrames = 2 * z_dim + temporal;
   return given === withFrames
-    ? ["autoencoder's, twice, with a mask", withFrames]
-    : ["autoencoder's z_dim", z_dim];
+    ? { "autoencoder's, twice, with a mask": withFrames }
+    : { "autoencoder's z_dim": z_dim };
 }
 
 export type WanParts = PartsOf<typeof WAN_PARTS>;

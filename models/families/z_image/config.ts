@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
-import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import { refuse } from "../../config.ts";
+import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -43,20 +44,21 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
   axes_dims: z.array(z.int().positive().multipleOf(2)).length(AXES).default([32, 48, 48]),
   axes_lens: z.array(z.int().positive()).length(AXES).default([1024, 512, 512]),
 }).superRefine((config, context) => {
-  const refuse = (key: string, message: string) =>
-    context.addIssue({ code: "custom", path: [key], message });
   const { dim, n_heads, n_kv_heads, axes_dims, all_patch_size, all_f_patch_size } = config;
   const headDim = dim / n_heads;
   if (headDim % 4 !== 0 || headDim > 128) {
-    refuse("n_heads", `dim = ${dim} must give heads of a multiple of 4, up to 128`);
+    refuse(context, "n_heads", `dim = ${dim} must give heads of a multiple of 4, up to 128`);
   }
-  if ((n_kv_heads ?? n_heads) !== n_heads) refuse("n_kv_heads", `it must be n_heads = ${n_heads}`);
+  if ((n_kv_heads ?? n_heads) !== n_heads) {
+    refuse(context, "n_kv_heads", `it must be n_heads = ${n_heads}`);
+  }
   if (axes_dims.reduce((sum, size) => sum + size, 0) !== headDim) {
-    refuse("axes_dims", `its sum must be dim / n_heads = ${headDim}`);
+    refuse(context, "axes_dims", `its sum must be dim / n_heads = ${headDim}`);
   }
   const at = all_patch_size.indexOf(PATCH_SIDE);
   if (at === -1 || all_f_patch_size[at] !== PATCH_FRAMES) {
     refuse(
+      context,
       "all_patch_size",
       `it must have ${PATCH_SIDE}, with ${PATCH_FRAMES} in all_f_patch_size`,
     );
@@ -85,11 +87,7 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
 }).superRefine((config, context) => {
   const places = config.control_layers_places;
   if (places.every((place, i) => i === 0 ? place === 0 : place > places[i - 1]!)) return;
-  context.addIssue({
-    code: "custom",
-    path: ["control_layers_places"],
-    message: "they must rise from 0",
-  });
+  refuse(context, "control_layers_places", "they must rise from 0");
 });
 
 export type ZImageControlNetConfig = z.output<typeof Z_IMAGE_CONTROLNET_CONFIG>;
@@ -131,18 +129,14 @@ export const Z_IMAGE_PARTS = partsTable({
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
   fits: ({ transformer, textEncoder, vae, tinyDecoder, controlnet }) => [
-    [
-      "transformer's in_channels",
-      transformer.in_channels,
-      "autoencoder's latent_channels",
-      vae.latent_channels,
-    ],
-    [
-      "transformer's cap_feat_dim",
-      transformer.cap_feat_dim,
-      "text encoder's hidden_size",
-      textEncoder.hidden_size,
-    ],
+    {
+      "transformer's in_channels": transformer.in_channels,
+      "autoencoder's latent_channels": vae.latent_channels,
+    },
+    {
+      "transformer's cap_feat_dim": transformer.cap_feat_dim,
+      "text encoder's hidden_size": textEncoder.hidden_size,
+    },
     ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
     ...controlNetFit(controlnet, transformer),
   ],
@@ -163,10 +157,11 @@ function controlNetFit(
         `${transformer.n_layers} layers and ${transformer.in_channels} channels; choose one of its own`,
     );
   }
-  return (["dim", "n_heads", "n_refiner_layers"] as const).map((name) => [
-    ...[`ControlNet's ${name}`, controlnet[name]] as const,
-    ...[`transformer's ${name}`, transformer[name]] as const,
-  ]);
+  return equalSizes(
+    ["dim", "n_heads", "n_refiner_layers"],
+    ["ControlNet", controlnet],
+    ["transformer", transformer],
+  );
 }
 
 type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;

@@ -109,25 +109,19 @@ export const ANIMATE_PARTS = partsTable({
       );
     }
     return [
-      [
-        "transformer's in_channels",
-        transformer.in_channels,
-        "autoencoder's, twice, with a mask",
-        2 * channels + frames,
-      ],
-      ["transformer's out_channels", transformer.out_channels, "autoencoder's z_dim", channels],
-      [
-        "transformer's text_dim",
-        transformer.text_dim,
-        "text encoder's d_model",
-        textEncoder.d_model,
-      ],
-      [
-        "transformer's image_dim",
-        transformer.image_dim,
-        "image encoder's hidden_size",
-        imageEncoder.hidden_size,
-      ],
+      {
+        "transformer's in_channels": transformer.in_channels,
+        "autoencoder's, twice, with a mask": 2 * channels + frames,
+      },
+      { "transformer's out_channels": transformer.out_channels, "autoencoder's z_dim": channels },
+      {
+        "transformer's text_dim": transformer.text_dim,
+        "text encoder's d_model": textEncoder.d_model,
+      },
+      {
+        "transformer's image_dim": transformer.image_dim,
+        "image encoder's hidden_size": imageEncoder.hidden_size,
+      },
       ...tinyDecoderFit(tinyDecoder, { channels, side, frames }),
     ];
   },
