@@ -1,9 +1,10 @@
 /**
- * What the members of a fleet tell each other at once. News may be lost while the database is away, so
- * whoever listens looks for itself when the connection is back, and from time to time.
+ * What the members of a fleet tell each other at once. News may be lost while the database is away, so listeners look
+ * for themselves when the connection is back, and from time to time.
  */
 
 import { connect } from "./database.ts";
+import { pause } from "./repeat.ts";
 
 /** Pause before it is tried again to listen, in milliseconds. */
 const PAUSE_MS = 300;
@@ -12,22 +13,18 @@ const PAUSE_MS = 300;
  * Where news come from: `denoise_jobs` tells of jobs (`<id> <status>`), `denoise_live` how far they are,
  * `denoise_calls` of questions and answers, `denoise_fleet` that a member or a setting has changed.
  */
-export type Channel = "denoise_jobs" | "denoise_live" | "denoise_calls" | "denoise_fleet";
+type Channel = "denoise_jobs" | "denoise_live" | "denoise_calls" | "denoise_fleet";
 
 /** One connection that listens, for as long as the process lives. */
 export class Bell {
   readonly #url: string;
   readonly #name: string;
-  readonly #listeners = new Map<Channel, ((news: string) => void)[]>();
+  readonly #listeners = new Map<string, ((news: string) => void)[]>();
   readonly #upListeners: (() => void)[] = [];
-  readonly #stop = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
   #isUp = false;
-  #isClosed = false;
   #running: Promise<void> | undefined;
 
-  /**
-   * @param name of the process, for those who look at the connections
-   */
   constructor(url: string, name: string) {
     this.#url = url;
     this.#name = name;
@@ -43,56 +40,48 @@ export class Bell {
     this.#listeners.set(channel, [...this.#listeners.get(channel) ?? [], listener]);
   }
 
-  /**
-   * Listens to the connection.
-   *
-   * @param listener called when it is there, and whenever it is there again
-   */
+  /** Calls a listener whenever the connection is there, or there again. */
   onUp(listener: () => void): void {
     this.#upListeners.push(listener);
   }
 
-  /** Begins. */
   start(): void {
     this.#running ??= this.#run();
   }
 
-  /** Ends. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#stop.resolve();
+    this.#closing.abort();
     await this.#running;
   }
 
   async #run(): Promise<void> {
-    while (!this.#isClosed) {
-      // The client's own way to listen again gives up where the database needs a while.
+    const { signal } = this.#closing;
+    const closed = new Promise<void>((resolve) =>
+      signal.addEventListener("abort", () => resolve())
+    );
+    // The client's own way to listen again gives up where the database needs a while.
+    do {
       const gone = Promise.withResolvers<void>();
-      const sql = await connect(this.#url, {
+      const sql = connect(this.#url, {
         max: 1,
         name: `${this.#name} bell`,
         onclose: gone.resolve,
         onnotify: (channel, news) => {
-          for (const listener of this.#listeners.get(channel as Channel) ?? []) listener(news);
+          for (const listener of this.#listeners.get(channel) ?? []) listener(news);
         },
       });
       try {
         for (const channel of this.#listeners.keys()) {
-          await Promise.race([sql.unsafe(`LISTEN ${channel}`), this.#stop.promise]);
+          await Promise.race([sql.unsafe(`LISTEN ${channel}`), closed]);
         }
         this.#isUp = true;
         for (const listener of this.#upListeners) listener();
-        await Promise.race([gone.promise, this.#stop.promise]);
+        await Promise.race([gone.promise, closed]);
       } catch {
         // The database is away.
       }
       this.#isUp = false;
       await sql.end({ timeout: 0 }).catch(() => {});
-      if (this.#isClosed) return;
-      const pause = Promise.withResolvers<void>();
-      const timer = setTimeout(pause.resolve, PAUSE_MS);
-      await Promise.race([pause.promise, this.#stop.promise]);
-      clearTimeout(timer);
-    }
+    } while (await pause(PAUSE_MS, signal));
   }
 }

@@ -2,8 +2,8 @@
 
 import { LoraError } from "../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus, RecordsBusyError } from "../server/contract/errors.ts";
-import { answerOf } from "../server/http/respond.ts";
-import { ServiceError } from "../server/service_error.ts";
+import { toApiError } from "../server/http/respond.ts";
+import type { Log } from "../server/log.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
 
@@ -14,58 +14,47 @@ const LOOK_MS = 1000;
 
 /** What is asked; a JSON value. */
 export interface Question {
-  /** What to do. */
   readonly method: "check_loras" | "check_room" | "load" | "unload";
   /** Public name of the model. */
   readonly model: string;
   /** Arguments of the call. */
   readonly args?: unknown;
-  /** Whether LoRAs that are checked are brought onto the device, too; older workers only check them. */
+  /** Whether LoRAs that are checked are brought onto the device, too. */
   readonly isToPrepare?: boolean;
-}
-
-/** Whether a worker can hold a request; a JSON value. */
-export interface RoomAnswer {
-  /** Why not; absent where it can. */
-  readonly refusal?: string;
-  /** Bytes that it would need at least, where it is for the memory. */
-  readonly needs?: number;
 }
 
 /** A failure on its way; a JSON value. */
 interface Failure {
   readonly status: number;
   readonly message: string;
-  readonly code: string | null;
-  readonly param: string | null;
+  readonly code?: string;
+  readonly param?: string;
   readonly problems?: readonly string[];
-  /** Whether the failure is a refused LoRA: whoever asked says which field named it. */
+  /** Whether the failure is a refused LoRA: the server that asked says which field named it. */
   readonly isLora?: boolean;
 }
 
 /** Calls between members: asks others, and answers them. */
 export class Calls {
+  /** Answers a question; fronts answer none. */
+  reply: ((question: Question) => Promise<unknown>) | undefined;
   readonly #database: Database;
+  readonly #member: string;
+  readonly #log: Log;
   readonly #waiting = new Map<string, () => void>();
 
-  /**
-   * @param reply answers a question; those of others than workers have none
-   */
-  constructor(
-    database: Database,
-    bell: Bell,
-    member: string,
-    reply?: (question: Question) => Promise<unknown>,
-  ) {
+  constructor(database: Database, bell: Bell, member: string, log: Log) {
     this.#database = database;
+    this.#member = member;
+    this.#log = log;
     bell.on("denoise_calls", (news) => {
       const [what, id = ""] = news.split(" ");
       if (what === "answer") this.#waiting.get(id)?.();
-      if (reply && what === "question" && id === member) void this.#reply(member, reply);
+      else if (id === member) void this.#answer();
     });
     bell.onUp(() => {
       for (const look of this.#waiting.values()) look();
-      if (reply) void this.#reply(member, reply);
+      void this.#answer();
     });
   }
 
@@ -73,7 +62,8 @@ export class Calls {
    * Asks a member.
    *
    * @param patienceMs how long the answer may take, in milliseconds
-   * @throws {ApiError} what it failed with; 503 when it does not answer
+   * @throws {ApiError} what it failed with
+   * @throws {RecordsBusyError} when it does not answer
    */
   async ask(member: string, question: Question, patienceMs = PATIENCE_MS): Promise<unknown> {
     const id = crypto.randomUUID();
@@ -111,51 +101,53 @@ export class Calls {
     clearTimeout(timer);
   }
 
-  async #reply(member: string, reply: (question: Question) => Promise<unknown>): Promise<void> {
+  async #answer(): Promise<void> {
+    const { reply } = this;
+    if (!reply) return;
     try {
       const rows = await this.#database.use((sql) =>
-        sql`UPDATE denoise_calls SET member = '' WHERE member = ${member} AND answer IS NULL
+        sql`UPDATE denoise_calls SET member = '' WHERE member = ${this.#member} AND answer IS NULL
           RETURNING id, question`
       );
-      await Promise.all(rows.map(async (row) => {
-        const id = String(row["id"]);
-        const answer = await reply(JSON.parse(String(row["question"])))
-          .then((value) => ({ value }), (error) => ({ failure: pack(error) }));
+      await Promise.all(rows.map(async ({ id, question }) => {
+        const asked = JSON.parse(question) as Question;
+        const answer = await reply(asked).then(
+          (value) => ({ value }),
+          (error) => ({ failure: pack(error, `Question ${asked.method}`, this.#log) }),
+        );
         await this.#database.use(async (sql) => {
           await sql`UPDATE denoise_calls SET answer = ${JSON.stringify(answer)} WHERE id = ${id}`;
           await sql`SELECT pg_notify('denoise_calls', ${`answer ${id}`})`;
         });
       }));
     } catch {
-      // Whoever asked tries again.
+      // The member that asked tries again.
     }
   }
 }
 
-/** What a worker failed with, for whoever asked. */
-function pack(thrown: unknown): Failure {
+/** What a worker failed with, for the member that asked; our own failures go to the log instead. */
+function pack(thrown: unknown, what: string, log: Log): Failure {
   if (thrown instanceof LoraError) {
     const { message, problems } = thrown;
-    return { status: 400, message, code: "invalid_lora", param: null, problems, isLora: true };
+    return { status: 400, message, problems, isLora: true };
   }
-  const error = thrown instanceof ServiceError ? answerOf(thrown) : thrown;
-  if (error instanceof ApiError) {
-    const { param, code, message } = error.body.error;
-    const { problems } = error.body;
-    return { status: error.status, message, code, param, ...(problems ? { problems } : {}) };
-  }
-  const message = "Cannot answer: an internal error occurred in a worker of the fleet";
-  return { status: 500, message, code: "internal_error", param: null };
+  const { status, body: { error, problems } } = toApiError(thrown, what, log);
+  const message = error.code === "internal_error"
+    ? "Cannot answer: an internal error occurred in a worker of the fleet"
+    : error.message;
+  return {
+    ...{ status, message },
+    ...(error.code === null ? {} : { code: error.code }),
+    ...(error.param === null ? {} : { param: error.param }),
+    ...(problems ? { problems } : {}),
+  };
 }
 
 function open(text: string): unknown {
   const { value, failure } = JSON.parse(text) as { value?: unknown; failure?: Failure };
   if (!failure) return value;
-  const { status, message, code, param, problems } = failure;
-  if (failure.isLora) throw new LoraError(message, problems ?? []);
-  throw new ApiError(status as ErrorStatus, message, {
-    ...(code === null ? {} : { code }),
-    ...(param === null ? {} : { param }),
-    ...(problems ? { problems } : {}),
-  });
+  const { status, message, isLora, ...options } = failure;
+  if (isLora) throw new LoraError(message, options.problems);
+  throw new ApiError(status as ErrorStatus, message, options);
 }

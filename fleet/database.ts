@@ -1,11 +1,11 @@
 /** The PostgreSQL database that the servers and workers of a fleet share. */
 
-import type { Parameter, Sql } from "postgres";
+import { setTimeout as delay } from "node:timers/promises";
+import postgres, { type Parameter, type Sql } from "postgres";
 import { RecordsBusyError } from "../server/contract/errors.ts";
 
 /** Most connections of one process, beside the one that listens. */
 const MAX_CONNECTIONS = 8;
-/** How long a connection may take to come about, in seconds. */
 const CONNECT_S = 5;
 /** Longest pause before a connection is tried again, in seconds. */
 const MAX_BACKOFF_S = 0.3;
@@ -26,23 +26,17 @@ const GONE =
  */
 const BUSY = /^(?:08...|53...|57P0[1-4]|25006|40001|40P01)$/;
 
-/** Runs statements; what the database is not at hand for is thrown as {@link RecordsBusyError}. */
+/** Runs statements; where the database is not at hand, it throws {@link RecordsBusyError}. */
 export class Database {
   readonly #sql: Sql;
-
-  private constructor(sql: Sql) {
-    this.#sql = sql;
-  }
 
   /**
    * Prepares connections; none is made before the first statement.
    *
-   * @param url `postgres://user:password@host/database`
-   * @param name of the process, for those who look at the connections
-   * @throws {TypeError} when it is no such address
+   * @throws {TypeError} when it is no address of a database
    */
-  static async open(url: string, name = "denoise"): Promise<Database> {
-    return new Database(await connect(url, { max: MAX_CONNECTIONS, name }));
+  constructor(url: string, name = "denoise") {
+    this.#sql = connect(url, { max: MAX_CONNECTIONS, name });
   }
 
   /**
@@ -61,16 +55,11 @@ export class Database {
         if (!isAway(error)) throw error;
         if (attempt > 1 && performance.now() + PAUSE_MS > end) throw awayError(error);
       }
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      await delay(PAUSE_MS);
     }
   }
 
-  /**
-   * Makes several changes, all or none; see {@link Database.use}.
-   *
-   * @param patienceMs for how long attempts begin, in milliseconds
-   * @returns what `work` gave
-   */
+  /** Makes several changes, all or none; see {@link Database.use}. */
   transaction<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
     return this.use(
       (sql) => sql.begin((inside) => work(inside as unknown as Sql)) as Promise<T>,
@@ -84,13 +73,8 @@ export class Database {
   }
 }
 
-/**
- * Makes a client. Whoever keeps no records in PostgreSQL never loads it.
- *
- * @param options how many connections, and what to do when one closes or is notified
- * @throws {TypeError} when it is no address of a database
- */
-export async function connect(
+/** Makes a client. */
+export function connect(
   url: string,
   { max, name, onclose, onnotify }: {
     max: number;
@@ -98,17 +82,15 @@ export async function connect(
     onclose?: () => void;
     onnotify?: (channel: string, news: string) => void;
   },
-): Promise<Sql> {
+): Sql {
   if (!/^postgres(?:ql)?:\/\//.test(url) || !URL.canParse(url)) {
     throw new TypeError(
       "Cannot use the database: its address is not like postgres://user:password@host/database",
     );
   }
-  const { default: postgres } = await import("postgres");
   return postgres(url, {
     max,
     connect_timeout: CONNECT_S,
-    // Whoever is told of them cannot do anything about them.
     onnotice: () => {},
     backoff: (attempt: number) => Math.min(0.1 * attempt, MAX_BACKOFF_S),
     connection: { application_name: name, statement_timeout: STATEMENT_MS },
@@ -134,18 +116,14 @@ function toArray(list: readonly string[]): string {
   return `{${list.map((text) => `"${text.replace(/[\\"]/g, "\\$&")}"`).join()}}`;
 }
 
-/**
- * Whether it is the database that is not at hand, and not the statement that is wrong.
- *
- * @returns true where it may be tried again
- */
+/** Whether it is the database that is not at hand, and not the statement that is wrong. */
 export function isAway(error: unknown): boolean {
   if (error instanceof RecordsBusyError) return true;
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === "string" && (GONE.test(code) || BUSY.test(code));
 }
 
-/** What is thrown where the database is not at hand. */
+/** The error of a database that is not at hand. */
 export function awayError(cause?: unknown): RecordsBusyError {
   return new RecordsBusyError(
     "Cannot use the records of jobs: the database does not answer; try again in a few seconds",

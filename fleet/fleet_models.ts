@@ -2,79 +2,65 @@
 
 import type { MergeMode } from "../generation/lora_words.ts";
 import type { EngineState } from "../server/engine_state.ts";
-import { ServerLoras } from "../server/loras/server_loras.ts";
+import { type LoraFinder, ServerLoras } from "../server/loras/server_loras.ts";
 import { type ServedModel, ServedModels } from "../server/served_models.ts";
-import type { Calls } from "./calls.ts";
-import type { Database } from "./database.ts";
-import { type RemoteEngine, remoteEngine, RemoteState } from "./remote_engine.ts";
-import { roomRequest } from "./room_request.ts";
-import type { FleetModel, Roster } from "./roster.ts";
+import type { Fleet } from "./fleet.ts";
+import { RemoteEngine, RemoteState } from "./remote_engine.ts";
+import { roomRequest } from "./requests.ts";
+import type { FleetModel } from "./roster.ts";
 
-/** What the models of a fleet work with. */
-interface FleetModelsOptions {
-  /** The shared database. */
-  readonly database: Database;
-  /** Who serves what. */
-  readonly roster: Roster;
-  /** Calls to workers. */
-  readonly calls: Calls;
-  /** How LoRAs are brought in where a request does not say. */
-  readonly loraMergeMode: MergeMode;
-}
-
-/** A model with what is known of it. */
 interface Known {
-  about: FleetModel;
   readonly engine: RemoteEngine;
   readonly served: ServedModel;
-  /** What is set, as the database has it. */
+  /** The LoRAs that are set, as the database has them. */
   kept: string | undefined;
 }
 
 /** The models of a fleet. */
 export class FleetModels {
-  readonly #options: FleetModelsOptions;
+  readonly #fleet: Fleet;
+  readonly #loraMode: MergeMode;
   readonly #known = new Map<string, Known>();
+  /** What routes see while there is no worker. */
   readonly #nobody: ServedModel;
   /** The state of the first model. */
   readonly engine: EngineState;
   /** What routes see. */
   readonly served: ServedModels;
 
-  constructor(options: FleetModelsOptions) {
-    this.#options = options;
+  /** @param loraMode how LoRAs are brought in where a request does not say */
+  constructor(fleet: Fleet, loraMode: MergeMode) {
+    this.#fleet = fleet;
+    this.#loraMode = loraMode;
     this.engine = new RemoteState(() => this.#first?.engine);
-    const loras = new ServerLoras(this.engine, NO_FILES, options.loraMergeMode);
+    const loras = new ServerLoras(this.engine, filesOf(() => []), loraMode);
     this.#nobody = { name: "", path: "", namedLoras: {}, engine: this.engine, loras };
-    this.served = new ServedModels(() => this.#all, (name) => options.roster.isKnown(name));
+    this.served = new ServedModels(() => this.#all, (name) => fleet.roster.isKnown(name));
   }
 
   /** Takes over what the roster and the settings of the fleet say now. */
   async refresh(): Promise<void> {
-    for (const about of this.#options.roster.models) {
+    const { roster, database } = this.#fleet;
+    for (const about of roster.models) {
       const known = this.#known.get(about.name);
-      if (known) {
-        known.about = about;
-        known.engine.info = about.info;
-      } else this.#known.set(about.name, this.#know(about));
+      if (known) known.engine.about = about;
+      else this.#known.set(about.name, this.#know(about));
     }
-    const rows = await this.#options.database.use((sql) =>
-      sql`SELECT name, value FROM denoise_settings WHERE name LIKE 'loras:%'`
+    const rows = await database.use((sql) =>
+      sql`SELECT substr(name, 7) AS model, value FROM denoise_settings WHERE name LIKE 'loras:%'`
     );
-    for (const row of rows) {
-      const known = this.#known.get(String(row["name"]).slice("loras:".length));
-      const kept = String(row["value"]);
-      if (!known || known.kept === kept) continue;
-      known.kept = kept;
-      known.served.loras.restore(JSON.parse(kept));
+    for (const { model, value } of rows) {
+      const known = this.#known.get(model);
+      if (!known || known.kept === value) continue;
+      known.kept = value;
+      known.served.loras.restore(JSON.parse(value));
     }
   }
 
   /**
-   * The memory that a worker needs for a job.
+   * The memory that a worker needs for a job, in bytes; 0 where each worker has it, as far as is known.
    *
    * @param model public name; the first when left out
-   * @returns bytes; 0 where each worker has them, as far as is known
    */
   async memoryFor(model: string | undefined, request: unknown): Promise<number> {
     const known = model === undefined ? this.#first : this.#known.get(model);
@@ -82,61 +68,55 @@ export class FleetModels {
   }
 
   get #first(): Known | undefined {
-    const [first] = this.#options.roster.models;
+    const [first] = this.#fleet.roster.models;
     return first && this.#known.get(first.name);
   }
 
   get #all(): readonly [ServedModel, ...ServedModel[]] {
-    const [first, ...others] = this.#options.roster.models
+    const [first, ...others] = this.#fleet.roster.models
       .flatMap(({ name }) => this.#known.get(name)?.served ?? []);
     return first ? [first, ...others] : [this.#nobody];
   }
 
   #know(about: FleetModel): Known {
     const { name } = about;
-    const engine = remoteEngine(about, this.#options);
-    const isServed = () => this.#options.roster.models.some((one) => one.name === name);
+    const engine = new RemoteEngine(about, this.#fleet);
+    const isServed = () => this.#fleet.roster.models.some((one) => one.name === name);
     const state = new RemoteState(() => isServed() ? engine : undefined);
-    const now = () => this.#known.get(name)?.about ?? about;
-    const files = {
-      // Workers look for it, each in its own folders.
-      find: (path: string) => Promise.resolve(path),
-      list: () => Promise.resolve([...now().loras]),
-    };
+    const files = filesOf(() => engine.about.loras);
     const loras = new ServerLoras(
       state,
       files,
-      this.#options.loraMergeMode,
-      (kept) => this.#keep(name, JSON.stringify(kept)),
+      this.#loraMode,
+      (kept) => this.#keep(known, JSON.stringify(kept)),
     );
     const served: ServedModel = {
       name,
       get path() {
-        return now().path;
+        return engine.about.path;
       },
       get namedLoras() {
-        return Object.fromEntries(now().loras.map((lora) => [lora.name, lora.path]));
+        return Object.fromEntries(engine.about.loras.map((lora) => [lora.name, lora.path]));
       },
       engine: state,
       loras,
     };
-    return { about, engine, served, kept: undefined };
+    const known: Known = { engine, served, kept: undefined };
+    return known;
   }
 
   /** What is set holds for every server of the fleet. */
-  async #keep(model: string, kept: string): Promise<void> {
-    const known = this.#known.get(model);
-    if (known) known.kept = kept;
-    await this.#options.database.use(async (sql) => {
-      await sql`INSERT INTO denoise_settings VALUES (${`loras:${model}`}, ${kept})
+  async #keep(known: Known, kept: string): Promise<void> {
+    known.kept = kept;
+    await this.#fleet.database.use(async (sql) => {
+      await sql`INSERT INTO denoise_settings VALUES (${`loras:${known.served.name}`}, ${kept})
         ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
       await sql`SELECT pg_notify('denoise_fleet', 'loras')`;
     });
   }
 }
 
-/** Files of a fleet without workers. */
-const NO_FILES = {
-  find: (path: string) => Promise.resolve(path),
-  list: () => Promise.resolve([]),
-};
+/** Files that workers look for, each in its own folders. */
+function filesOf(list: () => FleetModel["loras"]): LoraFinder {
+  return { find: (path) => Promise.resolve(path), list: () => Promise.resolve([...list()]) };
+}

@@ -1,8 +1,9 @@
 /**
  * The queue of a fleet, as one of its servers sees it: jobs are rows that any worker may take, and
- * their ends come back through the database, whoever asks.
+ * their ends come back through the database.
  */
 
+import { setTimeout as delay } from "node:timers/promises";
 import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../server/jobs/job.ts";
 import { cancelled, endOf, outcomeOf, stopping } from "../server/jobs/job_end.ts";
 import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/jobs/job_store.ts";
@@ -11,13 +12,13 @@ import type { Queue } from "../server/jobs/queue.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import { ServiceError } from "../server/service_error.ts";
 import { storageFailed } from "../server/storage/write_error.ts";
-import type { Bell } from "./bell.ts";
-import type { Database } from "./database.ts";
-import { detachFiles } from "./input_parts.ts";
+import type { Fleet } from "./fleet.ts";
+import { reap } from "./leases.ts";
 import { Live } from "./live.ts";
-import { lorasOf } from "./loras_of.ts";
-import type { PostgresJobStore } from "./postgres_store.ts";
-import { BEAT_MS, DEAD_MS, type Roster } from "./roster.ts";
+import type { Overview } from "./postgres_store.ts";
+import { coalesced, pause, repeat } from "./repeat.ts";
+import { detachFiles, lorasOf } from "./requests.ts";
+import { BEAT_MS, DEAD_MS } from "./roster.ts";
 
 /** How often it is looked whether jobs have ended of which no news came, in milliseconds. */
 const LOOK_MS = 2000;
@@ -25,116 +26,93 @@ const LOOK_MS = 2000;
 const FRESH_MS = 250;
 /** Most jobs whose place is known. */
 const MAX_PLACES = 2000;
-/** Jobs that tell how long one takes. */
-const TIMED_JOBS = 20;
 /** How long an answer waits for a worker to cancel a job, and for it to let go of the job's files, in milliseconds. */
 const CANCEL_MS = 2000;
 const RELEASE_MS = 35_000;
-/** How often it is looked for the end of a job that is cancelled, in milliseconds. */
+/** How often it is looked for the end of a job that is waited for, in milliseconds. */
 const POLL_MS = 100;
 
 /** What a queue of a fleet works with. */
 interface FleetQueueOptions {
-  /** The shared database. */
-  readonly database: Database;
-  /** Records in it. */
-  readonly store: PostgresJobStore;
-  /** Tells of jobs. */
-  readonly bell: Bell;
-  /** Who works. */
-  readonly roster: Roster;
-  /** Id of this server in the fleet. */
-  readonly member: string;
+  readonly fleet: Fleet;
   /** Most jobs that wait in the whole fleet; those that run do not count. */
   readonly maxQueue: number;
   /** Tells how many bytes of a device a job of a model needs at least. */
   readonly memoryFor: (model: string | undefined, request: unknown) => Promise<number>;
-  /** Is given the jobs of a dead server that were not ready: this server prepares them. */
+  /** Prepares jobs of a dead server that were not ready. */
   readonly adopt: (jobs: readonly JobRecord[]) => Promise<void>;
   /** Is told the id of each job that is on record: its files are where workers find them. */
   readonly onQueued: (id: string) => void;
   /** Is given each job that has not come to its good end: a worker that died may have kept something of it. */
   readonly clean: (record: JobRecord) => Promise<void>;
-  /** Is told why the database could not be read. */
-  readonly fail: (error: unknown) => void;
 }
 
-/** Somebody here who waits for a job's end. */
+/** A client here that waits for a job's end. */
 interface Waiting {
   readonly settle: (record: JobRecord | undefined) => void;
-  readonly cancelOnClose: boolean;
   readonly reject: (error: unknown) => void;
+  readonly cancelOnClose: boolean;
 }
 
-/** The queue of a fleet, as one of its servers sees it. */
+/** The queue of a fleet, as one of its servers sees it. Its numbers are those of the whole fleet. */
 export class FleetQueue implements Queue {
   readonly #options: FleetQueueOptions;
+  readonly #fleet: Fleet;
   readonly #watchers = new JobWatchers();
   readonly #live: Live;
-  /** How many watch each job here. */
-  readonly #watched = new Map<string, number>();
   readonly #waiting = new Map<string, Set<Waiting>>();
   readonly #endListeners: ((id: string) => void)[] = [];
-  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  #order: string[] = [];
-  #running: string[] = [];
-  #depth = 0;
-  #seconds = new Map<string, number>();
-  #secondsPerJob = 2;
-  #isStale = false;
+  readonly #closing = new AbortController();
+  readonly #refresh = coalesced(() => this.#readQueue());
+  #now: Overview = { waiting: [], running: [], depth: 0, seconds: new Map() };
   #isStarted = false;
-  #freshAt = -Infinity;
-  #isClosed = false;
 
   constructor(options: FleetQueueOptions) {
     this.#options = options;
-    const { bell, database } = options;
+    this.#fleet = options.fleet;
+    const { bell, database } = options.fleet;
     this.#live = new Live(database);
     bell.on("denoise_jobs", (news) => this.#hear(news));
-    bell.on("denoise_live", (news) => void this.#hearLive(news));
-    bell.onUp(() => void this.#look());
+    bell.on("denoise_live", (news) => void this.#hearLive(news).catch(() => {}));
+    bell.onUp(() => void this.#look().catch(() => {}));
   }
 
-  /** See {@link Queue.waiting}; those of the whole fleet, as all numbers here. */
   get waiting(): number {
-    return this.#depth;
+    return this.#now.depth;
   }
 
-  /** See {@link Queue.running}. */
   get running(): readonly string[] {
-    return this.#running;
+    return this.#now.running;
   }
 
-  /** See {@link Queue.places}. */
   get places(): number {
-    return this.#options.roster.workers.reduce((sum, { places }) => sum + places, 0);
+    return this.#fleet.roster.workers.reduce((sum, { places }) => sum + places, 0);
   }
 
-  /** See {@link Queue.secondsPerJob}. */
   get secondsPerJob(): number {
-    return this.#secondsPerJob;
+    const times = [...this.#now.seconds.values()];
+    return times.length === 0 ? 2 : times.reduce((sum, time) => sum + time) / times.length;
   }
 
-  /** See {@link Queue.order}. */
   order(): string[] {
-    return this.#order;
+    return this.#now.waiting;
   }
 
   /** Begins to look after the queue. */
   start(): void {
     this.#isStarted = true;
-    this.#repeat(LOOK_MS, () => this.#look());
-    this.#repeat(BEAT_MS, async () => {
-      const { store, member, adopt } = this.#options;
-      await store.reap();
+    const { signal } = this.#closing;
+    const { store, member, database, tellAway } = this.#fleet;
+    void repeat(signal, () => LOOK_MS, () => this.#look(), tellAway);
+    void repeat(signal, () => BEAT_MS, async () => {
+      await reap(database);
       const left = await store.adopt(member, DEAD_MS);
-      if (left.length > 0) await adopt(left);
-    });
+      if (left.length > 0) await this.#options.adopt(left);
+    }, tellAway);
   }
 
-  /** See {@link Queue.add}. */
   async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
-    if (this.#isClosed) throw stopping();
+    if (this.#closing.signal.aborted) throw stopping();
     if (job.signal?.aborted) throw cancelled();
     const controller = new AbortController();
     const isReady = (job.request as { enhancePrompt?: boolean } | null)?.enhancePrompt !== true;
@@ -143,7 +121,7 @@ export class FleetQueue implements Queue {
       this.#options.onQueued(job.id);
     }
     const outcome = this.#wait(job, job.signal !== undefined);
-    const onAbort = () => void this.cancel(job.id).catch(this.#options.fail);
+    const onAbort = () => void this.cancel(job.id).catch(this.#fleet.tellAway);
     job.signal?.addEventListener("abort", onAbort, { once: true });
     outcome.catch(() => {}).finally(() => {
       controller.abort(cancelled());
@@ -156,102 +134,76 @@ export class FleetQueue implements Queue {
     return { prepared, outcome };
   }
 
-  /** See {@link Queue.join}. */
   async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
-    if (this.#isClosed) throw stopping();
+    if (this.#closing.signal.aborted) throw stopping();
     const outcome = this.#wait(job, false);
     // Its end may be past.
     void this.#look().catch(() => {});
     return await outcome;
   }
 
-  /** See {@link Queue.watch}. */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
-    this.#watched.set(id, (this.#watched.get(id) ?? 0) + 1);
     const stop = this.#watchers.watch(id, watcher);
-    // Whoever comes late is told what a server before this one may have told others.
+    // Another server may have told its watchers before this one came.
     void this.#live.read(id).then((events) => {
       for (const event of events) watcher(event);
     }).catch(() => {});
-    let isWatched = true;
-    return () => {
-      if (!isWatched) return;
-      isWatched = false;
-      stop();
-      const left = this.#watched.get(id)! - 1;
-      if (left > 0) this.#watched.set(id, left);
-      else this.#watched.delete(id);
-    };
+    return stop;
   }
 
-  /** See {@link Queue.onEnd}. */
   onEnd(listener: (id: string) => void): void {
     this.#endListeners.push(listener);
   }
 
-  /** See {@link Queue.cancel}. */
   cancel(id: string): Promise<boolean> {
     return this.#cancel(id, CANCEL_MS);
   }
 
-  /** See {@link Queue.cancelAndWait}. */
   cancelAndWait(id: string): Promise<boolean> {
     return this.#cancel(id, RELEASE_MS);
   }
 
   /** Asks a job's worker to cancel it, and waits a while for that; whether the job has ended, or is not there. */
   async #cancel(id: string, patienceMs: number): Promise<boolean> {
-    const { store } = this.#options;
+    const { store } = this.#fleet;
     await store.requestCancel(id);
-    await store.cancelWaiting(id);
     for (const end = performance.now() + patienceMs;;) {
       const status = (await store.statuses([id])).get(id);
       if (status === undefined || isEnd(status)) return true;
       if (performance.now() > end) return false;
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await delay(POLL_MS);
     }
   }
 
-  /** See {@link Queue.close}: the fleet goes on; only jobs whose clients wait for their answer are given up. */
+  /** The fleet goes on; only jobs whose clients wait for their answer are given up. */
   async close(graceMs: number): Promise<void> {
-    this.#isClosed = true;
-    for (const timer of this.#timers) clearTimeout(timer);
-    const held = [...this.#waiting]
-      .filter(([, all]) => [...all].some(({ cancelOnClose }) => cancelOnClose));
-    for (const end = performance.now() + graceMs; performance.now() < end;) {
-      if (held.every(([id]) => !this.#waiting.has(id))) break;
+    this.#closing.abort();
+    const held = () =>
+      [...this.#waiting].filter(([, all]) => [...all].some(({ cancelOnClose }) => cancelOnClose));
+    for (const end = performance.now() + graceMs; performance.now() < end && held().length > 0;) {
       await this.#look().catch(() => {});
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await delay(POLL_MS);
     }
-    const cancelled = held.filter(([id]) => this.#waiting.has(id))
-      .map(([id]) => this.cancel(id).catch(() => {}));
-    await Promise.all(cancelled);
+    await Promise.all(held().map(([id]) => this.cancel(id).catch(() => {})));
     for (const all of this.#waiting.values()) for (const { reject } of all) reject(stopping());
     await this.#tellEnds().catch(() => {});
   }
 
   async #enqueue<T>(job: NewJob<T>, isReady: boolean): Promise<boolean> {
-    const { store, member, maxQueue } = this.#options;
+    const { maxQueue, memoryFor } = this.#options;
     const { request, files } = detachFiles(job.request);
     const { seeds = [] } = (request ?? {}) as { seeds?: number[] };
-    const each = this.#seconds.get(job.model ?? "") ?? this.#secondsPerJob;
-    const memory = await this.#options.memoryFor(job.model, job.request).catch(() => 0);
+    const each = this.#now.seconds.get(job.model ?? "") ?? this.secondsPerJob;
+    const routed = {
+      loras: lorasOf(request),
+      memory: await memoryFor(job.model, job.request).catch(() => 0),
+      seconds: each * Math.max(1, seeds.length),
+      front: this.#fleet.member,
+      inputs: files,
+    };
     try {
-      return await store.enqueue(
-        {
-          ...{ id: job.id, kind: job.kind, request, summary: job.summary, isReady, inputs: files },
-          client: job.client ?? "",
-          model: job.model,
-          loras: lorasOf(request),
-          priority: job.priority ?? 0,
-          memory,
-          seconds: each * Math.max(1, seeds.length),
-          front: member,
-          ...(job.requestKey ? { requestKey: job.requestKey } : {}),
-        },
-        maxQueue,
-        this.places,
-      );
+      const queued = { ...job, request, isReady, ...routed };
+      return await this.#fleet.store.enqueue(queued, maxQueue, this.places);
     } catch (error) {
       throw error instanceof RepeatedRequestError ? error : storageFailed(error);
     }
@@ -263,15 +215,13 @@ export class FleetQueue implements Queue {
     cancelOnClose: boolean,
   ): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const waiting: Waiting = {
-      ...{ cancelOnClose, reject },
-      settle: (record) => {
-        const came = outcomeOf(job, record);
-        // Whoever prepares it may have told of its failure already.
-        came.catch(() => {});
-        resolve(came);
-      },
+    const settle = (record: JobRecord | undefined) => {
+      const came = outcomeOf(job, record);
+      // `#prepare()` may have told of its failure already.
+      came.catch(() => {});
+      resolve(came);
     };
+    const waiting = { settle, reject, cancelOnClose };
     const all = this.#waiting.get(job.id) ?? new Set();
     this.#waiting.set(job.id, all.add(waiting));
     promise.catch(() => {}).finally(() => {
@@ -283,7 +233,7 @@ export class FleetQueue implements Queue {
 
   /** What a job needs before a worker may take it. */
   async #prepare<T>(job: NewJob<T>, signal: AbortSignal): Promise<void> {
-    const { store } = this.#options;
+    const { store } = this.#fleet;
     try {
       const change = await unlessAborted(signal, job.prepare?.(signal) ?? Promise.resolve({}));
       await store.makeReady(job.id, change);
@@ -306,43 +256,36 @@ export class FleetQueue implements Queue {
   }
 
   async #learn(id: string, status: JobStatus): Promise<void> {
-    if (isEnd(status)) {
-      const waiting = this.#waiting.get(id);
-      try {
-        const record = waiting && await this.#options.store.get(id);
-        for (const { settle } of waiting ?? []) settle(record);
-      } catch {
-        // It is looked for again.
-        return;
-      }
-    }
-    if (this.#watched.has(id) || isEnd(status)) {
+    const waiting = isEnd(status) ? this.#waiting.get(id) : undefined;
+    try {
+      const record = waiting && await this.#fleet.store.get(id);
+      for (const { settle } of waiting ?? []) settle(record);
       this.#watchers.tell(id, { type: "status", status });
+    } catch {
+      // It is looked for again.
     }
   }
 
-  /** News of how far a job is. */
+  /** News of how far a job is: its progress, the word `preview`, or `output` and what that is. */
   async #hearLive(news: string): Promise<void> {
-    const id = news.slice(0, news.indexOf(" "));
-    if (!this.#watched.has(id)) return;
-    const text = news.slice(id.length + 1);
-    try {
-      const events = text === "preview"
-        ? (await this.#live.read(id)).filter(({ type }) => type === "preview")
-        : [eventOf(text)];
-      if (!this.#watched.has(id)) return;
-      for (const event of events) this.#watchers.tell(id, event);
-    } catch {
-      // The next news make up for it.
+    const [id = "", kind] = news.split(" ", 2);
+    if (!this.#watchers.isWatched(id)) return;
+    if (kind === "preview") {
+      const events = await this.#live.read(id);
+      for (const event of events) if (event.type === kind) this.#watchers.tell(id, event);
+    } else {
+      const type = kind === "output" ? kind : "progress";
+      const rest = news.slice(id.length + 1 + (kind === "output" ? kind.length : 0));
+      this.#watchers.tell(id, { type, ...JSON.parse(rest) } as JobEvent);
     }
   }
 
   /** Looks for ends and changes of which no news came. */
   async #look(): Promise<void> {
     this.#beFresh();
-    const ids = [...new Set([...this.#waiting.keys(), ...this.#watched.keys()])];
+    const ids = [...new Set([...this.#waiting.keys(), ...this.#watchers.watched])];
     if (ids.length === 0) return;
-    const known = await this.#options.store.statuses(ids);
+    const known = await this.#fleet.store.statuses(ids);
     for (const id of ids) {
       const status = known.get(id);
       if (status === undefined) this.#hear(`${id} deleted`);
@@ -350,76 +293,38 @@ export class FleetQueue implements Queue {
     }
   }
 
-  /** Looks how the queue is, at once or soon after the last time, and who is to be told of ends. */
   #beFresh(): void {
-    if (this.#isStale || !this.#isStarted || this.#isClosed) return;
-    this.#isStale = true;
-    const wait = Math.max(0, this.#freshAt + FRESH_MS - performance.now());
-    const timer = setTimeout(async () => {
-      this.#timers.delete(timer);
-      this.#isStale = false;
-      this.#freshAt = performance.now();
-      try {
-        await this.#refresh();
-        await this.#tellEnds();
-      } catch (error) {
-        if (!this.#isClosed) this.#options.fail(error);
-      }
-    }, wait);
-    this.#timers.add(timer);
+    if (this.#isStarted) void this.#refresh();
   }
 
-  async #refresh(): Promise<void> {
-    const now = await this.#options.store.overview(MAX_PLACES, TIMED_JOBS);
-    this.#order = now.waiting;
-    this.#running = now.running;
-    this.#depth = now.depth;
-    this.#seconds = now.seconds;
-    const times = [...now.seconds.values()];
-    if (times.length > 0) {
-      this.#secondsPerJob = times.reduce((sum, time) => sum + time, 0) / times.length;
+  /** Looks how the queue is, at most once in a while, and which ends are to be told. */
+  async #readQueue(): Promise<void> {
+    const { signal } = this.#closing;
+    if (signal.aborted) return;
+    try {
+      this.#now = await this.#fleet.store.overview(MAX_PLACES);
+      await this.#tellEnds();
+    } catch (error) {
+      if (!signal.aborted) this.#fleet.tellAway(error);
     }
+    await pause(FRESH_MS, signal);
   }
 
-  /** Tells those here who listen of the ends that are given to this server. */
+  /** Tells the listeners here of the ends that are given to this server. */
   async #tellEnds(): Promise<void> {
-    const { store, clean, fail } = this.#options;
+    const { store, tellAway } = this.#fleet;
     for (const record of await store.untold()) {
       for (const listener of this.#endListeners) listener(record.id);
-      if (record.status !== "completed") void clean(record).catch(fail);
+      if (record.status !== "completed") void this.#options.clean(record).catch(tellAway);
     }
-  }
-
-  #repeat(ms: number, work: () => Promise<void>): void {
-    let timer: ReturnType<typeof setTimeout>;
-    const turn = async () => {
-      this.#timers.delete(timer);
-      try {
-        await work();
-      } catch (error) {
-        if (!this.#isClosed) this.#options.fail(error);
-      }
-      if (!this.#isClosed) again();
-    };
-    const again = () => void this.#timers.add(timer = setTimeout(turn, ms));
-    again();
   }
 
   #full(): ServiceError {
-    const next = this.#secondsPerJob / Math.max(1, this.places);
+    const next = this.secondsPerJob / Math.max(1, this.places);
     const seconds = Math.min(120, Math.max(1, Math.ceil(next)));
     const message =
       `Cannot queue the request: too many wait already; the fleet takes ${this.#options.maxQueue}, ` +
       `and of one client as many as there are places left; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
-}
-
-/** News that hold all that is new. */
-function eventOf(text: string): JobEvent {
-  const [output] = /^output /.exec(text) ?? [""];
-  return {
-    type: output ? "output" : "progress",
-    ...JSON.parse(text.slice(output.length)),
-  } as JobEvent;
 }

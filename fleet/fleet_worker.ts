@@ -3,34 +3,30 @@
  * while they run, and records what came of them.
  */
 
-import { LRUCache } from "lru-cache";
 import type { LoraUse } from "../engine/types.ts";
 import { ApiError, badRequest } from "../server/contract/errors.ts";
+import type { JobLora } from "../server/contract/lora_requests.ts";
+import { answerOf, toApiError } from "../server/http/respond.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
 import { isEnd, type NewJob } from "../server/jobs/job.ts";
-import { isStopping } from "../server/jobs/job_end.ts";
+import { endOf, isStopping } from "../server/jobs/job_end.ts";
 import { JobQueue } from "../server/jobs/job_queue.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
 import { EqualPlaces, type Places } from "../server/jobs/places.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import { WriteBehindStore } from "../server/jobs/write_behind.ts";
-import type { JobLora } from "../server/contract/lora_requests.ts";
-import type { Log } from "../server/log.ts";
-import { answerOf, toApiError } from "../server/http/respond.ts";
 import type { Runners } from "../server/runners.ts";
 import { type ServedModel, type ServedModels, stateOf } from "../server/served_models.ts";
 import { ServiceError } from "../server/service_error.ts";
-import type { Bell } from "./bell.ts";
-import { claim, type Claimed, refuse, renew } from "./claims.ts";
 import { lookInterval, wakeDelay } from "./crowd.ts";
-import { type Database, isAway } from "./database.ts";
-import { moveFiles, readInputs } from "./input_parts.ts";
-import type { LeaseStore } from "./lease_store.ts";
+import { isAway } from "./database.ts";
+import type { Fleet } from "./fleet.ts";
+import { readInputs } from "./input_parts.ts";
+import type { Claimed, Leases } from "./leases.ts";
 import { Live } from "./live.ts";
-import { lorasOf } from "./loras_of.ts";
-import type { PostgresJobStore } from "./postgres_store.ts";
-import { roomRequest } from "./room_request.ts";
-import type { Member, MemberState, Roster } from "./roster.ts";
+import { coalesced, pause, repeat } from "./repeat.ts";
+import { lorasOf, moveFiles, roomRequest } from "./requests.ts";
+import type { Member, MemberState } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
@@ -38,31 +34,22 @@ const LOOK_MS = 1000;
 const CLAIM_MS = 2000;
 /** How often it says that its jobs are its own, in milliseconds: several times in a lease. */
 const RENEW_MS = 1500;
+/** After what time the worker must know of a job that it has claimed, in milliseconds. */
+const STRAY_MS = 3000;
 
 /** What a worker of a fleet works with. */
-export interface FleetWorkerOptions {
-  /** The shared database. */
-  readonly database: Database;
-  /** Records in it. */
-  readonly store: PostgresJobStore;
-  /** Tells of jobs. */
-  readonly bell: Bell;
-  /** Who else works. */
-  readonly roster: Roster;
-  /** Id of this member. */
-  readonly member: string;
+interface FleetWorkerOptions {
+  readonly fleet: Fleet;
+  /** Records of the claimed jobs. */
+  readonly leases: Leases;
   /** Models that it serves. */
   readonly models: ServedModels;
   /** What jobs do. */
   readonly runners: Runners;
   /** Where jobs run; one at a time when left out. */
-  readonly places?: Places;
+  readonly places: Places | undefined;
   /** Holds the files of jobs while they run. */
   readonly inputRoot: string;
-  /** Takes lines for the log. */
-  readonly log: Log;
-  /** Records of the claimed jobs, which must learn of their ends first. */
-  readonly leases: LeaseStore;
 }
 
 /** A member of a fleet that runs jobs. */
@@ -72,29 +59,21 @@ export class FleetWorker {
   readonly #places: Places;
   readonly #queue: JobQueue;
   readonly #live: Live;
-  /** Ids of claimed jobs that are not in the queue yet. */
-  readonly #starting = new Set<string>();
-  /** Resolve when they are, or are given back. */
-  readonly #begun = new Map<string, Promise<void>>();
-  /** Ids that the database says are this worker's, and the queue knows nothing of. */
-  #strays = new Set<string>();
+  /** Claimed jobs that are not in the queue yet: they resolve when they are, or are given back. */
+  readonly #starting = new Map<string, Promise<void>>();
   /** Ids of jobs that were queued, and that no worker is known to have taken. */
   readonly #news = new Set<string>();
-  /** Ids of jobs that were to be cancelled lately: one may be claimed, and not be in the queue yet. */
-  readonly #unwanted = new LRUCache<string, true>({ max: 1000 });
+  readonly #draining = new AbortController();
+  readonly #closing = new AbortController();
+  readonly #look = coalesced(() => this.#claimAll());
   #loaded: MemberState["loaded"] = null;
   #finished = 0;
-  #isLooking = false;
-  #looking: Promise<void> = Promise.resolve();
-  #isAsked = false;
-  #isDraining = false;
   #isStarted = false;
-  #timers = new Map<string, ReturnType<typeof setTimeout>>();
+  #retry: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param options database, models and what is done with them */
   constructor(options: FleetWorkerOptions) {
     this.#options = options;
-    const { database, leases, log, bell, inputRoot } = options;
+    const { leases, inputRoot, fleet: { bell, database, log } } = options;
     this.#records = new WriteBehindStore(leases, { log });
     this.#places = options.places ?? new EqualPlaces(1);
     this.#places.onChange(() => void this.#look());
@@ -107,21 +86,18 @@ export class FleetWorker {
     });
     bell.on("denoise_jobs", (news) => {
       const [id = "", status] = news.split(" ");
-      if (status === "queued") this.#hear(id);
+      if (status === "queued") void this.#hear(id);
       else this.#news.delete(id);
-      if (status !== "cancel" && status !== "deleted") return;
-      this.#unwanted.set(id, true);
-      void this.#queue.cancel(id);
+      if (status === "cancel" || status === "deleted") void this.#queue.cancel(id);
     });
     bell.onUp(() => void this.#look());
   }
 
   /** How it is, for the others. */
   get state(): Omit<MemberState, "version" | "kind" | "cards"> {
-    const { all } = this.#options.models;
-    const models = all.filter(({ engine }) => engine.status === "ready");
+    const models = this.#options.models.all.filter(({ engine }) => engine.status === "ready");
     return {
-      isDraining: this.#isDraining,
+      isDraining: this.#draining.signal.aborted,
       models: models.map(({ name }) => name),
       loadedModels: models.filter((model) => stateOf(model) === "loaded").map(({ name }) => name),
       loaded: this.#loaded,
@@ -140,26 +116,22 @@ export class FleetWorker {
   /** Begins to claim jobs. */
   start(): void {
     this.#isStarted = true;
-    this.#repeat("look", () => lookInterval(this.#free.length, LOOK_MS), () => this.#look());
-    this.#repeat("renew", () => RENEW_MS, () => this.#renew());
+    const interval = () => lookInterval(this.#free.length, LOOK_MS);
+    void repeat(this.#draining.signal, interval, () => this.#look());
+    void repeat(this.#closing.signal, () => RENEW_MS, () => this.#renew());
     void this.#look();
   }
 
-  /**
-   * Leaves the fleet: takes no more jobs, and gives back those that are not done in time.
-   *
-   * @param graceMs how long they may go on, in milliseconds
-   */
+  /** Leaves the fleet: takes no more jobs, and gives back those that are not done after a time in milliseconds. */
   async close(graceMs: number): Promise<void> {
-    this.#isDraining = true;
-    clearTimeout(this.#timers.get("look"));
-    // What is being claimed is known then; a database that is away gives nothing.
-    await unlessAborted(AbortSignal.timeout(CLAIM_MS), this.#looking).catch(() => {});
+    this.#draining.abort();
+    clearTimeout(this.#retry);
+    // The jobs that are being claimed are known then; a database that is away gives none.
+    await unlessAborted(AbortSignal.timeout(CLAIM_MS), this.#look()).catch(() => {});
     await this.#queue.close(graceMs);
     // What was claimed a moment ago is refused by the queue, and given back.
-    for (const id of this.#starting) await this.#begun.get(id);
-    for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
+    await Promise.all(this.#starting.values());
+    this.#closing.abort();
     await this.#records.close();
   }
 
@@ -173,71 +145,60 @@ export class FleetWorker {
 
   /** Workers that could take a job, as far as is known. */
   get #free(): Member[] {
-    return this.#options.roster.workers
+    return this.#options.fleet.roster.workers
       .filter(({ running, places, isDraining }) => running.length < places && !isDraining);
   }
 
   /** Looks for a job that was queued, unless another worker is quicker. */
-  #hear(id: string): void {
-    if (this.#isDraining) return;
+  async #hear(id: string): Promise<void> {
     this.#news.add(id);
-    if (this.#news.size > 1) return;
-    this.#later("news", wakeDelay(this.#free.length), async () => {
-      const isOpen = this.#news.size > 0;
-      this.#news.clear();
-      if (isOpen) await this.#look();
-    });
+    if (this.#news.size > 1 || !await pause(wakeDelay(this.#free.length), this.#draining.signal)) {
+      return;
+    }
+    const isOpen = this.#news.size > 0;
+    this.#news.clear();
+    if (isOpen) await this.#look();
   }
 
   /** Claims as many jobs as there are places for. */
-  async #look(): Promise<void> {
-    this.#isAsked = true;
-    if (this.#isLooking || !this.#isStarted) return;
-    this.#isLooking = true;
-    await (this.#looking = this.#claimAll());
-  }
-
   async #claimAll(): Promise<void> {
+    const { signal } = this.#draining;
     try {
-      while (this.#isAsked) {
-        this.#isAsked = false;
-        while (!this.#isDraining && await this.#claimOne());
-      }
+      while (this.#isStarted && !signal.aborted && await this.#claimOne());
     } catch (error) {
       // The database may be away; it is looked again.
-      if (!this.#isDraining) this.#options.log(`Cannot look for jobs: ${(error as Error).message}`);
-    } finally {
-      this.#isLooking = false;
+      const { message } = error as Error;
+      if (!signal.aborted) this.#options.fleet.log(`Cannot look for jobs: ${message}`);
     }
   }
 
   /** Resolves with whether there may be more. */
   async #claimOne(): Promise<boolean> {
-    const { database, member } = this.#options;
+    const { leases, fleet: { member } } = this.#options;
     const busy = this.#queue.running.length + this.#queue.waiting + this.#starting.size;
     if (busy >= this.#places.count) return false;
     const models = this.state.models
       .filter((model) => this.#places.hasRoomFor({ id: "", client: "", model }));
-    const { job, retryMs } = await claim(database, member, {
+    const claimed = await leases.claim({
       models,
       memory: this.#memory,
       loaded: this.#loaded ?? undefined,
       warmElsewhere: this.#free.filter((one) => one.id !== member)
         .flatMap(({ loaded }) => loaded ? [loaded.model] : []),
     });
-    if (!job) {
-      if (retryMs !== undefined) this.#later("retry", retryMs, () => this.#look());
+    if (typeof claimed !== "object") {
+      clearTimeout(this.#retry);
+      if (claimed !== undefined) this.#retry = setTimeout(() => void this.#look(), claimed);
       return false;
     }
-    const { id } = job.record;
-    this.#starting.add(id);
-    this.#begun.set(id, this.#begin(job).finally(() => this.#begun.delete(id)));
+    const { id } = claimed.record;
+    this.#starting.set(id, this.#begin(claimed).finally(() => this.#starting.delete(id)));
     return true;
   }
 
   /** Fetches what a job needs, and queues it here. */
   async #begin({ record, client, model, deaths }: Claimed): Promise<void> {
-    const { database, log, leases, member, runners } = this.#options;
+    const { leases, models, runners, fleet: { log } } = this.#options;
     const { id } = record;
     try {
       leases.forget(id);
@@ -248,11 +209,7 @@ export class FleetWorker {
         throw new ServiceError("refused", `Cannot run the job: no "${record.kind}" is known`);
       }
       const { outcome } = await this.#queue.add(this.#watched(job, client, model));
-      if (this.#unwanted.has(id)) void this.#queue.cancel(id);
-      this.#loaded = {
-        model: model ?? this.#options.models.first.name,
-        loras: lorasOf(record.request),
-      };
+      this.#loaded = { model: model ?? models.first.name, loras: lorasOf(record.request) };
       outcome.then(() => this.#finished++, (error) => toApiError(error, id, log))
         .finally(() => {
           leases.forget(id);
@@ -261,38 +218,30 @@ export class FleetWorker {
     } catch (error) {
       // It is found to be nobody's work, and given back, when the database is there again.
       if (isAway(error)) return;
-      if (isStopping(error)) {
-        await this.#records.update(id, { status: "queued", progress: 0, startedAt: null });
-        return;
-      }
-      const reason = error instanceof ServiceError ? answerOf(error) : error;
-      const others = this.#options.roster.workers
-        .filter((one) => one.id !== member && model !== undefined && one.models.includes(model));
-      if (await refuse(database, member, id, others.map((one) => one.id)).catch(() => false)) {
-        log(`${id} is left to other workers: ${(error as Error).message}`);
-      } else {
-        const isOurs = reason instanceof ApiError;
-        leases.failsWith(id, isOurs ? reason.status : 500);
-        await this.#records.update(id, {
-          status: "failed",
-          endedAt: Date.now(),
-          error: {
-            code: isOurs ? reason.code ?? "failed" : "internal_error",
-            message: isOurs ? reason.message : "Cannot finish the job: an internal error occurred",
-          },
-        });
-        if (!isOurs) toApiError(error, id, log);
-      }
-      await new InputFolder(this.#options.inputRoot, id).remove();
-    } finally {
-      this.#starting.delete(id);
+      if (isStopping(error)) await this.#records.update(id, { status: "queued" });
+      else await this.#refuse(id, model, error);
     }
     void this.#look();
   }
 
+  /** Leaves a job to workers that can run it; it fails where there are none. */
+  async #refuse(id: string, model: string | undefined, error: unknown): Promise<void> {
+    const { leases, inputRoot, fleet: { member, roster, log } } = this.#options;
+    const others = roster.workers
+      .filter((one) => one.id !== member && model !== undefined && one.models.includes(model));
+    if (await leases.refuse(id, others.map((one) => one.id)).catch(() => false)) {
+      log(`${id} is left to other workers: ${(error as Error).message}`);
+    } else {
+      this.#noteStatus(id, error);
+      await this.#records.update(id, endOf(error));
+      toApiError(error, id, log);
+    }
+    await new InputFolder(inputRoot, id).remove();
+  }
+
   /** The request with its files and LoRAs where this machine has them. */
   async #prepareRequest({ id, request }: JobRecord, name: string | undefined): Promise<unknown> {
-    const { database, inputRoot, models } = this.#options;
+    const { inputRoot, models, fleet: { database } } = this.#options;
     const folder = new InputFolder(inputRoot, id);
     await database.use((sql) => readInputs(sql, id, folder.path));
     const moved = moveFiles(request, (file) => folder.pathOf(file)) as { loras?: JobLora[] };
@@ -306,82 +255,54 @@ export class FleetWorker {
     return local;
   }
 
-  /** A job whose progress the fleet hears of, and whose files stay where another worker makes it anew. */
+  /** A job whose progress the fleet hears of. */
   #watched(job: NewJob<unknown>, client: string, model: string | undefined): NewJob<unknown> {
-    const { leases } = this.#options;
-    const { id, work, discard } = job;
+    const { id, work } = job;
     const stop = this.#queue.watch(id, (event) => {
       if (event.type === "status" && isEnd(event.status)) stop();
       else this.#live.tell(id, event);
     });
     return {
       ...job,
-      ...{ client, isRecorded: true },
+      client,
       ...(model === undefined ? {} : { model }),
       work: (context) =>
         work(context).catch((error) => {
-          const reason = error instanceof ServiceError ? answerOf(error) : error;
-          if (reason instanceof ApiError) leases.failsWith(id, reason.status);
+          this.#noteStatus(id, error);
           throw error;
         }),
-      discard: async (outcome) => {
-        if (!leases.isLost(id)) await discard?.(outcome);
-      },
     };
+  }
+
+  /** Notes with which HTTP status a job fails. */
+  #noteStatus(id: string, error: unknown): void {
+    const reason = error instanceof ServiceError ? answerOf(error) : error;
+    if (reason instanceof ApiError) this.#options.leases.failsWith(id, reason.status);
   }
 
   /** Keeps what runs, and ends what was cancelled or is another's. */
   async #renew(): Promise<void> {
-    const { database, member, leases, log } = this.#options;
-    const before = new Set(this.#queue.running);
-    const { ids, cancelled } = await renew(database, member);
-    for (const id of cancelled) await this.#queue.cancel(id);
+    const { leases, fleet: { log } } = this.#options;
+    const before = this.#queue.running;
+    const held = await leases.renew();
+    for (const { id, cancel } of held) if (cancel) await this.#queue.cancel(id);
+    const ids = new Set(held.map(({ id }) => id));
     for (const id of before) {
       if (ids.has(id) || !this.#queue.running.includes(id)) continue;
-      const now = await this.#records.get(id);
-      if (now !== undefined && (now.status === "queued" || isEnd(now.status))) continue;
+      const { status } = await this.#records.get(id) ?? {};
+      if (status !== undefined && (status === "queued" || isEnd(status))) continue;
       leases.lose(id);
       log(`${id} is another worker's by now: it is given up here`, { level: "warning" });
       await this.#queue.cancel(id);
     }
-    await this.#giveBackStrays(ids);
-  }
-
-  /** A claim whose answer was lost makes a job ours that nobody works on. */
-  async #giveBackStrays(ids: ReadonlySet<string>): Promise<void> {
-    const { database, member } = this.#options;
-    const unknown = new Set<string>();
-    for (const id of ids) {
-      if (this.#starting.has(id) || this.#queue.running.includes(id)) continue;
-      if (this.#queue.order().includes(id)) continue;
+    // A claim whose answer was lost makes a job ours that nobody works on.
+    for (const { id, age } of held) {
+      const isKnown = this.#starting.has(id) ||
+        [...this.#queue.running, ...this.#queue.order()].includes(id);
+      if (isKnown || age < STRAY_MS) continue;
       const { status = "failed" } = await this.#records.get(id) ?? {};
-      if (!isEnd(status)) unknown.add(id);
+      if (!isEnd(status)) await this.#records.update(id, { status: "queued" });
     }
-    for (const id of unknown) {
-      // It may have been claimed a moment ago.
-      if (!this.#strays.has(id)) continue;
-      await database.use((sql) =>
-        sql`UPDATE denoise_jobs SET status = 'queued', owner = NULL, started_at = NULL
-          WHERE id = ${id} AND owner = ${member} AND status = 'in_progress'`
-      );
-      unknown.delete(id);
-    }
-    this.#strays = unknown;
-  }
-
-  #later(name: string, ms: number, work: () => Promise<void>): void {
-    clearTimeout(this.#timers.get(name));
-    this.#timers.set(name, setTimeout(() => void work().catch(() => {}), ms));
-  }
-
-  #repeat(name: string, ms: () => number, work: () => Promise<void>): void {
-    this.#later(name, ms(), async () => {
-      // The database may be away; whatever it is, the next time comes.
-      await work().catch(() => {});
-      if (this.#timers.has(name) && !(name === "look" && this.#isDraining)) {
-        this.#repeat(name, ms, work);
-      }
-    });
   }
 }
 

@@ -1,149 +1,188 @@
 /**
- * Records that a front has read and that have not changed since, so that clients that ask again and again for the same
- * jobs cost the database nothing. What changes is told by the database ({@link Bell}); while nobody tells, what was known
- * last may be shown for a while, and is read anew as soon as the database answers.
+ * Records of jobs, for clients that ask again and again. Records that are asked for at the same time are read together.
+ * A front keeps those that it has read until the database tells of a change ({@link Bell}). Where the database takes its
+ * time or is away, the front may show a record as it saw it last, and never one that is older than what it showed.
  */
 
 import { LRUCache } from "lru-cache";
 import { isEnd } from "../server/jobs/job.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
+import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import type { Bell } from "./bell.ts";
+import { awayError, isAway } from "./database.ts";
 
 /** Most records that are kept. */
 const MAX_RECORDS = 4096;
 /** Most characters of their requests and results, about. */
 const MAX_LENGTH = 32 * 2 ** 20;
 /**
- * For how long what is known may be old where nothing is told, in milliseconds: progress is recorded less often, and a
+ * For how long a record may be old where nothing is told, in milliseconds: progress is recorded less often, and a
  * connection may be dead without a word.
  */
 const OLD_MS = { in_progress: 500, queued: 5000, ended: 60_000 };
 /** How long a record may be shown after that while it cannot be read, in milliseconds. */
 const LAST_MS = 60_000;
+/** Most readings at a time; what is asked for meanwhile is read together after one of them. */
+const MAX_READINGS = 4;
+/** After what time the record that was seen last is shown in place of the one that is being read, in milliseconds. */
+const GLANCE_MS = 50;
+/** The same for a record that is known to have changed: others may have told its client. */
+const CHANGED_MS = 1000;
+/** How long an unknown record may take while nobody tells of changes, in milliseconds. */
+const SOON_MS = 2000;
 
-/** A record, and when it was read. */
+/** A record, with about how many characters it has. */
+export type Read = readonly [record: JobRecord, length: number];
+
 interface Kept {
   readonly record: JobRecord;
-  readonly readAt: number;
-  /** How long the record needs no other look, in milliseconds. */
-  readonly freshMs: number;
-  /** Number of the connection that has told of changes since; 0 where there was none. */
-  readonly connection: number;
-  /** Whether the database has told that the job has changed since. */
+  /** When the record needs another look. */
+  freshUntil: number;
   hasChanged: boolean;
 }
 
-/** Records of jobs that a server has read before. */
-export class KnownRecords {
-  readonly #bell: Pick<Bell, "isUp">;
-  readonly #records = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });
-  readonly #lastMs: number;
-  /** Ids that changed while records were read, for each reading. */
-  readonly #readings = new Set<Set<string>>();
-  /** Number of the connection that tells. */
-  #connections = 1;
+interface Reading {
+  readonly since: number;
+  readonly changed: Set<string>;
+  /** Whether all changes since its begin were told. */
+  isTold: boolean;
+}
 
-  /**
-   * @param lastMs for how long a record may be shown that cannot be read, in milliseconds; a minute when left out
-   */
-  constructor(bell: Pick<Bell, "isUp" | "on" | "onUp">, lastMs = LAST_MS) {
+/** Reads records of jobs, and keeps them where there is a bell. */
+export class KnownRecords {
+  readonly #readRows: (ids: readonly string[]) => Promise<readonly Read[]>;
+  readonly #bell: Pick<Bell, "isUp"> | undefined;
+  readonly #lastMs: number;
+  readonly #kept = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });
+  /** Records that were asked for and are about to be read, together. */
+  #asked = new Map<string, PromiseWithResolvers<JobRecord | undefined>>();
+  #isAboutToRead = false;
+  readonly #readings = new Set<Reading>();
+  /** Whether the last reading that ended found no database. */
+  #isAway = false;
+
+  constructor(
+    read: (ids: readonly string[]) => Promise<readonly Read[]>,
+    bell?: Pick<Bell, "isUp" | "on" | "onUp">,
+    lastMs = LAST_MS,
+  ) {
+    this.#readRows = read;
     this.#bell = bell;
     this.#lastMs = lastMs;
-    bell.on("denoise_jobs", (news) => {
+    bell?.on("denoise_jobs", (news) => {
       const [id = "", status] = news.split(" ");
       if (status === "deleted") this.forget(id);
       else this.#outdate(id);
     });
-    // What happened meanwhile was not told: each record is read anew when it is asked for.
-    bell.onUp(() => this.#connections++);
-  }
-
-  /** Whether changes are told of. */
-  get isTold(): boolean {
-    return this.#bell.isUp;
-  }
-
-  /**
-   * A record as it is now.
-   *
-   * @returns undefined where it must be read
-   */
-  get(id: string): JobRecord | undefined {
-    const kept = this.#records.get(id);
-    const isFresh = kept && !kept.hasChanged && this.isTold &&
-      kept.connection === this.#connections &&
-      performance.now() - kept.readAt < kept.freshMs;
-    return isFresh ? kept.record : undefined;
+    // What happened meanwhile was not told.
+    bell?.onUp(() => {
+      for (const kept of this.#kept.values()) kept.freshUntil = 0;
+      for (const reading of this.#readings) reading.isTold = false;
+    });
   }
 
   /**
-   * A record as it was when it was seen last, not long ago: for when it cannot be read.
+   * The record of a job.
    *
-   * @returns undefined where it is not known, or for too long
+   * @param mayBeOld whether the record that was seen last will do, where the database takes its time
+   * @throws {Error} when the database is not at hand
    */
-  last(id: string): JobRecord | undefined {
-    return this.#records.get(id)?.record;
+  get(id: string, mayBeOld: boolean): Promise<JobRecord | undefined> {
+    const kept = this.#kept.get(id);
+    if (kept && this.#isTold && !kept.hasChanged && performance.now() < kept.freshUntil) {
+      return Promise.resolve(kept.record);
+    }
+    return mayBeOld && this.#bell ? this.#glance(id, kept) : this.#read(id);
   }
 
-  /**
-   * Whether it was told that a job has changed since its record was read.
-   *
-   * @returns false where nothing is known
-   */
-  hasChanged(id: string): boolean {
-    return this.#records.peek(id)?.hasChanged ?? false;
-  }
-
-  /** Forgets what this server has changed: nobody who sees that may see what was before. */
+  /** Forgets a record that this server has changed: a client that knows of the change must not see the state before. */
   forget(id: string): void {
     this.#outdate(id);
-    this.#records.delete(id);
+    this.#kept.delete(id);
   }
 
-  /**
-   * Reads records, and keeps those that do not change meanwhile. While nobody tells of changes, one reading must end
-   * before the next begins: else what one has shown could be followed by something older of the other.
-   *
-   * @param read gives those that there are with about how many characters each has
-   */
-  async keep<T extends Iterable<readonly [record: JobRecord, length: number]>>(
-    ids: readonly string[],
-    read: () => Promise<T>,
-  ): Promise<T> {
-    const changed = new Set<string>();
-    const connection = this.#connection;
-    const readAt = performance.now();
-    this.#readings.add(changed);
-    try {
-      const records = await read();
-      const isWhole = connection === this.#connection;
-      const gone = new Set(ids);
-      for (const [record, length] of isWhole ? records : []) {
-        if (changed.has(record.id)) continue;
-        gone.delete(record.id);
-        const { status } = record;
-        const freshMs = OLD_MS[isEnd(status) ? "ended" : status as "queued" | "in_progress"];
-        const kept = { record, readAt, freshMs, connection, hasChanged: false };
-        this.#records.set(record.id, kept, {
-          size: length + 500,
-          ttl: freshMs + this.#lastMs,
-        });
-      }
-      // What is shown of these may be newer than what was kept.
-      for (const id of gone) this.#records.delete(id);
-      return records;
-    } finally {
-      this.#readings.delete(changed);
-    }
+  get #isTold(): boolean {
+    return this.#bell?.isUp ?? true;
   }
 
   #outdate(id: string): void {
-    const kept = this.#records.peek(id);
+    const kept = this.#kept.peek(id);
     if (kept) kept.hasChanged = true;
-    for (const changed of this.#readings) changed.add(id);
+    for (const { changed } of this.#readings) changed.add(id);
   }
 
-  get #connection(): number {
-    return this.isTold ? this.#connections : 0;
+  /** A record as it is, or was a moment ago where it takes a while to say. */
+  async #glance(id: string, kept: Kept | undefined): Promise<JobRecord | undefined> {
+    const reading = this.#read(id);
+    if (!kept && this.#isTold) return await reading;
+    const now = performance.now();
+    const [{ since } = { since: now }] = this.#readings;
+    const glanceMs = (kept?.hasChanged ? CHANGED_MS : GLANCE_MS) - (now - since);
+    const patienceMs = !kept ? SOON_MS : this.#isAway ? 0 : Math.max(0, glanceMs);
+    try {
+      return await unlessAborted(AbortSignal.timeout(patienceMs), reading);
+    } catch (error) {
+      const isLate = error instanceof DOMException && error.name === "TimeoutError";
+      const last = isLate || isAway(error) ? this.#kept.get(id) : undefined;
+      if (last) return last.record;
+      if (isLate && this.#isTold) return await reading;
+      throw isLate ? awayError() : error;
+    }
+  }
+
+  #read(id: string): Promise<JobRecord | undefined> {
+    const asked = this.#asked.get(id) ?? Promise.withResolvers();
+    this.#asked.set(id, asked);
+    asked.promise.catch(() => {});
+    this.#readSoon();
+    return asked.promise;
+  }
+
+  #readSoon(): void {
+    // While nobody tells of changes, one reading must end before the next begins: else what one has shown could be
+    // followed by something older of the other.
+    const most = this.#isTold ? MAX_READINGS : 1;
+    if (this.#isAboutToRead || this.#asked.size === 0 || this.#readings.size >= most) return;
+    this.#isAboutToRead = true;
+    setTimeout(() => void this.#readAsked());
+  }
+
+  async #readAsked(): Promise<void> {
+    const asked = this.#asked;
+    this.#asked = new Map();
+    this.#isAboutToRead = false;
+    const isTold = this.#isTold;
+    const reading = { since: performance.now(), changed: new Set<string>(), isTold: true };
+    this.#readings.add(reading);
+    try {
+      const records = await this.#readRows([...asked.keys()]);
+      if (this.#bell) {
+        this.#keep(asked.keys(), reading.isTold && isTold === this.#isTold ? records : [], reading);
+      }
+      this.#isAway = false;
+      const found = new Map(records.map(([record]) => [record.id, record]));
+      for (const [id, { resolve }] of asked) resolve(found.get(id));
+    } catch (error) {
+      this.#isAway = isAway(error);
+      for (const { reject } of asked.values()) reject(error);
+    } finally {
+      this.#readings.delete(reading);
+      this.#readSoon();
+    }
+  }
+
+  /** Keeps the records that did not change while they were read, and forgets the others that were asked for. */
+  #keep(ids: Iterable<string>, records: readonly Read[], { since, changed }: Reading): void {
+    const others = new Set(ids);
+    for (const [record, length] of records) {
+      if (changed.has(record.id)) continue;
+      others.delete(record.id);
+      const freshMs = OLD_MS[isEnd(record.status) ? "ended" : record.status as "queued"];
+      this.#kept.set(record.id, { record, freshUntil: since + freshMs, hasChanged: false }, {
+        size: length + 500,
+        ttl: freshMs + this.#lastMs,
+      });
+    }
+    for (const id of others) this.#kept.delete(id);
   }
 }

@@ -1,8 +1,9 @@
 /**
- * How far jobs are, and their results before all are finished: from the worker that makes them to whoever watches,
- * at any server. Nothing of it outlives a crash of the database.
+ * How far jobs are, and their results before all are finished: from the worker that makes them to clients that watch, at
+ * any server. Nothing of it outlives a crash of the database.
  */
 
+import { setTimeout as delay } from "node:timers/promises";
 import type { JobEvent } from "../server/jobs/job.ts";
 import type { StoredFile } from "../server/storage/result_storage.ts";
 import type { Database } from "./database.ts";
@@ -10,105 +11,87 @@ import type { Database } from "./database.ts";
 /** Shortest time between two news of a job's progress, in milliseconds. */
 const PROGRESS_MS = 200;
 
-/** Progress and early results of jobs, from workers to whoever watches. */
+type Progress = JobEvent & { type: "progress" };
+
+/** Columns of a job's row; others stay as they are. */
+interface LiveRow {
+  readonly progress?: string;
+  readonly preview?: Uint8Array;
+  /** The preview in words. */
+  readonly about?: string;
+  /** Finished results by their index. */
+  readonly outputs?: string;
+}
+
+/** Progress and early results of jobs. */
 export class Live {
   readonly #database: Database;
-  /** What is still to be told, and when something was told last. */
-  readonly #jobs = new Map<string, { next?: JobEvent & { type: "progress" }; isBusy: boolean }>();
+  /** Progress that is still to be told, of jobs of which something was told a moment ago. */
+  readonly #next = new Map<string, Progress | undefined>();
 
   constructor(database: Database) {
     this.#database = database;
   }
 
-  /**
-   * Tells of a job; progress that is overtaken is dropped, and so is what the database is away for.
-   */
+  /** Tells of a job. Progress that is overtaken is dropped, and so is everything while the database is away. */
   tell(id: string, event: JobEvent): void {
-    if (event.type === "progress") this.#progress(id, event);
-    else if (event.type === "preview") void this.#preview(id, event).catch(() => {});
-    else if (event.type === "output") void this.#output(id, event).catch(() => {});
+    if (event.type === "progress") {
+      const isBusy = this.#next.has(id);
+      this.#next.set(id, event);
+      if (!isBusy) void this.#tellProgress(id);
+    } else if (event.type === "preview") {
+      const { type: _, bytes: preview, ...about } = event;
+      void this.#write(id, { preview, about: JSON.stringify(about) }, "preview");
+    } else if (event.type === "output" && event.file) {
+      // Files are where all members find them.
+      const { index, file } = event;
+      const outputs = JSON.stringify({ [index]: file });
+      void this.#write(id, { outputs }, `output ${JSON.stringify({ index, file })}`);
+    }
   }
 
-  /**
-   * What was told of a job last.
-   *
-   * @returns its progress, its latest preview, and what of it is finished
-   */
+  /** What was told of a job last: its progress, its latest preview, and its finished results. */
   async read(id: string): Promise<JobEvent[]> {
     const [row] = await this.#database.use((sql) =>
       sql`SELECT progress, preview, about, outputs::text FROM denoise_live WHERE job = ${id}`
     );
-    const events: JobEvent[] = [];
-    if (typeof row?.["progress"] === "string") {
-      events.push({ type: "progress", ...JSON.parse(row["progress"]) });
-    }
-    if (typeof row?.["about"] === "string") {
-      const bytes = new Uint8Array(row["preview"] as Uint8Array);
-      events.push({ type: "preview", ...JSON.parse(row["about"]), bytes });
-    }
-    const outputs = JSON.parse(String(row?.["outputs"] ?? "{}")) as Record<string, StoredFile>;
-    for (const [index, file] of Object.entries(outputs)) {
-      events.push({ type: "output", index: Number(index), file });
-    }
-    return events;
+    const { progress, preview, about, outputs } = row ?? {};
+    const files = Object.entries(JSON.parse(outputs ?? "{}") as Record<string, StoredFile>);
+    const latest: JobEvent = {
+      ...{ type: "preview", bytes: new Uint8Array(preview ?? []) },
+      ...JSON.parse(about ?? "{}"),
+    };
+    return [
+      ...progress ? [{ type: "progress", ...JSON.parse(progress) } as Progress] : [],
+      ...about ? [latest] : [],
+      ...files.map(([index, file]): JobEvent => ({ type: "output", index: Number(index), file })),
+    ];
   }
 
-  #progress(id: string, event: JobEvent & { type: "progress" }): void {
-    const job = this.#jobs.get(id) ?? { isBusy: false };
-    this.#jobs.set(id, job);
-    job.next = event;
-    if (!job.isBusy) void this.#send(id);
+  async #tellProgress(id: string): Promise<void> {
+    for (let event = this.#next.get(id); event; event = this.#next.get(id)) {
+      this.#next.set(id, undefined);
+      const { type: _, ...progress } = event;
+      const text = JSON.stringify(progress);
+      await Promise.all([this.#write(id, { progress: text }, text), delay(PROGRESS_MS)]);
+    }
+    this.#next.delete(id);
   }
 
-  async #send(id: string): Promise<void> {
-    const job = this.#jobs.get(id)!;
-    const { type: _, ...progress } = job.next!;
-    delete job.next;
-    job.isBusy = true;
-    const text = JSON.stringify(progress);
-    const pause = new Promise((resolve) => setTimeout(resolve, PROGRESS_MS));
+  async #write(id: string, row: LiveRow, news: string): Promise<void> {
+    const { progress = null, preview = null, about = null, outputs = null } = row;
     await this.#database.use((sql) =>
       sql`WITH told AS (
-          INSERT INTO denoise_live (job, progress)
-          SELECT ${id}, ${text} FROM denoise_jobs WHERE id = ${id} AND status = 'in_progress'
-          ON CONFLICT (job) DO UPDATE SET progress = EXCLUDED.progress RETURNING job)
-        SELECT pg_notify('denoise_live', job || ' ' || ${text}) FROM told`
+          INSERT INTO denoise_live AS live (job, progress, preview, about, outputs)
+          SELECT id, ${progress}, ${preview}::bytea, ${about}, ${outputs}::text::jsonb
+          FROM denoise_jobs WHERE id = ${id} AND status = 'in_progress'
+          ON CONFLICT (job) DO UPDATE SET
+            progress = coalesce(EXCLUDED.progress, live.progress),
+            preview = coalesce(EXCLUDED.preview, live.preview),
+            about = coalesce(EXCLUDED.about, live.about),
+            outputs = coalesce(live.outputs || EXCLUDED.outputs, live.outputs, EXCLUDED.outputs)
+          RETURNING job)
+        SELECT pg_notify('denoise_live', job || ' ' || ${news}) FROM told`
     ).catch(() => {});
-    await pause;
-    job.isBusy = false;
-    if (job.next) await this.#send(id);
-    else this.#jobs.delete(id);
-  }
-
-  async #preview(id: string, event: JobEvent & { type: "preview" }): Promise<void> {
-    const { type: _, bytes, ...about } = event;
-    await this.#database.use((sql) =>
-      sql`WITH told AS (
-          INSERT INTO denoise_live (job, preview, about)
-          SELECT ${id}, ${bytes}, ${JSON.stringify(about)} FROM denoise_jobs
-          WHERE id = ${id} AND status = 'in_progress'
-          ON CONFLICT (job) DO UPDATE SET preview = EXCLUDED.preview, about = EXCLUDED.about
-          RETURNING job)
-        SELECT pg_notify('denoise_live', job || ' preview') FROM told`
-    );
-  }
-
-  /** Files are where all members find them. */
-  async #output(
-    id: string,
-    { index, file }: JobEvent & { type: "output" },
-  ): Promise<void> {
-    if (!file) return;
-    const text = JSON.stringify({ index, file });
-    await this.#database.use((sql) =>
-      sql`WITH told AS (
-          INSERT INTO denoise_live (job, outputs)
-          SELECT ${id}, ${JSON.stringify({ [index]: file })}::text::jsonb FROM denoise_jobs
-          WHERE id = ${id} AND status = 'in_progress'
-          ON CONFLICT (job) DO UPDATE
-            SET outputs = coalesce(denoise_live.outputs, '{}') || EXCLUDED.outputs
-          RETURNING job)
-        SELECT pg_notify('denoise_live', job || ' output ' || ${text}) FROM told`
-    );
   }
 }

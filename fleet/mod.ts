@@ -14,8 +14,7 @@ export interface FleetPlace {
 export function startMember(place: FleetPlace): Start {
   return async (options) => {
     // Load the fleet only when it is used.
-    const { startFleetServer, startWorker } = await import("./start.ts");
-    const start = place.role === "worker" ? startWorker : startFleetServer;
-    return await start({ ...options, fleet: place });
+    const { startFleetMember } = await import("./start.ts");
+    return await startFleetMember({ ...options, fleet: place });
   };
 }

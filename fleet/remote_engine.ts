@@ -3,105 +3,78 @@
 import type {
   Engine,
   Frames,
-  GenerateRequest,
   LoraReport,
   LoraUse,
   ModelInfo,
   RoomRequest,
 } from "../engine/types.ts";
-import { EngineState } from "../server/engine_state.ts";
 import { RecordsBusyError } from "../server/contract/errors.ts";
+import { EngineState } from "../server/engine_state.ts";
 import { ServiceError } from "../server/service_error.ts";
-import type { Calls, Question } from "./calls.ts";
-import { type Room, Rooms } from "./rooms.ts";
-import type { FleetModel, Member, Roster } from "./roster.ts";
-
-/** What a remote engine works with. */
-interface RemoteOptions {
-  /** Public name of the model. */
-  readonly name: string;
-  /** Who serves it. */
-  readonly roster: Roster;
-  /** Calls to workers. */
-  readonly calls: Calls;
-}
+import type { Question } from "./calls.ts";
+import type { Fleet } from "./fleet.ts";
+import { Rooms } from "./rooms.ts";
+import type { FleetModel, Member } from "./roster.ts";
 
 /** An engine for a model that workers of the fleet run. */
 export class RemoteEngine implements Engine {
-  readonly #options: RemoteOptions;
-  readonly #rooms: Rooms;
-  #info: ModelInfo;
-
-  constructor(info: ModelInfo, options: RemoteOptions) {
-    this.#info = info;
-    this.#options = options;
-    this.#rooms = new Rooms(options.calls);
-  }
-
-  /** See {@link Engine.info}. */
-  get info(): ModelInfo {
-    return this.#info;
-  }
-
   /** What workers say of the model now. */
-  set info(info: ModelInfo) {
-    this.#info = info;
+  about: FleetModel;
+  readonly #fleet: Fleet;
+  readonly #rooms: Rooms;
+
+  constructor(about: FleetModel, fleet: Fleet) {
+    this.about = about;
+    this.#fleet = fleet;
+    this.#rooms = new Rooms(fleet.calls);
+  }
+
+  get info(): ModelInfo {
+    return this.about.info;
   }
 
   /** Whether a worker has it on its device. */
   get isLoaded(): boolean {
-    return this.#workers.some(({ loadedModels }) => loadedModels.includes(this.#options.name));
+    return this.#workers.some((worker) => this.#isOn(worker));
   }
 
-  /** Where the model is, as {@link isLoaded} in a word. */
-  get residence(): "loaded" | "unloaded" {
-    return this.isLoaded ? "loaded" : "unloaded";
-  }
-
-  /** Workers do that. */
-  generate(_request: GenerateRequest): Promise<Frames> {
+  generate(): Promise<Frames> {
     return Promise.reject(new TypeError("Cannot generate here: the workers of the fleet do that"));
   }
 
-  /** See {@link Engine.checkRoom}: refuses what no worker can hold that is there now. */
+  /** Refuses what no worker can hold that is there now. */
   async checkRoom(request: RoomRequest): Promise<void> {
     const { refusal } = await this.look(request);
     if (refusal !== undefined) throw new RangeError(refusal);
   }
 
   /** Which of the workers can hold a request. */
-  look(request: RoomRequest): Promise<Room> {
-    return this.#rooms.look(this.#options.name, this.#workers, request);
+  look(request: RoomRequest): ReturnType<Rooms["look"]> {
+    return this.#rooms.look(this.about.name, this.#workers, request);
   }
 
-  /** See {@link Engine.checkLoras}: a worker reads the files. */
+  /** A worker reads the files; where it cannot, another may answer, or have them. */
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
     if (loras.length === 0) return [];
     let last: unknown;
     for (const { id } of this.#workers) {
       try {
-        return await this.#ask(id, "check_loras", loras) as LoraReport[];
+        return await this.#ask(id, { method: "check_loras", args: loras }) as LoraReport[];
       } catch (error) {
-        // Another worker may answer, or have the file.
         last = error;
       }
     }
     throw last ?? this.#nobody();
   }
 
-  /**
-   * See {@link Engine.prepareLoras}: a worker that is free and has the model does that. Where none is, they are checked
-   * alone: jobs bring their LoRAs.
-   */
+  /** A worker that is free and has the model does that. Where none is, they are checked alone: jobs bring their LoRAs. */
   async prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
-    if (loras.length === 0) return [];
-    const { name } = this.#options;
-    const free = this.#workers.find(({ loadedModels, running, places }) =>
-      loadedModels.includes(name) && running.length < places
-    );
-    if (!free) return await this.checkLoras(loras);
+    const free = this.#workers
+      .find((worker) => this.#isOn(worker) && worker.running.length < worker.places);
+    if (loras.length === 0 || !free) return await this.checkLoras(loras);
+    const question = { method: "check_loras", args: loras, isToPrepare: true } as const;
     try {
-      return await this.#ask(free.id, "check_loras", loras, true) as LoraReport[];
+      return await this.#ask(free.id, question) as LoraReport[];
     } catch (error) {
       // It has gone, or has begun a job meanwhile.
       if (!(error instanceof RecordsBusyError)) throw error;
@@ -109,48 +82,44 @@ export class RemoteEngine implements Engine {
     }
   }
 
-  /** Has every worker load it that serves it. */
+  /** Every worker that serves it loads it. */
   async load(): Promise<void> {
     await this.#askAll("load");
   }
 
-  /** Has every worker unload it. */
+  /** Every worker that serves it unloads it. */
   async unload(): Promise<void> {
     await this.#askAll("unload");
   }
 
-  /** Workers were told when they were started. */
   limitMemory(): void {}
 
-  /** Workers go on. */
   close(): Promise<void> {
     return Promise.resolve();
   }
 
   get #workers(): readonly Member[] {
-    return this.#options.roster.workers
-      .filter(({ models, isDraining }) => models.includes(this.#options.name) && !isDraining);
+    return this.#fleet.roster.workers
+      .filter(({ models, isDraining }) => models.includes(this.about.name) && !isDraining);
   }
 
-  async #askAll(method: Question["method"]): Promise<void> {
+  #isOn({ loadedModels }: Member): boolean {
+    return loadedModels.includes(this.about.name);
+  }
+
+  async #askAll(method: "load" | "unload"): Promise<void> {
     const workers = this.#workers;
     if (workers.length === 0) throw this.#nobody();
-    await Promise.all(workers.map(({ id }) => this.#ask(id, method)));
+    await Promise.all(workers.map(({ id }) => this.#ask(id, { method })));
   }
 
-  #ask(
-    member: string,
-    method: Question["method"],
-    args?: unknown,
-    isToPrepare = false,
-  ): Promise<unknown> {
-    const question = { method, model: this.#options.name, args };
-    return this.#options.calls.ask(member, isToPrepare ? { ...question, isToPrepare } : question);
+  #ask(member: string, question: Omit<Question, "model">): Promise<unknown> {
+    return this.#fleet.calls.ask(member, { ...question, model: this.about.name });
   }
 
   #nobody(): RecordsBusyError {
     return new RecordsBusyError(
-      `Cannot ask for ${this.#options.name}: no worker that serves it is there now; try again later`,
+      `Cannot ask for ${this.about.name}: no worker that serves it is there now; try again later`,
     );
   }
 }
@@ -167,34 +136,22 @@ export class RemoteState extends EngineState {
     this.#find = find;
   }
 
-  /** See {@link EngineState.status}. */
   override get status(): EngineState["status"] {
     return this.#find() ? "ready" : "loading";
   }
 
-  /** See {@link EngineState.progress}. */
   override get progress(): number {
     return this.#find() ? 1 : 0;
   }
 
-  /** See {@link EngineState.engine}. */
   override get engine(): Engine {
     const engine = this.#find();
     if (engine) return engine;
     throw this.unavailable();
   }
 
-  /** See {@link EngineState.unavailable}. */
   override unavailable(): ServiceError {
     const message = "Cannot answer yet: no worker of the fleet serves a model";
     return new ServiceError("model_loading", message, { retryAfter: 5 });
   }
-}
-
-/** The engine of a model. */
-export function remoteEngine(
-  { name, info }: FleetModel,
-  options: Omit<RemoteOptions, "name">,
-): RemoteEngine {
-  return new RemoteEngine(info, { ...options, name });
 }

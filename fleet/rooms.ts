@@ -1,25 +1,33 @@
 /**
- * Which workers can hold a request, as they say themselves: a front has neither the files of a model nor a device. What
- * they said is remembered.
+ * Which workers can hold a request, as they say themselves: a front has neither the files of a model nor a device. The
+ * answers are remembered.
  */
 
 import { LRUCache } from "lru-cache";
 import type { RoomRequest } from "../engine/types.ts";
-import type { Calls, RoomAnswer } from "./calls.ts";
-import { onlyRoom } from "./room_request.ts";
+import type { Calls } from "./calls.ts";
+import { onlyRoom } from "./requests.ts";
 import type { Member } from "./roster.ts";
 
-/** How long a worker may take to say it, in milliseconds: it may be dead. */
+/** How long a worker may take to answer, in milliseconds: it may be dead. */
 const PATIENCE_MS = 3000;
-/** How long a worker that did not say it is not asked again, in milliseconds. */
+/** How long a worker that did not answer is not asked again, in milliseconds. */
 const SILENT_MS = 10_000;
 /** Most workers of one kind that are asked before a request is refused. */
 const MAX_ASKED = 16;
 /** Answers that are remembered. */
 const MAX_KNOWN = 1024;
 
+/** Whether a worker can hold a request; a JSON value. */
+export interface RoomAnswer {
+  /** Why not; absent where it can. */
+  readonly refusal?: string;
+  /** Bytes that it would need at least, where it is for the memory. */
+  readonly needs?: number;
+}
+
 /** What is known of a request. */
-export interface Room {
+interface Room {
   /** Why no worker can hold it; undefined where one can, or none has said. */
   readonly refusal: string | undefined;
   /** Bytes that a worker's device must have at least; 0 where each worker has them, as far as is known. */
@@ -29,6 +37,7 @@ export interface Room {
 /** Which workers can hold a request. */
 export class Rooms {
   readonly #calls: Calls;
+  /** Nothing where the worker does not say. */
   readonly #known = new LRUCache<string, Promise<RoomAnswer | undefined>>({ max: MAX_KNOWN });
 
   constructor(calls: Calls) {
@@ -40,27 +49,25 @@ export class Rooms {
     const size = onlyRoom(request);
     const ask = async (worker: Member) => ({
       memory: worker.memory ?? Infinity,
-      answer: await this.#ask(model, worker, size),
+      ...await this.#ask(model, worker, size),
     });
     const kinds = [...Map.groupBy(workers, kindOf).values()];
     const answers = await Promise.all(kinds.map(([first]) => ask(first!)));
-    const isRefused = () => answers.length > 0 && answers.every(({ answer }) => answer?.refusal);
+    const isRefused = () => answers.length > 0 && answers.every(({ refusal }) => refusal);
     if (isRefused()) {
       const others = kinds.flatMap(([, ...others]) => others.slice(0, MAX_ASKED));
       answers.push(...await Promise.all(others.map(ask)));
     }
-    const refused = answers.filter(({ answer }) => answer?.refusal);
     if (isRefused()) {
-      const largest = refused.reduce((one, other) => other.memory > one.memory ? other : one);
-      return { refusal: largest.answer!.refusal, memory: 0 };
+      const largest = answers.reduce((one, other) => other.memory > one.memory ? other : one);
+      return { refusal: largest.refusal, memory: 0 };
     }
-    const holders = answers.filter(({ answer }) => !answer?.refusal).map(({ memory }) => memory);
-    const needs = Math.max(0, ...refused.map(({ answer }) => answer!.needs ?? 0));
+    const holders = answers.filter(({ refusal }) => !refusal).map(({ memory }) => memory);
+    const needs = Math.max(0, ...answers.map(({ needs = 0 }) => needs));
     // A worker that can hold it may have settings by which it takes less.
     return { refusal: undefined, memory: Math.min(needs, ...holders) };
   }
 
-  /** Resolves with nothing where the worker does not say. */
   #ask(model: string, worker: Member, args: RoomRequest): Promise<RoomAnswer | undefined> {
     const key = JSON.stringify([model, worker.id, args]);
     const known = this.#known.get(key);

@@ -7,10 +7,10 @@ import type { Database } from "./database.ts";
 export const BEAT_MS = 2000;
 /** After what silence a member is taken for dead, in milliseconds. */
 export const DEAD_MS = 10_000;
-/** How long a model is still known after its last worker has gone, in milliseconds: one may be starting again. */
-const MODEL_GRACE_MS = 60_000;
-/** How long the dead are listed, in milliseconds. */
-const FORGET_MS = 5 * 60_000;
+/** How long a model is still known after its last worker has gone, in seconds: one may be starting again. */
+const MODEL_GRACE_S = 60;
+/** How long the dead are listed, in seconds. */
+const FORGET_S = 5 * 60;
 
 /** What a member says of itself; a JSON value. */
 export interface MemberState {
@@ -30,7 +30,7 @@ export interface MemberState {
   readonly memory?: number;
   /** How many jobs it can run at once. */
   readonly places: number;
-  /** Ids of those that it runs. */
+  /** Ids of the jobs that it runs. */
   readonly running: readonly string[];
   /** Jobs that it has finished since it started. */
   readonly finished: number;
@@ -44,42 +44,32 @@ export interface Member extends MemberState {
   readonly id: string;
   /** Machine and process of the member. */
   readonly name: string;
-  /** When it joined, in Unix milliseconds. */
-  readonly joinedAt: number;
   /** How long ago it was heard of, in milliseconds. */
   readonly silentMs: number;
 }
 
-/** What workers say of a model; a JSON value. */
-export interface ModelAbout {
-  /** Path of the model, as given by whoever started the worker. */
+/** A model that a fleet serves, as its workers describe it. */
+export interface FleetModel {
+  /** Public name of the model. */
+  readonly name: string;
+  /** Path of the model, as given when the worker was started. */
   readonly path: string;
-  /** Facts about the model, from its files. */
   readonly info: ModelInfo;
   /** LoRAs that clients can name in one word. */
   readonly loras: readonly { readonly name: string; readonly path: string }[];
 }
 
-/** A model that a fleet serves. */
-export interface FleetModel extends ModelAbout {
-  /** Public name of the model. */
-  readonly name: string;
-}
-
 /** The members and models, as they were a moment ago. */
 export class Roster {
   readonly #database: Database;
-  #members: readonly Member[] = [];
-  #models: readonly FleetModel[] = [];
+  /** Members that live, the oldest first. */
+  members: readonly Member[] = [];
+  /** Models that are served, the oldest first. */
+  models: readonly FleetModel[] = [];
   #known = new Set<string>();
 
   constructor(database: Database) {
     this.#database = database;
-  }
-
-  /** Members that live, the oldest first. */
-  get members(): readonly Member[] {
-    return this.#members.filter(({ silentMs }) => silentMs < DEAD_MS);
   }
 
   /** Members that run jobs. */
@@ -87,40 +77,30 @@ export class Roster {
     return this.members.filter(({ kind }) => kind !== "front");
   }
 
-  /** Models that are served, the oldest first. */
-  get models(): readonly FleetModel[] {
-    return this.#models;
-  }
-
   /** Whether a model was served once, and may not be now. */
   isKnown(model: string): boolean {
     return this.#known.has(model);
   }
 
-  /** Reads them anew. */
+  /** Reads who is there. */
   async refresh(): Promise<void> {
     const [members, models] = await this.#database.use((sql) =>
       Promise.all([
-        sql`SELECT id, name, state, (extract(epoch FROM joined_at) * 1000)::bigint AS joined,
+        sql`SELECT id, name, state,
           (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS silent
           FROM denoise_members ORDER BY joined_at, id`,
         sql`SELECT name, about,
-          seen_at > clock_timestamp() - make_interval(secs => ${MODEL_GRACE_MS / 1000}) AS is_served
+          seen_at > clock_timestamp() - make_interval(secs => ${MODEL_GRACE_S}) AS is_served
           FROM denoise_models ORDER BY first_at, name`,
       ])
     );
-    this.#members = members.map((row) => ({
-      ...JSON.parse(String(row["state"])) as MemberState,
-      id: String(row["id"]),
-      name: String(row["name"]),
-      joinedAt: Number(row["joined"]),
-      silentMs: Number(row["silent"]),
-    }));
-    this.#models = models.filter((row) => row["is_served"]).map((row) => ({
-      ...fromText(String(row["about"])) as ModelAbout,
-      name: String(row["name"]),
-    }));
-    this.#known = new Set(models.map((row) => String(row["name"])));
+    this.members = members.map(({ id, name, state, silent }) => ({
+      ...JSON.parse(state) as MemberState,
+      ...{ id, name, silentMs: silent },
+    })).filter(({ silentMs }) => silentMs < DEAD_MS);
+    this.models = models.filter((row) => row["is_served"])
+      .map(({ name, about }) => ({ ...fromText(about), name }));
+    this.#known = new Set(models.map(({ name }) => name));
   }
 
   /** Says that a member lives. */
@@ -149,14 +129,12 @@ export class Roster {
     });
   }
 
-  /** Forgets who died long ago, and questions that nobody waits for any more. */
+  /** Forgets members that died long ago, and questions that nobody waits for any more. */
   async forget(): Promise<void> {
-    const seconds = FORGET_MS / 1000;
     await this.#database.use(async (sql) => {
-      await sql`DELETE FROM denoise_members
-        WHERE seen_at < clock_timestamp() - make_interval(secs => ${seconds})`;
-      await sql`DELETE FROM denoise_calls
-        WHERE asked_at < clock_timestamp() - make_interval(secs => ${seconds})`;
+      const then = sql`clock_timestamp() - make_interval(secs => ${FORGET_S})`;
+      await sql`DELETE FROM denoise_members WHERE seen_at < ${then}`;
+      await sql`DELETE FROM denoise_calls WHERE asked_at < ${then}`;
     });
   }
 }
@@ -166,7 +144,7 @@ function toText(value: unknown): string {
   return JSON.stringify(value, (_, part) => part === Infinity ? { "∞": 1 } : part);
 }
 
-function fromText(text: string): unknown {
+function fromText(text: string): Omit<FleetModel, "name"> {
   return JSON.parse(
     text,
     (_, part) => part && typeof part === "object" && "∞" in part ? Infinity : part,

@@ -3,7 +3,6 @@
  * of an older and of a newer version work side by side, so changes only add.
  */
 
-import type { Sql } from "postgres";
 import type { Database } from "./database.ts";
 
 /** Says whose lock it is; any number that nobody else uses. */
@@ -138,6 +137,28 @@ const MIGRATIONS: readonly string[] = [
     WHERE request_key IS NOT NULL;
   ALTER TABLE denoise_live ADD COLUMN outputs jsonb;
   `,
+  `
+  CREATE FUNCTION denoise_now() RETURNS bigint LANGUAGE sql AS
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+  ALTER TABLE denoise_jobs ALTER created_at SET DEFAULT denoise_now();
+
+  CREATE FUNCTION denoise_job_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF NEW.status = 'queued' AND NEW.cancel THEN
+      NEW.status := 'cancelled';
+      NEW.ended_at := denoise_now();
+    END IF;
+    IF NEW.status <> 'in_progress' THEN NEW.lease_until := NULL; END IF;
+    IF NEW.status = 'queued' AND OLD.status = 'in_progress' THEN
+      NEW.owner := NULL;
+      NEW.started_at := NULL;
+      NEW.progress := 0;
+    END IF;
+    RETURN NEW;
+  END $$;
+  CREATE TRIGGER denoise_job_changes BEFORE UPDATE OF status ON denoise_jobs
+    FOR EACH ROW EXECUTE FUNCTION denoise_job_changes();
+  `,
 ];
 
 /** The version that this program makes. */
@@ -163,13 +184,9 @@ export function migrate(database: Database, patienceMs = 0): Promise<number> {
       );
     }
     if (version >= SCHEMA_VERSION) return version;
-    for (const step of MIGRATIONS.slice(version)) await run(sql, step);
+    for (const step of MIGRATIONS.slice(version)) await sql.unsafe(step).simple();
     await sql`DELETE FROM denoise_schema`;
     await sql`INSERT INTO denoise_schema VALUES (${SCHEMA_VERSION}, 1)`;
     return SCHEMA_VERSION;
   }, patienceMs);
-}
-
-async function run(sql: Sql, text: string): Promise<void> {
-  await sql.unsafe(text).simple();
 }

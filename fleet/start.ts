@@ -1,32 +1,29 @@
-/**
- * Processes of a fleet: servers that take requests, workers that run jobs, and those that do both.
- */
+/** Processes of a fleet: servers that take requests, workers that run jobs, and processes that do both. */
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import type { Engine, LoraUse, RoomRequest } from "../engine/types.ts";
+import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
+import { OutOfMemoryError } from "../runtime/errors.ts";
 import { createService } from "../server/app.ts";
 import { ApiError } from "../server/contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
 import { EngineState } from "../server/engine_state.ts";
+import { listen } from "../server/http/listen.ts";
+import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
-import { explainEngineFailure } from "../server/loras/engine_failure.ts";
-import { listen, type Listener } from "../server/http/listen.ts";
-import { localModels } from "../server/local_models.ts";
-import { namesOf } from "../server/loras/job_lora.ts";
-import { loraRefusal } from "../server/loras/lora_refusal.ts";
-import { toApiError } from "../server/http/respond.ts";
 import { resumeJobs } from "../server/jobs/resume.ts";
 import { startSweeping } from "../server/jobs/retention.ts";
+import { localModels } from "../server/local_models.ts";
+import { explainEngineFailure } from "../server/loras/engine_failure.ts";
+import { namesOf } from "../server/loras/job_lora.ts";
+import { loraRefusal } from "../server/loras/lora_refusal.ts";
 import { Runners } from "../server/runners.ts";
-import type { RunningServer, StartOnCards } from "../server/start_options.ts";
-import type { FleetPlace } from "./mod.ts";
 import type { ServedModels } from "../server/served_models.ts";
 import type { App, Services } from "../server/services.ts";
 import { DEFAULT_SETTINGS } from "../server/settings.ts";
+import type { RunningServer, StartOnCards } from "../server/start_options.ts";
 import {
   absolute,
   FREE_MS,
@@ -37,113 +34,126 @@ import {
 } from "../server/start_parts.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
 import { openTracing, type Tracing } from "../server/telemetry/tracing.ts";
-import { describeCards, type WorkerRecord } from "../server/workers.ts";
 import type { VideoRequest } from "../server/videos/video_request.ts";
-import { OutOfMemoryError } from "../runtime/errors.ts";
-import { Calls, type Question, type RoomAnswer } from "./calls.ts";
+import { describeCards, type WorkerRecord } from "../server/workers.ts";
+import type { Question } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetModels } from "./fleet_models.ts";
 import { FleetQueue } from "./fleet_queue.ts";
 import { FleetWorker } from "./fleet_worker.ts";
-import { LeaseStore } from "./lease_store.ts";
-import { PostgresJobStore } from "./postgres_store.ts";
+import { Leases, reap } from "./leases.ts";
+import type { FleetPlace } from "./mod.ts";
+import { repeat } from "./repeat.ts";
+import type { RoomAnswer } from "./rooms.ts";
 import type { FleetModel } from "./roster.ts";
 import { requireSharedFolder } from "./shared_folder.ts";
 
 /** How long answers under way may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
+/** How often a worker looks for jobs of dead workers, in milliseconds: there may be no server. */
+const REAP_MS = 4000;
 
 /** What a member of a fleet is started with. */
 type FleetStartOptions = StartOnCards & { readonly fleet: FleetPlace };
 
-/** A server of a fleet that does not listen. */
-interface FleetService {
-  /** Answers requests. */
+/** What a member works with; tests put some of it in place of what is found. */
+interface Parts {
+  readonly storage: ResultStorage;
+  readonly ffmpeg?: Ffmpeg;
+  readonly tracing?: Tracing | undefined;
+}
+
+/** The half of a member that takes requests. */
+interface Front {
   readonly app: App;
-  /** Services that the routes work with. */
   readonly services: Services;
-  /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
-  open(): Promise<void>;
-  /** Stops taking requests and jobs; then `free` lets go of everything. */
-  stop(graceMs: number): Promise<void>;
-  /** Leaves the fleet. */
+  start(): void;
+  close(graceMs: number): Promise<void>;
+}
+
+/** The half of a member that runs jobs. */
+interface Worker {
+  /** Opens the models, then takes jobs. */
+  open(signal: AbortSignal, joined: Promise<void>): Promise<void>;
+  /** Takes no more jobs, and gives back what is not done in the grace. */
+  close(graceMs: number): Promise<void>;
+  /** Frees the devices. */
   free(): Promise<void>;
 }
 
-/**
- * Makes a server of a fleet.
- *
- * @param options database, storage, and models where it runs jobs as well
- * @param parts what tests put in place of what is found
- */
-export async function createFleetService(
-  options: FleetStartOptions,
-  parts: {
-    readonly storage?: ResultStorage;
-    readonly ffmpeg?: Ffmpeg;
-    readonly tracing?: Tracing;
-  } = {},
-): Promise<FleetService> {
+/** A member of a fleet that does not listen. */
+interface FleetMember {
+  /** Answers requests, where it is to. */
+  readonly front: Front | undefined;
+  /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
+  open(): Promise<void>;
+  /** Stops taking requests and jobs. */
+  stop(graceMs: number): Promise<void>;
+  /** Leaves the fleet, and lets go of everything. */
+  free(): Promise<void>;
+}
+
+/** Starts a member of a fleet; the database may still be waited for, and models may be loading. */
+export async function startFleetMember(options: FleetStartOptions): Promise<RunningServer> {
   const { log = () => {} } = options;
-  const settings = { ...DEFAULT_SETTINGS, ...options };
-  const { fleet, storage } = await prepare(options);
-  const results = parts.storage ?? storage.results;
-  const { database, store, bell, roster, member } = fleet;
-  const calls = new Calls(database, bell, member, undefined);
-  const models = new FleetModels({ database, roster, calls, ...settings });
-  const inputRoot = inputFolder(member);
-  const queue = new FleetQueue({
-    ...{ database, store, bell, roster, member },
-    maxQueue: settings.maxQueue,
-    memoryFor: (model, request) => models.memoryFor(model, request),
-    adopt: (jobs) => resumeJobs(services, jobs),
-    fail: (error) => fleet.tellAway(error),
-    clean: (record) => removeResults(record, results),
-    onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
-  });
-  const tracing = parts.tracing ?? await openTracing();
-  const { app, services } = createService({
-    engine: models.engine,
-    remote: {
-      models: models.served,
-      engine: models.engine,
-      workers: () => roster.workers.flatMap(({ cards }) => cards as WorkerRecord[]),
-    },
-    jobs: { store, queue },
-    inputRoot,
-    log,
-    host: settings.host,
-    storage: results,
-    settings,
-    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
-    ...(tracing ? { tracing } : {}),
-    ...(parts.ffmpeg ? { ffmpeg: parts.ffmpeg } : {}),
-  });
-  fleet.onRefresh = () => models.refresh();
-  const worker = options.fleet.role === "both"
-    ? prepareWorker(fleet, results, options, { ...parts, tracing })
-    : undefined;
+  const member = await createFleetMember(options);
+  const listener = member.front &&
+    await listen(member.front.app, { ...options, log }).catch(async (error) => {
+      await member.free();
+      throw error;
+    });
+  const ready = member.open();
+  ready.catch(() => {});
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await member.stop(options.graceMs ?? 10_000);
+    await listener?.close(CLOSE_MS);
+    await member.free();
+    if (!listener) log("Left the fleet");
+  };
+  const { url = "", port = 0 } = listener ?? {};
+  return { url, port, ready, close: () => closing ??= close() };
+}
+
+/** Makes a member of a fleet. */
+export async function createFleetMember(
+  options: FleetStartOptions,
+  parts: Partial<Parts> = {},
+): Promise<FleetMember> {
+  const { log = () => {}, s3, fleet: { databaseUrl, role } } = options;
+  const outputPath = absolute(options.outputPath ?? DEFAULT_SETTINGS.outputPath);
+  const storage = parts.storage ?? openStorage(outputPath, s3, log, true);
+  if (!storage) {
+    throw new TypeError(
+      "Cannot join a fleet that keeps no results: name a bucket with --s3-bucket, or a folder that " +
+        "all members see with --output-path",
+    );
+  }
+  const fleet = new Fleet(databaseUrl, role, log);
+  const all: Parts = { ...parts, storage, tracing: parts.tracing ?? await openTracing() };
+  const inputRoot = join(tmpdir(), `denoise-inputs-${fleet.member}`);
+  const front = role === "worker" ? undefined : createFront(fleet, options, all, inputRoot);
+  const worker = role === "front" ? undefined : createWorker(fleet, options, all, inputRoot);
   const opening = new AbortController();
-  let stopSweeping = () => {};
-  const join = async () => {
-    await fleet.join(opening.signal, storage.check);
-    if (opening.signal.aborted) return;
-    queue.start();
-    stopSweeping = startSweeping(services);
+  const joinFleet = async () => {
+    const { signal } = opening;
+    await fleet.join(signal, async () => {
+      if (!s3) await requireSharedFolder(fleet.database, outputPath);
+    });
+    if (signal.aborted) return;
+    if (front) front.start();
+    else void repeat(signal, () => REAP_MS, () => reap(fleet.database));
   };
   return {
-    app,
-    services,
+    front,
     open: () => {
-      const joined = join();
+      const joined = joinFleet();
       joined.catch(() => {});
       return worker?.open(opening.signal, joined) ?? joined;
     },
     stop: async (graceMs) => {
-      stopSweeping();
       opening.abort();
-      await Promise.all([queue.close(graceMs), worker?.close(graceMs)]);
-      services.webhooks?.close();
+      await Promise.all([front?.close(graceMs), worker?.close(graceMs)]);
     },
     free: async () => {
       await fleet.close();
@@ -153,154 +163,110 @@ export async function createFleetService(
   };
 }
 
-/**
- * Starts a server of a fleet.
- *
- * @param options database, storage, address, and models where it runs jobs as well
- * @returns the server, listening; the database may still be waited for
- * @throws {Error} when the address cannot be bound
- */
-export async function startFleetServer(options: FleetStartOptions): Promise<RunningServer> {
-  const { log = () => {} } = options;
-  const service = await createFleetService(options);
-  let listener: Listener;
-  try {
-    listener = await listen(service.app, { ...options, log });
-  } catch (error) {
-    await service.free();
-    throw error;
-  }
-  const ready = service.open();
-  ready.catch(() => {});
-  let closing: Promise<void> | undefined;
-  const close = async () => {
-    await service.stop(options.graceMs ?? 10_000);
-    await listener.close(CLOSE_MS);
-    await service.free();
-  };
-  return { url: listener.url, port: listener.port, ready, close: () => closing ??= close() };
-}
-
-/**
- * Starts a worker of a fleet.
- *
- * @returns the worker; its models may still be loading
- */
-export async function startWorker(options: FleetStartOptions): Promise<RunningServer> {
-  const { log = () => {} } = options;
-  const { fleet, storage } = await prepare(options);
-  const worker = prepareWorker(fleet, storage.results, options, { tracing: await openTracing() });
-  const opening = new AbortController();
-  const joined = fleet.join(opening.signal, storage.check);
-  const ready = worker.open(opening.signal, joined);
-  ready.catch(() => {});
-  // Where there is no server at all, somebody has to.
-  const reaping = setInterval(() => {
-    if (fleet.isReady) void fleet.store.reap().catch(() => {});
-  }, 4000);
-  let closing: Promise<void> | undefined;
-  const close = async () => {
-    clearInterval(reaping);
-    opening.abort();
-    await worker.close(options.graceMs ?? 10_000);
-    await fleet.close();
-    await worker.free();
-    log("Left the fleet");
-  };
-  return { url: "", port: 0, ready, close: () => closing ??= close() };
-}
-
-/** A worker whose models are not open yet. */
-interface PreparedWorker {
-  /** Opens the models, then takes jobs. */
-  open(signal: AbortSignal, joined: Promise<void>): Promise<void>;
-  /** Takes no more jobs, and gives back what is not done in the grace. */
-  close(graceMs: number): Promise<void>;
-  /** Frees the devices. */
-  free(): Promise<void>;
-}
-
-async function prepare(options: FleetStartOptions) {
-  const { log = () => {}, fleet: { databaseUrl, role: kind } } = options;
-  const outputPath = absolute(options.outputPath ?? DEFAULT_SETTINGS.outputPath);
-  const results = openStorage(outputPath, options.s3, log, true);
-  if (!results) {
-    throw new TypeError(
-      "Cannot join a fleet that keeps no results: name a bucket with --s3-bucket, or a folder that " +
-        "all members see with --output-path",
-    );
-  }
-  const fleet = await Fleet.prepare({ databaseUrl, kind, log });
-  const check = async () => {
-    if (!options.s3) await requireSharedFolder(fleet.database, outputPath);
-  };
-  return { fleet, storage: { results, check } };
-}
-
-function prepareWorker(
+function createFront(
   fleet: Fleet,
-  storage: ResultStorage,
   options: FleetStartOptions,
-  { ffmpeg, tracing }: { readonly ffmpeg?: Ffmpeg; readonly tracing: Tracing | undefined },
-): PreparedWorker {
-  const { log = () => {}, openEngine } = options;
-  const { database, bell, roster, member } = fleet;
-  // Whoever changes records reads them as they are.
-  const store = new PostgresJobStore(database);
+  { storage, ffmpeg, tracing }: Parts,
+  inputRoot: string,
+): Front {
+  const settings = { ...DEFAULT_SETTINGS, ...options };
+  const models = new FleetModels(fleet, settings.loraMergeMode);
+  const queue = new FleetQueue({
+    fleet,
+    maxQueue: settings.maxQueue,
+    memoryFor: (model, request) => models.memoryFor(model, request),
+    adopt: (jobs) => resumeJobs(services, jobs),
+    clean: (record) => removeResults(record, storage),
+    onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
+  });
+  const { app, services } = createService({
+    engine: models.engine,
+    remote: {
+      models: models.served,
+      engine: models.engine,
+      workers: () => fleet.roster.workers.flatMap(({ cards }) => cards as WorkerRecord[]),
+    },
+    jobs: { store: fleet.store, queue },
+    inputRoot,
+    log: fleet.log,
+    host: settings.host,
+    storage,
+    settings,
+    ...(options.enhancer ? { enhancer: options.enhancer } : {}),
+    ...(tracing ? { tracing } : {}),
+    ...(ffmpeg ? { ffmpeg } : {}),
+  });
+  fleet.onRefresh = () => models.refresh();
+  let stopSweeping = () => {};
+  return {
+    app,
+    services,
+    start: () => {
+      queue.start();
+      stopSweeping = startSweeping(services);
+    },
+    close: async (graceMs) => {
+      stopSweeping();
+      await queue.close(graceMs);
+      services.webhooks?.close();
+    },
+  };
+}
+
+function createWorker(
+  fleet: Fleet,
+  options: FleetStartOptions,
+  { storage, ffmpeg, tracing }: Parts,
+  inputRoot: string,
+): Worker {
+  const { openEngine, cards } = options;
+  const { log } = fleet;
   const opened = Promise.withResolvers<Engine>();
-  opened.promise.catch(() => {});
   const engine = new EngineState(opened.promise);
   const others = toBeOpened(options.others);
-  for (const { opened } of others) opened.promise.catch(() => {});
+  const all = [opened, ...others.map((other) => other.opened)].map(({ promise }) => promise);
+  for (const promise of all) promise.catch(() => {});
   const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = localModels({ engine, others, settings, log });
-  const inputRoot = inputFolder(member);
-  const leases = new LeaseStore(database, store, member);
-  const leased = keepingLost(storage, leases);
-  let found: ReturnType<typeof findFfmpeg> | undefined;
+  const leases = new Leases(fleet.database, fleet.member);
+  let found: Promise<Ffmpeg> | undefined;
   const runners = new Runners({
-    ...{ models, settings, storage: leased, enhancer: undefined, tracing },
+    ...{ models, settings, storage: keepingLost(storage, leases), enhancer: undefined, tracing },
     ffmpeg: () => found ??= ffmpeg ? Promise.resolve(ffmpeg) : findFfmpeg(),
   });
-  const worker = new FleetWorker({
-    ...{ database, store, bell, roster, member, models, runners, inputRoot, log, leases },
-    ...(options.cards ? { places: options.cards } : {}),
-  });
-  new Calls(database, bell, member, async (question) => {
+  const worker = new FleetWorker({ fleet, leases, models, runners, places: cards, inputRoot });
+  fleet.calls.reply = async (question) => {
     try {
       return await reply(question, models);
-    } catch (error) {
-      // Whoever asked is not told of our own failures.
-      if (!(error instanceof LoraError)) toApiError(error, `Question ${question.method}`, log);
-      throw error;
     } finally {
       if (question.isToPrepare) worker.notePrepared(question.model, question.args as LoraUse[]);
     }
-  });
+  };
   fleet.describe = async () => ({
-    state: { ...worker.state, cards: options.cards ? describeCards(options.cards) : [] },
-    models: await aboutOf(models),
+    state: { ...worker.state, cards: cards ? describeCards(cards) : [] },
+    models: await describeModels(models),
   });
+  let isOpening = false;
+  const beat = () => fleet.beat().catch(fleet.tellAway);
   return {
     open: async (signal, joined) => {
+      isOpening = true;
       openEngine((fraction) => engine.progress = fraction, signal)
         .then(opened.resolve, opened.reject);
-      void openOthers(others, engine.settled, signal, log)
-        .then(() => fleet.beat()).catch((error) => fleet.tellAway(error));
-      // Who cannot join is told so at once, and not after a model was loaded.
+      void openOthers(others, engine.settled, signal, log).then(beat);
+      // A member that cannot join is told so at once, and not after a model was loaded.
       await Promise.race([engine.settled, joined.then(() => engine.settled)]);
       if (engine.failure) throw engine.failure;
       await joined;
       if (signal.aborted) return;
-      await fleet.beat().catch((error) => fleet.tellAway(error));
+      await beat();
       worker.start();
     },
     close: (graceMs) => worker.close(graceMs),
     free: async () => {
-      const freed = [opened, ...others.map((other) => other.opened)]
-        .map(({ promise }) => promise.then((late) => late.close(), () => {}));
-      await within(FREE_MS, Promise.all(freed).then(() => {}));
-      await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
+      if (!isOpening) return;
+      const freed = all.map((promise) => promise.then((late) => late.close(), () => {}));
+      await within(FREE_MS, Promise.all(freed));
     },
   };
 }
@@ -320,13 +286,8 @@ async function removeResults(
   for (const name of names) await storage.removeNamed(`${name}.${ending}`);
 }
 
-/** Where the files of requests lie while a server or a worker needs them. */
-function inputFolder(member: string): string {
-  return join(tmpdir(), `denoise-inputs-${member}`);
-}
-
-/** What another worker makes anew has the same names. */
-function keepingLost(storage: ResultStorage, leases: LeaseStore): ResultStorage {
+/** Storage that leaves the files of lost jobs: another worker's have the same names. */
+function keepingLost(storage: ResultStorage, leases: Leases): ResultStorage {
   return new Proxy(storage, {
     get(target, name) {
       if (name === "remove") {
@@ -342,12 +303,37 @@ function keepingLost(storage: ResultStorage, leases: LeaseStore): ResultStorage 
 }
 
 /** What servers are told of a worker's models. */
-async function aboutOf(models: ServedModels): Promise<FleetModel[]> {
+async function describeModels(models: ServedModels): Promise<FleetModel[]> {
   const known = models.all.filter(({ engine }) => engine.status === "ready");
   return await Promise.all(known.map(async ({ name, path, engine, loras }) => ({
     ...{ name, path, info: engine.engine.info },
     loras: (await loras.offered()).map(({ name, path }) => ({ name, path })),
   })));
+}
+
+/** Answers servers. */
+async function reply(
+  { method, model, args, isToPrepare }: Question,
+  models: ServedModels,
+): Promise<unknown> {
+  const { engine: { engine }, loras } = models.find(model) ?? models.first;
+  if (method === "check_room") return await checkRoom(engine, args as RoomRequest);
+  if (method !== "check_loras") {
+    await engine[method]();
+    return null;
+  }
+  const asked = args as LoraUse[];
+  const files = await Promise.all(asked.map(({ path }) => loras.find(path)));
+  const local = asked.map((use, index) => ({ ...use, path: files[index]! }));
+  const checked = isToPrepare ? engine.prepareLoras(local) : engine.checkLoras(local);
+  const reports = await checked.catch((error) => {
+    const names = namesOf(asked.map(({ path }, index) => ({ path, file: files[index]! })) as never);
+    const refusal = loraRefusal(error, "lora_path", names);
+    if (refusal === error || !(refusal instanceof ApiError)) return explainEngineFailure(error);
+    // Without the paths of this machine; the field that named it is for the server to say.
+    throw new LoraError(refusal.message, refusal.body.problems);
+  });
+  return reports.map((report) => ({ ...report, path: asked[report.index]!.path }));
 }
 
 /** Whether an engine can hold a request. */
@@ -359,37 +345,8 @@ async function checkRoom(engine: Engine, request: RoomRequest): Promise<RoomAnsw
     if (!(error instanceof RangeError)) throw error;
     // The table that may follow is for those who own the machine.
     const refusal = error.message.split("\n")[0]!;
-    return {
-      refusal,
-      ...(error instanceof OutOfMemoryError ? { needs: error.requestedBytes } : {}),
-    };
+    return error instanceof OutOfMemoryError
+      ? { refusal, needs: error.requestedBytes }
+      : { refusal };
   }
-}
-
-/** Answers servers. */
-async function reply(
-  { method, model, args, isToPrepare }: Question,
-  models: ServedModels,
-): Promise<unknown> {
-  const { engine, loras } = models.find(model) ?? models.first;
-  if (method === "check_room") return await checkRoom(engine.engine, args as RoomRequest);
-  if (method !== "check_loras") {
-    await engine.engine[method]();
-    return null;
-  }
-  const asked = args as LoraUse[];
-  const found = await Promise.all(asked.map(async (use) => ({
-    use,
-    file: await loras.find(use.path),
-  })));
-  const names = namesOf(found.map(({ use, file }) => ({ path: use.path, file }) as never));
-  const local = found.map(({ use, file }) => ({ ...use, path: file }));
-  const checked = isToPrepare ? engine.engine.prepareLoras(local) : engine.engine.checkLoras(local);
-  const reports = await checked.catch((error) => {
-    const refusal = loraRefusal(error, "lora_path", names);
-    if (refusal === error || !(refusal instanceof ApiError)) return explainEngineFailure(error);
-    // Without the paths of this machine; the field that named it is for the server to say.
-    throw new LoraError(refusal.message, refusal.body.problems);
-  });
-  return reports.map((report) => ({ ...report, path: asked[report.index]!.path }));
 }

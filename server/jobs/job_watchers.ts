@@ -23,6 +23,15 @@ export class JobWatchers {
     };
   }
 
+  /** Ids of the jobs that are watched. */
+  get watched(): Iterable<string> {
+    return this.#watchers.keys();
+  }
+
+  isWatched(id: string): boolean {
+    return this.#watchers.has(id);
+  }
+
   /** Tells all who watch a job. */
   tell(id: string, event: JobEvent): void {
     if (event.type !== "status") {

@@ -29,7 +29,7 @@ export async function testDatabase(): Promise<string> {
 }
 
 async function openDatabase(): Promise<Database> {
-  const database = await Database.open(await testDatabase());
+  const database = new Database(await testDatabase());
   await migrate(database);
   return database;
 }

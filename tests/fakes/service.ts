@@ -104,12 +104,12 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
 
 /** A service as a server of a fleet, which runs its jobs itself. */
 async function fleetService(options: TestServiceOptions, database: string): Promise<TestService> {
-  const { createFleetService } = await import("../../fleet/start.ts");
+  const { createFleetMember } = await import("../../fleet/start.ts");
   const folder = await Deno.makeTempDir();
   const engine = options.engine ?? new FakeEngine();
   const lines: string[] = [];
   const local = new LocalStorage(join(folder, "results"));
-  const service = await createFleetService({
+  const member = await createFleetMember({
     fleet: { databaseUrl: await newDatabase(database), role: "both" },
     openEngine: () => Promise.resolve(engine),
     others: Object.entries(options.others ?? {})
@@ -130,16 +130,17 @@ async function fleetService(options: TestServiceOptions, database: string): Prom
     ffmpeg: options.ffmpeg ?? await findFfmpeg({ onlyBundled: true }),
     ...(options.tracing ? { tracing: options.tracing } : {}),
   });
-  await service.open();
+  await member.open();
+  const { app, services } = member.front!;
   const count = 1 + Object.keys(options.others ?? {}).length;
-  await until(() => service.services.models.all.length === count);
-  const { app, services: { store, queue, inputRoot } } = service;
+  await until(() => services.models.all.length === count);
+  const { store, queue, inputRoot } = services;
   return {
     ...{ app, engine, store, queue, folder, inputRoot, lines },
     ...talking(app),
     async [Symbol.asyncDispose]() {
-      await service.stop(0);
-      await service.free();
+      await member.stop(0);
+      await member.free();
       await Deno.remove(folder, { recursive: true });
     },
   };

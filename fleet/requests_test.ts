@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
-import { onlyRoom, roomRequest } from "./room_request.ts";
+import { onlyRoom, roomRequest } from "./requests.ts";
 
 const REQUEST: RoomRequest = {
   ...{ taskType: "V2V", width: 64, height: 48, numFrames: 37, numInferenceSteps: 4 },

@@ -1,0 +1,84 @@
+/** What a fleet must know of the requests of jobs: their files, their LoRAs, and what room they take. */
+
+import { basename } from "node:path";
+import type { RoomRequest } from "../engine/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import type { JobLora } from "../server/contract/lora_requests.ts";
+import type { ImageRequest } from "../server/images/image_request.ts";
+import { VIDEO_PREVIEWS, type VideoRequest } from "../server/videos/video_request.ts";
+
+/** A file of a request. */
+export interface InputFile {
+  /** Name of the file: unique in the request, without folders. */
+  readonly name: string;
+  readonly path: string;
+}
+
+/** The places of a request that hold paths of files. */
+interface WithFiles {
+  readonly images?: readonly string[];
+  readonly visions?: readonly string[];
+  readonly references?: readonly string[];
+  readonly mask?: string | { readonly path: string };
+  readonly video?: { readonly path: string };
+}
+
+/** What the room that a request takes follows from. */
+const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
+  ...["taskType", "width", "height", "numFrames", "upscalingScale"] as const,
+  ...ROOM_SETTINGS,
+  ...["images", "hasMask", "hasControl", "references", "previews"] as const,
+];
+
+/** A request whose files lie elsewhere. */
+export function moveFiles<T>(request: T, move: (path: string) => string): T {
+  const { images, visions, references, mask, video } = request as WithFiles;
+  const one = (file: { readonly path: string }) => ({ ...file, path: move(file.path) });
+  return {
+    ...request,
+    ...(images && { images: images.map(move) }),
+    ...(visions && { visions: visions.map(move) }),
+    ...(references && { references: references.map(move) }),
+    ...(mask && { mask: typeof mask === "string" ? move(mask) : one(mask) }),
+    ...(video && { video: one(video) }),
+  };
+}
+
+/** A request as it is kept for others, with names in place of paths. */
+export function detachFiles<T>(request: T): { request: T; files: InputFile[] } {
+  const files = new Map<string, InputFile>();
+  const detached = moveFiles(request, (path) => {
+    const name = basename(path);
+    files.set(name, { name, path });
+    return name;
+  });
+  return { request: detached, files: [...files.values()] };
+}
+
+/** The LoRAs that a request needs, a text for each, in their order: equal texts are equal LoRAs. */
+export function lorasOf(request: unknown): string[] {
+  const { loras = [] } = (request ?? {}) as { loras?: readonly JobLora[] };
+  return loras.map(({ path, strength, target, mode }) => [path, strength, target, mode].join("|"));
+}
+
+/** A request without what takes no room, so that requests of one size are alike. */
+export function onlyRoom(request: RoomRequest): RoomRequest {
+  const entries = ROOM_FIELDS.map((field) => [field, request[field]] as const);
+  return Object.fromEntries(
+    entries.filter(([, value]) => value !== undefined && value !== false && value !== 0),
+  ) as unknown as RoomRequest;
+}
+
+/** The part of a job's request that its room follows from. */
+export function roomRequest(request: unknown): RoomRequest {
+  const { images = [], references, mask, video, control, previews = VIDEO_PREVIEWS, ...others } =
+    request as ImageRequest & Partial<VideoRequest>;
+  return onlyRoom({
+    ...others,
+    images: images.length,
+    references: references?.length ?? 0,
+    hasMask: mask !== undefined && video === undefined,
+    hasControl: control !== undefined,
+    previews,
+  });
+}
