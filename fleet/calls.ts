@@ -126,8 +126,8 @@ export class Calls {
   }
 }
 
-/** What a worker failed with, for the member that asked; our own failures go to the log instead. */
-function pack(thrown: unknown, what: string, log: Log): Failure {
+/** A {@link Failure} for the member that asked; our own failures go to the log instead. */
+function pack(thrown: unknown, what: string, log: Log): unknown {
   if (thrown instanceof LoraError) {
     const { message, problems } = thrown;
     return { status: 400, message, problems, isLora: true };
@@ -136,12 +136,9 @@ function pack(thrown: unknown, what: string, log: Log): Failure {
   const message = error.code === "internal_error"
     ? "Cannot answer: an internal error occurred in a worker of the fleet"
     : error.message;
-  return {
-    ...{ status, message },
-    ...(error.code === null ? {} : { code: error.code }),
-    ...(error.param === null ? {} : { param: error.param }),
-    ...(problems ? { problems } : {}),
-  };
+  // What is undefined is not written.
+  const [code, param] = [error.code ?? undefined, error.param ?? undefined];
+  return { status, message, code, param, problems };
 }
 
 function open(text: string): unknown {

@@ -9,28 +9,13 @@ import { readsRoster } from "./crowd.ts";
 import { Database, isAway } from "./database.ts";
 import { PostgresJobStore } from "./postgres_store.ts";
 import { pause, repeat } from "./repeat.ts";
-import { BEAT_MS, type FleetModel, type MemberState, Roster } from "./roster.ts";
+import { BEAT_MS, type FleetModel, type Member, Roster, type WorkerState } from "./roster.ts";
 import { migrate } from "./schema.ts";
 
 /** Beats between two times that the dead are forgotten. */
 const BEATS_PER_CLEANING = 30;
 /** How often it is tried to reach a database that was away at the start, in milliseconds. */
 const RETRY_MS = 1000;
-
-/** What a member says of itself beside its kind. */
-type OwnState = Omit<MemberState, "version" | "kind">;
-
-/** A front's state, as far as work is concerned. */
-const NO_WORK: OwnState = {
-  isDraining: false,
-  models: [],
-  loadedModels: [],
-  loaded: null,
-  places: 0,
-  running: [],
-  finished: 0,
-  cards: [],
-};
 
 /** A process's membership of a fleet. */
 export class Fleet {
@@ -42,12 +27,11 @@ export class Fleet {
   readonly roster: Roster;
   readonly calls: Calls;
   readonly log: Log;
-  /** What the member says of itself, and which models it serves. */
-  describe: () => Promise<{ state: OwnState; models: readonly FleetModel[] }> = () =>
-    Promise.resolve({ state: NO_WORK, models: [] });
+  /** What a worker says of itself, and which models it serves. */
+  describe: (() => Promise<{ state: WorkerState; models: readonly FleetModel[] }>) | undefined;
   /** Called when the roster was read. */
   onRefresh: () => Promise<void> = () => Promise.resolve();
-  readonly #kind: MemberState["kind"];
+  readonly #kind: Member["kind"];
   /** Machine and process. */
   readonly #name = `${hostname()}:${Deno.pid}`;
   readonly #closing = new AbortController();
@@ -56,7 +40,7 @@ export class Fleet {
   #beats = 0;
 
   /** @throws {TypeError} when it is no address of a database */
-  constructor(databaseUrl: string, kind: MemberState["kind"], log: Log) {
+  constructor(databaseUrl: string, kind: Member["kind"], log: Log) {
     this.#kind = kind;
     this.log = log;
     this.database = new Database(databaseUrl);
@@ -66,11 +50,6 @@ export class Fleet {
     this.roster = new Roster(this.database);
     this.calls = new Calls(this.database, this.bell, this.member, log);
     this.bell.on("denoise_fleet", () => void this.#refresh().catch(() => {}));
-  }
-
-  /** Whether the member shows life. */
-  get isReady(): boolean {
-    return this.#isReady;
   }
 
   /**
@@ -101,10 +80,10 @@ export class Fleet {
   /** Says at once how it is, and looks how the others are. */
   async beat(): Promise<void> {
     if (!this.#isReady || this.#closing.signal.aborted) return;
-    const { state, models } = await this.describe();
+    const { state, models = [] } = await this.describe?.() ?? {};
     const own = { id: this.member, name: this.#name, version, kind: this.#kind };
     await this.roster.beat({ ...own, ...state }, models);
-    if (readsRoster(this.#beats, this.roster.members.length)) await this.#refresh();
+    if (readsRoster(this.#beats, this.roster.size)) await this.#refresh();
     if (this.#isAway) {
       this.#isAway = false;
       this.log("The database answers again");

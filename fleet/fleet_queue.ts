@@ -47,20 +47,16 @@ interface FleetQueueOptions {
   readonly clean: (record: JobRecord) => Promise<void>;
 }
 
-/** A client here that waits for a job's end. */
-interface Waiting {
-  readonly settle: (record: JobRecord | undefined) => void;
-  readonly reject: (error: unknown) => void;
-  readonly cancelOnClose: boolean;
-}
-
 /** The queue of a fleet, as one of its servers sees it. Its numbers are those of the whole fleet. */
 export class FleetQueue implements Queue {
   readonly #options: FleetQueueOptions;
   readonly #fleet: Fleet;
   readonly #watchers = new JobWatchers();
   readonly #live: Live;
-  readonly #waiting = new Map<string, Set<Waiting>>();
+  /** Records of jobs whose ends are waited for here; undefined where one is deleted. */
+  readonly #ends = new Map<string, PromiseWithResolvers<JobRecord | undefined>>();
+  /** Ids of jobs whose clients wait for their answer. */
+  readonly #held = new Set<string>();
   readonly #endListeners: ((id: string) => void)[] = [];
   readonly #closing = new AbortController();
   readonly #refresh = coalesced(() => this.#readQueue());
@@ -120,10 +116,12 @@ export class FleetQueue implements Queue {
       if (!await this.#enqueue(job, isReady)) throw this.#full();
       this.#options.onQueued(job.id);
     }
-    const outcome = this.#wait(job, job.signal !== undefined);
+    const outcome = this.#wait(job);
+    if (job.signal) this.#held.add(job.id);
     const onAbort = () => void this.cancel(job.id).catch(this.#fleet.tellAway);
     job.signal?.addEventListener("abort", onAbort, { once: true });
     outcome.catch(() => {}).finally(() => {
+      this.#held.delete(job.id);
       controller.abort(cancelled());
       job.signal?.removeEventListener("abort", onAbort);
     });
@@ -136,7 +134,7 @@ export class FleetQueue implements Queue {
 
   async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
     if (this.#closing.signal.aborted) throw stopping();
-    const outcome = this.#wait(job, false);
+    const outcome = this.#wait(job);
     // Its end may be past.
     void this.#look().catch(() => {});
     return await outcome;
@@ -178,14 +176,12 @@ export class FleetQueue implements Queue {
   /** The fleet goes on; only jobs whose clients wait for their answer are given up. */
   async close(graceMs: number): Promise<void> {
     this.#closing.abort();
-    const held = () =>
-      [...this.#waiting].filter(([, all]) => [...all].some(({ cancelOnClose }) => cancelOnClose));
-    for (const end = performance.now() + graceMs; performance.now() < end && held().length > 0;) {
+    for (const end = performance.now() + graceMs; performance.now() < end && this.#held.size > 0;) {
       await this.#look().catch(() => {});
       await delay(POLL_MS);
     }
-    await Promise.all(held().map(([id]) => this.cancel(id).catch(() => {})));
-    for (const all of this.#waiting.values()) for (const { reject } of all) reject(stopping());
+    await Promise.all([...this.#held].map((id) => this.cancel(id).catch(() => {})));
+    for (const { reject } of this.#ends.values()) reject(stopping());
     await this.#tellEnds().catch(() => {});
   }
 
@@ -210,25 +206,14 @@ export class FleetQueue implements Queue {
   }
 
   /** Resolves with what comes of a job. */
-  #wait<T>(
-    job: Pick<NewJob<T>, "id" | "kind" | "restore">,
-    cancelOnClose: boolean,
-  ): Promise<T> {
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const settle = (record: JobRecord | undefined) => {
-      const came = outcomeOf(job, record);
-      // `#prepare()` may have told of its failure already.
-      came.catch(() => {});
-      resolve(came);
-    };
-    const waiting = { settle, reject, cancelOnClose };
-    const all = this.#waiting.get(job.id) ?? new Set();
-    this.#waiting.set(job.id, all.add(waiting));
-    promise.catch(() => {}).finally(() => {
-      all.delete(waiting);
-      if (all.size === 0) this.#waiting.delete(job.id);
-    });
-    return promise;
+  async #wait<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
+    const end = this.#ends.get(job.id) ?? Promise.withResolvers();
+    this.#ends.set(job.id, end);
+    try {
+      return await outcomeOf(job, await end.promise);
+    } finally {
+      if (this.#ends.get(job.id) === end) this.#ends.delete(job.id);
+    }
   }
 
   /** What a job needs before a worker may take it. */
@@ -239,7 +224,7 @@ export class FleetQueue implements Queue {
       await store.makeReady(job.id, change);
     } catch (error) {
       await store.update(job.id, endOf(error));
-      for (const { reject } of this.#waiting.get(job.id) ?? []) reject(error);
+      this.#ends.get(job.id)?.reject(error);
       throw error;
     }
   }
@@ -251,15 +236,14 @@ export class FleetQueue implements Queue {
     if (status === "cancel") return;
     if (status === "deleted") {
       this.#watchers.tell(id, { type: "status", status: "cancelled" });
-      for (const { settle } of this.#waiting.get(id) ?? []) settle(undefined);
+      this.#ends.get(id)?.resolve(undefined);
     } else void this.#learn(id, status as JobStatus);
   }
 
   async #learn(id: string, status: JobStatus): Promise<void> {
-    const waiting = isEnd(status) ? this.#waiting.get(id) : undefined;
+    const waiting = isEnd(status) ? this.#ends.get(id) : undefined;
     try {
-      const record = waiting && await this.#fleet.store.get(id);
-      for (const { settle } of waiting ?? []) settle(record);
+      waiting?.resolve(await this.#fleet.store.get(id));
       this.#watchers.tell(id, { type: "status", status });
     } catch {
       // It is looked for again.
@@ -283,7 +267,7 @@ export class FleetQueue implements Queue {
   /** Looks for ends and changes of which no news came. */
   async #look(): Promise<void> {
     this.#beFresh();
-    const ids = [...new Set([...this.#waiting.keys(), ...this.#watchers.watched])];
+    const ids = [...new Set([...this.#ends.keys(), ...this.#watchers.watched])];
     if (ids.length === 0) return;
     const known = await this.#fleet.store.statuses(ids);
     for (const id of ids) {

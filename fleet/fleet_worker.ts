@@ -16,7 +16,7 @@ import { EqualPlaces, type Places } from "../server/jobs/places.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import { WriteBehindStore } from "../server/jobs/write_behind.ts";
 import type { Runners } from "../server/runners.ts";
-import { type ServedModel, type ServedModels, stateOf } from "../server/served_models.ts";
+import { type ServedModels, stateOf } from "../server/served_models.ts";
 import { ServiceError } from "../server/service_error.ts";
 import { lookInterval, wakeDelay } from "./crowd.ts";
 import { isAway } from "./database.ts";
@@ -26,7 +26,8 @@ import type { Claimed, Leases } from "./leases.ts";
 import { Live } from "./live.ts";
 import { coalesced, pause, repeat } from "./repeat.ts";
 import { lorasOf, moveFiles, roomRequest } from "./requests.ts";
-import type { Member, MemberState } from "./roster.ts";
+import { roomIn } from "./rooms.ts";
+import type { Worker, WorkerState } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
@@ -66,7 +67,7 @@ export class FleetWorker {
   readonly #draining = new AbortController();
   readonly #closing = new AbortController();
   readonly #look = coalesced(() => this.#claimAll());
-  #loaded: MemberState["loaded"] = null;
+  #loaded: WorkerState["loaded"] = null;
   #finished = 0;
   #isStarted = false;
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -94,7 +95,7 @@ export class FleetWorker {
   }
 
   /** How it is, for the others. */
-  get state(): Omit<MemberState, "version" | "kind" | "cards"> {
+  get state(): Omit<WorkerState, "cards"> {
     const models = this.#options.models.all.filter(({ engine }) => engine.status === "ready");
     return {
       isDraining: this.#draining.signal.aborted,
@@ -144,7 +145,7 @@ export class FleetWorker {
   }
 
   /** Workers that could take a job, as far as is known. */
-  get #free(): Member[] {
+  get #free(): Worker[] {
     return this.#options.fleet.roster.workers
       .filter(({ running, places, isDraining }) => running.length < places && !isDraining);
   }
@@ -251,7 +252,8 @@ export class FleetWorker {
       file: await model.loras.find(lora.path),
     })));
     const local = { ...moved, loras };
-    await requireRoom(model, local);
+    const { refusal } = await roomIn(model.engine.engine, roomRequest(local));
+    if (refusal !== undefined) throw badRequest(refusal);
     return local;
   }
 
@@ -277,7 +279,7 @@ export class FleetWorker {
   /** Notes with which HTTP status a job fails. */
   #noteStatus(id: string, error: unknown): void {
     const reason = error instanceof ServiceError ? answerOf(error) : error;
-    if (reason instanceof ApiError) this.#options.leases.failsWith(id, reason.status);
+    if (reason instanceof ApiError) this.#options.leases.note(id).errorStatus = reason.status;
   }
 
   /** Keeps what runs, and ends what was cancelled or is another's. */
@@ -290,8 +292,8 @@ export class FleetWorker {
     for (const id of before) {
       if (ids.has(id) || !this.#queue.running.includes(id)) continue;
       const { status } = await this.#records.get(id) ?? {};
-      if (status !== undefined && (status === "queued" || isEnd(status))) continue;
-      leases.lose(id);
+      if (status !== undefined && status !== "in_progress") continue;
+      leases.note(id).isLost = true;
       log(`${id} is another worker's by now: it is given up here`, { level: "warning" });
       await this.#queue.cancel(id);
     }
@@ -303,15 +305,5 @@ export class FleetWorker {
       const { status = "failed" } = await this.#records.get(id) ?? {};
       if (!isEnd(status)) await this.#records.update(id, { status: "queued" });
     }
-  }
-}
-
-/** Refuses what the model cannot make on this machine; another worker's may be larger. */
-async function requireRoom({ engine }: ServedModel, request: unknown): Promise<void> {
-  try {
-    await engine.engine.checkRoom(roomRequest(request));
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw badRequest(error.message.split("\n")[0]!);
   }
 }

@@ -51,14 +51,21 @@ export interface Held {
   readonly age: number;
 }
 
+/** What a worker knows of a job of its own. */
+interface Note {
+  /** Whether the job is another worker's by now. */
+  isLost?: boolean;
+  /** HTTP status with which it fails, for clients that wait for it. */
+  errorStatus?: number;
+  /** When its progress was recorded last. */
+  toldAt?: number;
+}
+
 /** The jobs of a worker. It changes no job that is another's by now. */
 export class Leases extends PostgresJobStore {
   readonly #database: Database;
   readonly #member: string;
-  /** When the progress of a job was recorded last. */
-  readonly #told = new Map<string, number>();
-  readonly #lost = new Set<string>();
-  readonly #errorStatus = new Map<string, number>();
+  readonly #notes = new Map<string, Note>();
 
   constructor(database: Database, member: string) {
     super(database);
@@ -147,25 +154,16 @@ export class Leases extends PostgresJobStore {
     return count > 0;
   }
 
-  /** Whether a job that runs here is another worker's by now. */
-  isLost(id: string): boolean {
-    return this.#lost.has(id);
-  }
-
-  lose(id: string): void {
-    this.#lost.add(id);
-  }
-
-  /** Says with which HTTP status a job fails, for clients that wait for it. */
-  failsWith(id: string, status: number): void {
-    this.#errorStatus.set(id, status);
+  /** What is known here of a job beside its record. */
+  note(id: string): Note {
+    const note = this.#notes.get(id) ?? {};
+    this.#notes.set(id, note);
+    return note;
   }
 
   /** Forgets a job that has ended here. */
   forget(id: string): void {
-    this.#told.delete(id);
-    this.#lost.delete(id);
-    this.#errorStatus.delete(id);
+    this.#notes.delete(id);
   }
 
   /**
@@ -175,11 +173,9 @@ export class Leases extends PostgresJobStore {
    * makes again is wanted
    */
   override async update(id: string, change: JobChange): Promise<boolean> {
-    const isNothing = Object.keys(change).length === 0;
-    if (isNothing || this.#lost.has(id) || this.#isTooSoon(id, change)) return true;
-    const failure = change.status === "failed"
-      ? { error_status: this.#errorStatus.get(id) ?? 500 }
-      : {};
+    const note = this.note(id);
+    if (note.isLost || isNoNews(note, change)) return true;
+    const failure = change.status === "failed" ? { error_status: note.errorStatus ?? 500 } : {};
     // A job whose lease ran out while the database was away is still this worker's until another has it.
     const { count } = await this.#database.use((sql) =>
       sql`UPDATE denoise_jobs SET ${sql({ ...changesOf(sql, change), ...failure })}
@@ -187,18 +183,19 @@ export class Leases extends PostgresJobStore {
     );
     if (count > 0) return true;
     const { status = "cancelled" } = await this.get(id) ?? {};
-    if (status !== "cancelled") this.#lost.add(id);
-    return status !== "cancelled";
+    note.isLost = status !== "cancelled";
+    return note.isLost;
   }
+}
 
-  /** Progress in whole numbers is for records; clients that watch have the live one. */
-  #isTooSoon(id: string, change: JobChange): boolean {
-    if (Object.keys(change).join() !== "progress") return false;
-    const now = performance.now();
-    if (now - (this.#told.get(id) ?? -Infinity) < PROGRESS_MS) return true;
-    this.#told.set(id, now);
-    return false;
-  }
+/** Whether a change need not be recorded. Clients that watch a job have its progress from {@link Live}. */
+function isNoNews(note: Note, change: JobChange): boolean {
+  const names = Object.keys(change).join();
+  if (names !== "progress") return names === "";
+  const now = performance.now();
+  const isTooSoon = now - (note.toldAt ?? -Infinity) < PROGRESS_MS;
+  if (!isTooSoon) note.toldAt = now;
+  return isTooSoon;
 }
 
 /**

@@ -26,15 +26,11 @@
 
 import { OVERDUE_MS } from "../server/jobs/turns.ts";
 
-/** What the policy knows of a job that waits. Times are in Unix milliseconds. */
+/** A job that waits. Times are in Unix milliseconds. */
 export interface WaitingJob {
-  /** Unique. */
   readonly id: string;
-  /** Turn of the job. */
   readonly turn: number;
-  /** Higher goes first; 0 is usual. */
   readonly priority: number;
-  /** Public name of the model. */
   readonly model: string;
   /** LoRAs that the job sets, with their strengths, as comparable texts in their order. */
   readonly loras: readonly string[];
@@ -48,11 +44,11 @@ export interface WaitingJob {
   readonly passedAt: number | null;
 }
 
-/** What the policy knows of the worker that is free. */
+/** A worker that is free. */
 export interface FreeWorker {
   /** Models that it serves. */
   readonly models: readonly string[];
-  /** What is on its device now; undefined where there is nothing. */
+  /** What is on its device now. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;
   /** Device memory, in bytes; Infinity where that is not known. */
   readonly memory: number;
@@ -60,25 +56,18 @@ export interface FreeWorker {
   readonly warmElsewhere: readonly string[];
 }
 
-/** The bounds of the policy, in milliseconds. */
-export interface PolicyRules {
+/** The bounds of the policy, in milliseconds: they fit models that load in half a minute, and LoRAs in seconds. */
+export const DEFAULT_RULES = {
   /** How long a job may be passed over for one whose model is loaded; 0 for not at all. */
-  readonly patienceMs: number;
-  /** Patience for a job whose model is loaded too, but with other LoRAs, in milliseconds. */
-  readonly loraPatienceMs: number;
-  /** How long a job is left to free workers that have its model loaded. */
-  readonly holdMs: number;
-  /** After what wait a job counts as one of the highest priority. */
-  readonly overdueMs: number;
-}
-
-/** Fits models that load in half a minute and LoRAs that are set in seconds. */
-export const DEFAULT_RULES: PolicyRules = {
   patienceMs: 30_000,
+  /** The same for a job whose model is loaded too, but with other LoRAs. */
   loraPatienceMs: 5_000,
+  /** How long a job is left to free workers that have its model loaded. */
   holdMs: 1_000,
+  /** After what wait a job counts as one of the highest priority. */
   overdueMs: OVERDUE_MS,
 };
+export type PolicyRules = Readonly<typeof DEFAULT_RULES>;
 
 /** What a free worker does. */
 export interface Choice {
@@ -99,8 +88,6 @@ type Switch = typeof Switch[keyof typeof Switch];
  *
  * @param window of the queue: for each model that the worker serves, the first jobs by priority and
  * turn, and the first by turn alone
- * @param now in Unix milliseconds
- * @returns the job, and which others it was preferred to
  */
 export function choose(
   window: readonly WaitingJob[],
@@ -171,20 +158,16 @@ function holdOf(
   return queuedAt + holdMs - now;
 }
 
-/** The turn of a new job. */
-export interface GivenTurn {
-  /** Turn of the job. */
-  readonly turn: number;
-  /** Turn that is kept for the client's next job. */
-  readonly next: number;
-}
-
 /**
- * Gives a new job its turn, in seconds of GPU time.
+ * Gives a new job its turn, in seconds of GPU time, and keeps the `next` one for its client's next job.
  *
  * @param next what was kept for its client; undefined for a client without jobs on record
  */
-export function giveTurn(next: number | undefined, clock: number, seconds: number): GivenTurn {
+export function giveTurn(
+  next: number | undefined,
+  clock: number,
+  seconds: number,
+): { turn: number; next: number } {
   const turn = Math.max(next ?? clock, clock);
   return { turn, next: turn + Math.max(seconds, 0) };
 }
@@ -193,11 +176,10 @@ export function giveTurn(next: number | undefined, clock: number, seconds: numbe
 export const CLOCK_JOBS = 16;
 
 /**
- * Where the queue of one priority is: the lowest turn of the jobs of that priority that were taken
- * last. One that affinity or memory let go far ahead does not move it.
+ * Where the queue of one priority is: the lowest turn of the {@link CLOCK_JOBS} jobs that were taken last. A job that
+ * affinity or memory let go far ahead does not move it.
  *
- * @param taken turns of the {@link CLOCK_JOBS} jobs that were taken last
- * @param next what is kept for clients, where none was taken: the highest; 0 where there is none
+ * @param next the highest turn that is kept for a client, for a queue of which none was taken; 0 where there is none
  */
 export function clockOf(taken: readonly number[], next = 0): number {
   return taken.length > 0 ? Math.min(...taken) : next;

@@ -14,7 +14,7 @@ import { ServiceError } from "../server/service_error.ts";
 import type { Question } from "./calls.ts";
 import type { Fleet } from "./fleet.ts";
 import { Rooms } from "./rooms.ts";
-import type { FleetModel, Member } from "./roster.ts";
+import type { FleetModel, Worker } from "./roster.ts";
 
 /** An engine for a model that workers of the fleet run. */
 export class RemoteEngine implements Engine {
@@ -33,9 +33,9 @@ export class RemoteEngine implements Engine {
     return this.about.info;
   }
 
-  /** Whether a worker has it on its device. */
-  get isLoaded(): boolean {
-    return this.#workers.some((worker) => this.#isOn(worker));
+  /** Loaded where a worker has it on its device. */
+  get residence(): "loaded" | "unloaded" {
+    return this.#workers.some((worker) => this.#isOn(worker)) ? "loaded" : "unloaded";
   }
 
   generate(): Promise<Frames> {
@@ -92,18 +92,16 @@ export class RemoteEngine implements Engine {
     await this.#askAll("unload");
   }
 
-  limitMemory(): void {}
-
   close(): Promise<void> {
     return Promise.resolve();
   }
 
-  get #workers(): readonly Member[] {
+  get #workers(): readonly Worker[] {
     return this.#fleet.roster.workers
       .filter(({ models, isDraining }) => models.includes(this.about.name) && !isDraining);
   }
 
-  #isOn({ loadedModels }: Member): boolean {
+  #isOn({ loadedModels }: Worker): boolean {
     return loadedModels.includes(this.about.name);
   }
 
@@ -136,18 +134,8 @@ export class RemoteState extends EngineState {
     this.#find = find;
   }
 
-  override get status(): EngineState["status"] {
-    return this.#find() ? "ready" : "loading";
-  }
-
-  override get progress(): number {
-    return this.#find() ? 1 : 0;
-  }
-
-  override get engine(): Engine {
-    const engine = this.#find();
-    if (engine) return engine;
-    throw this.unavailable();
+  protected override get loaded(): RemoteEngine | undefined {
+    return this.#find();
   }
 
   override unavailable(): ServiceError {

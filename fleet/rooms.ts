@@ -4,10 +4,11 @@
  */
 
 import { LRUCache } from "lru-cache";
-import type { RoomRequest } from "../engine/types.ts";
+import type { Engine, RoomRequest } from "../engine/types.ts";
+import { OutOfMemoryError } from "../runtime/errors.ts";
 import type { Calls } from "./calls.ts";
 import { onlyRoom } from "./requests.ts";
-import type { Member } from "./roster.ts";
+import type { Worker } from "./roster.ts";
 
 /** How long a worker may take to answer, in milliseconds: it may be dead. */
 const PATIENCE_MS = 3000;
@@ -18,12 +19,27 @@ const MAX_ASKED = 16;
 /** Answers that are remembered. */
 const MAX_KNOWN = 1024;
 
-/** Whether a worker can hold a request; a JSON value. */
-export interface RoomAnswer {
+/** What a worker says of a request; a JSON value. */
+interface RoomAnswer {
   /** Why not; absent where it can. */
   readonly refusal?: string;
   /** Bytes that it would need at least, where it is for the memory. */
   readonly needs?: number;
+}
+
+/** Whether an engine can hold a request. */
+export async function roomIn(engine: Engine, request: RoomRequest): Promise<RoomAnswer> {
+  try {
+    await engine.checkRoom(request);
+    return {};
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // The table that may follow is for the owner of the machine.
+    const refusal = error.message.split("\n")[0]!;
+    return error instanceof OutOfMemoryError
+      ? { refusal, needs: error.requestedBytes }
+      : { refusal };
+  }
 }
 
 /** What is known of a request. */
@@ -45,9 +61,9 @@ export class Rooms {
   }
 
   /** Asks a worker of each kind of device; all of them where each of these refuses. */
-  async look(model: string, workers: readonly Member[], request: RoomRequest): Promise<Room> {
+  async look(model: string, workers: readonly Worker[], request: RoomRequest): Promise<Room> {
     const size = onlyRoom(request);
-    const ask = async (worker: Member) => ({
+    const ask = async (worker: Worker) => ({
       memory: worker.memory ?? Infinity,
       ...await this.#ask(model, worker, size),
     });
@@ -68,7 +84,7 @@ export class Rooms {
     return { refusal: undefined, memory: Math.min(needs, ...holders) };
   }
 
-  #ask(model: string, worker: Member, args: RoomRequest): Promise<RoomAnswer | undefined> {
+  #ask(model: string, worker: Worker, args: RoomRequest): Promise<RoomAnswer | undefined> {
     const key = JSON.stringify([model, worker.id, args]);
     const known = this.#known.get(key);
     if (known) return known;
@@ -86,7 +102,7 @@ export class Rooms {
 }
 
 /** Workers with the same devices hold the same. */
-function kindOf({ version, memory, cards }: Member): string {
+function kindOf({ version, memory, cards }: Worker): string {
   const names = cards.map((card) => (card as { device?: string | null }).device ?? null);
   return JSON.stringify([version, memory ?? null, names]);
 }

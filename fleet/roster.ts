@@ -12,19 +12,15 @@ const MODEL_GRACE_S = 60;
 /** How long the dead are listed, in seconds. */
 const FORGET_S = 5 * 60;
 
-/** What a member says of itself; a JSON value. */
-export interface MemberState {
-  /** Version of the program. */
-  readonly version: string;
-  /** Whether the member takes requests, runs jobs, or both. */
-  readonly kind: "front" | "worker" | "both";
-  /** Whether the member is about to leave. */
+/** What a worker says of itself; a JSON value. */
+export interface WorkerState {
+  /** Whether the worker is about to leave. */
   readonly isDraining: boolean;
-  /** Names of the models that it serves. */
+  /** Models that it serves, by their names. */
   readonly models: readonly string[];
   /** Models that are on a device. */
   readonly loadedModels: readonly string[];
-  /** Model and LoRAs that the member's next job need not load. */
+  /** Model and LoRAs that its next job need not load. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | null;
   /** Bytes of its largest device that may be taken; absent where that is not known. */
   readonly memory?: number;
@@ -39,14 +35,19 @@ export interface MemberState {
 }
 
 /** A member of a fleet. */
-export interface Member extends MemberState {
+export interface Member {
   /** A UUID. */
   readonly id: string;
   /** Machine and process of the member. */
   readonly name: string;
-  /** How long ago it was heard of, in milliseconds. */
-  readonly silentMs: number;
+  /** Version of the program. */
+  readonly version: string;
+  /** Whether the member takes requests, runs jobs, or both. */
+  readonly kind: "front" | "worker" | "both";
 }
+
+/** A member that runs jobs. */
+export type Worker = Member & WorkerState;
 
 /** A model that a fleet serves, as its workers describe it. */
 export interface FleetModel {
@@ -62,19 +63,16 @@ export interface FleetModel {
 /** The members and models, as they were a moment ago. */
 export class Roster {
   readonly #database: Database;
-  /** Members that live, the oldest first. */
-  members: readonly Member[] = [];
+  /** How many members live. */
+  size = 0;
+  /** Members that run jobs, the oldest first. */
+  workers: readonly Worker[] = [];
   /** Models that are served, the oldest first. */
   models: readonly FleetModel[] = [];
   #known = new Set<string>();
 
   constructor(database: Database) {
     this.#database = database;
-  }
-
-  /** Members that run jobs. */
-  get workers(): readonly Member[] {
-    return this.members.filter(({ kind }) => kind !== "front");
   }
 
   /** Whether a model was served once, and may not be now. */
@@ -86,31 +84,28 @@ export class Roster {
   async refresh(): Promise<void> {
     const [members, models] = await this.#database.use((sql) =>
       Promise.all([
-        sql`SELECT id, name, state,
-          (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::bigint AS silent
-          FROM denoise_members ORDER BY joined_at, id`,
+        sql`SELECT id, name, kind, state FROM denoise_members
+          WHERE seen_at > clock_timestamp() - make_interval(secs => ${DEAD_MS / 1000})
+          ORDER BY joined_at, id`,
         sql`SELECT name, about,
           seen_at > clock_timestamp() - make_interval(secs => ${MODEL_GRACE_S}) AS is_served
           FROM denoise_models ORDER BY first_at, name`,
       ])
     );
-    this.members = members.map(({ id, name, state, silent }) => ({
-      ...JSON.parse(state) as MemberState,
-      ...{ id, name, silentMs: silent },
-    })).filter(({ silentMs }) => silentMs < DEAD_MS);
+    this.size = members.length;
+    this.workers = members.filter(({ kind }) => kind !== "front")
+      .map(({ id, name, kind, state }) => ({ ...JSON.parse(state), id, name, kind }));
     this.models = models.filter((row) => row["is_served"])
       .map(({ name, about }) => ({ ...fromText(about), name }));
     this.#known = new Set(models.map(({ name }) => name));
   }
 
   /** Says that a member lives. */
-  async beat(
-    { id, name, ...state }: MemberState & Pick<Member, "id" | "name">,
-    models: readonly FleetModel[],
-  ): Promise<void> {
+  async beat(member: Member, models: readonly FleetModel[]): Promise<void> {
+    const { id, name, kind, ...state } = member;
     await this.#database.use(async (sql) => {
       const [row] = await sql`INSERT INTO denoise_members (id, kind, name, state)
-        VALUES (${id}, ${state.kind}, ${name}, ${JSON.stringify(state)})
+        VALUES (${id}, ${kind}, ${name}, ${JSON.stringify({ ...state, kind })})
         ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), state = EXCLUDED.state
         RETURNING joined_at > clock_timestamp() - interval '1 second' AS is_new`;
       for (const { name, ...about } of models) {

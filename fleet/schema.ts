@@ -8,19 +8,24 @@ import type { Database } from "./database.ts";
 /** Says whose lock it is; any number that nobody else uses. */
 const LOCK = 0x64656e6f;
 
-/** What takes the tables from one version to the next. A version that was released never changes. */
+/** Steps from one version of the tables to the next. A version that was released never changes. */
 const MIGRATIONS: readonly string[] = [
   `
+  CREATE FUNCTION denoise_now() RETURNS bigint LANGUAGE sql AS
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
   CREATE TABLE denoise_jobs (
     id text PRIMARY KEY,
     seq bigint GENERATED ALWAYS AS IDENTITY,
     kind text NOT NULL,
     status text NOT NULL,
     progress integer NOT NULL DEFAULT 0,
-    created_at bigint NOT NULL,
+    created_at bigint NOT NULL DEFAULT denoise_now(),
     started_at bigint,
     ended_at bigint,
     request text NOT NULL,
+    request_key text,
+    request_body text,
     summary text,
     revised_prompt text,
     result text,
@@ -52,6 +57,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX denoise_jobs_by_end ON denoise_jobs (ended_at) WHERE ended_at IS NOT NULL;
   CREATE INDEX denoise_jobs_untold ON denoise_jobs (seq) WHERE NOT is_told AND ended_at IS NOT NULL;
   CREATE INDEX denoise_jobs_by_owner ON denoise_jobs (owner) WHERE status = 'in_progress';
+  CREATE UNIQUE INDEX denoise_jobs_by_request ON denoise_jobs (request_key)
+    WHERE request_key IS NOT NULL;
 
   CREATE TABLE denoise_inputs (
     job text NOT NULL,
@@ -66,7 +73,8 @@ const MIGRATIONS: readonly string[] = [
     job text PRIMARY KEY,
     progress text,
     preview bytea,
-    about text
+    about text,
+    outputs jsonb
   );
 
   CREATE TABLE denoise_clients (
@@ -107,41 +115,6 @@ const MIGRATIONS: readonly string[] = [
     value text NOT NULL
   );
 
-  CREATE FUNCTION denoise_job_changed() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN
-    IF TG_OP = 'INSERT' OR NEW.status <> OLD.status OR NEW.is_ready <> OLD.is_ready THEN
-      PERFORM pg_notify('denoise_jobs', NEW.id || ' ' || NEW.status);
-    END IF;
-    IF NEW.status IN ('completed', 'failed', 'cancelled') THEN
-      DELETE FROM denoise_inputs WHERE job = NEW.id;
-      DELETE FROM denoise_live WHERE job = NEW.id;
-    END IF;
-    RETURN NULL;
-  END $$;
-  CREATE TRIGGER denoise_job_changed AFTER INSERT OR UPDATE OF status, is_ready ON denoise_jobs
-    FOR EACH ROW EXECUTE FUNCTION denoise_job_changed();
-
-  CREATE FUNCTION denoise_job_gone() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN
-    DELETE FROM denoise_inputs WHERE job = OLD.id;
-    DELETE FROM denoise_live WHERE job = OLD.id;
-    PERFORM pg_notify('denoise_jobs', OLD.id || ' deleted');
-    RETURN NULL;
-  END $$;
-  CREATE TRIGGER denoise_job_gone AFTER DELETE ON denoise_jobs
-    FOR EACH ROW EXECUTE FUNCTION denoise_job_gone();
-  `,
-  `
-  ALTER TABLE denoise_jobs ADD COLUMN request_key text, ADD COLUMN request_body text;
-  CREATE UNIQUE INDEX denoise_jobs_by_request ON denoise_jobs (request_key)
-    WHERE request_key IS NOT NULL;
-  ALTER TABLE denoise_live ADD COLUMN outputs jsonb;
-  `,
-  `
-  CREATE FUNCTION denoise_now() RETURNS bigint LANGUAGE sql AS
-    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint';
-  ALTER TABLE denoise_jobs ALTER created_at SET DEFAULT denoise_now();
-
   CREATE FUNCTION denoise_job_changes() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     IF NEW.status = 'queued' AND NEW.cancel THEN
@@ -158,6 +131,23 @@ const MIGRATIONS: readonly string[] = [
   END $$;
   CREATE TRIGGER denoise_job_changes BEFORE UPDATE OF status ON denoise_jobs
     FOR EACH ROW EXECUTE FUNCTION denoise_job_changes();
+
+  CREATE FUNCTION denoise_job_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'DELETE' THEN
+      PERFORM pg_notify('denoise_jobs', OLD.id || ' deleted');
+    ELSIF TG_OP = 'INSERT' OR NEW.status <> OLD.status OR NEW.is_ready <> OLD.is_ready THEN
+      PERFORM pg_notify('denoise_jobs', NEW.id || ' ' || NEW.status);
+    END IF;
+    IF TG_OP = 'DELETE' OR NEW.status IN ('completed', 'failed', 'cancelled') THEN
+      DELETE FROM denoise_inputs WHERE job = coalesce(NEW.id, OLD.id);
+      DELETE FROM denoise_live WHERE job = coalesce(NEW.id, OLD.id);
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER denoise_job_changed
+    AFTER INSERT OR DELETE OR UPDATE OF status, is_ready ON denoise_jobs
+    FOR EACH ROW EXECUTE FUNCTION denoise_job_changed();
   `,
 ];
 

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import type { Engine, LoraUse, RoomRequest } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
-import { OutOfMemoryError } from "../runtime/errors.ts";
 import { createService } from "../server/app.ts";
 import { ApiError } from "../server/contract/errors.ts";
 import { EngineState } from "../server/engine_state.ts";
@@ -44,7 +43,7 @@ import { FleetWorker } from "./fleet_worker.ts";
 import { Leases, reap } from "./leases.ts";
 import type { FleetPlace } from "./mod.ts";
 import { repeat } from "./repeat.ts";
-import type { RoomAnswer } from "./rooms.ts";
+import { roomIn } from "./rooms.ts";
 import type { FleetModel } from "./roster.ts";
 import { requireSharedFolder } from "./shared_folder.ts";
 
@@ -63,28 +62,10 @@ interface Parts {
   readonly tracing?: Tracing | undefined;
 }
 
-/** The half of a member that takes requests. */
-interface Front {
-  readonly app: App;
-  readonly services: Services;
-  start(): void;
-  close(graceMs: number): Promise<void>;
-}
-
-/** The half of a member that runs jobs. */
-interface Worker {
-  /** Opens the models, then takes jobs. */
-  open(signal: AbortSignal, joined: Promise<void>): Promise<void>;
-  /** Takes no more jobs, and gives back what is not done in the grace. */
-  close(graceMs: number): Promise<void>;
-  /** Frees the devices. */
-  free(): Promise<void>;
-}
-
 /** A member of a fleet that does not listen. */
 interface FleetMember {
   /** Answers requests, where it is to. */
-  readonly front: Front | undefined;
+  readonly front: { readonly app: App; readonly services: Services } | undefined;
   /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
   open(): Promise<void>;
   /** Stops taking requests and jobs. */
@@ -168,7 +149,7 @@ function createFront(
   options: FleetStartOptions,
   { storage, ffmpeg, tracing }: Parts,
   inputRoot: string,
-): Front {
+) {
   const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = new FleetModels(fleet, settings.loraMergeMode);
   const queue = new FleetQueue({
@@ -205,7 +186,7 @@ function createFront(
       queue.start();
       stopSweeping = startSweeping(services);
     },
-    close: async (graceMs) => {
+    close: async (graceMs: number) => {
       stopSweeping();
       await queue.close(graceMs);
       services.webhooks?.close();
@@ -218,7 +199,7 @@ function createWorker(
   options: FleetStartOptions,
   { storage, ffmpeg, tracing }: Parts,
   inputRoot: string,
-): Worker {
+) {
   const { openEngine, cards } = options;
   const { log } = fleet;
   const opened = Promise.withResolvers<Engine>();
@@ -249,7 +230,8 @@ function createWorker(
   let isOpening = false;
   const beat = () => fleet.beat().catch(fleet.tellAway);
   return {
-    open: async (signal, joined) => {
+    /** Opens the models, then takes jobs. */
+    open: async (signal: AbortSignal, joined: Promise<void>) => {
       isOpening = true;
       openEngine((fraction) => engine.progress = fraction, signal)
         .then(opened.resolve, opened.reject);
@@ -262,7 +244,7 @@ function createWorker(
       await beat();
       worker.start();
     },
-    close: (graceMs) => worker.close(graceMs),
+    close: (graceMs: number) => worker.close(graceMs),
     free: async () => {
       if (!isOpening) return;
       const freed = all.map((promise) => promise.then((late) => late.close(), () => {}));
@@ -293,7 +275,7 @@ function keepingLost(storage: ResultStorage, leases: Leases): ResultStorage {
       if (name === "remove") {
         return async (file: { name: string }) => {
           const [id = ""] = /^\w+_[0-9a-f-]{36}/.exec(file.name) ?? [];
-          if (!leases.isLost(id)) await target.remove(file);
+          if (!leases.note(id).isLost) await target.remove(file);
         };
       }
       const value = Reflect.get(target, name);
@@ -317,7 +299,7 @@ async function reply(
   models: ServedModels,
 ): Promise<unknown> {
   const { engine: { engine }, loras } = models.find(model) ?? models.first;
-  if (method === "check_room") return await checkRoom(engine, args as RoomRequest);
+  if (method === "check_room") return await roomIn(engine, args as RoomRequest);
   if (method !== "check_loras") {
     await engine[method]();
     return null;
@@ -334,19 +316,4 @@ async function reply(
     throw new LoraError(refusal.message, refusal.body.problems);
   });
   return reports.map((report) => ({ ...report, path: asked[report.index]!.path }));
-}
-
-/** Whether an engine can hold a request. */
-async function checkRoom(engine: Engine, request: RoomRequest): Promise<RoomAnswer> {
-  try {
-    await engine.checkRoom(request);
-    return {};
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    // The table that may follow is for those who own the machine.
-    const refusal = error.message.split("\n")[0]!;
-    return error instanceof OutOfMemoryError
-      ? { refusal, needs: error.requestedBytes }
-      : { refusal };
-  }
 }

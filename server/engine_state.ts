@@ -22,15 +22,20 @@ export class EngineState {
     );
   }
 
+  /** The engine, once it is loaded. */
+  protected get loaded(): Engine | undefined {
+    return this.#engine;
+  }
+
   /** Where the engine is. */
   get status(): EngineStatus {
-    if (this.#engine) return "ready";
+    if (this.loaded) return "ready";
     return this.#failure ? "failed" : "loading";
   }
 
   /** Loaded share of the model, 0 to 1. */
   get progress(): number {
-    return this.#engine ? 1 : this.#progress;
+    return this.loaded ? 1 : this.#progress;
   }
 
   /** Share of the loading that is done; whoever loads the engine tells it. */
@@ -49,7 +54,8 @@ export class EngineState {
    * @throws {ServiceError} until it is loaded
    */
   get engine(): Engine {
-    if (this.#engine) return this.#engine;
+    const { loaded } = this;
+    if (loaded) return loaded;
     throw this.unavailable();
   }
 
