@@ -14,11 +14,13 @@ interface ModuleInfo {
 async function graphOf(
   path: string,
 ): Promise<{ roots: readonly string[]; modules: readonly ModuleInfo[] }> {
+  const root = new URL("../../", import.meta.url);
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", path],
-    cwd: new URL("../../", import.meta.url),
+    cwd: root,
   }).output();
-  return JSON.parse(new TextDecoder().decode(stdout));
+  // Whatever the folders above are called.
+  return JSON.parse(new TextDecoder().decode(stdout).replaceAll(root.href, "/"));
 }
 
 /** Specifiers of every module that a module imports, directly or not. */
@@ -64,7 +66,7 @@ Deno.test("the program fetches no package that only tests use", async () => {
 
 Deno.test("importing the server does not load the library", async () => {
   const served = await modulesOf("server/mod.ts");
-  assert.deepEqual(served.filter((module) => /\/library\/|\/denoise\/mod\.ts$/.test(module)), []);
+  assert.deepEqual(served.filter((module) => /^\/library\/|^\/mod\.ts$/.test(module)), []);
 });
 
 const FLEET = /\/fleet\/(?!mod\.ts)|npm:\/?(?:postgres|@opentelemetry)/;
