@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { DeviceOptions } from "../runtime/mod.ts";
-import { openChosenDevice } from "./chosen_backend.ts";
+import { openChosenDevice } from "./tuned_device.ts";
 
 const platform = `${Deno.build.os}-${Deno.build.arch === "x86_64" ? "x64" : "arm64"}`;
 

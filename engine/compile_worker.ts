@@ -19,12 +19,8 @@ scope.onmessage = async ({ data }) => {
   try {
     const turns = new Turns(data.turns);
     if (turns.isOver(kernels.length)) return;
-    const device = await openDevice(settings);
-    try {
-      await compileInTurn(device, kernels, turns);
-    } finally {
-      device.destroy();
-    }
+    using device = await openDevice(settings);
+    await compileInTurn(device, kernels, turns);
   } catch {
     // The device that wants the kernels compiles them itself then, and tells what is wrong with them.
   } finally {

@@ -1,8 +1,7 @@
 import { DeviceLostError } from "../runtime/mod.ts";
 import { CompileThreads } from "./compile_threads.ts";
-import { fromErrorRecord } from "./error_record.ts";
+import { type CompileTask, fromErrorRecord, type FromWorker, type ToWorker } from "./protocol.ts";
 import { Lifeline } from "./lifeline.ts";
-import type { CompileTask, FromWorker, ToWorker } from "./protocol.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
 export class EngineWorker {
@@ -16,11 +15,7 @@ export class EngineWorker {
   } | undefined;
   #isBroken = false;
 
-  /**
-   * No device is opened yet.
-   *
-   * @param worker a thread that speaks the protocol; a new one that owns the GPU when left out
-   */
+  /** @param worker a thread that speaks the protocol; by default a new one that owns the GPU */
   constructor(worker: Worker = startThread()) {
     this.#worker = worker;
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.#receive(data);

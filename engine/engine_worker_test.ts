@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DeviceLostError } from "../runtime/mod.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
+import { FrameFlow, type FromWorker, type ToWorker } from "./protocol.ts";
 
 const OPEN: ToWorker = { type: "open", model: "model", parts: {}, device: {}, memory: {} };
 
@@ -21,8 +21,7 @@ function generation(prompt: string): ToWorker {
     },
     loras: { uses: [], added: new Map(), forgotten: [] },
     previews: 0,
-    cancel: new SharedArrayBuffer(4),
-    flow: new SharedArrayBuffer(4),
+    flow: new FrameFlow().shared,
   };
 }
 

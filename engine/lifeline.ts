@@ -26,9 +26,7 @@ export class Lifeline {
   /** When the port closed, by `performance.now()`. */
   #closed: number | undefined;
 
-  /**
-   * @param onEnd called when it has ended, by itself or because it was terminated
-   */
+  /** @param onEnd called when it has ended, by itself or because it was terminated */
   constructor(worker: Worker, onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
@@ -44,11 +42,7 @@ export class Lifeline {
     worker.postMessage({ type: "lifeline" } satisfies LifelineMessage, transfer);
   }
 
-  /**
-   * Waits until the thread is gone, with all that it had loaded.
-   *
-   * @param limitMs how long to wait, in milliseconds
-   */
+  /** Waits until the thread is gone, with all that it had loaded. */
   async ended(limitMs: number): Promise<boolean> {
     for (const end = performance.now() + limitMs; !this.#isGone();) {
       if (performance.now() > end) return false;
@@ -65,7 +59,7 @@ export class Lifeline {
   }
 }
 
-/** Along the line: where Linux shows the thread. */
+/** Where Linux shows the thread. */
 interface ThreadMessage {
   readonly path: string;
 }

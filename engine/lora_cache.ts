@@ -1,4 +1,3 @@
-/** LoRAs that were read, kept in memory within a bound. */
 import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { LoraError } from "../models/lora/lora_error.ts";
@@ -19,7 +18,6 @@ export interface CachedLora {
   readonly lora: Lora;
 }
 
-/** What a cache is made of. */
 interface LoraCacheOptions {
   /** Most bytes that are kept; what is in use is kept even beyond. */
   readonly maxBytes?: number;
@@ -47,7 +45,6 @@ export class LoraCache {
   readonly #reading = new Map<string, Promise<Entry>>();
   #pinned: ReadonlySet<string> = new Set();
 
-  /** Nothing is read yet. */
   constructor({ maxBytes = DEFAULT_LORA_CACHE_BYTES, find, read, ...options }: LoraCacheOptions) {
     this.#maxBytes = maxBytes;
     this.#find = find;
@@ -62,17 +59,11 @@ export class LoraCache {
     return sum;
   }
 
-  /** Whether a LoRA is kept. */
   has(key: string): boolean {
     return this.#entries.has(key);
   }
 
-  /**
-   * Gives LoRAs, and reads those whose files are new or have changed. What is given stays at least until the next
-   * call.
-   *
-   * @throws {LoraError} when one of them cannot be read
-   */
+  /** Gives LoRAs, and reads files that are new or have changed. What is given stays at least until the next call. */
   async load(sources: readonly LoraSource[]): Promise<CachedLora[]> {
     const loaded: Entry[] = [];
     try {

@@ -6,14 +6,13 @@ import type { PullOptions } from "../hub/pull.ts";
 import type { CardEngine } from "./cards/card.ts";
 import { chooseCards } from "./cards/choose_cards.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
-import { tuningFolder } from "./cache_folder.ts";
+import type { Answer, FromWorker, Message, ToWorker } from "./protocol.ts";
+import { deviceSettings, memorySettings, tuningFolder, tuningSettings } from "./worker_settings.ts";
 import type { PlanRequest } from "../models/mod.ts";
-import type { EngineOptions, ModelParts, ParallelOptions } from "./options.ts";
-import type { DeviceReport, HandoverEstimate, ModelPlan, TuningReport } from "./reports.ts";
+import type { EngineOptions, ModelParts } from "./options.ts";
+import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { ModelLoras } from "./model_loras.ts";
 import { WorkerEngine } from "./worker_engine.ts";
-import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 
 export type * from "./options.ts";
@@ -58,36 +57,24 @@ export async function openEngine(options: EngineOptions): Promise<LocalEngine> {
  * What a request would take on this machine's GPU, without uploading anything; what a hub id names and the cache lacks
  * is fetched first.
  *
- * @param size of the request; the model's own where it is left out
- * @throws {Error} when the model is not there or damaged, or no GPU is found
  * @throws {RangeError} when the model cannot make such a size
  */
 export async function planModel(options: EngineOptions, size: PlanRequest): Promise<ModelPlan> {
   const { path, parts } = await obtain(options);
-  const answer = await askOnce({
-    type: "plan",
-    model: path,
-    parts,
-    device: deviceSettings(options),
-    memory: memorySettings(options),
-    size,
-  }, { worker: workerFor(options) });
-  const { adapter, size: planned, report, handoverSeconds } = answer as Extract<
-    FromWorker,
-    { type: "planned" }
-  >;
-  const handover = handoverSeconds === undefined
-    ? undefined
-    : estimateHandover(options.parallel!, handoverSeconds);
-  return { adapter, ...planned, memory: report, ...(handover && { handover }) };
-}
-
-/** N GPUs take S / N + X for a step of S on one, so that they are faster from S = X · N / (N - 1) on. */
-function estimateHandover(parallel: ParallelOptions, stepSeconds: number): HandoverEstimate {
+  const device = deviceSettings(options);
+  const memory = memorySettings(options);
+  const message = { type: "plan", model: path, parts, device, memory, size } as const;
+  const answer = await askOnce(message, undefined, workerFor(options)) as Answer<"planned">;
+  const { adapter, size: planned, report, handoverSeconds } = answer;
+  const plan = { adapter, ...planned, memory: report };
+  if (handoverSeconds === undefined) return plan;
+  const { parallel = {} } = options;
   const gpus = groupSize(parallel);
-  const { layers = 1 } = parallel;
-  const paysFromSeconds = stepSeconds * gpus / (gpus - 1);
-  return { gpus, stepSeconds, ...(layers === 1 && { paysFromSeconds }) };
+  // N GPUs take S / N + X for a step of S on one, so that they are faster from S = X · N / (N - 1) on.
+  const paysFromSeconds = handoverSeconds * gpus / (gpus - 1);
+  const isForSpeed = (parallel.layers ?? 1) === 1;
+  const handover = { gpus, stepSeconds: handoverSeconds, ...(isForSpeed && { paysFromSeconds }) };
+  return { ...plan, handover };
 }
 
 /** A worker, or several that act as one. */
@@ -104,7 +91,7 @@ function workerFor(options: EngineOptions): EngineWorker {
 async function obtain(options: EngineOptions): Promise<{ path: string; parts: ModelParts }> {
   const { onLoadProgress, onNote, signal } = options;
   const pull: PullOptions = {
-    ...(signal ? { signal } : {}),
+    ...(signal && { signal }),
     onProgress: ({ doneBytes, totalBytes }) =>
       onLoadProgress?.({ stage: "download", fraction: doneBytes / Math.max(1, totalBytes) }),
   };
@@ -113,7 +100,7 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   const own = named && "own" in named ? named.own : undefined;
   const modelPath = own?.model ?? options.modelPath;
   const parts: ModelParts = { ...own?.parts, ...options.parts };
-  const found: ModelParts = {};
+  const found: Partial<Record<keyof ModelParts, string>> = {};
   let path: string;
   if (named && "entry" in named) {
     const measure = (wantedBytes: number) =>
@@ -135,12 +122,9 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;
 
 /** Bytes of `wantedBytes` that this machine's adapter can give, asked in a worker of its own. */
-export async function measureDevice(
-  options: AdapterOptions,
-  wantedBytes: number,
-): Promise<number> {
+export async function measureDevice(options: AdapterOptions, wantedBytes: number): Promise<number> {
   const answer = await askOnce({ type: "measure", device: deviceSettings(options), wantedBytes });
-  return (answer as Extract<FromWorker, { type: "measured" }>).bytes;
+  return (answer as Answer<"measured">).bytes;
 }
 
 /** Looks at this machine's adapter in a worker of its own. */
@@ -154,7 +138,7 @@ export async function inspectDevice(
     ...tuningSettings(options),
     ...(dumpFolder !== undefined && { dumpFolder }),
   });
-  return (answer as Extract<FromWorker, { type: "inspected" }>).report;
+  return (answer as Answer<"inspected">).report;
 }
 
 /**
@@ -165,37 +149,33 @@ export async function inspectDevice(
  */
 export async function tuneDevice(
   options: AdapterOptions & { budgetMs?: number },
-  onEvent: (event: Extract<FromWorker, { type: "note" | "tuning" }>) => void,
+  onEvent: (event: Answer<"note"> | Answer<"tuning">) => void,
 ): Promise<TuningReport> {
+  const { budgetMs } = options;
   const folder = tuningFolder();
   if (folder === undefined) {
     throw new Error(
       "Cannot keep what is measured: there is no cache folder; give one in DENOISE_CACHE",
     );
   }
-  const answer = await askOnce(
-    {
-      type: "tune",
-      device: deviceSettings(options),
-      folder,
-      ...(options.budgetMs === undefined ? {} : { budgetMs: options.budgetMs }),
-    },
-    {
-      onEvent: (event) => {
-        if (event.type === "note" || event.type === "tuning") onEvent(event);
-      },
-    },
-  );
-  return (answer as Extract<FromWorker, { type: "tuned" }>).report;
+  const device = deviceSettings(options);
+  const message: Message<"tune"> = {
+    type: "tune",
+    device,
+    folder,
+    ...(budgetMs !== undefined && { budgetMs }),
+  };
+  const answer = await askOnce(message, (event) => {
+    if (event.type === "note" || event.type === "tuning") onEvent(event);
+  });
+  return (answer as Answer<"tuned">).report;
 }
 
 /** Asks a worker that lives for this one question. */
 async function askOnce(
   message: ToWorker,
-  { worker = new EngineWorker(), onEvent }: {
-    readonly worker?: EngineWorker;
-    readonly onEvent?: (event: FromWorker) => void;
-  } = {},
+  onEvent?: (event: FromWorker) => void,
+  worker = new EngineWorker(),
 ): Promise<FromWorker> {
   try {
     return await worker.ask(message, onEvent);

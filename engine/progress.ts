@@ -1,5 +1,5 @@
-import type { PipelineProgress } from "../models/mod.ts";
-import type { Progress } from "./types.ts";
+import type { CutPrompt, PipelineProgress } from "../models/mod.ts";
+import type { ModelInfo, Progress } from "./types.ts";
 
 /** Share of a generation that each stage is taken to need until its time is known. */
 const STAGES = {
@@ -24,11 +24,7 @@ export class ProgressClock {
   #step = 0;
   #totalSteps = 0;
 
-  /**
-   * Starts to count.
-   *
-   * @param now milliseconds from any moment on
-   */
+  /** @param now milliseconds from any moment on */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#start = now();
@@ -56,4 +52,15 @@ export class ProgressClock {
       ...(isKnown ? { etaSeconds: elapsed * (1 - this.#fraction) / this.#fraction } : {}),
     };
   }
+}
+
+/** What of a prompt is not read, why, and what helps, in a sentence. */
+export function describeCut(
+  { prompt, tokens, read, unread }: CutPrompt,
+  { maxSequenceLength: most = 0 }: Partial<Pick<ModelInfo, "maxSequenceLength">> = {},
+): string {
+  const name = prompt.replace("_", " ");
+  if (read === 0) return `The ${name} is not read, for there is no guidance: "${unread}"`;
+  const more = read < most ? `; max_sequence_length reads up to ${most}` : "";
+  return `The ${name} has ${tokens} tokens, and the first ${read} are read; not read: "${unread}"${more}`;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { PipelineProgress } from "../models/mod.ts";
-import { ProgressClock } from "./progress.ts";
+import { describeCut, ProgressClock } from "./progress.ts";
 
 /** The states after reports that come one second after the other. */
 function run(reports: readonly [PipelineProgress["stage"], number, number][]) {
@@ -51,4 +51,19 @@ Deno.test("ProgressClock.update() tells the time left from the second step on", 
 
 Deno.test("ProgressClock.update() has no time left at the end", () => {
   assert.equal(run([["decode", 3, 3]])[0]!.etaSeconds, 0);
+});
+
+Deno.test("describeCut() says how much of a prompt is read, and what helps", () => {
+  const cut = { prompt: "prompt", tokens: 645, read: 512, unread: "on a blue ground" } as const;
+  const sentence =
+    'The prompt has 645 tokens, and the first 512 are read; not read: "on a blue ground"';
+  assert.equal(describeCut(cut, { maxSequenceLength: 512 }), sentence);
+  assert.equal(
+    describeCut(cut, { maxSequenceLength: 1024 }),
+    `${sentence}; max_sequence_length reads up to 1024`,
+  );
+  assert.equal(
+    describeCut({ ...cut, prompt: "negative_prompt", read: 0 }, { maxSequenceLength: 512 }),
+    'The negative prompt is not read, for there is no guidance: "on a blue ground"',
+  );
 });

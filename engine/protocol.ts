@@ -1,5 +1,6 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import type { LifelineMessage } from "./lifeline.ts";
+import { LoraError } from "../models/lora/lora_error.ts";
 import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
   CutPrompt,
@@ -12,7 +13,12 @@ import type {
   PlanRequest,
 } from "../models/mod.ts";
 import type { DeviceOptions, KernelCode, Target, TeamMemory, Turns } from "../runtime/mod.ts";
-import type { ErrorRecord } from "./error_record.ts";
+import {
+  DeviceLostError,
+  GpuValidationError,
+  NoAdapterError,
+  OutOfMemoryError,
+} from "../runtime/errors.ts";
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { Size } from "./types.ts";
 
@@ -82,37 +88,34 @@ export interface LoraMessage {
   readonly forgotten: readonly string[];
 }
 
+/** A model's path, a folder or a file, and the paths of its parts that lie elsewhere. */
+interface ModelMessage {
+  readonly model: string;
+  readonly parts: ModelParts;
+}
+
+interface DeviceMessage {
+  readonly device: DeviceSettings;
+}
+
+/** How a request of a model is made. */
+export interface PlacedMessage extends ModelMessage {
+  readonly memory: MemorySettings;
+  readonly ranks?: RankMessage;
+}
+
 /** A message to the worker, which does one thing at a time, in order. */
 export type ToWorker =
   | LifelineMessage
-  | {
+  | PlacedMessage & DeviceMessage & {
     readonly type: "open";
-    /** Path of a folder or file. */
-    readonly model: string;
-    readonly parts: ModelParts;
-    readonly device: DeviceSettings;
-    readonly memory: MemorySettings;
     readonly tuning?: TuningSettings;
-    readonly ranks?: RankMessage;
     /** The request whose kernels are compiled. */
     readonly prepared?: PlanRequest;
   }
-  | {
-    /** What a model is, and what the device has; neither stays open. */
-    readonly type: "describe";
-    readonly model: string;
-    readonly parts: ModelParts;
-    readonly device: DeviceSettings;
-  }
-  | {
-    readonly type: "plan";
-    readonly model: string;
-    readonly parts: ModelParts;
-    readonly device: DeviceSettings;
-    readonly memory: MemorySettings;
-    readonly size: PlanRequest;
-    readonly ranks?: RankMessage;
-  }
+  /** What a model is, and what the device has; neither stays open. */
+  | ModelMessage & DeviceMessage & { readonly type: "describe" }
+  | PlacedMessage & DeviceMessage & { readonly type: "plan"; readonly size: PlanRequest }
   | {
     readonly type: "generate";
     /** The request, of the size of the result. */
@@ -122,61 +125,36 @@ export type ToWorker =
     readonly loras: LoraMessage;
     /** How many previews are wanted. */
     readonly previews: number;
-    /** One u32, non-zero to cancel: messages do not arrive while the worker waits for the GPU. */
-    readonly cancel: SharedArrayBuffer;
     /** The shared memory of `FrameFlow`. */
     readonly flow: SharedArrayBuffer;
   }
-  | {
-    /** Whether a request can be made; a worker without a model opens it, but no device. */
-    readonly type: "check";
-    readonly model: string;
-    readonly parts: ModelParts;
-    readonly memory: MemorySettings;
-    readonly room: Room;
-    readonly size: PlanRequest;
-    readonly ranks?: RankMessage;
-  }
-  | {
-    /** The threads that `compile` asked for are done; this alone comes while the worker is at work. */
-    readonly type: "compiled";
-  }
+  /** Whether a request can be made; a worker without a model opens it, but no device. */
+  | PlacedMessage & { readonly type: "check"; readonly room: Room; readonly size: PlanRequest }
+  /** The threads that `compile` asked for are done; this alone comes while the worker is at work. */
+  | { readonly type: "compiled" }
   | { readonly type: "prepare"; readonly loras: LoraMessage }
-  | {
-    readonly type: "release";
-    /** What may stay on the device beside weights and LoRAs. */
-    readonly bytes: number;
-  }
-  | {
+  /** Frees what was kept beside weights and LoRAs, but for so many bytes. */
+  | { readonly type: "release"; readonly bytes: number }
+  | DeviceMessage & {
     readonly type: "inspect";
-    readonly device: DeviceSettings;
     readonly tuning?: TuningSettings;
     /** Where to write the expanded kernels. */
     readonly dumpFolder?: string;
   }
-  | {
-    /** How much of what is wanted the device can give. */
-    readonly type: "measure";
-    readonly device: DeviceSettings;
-    readonly wantedBytes: number;
-  }
-  | {
-    readonly type: "tune";
-    readonly device: DeviceSettings;
-    readonly folder: string;
-    readonly budgetMs?: number;
-  };
+  /** How many of the wanted bytes the device can give. */
+  | DeviceMessage & { readonly type: "measure"; readonly wantedBytes: number }
+  | DeviceMessage & { readonly type: "tune"; readonly folder: string; readonly budgetMs?: number };
+
+export type Message<Type> = Extract<ToWorker, { type: Type }>;
+export type Answer<Type> = Extract<FromWorker, { type: Type }>;
 
 /** A message from the worker: what happens while it works, then one answer, or `failed`. */
 export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
-  | {
-    /** Asks for threads that compile. */
-    readonly type: "compile";
-    readonly task: CompileTask;
-  }
+  /** Asks for threads that compile. */
+  | { readonly type: "compile"; readonly task: CompileTask }
   | { readonly type: "compiling"; readonly done: number; readonly total: number }
   | { readonly type: "tokenizing"; readonly isOver: boolean }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
@@ -219,3 +197,103 @@ export type FromWorker =
   | { readonly type: "measured"; readonly bytes: number }
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };
+
+/** What is sent in place of an error: structured cloning keeps neither its class nor its own fields. */
+export interface ErrorRecord {
+  /** Name of the error's class. */
+  readonly name: string;
+  /** The error's message, as thrown. */
+  readonly message: string;
+  /** Stack of the worker where the error was thrown, for the log. */
+  readonly stack?: string;
+  /** Bytes that were asked for, of an `OutOfMemoryError`. */
+  readonly requestedBytes?: number;
+  /** Bytes that there are, of an `OutOfMemoryError`. */
+  readonly availableBytes?: number;
+  /** What is wrong with the file, of a `LoraError`. */
+  readonly problems?: readonly string[];
+}
+
+const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
+  RangeError,
+  TypeError,
+  SyntaxError,
+  DeviceLostError,
+  GpuValidationError,
+  NoAdapterError,
+};
+
+/** What to send for whatever was thrown. */
+export function toErrorRecord(thrown: unknown): ErrorRecord {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const { name, message, stack } = error;
+  return {
+    name,
+    message,
+    ...(stack === undefined ? {} : { stack }),
+    ...(error instanceof OutOfMemoryError
+      ? { requestedBytes: error.requestedBytes, availableBytes: error.availableBytes }
+      : {}),
+    ...(error instanceof LoraError ? { problems: error.problems } : {}),
+  };
+}
+
+/** The error of its class again: callers tell bad requests from defects by it. */
+export function fromErrorRecord(record: ErrorRecord): Error {
+  const { name, message, stack, requestedBytes = 0, availableBytes = 0, problems } = record;
+  if (name === "AbortError") return new DOMException(message, name);
+  const Class = Object.hasOwn(CLASSES, name) ? CLASSES[name]! : Error;
+  const error: Error = name === "OutOfMemoryError"
+    ? new OutOfMemoryError(message, requestedBytes, availableBytes)
+    : name === "LoraError"
+    ? new LoraError(message, problems)
+    : new Class(message);
+  if (error.name !== name) error.name = name;
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
+/** Most bytes of frames on their way; a single frame may be larger. */
+const MAX_BYTES = 64e6;
+
+/** How long one wait lasts before the worker looks whether it is cancelled, in milliseconds. */
+const LOOK_MS = 50;
+
+/** Places of the shared memory. */
+const [BYTES, CANCELLED] = [0, 1];
+
+/**
+ * What both threads share of one generation. It can be cancelled, for messages do not arrive while the worker waits for the
+ * GPU; and frames are made no faster than they are taken, for those on their way would fill the memory.
+ */
+export class FrameFlow {
+  readonly #values: Int32Array<SharedArrayBuffer>;
+
+  constructor(readonly shared: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+    this.#values = new Int32Array(shared);
+  }
+
+  get isCancelled(): boolean {
+    return Atomics.load(this.#values, CANCELLED) !== 0;
+  }
+
+  cancel(): void {
+    Atomics.store(this.#values, CANCELLED, 1);
+  }
+
+  /** Waits in the worker until a frame may be sent, and counts it. */
+  send(bytes: number): void {
+    for (;;) {
+      const sent = Atomics.load(this.#values, BYTES);
+      if (sent === 0 || sent + bytes <= MAX_BYTES || this.isCancelled) break;
+      Atomics.wait(this.#values, BYTES, sent, LOOK_MS);
+    }
+    Atomics.add(this.#values, BYTES, bytes);
+  }
+
+  /** Lets the worker go on: a frame was taken, or nobody wants it. */
+  take(bytes: number): void {
+    Atomics.sub(this.#values, BYTES, bytes);
+    Atomics.notify(this.#values, BYTES);
+  }
+}

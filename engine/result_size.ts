@@ -1,5 +1,10 @@
-/** Sizes and rates of results: those that a request asks for, or higher ones where it asks for that, too. */
-import type { ModelInfo, SamplingSettings, Size } from "./types.ts";
+/**
+ * Sizes and rates of results: as a request asks for, or higher if it asks for that, too. Sizes far beyond those that a model
+ * was made for are drawn at a size that it knows, and enlarged.
+ */
+import { resize } from "../media/resize.ts";
+import type { PipelineInfo, PipelineRequest } from "../models/mod.ts";
+import type { Image, ModelInfo, SamplingSettings, Size } from "./types.ts";
 
 /** Most pixels of an enlarged result: frames of it are in memory as bytes and as f32. */
 const MAX_PIXELS = 4096 * 4096;
@@ -7,10 +12,9 @@ const MAX_PIXELS = 4096 * 4096;
 /** How many times longer upscaling makes the sides of a result, where the request does not say. */
 const DEFAULT_UPSCALING = 4;
 
-/** What a request says of the size of its result. */
 export type SizedRequest = Size & Pick<SamplingSettings, "enableUpscaling" | "upscalingScale">;
 
-/** The size of what comes of a request. */
+/** The size of a request's result. */
 export function resultSize(
   { width, height, enableUpscaling, upscalingScale = DEFAULT_UPSCALING }: SizedRequest,
 ): Size {
@@ -22,11 +26,6 @@ export function scaledSize({ width, height }: Size, scale: number): Size {
   return { width: width * scale, height: height * scale };
 }
 
-/**
- * Refuses results that are too large.
- *
- * @throws {RangeError} with the size and the limit
- */
 export function checkResultSize(request: SizedRequest): void {
   const { width, height } = resultSize(request);
   if (!request.enableUpscaling || width * height <= MAX_PIXELS) return;
@@ -52,4 +51,59 @@ export function nearestFrames(
   { frameMultiple: step }: Pick<ModelInfo, "frameMultiple">,
 ): number {
   return Math.round((frames - 1) / step) * step + 1;
+}
+
+/** Results of up to so many times the largest native square are near enough to be drawn as they are asked for. */
+const NEAR = 2;
+
+export type NativeSizes = Pick<ModelInfo, "nativeSides" | "sizeMultiple">;
+
+/** The native size of the nearest shape at which a model draws a much larger one; nothing if it draws what is asked. */
+export function drawnSize(
+  { width, height }: Size,
+  { nativeSides, sizeMultiple }: NativeSizes,
+): Size | undefined {
+  if (!nativeSides || width * height <= NEAR * nativeSides.most ** 2) return undefined;
+  const most = Math.max(sizeMultiple, Math.floor(nativeSides.most / sizeMultiple) * sizeMultiple);
+  const sides = [most];
+  for (let side = most - sizeMultiple; side >= nativeSides.least; side -= sizeMultiple) {
+    sides.push(side);
+  }
+  const sizes = sides.flatMap((width) => sides.map((height) => ({ width, height })));
+  const stretch = (size: Size) => Math.abs(Math.log(size.width / size.height * height / width));
+  // Of two in the same shape the first is the larger one.
+  return sizes.reduce((best, size) => (stretch(size) < stretch(best) - 1e-9 ? size : best));
+}
+
+/** A request at the size at which it is drawn, with the images and frames that have the size of the result. */
+export function shrinkRequest(
+  request: PipelineRequest,
+  size: Size,
+  { imageLimits }: Pick<PipelineInfo, "imageLimits">,
+): PipelineRequest {
+  const { images, video, mask, control } = request;
+  const shrink = (data: Uint8Array) => resizePixels(data, request, size);
+  return {
+    ...request,
+    ...size,
+    ...(images && !imageLimits &&
+      { images: images.map(({ data }) => ({ ...size, data: shrink(data) })) }),
+    ...(video && { video: video.map(shrink) }),
+    ...(control && { control: { ...size, data: shrink(control.data) } }),
+    ...(mask && { mask: mask.map((frame) => resizeMask(frame, request, size)) }),
+  };
+}
+
+/** Brings a mask, a byte for each pixel, from one size to another. */
+function resizeMask(mask: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
+  const data = Uint8Array.from({ length: mask.length * 3 }, (_, i) => mask[Math.floor(i / 3)]!);
+  const { width, height } = from;
+  const small = resize({ width, height, data }, to.width, to.height, "bilinear");
+  return Uint8Array.from({ length: to.width * to.height }, (_, i) => small.data[3 * i]!);
+}
+
+/** Brings pixels from one size to another: nothing is cut off, so that a given image and the result agree. */
+export function resizePixels(data: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
+  const image: Image = { width: from.width, height: from.height, data };
+  return resize(image, to.width, to.height).data as Uint8Array<ArrayBuffer>;
 }

@@ -1,7 +1,7 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
-import type { PlanRequest, RoomSetting, TaskType } from "../models/mod.ts";
+import type { PlanRequest, RoomSetting } from "../models/mod.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
-import { drawnSize, type NativeSizes } from "./drawn_size.ts";
+import { drawnSize, type NativeSizes } from "./result_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
 import type { ToWorker } from "./protocol.ts";
 import type { ModelInfo, RoomRequest } from "./types.ts";
@@ -21,8 +21,6 @@ export class RoomCheck {
   #isClosed = false;
 
   /**
-   * Nothing is started yet.
-   *
    * @param newWorker starts a thread, which opens the model but no device
    * @param idleMs after how long without a question that thread is ended
    */
@@ -31,12 +29,7 @@ export class RoomCheck {
     this.#idleMs = idleMs;
   }
 
-  /**
-   * Resolves when the request can be made.
-   *
-   * @param ask puts the question to a thread that is there already; a thread of its own is asked when left out
-   * @throws {RangeError} when the device cannot hold one of its tensors, or the memory does not suffice
-   */
+  /** @param ask puts the question to a thread that is there already; by default a thread of its own is asked */
   check(
     message: Extract<ToWorker, { type: "check" }>,
     ask: (message: ToWorker) => Promise<unknown> = (message) => this.#ask(message),
@@ -85,9 +78,7 @@ export class RoomCheck {
   }
 }
 
-/**
- * The least that a request takes, whatever its prompts and images are: what is refused for it cannot be made.
- */
+/** The least that a request takes, whatever its prompts and images are: what is refused for it cannot be made. */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
   const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
@@ -101,7 +92,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   return {
     ...Object.fromEntries(settings) as Pick<RoomRequest, RoomSetting>,
     ...{ width, height, numFrames, previews },
-    task: taskType as TaskType,
+    task: taskType,
     promptTokens: 1,
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),

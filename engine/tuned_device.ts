@@ -1,4 +1,5 @@
 /** Opening a device with the kernels that suit it best, as far as this is known or can be found out. */
+import { join } from "node:path";
 import {
   type AdapterKey,
   adapterKey,
@@ -13,13 +14,13 @@ import {
   type TuningRecord,
   writeTuning,
 } from "../runtime/mod.ts";
-import { openChosenDevice } from "./chosen_backend.ts";
+import { defaultBackend, type GpuBackend } from "../runtime/device/backends/backend.ts";
+import { DAWN_VERSION, findDawn } from "../runtime/device/backends/dawn_package.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import type { TuningReport } from "./reports.ts";
 
 /** What happens while a device is opened. */
 export interface OpenEvents {
-  /** A line for the log. */
   note(line: string): void;
   /** Finished share of a tuning run, and what it just measured. */
   tuning(fraction: number, line: string): void;
@@ -32,8 +33,6 @@ const MAX_ATTEMPTS = 2;
  * Opens a device and applies what tuning runs measured on it. Where not all is known yet and the mode is `auto`, a GPU
  * is tuned first, for as long as one run may take; the next start goes on with the rest. A software adapter is not: its
  * rule was made by measuring the same software, and a run takes a minute. Whatever fails about this costs speed only.
- *
- * @throws {NoAdapterError} when there is no adapter
  */
 export async function openTunedDevice(
   settings: DeviceSettings,
@@ -41,8 +40,6 @@ export async function openTunedDevice(
   events: OpenEvents,
 ): Promise<Device> {
   const device = await openChosenDevice(settings, tuning.folder, (line) => events.note(line));
-  // What is measured holds for one WebGPU implementation.
-  const { backend } = device.adapter;
   const record = await tuningRecordOf(device, tuning.folder);
   const known = record.state === "tuned" ? record.tuning : undefined;
   if (known) device.applyTuning(known);
@@ -60,17 +57,19 @@ export async function openTunedDevice(
     return device;
   }
   device.destroy();
+  // What is measured holds for one WebGPU implementation.
+  const { backend } = device.adapter;
   const seconds = (tuning.budgetMs ?? TUNING_BUDGET_MS.gpu) / 1000;
-  const done = known &&
-    `${known.classes.measured} of ${known.classes.known} classes are measured, `;
+  const done = known
+    ? `${known.classes.measured} of ${known.classes.known} classes are measured, `
+    : "";
   events.note(
-    `Choosing kernels for ${device.adapter.name}: ${
-      done ?? ""
-    }up to ${seconds} s, kept in ${record.path}`,
+    `Choosing kernels for ${device.adapter.name}: ${done}up to ${seconds} s, kept in ${record.path}`,
   );
-  const found = await tryTuning({ ...settings, backend }, tuning, events, { attempts, known });
+  const earlier = { attempts, known };
+  const found = await tryTuning({ ...settings, backend }, tuning, events, earlier) ?? known;
   const tuned = await openDevice({ ...settings, backend });
-  if (found ?? known) tuned.applyTuning((found ?? known)!);
+  if (found) tuned.applyTuning(found);
   return tuned;
 }
 
@@ -102,7 +101,6 @@ async function tryTuning(
   }
 }
 
-/** What is known of a device. */
 export async function tuningRecordOf(device: Device, folder: string): Promise<TuningRecord> {
   return await readTuning(folder, await keyOf(device), () => kernelSetVersion(device.target));
 }
@@ -110,9 +108,7 @@ export async function tuningRecordOf(device: Device, folder: string): Promise<Tu
 /**
  * Tunes on a device of its own and keeps the result, race by race; that it cannot be kept is a note.
  *
- * @param earlier whose results stay; when left out those of the last run, unless it ended with all measured: then anew
- * @throws {NoAdapterError} when there is no adapter
- * @throws {DeviceLostError} when a kernel hangs the device
+ * @param earlier whose results stay; by default those of the last run, unless it measured everything
  */
 export async function runTuning(
   settings: DeviceSettings,
@@ -120,37 +116,33 @@ export async function runTuning(
   events: OpenEvents,
   earlier?: Earlier,
 ): Promise<TuningReport> {
-  const device = await openChosenDevice(settings, folder, (line) => events.note(line));
-  try {
-    const key = { ...await keyOf(device), kernels: await kernelSetVersion(device.target) };
-    const { attempts = 0, known } = earlier ??
-      { known: unfinished(await tuningRecordOf(device, folder)) };
-    let canKeep = true;
-    const keep = async (tuning: Tuning | undefined, attempts: number) => {
-      try {
-        return canKeep ? await writeTuning(folder, key, tuning, attempts) : undefined;
-      } catch (error) {
-        canKeep = false;
-        events.note((error as Error).message);
-        return undefined;
-      }
-    };
-    await keep(known, attempts + 1);
-    const tuning = await tune(device, {
-      known,
-      onProgress: events.tuning,
-      onResult: async (tuning) => void await keep(tuning, attempts + 1),
-      ...(budgetMs === undefined ? {} : { budgetMs }),
-    });
-    const path = await keep(tuning, 0);
-    device.applyTuning(tuning);
-    return { adapter: device.adapter.name, tuning, kernels: listChoices(device.target), path };
-  } finally {
-    device.destroy();
-  }
+  using device = await openChosenDevice(settings, folder, (line) => events.note(line));
+  const key = { ...await keyOf(device), kernels: await kernelSetVersion(device.target) };
+  const { attempts = 0, known } = earlier ??
+    { known: unfinished(await tuningRecordOf(device, folder)) };
+  let canKeep = true;
+  const keep = async (tuning: Tuning | undefined, attempts: number) => {
+    try {
+      return canKeep ? await writeTuning(folder, key, tuning, attempts) : undefined;
+    } catch (error) {
+      canKeep = false;
+      events.note((error as Error).message);
+      return undefined;
+    }
+  };
+  await keep(known, attempts + 1);
+  const tuning = await tune(device, {
+    known,
+    onProgress: events.tuning,
+    onResult: async (tuning) => void await keep(tuning, attempts + 1),
+    ...(budgetMs === undefined ? {} : { budgetMs }),
+  });
+  const path = await keep(tuning, 0);
+  device.applyTuning(tuning);
+  return { adapter: device.adapter.name, tuning, kernels: listChoices(device.target), path };
 }
 
-/** What was measured where something is left to measure. */
+/** What was measured, if something is left to measure. */
 function unfinished(record: TuningRecord): Tuning | undefined {
   if (record.state !== "tuned") return undefined;
   const { measured, known } = record.tuning.classes;
@@ -160,4 +152,82 @@ function unfinished(record: TuningRecord): Tuning | undefined {
 function keyOf(device: Device): Promise<AdapterKey> {
   const driver = Deno.env.get("DENO_WEBGPU_BACKEND") ?? "default";
   return adapterKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
+}
+
+/** Which WebGPU is the faster one. */
+interface KeptChoice {
+  /** Versions, and which adapter was asked for. */
+  readonly key: string;
+  /** The adapter that the choice was measured on. */
+  readonly adapter: string;
+  readonly backend: GpuBackend;
+}
+
+/**
+ * Opens a device; for `auto` on the implementation that was the faster one when both were measured. They are measured
+ * again for other versions, another adapter, or when the one that won does not open any more. Where Dawn is not
+ * installed, nothing is measured and nothing kept.
+ */
+export async function openChosenDevice(
+  settings: DeviceSettings,
+  folder: string,
+  note: (line: string) => void,
+): Promise<Device> {
+  if ((settings.backend ?? defaultBackend()) !== "auto") return await openDevice(settings);
+  if (!hasDawn()) return await openDevice({ ...settings, backend: "deno" });
+  const { powerPreference, forceFallbackAdapter, environment } = settings;
+  const key = JSON.stringify([
+    Deno.version.deno,
+    DAWN_VERSION,
+    powerPreference ?? "",
+    forceFallbackAdapter ?? false,
+    ...(environment ? [environment.variables] : []),
+  ]);
+  const path = join(folder, `backend${environment ? `-${hash(key)}` : ""}.json`);
+  const kept = await readChoice(path, key);
+  if (kept) {
+    const device = await openDevice({ ...settings, backend: kept.backend }).catch(() => undefined);
+    if (device?.adapter.name === kept.adapter) return device;
+    device?.destroy();
+  }
+  const device = await openDevice({ ...settings, backend: "auto" });
+  const { name, backend } = device.adapter;
+  note(
+    `WebGPU of ${backend === "dawn" ? "Dawn" : "Deno"} is the faster one here, kept in ${path}`,
+  );
+  try {
+    await Deno.mkdir(folder, { recursive: true });
+    await Deno.writeTextFile(path, JSON.stringify({ key, adapter: name, backend }));
+  } catch (error) {
+    note(`Cannot keep which WebGPU is the faster one: ${(error as Error).message}`);
+  }
+  return device;
+}
+
+/** Whether Dawn is installed on this machine. */
+export function hasDawn(): boolean {
+  try {
+    findDawn();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whatever is wrong with the file, there just is no choice. */
+async function readChoice(path: string, key: string): Promise<KeptChoice | undefined> {
+  try {
+    const kept = JSON.parse(await Deno.readTextFile(path)) as Partial<KeptChoice>;
+    const isKnown = kept.backend === "deno" || kept.backend === "dawn";
+    return isKnown && kept.key === key ? kept as KeptChoice : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A short name for a text. */
+function hash(text: string): string {
+  let value = 0;
+  for (const unit of text) value = (value * 31 + unit.codePointAt(0)!) >>> 0;
+  return value.toString(36);
 }

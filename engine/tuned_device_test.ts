@@ -3,8 +3,7 @@ import assert from "node:assert/strict";
 import { withFolder } from "../tests/support/safetensors.ts";
 import { join } from "node:path";
 import { type Device, type DeviceOptions, openDevice, type TuningRecord } from "../runtime/mod.ts";
-import { hasDawn } from "./chosen_backend.ts";
-import { openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
+import { hasDawn, openTunedDevice, runTuning, tuningRecordOf } from "./tuned_device.ts";
 
 const GPU: DeviceOptions = { schedule: "gpu" };
 const BUDGET_MS = 600;

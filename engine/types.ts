@@ -275,13 +275,6 @@ export interface Engine {
 }
 
 /** A request to get ready for, as far as it differs from the model's own. */
-export interface PreparedRequest {
-  /** Pixels per row. */
-  width?: number;
-  /** Number of rows. */
-  height?: number;
-  /** Frames of a video. */
-  numFrames?: number;
-  /** How much the prompt counts; 0 or 1 takes other kernels than what lies above. */
-  guidanceScale?: number;
-}
+export type PreparedRequest = Partial<
+  Pick<GenerateRequest, "width" | "height" | "numFrames" | "guidanceScale">
+>;

@@ -1,6 +1,4 @@
-/**
- * The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else.
- */
+/** The worker that owns the GPU. Deno's GPU waits block their thread, so they happen here and nowhere else. */
 import type { AppliedLora, Lora } from "../models/lora/types.ts";
 import {
   Composition,
@@ -20,15 +18,29 @@ import {
   SharedTeam,
   usableHostBytes,
 } from "../runtime/mod.ts";
-import { type AskedHelpers, compileHelpers } from "./compile_helpers.ts";
-import { drawnSize, resizePixels, shrinkRequest } from "./drawn_size.ts";
-import { toErrorRecord } from "./error_record.ts";
-import { FrameFlow } from "./frame_flow.ts";
+import { type AskedHelpers, compileHelpers } from "./compile_threads.ts";
+import {
+  drawnSize,
+  nearestFrames,
+  resizePixels,
+  resultSize,
+  scaledSize,
+  shrinkRequest,
+} from "./result_size.ts";
+import {
+  FrameFlow,
+  type FromWorker,
+  type LoraMessage,
+  type Message,
+  type RankMessage,
+  type Room,
+  type TeamSeat,
+  toErrorRecord,
+  type ToWorker,
+} from "./protocol.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
 import { IMAGE_TASKS } from "./pipeline_request.ts";
-import type { FromWorker, LoraMessage, RankMessage, Room, TeamSeat, ToWorker } from "./protocol.ts";
-import { nearestFrames, resultSize, scaledSize } from "./result_size.ts";
 import type { Size } from "./types.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 
@@ -87,10 +99,7 @@ const events: OpenEvents = {
 };
 
 async function open(
-  { model, parts, device: settings, memory, tuning, prepared, ranks }: Extract<
-    ToWorker,
-    { type: "open" }
-  >,
+  { model, parts, device: settings, memory, tuning, prepared, ranks }: Message<"open">,
 ): Promise<void> {
   pipeline = await openPipeline(model, parts, seated(ranks));
   device = await (tuning ? openTunedDevice(settings, tuning, events) : openDevice(settings));
@@ -118,36 +127,26 @@ function drawnAt(size: PlanRequest, info: PipelineInfo): Size | undefined {
 
 const tellOfKernels = (done: number, total: number) => post({ type: "compiling", done, total });
 
-async function measure(
-  { device: settings, wantedBytes }: Extract<ToWorker, { type: "measure" }>,
-): Promise<void> {
-  const own = await openDevice(settings);
-  try {
-    post({ type: "measured", bytes: await measureMemory(own, wantedBytes) });
-  } finally {
-    own.destroy();
-  }
+async function measure({ device: settings, wantedBytes }: Message<"measure">): Promise<void> {
+  using own = await openDevice(settings);
+  post({ type: "measured", bytes: await measureMemory(own, wantedBytes) });
 }
 
-async function describe(
-  { model, parts, device: settings }: Extract<ToWorker, { type: "describe" }>,
-): Promise<void> {
+async function describe({ model, parts, device: settings }: Message<"describe">): Promise<void> {
   using described = await openPipeline(model, parts);
-  const own = await openDevice(settings);
-  try {
-    tellOf(described, own, freeRoom(own));
-  } finally {
-    own.destroy();
-  }
+  using own = await openDevice(settings);
+  tellOf(described, own, freeRoom(own));
 }
 
 function tellOf({ info, adaptable }: Pipeline, device: Device, room: Room): void {
   const { name: adapter } = device.adapter;
-  post({ type: "opened", info, adaptable, adapter, maxPixels: maxPixels(device), room });
+  // The largest image whose RGB pixels fit into one buffer as f32, with room for the layers before.
+  const maxPixels = Math.min(4096 * 4096, Math.floor(device.target.limits.maxBufferBytes / 128));
+  post({ type: "opened", info, adaptable, adapter, maxPixels, room });
 }
 
 async function check(
-  { model, parts, memory, room, size, ranks }: Extract<ToWorker, { type: "check" }>,
+  { model, parts, memory, room, size, ranks }: Message<"check">,
 ): Promise<void> {
   pipeline ??= await openPipeline(model, parts, seated(ranks));
   const { target, budgetBytes: availableBytes, hostBytes } = room;
@@ -157,37 +156,33 @@ async function check(
 }
 
 async function plan(
-  { model, parts, device: settings, memory, size, ranks }: Extract<ToWorker, { type: "plan" }>,
+  { model, parts, device: settings, memory, size, ranks }: Message<"plan">,
 ): Promise<void> {
   using planned = await openPipeline(model, parts, seated(ranks));
-  const own = await openDevice(settings);
-  try {
-    const { supportedTasks, defaults } = planned.info;
-    const { width, height, numFrames: asked } = { ...defaults, ...size };
-    const numFrames = nearestFrames(asked, planned.info);
-    if (numFrames !== 1 && supportedTasks.every((task) => IMAGE_TASKS.includes(task))) {
-      throw new RangeError(
-        `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
-      );
-    }
-    const drawn = drawnAt(size, planned.info);
-    const report = await planned.plan(
-      { ...size, ...(size.numFrames !== undefined && { numFrames }), ...drawn },
-      roomOf(own),
-      memory,
+  using own = await openDevice(settings);
+  const { supportedTasks, defaults } = planned.info;
+  const { width, height, numFrames: asked } = { ...defaults, ...size };
+  const numFrames = nearestFrames(asked, planned.info);
+  if (numFrames !== 1 && supportedTasks.every((task) => IMAGE_TASKS.includes(task))) {
+    throw new RangeError(
+      `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
     );
-    const { exchanged } = report;
-    const handoverSeconds = exchanged && await estimateExchange(own, exchanged);
-    post({
-      type: "planned",
-      adapter: own.adapter.name,
-      size: { width, height, numFrames, ...(drawn && { drawnAt: drawn }) },
-      report,
-      ...(handoverSeconds !== undefined && { handoverSeconds }),
-    });
-  } finally {
-    own.destroy();
   }
+  const drawn = drawnAt(size, planned.info);
+  const report = await planned.plan(
+    { ...size, ...(size.numFrames !== undefined && { numFrames }), ...drawn },
+    roomOf(own),
+    memory,
+  );
+  const { exchanged } = report;
+  const handoverSeconds = exchanged && await estimateExchange(own, exchanged);
+  post({
+    type: "planned",
+    adapter: own.adapter.name,
+    size: { width, height, numFrames, ...(drawn && { drawnAt: drawn }) },
+    report,
+    ...(handoverSeconds !== undefined && { handoverSeconds }),
+  });
 }
 
 /** Takes the seats of this worker. */
@@ -212,17 +207,12 @@ function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
 }
 
 async function generate(
-  { request: asked, drawnAt, loras, previews, cancel, flow }: Extract<
-    ToWorker,
-    { type: "generate" }
-  >,
+  { request: asked, drawnAt, loras, previews, flow: shared }: Message<"generate">,
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
-  const flag = new Int32Array(cancel);
-  const isCancelled = () => Atomics.load(flag, 0) !== 0;
-  const frameFlow = new FrameFlow(flow);
+  const flow = new FrameFlow(shared);
   let frames = 0;
   const composition = drawnAt && isInpainting(asked) ? new Composition(asked) : undefined;
   // Frames have the upscaler's own scale, and previews none.
@@ -236,12 +226,12 @@ async function generate(
     const data = isWanted ? pixels : resizePixels(pixels, made, wanted);
     // What was drawn smaller and enlarged has lost what the given image keeps.
     if (composition && data.length === asked.width * asked.height * 3) composition.apply(data);
-    if (type === "frame") frameFlow.send(data.byteLength, isCancelled);
+    if (isFrame) flow.send(data.byteLength);
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
   const { timings, cutPrompts } = await makeTogether(pipeline, { ...request, loras: applied }, {
-    isCancelled,
+    isCancelled: () => flow.isCancelled,
     onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,
@@ -278,11 +268,6 @@ function freeRoom(device: Device): Room {
   const usableBytes = adapter.isSoftware ? usableHostBytes() : Infinity;
   const { hostBytes } = roomOf(device);
   return { target: plain, budgetBytes: Math.min(availableBytes, usableBytes), hostBytes };
-}
-
-/** The largest image whose RGB pixels fit into one buffer as f32, with room for the layers before. */
-function maxPixels({ target }: Device): number {
-  return Math.min(4096 * 4096, Math.floor(target.limits.maxBufferBytes / 128));
 }
 
 function post(message: FromWorker, transfer: Transferable[] = []): void {

@@ -1,17 +1,12 @@
-import { drawnSize } from "./drawn_size.ts";
-import { describeCut } from "./cut_prompt.ts";
-import { EngineWorker } from "./engine_worker.ts";
-import { FrameFlow } from "./frame_flow.ts";
-import { loraTargets } from "./lora_uses.ts";
-import { ModelLoras } from "./model_loras.ts";
-import { toPipelineRequest } from "./pipeline_request.ts";
-import { compiling, LOADING, ProgressClock } from "./progress.ts";
-import type { FromWorker, Room } from "./protocol.ts";
-import { checkResultSize, resultSize } from "./result_size.ts";
-import { leastOf, RoomCheck } from "./room_check.ts";
-import type { EngineOptions } from "./options.ts";
-import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 import type { CardEngine } from "./cards/card.ts";
+import { EngineWorker } from "./engine_worker.ts";
+import { loraTargets, ModelLoras } from "./model_loras.ts";
+import type { EngineOptions } from "./options.ts";
+import { toPipelineRequest } from "./pipeline_request.ts";
+import { compiling, describeCut, LOADING, ProgressClock } from "./progress.ts";
+import { type Answer, FrameFlow, type PlacedMessage, type Room } from "./protocol.ts";
+import { checkResultSize, drawnSize, resultSize } from "./result_size.ts";
+import { leastOf, RoomCheck } from "./room_check.ts";
 import type {
   Frames,
   GenerateRequest,
@@ -22,6 +17,7 @@ import type {
   Residence,
   RoomRequest,
 } from "./types.ts";
+import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 
 /** What the last request may leave on the device for that time and longer, in bytes. */
 const KEPT_BYTES = 256e6;
@@ -45,33 +41,31 @@ const WAITS: Waits = { abortMs: 30_000, releaseMs: 60_000, tokenizeMs: 20_000 };
 
 /** An engine whose GPU belongs to a worker, which is replaced when it or its device is lost. */
 export class WorkerEngine implements CardEngine {
-  readonly #model: string;
   readonly #options: EngineOptions;
+  readonly #model: PlacedMessage;
   readonly #newWorker: () => EngineWorker;
   readonly #waits: Waits;
   #worker: EngineWorker | undefined;
   #info: ModelInfo | undefined;
   #room: Room | undefined;
   readonly #roomCheck: RoomCheck;
-  readonly #loras: ModelLoras;
+  /** LoRAs that were read, for further engines of this model. */
+  readonly loras: ModelLoras;
+  /** The adapter as the driver names it; known once the engine has started. */
+  adapter = "";
   #last: Promise<unknown> = Promise.resolve();
   /** What is asked for and not done yet. */
   #waiting = 0;
   readonly #idle: ReturnType<typeof setTimeout>[] = [];
   #isClosed = false;
-  /** Non-zero to cancel the last generation. */
-  #cancel: Int32Array<SharedArrayBuffer> | undefined;
+  /** Of the last generation. */
+  #flow: FrameFlow | undefined;
   /** Threads that were told to end and may still be at work. */
   readonly #ending = new Set<Promise<void>>();
   #isStarting = false;
   #maxBytes: number | undefined;
-  #adapter = "";
 
-  /**
-   * Nothing is loaded before {@linkcode WorkerEngine.start}.
-   *
-   * @param model path of its folder or file; the paths of `options.parts` are looked up too
-   */
+  /** @param model path of its folder or file; the paths of `options.parts` are looked up too */
   constructor(
     model: string,
     options: EngineOptions,
@@ -79,14 +73,14 @@ export class WorkerEngine implements CardEngine {
     waits: Partial<Waits> = {},
   ) {
     this.#waits = { ...WAITS, ...waits };
-    this.#model = model;
     this.#options = options;
+    this.#model = { model, parts: options.parts ?? {}, memory: memorySettings(options) };
     this.#newWorker = newWorker;
-    this.#loras = options.loras ?? new ModelLoras(options);
+    this.loras = options.loras ?? new ModelLoras(options);
     this.#roomCheck = new RoomCheck(newWorker, this.#waits.releaseMs);
   }
 
-  /** See {@linkcode Engine.info}; known once the engine has started. */
+  /** Known once the engine has started. */
   get info(): ModelInfo {
     if (!this.#info) throw new Error("Cannot describe the model: it is not loaded yet");
     return this.#info;
@@ -97,29 +91,14 @@ export class WorkerEngine implements CardEngine {
     return this.#isStarting ? "loading" : "loaded";
   }
 
-  /** The adapter as the driver names it; known once the engine has started. */
-  get adapter(): string {
-    return this.#adapter;
-  }
-
-  /** LoRAs that were read, for further engines of this model. */
-  get loras(): ModelLoras {
-    return this.#loras;
-  }
-
-  /** Looks at the model and the device, in place of {@linkcode WorkerEngine.start}. */
+  /** Looks at the model and the device, instead of {@linkcode WorkerEngine.start}. */
   async describe(): Promise<void> {
     const worker = this.#newWorker();
     this.#worker = worker;
     this.#isStarting = true;
     try {
-      const answer = await worker.ask({
-        type: "describe",
-        model: this.#model,
-        parts: this.#options.parts ?? {},
-        device: deviceSettings(this.#options),
-      });
-      this.#learn(answer as Opened);
+      const device = deviceSettings(this.#options);
+      this.#learn(await worker.ask({ type: "describe", ...this.#model, device }) as Opened);
     } finally {
       this.#isStarting = false;
       this.#drop(worker);
@@ -127,12 +106,10 @@ export class WorkerEngine implements CardEngine {
     }
   }
 
-  /** See {@linkcode Engine.load}. */
   load(): Promise<void> {
     return this.#inTurn(async () => void await this.#ready("load"));
   }
 
-  /** See {@linkcode Engine.unload}. */
   unload(): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#worker) this.#drop(this.#worker);
@@ -140,7 +117,6 @@ export class WorkerEngine implements CardEngine {
     });
   }
 
-  /** See {@linkcode Engine.limitMemory}. */
   limitMemory(bytes: number): void {
     this.#maxBytes = Math.min(bytes, this.#options.maxVramBytes ?? Infinity);
     if (this.#room) this.#room = { ...this.#room, budgetBytes: this.#maxBytes };
@@ -153,18 +129,14 @@ export class WorkerEngine implements CardEngine {
     this.#worker = worker;
     this.#isStarting = true;
     try {
-      const maxVramBytes = this.#maxBytes;
+      const { prepared } = this.#options;
+      const maxBytes = this.#maxBytes;
       const message = {
         type: "open",
-        model: this.#model,
-        parts: this.#options.parts ?? {},
-        device: deviceSettings({
-          ...this.#options,
-          ...(maxVramBytes === undefined ? {} : { maxVramBytes }),
-        }),
-        memory: memorySettings(this.#options),
+        ...this.#model,
+        device: { ...deviceSettings(this.#options), ...(maxBytes !== undefined && { maxBytes }) },
         ...tuningSettings(this.#options),
-        ...(this.#options.prepared && { prepared: this.#options.prepared }),
+        ...(prepared && { prepared }),
       } as const;
       const answer = await worker.ask(message, (event) => {
         if (event.type === "loading" || event.type === "tuning") {
@@ -187,9 +159,9 @@ export class WorkerEngine implements CardEngine {
   }
 
   #learn({ info, adaptable, adapter, maxPixels, room }: Opened): void {
-    this.#adapter = adapter;
+    this.adapter = adapter;
     // Of the device as it is without a limit on this model.
-    const deviceBytes = this.#info ? this.#info.deviceBytes : finite(room.budgetBytes);
+    const { deviceBytes = room.budgetBytes } = this.#info ?? {};
     this.#info = {
       ...info,
       modelPath: this.#options.modelPath,
@@ -197,28 +169,21 @@ export class WorkerEngine implements CardEngine {
       maxSteps: MAX_STEPS,
       maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
       loraTargets: loraTargets(adaptable),
-      ...(deviceBytes === undefined ? {} : { deviceBytes }),
+      ...(Number.isFinite(deviceBytes) && { deviceBytes }),
     };
     this.#room = room;
-    this.#loras.components = adaptable;
+    this.loras.components = adaptable;
   }
 
-  /** See {@linkcode Engine.generate}. */
-  generate(
-    request: GenerateRequest,
-    options: GenerationControl = {},
-  ): Promise<Frames> {
-    return this.#inTurn(() => this.#generate(request, options));
+  generate(request: GenerateRequest, control: GenerationControl = {}): Promise<Frames> {
+    return this.#inTurn(() => this.#generate(request, control));
   }
 
-  /** See {@linkcode Engine.checkRoom}. */
   async checkRoom(request: RoomRequest): Promise<void> {
     checkResultSize(request);
     const message = {
       type: "check",
-      model: this.#model,
-      parts: this.#options.parts ?? {},
-      memory: memorySettings(this.#options),
+      ...this.#model,
       room: this.#room!,
       size: leastOf(request, this.info),
     } as const;
@@ -228,31 +193,28 @@ export class WorkerEngine implements CardEngine {
     await this.#roomCheck.check(message, (question) => this.#inTurn(() => worker.ask(question)));
   }
 
-  /** See {@linkcode Engine.checkLoras}. */
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
-    return (await this.#loras.resolve(loras, true)).reports;
+    return (await this.loras.resolve(loras, true)).reports;
   }
 
-  /** See {@linkcode Engine.prepareLoras}. */
   prepareLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
     // Files are read while others have their turn.
-    const resolving = this.#loras.resolve(loras, true);
+    const resolving = this.loras.resolve(loras, true);
     resolving.catch(() => {});
     return this.#inTurn(async () => {
       const { applied, reports } = await resolving;
       const worker = await this.#ready("prepare LoRAs");
       try {
-        await worker.ask({ type: "prepare", loras: this.#loras.messageFor(worker, applied) });
+        await worker.ask({ type: "prepare", loras: this.loras.messageFor(worker, applied) });
       } catch (error) {
         if (worker.isBroken) this.#drop(worker);
         throw error;
       }
-      this.#loras.pin(applied);
+      this.loras.pin(applied);
       return reports;
     });
   }
 
-  /** See {@linkcode Engine.close}. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#stopIdling();
@@ -267,11 +229,10 @@ export class WorkerEngine implements CardEngine {
     request: GenerateRequest,
     { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl,
   ): Promise<Frames> {
-    if (this.#isClosed) throw closed("generate");
     signal?.throwIfAborted();
     if (this.residence !== "loaded") onProgress?.(LOADING);
     const worker = await this.#ready("generate");
-    const { applied } = await this.#loras.resolve(request.loras ?? [], false);
+    const { applied } = await this.loras.resolve(request.loras ?? [], false);
     if (this.#isClosed) throw closed("generate");
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
@@ -283,15 +244,13 @@ export class WorkerEngine implements CardEngine {
       type: "generate",
       request: toPipelineRequest(request, this.info),
       ...(drawnAt && { drawnAt }),
-      loras: this.#loras.messageFor(worker, applied),
+      loras: this.loras.messageFor(worker, applied),
       previews: onPreview ? previews : 0,
     } as const;
-    const cancel = new Int32Array(new SharedArrayBuffer(4));
-    this.#cancel = cancel;
-    const flow = new FrameFlow();
+    const flow = this.#flow = new FrameFlow();
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
-      Atomics.store(cancel, 0, 1);
+      flow.cancel();
       overdue = setTimeout(() => worker.terminate(signal?.reason), this.#waits.abortMs);
     };
     signal?.addEventListener("abort", abort);
@@ -307,8 +266,7 @@ export class WorkerEngine implements CardEngine {
     };
     try {
       const frames: Uint8Array[] = [];
-      const shared = { cancel: cancel.buffer, flow: flow.shared };
-      const answer = await worker.ask({ ...message, ...shared }, (event) => {
+      const answer = await worker.ask({ ...message, flow: flow.shared }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
         if (event.type === "compiling") onProgress?.(compiling(event.done, event.total));
         if (event.type === "tokenizing") watchTokenizer(event.isOver);
@@ -322,19 +280,18 @@ export class WorkerEngine implements CardEngine {
         const go = () => flow.take(byteLength);
         Promise.resolve(taken).then(go, go);
       });
-      const { timings, cutPrompts, peakBytes } = answer as Extract<
-        FromWorker,
-        { type: "generated" }
-      >;
+      const { timings, cutPrompts, peakBytes } = answer as Answer<"generated">;
       for (const cut of cutPrompts) this.#options.onNote?.(describeCut(cut, this.info));
       const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
       return {
         ...size,
         ...(drawnAt ? { drawnAt } : request.enableUpscaling && { drawnAt: { width, height } }),
-        ...{ frames, ...(this.info.layers && { channels: 4 as const }) },
+        frames,
+        ...(this.info.layers && { channels: 4 }),
         fps: this.info.defaults.fps,
         timings: Object.fromEntries(seconds),
-        ...{ peakBytes, cutPrompts },
+        peakBytes,
+        cutPrompts,
       };
     } catch (error) {
       if (worker.isBroken) this.#drop(worker);
@@ -404,7 +361,7 @@ export class WorkerEngine implements CardEngine {
   /** Ends a worker that is of no use any more; the next generation starts another. */
   #drop(worker: EngineWorker, reason?: unknown): void {
     // A thread that is at work does not end before it pauses.
-    if (this.#cancel) Atomics.store(this.#cancel, 0, 1);
+    this.#flow?.cancel();
     const ending = worker.close(reason);
     this.#ending.add(ending);
     ending.then(
@@ -417,11 +374,7 @@ export class WorkerEngine implements CardEngine {
 }
 
 /** What a worker says of a model and a device. */
-type Opened = Extract<FromWorker, { type: "opened" }>;
-
-function finite(bytes: number): number | undefined {
-  return Number.isFinite(bytes) ? bytes : undefined;
-}
+type Opened = Answer<"opened">;
 
 function slowTokenizer({ tokenizeMs }: Waits): RangeError {
   return new RangeError(

@@ -9,11 +9,7 @@ export function groupSize(parallel: ParallelOptions): number {
   return guidance * ulysses * ring * layers;
 }
 
-/**
- * How many GPUs share what.
- *
- * @throws {RangeError} when tokens and layers are to be shared at once
- */
+/** How many GPUs share what. */
 function sizesOf({ guidance = false, ulysses = 1, ring = 1, layers = 1 }: ParallelOptions) {
   if (ulysses * ring > 1 && layers > 1) {
     throw new RangeError(
@@ -60,11 +56,7 @@ export class WorkerGroup extends EngineWorker {
   /** Started with the model: questions about it need only the first. */
   #others: readonly EngineWorker[] = [];
 
-  /**
-   * No device is opened yet.
-   *
-   * @param devices what is special about the device of each
-   */
+  /** @param devices what is special about the device of each */
   constructor(
     parallel: ParallelOptions,
     devices: readonly Partial<DeviceSettings>[] = [],
@@ -82,7 +74,6 @@ export class WorkerGroup extends EngineWorker {
     return super.isBroken || this.#others.some(({ isBroken }) => isBroken);
   }
 
-  /** @inheritdoc */
   override async ask(
     message: ToWorker,
     onEvent?: (event: FromWorker) => void,
@@ -104,13 +95,11 @@ export class WorkerGroup extends EngineWorker {
     }
   }
 
-  /** @inheritdoc */
   override terminate(reason?: unknown): void {
     for (const worker of this.#others) worker.terminate(reason);
     super.terminate(reason);
   }
 
-  /** @inheritdoc */
   override async close(reason?: unknown, limitMs?: number): Promise<void> {
     const closing = this.#others.map((worker) => worker.close(reason, limitMs));
     await Promise.all([super.close(reason, limitMs), ...closing]);

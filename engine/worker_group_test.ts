@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { DeviceLostError } from "../runtime/mod.ts";
 import { FOLDER, REQUEST } from "../tests/support/pipeline_fixture.ts";
 import { EngineWorker } from "./engine_worker.ts";
-import type { FromWorker, ToWorker } from "./protocol.ts";
+import { FrameFlow, type FromWorker, type ToWorker } from "./protocol.ts";
 import { WorkerGroup } from "./worker_group.ts";
 
 const OPEN: Extract<ToWorker, { type: "open" }> = {
@@ -19,8 +19,7 @@ function generation(prompt: string, previews = 0): Extract<ToWorker, { type: "ge
     request: { ...REQUEST, width: 16, height: 16, prompt },
     loras: { uses: [], added: new Map(), forgotten: [] },
     previews,
-    cancel: new SharedArrayBuffer(4),
-    flow: new SharedArrayBuffer(4),
+    flow: new FrameFlow().shared,
   };
 }
 
@@ -118,7 +117,7 @@ Deno.test({
         const request = { ...message.request, numInferenceSteps: 200 };
         await assert.rejects(
           group.ask({ ...message, request }, ({ type }) => {
-            if (type === "progress") Atomics.store(new Int32Array(message.cancel), 0, 1);
+            if (type === "progress") new FrameFlow(message.flow).cancel();
           }),
           { name: "AbortError" },
         );

@@ -1,6 +1,6 @@
 /** `denoise generate --url`: a running server does the work. */
 
-import { describeCut } from "../../engine/cut_prompt.ts";
+import { describeCut } from "../../engine/progress.ts";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { formatOfPath, type TaskType } from "../../mod.ts";

@@ -372,6 +372,11 @@ export class Device {
     this.gpuDevice.destroy();
     this.#pipelines.clear();
   }
+
+  /** Calls {@linkcode Device.destroy}. */
+  [Symbol.dispose](): void {
+    this.destroy();
+  }
 }
 
 const STORAGE_USAGE = 0x80 | 0x08 | 0x04; // STORAGE | COPY_DST | COPY_SRC

@@ -1,7 +1,7 @@
 /** Saying at which size a result is drawn. */
 
 import type { Context } from "hono";
-import { drawnSize } from "../../engine/drawn_size.ts";
+import { drawnSize } from "../../engine/result_size.ts";
 import type { Size } from "../../generation/size.ts";
 import type { ServedModel } from "../served_models.ts";
 import type { AppEnv } from "../services.ts";

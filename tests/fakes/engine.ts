@@ -1,7 +1,6 @@
 /** An engine without a GPU: draws gradients whose colours follow from the request and its LoRAs. */
 
-import { drawnSize } from "../../engine/drawn_size.ts";
-import { resultSize } from "../../engine/result_size.ts";
+import { drawnSize, resultSize } from "../../engine/result_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
 import { toRgba } from "../../media/image.ts";
 import type { CardEngine } from "../../engine/cards/card.ts";

@@ -2,10 +2,14 @@
  * A worker without a GPU that speaks the engine's protocol. The prompt says how a generation ends; a thread named
  * `silent` never answers, one named `frail` breaks at its first generation. What LoRAs do to a result is a colour.
  */
-import { toErrorRecord } from "../../engine/error_record.ts";
-import { FrameFlow } from "../../engine/frame_flow.ts";
+import {
+  FrameFlow,
+  type FromWorker,
+  type LoraMessage,
+  toErrorRecord,
+  type ToWorker,
+} from "../../engine/protocol.ts";
 import { holdLifeline } from "../../engine/lifeline.ts";
-import type { FromWorker, LoraMessage, ToWorker } from "../../engine/protocol.ts";
 import type { Lora } from "../../models/lora/types.ts";
 import type { PlanRequest } from "../../models/mod.ts";
 import { BASELINE_TARGET } from "../../runtime/target.ts";
@@ -95,9 +99,9 @@ function open(model: string): void {
 function generate(
   message: Extract<ToWorker, { type: "generate" }>,
 ): void {
-  const { request: { prompt, width, height }, previews, cancel: flag } = message;
+  const { request: { prompt, width, height }, previews } = message;
   const colour = receive(message.loras);
-  const cancel = new Int32Array(flag);
+  const flow = new FrameFlow(message.flow);
   post({ type: "progress", progress: { stage: "denoise", step: 1, totalSteps: 4 } });
   if (prompt.startsWith("tokenize")) post({ type: "tokenizing", isOver: false });
   if (prompt === "tokenize") post({ type: "tokenizing", isOver: true });
@@ -112,7 +116,7 @@ function generate(
     case "lose the device":
       return fail(new DeviceLostError("Cannot go on: the device was lost"));
     case "wait":
-      while (Atomics.load(cancel, 0) === 0) Atomics.wait(cancel, 0, 0, 5);
+      while (!flow.isCancelled) Atomics.wait(new Int32Array(message.flow), 1, 0, 5);
       return fail(new DOMException("Cannot finish: the work was cancelled", "AbortError"));
     case "deaf":
       return;
@@ -120,10 +124,9 @@ function generate(
       return fail(new RangeError("Cannot make this"));
   }
   if (prompt === "large frames") {
-    const flow = new FrameFlow(message.flow);
     for (let index = 0; index < 6; index++) {
       const data = new Uint8Array(20e6);
-      flow.send(data.byteLength, () => Atomics.load(cancel, 0) !== 0);
+      flow.send(data.byteLength);
       post({ type: "frame", data, index });
     }
   }

@@ -7,7 +7,7 @@
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { cacheFolder } from "../../engine/cache_folder.ts";
+import { cacheFolder } from "../../engine/worker_settings.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { type Difference, KNOWN } from "./known.ts";
 

@@ -6,7 +6,7 @@ import {
   NoAdapterError,
   OutOfMemoryError,
 } from "../runtime/mod.ts";
-import { fromErrorRecord, toErrorRecord } from "./error_record.ts";
+import { fromErrorRecord, toErrorRecord } from "./protocol.ts";
 
 const cross = (thrown: unknown) => fromErrorRecord(structuredClone(toErrorRecord(thrown)));
 

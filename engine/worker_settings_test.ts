@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { cacheFolder } from "./cache_folder.ts";
+import { cacheFolder } from "./worker_settings.ts";
 
 const folder = (variables: Record<string, string>) => cacheFolder((name) => variables[name]);
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { PipelineRequest } from "../models/mod.ts";
 import { resize } from "../media/resize.ts";
-import { drawnSize, shrinkRequest } from "./drawn_size.ts";
+import { drawnSize, shrinkRequest } from "./result_size.ts";
 import { openEngine } from "./mod.ts";
 import type { GenerateRequest, Image } from "./types.ts";
 
