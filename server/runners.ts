@@ -23,7 +23,8 @@ import type { Ffmpeg } from "../media/video/mod.ts";
 import { type TracedJob, tracedJob } from "./telemetry/traced_job.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
 import { UnfinishedVideos } from "./videos/unfinished_videos.ts";
-import { runVideoJob, type VideoResult } from "./videos/video_job.ts";
+import type { JobResult } from "./jobs/outputs.ts";
+import { runVideoJob } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 
@@ -108,7 +109,7 @@ export class Runners {
   /** A job that makes videos; the server must keep results. */
   video(
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<VideoRequest>,
-  ): NewJob<VideoResult> {
+  ): NewJob<JobResult> {
     const { storage, ffmpeg, enhancer } = this.#services;
     const { name, engine } = this.#modelOf(request);
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
@@ -133,7 +134,7 @@ export class Runners {
             unfinished: this.unfinished,
           }, context)),
       toRecord: (result) => result,
-      restore: (record) => Promise.resolve(record.result as VideoResult),
+      restore: (record) => Promise.resolve(record.result as JobResult),
       discard: async ({ files }) => {
         for (const file of files) await storage?.remove(file).catch(() => {});
       },

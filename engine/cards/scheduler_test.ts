@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { DeviceLostError } from "../../runtime/mod.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
-import { inLanes } from "../../server/jobs/lanes.ts";
+import { inLanes } from "../../server/jobs/outputs.ts";
 import { SqliteJobStore } from "../../server/jobs/sqlite_store.ts";
 import { FakeEngine, gradient } from "../../tests/fakes/engine.ts";
 import { VirtualClock } from "../../tests/fakes/virtual_clock.ts";

@@ -1,29 +1,6 @@
-/**
- * The error body: one object in two dialects. Generic clients read `error`, clients of the
- * reference service read `detail`.
- */
+/** Failures that a request is answered with. */
 
-/** One entry of a 422's `detail`, as FastAPI writes it. */
-export interface ValidationIssue {
-  /** Kind of the mistake, such as `missing` or `int_type`. */
-  type: string;
-  /** Place of the issue: `"body"` or `"query"`, then field names and indices. */
-  loc: (string | number)[];
-  /** The mistake in words. */
-  msg: string;
-  /** What was sent there, shortened. */
-  input: unknown;
-}
-
-/** What every failed request is answered with. */
-interface ErrorBody {
-  /** The error as generic clients read it. */
-  error: { message: string; type: string; param: string | null; code: string | null };
-  /** The error for clients of the reference service: the text, or the list of a 422. */
-  detail: string | ValidationIssue[];
-  /** All that is wrong with a LoRA, one line each. */
-  problems?: readonly string[];
-}
+import type { ErrorBody, ValidationIssue } from "./answers.ts";
 
 /** Statuses that the service answers a failure with. */
 export type ErrorStatus =

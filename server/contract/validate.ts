@@ -3,7 +3,8 @@
 import type { Context } from "hono";
 import type { z } from "zod";
 import { shorten } from "../../generation/shorten.ts";
-import { unprocessable, type ValidationIssue } from "./errors.ts";
+import type { ValidationIssue } from "./answers.ts";
+import { unprocessable } from "./errors.ts";
 
 /** What an integer's schema says of anything else: without it, zod says that it wants a number. */
 export const NOT_AN_INTEGER = "Input should be a valid integer";

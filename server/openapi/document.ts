@@ -20,7 +20,7 @@ import {
 } from "../contract/lora_fields.ts";
 import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
 import { version } from "../../generation/version.ts";
-import { ANSWERS } from "./answers.ts";
+import { ANSWERS } from "../contract/answers.ts";
 import { FIELD_VALUES, type FieldValues } from "./field_values.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
 import type { BodyName, Operation } from "./operation.ts";

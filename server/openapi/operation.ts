@@ -1,6 +1,6 @@
 /** An operation of the service, as the document lists it. */
 
-import type { AnswerName } from "./answers.ts";
+import type { AnswerName } from "../contract/answers.ts";
 
 /** Schemas of request bodies by the names that they have in the document. */
 export type BodyName =

@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
-import type { ImageResult } from "../images/image_job.ts";
+import type { JobResult } from "../jobs/outputs.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { serveResult } from "./serve_result.ts";
 
@@ -14,7 +14,7 @@ export async function content(c: Context<AppEnv>, services: Services): Promise<R
     throw notFound("Image is still being generated");
   }
   if (job.status !== "completed") throw notFound("Image not found");
-  const { files } = job.result as ImageResult;
+  const { files } = job.result as JobResult;
   if (!services.storage || files.length === 0) {
     throw notFound(
       "Image was not persisted on disk (this server keeps no results). Use b64_json response_format or " +

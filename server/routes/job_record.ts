@@ -3,6 +3,7 @@
 import type { CutPrompt } from "../../engine/types.ts";
 import { httpNames } from "../../generation/field.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
+import type { JobListItem, WholeJob } from "../contract/answers.ts";
 import { loraFields } from "../../generation/recipe_text.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import type { ImageRequest } from "../images/image_request.ts";
@@ -10,18 +11,6 @@ import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
 import type { JobSummary } from "../jobs/job_summary.ts";
-
-/** A result of a job. */
-interface OutputRecord {
-  /** Address of the file: in a cloud, or relative to this server where it has no public address. */
-  url: string;
-  /** Content type, such as `image/jpeg`. */
-  content_type: string;
-  /** Length in bytes. */
-  bytes: number;
-  /** Makes it again. */
-  seed: number | null;
-}
 
 /** What a job is shown with. */
 interface RecordContext {
@@ -33,26 +22,6 @@ interface RecordContext {
   readonly storage: ResultStorage | undefined;
   /** Where clients reach this server. */
   readonly publicUrl?: string | undefined;
-}
-
-/** A job in a list, with the fields in their order. */
-interface JobListItem {
-  id: string;
-  object: "job";
-  kind: string;
-  status: JobEntry["status"];
-  progress: number;
-  place: number | null;
-  created_at: number | null;
-  started_at: number | null;
-  ended_at: number | null;
-  error: JobEntry["error"];
-  prompt: string | null;
-  task_type: string | null;
-  size: string | null;
-  outputs: OutputRecord[] | null;
-  /** Prompts that were not read as a whole. */
-  cut_prompts?: readonly CutPrompt[];
 }
 
 /**
@@ -67,7 +36,7 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
   return {
     id: job.id,
     object: "job",
-    kind: job.kind,
+    kind: job.kind as JobListItem["kind"],
     status: job.status,
     progress: job.progress,
     place,
@@ -91,19 +60,19 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
 export async function jobRecord(
   job: JobRecord,
   context: RecordContext,
-): Promise<JobListItem & { request: Record<string, unknown> | null }> {
+): Promise<WholeJob> {
   const request = context.isOwn && job.request !== null ? requestFields(job) : null;
   return { ...await jobListItem(job, context), request };
 }
 
-function unix(milliseconds: number | null): number | null {
-  return milliseconds === null ? null : Math.floor(milliseconds / 1000);
+function unix<T extends number | null>(milliseconds: T): T {
+  return (milliseconds === null ? null : Math.floor(milliseconds / 1000)) as T;
 }
 
 async function outputsOf(
   job: JobEntry,
   { storage, publicUrl = "" }: RecordContext,
-): Promise<OutputRecord[]> {
+): Promise<JobListItem["outputs"]> {
   const { files = [] } = (job.result ?? {}) as { files?: StoredFile[] };
   const { seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
   return await Promise.all(files.map(async (file, index) => {

@@ -1,35 +1,13 @@
 /** What a server tells of its model: its tasks, its limits, and which settings it takes. */
 
 import type { ModelInfo, TaskType } from "../../engine/types.ts";
-import {
-  type Field,
-  type GivenSettings,
-  httpNames,
-  type SettingField,
-} from "../../generation/field.ts";
+import { type GivenSettings, httpNames, type SettingField } from "../../generation/field.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
+import type { ModelCard } from "../contract/answers.ts";
 import { type ServedModel, stateOf } from "../served_models.ts";
 import type { ServerSettings } from "../settings.ts";
-
-/** A setting that the model takes, for whoever offers it. */
-interface OfferedSetting {
-  /** Name of the field in requests. */
-  name: string;
-  /** Meaning of the field. */
-  description: string;
-  /** Type of the field's value. */
-  type: Field["kind"];
-  /** What a text may be, where it is one of a few. */
-  choices?: string[];
-  /** Least value of a number. */
-  minimum?: number;
-  /** Greatest value of a number. */
-  maximum?: number;
-  /** Default by task that takes the field: what a request gets that leaves it out, null for what the model decides. */
-  defaults: Partial<Record<TaskType, unknown>>;
-}
 
 /** Shapes that people ask for, wide ones; each is offered upright as well. */
 const SHAPES: readonly (readonly [number, number])[] = [[1, 1], [4, 3], [3, 2], [16, 9]];
@@ -56,7 +34,7 @@ export function modelCard(
   model: ServedModel,
   settings: ServerSettings,
   canEnhance: boolean,
-): Record<string, unknown> {
+): ModelCard {
   const { info } = model.engine.engine;
   const { defaults } = info;
   return {
@@ -123,8 +101,8 @@ function upright({ width, height }: Size): Size {
 }
 
 /** The rows of the table of fields that mean something to this model. */
-function settingsOffered(info: ModelInfo): OfferedSetting[] {
-  const offered: OfferedSetting[] = [];
+function settingsOffered(info: ModelInfo): ModelCard["settings"] {
+  const offered: ModelCard["settings"][number][] = [];
   // Switches that are offered: what depends on them is offered as if they were on.
   const given: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {

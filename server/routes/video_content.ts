@@ -5,7 +5,7 @@ import { ApiError } from "../contract/errors.ts";
 import { isEnd } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import type { AppEnv, Services } from "../services.ts";
-import type { VideoResult } from "../videos/video_job.ts";
+import type { JobResult } from "../jobs/outputs.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import { serveResult } from "./serve_result.ts";
 import { openStream } from "./open_stream.ts";
@@ -31,7 +31,7 @@ function whole(
   variant: string | undefined,
   services: Services,
 ): Promise<Response> {
-  const files = job.status === "completed" ? (job.result as VideoResult).files : [];
+  const files = job.status === "completed" ? (job.result as JobResult).files : [];
   return serveResult(c, { files, what: "Video", variant }, services);
 }
 

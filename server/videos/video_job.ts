@@ -1,37 +1,19 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
-import { readFrames } from "../../generation/video_frames.ts";
-import { readImage } from "../inputs/images.ts";
-import type { CutPrompt, Engine, Frames, GenerateRequest, Image } from "../../engine/types.ts";
 import { withVisions } from "../../generation/fit_image.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
+import { readFrames } from "../../generation/video_frames.ts";
+import type { Engine, GenerateRequest, Image } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
-import { explainEngineFailure } from "../loras/engine_failure.ts";
+import { readImage } from "../inputs/images.ts";
 import type { JobContext } from "../jobs/job.ts";
-import { inLanes } from "../jobs/lanes.ts";
-import { OutputProgress } from "../jobs/output_progress.ts";
-import { PreviewEncoder } from "../jobs/previews.ts";
-import { StageClock, type StageSeconds } from "../jobs/stage_clock.ts";
-import { toLoraUses } from "../loras/job_lora.ts";
+import { type JobResult, makeOutputs } from "../jobs/outputs.ts";
+import type { StageClock } from "../jobs/stage_clock.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { UnfinishedVideos } from "./unfinished_videos.ts";
 import type { VideoRequest } from "./video_request.ts";
-
-/** What is recorded of a finished request. */
-export interface VideoResult {
-  /** One file for each video. */
-  files: StoredFile[];
-  /** Seconds from the first step to the last file. */
-  seconds: number;
-  /** Most device memory taken at once, in bytes. */
-  peakBytes: number;
-  /** Prompts that were not read as a whole; none where all were. */
-  cutPrompts?: readonly CutPrompt[];
-  /** What the time went into, as far as it is known. */
-  stageSeconds?: StageSeconds;
-}
 
 /** What a video job works with. */
 interface VideoJob {
@@ -57,42 +39,22 @@ interface VideoJob {
  * @throws {ServiceError} with the engine's words when it refuses the request; anything else that
  * engine, disk or FFmpeg throw. Files written so far are removed then
  */
-export async function runVideoJob(job: VideoJob, context: JobContext): Promise<VideoResult> {
-  const { engine, request, storage, stages = new StageClock() } = job;
-  const start = performance.now();
-  const count = request.seeds.length;
-  const all = new OutputProgress(count);
+export async function runVideoJob(job: VideoJob, context: JobContext): Promise<JobResult> {
+  const { request, storage, unfinished } = job;
   const files: StoredFile[] = [];
-  let peakBytes = 0;
-  let cutPrompts: readonly CutPrompt[] = [];
   try {
     const inputs = await readInputs(job, context.signal);
-    const make = async (index: number, signal: AbortSignal) => {
-      const name = `${context.id}${count > 1 ? `_${index}` : ""}.mp4`;
+    const facts = await makeOutputs(job, context, async ({ index, signal, generate }) => {
+      const seed = request.seeds[index]!;
+      const name = `${context.id}${request.seeds.length > 1 ? `_${index}` : ""}.mp4`;
       files[index] = await storage.writeFrom(name, "video/mp4", async (path) => {
         const writer = new FrameWriter(job, path, signal);
-        const ended = request.isFragmented
-          ? job.unfinished?.begin(context.id, index, path)
-          : undefined;
-        const previews = new PreviewEncoder(index, context);
-        let frames: Frames;
-        stages.enter("prepare");
+        const ended = request.isFragmented ? unfinished?.begin(context.id, index, path) : undefined;
         try {
-          frames = await engine.generate(
-            { ...engineRequest(request, request.seeds[index]!), ...inputs },
-            {
-              job: context.id,
-              signal,
-              onProgress: (progress) => {
-                stages.enter(progress.stage);
-                context.progress(all.update(progress, index));
-              },
-              onFrame: (frame) => writer.write(frame),
-              previews: job.previews,
-              onPreview: (image, preview) => previews.encode(image, preview),
-            },
-          ).catch((error) => explainEngineFailure(error, request.loras));
-          stages.enter("store");
+          await generate(
+            { ...engineRequest(request, seed), ...inputs },
+            (frame) => writer.write(frame),
+          );
           await writer.finish();
           ended?.(true);
         } catch (error) {
@@ -100,18 +62,10 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<V
           await writer.abandon();
           throw error;
         }
-        all.end(index);
-        await previews.finish();
-        peakBytes = Math.max(peakBytes, frames.peakBytes);
-        cutPrompts = frames.cutPrompts ?? [];
       });
       signal.throwIfAborted();
-    };
-    await inLanes({ count, lanes: engine.lanes, signal: context.signal }, make);
-    stages.enter();
-    const seconds = (performance.now() - start) / 1000;
-    const cut = cutPrompts.length > 0 ? { cutPrompts } : {};
-    return { files, seconds, peakBytes, ...cut, stageSeconds: stages.seconds };
+    });
+    return { files, ...facts };
   } catch (error) {
     for (const file of files) if (file) await storage.remove(file).catch(() => {});
     throw error;
@@ -155,14 +109,13 @@ class FrameWriter {
 async function readInputs(
   { engine, request, ffmpeg }: VideoJob,
   signal: AbortSignal,
-): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references" | "loras">> {
+): Promise<Pick<GenerateRequest, "images" | "video" | "mask" | "references">> {
   const read = (paths: readonly string[] = []) =>
     Promise.all(paths.map((path) => readImage(path, signal)));
   const references = await read(request.references);
   const given = {
     images: withVisions(await read(request.images), await read(request.visions)),
     ...(references.length > 0 && { references }),
-    loras: toLoraUses(request.loras),
   };
   const { video, mask } = request;
   if (!video) return given;

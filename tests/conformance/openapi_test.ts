@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { imageEditFieldTable, imageFieldTable } from "../../server/contract/image_fields.ts";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
 import { videoFieldTable } from "../../server/contract/video_fields.ts";
-import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
+import { type AnswerName, ANSWERS } from "../../server/contract/answers.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";
 import { ROUTES } from "../../server/routes/table.ts";

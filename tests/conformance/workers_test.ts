@@ -1,6 +1,6 @@
 /** Several cards behind one queue, as clients and operators see them. */
 import { strict as assert } from "node:assert";
-import { ANSWERS } from "../../server/openapi/answers.ts";
+import { ANSWERS } from "../../server/contract/answers.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService, until } from "../fakes/service.ts";
 

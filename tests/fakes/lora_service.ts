@@ -1,7 +1,7 @@
 /** A service with LoRAs that its clients may name, some of which cannot be used. */
 
 import { strict as assert } from "node:assert";
-import { type AnswerName, ANSWERS } from "../../server/openapi/answers.ts";
+import { type AnswerName, ANSWERS } from "../../server/contract/answers.ts";
 import type { ServerSettings } from "../../server/settings.ts";
 import { withFolder } from "../support/safetensors.ts";
 import { FAKE_LAYERS, FAKE_TEXT_LAYER, loraFile } from "./loras.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { OutputProgress } from "./output_progress.ts";
+import { OutputProgress } from "./outputs.ts";
 
 Deno.test("OutputProgress.update() counts steps and time of all outputs", () => {
   const progress = {

@@ -1,6 +1,6 @@
 /**
- * What answers look like. Tests hold real answers against these schemas, so that the document says
- * what the server does.
+ * What answers look like: the routes' types and the document follow from these schemas, and tests hold real answers
+ * against them.
  */
 
 import { z } from "zod";
@@ -276,7 +276,7 @@ const loraList = z.strictObject({
 });
 
 /** Schemas of answers by the names that they have in the document. */
-export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
+export const ANSWERS = {
   Error: error,
   Health: z.strictObject({
     status: z.literal("ok"),
@@ -317,25 +317,24 @@ export const ANSWERS: Readonly<Record<AnswerName, z.ZodType>> = {
   WorkerList: z.strictObject({ object: z.literal("list"), data: z.array(worker) }),
   Job: wholeJob,
   DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
-};
+} satisfies Readonly<Record<string, z.ZodType>>;
 
 /** Names of the schemas of answers. */
-export type AnswerName =
-  | "Error"
-  | "Health"
-  | "Model"
-  | "ModelList"
-  | "FlatModel"
-  | "ModelInfo"
-  | "ModelPath"
-  | "ServerInfo"
-  | "Images"
-  | "Video"
-  | "DeletedVideo"
-  | "VideoList"
-  | "LoraChange"
-  | "LoraList"
-  | "JobList"
-  | "WorkerList"
-  | "Job"
-  | "DeletedJob";
+export type AnswerName = keyof typeof ANSWERS;
+
+/** What a schema describes, as nobody changes it. */
+type Answer<Schema extends z.ZodType> = DeepReadonly<z.output<Schema>>;
+type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonly<T[K]> } : T;
+
+/** An entry of a 422's `detail`, as FastAPI writes it. */
+export type ValidationIssue = Answer<typeof validationIssue>;
+/** What every failed request is answered with: generic clients read `error`, those of the reference `detail`. */
+export type ErrorBody = Answer<typeof error>;
+/** A model. */
+export type ModelCard = Answer<typeof model>;
+/** A video. */
+export type VideoRecord = Answer<typeof video>;
+/** A job in a list. */
+export type JobListItem = Answer<typeof job>;
+/** A job with what was asked for. */
+export type WholeJob = Answer<typeof wholeJob>;
