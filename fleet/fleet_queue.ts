@@ -11,7 +11,7 @@ import { JobWatchers } from "../server/jobs/job_watchers.ts";
 import type { Queue } from "../server/jobs/queue.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import { ServiceError } from "../server/service_error.ts";
-import { storageFailed } from "../server/storage/write_error.ts";
+import { storageFailed } from "../server/storage/disk.ts";
 import type { Fleet } from "./fleet.ts";
 import { reap } from "./leases.ts";
 import { Live } from "./live.ts";

@@ -6,7 +6,7 @@
 import { basename, join } from "node:path";
 import { mkdir, open } from "node:fs/promises";
 import type { Sql } from "postgres";
-import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/private_files.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/disk.ts";
 import type { InputFile } from "./requests.ts";
 
 /** Bytes of a piece. */

@@ -2,7 +2,7 @@
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/private_files.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/disk.ts";
 import type { Database } from "./database.ts";
 import { DEAD_MS } from "./roster.ts";
 

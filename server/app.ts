@@ -36,10 +36,8 @@ import type { ServedModels } from "./served_models.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
-import { tracedRequests } from "./telemetry/traced_requests.ts";
-import type { Tracing } from "./telemetry/tracing.ts";
-import { readSecret } from "./webhooks/signature.ts";
-import { Webhooks } from "./webhooks/webhooks.ts";
+import { tracedRequests, type Tracing } from "./telemetry/tracing.ts";
+import { readSecret, Webhooks } from "./webhooks/webhooks.ts";
 import { type WorkerRecord, Workers } from "./workers.ts";
 
 /** Longest path in a line of the log, in characters; ours are shorter. */

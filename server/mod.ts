@@ -41,5 +41,5 @@ export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export { LORA_FLAGS, SERVER_FLAGS, type ServerSettings } from "./settings.ts";
 export type { Flag, FlagDetails, FlagValues } from "../generation/flag.ts";
 export { readS3Settings, type S3Flags, type S3Settings } from "./storage/s3_settings.ts";
-export { readSecret } from "./webhooks/signature.ts";
+export { readSecret } from "./webhooks/webhooks.ts";
 export type { WorkerRecord } from "./workers.ts";

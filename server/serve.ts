@@ -7,7 +7,7 @@ import { EngineState } from "./engine_state.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
-import { openJobStore } from "./jobs/open_store.ts";
+import { openJobStore } from "./jobs/write_behind.ts";
 import { listen, type Listener } from "./http/listen.ts";
 import { resumeJobs } from "./jobs/resume.ts";
 import { startSweeping } from "./jobs/retention.ts";

@@ -7,7 +7,7 @@ import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
-import { defaultLoraFolders } from "./loras/default_folders.ts";
+import { defaultLoraFolders } from "./loras/start_loras.ts";
 import { startServer } from "./serve.ts";
 import type {
   EngineOpener,

@@ -10,8 +10,7 @@ import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { imageEditFieldTable, imageFieldTable } from "../server/contract/image_fields.ts";
 import { videoFieldTable } from "../server/contract/video_fields.ts";
-import { FIELD_NOTES } from "../server/openapi/field_notes.ts";
-import { FIELD_VALUES } from "../server/openapi/field_values.ts";
+import { FIELD_NOTES, FIELD_VALUES } from "../server/openapi/field_notes.ts";
 
 const ROOT = new URL("../", import.meta.url);
 

@@ -3,7 +3,7 @@
 import type { Log } from "../log.ts";
 import { ApiError, type ErrorStatus, internalError, RecordsBusyError } from "../contract/errors.ts";
 import { ServiceError, type ServiceFailure } from "../service_error.ts";
-import { recordsBusy } from "../storage/write_error.ts";
+import { recordsBusy } from "../storage/disk.ts";
 
 /** Status with which each failure of the service is answered. */
 const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {

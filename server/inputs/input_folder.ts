@@ -4,10 +4,7 @@ import { randomUUID } from "node:crypto";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { requireFreeSpace } from "../storage/free_space.ts";
-import { PRIVATE_FILE, PRIVATE_FOLDER } from "../storage/private_files.ts";
-import { storageFailed } from "../storage/write_error.ts";
-import { sanitizeFileName } from "./file_name.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace, storageFailed } from "../storage/disk.ts";
 
 /** The files of one request: a folder that is made when the first one comes. */
 export class InputFolder {
@@ -83,4 +80,20 @@ export class InputFolder {
     await this.requireSpace();
     return join(this.path, `${this.#files++}_${sanitizeFileName(name)}`);
   }
+}
+
+/** Longest name that is kept, in characters. */
+const MAX_LENGTH = 100;
+
+/**
+ * Makes a name that a client sent safe for a folder of ours: no path, no device, no hidden file.
+ *
+ * @returns letters, digits, `_`, `-` and `.`, not first or last; `upload` where nothing is left
+ */
+export function sanitizeFileName(name: string): string {
+  // A long row of accents would take the square of its length.
+  const last = name.slice(-4 * MAX_LENGTH).normalize("NFKD").split(/[/\\]/).at(-1) ?? "";
+  const safe = last.replaceAll(/[^A-Za-z0-9._-]+/g, "_").replaceAll(/_+/g, "_");
+  const trimmed = safe.slice(-MAX_LENGTH).replaceAll(/^[._-]+|[._-]+$/g, "");
+  return trimmed || "upload";
 }

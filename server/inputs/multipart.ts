@@ -8,11 +8,11 @@ import busboy, { type Busboy } from "busboy";
 import type { BodyShare } from "../http/body_memory.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
 import { nextTurn } from "../http/next_turn.ts";
-import { storageFailed } from "../storage/write_error.ts";
+import { storageFailed } from "../storage/disk.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { hearOut, readPaced } from "../http/pace.ts";
-import { readUrlencoded } from "./urlencoded.ts";
+import { readUrlencoded } from "./form_body.ts";
 
 /** A file of a form, on disk. */
 export interface UploadedFile {

@@ -6,7 +6,7 @@ import { lstat, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { lockFolder, wasLocked } from "../storage/folder_lock.ts";
-import { PRIVATE_FOLDER } from "../storage/private_files.ts";
+import { PRIVATE_FOLDER } from "../storage/disk.ts";
 
 const NAME = /^denoise-inputs-[0-9a-f-]{36}$/;
 

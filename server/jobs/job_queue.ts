@@ -5,7 +5,7 @@
 
 import { hasRoom } from "../fair_share.ts";
 import { ServiceError } from "../service_error.ts";
-import { storageFailed } from "../storage/write_error.ts";
+import { storageFailed } from "../storage/disk.ts";
 import {
   isEnd,
   type JobContext,

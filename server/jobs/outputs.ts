@@ -11,8 +11,7 @@ import type {
 } from "../../engine/types.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
-import { explainEngineFailure } from "../loras/engine_failure.ts";
-import { toLoraUses } from "../loras/job_lora.ts";
+import { explainEngineFailure, toLoraUses } from "../loras/engine_failure.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import type { JobContext, JobProgress } from "./job.ts";
 import { StageClock, type StageSeconds } from "./stage_clock.ts";

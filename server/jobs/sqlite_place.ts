@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { makePrivateFile, PRIVATE_FOLDER } from "../storage/private_files.ts";
+import { makePrivateFile, PRIVATE_FOLDER } from "../storage/disk.ts";
 import { lockFolder } from "../storage/folder_lock.ts";
 import { RecordsBusyError } from "../contract/errors.ts";
 import { openJobTable, transaction } from "./sqlite_schema.ts";

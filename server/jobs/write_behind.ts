@@ -15,6 +15,7 @@ import type {
   NewRecord,
   RepeatedRequest,
 } from "./job_store.ts";
+import { SqliteJobStore, type SqliteStoreOptions } from "./sqlite_store.ts";
 
 /** What can be set for tests. */
 interface WriteBehindOptions {
@@ -190,4 +191,21 @@ export class WriteBehindStore implements JobStore {
       record && (kind === undefined || record.kind === kind) ? [record] : []
     );
   }
+}
+
+/**
+ * Opens a server's records.
+ *
+ * @param folder for the records; they end with the process when it is left out
+ * @returns records whose changes are never lost while the process lives, and the jobs that the last server left
+ * @throws {Error} when the folder cannot be used
+ */
+export async function openJobStore(
+  folder?: string,
+  options: SqliteStoreOptions = {},
+): Promise<{ store: JobStore; left: readonly JobRecord[] }> {
+  const store = folder === undefined
+    ? SqliteJobStore.inMemory()
+    : await SqliteJobStore.open(folder, options);
+  return { store: new WriteBehindStore(store, options), left: store.left };
 }

@@ -15,11 +15,15 @@ import {
   type SetLoras,
 } from "../contract/lora_requests.ts";
 import type { EngineState } from "../engine_state.ts";
-import { explainEngineFailure } from "./engine_failure.ts";
-import { namesOf, toLoraUses } from "./job_lora.ts";
+import {
+  explainEngineFailure,
+  loraRefusal,
+  namesOf,
+  refuseUnmatched,
+  toLoraUses,
+} from "./engine_failure.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import { HUB_NOT_ALLOWED, LORA_NOT_FOUND, type LoraFiles } from "./lora_files.ts";
-import { loraRefusal, refuseUnmatched } from "./lora_refusal.ts";
 import { nameStartLoras, type StartLora } from "./start_loras.ts";
 import {
   activeLoras,

@@ -1,9 +1,11 @@
 /** LoRAs that a server is started with. */
 
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import type { LoraUse } from "../../engine/types.ts";
 import type { MergeMode } from "../../generation/lora_words.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
+import { statSync } from "node:fs";
+import { hubCacheFolder } from "../../hub/cache.ts";
 
 /** A LoRA that is in use from the start. */
 export interface StartLora extends LoraUse {
@@ -34,4 +36,25 @@ export function nameStartLoras(
       ...(alpha === undefined ? {} : { alpha }),
     };
   });
+}
+
+/**
+ * The model's folder and the hub's cache, as far as there are any.
+ *
+ * @param modelPath a folder, a file or a hub id
+ * @returns folders for `ServerSettings.loraFolders`
+ */
+export function defaultLoraFolders(modelPath: string): string[] {
+  const folders: string[] = [];
+  try {
+    folders.push(statSync(modelPath).isDirectory() ? modelPath : dirname(modelPath));
+  } catch {
+    // A hub id: it is in the cache, or will be.
+  }
+  try {
+    folders.push(hubCacheFolder());
+  } catch {
+    // Without a home there is no cache.
+  }
+  return folders;
 }

@@ -21,8 +21,7 @@ import {
 import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
-import { FIELD_VALUES, type FieldValues } from "./field_values.ts";
-import { FIELD_NOTES, LORA_FIELD_NOTES } from "./field_notes.ts";
+import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";
 import type { BodyName, Operation } from "./operation.ts";
 
 /** A JSON Schema, as far as it is looked at here. */

@@ -1,4 +1,4 @@
-/** What is served: models, their tasks, the server's version. */
+/** What is served: models, their tasks, the server's version, health and metrics. */
 
 import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
@@ -8,6 +8,7 @@ import type { AppEnv, Services } from "../services.ts";
 import { version } from "../../generation/version.ts";
 import { modelCard, pipelineName, precisionName } from "./model_card.ts";
 import { engineOf } from "../request_context.ts";
+import { answerOf } from "../http/respond.ts";
 
 type Handler = (c: Context<AppEnv>, services: Services) => Response | Promise<Response>;
 
@@ -93,4 +94,30 @@ export async function modelInfo({ engine, settings, ffmpeg }: Services): Promise
     is_image_gen: outputTypes([info.defaultTask])[0] === "IMAGE",
     video_encoder: (await ffmpeg()).description,
   };
+}
+
+/** 200 when the model answers, else 503 with the share that is loaded. */
+export function health(c: Context<AppEnv>, { engine }: Services): Response {
+  const { status, progress } = engine;
+  if (status === "ready") {
+    const isUnloaded = engine.engine.residence !== "loaded";
+    return c.json({ status: "ok", ...(isUnloaded && { model: "unloaded" }) });
+  }
+  const error = answerOf(engine.unavailable());
+  return c.json({ status, progress, ...error.body }, 503, error.headers);
+}
+
+/** What the server measures of itself. */
+export async function sendMetrics(
+  c: Context<AppEnv>,
+  { metrics, settings }: Services,
+): Promise<Response> {
+  if (settings.enableMetrics) {
+    return c.body(await metrics.text(), 200, { "content-type": metrics.contentType });
+  }
+  throw new ApiError(
+    404,
+    "Cannot GET /metrics: metrics are off; start the server with --enable-metrics",
+    { code: "not_enabled" },
+  );
 }

@@ -24,8 +24,7 @@ import { base64Json } from "./base64_json.ts";
 import { imageItem } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
 import { show } from "./jobs.ts";
-import { nameDrawnSize } from "./name_drawn_size.ts";
-import { nameCuts, nameIgnored } from "./name_ignored.ts";
+import { nameCuts, nameDrawnSize, nameIgnored } from "./headers.ts";
 
 export async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
   const body = await readJson(c.req.raw, {

@@ -7,8 +7,7 @@ import { isEnd, type JobEvent, percentOf } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { isOwn } from "../jobs/job_summary.ts";
 import type { AppEnv, Services } from "../services.ts";
-import { News } from "./news.ts";
-import { openStream } from "./open_stream.ts";
+import { News, openStream } from "./news.ts";
 
 /**
  * Answers with the events of a job: `status` with the record, `progress`, and `preview` for its own client.

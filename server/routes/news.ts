@@ -1,6 +1,9 @@
-/** What an event stream has still to say. */
+/** Event streams: their places, and what they have still to say. */
 
 import type { SSEStreamingApi } from "hono/streaming";
+import type { Context } from "hono";
+import { ApiError } from "../contract/errors.ts";
+import type { AppEnv } from "../services.ts";
 
 /** How often a stream without news says that it lives, in milliseconds. */
 const HEARTBEAT_MS = 10_000;
@@ -61,4 +64,18 @@ export class News<T> {
     clearTimeout(timer);
     return isNew;
   }
+}
+
+/**
+ * Takes a place for an answer until its connection closes.
+ *
+ * @param what is answered, such as `a stream of events`
+ * @throws {ApiError} 503 when there is none left
+ */
+export function openStream(c: Context<AppEnv>, what: string): void {
+  if (c.env?.openStream?.(c.get("client")) !== false) return;
+  throw new ApiError(503, `Cannot open ${what}: too many streams are open, or too many of yours`, {
+    code: "too_many_streams",
+    headers: { "retry-after": "10" },
+  });
 }

@@ -6,15 +6,13 @@ import type { App, AppEnv, Services } from "../services.ts";
 import { mountAbsent } from "./absent.ts";
 import * as discovery from "./discovery.ts";
 import { docs, openApi } from "./documents.ts";
-import { health } from "./health.ts";
-import * as imageContent from "./image_content.ts";
+import { health, sendMetrics } from "./discovery.ts";
+import { imageContent, videoContent } from "./content.ts";
 import * as images from "./images.ts";
 import * as jobs from "./jobs.ts";
 import * as loras from "./loras.ts";
-import { sendMetrics } from "./metrics.ts";
 import { type Methods, mount } from "./mount.ts";
 import * as playground from "./playground.ts";
-import * as videoContent from "./video_content.ts";
 import * as videos from "./videos.ts";
 
 /** An operation, and what answers it. */
@@ -88,7 +86,7 @@ export const ROUTES: readonly Route[] = [
     "imageContent",
     "Download an image",
     { types: ["image/jpeg", "image/png", "image/webp"] },
-    imageContent.content,
+    imageContent,
     { query: [VARIANT], isFile: true },
   ),
   video("POST /v1/videos", "createVideo", "Queue a video", { json: "Video" }, videos.create, {
@@ -132,7 +130,7 @@ export const ROUTES: readonly Route[] = [
     "videoContent",
     "Download a video; one that is `fragmented` while it is written",
     { types: ["video/mp4"] },
-    videoContent.content,
+    videoContent,
     {
       query: [["variant", "string", "Which of several videos, from 0; `video` is the first"]],
       isFile: true,

@@ -22,8 +22,7 @@ import { VIDEO_SPELLINGS, withInputNames } from "../contract/spellings.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { cancelJob, removeJob } from "./job_actions.ts";
 import { jobEvents } from "./job_events.ts";
-import { nameDrawnSize } from "./name_drawn_size.ts";
-import { nameIgnored } from "./name_ignored.ts";
+import { nameDrawnSize, nameIgnored } from "./headers.ts";
 
 /** Records of a page where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 20;

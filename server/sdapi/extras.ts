@@ -14,10 +14,10 @@ import { NOT_AN_INTEGER, validate } from "../contract/validate.ts";
 import { explained } from "../inputs/images.ts";
 import { badSource } from "../inputs/references.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
-import { nameIgnored } from "../routes/name_ignored.ts";
+import { nameIgnored } from "../routes/headers.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { upscalersOf } from "./answers.ts";
-import { decodeBase64 } from "./base64_image.ts";
+import { decodeBase64 } from "./png_info.ts";
 import { MAX_IMAGES, refuseIgnored, unknownFields } from "./fields.ts";
 
 /** Most pixels of all results of a request together: as many as an image may have that is read. */

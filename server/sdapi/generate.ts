@@ -16,11 +16,10 @@ import { unlessAborted } from "../jobs/unless_aborted.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { requestContext } from "../request_context.ts";
 import { Base64, base64Json } from "../routes/base64_json.ts";
-import { nameDrawnSize } from "../routes/name_drawn_size.ts";
-import { nameCuts, nameIgnored } from "../routes/name_ignored.ts";
+import { nameCuts, nameDrawnSize, nameIgnored } from "../routes/headers.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { infoOf } from "./answers.ts";
-import { decodeBase64 } from "./base64_image.ts";
+import { decodeBase64 } from "./png_info.ts";
 import type { CurrentJobs } from "./current.ts";
 import { readWebui, refuseIgnored, theirName, type WebuiRequest } from "./fields.ts";
 

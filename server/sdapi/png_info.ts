@@ -1,4 +1,4 @@
-/** `POST /sdapi/v1/png-info`: what an image's file says of how it was made. */
+/** `POST /sdapi/v1/png-info`: what an image's file says of how it was made; images in base64. */
 
 import { z } from "zod";
 import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
@@ -7,7 +7,7 @@ import { readForeignText } from "../../media/isolated/images.ts";
 import { badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { explained } from "../inputs/images.ts";
-import { decodeBase64 } from "./base64_image.ts";
+import { nextTurn } from "../http/next_turn.ts";
 
 const schema = z.looseObject({ image: z.string() });
 
@@ -39,4 +39,18 @@ function parametersOf(info: string): Record<string, string> {
   if (info === "") return {};
   const { prompt, negativePrompt, settings } = readWebuiText(info);
   return { "Prompt": prompt, "Negative prompt": negativePrompt, ...settings };
+}
+
+/**
+ * Decodes a file in base64, with or without `data:image/png;base64,` before it.
+ *
+ * @returns the file; nothing when it is no base64
+ */
+export async function decodeBase64(text: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  await nextTurn();
+  try {
+    return Uint8Array.fromBase64(text.replace(/^data:[^,]{0,200};base64,/i, ""));
+  } catch {
+    return undefined;
+  }
 }

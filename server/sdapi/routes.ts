@@ -12,7 +12,7 @@ import { base64Json } from "../routes/base64_json.ts";
 import { engineOf } from "../request_context.ts";
 import { mount } from "../routes/mount.ts";
 import type { App, AppEnv, Services } from "../services.ts";
-import { nameIgnored } from "../routes/name_ignored.ts";
+import { nameIgnored } from "../routes/headers.ts";
 import { checkpointOf, memoryOf, upscalersOf } from "./answers.ts";
 import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { PRIVATE_FILE } from "./private_files.ts";
+import { PRIVATE_FILE } from "./disk.ts";
 
 const NAME = ".server.lock";
 

@@ -5,11 +5,10 @@ import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
-import { PRIVATE_FILE, PRIVATE_FOLDER } from "./private_files.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER, storageFailed } from "./disk.ts";
 import { ServiceError } from "../service_error.ts";
 import { serveFile } from "./serve_file.ts";
 import { isGone, isWriteError } from "../../generation/write_error.ts";
-import { storageFailed } from "./write_error.ts";
 
 /** Files under one folder, each written whole or not at all. */
 export class LocalStorage implements ResultStorage {

@@ -7,6 +7,8 @@
  */
 
 import type { Context, SpanStatusCode, Tracer } from "@opentelemetry/api";
+import type { Context as AppContext, MiddlewareHandler } from "hono";
+import type { AppEnv } from "../services.ts";
 
 /** The part of OpenTelemetry's API that is used. */
 type Api = typeof import("@opentelemetry/api");
@@ -121,4 +123,37 @@ function traceparentOf(
   { traceId, spanId, traceFlags }: { traceId: string; spanId: string; traceFlags: number },
 ): string {
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
+}
+
+/**
+ * Answers requests within spans that go on the client's trace, if it sent one.
+ *
+ * @param routeOf gives the pattern of a request's path, once it is answered
+ */
+export function tracedRequests(
+  tracing: Tracing,
+  routeOf: (c: AppContext<AppEnv>) => string | undefined,
+): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    const { method } = c.req;
+    const parent = c.req.header("traceparent");
+    const attributes = { "http.request.method": method };
+    const span = tracing.begin(method, { parent, isServer: true, attributes });
+    try {
+      await span.run(next);
+    } finally {
+      const { status } = c.res;
+      const route = routeOf(c);
+      const job = c.get("job");
+      span.end({
+        ...(route === undefined ? {} : { name: `${method} ${route}` }),
+        ...(status >= 500 ? { failure: String(status) } : {}),
+        attributes: {
+          "http.response.status_code": status,
+          ...(route === undefined ? {} : { "http.route": route }),
+          ...(job === undefined ? {} : { "denoise.job.id": job }),
+        },
+      });
+    }
+  };
 }

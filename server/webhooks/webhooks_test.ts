@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { testService, until } from "../../tests/fakes/service.ts";
-import { readSecret, signature } from "./signature.ts";
-import { Webhooks } from "./webhooks.ts";
+import { readSecret, signature, Webhooks } from "./webhooks.ts";
 
 const SECRET = `whsec_${new Uint8Array(32).fill(7).toBase64()}`;
 

@@ -10,7 +10,7 @@ import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { Queue } from "../../server/jobs/queue.ts";
 import type { JobStore } from "../../server/jobs/job_store.ts";
-import { openJobStore } from "../../server/jobs/open_store.ts";
+import { openJobStore } from "../../server/jobs/write_behind.ts";
 import type { Log } from "../../server/log.ts";
 import type { App } from "../../server/services.ts";
 import type { ServerSettings } from "../../server/settings.ts";

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { requireFreeSpace } from "./free_space.ts";
+import { requireFreeSpace } from "./disk.ts";
 
 Deno.test("requireFreeSpace() leaves 1 GiB, or a twentieth of a small disk", async () => {
   const disk = (bavail: number, blocks: number) => () =>

@@ -1,0 +1,119 @@
+/** `GET /v1/images/{id}/content` and `GET /v1/videos/{id}/content`: files of finished jobs, and of videos under way. */
+
+import type { Context } from "hono";
+import { ApiError } from "../contract/errors.ts";
+import type { JobResult } from "../jobs/outputs.ts";
+import type { AppEnv, Services } from "../services.ts";
+import type { StoredFile } from "../storage/result_storage.ts";
+import { isEnd } from "../jobs/job.ts";
+import type { JobRecord } from "../jobs/job_store.ts";
+import type { VideoRequest } from "../videos/video_request.ts";
+import { openStream } from "./news.ts";
+import { findVideo } from "./videos.ts";
+
+/** The file of an image. */
+export async function imageContent(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const id = c.req.param("id") ?? "";
+  const job = await services.store.get(id, { mayBeOld: true });
+  if (job?.kind !== "image") throw notFound("Image not found");
+  if (job.status === "queued" || job.status === "in_progress") {
+    throw notFound("Image is still being generated");
+  }
+  if (job.status !== "completed") throw notFound("Image not found");
+  const { files } = job.result as JobResult;
+  if (!services.storage || files.length === 0) {
+    throw notFound(
+      "Image was not persisted on disk (this server keeps no results). Use b64_json response_format or " +
+        "configure cloud storage.",
+    );
+  }
+  return await serveResult(c, { files, what: "Image", variant: c.req.query("variant") }, services);
+}
+
+function notFound(message: string): ApiError {
+  return new ApiError(404, message, { code: "not_found" });
+}
+
+/** What is asked for of a finished job. */
+interface AskedFile {
+  /** Files of the job. */
+  readonly files: readonly StoredFile[];
+  /** Word for the results, such as `Video`. */
+  readonly what: string;
+  /** Which of them, from 0; the first when it is omitted. */
+  readonly variant: string | undefined;
+}
+
+/**
+ * Answers with one file of a job.
+ *
+ * @returns 200, 206, 304, or 307 to a file in a cloud
+ * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
+ * beyond the file
+ */
+async function serveResult(
+  c: Context<AppEnv>,
+  { files, what, variant }: AskedFile,
+  { storage }: Services,
+): Promise<Response> {
+  const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
+  if (!file || !storage) {
+    throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);
+  }
+  const response = await storage.content(c.req.raw, file);
+  if (!response) throw notFound(`${what} not found: its file was removed`);
+  return response;
+}
+
+/** The file of a video. */
+export async function videoContent(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const job = await findVideo(c, services);
+  // The generic API's word for the video itself, beside its previews.
+  const asked = c.req.query("variant");
+  const variant = asked === "video" ? "0" : asked;
+  if (isEnd(job.status)) return await whole(c, job, variant, services);
+  const { isFragmented, seeds = [] } = (job.request ?? {}) as Partial<VideoRequest>;
+  const index = Number(variant ?? 0);
+  if (!isFragmented || !(index in seeds)) {
+    throw notFound("Generation is still in-progress");
+  }
+  return await unfinished(c, job, index, services);
+}
+
+function whole(
+  c: Context<AppEnv>,
+  job: JobRecord,
+  variant: string | undefined,
+  services: Services,
+): Promise<Response> {
+  const files = job.status === "completed" ? (job.result as JobResult).files : [];
+  return serveResult(c, { files, what: "Video", variant }, services);
+}
+
+/** What is written of a video so far, and the rest as it comes; where it is made elsewhere, all of it at its end. */
+async function unfinished(
+  c: Context<AppEnv>,
+  { id }: JobRecord,
+  index: number,
+  services: Services,
+): Promise<Response> {
+  const headers = {
+    "cache-control": "no-store",
+    "content-disposition": `attachment; filename="${id}${index > 0 ? `_${index}` : ""}.mp4"`,
+    "content-type": "video/mp4",
+    "x-content-type-options": "nosniff",
+  };
+  if (c.req.method === "HEAD") return c.body(null, 200, headers);
+  openStream(c, "a video that is being written");
+  const { runners, store } = services;
+  let job: JobRecord | undefined;
+  const isOver = async () => {
+    job = await store.get(id, { mayBeOld: true });
+    return !job || isEnd(job.status);
+  };
+  const { signal } = c.req.raw;
+  const stream = await runners.unfinished.follow(id, index, { isOver, signal });
+  if (stream) return c.body(stream, 200, headers);
+  if (!job) throw notFound("Video not found");
+  return await whole(c, job, String(index), services);
+}

@@ -1,0 +1,71 @@
+/** The disk: room that is left on it, files that are the server's alone, and what its failures say. */
+
+import { statfs } from "node:fs/promises";
+import { describeWriteError } from "../../generation/write_error.ts";
+import { RecordsBusyError } from "../contract/errors.ts";
+import { ServiceError } from "../service_error.ts";
+import { closeSync, openSync } from "node:fs";
+
+/** Bytes that stay free, or less where that would be more than a share of the disk. */
+const MIN_FREE_BYTES = 2 ** 30;
+const MIN_FREE_SHARE = 0.05;
+
+/** What `statfs` says of a disk. */
+interface Disk {
+  /** Blocks that this user may still write. */
+  readonly bavail: number;
+  /** All blocks. */
+  readonly blocks: number;
+  /** Bytes of a block. */
+  readonly bsize: number;
+}
+
+/**
+ * Refuses to write where too little would be left.
+ *
+ * @throws {ServiceError} when the disk is full or nearly so
+ */
+export async function requireFreeSpace(
+  folder: string,
+  read: (folder: string) => Promise<Disk> = statfs,
+): Promise<void> {
+  // A file system that does not tell is not full.
+  const disk = await read(folder).catch(() => undefined);
+  if (disk === undefined || disk.blocks === 0) return;
+  const { bavail, blocks, bsize } = disk;
+  const least = Math.min(MIN_FREE_BYTES, MIN_FREE_SHARE * blocks * bsize);
+  if (bavail * bsize >= least) return;
+  const message = `${bavail * bsize} bytes are free in ${folder}, and ${Math.ceil(least)} stay so`;
+  throw storageFailed(Object.assign(new Error(message), { code: "ENOSPC" }));
+}
+
+/**
+ * Why a result cannot be kept.
+ *
+ * @param cause what the file system or the database threw; goes to the log
+ */
+export function storageFailed(cause: unknown): ServiceError {
+  if (cause instanceof RecordsBusyError) return recordsBusy(cause);
+  const message = `Cannot keep the result on the server: ${describeWriteError(cause)}`;
+  return new ServiceError("storage_failed", message, { cause });
+}
+
+/** Why a request cannot be answered while another program has the records locked. */
+export function recordsBusy(cause: RecordsBusyError): ServiceError {
+  return new ServiceError("records_busy", cause.message, { retryAfter: 5, cause });
+}
+
+/** Mode of folders that are made. */
+export const PRIVATE_FOLDER = 0o700;
+/** Mode of files that are made. */
+export const PRIVATE_FILE = 0o600;
+
+/**
+ * Makes a file that others make if it is missing, which would let everybody read it.
+ *
+ * @param path of a file; one that is there is left as it is
+ * @throws {Error} when the file system refuses
+ */
+export function makePrivateFile(path: string): void {
+  closeSync(openSync(path, "a", PRIVATE_FILE));
+}
