@@ -1,7 +1,7 @@
 /** The library, HTTP and WebUI's routes ask the engine for the same. */
 import assert from "node:assert/strict";
 import type { GenerateRequest, ModelInfo } from "../engine/types.ts";
-import { type GenerateOptions, type GenerateVideoOptions } from "../mod.ts";
+import type { GenerateOptions, GenerateVideoOptions } from "../mod.ts";
 import { Model } from "../library/model.ts";
 import { encodeImage } from "../media/encode.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
