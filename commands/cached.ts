@@ -18,11 +18,7 @@ import { UsageError } from "./failure.ts";
 import { gigabytes } from "./pull.ts";
 import { print, tell } from "./print.ts";
 
-/**
- * Prints what is on this machine, or which names there are.
- *
- * @returns 0
- */
+/** Prints what is on this machine, or which names there are. */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
   const own = await readOwnModels();
   if (flags.all) {
@@ -40,12 +36,7 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
   return 0;
 }
 
-/**
- * Removes models from the cache.
- *
- * @returns 0
- * @throws {UsageError} for what is neither
- */
+/** Removes models from the cache. */
 export async function runRemove(ids: readonly string[]): Promise<number> {
   const folder = hubCacheFolder();
   for (const id of ids) {

@@ -4,12 +4,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { describeWriteError } from "../generation/write_error.ts";
 
-/**
- * Refuses a path that could not be written to; writes nothing.
- *
- * @param path of a file that may exist or not, in a folder that may exist or not
- * @throws {Error} with the reason
- */
+/** Refuses a path that could not be written to; writes nothing. */
 export function checkOutput(path: string): void {
   try {
     if (statOf(path)?.isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });

@@ -25,11 +25,7 @@ const NOT_TOLD = "not told by WebGPU";
 
 const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
 
-/**
- * Looks at the GPU, lets it compute, and says what was found.
- *
- * @returns 0 when all is well, else 1
- */
+/** Looks at the GPU, lets it compute, and says what was found. */
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
   const adapter = pick(flags, DEVICE_FLAGS);
   const report = await inspectDevice({
@@ -66,11 +62,7 @@ function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
     : `${words} suit ${memory}; fetch one with denoise pull NAME`;
 }
 
-/**
- * The GPUs that a server can share its work between.
- *
- * @returns a line for each, and one that says how they are used
- */
+/** The GPUs that a server can share its work between. */
 export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean): string {
   const lines = gpus.map(({ name, kind, memoryBytes, pci }, gpu) => {
     const memory = kind === "discrete" ? `, ${(memoryBytes / 1e9).toFixed(1)} GB` : "";
@@ -106,11 +98,7 @@ export function describeReport(report: DeviceReport): string {
   return lines.join("\n");
 }
 
-/**
- * What is off about a device.
- *
- * @returns one sentence, or undefined when all is well
- */
+/** What is off about a device. */
 export function findProblem(report: DeviceReport): string | undefined {
   const failed = report.selfTests.filter(({ outcome }) => outcome === "failed")
     .map(({ name }) => name);

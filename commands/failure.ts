@@ -12,11 +12,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/**
- * Calls what reads values of the command line.
- *
- * @throws {UsageError} in place of what that throws
- */
+/** Calls what reads values of the command line. */
 export function asUsage<T>(read: () => T): T {
   try {
     return read();

@@ -31,12 +31,7 @@ export interface FilledFlags {
   readonly unused: readonly string[];
 }
 
-/**
- * Fills in flags from the recipe of the file that `--from` names.
- *
- * @returns these flags, and others that the file gave
- * @throws {Error} when the file is no image, or does not say how it was made
- */
+/** Fills in flags from the recipe of the file that `--from` names. */
 export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
   const { from } = flags;
   if (from === undefined) return { flags, filled: new Set(), unused: [] };
@@ -91,11 +86,7 @@ export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
 /** What `generate` asks the library for. */
 type Options = Awaited<ReturnType<typeof readOptions>>;
 
-/**
- * Leaves out what a file gave and a model does not take.
- *
- * @returns what the model takes, and the rest in words
- */
+/** Leaves out what a file gave and a model does not take. */
 export function fitToModel<Given extends Options>(
   options: Given,
   { flags, filled }: FilledFlags,

@@ -50,12 +50,7 @@ const VIDEO_FLAGS = [
   "enableFrameInterpolation",
 ] as const;
 
-/**
- * What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have.
- *
- * @returns the kind, or nothing when it is the model's to say
- * @throws {UsageError} for an ending or a task that is unknown, and flags of a video for an image
- */
+/** What the flags want made: the ending of `--output` says it, else the task, else flags that only videos have. */
 export function mediaOf(flags: GenerateFlags): Media | undefined {
   return asUsage(() => {
     const task = flags.taskType === undefined ? undefined : readTask(flags.taskType);
@@ -91,13 +86,7 @@ export function mediaOfTask(task: TaskType): Media {
   return outputOf(task) === "VIDEO" ? "video" : "image";
 }
 
-/**
- * What the flags say of the result, with every input file looked at.
- *
- * @returns options for the library; those of videos are there only where flags named them
- * @throws {UsageError} for values that no model serves
- * @throws {Error} for files that are missing or of no use
- */
+/** What the flags say of the result, with every input file looked at. */
 export async function readOptions(
   flags: GenerateFlags,
 ): Promise<SamplingOptions & Pick<GenerateOptions, "control"> & Masks> {
@@ -163,11 +152,7 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
   return settings;
 }
 
-/**
- * What only videos have.
- *
- * @returns options for {@link Model.generateVideo}, where flags named them
- */
+/** What only videos have. */
 export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
   const { video, numFrames, seconds, fps, audio } = flags;
   return {
@@ -176,21 +161,12 @@ export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions
   };
 }
 
-/**
- * One seed for each output; those that are drawn differ from call to call.
- *
- * @returns `numOutputs` seeds
- * @throws {RangeError} when several were given, and not one for each
- */
+/** One seed for each output; those that are drawn differ from call to call. */
 export function seedsOf({ seed, numOutputs, defaultSeed }: GenerateFlags): number[] {
   return resolveSeeds(seed?.length === 1 ? seed[0] : seed, numOutputs, defaultSeed);
 }
 
-/**
- * How well files are kept.
- *
- * @returns 0 to 100
- */
+/** How well files are kept, 0 to 100. */
 export function fileQuality(flags: GenerateFlags, media: Media): number {
   return resolveQuality(flags.outputQuality, flags.outputCompression, media);
 }

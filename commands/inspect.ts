@@ -34,13 +34,7 @@ interface LoraFit {
   readonly problem?: string;
 }
 
-/**
- * Says what files or folders are, without a GPU.
- *
- * @param inputs files, folders, names or hub ids on this machine, or `bundled`; JSON of several is a list
- * @returns 0 when all can be used, else 1
- * @throws {Error} when the only one cannot be read; of several the others are told of
- */
+/** Says what files or folders are, without a GPU; JSON of several is a list. */
 export async function runInspect(
   inputs: readonly [string, ...string[]],
   flags: InspectFlags,

@@ -10,13 +10,7 @@ import { print } from "./print.ts";
 /** Characters of a prompt that a line shows. */
 const PROMPT = 60;
 
-/**
- * Prints the models of a server, and the jobs that run or wait.
- *
- * @param fetcher takes the place of `fetch` in tests
- * @returns 0
- * @throws {Error} when no server answers
- */
+/** Prints the models of a server, and the jobs that run or wait. */
 export async function runPs(
   flags: PsFlags,
   fetcher?: typeof fetch,
@@ -42,14 +36,7 @@ export async function runPs(
   return 0;
 }
 
-/**
- * Prints jobs of a server, one job, or cancels one.
- *
- * @param id of the job to show; all when undefined
- * @param fetcher takes the place of `fetch` in tests
- * @returns 0
- * @throws {Error} when no server answers, or it knows no such job
- */
+/** Prints jobs of a server, one job, or cancels one. */
 export async function runJobs(
   id: string | undefined,
   flags: JobsFlags,

@@ -4,12 +4,7 @@ import { folderOf } from "../generation/open_model.ts";
 import { findNamed } from "../hub/obtain_named.ts";
 import { type FoundModel, resolveModel } from "../hub/resolve.ts";
 
-/**
- * Finds a model; nothing is fetched.
- *
- * @param input a path, a hub id, a name of the catalogue or of a user's own, or `bundled`
- * @throws {Error} when this machine does not have it, saying what to do
- */
+/** Finds a model by a path, a hub id or a name; nothing is fetched. */
 export async function localModel(input: string): Promise<FoundModel> {
   const named = await findNamed(input);
   if (!named) return await resolveModel(folderOf(input));

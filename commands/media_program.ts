@@ -1,6 +1,6 @@
 /**
- * What a compiled executable does in place of a program that it starts: `denoise media-program …`,
- * which is for denoise itself and for nobody else.
+ * What a compiled executable does in place of a program that it starts: `denoise media-program …`, which is for denoise
+ * itself and for nobody else.
  */
 
 import { PROGRAM_COMMAND } from "../media/isolated/program.ts";

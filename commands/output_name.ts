@@ -5,11 +5,7 @@ import { extname } from "node:path";
 /** Longest name that is made of a prompt. */
 const MAX_LENGTH = 150;
 
-/**
- * The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more.
- *
- * @returns `count` paths
- */
+/** The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more. */
 export function outputPaths(path: string, count: number): string[] {
   if (count === 1) return [path];
   const ending = extname(path);
@@ -17,12 +13,7 @@ export function outputPaths(path: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${stem}-${index}${ending}`);
 }
 
-/**
- * A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d`, without an ending.
- *
- * @param suffix 8 hexadecimal digits that make the name unique
- * @returns a name of ASCII letters, digits, `.`, `_` and `-`
- */
+/** A file name for a prompt, such as `a_red_circle_20260102-030405_0a1b2c3d`, without an ending. */
 export function nameForPrompt(prompt: string, now: Date, suffix: string): string {
   const two = (value: number) => String(value).padStart(2, "0");
   const date = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;

@@ -9,11 +9,7 @@ import type { PlanFlags } from "./flags.ts";
 import { deviceOptions, partsOf } from "./model_options.ts";
 import { print, tell } from "./print.ts";
 
-/**
- * Says what each stage of a request would have on the device, without uploading anything.
- *
- * @returns 0 when it fits, else 1
- */
+/** Says what each stage of a request would have on the device, without uploading anything; 1 if it does not fit. */
 export async function runPlan(model: string, flags: PlanFlags): Promise<number> {
   const plan = await planModel(model, {
     ...deviceOptions(flags),

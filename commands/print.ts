@@ -1,5 +1,6 @@
 /**
- * All that commands say. Texts of servers, files and clients may be in it, so control characters are written as escapes.
+ * All that commands say. Texts of servers, files and clients may be in it, so control characters are written as
+ * escapes.
  */
 
 import { escapeControls } from "../generation/escape_controls.ts";

@@ -22,12 +22,7 @@ import {
   WORKER_FLAGS,
 } from "./flags.ts";
 
-/**
- * Makes the program. Each command is loaded when it runs, so that `--help` is quick.
- *
- * @param onStatus called with the exit status of the command that ran
- * @returns a commander program that throws instead of ending the process
- */
+/** Makes the program. Each command is loaded when it runs, so that `--help` is quick. */
 export function createProgram(onStatus: (status: number) => void): FlagCommand {
   const program = new FlagCommand("denoise", "Diffusion models on any GPU").version(version);
 

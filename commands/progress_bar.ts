@@ -80,9 +80,7 @@ const LOADING: Readonly<Record<string, string>> = {
   tuning: "Choosing kernels",
 };
 
-/**
- * Shows how far the loading of a model is. Weights come in while kernels are compiled: one bar tells of both.
- */
+/** Shows how far the loading of a model is. Weights come in while kernels are compiled: one bar tells of both. */
 export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLoadProgress"]> {
   const shares = new Map<string, number>();
   const downloads = bar.isDrawn ? bar : ProgressBar.ofDownload();
@@ -97,11 +95,7 @@ export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLo
   };
 }
 
-/**
- * The words behind the bar.
- *
- * @returns such as `12/20 steps, 3 s left`
- */
+/** The words behind the bar, such as `12/20 steps, 3 s left`. */
 export function describeProgress(progress: Progress): string {
   const { stage, step, totalSteps, etaSeconds } = progress;
   const what = stage === "denoise"
@@ -117,11 +111,7 @@ function describeKernels(done = 0, total = 0): string {
   return `compiling kernels ${done}/${total}`;
 }
 
-/**
- * A length of time for people.
- *
- * @returns such as `0.8 s`, `12 s`, `3 min 20 s` or `2 h 5 min`
- */
+/** A length of time for people, such as `0.8 s`, `12 s`, `3 min 20 s` or `2 h 5 min`. */
 export function duration(seconds: number): string {
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);

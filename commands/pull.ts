@@ -18,12 +18,7 @@ import { print, tell } from "./print.ts";
 /** What a card is taken to have where there is none to ask. */
 const USUAL_BYTES = 8e9;
 
-/**
- * Fetches a model into the cache; what is there already is not fetched again.
- *
- * @param id `org/name`, `org/name:file`, or a name of the catalogue, that of a ControlNet too
- * @returns 0
- */
+/** Fetches a model, `org/name`, `org/name:file` or a name of the catalogue, into the cache, as far as it is not there. */
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
   const bar = ProgressBar.ofDownload();
   const stop = new AbortController();
@@ -139,11 +134,7 @@ async function pullNamed(
   return 0;
 }
 
-/**
- * The words behind the bar of a download.
- *
- * @returns such as `1.2/12.3 GB, 24.0 MB/s, 7 min 42 s left`
- */
+/** The words behind the bar of a download, such as `1.2/12.3 GB, 24.0 MB/s, 7 min 42 s left`. */
 function describePull(
   { doneBytes, totalBytes, bytesPerSecond, secondsLeft }: PullProgress,
 ): string {
@@ -153,11 +144,7 @@ function describePull(
   return `${done}, ${(bytesPerSecond / 1e6).toFixed(1)} MB/s, ${duration(secondsLeft)} left`;
 }
 
-/**
- * A size for people.
- *
- * @returns such as `12.3 GB` or `0.4 MB`
- */
+/** A size for people, such as `12.3 GB` or `0.4 MB`. */
 export function gigabytes(bytes: number): string {
   return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }

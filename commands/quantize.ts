@@ -14,12 +14,7 @@ import { gigabytes } from "./pull.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { print, tell } from "./print.ts";
 
-/**
- * Writes a copy of a model's weights in fewer bits; its path goes to standard output.
- *
- * @param input a file, a component's folder, a model's folder, a hub id, or `bundled`
- * @returns 0
- */
+/** Writes a copy of a model's weights in fewer bits; its path goes to standard output. */
 export async function runQuantize(
   input: string,
   output: string,

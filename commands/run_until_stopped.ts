@@ -16,12 +16,7 @@ interface Listeners {
   readonly onStop: () => void;
 }
 
-/**
- * Runs a server or a worker until a signal comes, then closes it.
- *
- * @param start starts it; a signal that comes meanwhile is heeded afterwards
- * @throws what `start` throws, and why its model cannot be loaded
- */
+/** Runs a server or a worker until a signal comes, then closes it. */
 export async function runUntilStopped(
   start: () => Promise<RunningServer>,
   { log, onStart, onReady, onStop }: Listeners,

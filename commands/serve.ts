@@ -69,13 +69,7 @@ async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
   return 0;
 }
 
-/**
- * The models to serve, the first one of requests that name none.
- *
- * @param cached ids of the models in the cache, where they are served, too
- * @returns with names of their own; the first one's is what it was told, else what chooses its configuration
- * @throws {UsageError} when two have one name
- */
+/** The models to serve, the first one of requests that name none. */
 export function modelsOf(
   { servedModelName, modelId, modelPath, models }: Pick<
     ServeFlags,
@@ -108,11 +102,7 @@ function readModel(text: string): ModelSource {
   return name && path ? { name, modelPath: path } : { name: text, modelPath: text };
 }
 
-/**
- * How many GPUs share the work, or which, and what may be on them.
- *
- * @throws {UsageError} when both are said, and differ
- */
+/** How many GPUs share the work, or which, and what may be on them. */
 export function cardOptions(
   { numGpus, gpus, pins = {} }: Pick<ServeFlags, "numGpus" | "gpus" | "pins">,
 ): Pick<ServeOptions, "gpus" | "pins"> {
@@ -154,12 +144,7 @@ export function notes(flags: ServeFlags): string[] {
   return lines;
 }
 
-/**
- * Where a server stands among others.
- *
- * @returns nothing for a server that has its own jobs
- * @throws {UsageError} for flags that contradict each other
- */
+/** Where a server stands among others. */
 export function fleetOf(
   { databaseUrl, gpu = true, lora, outputPath, s3Bucket, modelPath, models }:
     & Pick<ServeFlags, "databaseUrl" | "outputPath" | "s3Bucket" | "modelPath" | "models">
@@ -198,11 +183,7 @@ export function fleetOf(
   return { databaseUrl, role: isFront ? "front" : "both" };
 }
 
-/**
- * The bucket of results.
- *
- * @throws {UsageError} for one that cannot be used
- */
+/** The bucket of results. */
 export function readBucket(
   { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: Pick<
     ServeFlags,

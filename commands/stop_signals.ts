@@ -23,8 +23,8 @@ export class StopSignals implements Disposable {
   }
 
   /**
-   * Ends the process at once, by the signal that came: while a thread is at work on the GPU, an exit
-   * would run the driver's clean-up beside it, and crash.
+   * Ends the process at once, by the signal that came: while a thread is at work on the GPU, an exit would run the
+   * driver's clean-up beside it, and crash.
    */
   die(): Promise<never> {
     this[Symbol.dispose]();

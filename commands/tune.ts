@@ -9,8 +9,6 @@ import { print, tell } from "./print.ts";
 /**
  * Measures which kernels are the fastest on the GPU and keeps that for every later start. It goes on where the last run
  * ended, and begins anew once all is measured.
- *
- * @returns 0
  */
 export async function runTune(flags: TuneFlags): Promise<number> {
   const report = await tuneDevice(flags, (event) => {

@@ -11,11 +11,7 @@ import { cardOptions, fleetOf, modelsOf, readBucket } from "./serve.ts";
 import { runUntilStopped } from "./run_until_stopped.ts";
 import { withLog } from "./with_log.ts";
 
-/**
- * Runs jobs until a signal comes, then finishes those that it has, or gives them back.
- *
- * @throws {UsageError} without a database
- */
+/** Runs jobs until a signal comes, then finishes those that it has, or gives them back. */
 export function runWorker(flags: WorkerFlags): Promise<number> {
   return withLog(flags.logFormat, (log) => workUntilStopped(flags, log));
 }

@@ -30,21 +30,15 @@ export interface Snapshot {
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/**
- * Whether a text has the form of a hub id: `org/name`, of letters, digits, `_`, `-` and `.`.
- *
- * @returns true for a well-formed id; it need not exist
- */
+/** Whether a text has the form of a hub id: `org/name`, of letters, digits, `_`, `-` and `.`. */
 export function isHubId(text: string): boolean {
   const part = "\\w(?:[\\w.-]{0,94}\\w)?";
   return new RegExp(`^${part}/${part}$`).test(text) && !/--|\.\./.test(text);
 }
 
 /**
- * The cache folder that the Hugging Face tools use, by their variables: `HF_HUB_CACHE`, else `hub`
- * in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME`, else in `.cache` of the home folder.
- *
- * @throws {Error} when no variable says where the home folder is
+ * The cache folder that the Hugging Face tools use, by their variables: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else
+ * `huggingface/hub` in `XDG_CACHE_HOME`, else in `.cache` of the home folder.
  */
 export function hubCacheFolder(
   env: (name: string) => string | undefined = (name) => Deno.env.get(name),
@@ -67,12 +61,7 @@ export function hubCacheFolder(
   );
 }
 
-/**
- * Where the cache has a repository.
- *
- * @param id `org/name`
- * @throws {TypeError} when the id is none
- */
+/** Where the cache has a repository. */
 export function repositoryFolder(id: string, cacheFolder: string): string {
   if (!isHubId(id)) {
     throw new TypeError(`Cannot look up ${JSON.stringify(id)}: a hub id has the form org/name`);
@@ -80,13 +69,7 @@ export function repositoryFolder(id: string, cacheFolder: string): string {
   return join(cacheFolder, `models--${id.replace("/", "--")}`);
 }
 
-/**
- * Finds a repository in the cache. Nothing is downloaded.
- *
- * @param id `org/name`
- * @throws {TypeError} when id or revision are not well-formed
- * @throws {Deno.errors.NotFound} when this machine does not have it, saying how to get it
- */
+/** Finds a repository in the cache. Nothing is downloaded. */
 export async function findSnapshot(id: string, options: CacheOptions = {}): Promise<Snapshot> {
   const revision = options.revision ?? "main";
   const segments = revisionSegments(id, revision);
@@ -114,11 +97,7 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
   return { path, id, commit };
 }
 
-/**
- * The parts of a revision's name, which are folders in the cache.
- *
- * @throws {TypeError} when it is no such name
- */
+/** The parts of a revision's name, which are folders in the cache. */
 export function revisionSegments(id: string, revision: string): string[] {
   const segments = revision.split("/");
   if (segments.every((segment) => /^[\w.+-]+$/.test(segment) && !/^\.+$/.test(segment))) {

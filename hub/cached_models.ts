@@ -22,11 +22,7 @@ export interface CachedModel {
 
 const PREFIX = "models--";
 
-/**
- * Lists the repositories in the cache.
- *
- * @throws {Error} when it cannot be read
- */
+/** Lists the repositories in the cache. */
 export async function listCachedModels(cacheFolder: string): Promise<CachedModel[]> {
   const models: CachedModel[] = [];
   for (const entry of await readFolder(cacheFolder)) {
@@ -37,13 +33,7 @@ export async function listCachedModels(cacheFolder: string): Promise<CachedModel
   return models.sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/**
- * Removes a repository from the cache, all revisions and parts of downloads included.
- *
- * @param id `org/name`
- * @throws {TypeError} when the id is none
- * @throws {Deno.errors.NotFound} when the cache does not have it
- */
+/** Removes a repository from the cache, all revisions and parts of downloads included. */
 export async function removeCachedModel(id: string, cacheFolder: string): Promise<CachedModel> {
   const folder = repositoryFolder(id, cacheFolder);
   const isThere = await Deno.stat(folder).then((info) => info.isDirectory, () => false);

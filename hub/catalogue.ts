@@ -1,8 +1,8 @@
 /**
  * Models by name: where their files are, and what they take.
  *
- * Sizes are those of the layers, as docs/models.md has them. Which files a repository of quantised weights has is seen when
- * it is asked; `types` are those that are known of.
+ * Sizes are those of the layers, as docs/models.md has them. Which files a repository of quantised weights has is seen
+ * when it is asked; `types` are those that are known of.
  */
 
 /** A model of the hub. */

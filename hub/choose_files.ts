@@ -1,6 +1,4 @@
-/**
- * Which files of a repository a model needs: repositories often hold the same weights several times.
- */
+/** Which files of a repository a model needs: repositories often hold the same weights several times. */
 
 import type { HubFile } from "./hub_client.ts";
 import { MODEL_INDEX } from "./model_index.ts";
@@ -17,10 +15,8 @@ const VARIANTS = ["", "bf16", "fp16", "fp32", "ema", "non_ema"];
 const VARIANT = /\.(fp16|bf16|fp32|non_ema|ema)(?=[.-])/;
 
 /**
- * Chooses by patterns, or what a model needs when there are none.
- *
- * @param include patterns with `*`, `?` and `[…]`, over whole paths or file names; `folder/` stands for all in it
- * @throws {RangeError} when no file matches, or several models are there to choose from
+ * Chooses by patterns with `*`, `?` and `[…]` over whole paths or file names, or what a model needs when there are
+ * none.
  */
 export function chooseFiles(
   id: string,

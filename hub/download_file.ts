@@ -1,6 +1,4 @@
-/**
- * One file from a hub to the cache: resumed where an earlier attempt ended, kept only when its hash is right.
- */
+/** One file from a hub to the cache: resumed where an earlier attempt ended, kept only when its hash is right. */
 
 import { createHash, type Hash } from "node:crypto";
 import { dirname, join, relative } from "node:path";
@@ -31,12 +29,7 @@ interface DownloadControl {
   readonly firstWaitMs?: number;
 }
 
-/**
- * Brings a file into the cache, unless it is there.
- *
- * @throws {HubError} when the hub refuses, or what it sends has another hash
- * @throws {Error} when the connection fails again and again, or the disk is full
- */
+/** Brings a file into the cache, unless it is there. */
 export async function downloadFile(
   client: HubClient,
   file: HubFile,

@@ -27,11 +27,8 @@ const SIGNS: readonly (readonly [offset: number, bytes: string, kind: string])[]
 const LFS_POINTER = "version https://git-lfs";
 
 /**
- * Says what a file is, where it is not what its reader wants.
- *
- * @param head the first {@link FIRST_BYTES} bytes of the file, or all of a shorter one
- * @param wanted what the reader reads, such as `safetensors or GGUF`
- * @returns words that follow a colon, with what to do; nothing where the bytes tell nothing
+ * Says by its first {@link FIRST_BYTES} bytes what a file is that is not what its reader wants, in words that follow a
+ * colon.
  */
 export function foreignFile(head: Uint8Array, wanted: string): string | undefined {
   const bytes = String.fromCharCode(...head.subarray(0, FIRST_BYTES));

@@ -61,12 +61,7 @@ export class HubClient {
     this.#settings = settings;
   }
 
-  /**
-   * Lists the files of a repository.
-   *
-   * @param id `org/name`
-   * @throws {HubError} when there is no such repository, access is refused, or the answer makes no sense
-   */
+  /** Lists the files of a repository. */
   async list(id: string, revision: string, signal?: AbortSignal): Promise<HubRepository> {
     const api = `${this.#settings.endpoint}/api/models/${id}`;
     const { sha: commit } = await this.#json(
@@ -91,14 +86,7 @@ export class HubClient {
     return { commit, files };
   }
 
-  /**
-   * Begins to read a file.
-   *
-   * @param id `org/name`
-   * @param start first byte wanted
-   * @returns the answer: 206 from `start` on, or 200 from the beginning
-   * @throws {HubError} when the hub refuses
-   */
+  /** Begins to read a file: the answer is 206 from `start` on, or 200 from the beginning. */
   open(
     id: string,
     commit: string,
@@ -161,11 +149,7 @@ export class HubClient {
   }
 }
 
-/**
- * The path of a file of a repository, if it stays inside of it wherever it is written.
- *
- * @returns whether it is safe to join to a folder
- */
+/** The path of a file of a repository, if it stays inside of it wherever it is written. */
 function isSafePath(path: string): boolean {
   // deno-lint-ignore no-control-regex
   if (path.length > 500 || /[\\:\x00-\x1f]/.test(path)) return false;

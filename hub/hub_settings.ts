@@ -19,11 +19,8 @@ const DEFAULT_ENDPOINT = "https://huggingface.co";
 const TRUE_VALUES = ["1", "ON", "YES", "TRUE"];
 
 /**
- * Reads `HF_ENDPOINT`, `HF_TOKEN` (else the file `HF_TOKEN_PATH`, else `token` in `HF_HOME`),
- * `HF_HUB_OFFLINE`, and the variables of {@link hubCacheFolder}.
- *
- * @throws {TypeError} when the endpoint is no http(s) address
- * @throws {Error} when no variable says where the cache is
+ * Reads `HF_ENDPOINT`, `HF_TOKEN` (else the file `HF_TOKEN_PATH`, else `token` in `HF_HOME`), `HF_HUB_OFFLINE`, and the
+ * variables of {@link hubCacheFolder}.
  */
 export async function hubSettings(
   env: (name: string) => string | undefined = (name) => Deno.env.get(name),

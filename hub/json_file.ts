@@ -1,6 +1,6 @@
 /**
- * JSON files of a model folder: read whole, but never without a limit, and with errors that name
- * the file and what is wrong with it.
+ * JSON files of a model folder: read whole, but never without a limit, and with errors that name the file and what is
+ * wrong with it.
  */
 
 import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
@@ -28,14 +28,7 @@ const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 /** Values at the end of a line that Python writes and JSON does not have; they are read as null. */
 const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
 
-/**
- * Reads a JSON file.
- *
- * @throws {Deno.errors.NotFound} when there is no such file
- * @throws {RangeError} when it is larger than allowed
- * @throws {SyntaxError} when it is not UTF-8 or not JSON
- * @throws {Error} when it is not a file or may not be read
- */
+/** Reads a JSON file. */
 export async function readJsonFile(
   path: string,
   { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},
@@ -43,11 +36,7 @@ export async function readJsonFile(
   return parse(path, await readBounded(path, maxBytes));
 }
 
-/**
- * As {@link readJsonFile}, in the calling thread.
- *
- * @throws {Error} as {@link readJsonFile} does
- */
+/** As {@link readJsonFile}, in the calling thread. */
 export function readJsonFileSync(
   path: string,
   { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},
@@ -82,11 +71,7 @@ function parse(path: string, bytes: Uint8Array): JsonValue {
   }
 }
 
-/**
- * Reads a JSON file that must hold an object, as every config file does.
- *
- * @throws {TypeError} when it holds something else; otherwise as {@link readJsonFile}
- */
+/** Reads a JSON file that must hold an object, as every config file does. */
 export async function readJsonObject(
   path: string,
   options: JsonFileOptions = {},
@@ -99,12 +84,7 @@ export async function readJsonObject(
   return value;
 }
 
-/**
- * Says in words why the file system refused, for the second half of an error message.
- *
- * @param error what a call of `Deno` threw
- * @returns words that follow a colon, such as `it does not exist`
- */
+/** Why the file system refused, in words that follow a colon, such as `it does not exist`. */
 export function describeFileError(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) return "it does not exist";
   if (error instanceof Deno.errors.NotADirectory) return "a part of its path is not a folder";
@@ -114,12 +94,7 @@ export function describeFileError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/**
- * A value of a file as an error message can hold it: as JSON, cut where it is long.
- *
- * @param value any JSON value, or undefined for one that is missing
- * @returns one line of at most 81 characters
- */
+/** A value of a file as an error message can hold it: as JSON, cut after 80 characters. */
 export function excerpt(value: unknown): string {
   if (value === undefined) return "missing";
   let text: string;

@@ -1,11 +1,7 @@
 /** What a path names. */
 import { describeFileError } from "./json_file.ts";
 
-/**
- * Tells a folder from a file, and either from nothing.
- *
- * @throws {Error} when it cannot be looked at
- */
+/** Tells a folder from a file, and either from nothing. */
 export async function lookAt(
   path: string,
   what: "LoRA" | "model",

@@ -28,11 +28,7 @@ export interface HubLora {
   readonly file?: string;
 }
 
-/**
- * Reads a hub id of a LoRA: `org/name`, or `org/name:file.safetensors`.
- *
- * @returns its parts; undefined for anything else
- */
+/** Reads a hub id of a LoRA: `org/name`, or `org/name:file.safetensors`. */
 export function readHubLora(text: string): HubLora | undefined {
   // A repository is not named as a file is: that is one in a folder which is not here.
   if (isHubId(text)) return isLoraName(text) ? undefined : { id: text };
@@ -41,14 +37,8 @@ export function readHubLora(text: string): HubLora | undefined {
 }
 
 /**
- * Finds the file of a LoRA; one on the hub is fetched where the cache does not have it. A path that exists wins
- * over a hub id of the same spelling.
- *
- * @param pathOrId a file, a folder with one LoRA, or a hub id
- * @param options how a pull is watched and stopped, and from where
- * @throws {Deno.errors.NotFound} when there is none, saying what to do
- * @throws {TypeError} when nothing was given, or a folder has several
- * @throws {Error} as {@link pullModel} does, and when the file system refuses
+ * Finds the file of a LoRA; one on the hub is fetched where the cache does not have it. A path that exists wins over a
+ * hub id of the same spelling.
  */
 export async function obtainLora(
   pathOrId: string,
@@ -67,13 +57,7 @@ export async function obtainLora(
   throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist; give ${FORMS}`);
 }
 
-/**
- * Finds a LoRA in the cache, or fetches it from the hub.
- *
- * @param options how a pull is watched and stopped, and from where
- * @throws {Error} as {@link pullModel} does
- * @throws {TypeError} when the repository has several, and none was named
- */
+/** Finds a LoRA in the cache, or fetches it from the hub. */
 export async function obtainHubLora(
   lora: HubLora,
   options: PullOptions = {},
@@ -91,12 +75,7 @@ export async function obtainHubLora(
   return await find();
 }
 
-/**
- * The one LoRA of a folder.
- *
- * @throws {Deno.errors.NotFound} when there is none
- * @throws {TypeError} when there are several and none has the usual name
- */
+/** The one LoRA of a folder. */
 export async function loraIn(folder: string): Promise<string> {
   const names: string[] = [];
   try {
@@ -120,12 +99,7 @@ export async function loraIn(folder: string): Promise<string> {
   );
 }
 
-/**
- * Which files of a repository a LoRA needs.
- *
- * @param file the LoRA's path in it; its only one when left out
- * @throws {RangeError} when there is no such file, or it has to be chosen
- */
+/** Which files of a repository a LoRA needs. */
 export function chooseLora(
   id: string,
   files: readonly HubFile[],
@@ -146,13 +120,7 @@ export function chooseLora(
   return files.filter(({ path }) => path === chosen || path === settings);
 }
 
-/**
- * Finds a LoRA in the cache. Nothing is fetched.
- *
- * @param cacheFolder the cache; that of the environment when left out
- * @throws {Deno.errors.NotFound} when it is not there
- * @throws {TypeError} when the repository has several, and none was named
- */
+/** Finds a LoRA in the cache. Nothing is fetched. */
 export async function findHubLora(
   { id, file }: HubLora,
   cacheFolder?: string,

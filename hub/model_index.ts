@@ -35,16 +35,7 @@ export const MODEL_INDEX = "model_index.json";
 /** Far more than any pipeline needs. */
 const MAX_BYTES = 2 ** 20;
 
-/**
- * Reads and checks the `model_index.json` of a folder.
- *
- * @returns what it says; whether the components are there is checked by {@link componentFolder}
- * @throws {Deno.errors.NotFound} when the folder has none
- * @throws {TypeError} when a key has a value of the wrong kind, or a component's name would lead
- * out of the folder
- * @throws {SyntaxError} when it is not JSON
- * @throws {RangeError} when it is larger than 1 MiB
- */
+/** Reads and checks the `model_index.json` of a folder. */
 export async function readModelIndex(folder: string): Promise<ModelIndex> {
   const path = join(folder, MODEL_INDEX);
   const json = await readJsonObject(path, { maxBytes: MAX_BYTES });
@@ -86,14 +77,7 @@ async function modularClass(folder: string): Promise<string | undefined> {
   return typeof own === "string" ? own : undefined;
 }
 
-/**
- * The folder of one component, which must be there.
- *
- * @param name the component, such as `vae`
- * @param classes what it may be; anything when left out
- * @throws {TypeError} when it is of another class
- * @throws {Error} when the index does not name the component, or its folder is missing
- */
+/** The folder of one component, such as `vae`, which must be there and of one of the classes. */
 export async function componentFolder(
   index: ModelIndex,
   name: string,
@@ -131,11 +115,7 @@ export async function componentFolder(
   );
 }
 
-/**
- * Reads a pair of library and class.
- *
- * @returns the pair, null for a component that is left out, undefined for any other setting
- */
+/** Reads a pair of library and class: null for a component that is omitted, undefined for any other setting. */
 function readEntry(
   path: string,
   key: string,

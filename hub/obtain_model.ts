@@ -11,11 +11,8 @@ import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
 
 /**
- * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file
- * with the other parts of it.
- *
- * @param options how a pull is watched and stopped, and from where
- * @throws {Error} as {@link resolveModel} and {@link pullModel} do
+ * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file with the
+ * other parts of it.
  */
 export async function obtainModel(
   pathOrId: string,
@@ -41,13 +38,8 @@ export async function obtainModel(
 }
 
 /**
- * Finds a component of a model; of a hub id that is not in the cache, only this component is fetched.
- *
- * @param named the path of a file or folder, `org/name` of a repository in the layout of diffusers, or `org/name:file` of a
- * file in any; of a ControlNet also a repository of its own, or its name in the catalogue
- * @param options how a pull is watched and stopped, and from where
- * @returns absolute path of a file, or of a folder that has the component or is a model's
- * @throws {Error} as {@link resolveModel} and {@link pullModel} do
+ * Finds a part of a model: a path, `org/name:file`, or `org/name`, of which only the component is fetched; of a
+ * ControlNet also a repository of its own, or its name in the catalogue.
  */
 export async function obtainPart(
   named: string,

@@ -1,6 +1,4 @@
-/**
- * Models by name: found in the catalogue or a user's own file, fetched where this machine lacks them.
- */
+/** Models by name: found in the catalogue or a user's own file, fetched where this machine lacks them. */
 
 import { join, relative, resolve } from "node:path";
 import { findSnapshot } from "./cache.ts";
@@ -43,12 +41,7 @@ export interface ObtainNamedOptions extends PullOptions {
   readonly onNote?: (line: string) => void;
 }
 
-/**
- * What a name stands for; a path that exists is none.
- *
- * @param text such as `z-image-turbo` or `z-image-turbo:q4_k`
- * @throws {RangeError} when the precision behind the colon is none of the model's
- */
+/** What a name such as `z-image-turbo` or `z-image-turbo:q4_k` stands for; a path that exists is none. */
 export async function findNamed(text: string): Promise<NamedModel | undefined> {
   const [name = "", precision, ...rest] = text.trim().toLowerCase().split(":");
   if (rest.length > 0 || name.includes("/") || name.includes("\\") || name === "") return undefined;
@@ -66,11 +59,7 @@ export async function findNamed(text: string): Promise<NamedModel | undefined> {
   return { entry, ...(precision === undefined ? {} : { precision }) };
 }
 
-/**
- * Fetches what this machine lacks of a model.
- *
- * @throws {Error} as {@linkcode pullModel} does
- */
+/** Fetches what this machine lacks of a model. */
 export async function obtainNamed(
   { entry, precision: asked }: Extract<NamedModel, { entry: CatalogueModel }>,
   options: ObtainNamedOptions,

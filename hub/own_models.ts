@@ -28,11 +28,7 @@ const entry = z.strictObject({
 /** What names look like; hub ids and paths do not. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/i;
 
-/**
- * Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder.
- *
- * @returns its path, or nothing where no variable says where
- */
+/** Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder. */
 export function ownModelsFile(
   env: (name: string) => string | undefined = (name) => Deno.env.get(name),
 ): string | undefined {
@@ -48,13 +44,7 @@ export function ownModelsFile(
   return folder && join(folder, "models.json");
 }
 
-/**
- * Reads the file.
- *
- * @returns by name; nothing where there is no file
- * @throws {TypeError} when an entry is not as it should be
- * @throws {SyntaxError} when it is not JSON
- */
+/** Reads the file. */
 export async function readOwnModels(
   path: string | undefined = ownModelsFile(),
 ): Promise<ReadonlyMap<string, OwnModel>> {

@@ -74,12 +74,7 @@ export function typeOfFile(path: string): string | undefined {
   return type?.toLowerCase();
 }
 
-/**
- * The file of a type, or where the repository has none of it, of the next one with fewer bits.
- *
- * @param part of the path that tells one transformer from another
- * @returns nothing where it has none of at most as many bits
- */
+/** The file of a type, or where the repository has none of it, of the next one with fewer bits. */
 export function chooseQuantised(
   paths: readonly string[],
   type: string,

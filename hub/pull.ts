@@ -70,15 +70,7 @@ const CONNECTIONS = 4;
 /** Attempts to list a repository. */
 const LIST_ATTEMPTS = 4;
 
-/**
- * Fetches a repository, or the rest of it.
- *
- * @param id `org/name`
- * @throws {TypeError} when the id is none
- * @throws {HubError} when the hub refuses, or files are not what it says they are
- * @throws {RangeError} when no file, or no single model, is meant, or what is meant is too large
- * @throws {Error} when offline, the disk is too small, or the connection fails again and again
- */
+/** Fetches a repository, or the rest of it. */
 export async function pullModel(id: string, options: PullOptions = {}): Promise<PulledModel> {
   const { revision = "main", signal } = options;
   const settings = options.settings ?? await hubSettings();

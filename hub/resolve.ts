@@ -36,12 +36,7 @@ const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 /** The path of a file of weights inside of a repository: no way out of it. */
 const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*\.(?:safetensors|gguf)$/i;
 
-/**
- * Reads the name of a file in a repository.
- *
- * @param text such as `org/name:model-Q4_K.gguf`
- * @returns its parts, or nothing when it is no such name
- */
+/** Reads the name of a file in a repository, such as `org/name:model-Q4_K.gguf`. */
 export function parseHubFile(text: string): HubFileName | undefined {
   const [id = "", file = "", ...rest] = text.split(":");
   return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file)
@@ -50,14 +45,8 @@ export function parseHubFile(text: string): HubFileName | undefined {
 }
 
 /**
- * Finds a model. A path that exists wins over a hub id of the same spelling; nothing is downloaded.
- *
- * @param pathOrId the path of a folder or a file of weights, `org/name` of a repository in the Hugging Face cache, or
- * `org/name:file` of a file in it. A folder without `model_index.json` may hold one file of weights instead
- * @param options which cache and which revision, for hub ids
- * @throws {Deno.errors.NotFound} when there is neither, or the folder has no model, saying what to do
- * @throws {TypeError} when nothing was given, or a file of another kind
- * @throws {Error} when the file system refuses
+ * Finds a model: a folder or a file of weights, `org/name` of a repository in the cache, or `org/name:file` of a file
+ * in it. A path that exists wins over a hub id of the same spelling; nothing is downloaded.
  */
 export async function resolveModel(
   pathOrId: string,
@@ -123,11 +112,7 @@ function hubOf({ id, commit }: Snapshot): { id: string; commit: string } {
   return { id, commit };
 }
 
-/**
- * The folder itself where it has an index, or its only file of weights.
- *
- * @param nameOf how a user names a file in there
- */
+/** The folder itself where it has an index, or its only file of weights. */
 async function modelIn(
   folder: string,
   hint: string,

@@ -23,14 +23,7 @@ export interface CannyThresholds {
   readonly high: number;
 }
 
-/**
- * Finds edges.
- *
- * @param data RGB, `height * width * 3` bytes
- * @param width pixels per row
- * @param thresholds in lengths of gradients, 0 to 2040
- * @returns RGB of that size: edges are white, the rest is black
- */
+/** Finds edges. */
 export function cannyEdges(
   data: Uint8Array,
   width: number,

@@ -13,10 +13,8 @@ interface ContactSheetOptions {
 }
 
 /**
- * Tiles images row by row. Every cell has the size of the largest image, and each image lies in
- * the middle of its cell; nothing is scaled.
- *
- * @throws {RangeError} when there are no images, or columns or gap are not usable
+ * Tiles images row by row. Every cell has the size of the largest image, and each image lies in the middle of its cell;
+ * nothing is scaled.
  */
 export function contactSheet(
   images: readonly RgbImage[],

@@ -3,12 +3,7 @@
 import { crop, type PixelImage } from "./image.ts";
 import { resize } from "./resize.ts";
 
-/**
- * Makes an image cover a frame: nothing is stretched, and what is too much at the longer side is cut off evenly.
- *
- * @param width pixels per row of the result
- * @throws {RangeError} when a side is not a positive integer
- */
+/** Makes an image cover a frame: nothing is stretched, and what is too much at the longer side is cut off evenly. */
 export function cover<T extends PixelImage>(image: T, width: number, height: number): T {
   // Cut first: an image of one column, scaled to cover a square, would be huge in between.
   const scale = Math.min(image.width / width, image.height / height);

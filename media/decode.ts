@@ -1,6 +1,4 @@
-/**
- * Bytes of unknown origin to pixels: what kind of file it is, how large, and only then decoding.
- */
+/** Bytes of unknown origin to pixels: what kind of file it is, how large, and only then decoding. */
 
 import { adobeRgb, type ColorSpace, toSrgbPixels } from "./color/color_space.ts";
 import { pngColors } from "./color/file_colors.ts";
@@ -49,12 +47,7 @@ const UNREADABLE: readonly (readonly [RegExp, string])[] = [
   [/^(?:PK|.\x8b)/s, "a compressed archive"],
 ];
 
-/**
- * Tells a file's format from its first bytes; names and content types are not looked at.
- *
- * @param bytes the file, or its first 32 bytes
- * @throws {ImageError} when it is none that can be read, naming what it looks like
- */
+/** Tells a file's format from its first 32 bytes; names and content types are not looked at. */
 export function sniffImage(bytes: Uint8Array): ImageFormat {
   const start = String.fromCharCode(...bytes.subarray(0, 32));
   if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
@@ -71,12 +64,7 @@ export function sniffImage(bytes: Uint8Array): ImageFormat {
   );
 }
 
-/**
- * Reads format and size from the container, without decoding. Costs no memory.
- *
- * @throws {ImageError} when the format is unknown, the file damaged or truncated, or the image has
- * more pixels than allowed
- */
+/** Reads format and size from the container, without decoding. Costs no memory. */
 export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): ImageInfo {
   const format = sniffImage(bytes);
   const { width, height, exif } = CONTAINER_READERS[format](bytes);
@@ -92,13 +80,9 @@ export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): Im
 }
 
 /**
- * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation
- * the first image is taken; grey and palettes become RGB. Colours that the file says are others
- * become sRGB; what says sRGB, or nothing, keeps its bits.
- *
- * @returns RGB, or RGBA where the file has transparency
- * @throws {ImageError} when the file is of no known format, damaged, truncated, has a colour profile
- * that cannot be used, or more pixels than allowed: that is found before anything is decoded
+ * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation the first image is taken;
+ * grey and palettes become RGB. Colours that the file says are others become sRGB; what says sRGB, or nothing, keeps
+ * its bits.
  */
 export async function decodeImage(
   bytes: Uint8Array,
@@ -166,8 +150,7 @@ const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<Pixe
 };
 
 /**
- * Decodes with what Deno has built in. It gives no pixels but a PNG file of them, which costs
- * time but no quality.
+ * Decodes with what Deno has built in. It gives no pixels but a PNG file of them, which costs time but no quality.
  */
 async function decodeBuiltIn(bytes: Uint8Array, type: string, name: string): Promise<PixelImage> {
   let png: Uint8Array;

@@ -40,15 +40,7 @@ export interface EncodedImage {
   readonly extension: string;
 }
 
-/**
- * Encodes an image.
- *
- * @param image RGB or RGBA
- * @param options format, quality and metadata
- * @returns the file with its content type and extension
- * @throws {RangeError} when the quality is outside 0 to 100, or size or text exceed the format
- * @throws {TypeError} when a transparent image is to become a JPEG, or a text does not fit PNG
- */
+/** Encodes an image. */
 export async function encodeImage(
   image: PixelImage,
   options: EncodeOptions,
@@ -86,13 +78,7 @@ export async function encodeImage(
   }
 }
 
-/**
- * Reads the texts of a file, whoever wrote it.
- *
- * @param bytes a PNG, JPEG or WebP file
- * @returns text by keyword; an EXIF comment comes under `parameters`; empty for files without text and for other formats
- * @throws {ImageError} when the file is damaged, of no known format, or has more than {@link MAX_TEXT_BYTES} of text
- */
+/** Reads the texts of a PNG, JPEG or WebP file by keyword, whoever wrote it; an EXIF comment comes under `parameters`. */
 export function readImageText(bytes: Uint8Array): Record<string, string> {
   const format = sniffImage(bytes);
   if (format === "png") return readPngText(bytes);
@@ -113,12 +99,7 @@ export function readImageText(bytes: Uint8Array): Record<string, string> {
   };
 }
 
-/**
- * The EXIF structure that holds texts.
- *
- * @param text what the file says of itself
- * @returns its bytes
- */
+/** The EXIF structure that holds texts. */
 export function exifOf({ Software, parameters, denoise }: ImageText): Uint8Array {
   return writeExif({
     ...(Software === undefined ? {} : { software: Software }),

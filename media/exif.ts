@@ -1,6 +1,6 @@
 /**
- * What matters here of EXIF: which way up a photo is, its colours, and texts that travel with it. JPEG, WebP and PNG each wrap the
- * same TIFF structure.
+ * What matters here of EXIF: which way up a photo is, its colours, and texts that travel with it. JPEG, WebP and PNG
+ * each wrap the same TIFF structure.
  *
  * Source: CIPA DC-008 (Exif 3.0), sections 4.5 to 4.7; TIFF 6.0, section 2.
  */
@@ -55,12 +55,7 @@ interface Entry {
   readonly count: number;
 }
 
-/**
- * Reads a TIFF structure as EXIF stores it. Damaged entries count as absent: a photo with a
- * broken note is still a photo.
- *
- * @param bytes the structure, beginning with the byte order mark `II` or `MM`, maybe after {@link EXIF_PREFIX}
- */
+/** Reads a TIFF structure as EXIF stores it. Damaged entries count as absent: a photo with a broken note is still one. */
 export function readExif(bytes: Uint8Array): ExifFacts {
   const tiff = startsWith(bytes, EXIF_PREFIX) ? bytes.subarray(EXIF_PREFIX.length) : bytes;
   if (tiff.length < 8) return {};
@@ -121,11 +116,7 @@ export function readExif(bytes: Uint8Array): ExifFacts {
   };
 }
 
-/**
- * Writes a TIFF structure that holds texts; the comment in the character code "UNICODE".
- *
- * @returns the structure, without the prefix that JPEG puts in front
- */
+/** Writes a TIFF structure that holds texts; the comment in the character code "UNICODE". */
 export function writeExif({ software, comment, note }: ExifTexts): Uint8Array {
   const utf8 = new TextEncoder();
   const own: NewEntry[] = [];
@@ -191,24 +182,12 @@ function writeDirectory(out: Uint8Array, at: number, entries: readonly NewEntry[
   }
 }
 
-/**
- * Whether turning upright makes rows of columns.
- *
- * @param orientation the EXIF value, 1 to 8
- * @returns true for 5 to 8
- */
+/** Whether turning an EXIF orientation of 1 to 8 upright makes rows of columns. */
 export function swapsSides(orientation: number): boolean {
   return orientation >= 5;
 }
 
-/**
- * Turns stored pixels upright.
- *
- * @param image the pixels as stored
- * @param orientation the EXIF value, 1 to 8
- * @returns the upright image; the image itself for 1
- * @throws {RangeError} for another value
- */
+/** Turns stored pixels of an EXIF orientation, 1 to 8, upright. */
 export function applyOrientation<T extends PixelImage>(image: T, orientation: number): T {
   if (orientation === 1) return image;
   if (!Number.isInteger(orientation) || orientation < 1 || orientation > 8) {

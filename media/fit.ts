@@ -24,21 +24,12 @@ type FitWay =
   /** Shows all of the image in the middle of a black frame. */
   | { readonly contain: Sides };
 
-/**
- * Brings an image to a size.
- *
- * @param image of any size; what is transparent in it lies on white
- * @throws {RangeError} when a side is not a positive integer, or what is cut out is too large
- */
+/** Brings an image to a size; what is transparent in it lies on white. */
 export function fit(image: PixelImage, how: Fit): RgbImage {
   return toRgb(fitPixels(toRgb(image), how));
 }
 
-/**
- * Brings an image to a size, and keeps its transparency where `how` says so.
- *
- * @throws {RangeError} as {@link fit} does
- */
+/** Brings an image to a size, and keeps its transparency where `how` says so. */
 export function fitWithAlpha(image: PixelImage, how: Fit): PixelImage {
   return how.keepsAlpha ? fitPixels(image, how) : fit(image, how);
 }
@@ -53,11 +44,7 @@ function fitPixels(image: PixelImage, how: Fit): PixelImage {
   return crop(resized, left, top, cut.width, cut.height);
 }
 
-/**
- * The size of an image that was scaled until it fits into a frame.
- *
- * @returns its size then, each side at least 1
- */
+/** The size of an image that was scaled until it fits into a frame. */
 export function sizeInside(image: Sides, frame: Sides): Sides {
   const scale = Math.min(frame.width / image.width, frame.height / image.height);
   return {

@@ -17,10 +17,8 @@ const HEAD_BYTES = 13;
 const DESCRIPTOR_BYTES = 10;
 
 /**
- * Walks the blocks of a GIF file, without decoding: every frame has to lie on the screen, whose size
- * is that of the image.
- *
- * @throws {ImageError} when the file has no frame, or one that does not lie on the screen
+ * Walks the blocks of a GIF file, without decoding: every frame has to lie on the screen, whose size is that of the
+ * image.
  */
 export function scanGif(bytes: Uint8Array): { width: number; height: number; frames: number } {
   if (bytes.length < HEAD_BYTES) throw new ImageError("Cannot read GIF: the file is truncated");

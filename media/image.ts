@@ -36,22 +36,12 @@ export class ImageError extends Error {
   override readonly name = "ImageError";
 }
 
-/**
- * Bytes per pixel of an image.
- *
- * @param image the image
- * @returns 3 for RGB, 4 for RGBA
- */
+/** Bytes per pixel of an image: 3 for RGB, 4 for RGBA. */
 export function channelsOf(image: PixelImage): 3 | 4 {
   return image.channels ?? 3;
 }
 
-/**
- * Checks that an image's size and its data agree.
- *
- * @param image the image, of any origin
- * @throws {RangeError} when a side is not a positive integer or `data` has another length
- */
+/** Checks that an image's size and its data agree. */
 export function checkImage(image: PixelImage): void {
   const { width, height, data } = image;
   if (!Number.isSafeInteger(width) || !Number.isSafeInteger(height) || width < 1 || height < 1) {
@@ -69,10 +59,8 @@ export function checkImage(image: PixelImage): void {
 }
 
 /**
- * The RGB samples of an image. What is transparent lies on white, as viewers show it: colours that alpha hides stay hidden.
- *
- * @param image RGB or RGBA
- * @returns the image itself when it is RGB, else a new one
+ * The RGB samples of an image. What is transparent lies on white, as viewers show it: colours that alpha hides stay
+ * hidden.
  */
 export function toRgb(image: PixelImage): RgbImage {
   if (image.channels !== 4) return image;
@@ -99,12 +87,7 @@ export function onWhite(data: Uint8Array): Uint8Array<ArrayBuffer> {
   return rgb;
 }
 
-/**
- * The samples with alpha, which the built-in and wasm codecs want.
- *
- * @param image RGB (gets alpha 255) or RGBA
- * @returns the image itself when it is RGBA, else a new one
- */
+/** The samples with alpha, which the built-in and wasm codecs want. */
 export function toRgba(image: PixelImage): RgbaImage {
   if (image.channels === 4) return image;
   const { width, height, data } = image;
@@ -118,17 +101,7 @@ export function toRgba(image: PixelImage): RgbaImage {
   return { width, height, channels: 4, data: rgba };
 }
 
-/**
- * Cuts a rectangle out of an image.
- *
- * @param image RGB or RGBA
- * @param x left edge in pixels
- * @param y top edge in pixels
- * @param width of the result
- * @param height of the result
- * @returns a new image of the same channels
- * @throws {RangeError} when the rectangle does not lie inside the image
- */
+/** Cuts a rectangle out of an image. */
 export function crop<T extends PixelImage>(
   image: T,
   x: number,

@@ -1,8 +1,8 @@
 /**
  * JPEG files in and out.
  *
- * Pixels are decoded by libjpeg (MozJPEG's, in WebAssembly), which gives the same samples as
- * Pillow; files are written by the encoder that is built into Deno, at full chroma resolution.
+ * Pixels are decoded by libjpeg (MozJPEG's, in WebAssembly), which gives the same samples as Pillow; files are written
+ * by the encoder that is built into Deno, at full chroma resolution.
  *
  * Source: ITU-T T.81, annex B (markers).
  */
@@ -46,8 +46,8 @@ const APP2 = 0xe2;
 const MAX_SIDE = 65_535;
 
 /**
- * Most scans of a file that is read. Encoders write about ten; each one is a walk over the whole
- * image, whatever the number of its bytes.
+ * Most scans of a file that is read. Encoders write about ten; each one is a walk over the whole image, whatever the
+ * number of its bytes.
  */
 const MAX_SCANS = 100;
 /** In front of two bytes: the place of a part of the profile, from 1 on, and how many there are. */
@@ -60,12 +60,7 @@ const decoder = wasmCodec<{
   decode(bytes: Uint8Array, upright: boolean): ImageData | null;
 }>(decoderFactory, decoderWasm);
 
-/**
- * Encodes an image as baseline JPEG, 4:4:4.
- *
- * @param image opaque pixels, at most 65535 a side
- * @throws {RangeError} for a quality outside 0 to 100, too large a side or too long an EXIF
- */
+/** Encodes an opaque image of at most 65535 pixels a side as baseline JPEG, 4:4:4. */
 export async function encodeJpeg(
   image: RgbImage,
   options: JpegOptions = {},
@@ -91,11 +86,8 @@ export async function encodeJpeg(
 }
 
 /**
- * Decodes a grey or colour JPEG file, baseline or progressive, as stored (EXIF orientation is not
- * applied). Check the size first with {@link scanJpeg}.
- *
- * @returns the pixels
- * @throws {ImageError} when the decoder refuses the file
+ * Decodes a grey or colour JPEG file as stored, without its EXIF orientation. Check the size first with {@link
+ * scanJpeg}.
  */
 export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
   let pixels: ImageData | null;
@@ -114,12 +106,7 @@ export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
   });
 }
 
-/**
- * Walks the markers of a JPEG file from start to end, without decoding.
- *
- * @throws {ImageError} when the file is truncated, has no frame or more than one, or has more than
- * 100 scans
- */
+/** Walks the markers of a JPEG file from start to end, without decoding. */
 export function scanJpeg(bytes: Uint8Array): JpegHeader {
   if (bytes[0] !== 0xff || bytes[1] !== SOI) {
     throw new ImageError("Cannot read JPEG: the file does not begin with the JPEG marker");

@@ -9,11 +9,7 @@ const NEARLY = 32;
 /** Weights of red, green and blue in what is light, of 2^16; those of Pillow's `convert("L")`. */
 const LUMA = [19595, 38470, 7471] as const;
 
-/**
- * Whether an image has pixels that nothing is seen of.
- *
- * @returns true where some alpha is 0
- */
+/** Whether an image has pixels that nothing is seen of: with an alpha of 0. */
 export function hasHoles(image: PixelImage): boolean {
   return image.channels === 4 && someAlpha(image.data, (alpha) => alpha === 0);
 }
@@ -26,12 +22,7 @@ export interface MaskWay {
   readonly isInverted?: boolean;
 }
 
-/**
- * A mask of an image: white is painted anew, black is kept, and grey lies between.
- *
- * @param image where some of it is transparent, that is painted; else what is white
- * @param how it is brought to the size of the result; what {@link fit} leaves around it is painted, too
- */
+/** A mask of an image: white is painted anew, black is kept, and grey lies between. */
 export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage {
   const { width, height, data } = image;
   const isCut = image.channels === 4 && someAlpha(data, (alpha) => alpha < 255);
@@ -48,11 +39,7 @@ export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage
   return { ...fitted, data: fitted.data.map(painted) };
 }
 
-/**
- * How much of an image a mask paints.
- *
- * @returns 0 to 1
- */
+/** How much of an image a mask paints, 0 to 1. */
 export function paintedShare({ data }: RgbImage): number {
   let count = 0;
   for (let i = 0; i < data.length; i += 3) count += Number(data[i]! > 0);
@@ -60,10 +47,8 @@ export function paintedShare({ data }: RgbImage): number {
 }
 
 /**
- * How much of each pixel is painted, with an edge that is soft on the inside: what a mask keeps stays as it is.
- *
- * @param mask a byte for each pixel, 255 where it is painted
- * @returns shares, 0 to 1, in the order of the mask
+ * How much of each pixel a mask of a byte each paints, 0 to 1, with an edge that is soft on the inside: what it keeps
+ * stays.
  */
 export function softEdge(mask: Uint8Array, width: number, height: number): Float32Array {
   const reach = Math.max(1, Math.round(Math.min(width, height) / 128));

@@ -1,6 +1,5 @@
 /**
- * PNG files out, and the container both ways: chunks, checksums, text. Reading pixels is in
- * `png_decode.ts`.
+ * PNG files out, and the container both ways: chunks, checksums, text. Reading pixels is in `png_decode.ts`.
  *
  * Source: Portable Network Graphics Specification, Third Edition (W3C).
  */
@@ -29,12 +28,7 @@ const SIGNATURE = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 /** Most text that is read of a file, in bytes, unpacked. */
 export const MAX_TEXT_BYTES: number = 1 << 20;
 
-/**
- * Encodes an image as PNG, 8 bits per channel, without interlacing.
- *
- * @throws {RangeError} for an image whose data has the wrong length
- * @throws {TypeError} for a keyword or a text that PNG cannot hold
- */
+/** Encodes an image as PNG, 8 bits per channel, without interlacing. */
 export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Array<ArrayBuffer> {
   checkImage(image);
   const header = new Uint8Array(13);
@@ -56,12 +50,7 @@ export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Arr
   return concat([SIGNATURE, ...chunks]);
 }
 
-/**
- * Walks the chunks of a PNG file up to and including IEND.
- *
- * @yields each chunk in file order
- * @throws {ImageError} when the signature is missing or the file ends before IEND
- */
+/** Walks the chunks of a PNG file up to and including IEND. */
 export function* pngChunks(bytes: Uint8Array): Generator<PngChunk> {
   if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) {
     throw new ImageError("Cannot read PNG: the file does not begin with the PNG signature");
@@ -83,13 +72,7 @@ export function* pngChunks(bytes: Uint8Array): Generator<PngChunk> {
   );
 }
 
-/**
- * Reads the text of a PNG file: tEXt, zTXt and iTXt chunks.
- *
- * @returns text by keyword; the last chunk wins where a keyword is repeated
- * @throws {ImageError} when the file is not a whole PNG, a compressed text is damaged, or all texts together have more
- * than {@link MAX_TEXT_BYTES}
- */
+/** Reads the text of a PNG file: tEXt, zTXt and iTXt chunks. */
 export function readPngText(bytes: Uint8Array): Record<string, string> {
   const found = new Map<string, string>();
   let room = MAX_TEXT_BYTES;
@@ -123,8 +106,8 @@ export function tooMuchText(): ImageError {
 }
 
 /**
- * Filters every row with the type that leaves the smallest sum of absolute differences, the
- * heuristic of the specification (section 12.7), over the types that pay: Sub, Up and Paeth.
+ * Filters every row with the type that leaves the smallest sum of absolute differences, the heuristic of the
+ * specification (section 12.7), over the types that pay: Sub, Up and Paeth.
  */
 function filterRows(image: PixelImage): Uint8Array {
   const pixel = channelsOf(image);

@@ -44,12 +44,7 @@ const ADAM7 = [
 
 const NO_PASSES = [[0, 0, 1, 1]] as const;
 
-/**
- * Reads the header of a PNG file, without unpacking anything.
- *
- * @param bytes the file, or its first 33 bytes
- * @throws {ImageError} when it is missing, damaged or not allowed by the specification
- */
+/** Reads the header of a PNG file from its first 33 bytes. */
 export function readPngHeader(bytes: Uint8Array): PngHeader {
   const first = pngChunks(bytes).next().value;
   if (first === undefined || first.type !== "IHDR" || first.data.length !== 13 || !first.intact) {
@@ -75,12 +70,9 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
 }
 
 /**
- * Decodes a PNG file. Samples of 16 bits keep their high byte, grey becomes RGB, and an alpha
- * channel or a transparent colour gives RGBA. Animated files give their still image. The memory
- * used is bounded by the size in the header, so check that first (see `decode.ts`).
- *
- * @returns the pixels
- * @throws {ImageError} when the file is damaged, truncated or holds more than its header says
+ * Decodes a PNG file. Samples of 16 bits keep their high byte, grey becomes RGB, and an alpha channel or a transparent
+ * colour gives RGBA. Animated files give their still image. The memory used is bounded by the size in the header, so
+ * check that first (see `decode.ts`).
  */
 export function decodePng(bytes: Uint8Array): PixelImage {
   const header = readPngHeader(bytes);

@@ -16,13 +16,7 @@ const PRESETS: ReadonlyMap<string, number> = new Map([
 /** What `output_quality` may say. */
 export const QUALITY_PRESETS: readonly string[] = ["default", ...PRESETS.keys()];
 
-/**
- * One number for how well a result is kept, 0 (smallest) to 100 (best).
- *
- * @param outputCompression 0 to 100; wins over `outputQuality`
- * @param media which default applies: 75 for images, 50 for video
- * @throws {RangeError} when `outputCompression` is outside 0 to 100
- */
+/** One number for how well a result is kept, 0 (smallest) to 100 (best). */
 export function resolveQuality(
   outputQuality: string | null | undefined,
   outputCompression: number | null | undefined,

@@ -1,9 +1,8 @@
 /**
  * Pillow's resampling of 8-bit images, sample for sample.
  *
- * Reference pipelines scale conditioning images with Pillow, so anything else would change what
- * the model sees. Two passes, columns then rows, each with weights in fixed point; the rows in
- * between are rounded to 8 bits.
+ * Reference pipelines scale conditioning images with Pillow, so anything else would change what the model sees. Two
+ * passes, columns then rows, each with weights in fixed point; the rows in between are rounded to 8 bits.
  *
  * Source: Pillow 13.0, `src/libImaging/Resample.c` and `Geometry.c` (behaviour, not code).
  */
@@ -45,8 +44,6 @@ const KERNELS: Readonly<Record<Exclude<ResizeFilter, "nearest">, Kernel>> = {
  * @param width of the result, in pixels
  * @param height of the result, in pixels
  * @param filter how to weigh the pixels; Lanczos when left out
- * @returns a new image, or the image itself when it has that size
- * @throws {RangeError} when a side is not a positive integer
  */
 export function resize<T extends PixelImage>(
   image: T,

@@ -1,19 +1,15 @@
 /**
  * Runs image codecs that were compiled to WebAssembly with Emscripten.
  *
- * The wasm comes in as bytes, imported with `with { type: "bytes" }`: so it is part of the module
- * graph and works from a cache, in a worker, in a bundle and in a compiled executable alike.
+ * The wasm comes in as bytes, imported with `with { type: "bytes" }`: so it is part of the module graph and works from
+ * a cache, in a worker, in a bundle and in a compiled executable alike.
  */
 
 /** A codec that can be used again and again. */
 interface WasmCodec<T> {
   /**
-   * Calls the codec, and makes a fresh instance next time if the call throws or has made the
-   * instance's memory large: after a failure its state cannot be trusted, and WebAssembly memory
-   * never shrinks.
-   *
-   * @param use gets the codec's exports; must not keep them
-   * @returns what `use` returns
+   * Calls the codec, and makes a fresh instance next time if the call throws or has made the instance's memory large:
+   * after a failure its state cannot be trusted, and WebAssembly memory never shrinks.
    */
   run<R>(use: (codec: T) => R): Promise<R>;
 }
@@ -36,11 +32,7 @@ type EmscriptenFactory = (options: {
 /** An instance with more memory than this is dropped after use. */
 const KEEP_BELOW_BYTES = 256 * 2 ** 20;
 
-/**
- * Wraps an Emscripten factory. Nothing is compiled before the first use.
- *
- * @param factory the function that the codec's generated JavaScript exports
- */
+/** Wraps an Emscripten factory. Nothing is compiled before the first use. */
 export function wasmCodec<T>(factory: unknown, wasm: Uint8Array<ArrayBuffer>): WasmCodec<T> {
   const create = factory as EmscriptenFactory;
   let compiled: Promise<WebAssembly.Module> | undefined;

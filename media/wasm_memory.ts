@@ -8,12 +8,7 @@ const MEMORY_SECTION = 5;
 const PAGE_BYTES = 65_536;
 
 /**
- * Lowers the most memory that a module may have: what it asks for beyond that fails, as on a machine
- * that has no more.
- *
- * @param wasm a module with one memory of its own that has a maximum, as Emscripten makes them
- * @returns the module; as it is when it may have no more
- * @throws {TypeError} when there is no such memory
+ * Lowers the most memory that a module may have: what it asks for beyond that fails, as on a machine that has no more.
  */
 export function capWasmMemory(
   wasm: Uint8Array<ArrayBuffer>,

@@ -1,8 +1,8 @@
 /**
  * WebP files in and out, by libwebp in WebAssembly.
  *
- * Source: RFC 9649, WebP Image Format (container, section 2; VP8L header, section 3.4), and
- * RFC 6386, section 9.1 (VP8 frame header).
+ * Source: RFC 9649, WebP Image Format (container, section 2; VP8L header, section 3.4), and RFC 6386, section 9.1 (VP8
+ * frame header).
  */
 
 import decoderFactory from "@jsquash/webp/codec/dec/webp_dec.js";
@@ -61,12 +61,7 @@ const encoder = wasmCodec<{
   ): Uint8Array | null;
 }>(encoderFactory, encoderWasm);
 
-/**
- * Encodes an image as lossy WebP.
- *
- * @param image RGB or RGBA, at most 16383 a side
- * @throws {RangeError} for a quality outside 0 to 100 or too large a side
- */
+/** Encodes an image of at most 16383 pixels a side as lossy WebP. */
 export async function encodeWebp(
   image: PixelImage,
   options: WebpOptions = {},
@@ -93,13 +88,7 @@ export async function encodeWebp(
   return options.exif === undefined ? file : appendExif(file, options.exif);
 }
 
-/**
- * Decodes a still WebP file, lossy or lossless, as stored (EXIF orientation is not applied).
- * Check the size first with {@link scanWebp}.
- *
- * @returns the pixels
- * @throws {ImageError} when the decoder refuses the file
- */
+/** Decodes a still WebP file as stored, without its EXIF orientation. Check the size first with {@link scanWebp}. */
 export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<PixelImage> {
   let pixels: ImageData | null;
   try {
@@ -118,11 +107,7 @@ export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<Pix
   return alpha ? image : toRgb(image);
 }
 
-/**
- * Walks the chunks of a WebP file, without decoding.
- *
- * @throws {ImageError} when the file is truncated or has no image
- */
+/** Walks the chunks of a WebP file, without decoding. */
 export function scanWebp(bytes: Uint8Array): WebpHeader {
   if (tagAt(bytes, 0) !== "RIFF" || tagAt(bytes, 8) !== "WEBP") {
     throw new ImageError("Cannot read WebP: the file does not begin with RIFF and WEBP");

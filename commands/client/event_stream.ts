@@ -13,11 +13,7 @@ export interface ServerEvent {
   readonly data: any;
 }
 
-/**
- * The events of a stream, in their order; comments are left out.
- *
- * @param body UTF-8
- */
+/** The events of a stream, in their order; comments are left out. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
 ): AsyncGenerator<ServerEvent> {

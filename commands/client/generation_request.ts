@@ -19,12 +19,7 @@ export interface GenerationRequest {
   readonly control?: string;
 }
 
-/**
- * Makes a request.
- *
- * @param format of images, such as `png`
- * @throws {UsageError} for flags that only a model in this process has
- */
+/** Makes a request. */
 export function generationRequest(
   flags: GenerateFlags,
   media: Media,

@@ -34,8 +34,6 @@ export interface RemoteWork {
 /**
  * Sends a request, waits for its job and writes the results to files, whose paths go to standard output. The job is
  * cancelled when `signal` fires.
- *
- * @throws {Error} that the server gives as the reason of a failure
  */
 export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { client, flags, bar, signal, onNote } = work;

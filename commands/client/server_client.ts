@@ -57,12 +57,7 @@ export class ServerClient {
     this.#fetch = fetcher;
   }
 
-  /**
-   * Asks for something.
-   *
-   * @param path from the root, or a whole address, to which no key goes unless it is this server's
-   * @throws {Error} when no server answers, or it answers with an error, whose message this is
-   */
+  /** Asks for a path from the root, or a whole address; the key goes to no other server. */
   async request(path: string, init: RequestInit = {}): Promise<Response> {
     const isOwn = path.startsWith("/") || path.startsWith(`${this.#url}/`);
     const address = path.startsWith("/") ? this.#url + path : path;

@@ -93,8 +93,6 @@ export function adobeRgb(): ColorSpace {
 /**
  * The space of primaries and transfer characteristics as H.273 numbers or FFmpeg names them; BT.709's primaries and
  * sRGB's curve in place of those that are not specified.
- *
- * @returns nothing for names that are not read, as of HDR
  */
 export function namedSpace(primaries: string, transfer: string): ColorSpace | undefined {
   const isOpen = (name: string) => /^(?:|0|2|unknown|reserved|unspecified)$/.test(name);
@@ -103,11 +101,7 @@ export function namedSpace(primaries: string, transfer: string): ColorSpace | un
   return known && curve && rgbSpace(known, curve);
 }
 
-/**
- * The samples in sRGB; alpha stays. What sRGB cannot show is clipped.
- *
- * @returns the image itself where its space is sRGB but for rounding
- */
+/** The samples in sRGB; alpha stays. What sRGB cannot show is clipped. */
 export function toSrgbPixels<T extends PixelImage>(image: T, space: ColorSpace): T {
   const convert = converterOf(space);
   if (convert === undefined) return image;

@@ -25,12 +25,7 @@ const GAMMA_ROUNDING = 500;
 /** Primaries and white of sRGB as PNG writes them, in 100,000ths, in its order. */
 const SRGB_CHROMATICITIES = [31_270, 32_900, 64_000, 33_000, 30_000, 60_000, 15_000, 6_000];
 
-/**
- * The colours of a PNG file: the first of cICP, iCCP, sRGB, and gAMA with cHRM counts.
- *
- * @returns nothing where the file says that it is sRGB, or says nothing
- * @throws {ImageError} for a profile that cannot be used, and for HDR
- */
+/** The colours of a PNG file: the first of cICP, iCCP, sRGB, and gAMA with cHRM counts. */
 export function pngColors(bytes: Uint8Array): ColorSpace | undefined {
   const found = new Map<string, Uint8Array>();
   for (const { type, data, intact } of pngChunks(bytes)) {

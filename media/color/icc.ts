@@ -11,12 +11,7 @@ const MOST_TAGS = 200;
 /** Under which all profiles give their colours. */
 const D50 = [0.9642, 1, 0.8249];
 
-/**
- * Reads a profile.
- *
- * @throws {ImageError} when it is damaged, of a device that has other colours than RGB and grey, or has tables in place of
- * curves and a matrix
- */
+/** Reads a profile. */
 export function readIccProfile(bytes: Uint8Array): ColorSpace {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {

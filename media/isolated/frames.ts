@@ -11,12 +11,7 @@ export interface Frame<T> {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/**
- * The beginning of a message, up to its bytes.
- *
- * @param byteLength of the bytes that follow
- * @returns what to send before the bytes
- */
+/** The beginning of a message, up to its bytes. */
 export function frameHead(message: unknown, byteLength: number): Uint8Array<ArrayBuffer> {
   const json = new TextEncoder().encode(JSON.stringify(message));
   const head = new Uint8Array(PREFIX_BYTES + json.length);
@@ -27,12 +22,7 @@ export function frameHead(message: unknown, byteLength: number): Uint8Array<Arra
   return head;
 }
 
-/**
- * Reads a message.
- *
- * @param read gives exactly so many bytes, or nothing when the stream has ended before the first
- * @returns the message; nothing when there are no more
- */
+/** Reads a message; `read` gives exactly so many bytes, or nothing when the stream has ended before the first. */
 export async function readFrame<T>(
   read: (length: number) => Promise<Uint8Array<ArrayBuffer> | undefined>,
 ): Promise<Frame<T> | undefined> {

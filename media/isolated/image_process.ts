@@ -36,8 +36,8 @@ interface TaskLimits {
 }
 
 /**
- * What the process may write to: the largest image that is decoded takes 0.7 GB, and the engine of
- * JavaScript counts half a gigabyte that it never touches.
+ * What the process may write to: the largest image that is decoded takes 0.7 GB, and the engine of JavaScript counts
+ * half a gigabyte that it never touches.
  */
 const LIMITS = { memoryBytes: 1.6e9, cpuSeconds: 600 };
 
@@ -78,15 +78,7 @@ export class ImageProcess {
     return this.#isAlive && this.#workedMs < this.#lifeMs;
   }
 
-  /**
-   * Does a task. A failure other than a {@link TaskError} ends the process.
-   *
-   * @returns the result and its bytes
-   * @throws {TaskError} when the task failed
-   * @throws {TimeLimitError} when it took too long
-   * @throws {ProcessEndedError} when the process ended, be it of its limits
-   * @throws the signal's reason
-   */
+  /** Does a task. A failure other than a {@link TaskError} ends the process. */
   async perform<Kind extends keyof ImageResults>(
     task: ImageTaskOf<Kind>,
     source: ImageSource,

@@ -1,6 +1,6 @@
 /**
- * The program that decodes and encodes images apart from the one that asks for it: reads tasks from
- * standard input, and writes answers to standard output, until its input ends.
+ * The program that decodes and encodes images apart from the one that asks for it: reads tasks from standard input, and
+ * writes answers to standard output, until its input ends.
  */
 
 import { frameHead, readFrame } from "./frames.ts";

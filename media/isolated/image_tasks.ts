@@ -52,12 +52,7 @@ export type ImageReply =
   | { readonly result: ImageResults[keyof ImageResults] }
   | { readonly error: { readonly name: string; readonly message: string } };
 
-/**
- * Does a task.
- *
- * @param bytes a file, or samples
- * @returns the answer, and its bytes
- */
+/** Does a task with the bytes of a file, or samples. */
 export async function performImageTask(
   task: ImageTask,
   bytes: Uint8Array<ArrayBuffer>,

@@ -1,7 +1,7 @@
 /**
- * Images decoded and encoded in processes of their own: for servers, which must go on answering and
- * must outlive whatever a file does to its decoder. Nothing is started before the first use, and what
- * has nothing to do ends after a while.
+ * Images decoded and encoded in processes of their own: for servers, which must go on answering and must outlive
+ * whatever a file does to its decoder. Nothing is started before the first use, and what has nothing to do ends after a
+ * while.
  */
 
 import type { ImageInfo } from "../decode.ts";
@@ -103,14 +103,7 @@ const foreign = new ImageProcesses(
 /** Jobs do not stand in line behind uploads. */
 const own = new ImageProcesses(new Slots({ count: 2 }));
 
-/**
- * Reads format and size of a foreign image.
- *
- * @param source a file, or its bytes
- * @throws {ImageError} when it is of no known format, damaged, or has too many pixels
- * @throws {BusyError} when too many wait
- * @throws the signal's reason
- */
+/** Reads format and size of a foreign image. */
 export async function inspectForeignImage(
   source: ImageSource,
   { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
@@ -121,15 +114,7 @@ export async function inspectForeignImage(
   return result;
 }
 
-/**
- * Reads the text that a foreign image carries.
- *
- * @param source a file, or its bytes
- * @returns text by keyword; see `readImageText`
- * @throws {ImageError} when it is of no known format, damaged, or has too much text
- * @throws {BusyError} when too many wait
- * @throws the signal's reason
- */
+/** Reads the text that a foreign image carries. */
 export async function readForeignText(
   source: ImageSource,
   { timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
@@ -140,15 +125,7 @@ export async function readForeignText(
   return result;
 }
 
-/**
- * Decodes a foreign image and brings it to a size.
- *
- * @param source a file, or its bytes
- * @returns a PNG, and whether nothing was seen of some pixels
- * @throws {ImageError} when it is damaged, has too many pixels, or takes too long
- * @throws {BusyError} when too many wait
- * @throws the signal's reason
- */
+/** Decodes a foreign image and brings it to a size: a PNG, and whether nothing was seen of some pixels. */
 export async function fitForeignImage(
   source: ImageSource,
   info: ImageInfo,
@@ -163,13 +140,7 @@ export async function fitForeignImage(
   return { bytes, ...result };
 }
 
-/**
- * Decodes a foreign image, makes a mask of it, and brings that to a size.
- *
- * @param source a file, or its bytes
- * @returns a PNG that is white where a result is painted, and how much of it is
- * @throws what {@link fitForeignImage} throws
- */
+/** Decodes a foreign image, makes a mask of it, and brings that to a size: a PNG, and how much of it is painted. */
 export async function maskForeignImage(
   source: ImageSource,
   info: ImageInfo,
@@ -185,15 +156,7 @@ export async function maskForeignImage(
   return { bytes, ...result };
 }
 
-/**
- * Decodes an image that we made.
- *
- * @param source a file, or its bytes
- * @param options `signal` ends it
- * @returns its pixels
- * @throws {ImageError} when it is damaged all the same
- * @throws the signal's reason
- */
+/** Decodes an image that we made. */
 export async function decodeOwnImage(
   source: ImageSource,
   { signal }: { signal?: AbortSignal | undefined } = {},
@@ -207,11 +170,8 @@ export async function decodeOwnImage(
 }
 
 /**
- * Encodes an image that we made. Small ones are encoded where they are, and so is what a process
- * cannot be had for: an image that took minutes to make is not lost for that.
- *
- * @returns the file with its content type and extension
- * @throws what `encodeImage` throws
+ * Encodes an image that we made. Small ones are encoded where they are, and so is what a process cannot be had for: an
+ * image that took minutes to make is not lost for that.
  */
 export async function encodeOwnImage(
   image: PixelImage,

@@ -4,16 +4,13 @@
 interface ProcessLimits {
   /** Most memory that it may write to, in bytes. */
   readonly memoryBytes: number;
-  /**
-   * Most time on all cores together, in seconds, or `Infinity`: for what goes on when nobody is left
-   * to kill it.
-   */
+  /** Most time on all cores together, in seconds, or `Infinity`: for what goes on when nobody is left to kill it. */
   readonly cpuSeconds: number;
 }
 
 /**
- * Puts a command under limits. Systems without such limits run it as it is: there, the checks
- * before and the time limit have to do.
+ * Puts a command under limits. Systems without such limits run it as it is: there, the checks before and the time limit
+ * have to do.
  */
 export function limited(
   command: readonly string[],
@@ -38,11 +35,7 @@ export function limited(
 /** Names of variables that hold what a decoder must not learn. */
 const SECRET = /TOKEN|SECRET|PASSW|CREDENTIAL|_KEY|COOKIE|AUTH/i;
 
-/**
- * The variables of this process, without those that look like secrets.
- *
- * @returns for a process that reads foreign bytes
- */
+/** The variables of this process without those that look like secrets, for a process that reads foreign bytes. */
 export function harmlessEnvironment(): Record<string, string> {
   return Object.fromEntries(
     Object.entries(Deno.env.toObject()).filter(([name]) => !SECRET.test(name)),

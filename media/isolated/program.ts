@@ -1,7 +1,6 @@
 /**
- * Programs of ours that run as processes of their own. A process can be killed in the middle of its
- * work, has limits of its own, and takes nothing else with it when it breaks down; of a worker's
- * thread all of that cannot be said.
+ * Programs of ours that run as processes of their own. A process can be killed in the middle of its work, has limits of
+ * its own, and takes nothing else with it when it breaks down; of a worker's thread all of that cannot be said.
  */
 
 /** Programs that there are. */
@@ -30,11 +29,7 @@ export function announceProgramCommand(): void {
   isInExecutable = true;
 }
 
-/**
- * The command that starts a program of ours.
- *
- * @throws {Error} in an executable that does not have the programs
- */
+/** The command that starts a program of ours. */
 export function programCommand(
   name: ProgramName,
   { read = [], write = [] }: ProgramPermissions = {},
@@ -56,9 +51,7 @@ export function programCommand(
   ];
 }
 
-/**
- * The folder in which to start a program: the working folder, or one that is there when that was removed.
- */
+/** The folder in which to start a program: the working folder, or one that is there when that was removed. */
 export function startFolder(): string {
   try {
     return Deno.cwd();

@@ -55,13 +55,7 @@ export class Slots {
     this.#limits = { perClient: Infinity, weight: Infinity, waiting: Infinity, ...limits };
   }
 
-  /**
-   * Does a work when its turn has come.
-   *
-   * @param options its weight, whose it is, and what takes it out of the line
-   * @throws {BusyError} when too many wait
-   * @throws the signal's reason, when it fires before the work has begun; what the work throws
-   */
+  /** Does a work when its turn has come. */
   async run<T>(work: () => Promise<T>, options: SlotOptions = {}): Promise<T> {
     const { weight = 0, signal, client = onBehalfOf.getStore() ?? "" } = options;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /**
- * One way to call FFmpeg, whichever build of it there is: the system's program, or the one in
- * WebAssembly that comes with denoise.
+ * One way to call FFmpeg, whichever build of it there is: the system's program, or the one in WebAssembly that comes
+ * with denoise.
  */
 
 /** Where a call finds its files; a name for a command line each. */
@@ -39,11 +39,7 @@ export interface FfmpegCall {
 export interface FfmpegSink {
   /** Hands over bytes; resolves when more may come. After a failure it does nothing. */
   write(bytes: Uint8Array): Promise<void>;
-  /**
-   * Says that this was all, and waits for the file.
-   *
-   * @throws {FfmpegError} when it failed, with the last of what FFmpeg said
-   */
+  /** Says that this was all, and waits for the file. */
   finish(): Promise<void>;
 }
 
@@ -51,15 +47,11 @@ export interface FfmpegSink {
 export interface Ffmpeg {
   /** Version and kind of ffmpeg, for people. */
   readonly description: string;
-  /**
-   * Starts a call that reads what it is given and makes a file.
-   *
-   * @param output absolute path
-   */
+  /** Starts a call that reads what it is given and makes a file. */
   encode(call: FfmpegCall, output: string): FfmpegSink;
   /**
-   * Starts a call whose result is a stream of bytes, which fails with an {@link FfmpegError} where
-   * the call does. It must be read to its end, or cancelled.
+   * Starts a call whose result is a stream of bytes, which fails with an {@link FfmpegError} where the call does. It
+   * must be read to its end, or cancelled.
    */
   decode(call: FfmpegCall): ReadableStream<Uint8Array>;
 }
@@ -79,12 +71,7 @@ export class FfmpegTimeError extends FfmpegError {
 /** How many lines of what FFmpeg said an error repeats. */
 const REPORTED_LINES = 4;
 
-/**
- * The error of a failed call.
- *
- * @param said what FFmpeg printed; paths in it are left out
- * @returns the error
- */
+/** The error of a failed call. */
 export function ffmpegError(said: string): FfmpegError {
   const lines = said.trim().split(/[\r\n]+/).slice(-REPORTED_LINES);
   const text = lines.join("; ").replaceAll(/(?:file:)?\/[^\s:;'"]+/g, "the file");

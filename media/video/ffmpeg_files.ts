@@ -1,6 +1,6 @@
 /**
- * Files of this machine in the file system of an Emscripten program, read and written in place:
- * nothing of them is kept in memory.
+ * Files of this machine in the file system of an Emscripten program, read and written in place: nothing of them is kept
+ * in memory.
  */
 
 /** Emscripten's file system, as far as it is used here. */

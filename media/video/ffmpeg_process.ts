@@ -1,6 +1,4 @@
-/**
- * A build of FFmpeg that is called as a program: the system's, or the one that comes with denoise.
- */
+/** A build of FFmpeg that is called as a program: the system's, or the one that comes with denoise. */
 
 import { harmlessEnvironment, limited } from "../isolated/limits.ts";
 import { startFolder } from "../isolated/program.ts";
@@ -30,11 +28,7 @@ interface FfmpegPaths {
 interface FfmpegBuild {
   /** Version and kind of ffmpeg, for people. */
   readonly description: string;
-  /**
-   * Program and first arguments.
-   *
-   * @param memoryBytes what the call may take, for builds that can keep to it by themselves
-   */
+  /** Program and first arguments. */
   command(paths: FfmpegPaths, memoryBytes: number | undefined): string[];
   /** Memory that the program takes for itself, in bytes, whatever the call does. */
   readonly ownMemoryBytes: number;

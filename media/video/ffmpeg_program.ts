@@ -1,6 +1,6 @@
 /**
- * The FFmpeg that comes with denoise as a program: takes how much memory it may have, and then the
- * arguments of the original, whose inputs and outputs are named `file:…`, `pipe:0` and `pipe:1`.
+ * The FFmpeg that comes with denoise as a program: takes how much memory it may have, and then the arguments of the
+ * original, whose inputs and outputs are named `file:…`, `pipe:0` and `pipe:1`.
  */
 
 import createFfmpegCore from "@ffmpeg/core";
@@ -15,11 +15,7 @@ interface FfmpegCore {
   setLogger(logger: (line: { type: string; message: string }) => void): void;
 }
 
-/**
- * Runs the program.
- *
- * @param args most memory in bytes, and then as FFmpeg has them; the last one is the output
- */
+/** Runs the program: the most memory in bytes, and then arguments as FFmpeg has them; the last one is the output. */
 export async function runFfmpegProgram([memoryBytes, ...args]: readonly string[]): Promise<number> {
   // The core was built for workers of browsers, which have an address.
   Object.defineProperty(globalThis, "location", { value: { href: "file:///" } });

@@ -18,12 +18,7 @@ const RUNTIME_MEMORY = 8e8;
 /** Most memory that the module was built for, in bytes. */
 const MAX_WASM_MEMORY = 2 ** 31;
 
-/**
- * Finds the best build at hand: the system's program is several times faster than WebAssembly.
- *
- * @param options where to look
- * @returns a build with libx264
- */
+/** Finds the best build with libx264: the system's program is several times faster than WebAssembly. */
 export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpeg> {
   if (!options.onlyBundled) {
     const program = options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg";
@@ -33,11 +28,7 @@ export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpe
   return bundledFfmpeg();
 }
 
-/**
- * The build in WebAssembly that comes with denoise: slower than the system's, but always there.
- *
- * @returns the build
- */
+/** The build in WebAssembly that comes with denoise: slower than the system's, but always there. */
 export function bundledFfmpeg(): Ffmpeg {
   return new FfmpegProcess({
     description: "ffmpeg 5.1.4 in WebAssembly, bundled",
@@ -50,12 +41,7 @@ export function bundledFfmpeg(): Ffmpeg {
   });
 }
 
-/**
- * A program of this machine.
- *
- * @param program its name or path
- * @returns nothing when it is absent or lacks libx264
- */
+/** A program of this machine; nothing when it is absent or lacks libx264. */
 export async function systemFfmpeg(program: string): Promise<Ffmpeg | undefined> {
   const run = async (...args: string[]) => {
     const { success, stdout } = await new Deno.Command(program, {

@@ -56,16 +56,7 @@ const MAX_FPS = 1000;
 /** Two videos are looked at the same time, and so many wait. */
 const probing = new Slots({ count: 2, perClient: 1, waiting: 128 });
 
-/**
- * Reads the container: sizes, frames and times of the packets.
- *
- * @param ffmpeg the build to use
- * @param path absolute path of the file
- * @param options `signal` stops it
- * @returns what the file says
- * @throws {VideoError} when it cannot be read, holds no image, or is too large, too long or too fast
- * @throws {BusyError} when too many wait
- */
+/** Reads the container: sizes, frames and times of the packets. */
 export async function probeVideo(
   ffmpeg: Ffmpeg,
   path: string,
@@ -106,10 +97,8 @@ const WITH_ALPHA = /^(?:yuva|rgba|argb|bgra|abgr|gbrap|ya8|ya16|pal8)/;
 const ALPHA_DECODERS: Readonly<Record<string, string>> = { vp8: "libvpx", vp9: "libvpx-vp9" };
 
 /**
- * What FFmpeg's description of the first track tells beyond the listing, such as
- * `Video: vp9, yuv420p(tv, bt2020nc/bt2020/smpte2084)`.
- *
- * @throws {VideoError} for HDR, and other colours that are not read
+ * What FFmpeg's description of the first track tells beyond the listing, such as `Video: vp9, yuv420p(tv,
+ * bt2020nc/bt2020/smpte2084)`.
  */
 export function videoTraits(said: string): Partial<VideoInfo> {
   const line = /Stream #0:0\b.*: Video: (\w+).*?, (\w+)(?:\(([^()]*))?/.exec(said);
@@ -148,10 +137,8 @@ export class Listing {
   #rest = "";
 
   /**
-   * Takes the next part.
-   *
-   * @param text of lines `#key track: value`, then `track, dts, pts, duration, size, checksum`; the
-   * last line may go on in the next part
+   * Takes lines `#key track: value`, then `track, dts, pts, duration, size, checksum`; the last one may go on in the
+   * next part.
    */
   add(text: string): void {
     const lines = (this.#rest + text).split("\n");
@@ -159,12 +146,7 @@ export class Listing {
     for (const line of lines) this.#addLine(line);
   }
 
-  /**
-   * Says that this was all.
-   *
-   * @returns what it says of the video
-   * @throws {VideoError} when it lists no image, or one that is too large, too long or too fast
-   */
+  /** Says that this was all. */
   end(): VideoInfo {
     this.add("\n");
     const headers = this.#headers;

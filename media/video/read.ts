@@ -25,13 +25,7 @@ export interface ReadVideoOptions {
 /** Most pixels of all frames together that are decoded: 8 s of 4096 x 4096 at 60 frames per second. */
 const MAX_WORK = 2 ** 33;
 
-/**
- * Checks that what is wanted of a video can be had in reasonable time.
- *
- * @param info the file as `probeVideo` found it
- * @param wanted rate and number of the frames
- * @throws {VideoError} when too much of it would have to be decoded
- */
+/** Checks that what is wanted of a video can be decoded in reasonable time. */
 export function checkVideoWork(
   info: VideoInfo,
   { fps, maxFrames }: Pick<ReadVideoOptions, "fps" | "maxFrames">,
@@ -49,17 +43,12 @@ export function checkVideoWork(
 }
 
 /**
- * Decodes a video. The image covers the frame: what is too much at the longer side is cut off
- * evenly, unless all of it is to be shown. Nothing is stretched: pixels that are no squares become
- * squares. Colours of other primaries become those of BT.709,
- * and what is transparent lies on white.
+ * Decodes a video. The image covers the frame: what is too much at the longer side is cut off evenly, unless all of it
+ * is to be shown. Nothing is stretched: pixels that are no squares become squares. Colours of other primaries become
+ * those of BT.709, and what is transparent lies on white.
  *
- * @param ffmpeg the build to use
- * @param path absolute path of the file
  * @param info the file as `probeVideo` found it
- * @param options sizes and bounds
  * @returns frames of `width * height * 3` bytes, RGB, row by row, in order
- * @throws {VideoError} when the file is damaged or empty, or decoding it takes too much time or memory
  */
 export async function* readVideo(
   ffmpeg: Ffmpeg,
@@ -125,10 +114,10 @@ export async function* readVideo(
 }
 
 /**
- * Filters that repeat frames or omit them. `fps` fills a gap between time stamps with copies, of
- * whatever length it is and before anything behind it can say that this is enough. So no time stamp
- * may lie much beyond the last frame that is wanted, nor may the end, which `tpad` puts where the last
- * frame is. Containers of few frames may count in seconds or longer, which is too coarse for that.
+ * Filters that repeat frames or omit them. `fps` fills a gap between time stamps with copies, of whatever length it is
+ * and before anything behind it can say that this is enough. So no time stamp may lie much beyond the last frame that
+ * is wanted, nor may the end, which `tpad` puts where the last frame is. Containers of few frames may count in seconds
+ * or longer, which is too coarse for that.
  */
 function atRate(fps: number, maxFrames: number): string[] {
   const seconds = (maxFrames + 2) / fps;

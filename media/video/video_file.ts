@@ -1,12 +1,10 @@
-/**
- * What FFmpeg is allowed to do with files that came from outside, and how their faults are named.
- */
+/** What FFmpeg is allowed to do with files that came from outside, and how their faults are named. */
 
 import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
 
 /**
- * Thrown when bytes that came from outside cannot be used as a video: unknown format, damaged, or
- * larger than allowed. A server answers it with a client error.
+ * Thrown when bytes that came from outside cannot be used as a video: unknown format, damaged, or larger than allowed.
+ * A server answers it with a client error.
  */
 export class VideoError extends Error {
   /** Tells it from other errors in logs. */
@@ -14,8 +12,8 @@ export class VideoError extends Error {
 }
 
 /**
- * Containers that are read. None of them can name other files or addresses, as playlists do: an
- * upload must not make the server open what its sender cannot.
+ * Containers that are read. None of them can name other files or addresses, as playlists do: an upload must not make
+ * the server open what its sender cannot.
  */
 const CONTAINERS = ["mov", "matroska", "avi", "gif", "mpeg", "mpegts", "flv", "ogg", "asf"];
 
@@ -92,12 +90,8 @@ export const PROBE_LIMITS: FfmpegLimits = { memoryBytes: 640e6, timeoutMs: 20_00
 export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 };
 
 /**
- * Arguments that open an untrusted file: no other files or addresses, no frame that is too large, no
- * decoder that hardly anybody uses.
- *
- * @param input as the call names it
- * @param tracks what is wanted of it
- * @returns options and `-i`
+ * Arguments that open an untrusted file: no other files or addresses, no frame that is too large, no decoder that
+ * hardly anybody uses.
  */
 export function openUntrusted(input: string, tracks: "audio" | "all"): string[] {
   const decoders = tracks === "audio" ? AUDIO_DECODERS : [...VIDEO_DECODERS, ...AUDIO_DECODERS];
@@ -109,12 +103,7 @@ export function openUntrusted(input: string, tracks: "audio" | "all"): string[] 
   ];
 }
 
-/**
- * Turns a failure of FFmpeg into one of the file that it read.
- *
- * @param error what a call threw
- * @returns what to throw instead
- */
+/** Turns a failure of FFmpeg into one of the file that it read. */
 export function videoError(error: unknown): unknown {
   if (!(error instanceof FfmpegError)) return error;
   const why = error instanceof FfmpegTimeError

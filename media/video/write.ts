@@ -34,17 +34,13 @@ export interface WriteVideoOptions {
 export interface VideoWriter {
   /** Adds a frame of `width * height * 3` bytes, RGB, row by row. */
   write(frame: Uint8Array): Promise<void>;
-  /**
-   * Completes the file.
-   *
-   * @throws {FfmpegError} when FFmpeg failed
-   */
+  /** Completes the file. */
   finish(): Promise<void>;
 }
 
 /**
- * What encoding may take where it reads a foreign file beside our frames: they alone need up to half
- * of it, at 2048 x 2048 with the slowest preset on many cores.
+ * What encoding may take where it reads a foreign file beside our frames: they alone need up to half of it, at 2048 x
+ * 2048 with the slowest preset on many cores.
  */
 const AUDIO_LIMITS = { memoryBytes: 4e9 };
 
@@ -52,8 +48,8 @@ const AUDIO_LIMITS = { memoryBytes: 4e9 };
 const INDEXED = ["-movflags", "+faststart"];
 
 /**
- * Writes a fragment for every half second; the index in front of them is empty. The encoder does not look ahead: it would
- * keep dozens of frames, of which each may take seconds to make.
+ * Writes a fragment for every half second; the index in front of them is empty. The encoder does not look ahead: it
+ * would keep dozens of frames, of which each may take seconds to make.
  */
 const FRAGMENTED = [
   ...["-tune", "zerolatency"],
@@ -65,12 +61,8 @@ const FRAGMENTED = [
 const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 
 /**
- * Starts an MP4 file: H.264, 4:2:0, BT.709 and tagged so, index in front so that it plays while it
- * still loads, or in fragments that play while it is still written. Odd sides grow by a pixel.
- *
- * @param ffmpeg the build to use
- * @param options the file
- * @returns where the frames go
+ * Starts an MP4 file: H.264, 4:2:0, BT.709 and tagged so, index in front so that it plays while it still loads, or in
+ * fragments that play while it is still written. Odd sides grow by a pixel.
  */
 export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWriter {
   const { path, width, height, fps, crf, preset = DEFAULT_X264_PRESET, audio, signal } = options;

@@ -23,12 +23,7 @@ export const DEFAULT_X264_PRESET: X264Preset = "fast";
 /** The coarsest constant rate factor of x264 at 8 bits. */
 const WORST_CRF = 51;
 
-/**
- * The constant rate factor for a quality, on a straight line between the encoder's ends.
- *
- * @param quality 0 (smallest file) to 100 (lossless), as `resolveQuality` gives it
- * @returns 51 to 0
- */
+/** The constant rate factor, 51 to 0, for a quality of 0 (smallest file) to 100 (lossless), on a straight line. */
 export function crfOfQuality(quality: number): number {
   // Tenths first: 1 - 90/100 is a hair above 0.1 in binary, and 5.1 must not become 6.
   return Math.floor((WORST_CRF * (100 - quality)) / 100);
