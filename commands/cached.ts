@@ -1,9 +1,13 @@
 /** `denoise list` and `denoise rm`. */
 
 import { BUNDLED_MODEL } from "../generation/open_model.ts";
-import { columns } from "./columns.ts";
-import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
-import { hubCacheFolder, isHubId } from "../hub/cache.ts";
+import {
+  type CachedModel,
+  hubCacheFolder,
+  isHubId,
+  listCachedModels,
+  removeCachedModel,
+} from "../hub/cache.ts";
 import {
   CATALOGUE,
   type CatalogueControlNet,
@@ -16,7 +20,7 @@ import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { gigabytes } from "./pull.ts";
-import { print, tell } from "./print.ts";
+import { columns, print, tell } from "./print.ts";
 
 /** Prints what is on this machine, or which names there are. */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {

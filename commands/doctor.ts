@@ -14,7 +14,7 @@ import { findFfmpeg } from "../media/video/mod.ts";
 import { version } from "../mod.ts";
 import { vendorName } from "../report/vendor.ts";
 import { DEVICE_FLAGS, DOCTOR_FLAGS, type DoctorFlags } from "./flags.ts";
-import { describeKernels } from "./kernel_table.ts";
+import { describeKernels } from "./tune.ts";
 import { pick } from "./model_options.ts";
 import { print, tell } from "./print.ts";
 

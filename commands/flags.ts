@@ -17,7 +17,7 @@ import {
   texts,
 } from "../generation/flag.ts";
 import { QUALITY_PRESETS } from "../media/quality.ts";
-import { X264_PRESETS } from "../media/video/x264.ts";
+import { X264_PRESETS } from "../media/video/write.ts";
 import { LOG_FORMATS } from "../server/log.ts";
 import { LORA_FLAGS, SERVER_FLAGS } from "../server/settings.ts";
 import { FIELD_FLAGS } from "./field_flags.ts";

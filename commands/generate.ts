@@ -14,10 +14,8 @@ import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
 import { splitLoras } from "../generation/webui_text.ts";
 import { UsageError } from "./failure.ts";
-import { describeSize } from "./described_size.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
 import { ServerClient } from "./client/server_client.ts";
-import { checkOutput } from "./check_output.ts";
 import type { GenerateFlags } from "./flags.ts";
 import { fillFromFile, fitToModel } from "./from_file.ts";
 import {
@@ -31,11 +29,11 @@ import {
   videoOptions,
 } from "./generate_flags.ts";
 import { deviceOptions, partsOf } from "./model_options.ts";
-import { nameForPrompt, outputPaths } from "./output_name.ts";
+import { checkOutput, nameForPrompt, outputPaths } from "./output_name.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_bar.ts";
 import { openScreen } from "./terminal_image.ts";
-import { print, tell } from "./print.ts";
+import { describeSize, print, tell } from "./print.ts";
 
 /** What the making of images and videos has in common. */
 interface Work {

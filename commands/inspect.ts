@@ -1,6 +1,5 @@
 /** `denoise inspect`. */
 
-import { columns } from "./columns.ts";
 import { join } from "node:path";
 import { MODEL_INDEX } from "../hub/model_index.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
@@ -18,9 +17,9 @@ import { escapeControls } from "../generation/escape_controls.ts";
 import { sniffImage } from "../media/decode.ts";
 import { describeFailure, spellParts } from "./failure.ts";
 import type { InspectFlags } from "./flags.ts";
-import { localModel } from "./local_model.ts";
+import { localModel } from "./model_options.ts";
 import { gigabytes } from "./pull.ts";
-import { print } from "./print.ts";
+import { columns, print } from "./print.ts";
 
 /** How a LoRA goes with a model. */
 interface LoraFit {

@@ -2,10 +2,9 @@
 
 import type { WorkerRecord } from "../server/mod.ts";
 import { type Job, type JobList, ServerClient } from "./client/server_client.ts";
-import { columns } from "./columns.ts";
 import type { JobsFlags, PsFlags } from "./flags.ts";
 import { duration } from "./progress_bar.ts";
-import { print } from "./print.ts";
+import { columns, print } from "./print.ts";
 
 /** Characters of a prompt that a line shows. */
 const PROMPT = 60;

@@ -1,7 +1,10 @@
 /** What flags of the model and its device are for the library. */
 
-import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
 import type { Flags } from "../generation/flag.ts";
+import { folderOf } from "../generation/open_model.ts";
+import { findNamed } from "../hub/obtain_named.ts";
+import { type FoundModel, resolveModel } from "../hub/resolve.ts";
+import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
 import { flagOf } from "./flag_command.ts";
 import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS } from "./flags.ts";
 
@@ -49,4 +52,11 @@ export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
   return Object.entries<Flags[string]>({ ...PART_FLAGS, ...DEVICE_FLAGS, ...MEMORY_FLAGS })
     .filter(([name, { default: own }]) => given[name] !== undefined && given[name] !== own)
     .map(([name, flag]) => flagOf(name, flag));
+}
+
+/** Finds a model by a path, a hub id or a name; nothing is fetched. */
+export async function localModel(input: string): Promise<FoundModel> {
+  const named = await findNamed(input);
+  if (!named) return await resolveModel(folderOf(input));
+  return await resolveModel("own" in named ? named.own.model : named.entry.repository);
 }

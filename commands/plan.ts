@@ -4,10 +4,9 @@ import { type HandoverEstimate, type MemoryReport, type ModelPlan, planModel } f
 import { memoryTable } from "../models/memory/memory_table.ts";
 import { parseSize } from "../generation/mod.ts";
 import { asUsage } from "./failure.ts";
-import { describeSize } from "./described_size.ts";
 import type { PlanFlags } from "./flags.ts";
 import { deviceOptions, partsOf } from "./model_options.ts";
-import { print, tell } from "./print.ts";
+import { describeSize, print, tell } from "./print.ts";
 
 /** Says what each stage of a request would have on the device, without uploading anything; 1 if it does not fit. */
 export async function runPlan(model: string, flags: PlanFlags): Promise<number> {

@@ -4,6 +4,7 @@
  */
 
 import { escapeControls } from "../generation/escape_controls.ts";
+import type { Recipe } from "../mod.ts";
 
 /** Writes lines of results to standard output. */
 export function print(text: string): void {
@@ -21,4 +22,21 @@ export function tell(text: string): void {
 
 function visible(text: string): string {
   return text.split("\n").map(escapeControls).join("\n");
+}
+
+/** Rows of texts in columns; each text stays in its own cell. */
+export function columns(texts: readonly (readonly string[])[]): string {
+  const rows = texts.map((row) => row.map(escapeControls));
+  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]!.length))) ?? [];
+  return rows
+    .map((row) => row.map((cell, i) => cell.padEnd(widths[i]!)).join("  ").trimEnd())
+    .join("\n");
+}
+
+/** A size in words, such as `1024x1024 (drawn at 96x96)`. */
+export function describeSize(
+  { width, height, drawnAt }: Pick<Recipe, "width" | "height" | "drawnAt">,
+): string {
+  const drawn = drawnAt ? ` (drawn at ${drawnAt.width}x${drawnAt.height})` : "";
+  return `${width}x${height}${drawn}`;
 }

@@ -1,7 +1,6 @@
 import { strict as assert } from "node:assert";
 import { readTree } from "../tools/lint/tree.ts";
-import { columns } from "./columns.ts";
-import { print, tell } from "./print.ts";
+import { columns, print, tell } from "./print.ts";
 import { ProgressBar } from "./progress_bar.ts";
 
 /** Codes for a terminal in both forms, its bell, and an override of the direction of writing. */

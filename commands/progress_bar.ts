@@ -2,7 +2,6 @@
 
 import { escapeControls } from "../generation/escape_controls.ts";
 import type { LoadModelOptions, Progress } from "../mod.ts";
-import { terminalColumns } from "./terminal_columns.ts";
 
 /** Cells of the bar, where the line has room for them. */
 const WIDTH = 24;
@@ -138,4 +137,13 @@ function standardError(): ProgressTerminal {
     columns: terminalColumns,
     write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
   };
+}
+
+/** Cells of a row of the terminal; undefined where there is none, or it does not tell. */
+export function terminalColumns(): number | undefined {
+  try {
+    return Deno.consoleSize().columns || undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,7 +1,13 @@
 /** A server or a worker from its start to its end by a signal. */
 
-import type { Log, RunningServer } from "../server/mod.ts";
-import { describeFailure } from "./failure.ts";
+import {
+  createLog,
+  LineWriter,
+  type Log,
+  type LogFormat,
+  type RunningServer,
+} from "../server/mod.ts";
+import { describeFailure, spellParts } from "./failure.ts";
 import { StopSignals } from "./stop_signals.ts";
 
 /** Who is told of what, in order. */
@@ -53,4 +59,21 @@ function outliveDefects(log: Log): void {
     event.preventDefault();
     tell(event.reason);
   });
+}
+
+/** Lets a command that goes on for long write a log to standard error. */
+export async function withLog<T>(
+  format: LogFormat,
+  run: (log: Log) => Promise<T>,
+): Promise<T> {
+  const writer = new LineWriter(
+    (bytes) => Deno.stderr.write(bytes),
+    (count) => log(`${count} lines of the log could not be written`, { level: "warning" }),
+  );
+  const log = createLog(format, (line) => writer.line(spellParts(line)));
+  try {
+    return await run(log);
+  } finally {
+    await writer.flush();
+  }
 }

@@ -16,13 +16,11 @@ import {
   SERVER_FLAGS,
 } from "../server/mod.ts";
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
-import { hubCacheFolder } from "../hub/cache.ts";
-import { listCachedModels } from "../hub/cached_models.ts";
+import { hubCacheFolder, listCachedModels } from "../hub/cache.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import type { ServeFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
-import { runUntilStopped } from "./run_until_stopped.ts";
-import { withLog } from "./with_log.ts";
+import { runUntilStopped, withLog } from "./run_until_stopped.ts";
 
 /** Serves until a signal comes. */
 export function runServe(flags: ServeFlags): Promise<number> {

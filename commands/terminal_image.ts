@@ -8,7 +8,7 @@ import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";
 import type { PixelImage } from "../media/image.ts";
 import { resize } from "../media/resize.ts";
-import { terminalColumns } from "./terminal_columns.ts";
+import { terminalColumns } from "./progress_bar.ts";
 
 /** How a terminal shows images. */
 export type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";

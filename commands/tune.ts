@@ -1,9 +1,8 @@
 /** `denoise tune`. */
 
 import { tuneDevice } from "../engine/mod.ts";
-import type { TuningReport } from "../engine/reports.ts";
+import type { DeviceReport, TuningReport } from "../engine/reports.ts";
 import type { TuneFlags } from "./flags.ts";
-import { describeKernels } from "./kernel_table.ts";
 import { print, tell } from "./print.ts";
 
 /**
@@ -30,4 +29,15 @@ export function describeTuning({ adapter, tuning, kernels, path }: TuningReport)
     (measured < known ? "; run it again for the rest" : ""),
     path === undefined ? "It could not be kept" : `Kept in ${path}`,
   ].join("\n");
+}
+
+/** Which kernels are used, for people. */
+export function describeKernels(kernels: DeviceReport["kernels"]): string[] {
+  const width = (key: "problemClass" | "variant") =>
+    kernels.reduce((widest, kernel) => Math.max(widest, kernel[key].length), 0);
+  const columns = [width("problemClass"), width("variant")] as const;
+  return kernels.flatMap(({ op, problemClass, variant, why }, i) => [
+    ...(kernels[i - 1]?.op === op ? [] : [op]),
+    `  ${problemClass.padEnd(columns[0])}  ${variant.padEnd(columns[1])}  ${why}`,
+  ]);
 }

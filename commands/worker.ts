@@ -2,14 +2,12 @@
 
 import { startMember } from "../fleet/mod.ts";
 import { type Log, LORA_FLAGS, serve } from "../server/mod.ts";
-import { hubCacheFolder } from "../hub/cache.ts";
-import { listCachedModels } from "../hub/cached_models.ts";
+import { hubCacheFolder, listCachedModels } from "../hub/cache.ts";
 import { UsageError } from "./failure.ts";
 import type { WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
 import { cardOptions, fleetOf, modelsOf, readBucket } from "./serve.ts";
-import { runUntilStopped } from "./run_until_stopped.ts";
-import { withLog } from "./with_log.ts";
+import { runUntilStopped, withLog } from "./run_until_stopped.ts";
 
 /** Runs jobs until a signal comes, then finishes those that it has, or gives them back. */
 export function runWorker(flags: WorkerFlags): Promise<number> {

@@ -1,5 +1,5 @@
 /** Owns the GPU: one worker per device, one generation at a time. */
-import { PART_COMPONENTS, type PartName } from "../hub/model_parts.ts";
+import { PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";

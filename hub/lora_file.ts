@@ -4,9 +4,8 @@ import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { describeFileError } from "./json_file.ts";
-import { lookAt } from "./look_at.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
-import { parseHubFile } from "./resolve.ts";
+import { lookAt, parseHubFile } from "./resolve.ts";
 
 /** What diffusers and PEFT call the one file of a LoRA's folder. */
 const USUAL_NAMES: readonly string[] = [

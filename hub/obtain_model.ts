@@ -5,7 +5,7 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
-import { PART_COMPONENTS, type PartName } from "./model_parts.ts";
+import { PART_COMPONENTS, type PartName } from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { readJsonObject } from "./json_file.ts";
-import { PART_COMPONENTS } from "./model_parts.ts";
+import { PART_COMPONENTS } from "./model_index.ts";
 
 /** A model as a user wrote it down. */
 export interface OwnModel {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FAKE_COMMIT, FakeHub, type FakeHubBehaviour } from "../tests/fakes/hub.ts";
-import { listCachedModels, removeCachedModel } from "./cached_models.ts";
-import { findSnapshot } from "./cache.ts";
+import { findSnapshot, listCachedModels, removeCachedModel } from "./cache.ts";
 import { HubError } from "./hub_client.ts";
 import { pullModel, type PullOptions, type PullProgress } from "./pull.ts";
 

@@ -3,9 +3,8 @@
 import { basename, join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
-import { lookAt } from "./look_at.ts";
-import { partOf } from "./parts.ts";
 import { MODEL_INDEX } from "./model_index.ts";
+import { partOf } from "./parts.ts";
 
 /** A model on this machine. */
 export interface FoundModel {
@@ -143,4 +142,19 @@ async function modelIn(
 async function weightsIn(folder: string): Promise<string[]> {
   const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
   return names.filter((name) => WEIGHTS.test(name)).sort();
+}
+
+/** Tells a folder from a file, and either from nothing. */
+export async function lookAt(
+  path: string,
+  what: "LoRA" | "model",
+): Promise<"folder" | "file" | "nothing"> {
+  try {
+    return (await Deno.stat(path)).isDirectory ? "folder" : "file";
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) {
+      return "nothing";
+    }
+    throw new Error(`Cannot open ${what} ${path}: ${describeFileError(cause)}`, { cause });
+  }
 }

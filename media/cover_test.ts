@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { cover } from "./cover.ts";
+import { cover } from "./fit.ts";
 import type { RgbImage } from "./image.ts";
 
 /** Red is the column, green the row. */

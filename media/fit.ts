@@ -1,6 +1,5 @@
 /** Images of any shape, brought to the size in which a model takes them. */
 
-import { cover } from "./cover.ts";
 import { channelsOf, crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
 import { resize, type ResizeFilter } from "./resize.ts";
 
@@ -64,4 +63,15 @@ function contain(image: PixelImage, frame: Sides): PixelImage {
     data.set(row, ((top + y) * frame.width + left) * step);
   }
   return { ...small, ...frame, data };
+}
+
+/** Makes an image cover a frame: nothing is stretched, and what is too much at the longer side is cut off evenly. */
+export function cover<T extends PixelImage>(image: T, width: number, height: number): T {
+  // Cut first: an image of one column, scaled to cover a square, would be huge in between.
+  const scale = Math.min(image.width / width, image.height / height);
+  const keptWidth = Math.min(image.width, Math.max(1, Math.round(width * scale)));
+  const keptHeight = Math.min(image.height, Math.max(1, Math.round(height * scale)));
+  const left = Math.floor((image.width - keptWidth) / 2);
+  const top = Math.floor((image.height - keptHeight) / 2);
+  return resize(crop(image, left, top, keptWidth, keptHeight), width, height);
 }

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { readEvents } from "./event_stream.ts";
+import { readEvents } from "./server_client.ts";
 
 Deno.test("readEvents() gives events however they are cut, and leaves comments out", async () => {
   const text =

@@ -9,8 +9,7 @@ import { GENERATE_FLAGS, type GenerateFlags } from "../flags.ts";
 import { runJobs, runPs } from "../jobs.ts";
 import { ProgressBar } from "../progress_bar.ts";
 import { TerminalImage } from "../terminal_image.ts";
-import { generationRequest } from "./generation_request.ts";
-import { generateRemotely } from "./remote_generate.ts";
+import { generateRemotely, generationRequest } from "./remote_generate.ts";
 import { ServerClient } from "./server_client.ts";
 
 const URL = "http://denoise.test";

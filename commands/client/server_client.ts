@@ -1,7 +1,6 @@
 /** A running server, as commands talk to it: over its public API alone. */
 
 import type { CutPrompt } from "../../engine/types.ts";
-import { readEvents, type ServerEvent } from "./event_stream.ts";
 
 /** Which server, and with which key. */
 export interface ServerFlags {
@@ -109,4 +108,32 @@ async function errorOf(response: Response): Promise<string> {
     // Not an answer of ours.
   }
   return `Cannot go on: the server answered ${response.status} ${response.statusText}`.trimEnd();
+}
+
+/** One event. */
+export interface ServerEvent {
+  /** The event's name; `message` where it has none. */
+  readonly event: string;
+  /** Its data: JSON, parsed. */
+  // deno-lint-ignore no-explicit-any
+  readonly data: any;
+}
+
+/** The events of a stream, in their order; comments are left out. */
+export async function* readEvents(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+): AsyncGenerator<ServerEvent> {
+  let rest = "";
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
+    const blocks = (rest + text).replaceAll("\r\n", "\n").split("\n\n");
+    rest = blocks.pop()!;
+    for (const block of blocks) {
+      const lines = block.split("\n");
+      const valueOf = (name: string) =>
+        lines.filter((line) => line.startsWith(`${name}:`))
+          .map((line) => line.slice(name.length + 1).replace(/^ /, "")).join("\n");
+      const data = valueOf("data");
+      if (data !== "") yield { event: valueOf("event") || "message", data: JSON.parse(data) };
+    }
+  }
 }

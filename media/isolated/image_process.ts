@@ -1,9 +1,8 @@
 /** One run of the image program. */
 
 import { frameHead, readFrame } from "./frames.ts";
-import type { ImageReply, ImageResults, ImageTask, ImageTaskOf } from "./image_tasks.ts";
-import { harmlessEnvironment, limited } from "./limits.ts";
-import { programCommand, startFolder } from "./program.ts";
+import type { ImageReply, ImageResults, ImageTask, ImageTaskOf } from "./image_program.ts";
+import { harmlessEnvironment, limited, programCommand, startFolder } from "./program.ts";
 
 /** What a task works on: bytes, or the path of a file. */
 export type ImageSource = Uint8Array | { readonly path: string };

@@ -3,8 +3,12 @@
  * writes answers to standard output, until its input ends.
  */
 
+import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
+import { type EncodedImage, encodeImage, type EncodeOptions, readImageText } from "../encode.ts";
+import { type Fit, fitWithAlpha } from "../fit.ts";
+import type { PixelImage } from "../image.ts";
+import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
 import { frameHead, readFrame } from "./frames.ts";
-import { type ImageReply, type ImageTask, performImageTask } from "./image_tasks.ts";
 
 /** Runs the program. */
 export async function runImageProgram(): Promise<void> {
@@ -44,6 +48,84 @@ function readInput(length: number): Promise<Uint8Array<ArrayBuffer> | undefined>
 function write(bytes: Uint8Array): void {
   for (let written = 0; written < bytes.length;) {
     written += Deno.stdout.writeSync(bytes.subarray(written));
+  }
+}
+
+/** What to do with the bytes that come along. */
+export type ImageTask =
+  /** Say what a file's container says. */
+  | ({ readonly kind: "inspect" } & DecodeOptions)
+  /** Say what text a file carries. */
+  | { readonly kind: "text" }
+  /** Decode a file. */
+  | ({ readonly kind: "decode" } & DecodeOptions)
+  /** Decode a file, fit it, and make a PNG of it. */
+  | ({ readonly kind: "fit"; readonly how: Fit } & DecodeOptions)
+  /** Decode a file, make a mask of it, fit that, and make a PNG of it. */
+  | (
+    & { readonly kind: "mask"; readonly how: Fit; readonly way?: MaskWay | undefined }
+    & DecodeOptions
+  )
+  /** Make a file of pixels. */
+  | {
+    readonly kind: "encode";
+    readonly image: Omit<PixelImage, "data">;
+    readonly options: EncodeOptions;
+  };
+
+/** A task of one kind. */
+export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { kind: Kind }>;
+
+/** What each kind of task gives, besides bytes. */
+export interface ImageResults {
+  /** The whole answer. */
+  readonly inspect: ImageInfo;
+  /** The text by keyword. */
+  readonly text: Record<string, string>;
+  /** Decodes an image; the bytes are the samples. */
+  readonly decode: Omit<PixelImage, "data">;
+  /** Fits an image; the bytes are a PNG. */
+  readonly fit: { readonly hasHoles: boolean };
+  /** Reads a mask; the bytes are a PNG, of which a share is painted. */
+  readonly mask: { readonly share: number };
+  /** Encodes an image; the bytes are the file. */
+  readonly encode: Omit<EncodedImage, "bytes">;
+}
+
+/** The answer to a task; bytes come along. */
+export type ImageReply =
+  | { readonly result: ImageResults[keyof ImageResults] }
+  | { readonly error: { readonly name: string; readonly message: string } };
+
+/** Does a task with the bytes of a file, or samples. */
+export async function performImageTask(
+  task: ImageTask,
+  bytes: Uint8Array<ArrayBuffer>,
+): Promise<{ result: ImageResults[keyof ImageResults]; bytes: Uint8Array }> {
+  switch (task.kind) {
+    case "inspect":
+      return { result: inspectImage(bytes, task), bytes: new Uint8Array(0) };
+    case "text":
+      return { result: readImageText(bytes), bytes: new Uint8Array(0) };
+    case "decode": {
+      const { data, ...image } = await decodeImage(bytes, task);
+      return { result: image, bytes: data };
+    }
+    case "fit": {
+      const image = await decodeImage(bytes, task);
+      const { bytes: png } = await encodeImage(fitWithAlpha(image, task.how), { format: "png" });
+      return { result: { hasHoles: hasHoles(image) }, bytes: png };
+    }
+    case "mask": {
+      const mask = maskOf(await decodeImage(bytes, task), task.how, task.way);
+      const { bytes: png } = await encodeImage(mask, { format: "png" });
+      return { result: { share: paintedShare(mask) }, bytes: png };
+    }
+    case "encode": {
+      const image = { ...task.image, data: bytes } as PixelImage;
+      const { bytes: file, ...rest } = await encodeImage(image, task.options);
+      return { result: rest, bytes: file };
+    }
   }
 }
 

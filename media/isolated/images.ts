@@ -16,7 +16,7 @@ import {
   TaskError,
   TimeLimitError,
 } from "./image_process.ts";
-import type { ImageResults, ImageTaskOf } from "./image_tasks.ts";
+import type { ImageResults, ImageTaskOf } from "./image_program.ts";
 import { Slots } from "./slots.ts";
 
 /** 8192 x 4096, or 5792 x 5792: what a foreign image may have unless the caller says otherwise. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { harmlessEnvironment, limited } from "./limits.ts";
+import { harmlessEnvironment, limited } from "./program.ts";
 
 async function run([program, ...args]: string[]) {
   const { success, stdout } = await new Deno.Command(program!, { args, stderr: "null" }).output();

@@ -1,8 +1,7 @@
 /** Which build of FFmpeg this machine offers. */
 
 import { programCommand, startFolder } from "../isolated/program.ts";
-import type { Ffmpeg } from "./ffmpeg.ts";
-import { FfmpegProcess } from "./ffmpeg_process.ts";
+import { type Ffmpeg, FfmpegProcess } from "./ffmpeg.ts";
 
 /** Which build to look for. */
 export interface FindFfmpegOptions {

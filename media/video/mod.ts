@@ -5,5 +5,12 @@ export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";
 export { probeVideo, type VideoInfo } from "./probe.ts";
 export { checkVideoWork, readVideo, type ReadVideoOptions } from "./read.ts";
 export { VideoError } from "./video_file.ts";
-export { type VideoWriter, writeVideo, type WriteVideoOptions } from "./write.ts";
-export { crfOfQuality, DEFAULT_X264_PRESET, X264_PRESETS, type X264Preset } from "./x264.ts";
+export {
+  crfOfQuality,
+  DEFAULT_X264_PRESET,
+  type VideoWriter,
+  writeVideo,
+  type WriteVideoOptions,
+  X264_PRESETS,
+  type X264Preset,
+} from "./write.ts";

@@ -5,8 +5,7 @@ import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
 import { checkVideoWork, readVideo } from "./read.ts";
 import { VideoError } from "./video_file.ts";
-import { writeVideo, type WriteVideoOptions } from "./write.ts";
-import { X264_PRESETS } from "./x264.ts";
+import { writeVideo, type WriteVideoOptions, X264_PRESETS } from "./write.ts";
 
 const SYSTEM = await systemFfmpeg("ffmpeg");
 const BUILDS = [

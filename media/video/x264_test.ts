@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { crfOfQuality } from "./x264.ts";
+import { crfOfQuality } from "./write.ts";
 
 Deno.test("crfOfQuality() gives the factors that the contract lists", () => {
   const listed = [[100, 0], [90, 5], [55, 22], [50, 25], [35, 33], [0, 51]] as const;

@@ -4,7 +4,7 @@ import { httpNames } from "../../generation/field.ts";
 import { FITS, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 import { MERGE_MODES } from "../../generation/lora_words.ts";
 import { QUALITY_PRESETS } from "../../media/quality.ts";
-import { X264_PRESETS } from "../../media/video/x264.ts";
+import { X264_PRESETS } from "../../media/video/write.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
 import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_output.ts";
 
