@@ -367,7 +367,11 @@ export type TuneFlags = FlagValues<typeof TUNE_FLAGS>;
 export type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 export type WorkerFlags = FlagValues<typeof WORKER_FLAGS>;
 export type GenerateFlags = FlagValues<typeof GENERATE_FLAGS>;
-/** Flags of the device and its memory. */
+/** Flags of the device, its memory, and how long a model stays there. */
 export type DeviceFlags = Partial<
-  FlagValues<typeof DEVICE_FLAGS & typeof MEMORY_FLAGS & Pick<typeof LOAD_FLAGS, "tune">>
+  FlagValues<
+    & typeof DEVICE_FLAGS
+    & typeof MEMORY_FLAGS
+    & Pick<typeof SERVE_FLAGS, "tune" | "keepAliveMs">
+  >
 >;

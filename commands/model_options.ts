@@ -6,7 +6,7 @@ import { findNamed } from "../hub/obtain_named.ts";
 import { type FoundModel, resolveModel } from "../hub/resolve.ts";
 import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
 import { flagOf } from "./flag_command.ts";
-import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS } from "./flags.ts";
+import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
 /** The values of flags of a table, without those that have none. */
 export function pick<Values extends object, Table extends Flags>(
@@ -24,6 +24,13 @@ export function partsOf(flags: ModelParts): ModelParts {
   return pick(flags, PART_FLAGS);
 }
 
+/** Flags that the library takes as they are. */
+const SAME = {
+  ...DEVICE_FLAGS,
+  maxVramBytes: MEMORY_FLAGS.maxVramBytes,
+  keepAliveMs: SERVE_FLAGS.keepAliveMs,
+};
+
 /** The flags of the device as the library takes them. */
 export function deviceOptions(flags: DeviceFlags): DeviceOptions {
   const offload: OffloadableComponent[] = [];
@@ -37,11 +44,10 @@ export function deviceOptions(flags: DeviceFlags): DeviceOptions {
     ...(splitLayers > 1 && { layers: splitLayers }),
   };
   return {
-    ...pick(flags, DEVICE_FLAGS),
+    ...pick(flags, SAME),
     tuning: flags.tune === false ? "cached" : "auto",
     offload,
     pinCpuMemory: flags.pinCpuMemory === true,
-    ...(flags.maxVramBytes === undefined ? {} : { maxVramBytes: flags.maxVramBytes }),
     ...(Object.keys(parallel).length > 0 ? { parallel } : {}),
   };
 }

@@ -9,6 +9,7 @@ Deno.test("deviceOptions() gives what the library takes, and nothing that no fla
   assert.deepEqual(
     deviceOptions({
       maxVramBytes: 5,
+      keepAliveMs: 90_000,
       textEncoderCpuOffload: true,
       vaeCpuOffload: true,
       pinCpuMemory: true,
@@ -21,6 +22,7 @@ Deno.test("deviceOptions() gives what the library takes, and nothing that no fla
       offload: ["textEncoder", "vae"],
       pinCpuMemory: true,
       maxVramBytes: 5,
+      keepAliveMs: 90_000,
       forceSoftware: true,
       gpuBackend: "dawn",
     },

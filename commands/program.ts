@@ -50,7 +50,7 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     "Run jobs of a fleet; its servers take the requests",
     WORKER_FLAGS,
     async (flags) => {
-      const { runWorker } = await import("./worker.ts");
+      const { runWorker } = await import("./serve.ts");
       return await runWorker(flags);
     },
   );

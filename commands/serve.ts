@@ -1,4 +1,4 @@
-/** `denoise serve`. */
+/** `denoise serve` and `denoise worker`. */
 
 import { readFile } from "node:fs/promises";
 import { BUNDLED_MODEL } from "../generation/mod.ts";
@@ -10,7 +10,6 @@ import {
   type ModelSource,
   readS3Settings,
   readSecret,
-  type S3Settings,
   serve,
   type ServeOptions,
   SERVER_FLAGS,
@@ -18,61 +17,96 @@ import {
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
 import { hubCacheFolder, listCachedModels } from "../hub/cache.ts";
 import { asUsage, UsageError } from "./failure.ts";
-import type { ServeFlags } from "./flags.ts";
+import type { ServeFlags, WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
 import { runUntilStopped, withLog } from "./run_until_stopped.ts";
 
 /** Serves until a signal comes. */
 export function runServe(flags: ServeFlags): Promise<number> {
-  return withLog(flags.logFormat, (log) => serveUntilStopped(flags, log));
+  return withLog(flags.logFormat, async (log) => {
+    for (const note of notes(flags)) log(note, { level: "warning" });
+    const fleet = fleetOf(flags);
+    const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
+    asUsage(() => checkApiKeys(flags.apiKeys));
+    if (flags.webhookSecret !== undefined) asUsage(() => readSecret(flags.webhookSecret!));
+    const options = await optionsOf(flags, log);
+    const { servedModelName: name, otherModels: others } = options;
+    const isFront = fleet?.role === "front";
+    const start = () =>
+      serve({
+        ...pick(flags, SERVER_FLAGS),
+        ...options,
+        ...(fleet === undefined ? {} : { start: startMember(fleet), isFront }),
+        ...(flags.lora === undefined ? {} : { loras: flags.lora }),
+        ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
+      });
+    await runUntilStopped(start, {
+      log,
+      onStart: ({ url }) => {
+        log(`Listening on ${url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
+        if (others.length > 0) {
+          log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
+        }
+      },
+      onReady: ({ url }) => log(`Ready: ${isFront ? "the fleet" : name} is served on ${url}`),
+      onStop: () => log("Stopping; a second signal stops at once"),
+    });
+    return 0;
+  });
 }
 
-async function serveUntilStopped(flags: ServeFlags, log: Log): Promise<number> {
-  for (const note of notes(flags)) log(note, { level: "warning" });
-  const fleet = fleetOf(flags);
-  const enhancer = await readEnhancerFile(flags.promptEnhancerConfig);
-  const s3 = readBucket(flags);
-  const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
-  const [first, ...others] = modelsOf(flags, cached.map(({ id }) => id));
-  const { name } = first;
-  const isFront = fleet?.role === "front";
-  asUsage(() => checkApiKeys(flags.apiKeys));
-  if (flags.webhookSecret !== undefined) asUsage(() => readSecret(flags.webhookSecret!));
-  const start = () =>
-    serve({
-      ...pick(flags, { ...SERVER_FLAGS, ...LORA_FLAGS }),
-      ...deviceOptions(flags),
-      ...cardOptions(flags),
-      parts: partsOf(flags),
-      modelPath: first.modelPath,
-      servedModelName: name,
-      otherModels: others,
+/** Runs jobs of a fleet until a signal comes, then finishes those that it has, or gives them back. */
+export function runWorker(flags: WorkerFlags): Promise<number> {
+  return withLog(flags.logFormat, async (log) => {
+    const place = fleetOf(flags);
+    if (!place) {
+      throw new UsageError(
+        "Cannot work without a fleet: name its database with --database-url or DENOISE_DATABASE_URL",
+      );
+    }
+    const options = await optionsOf(flags, log);
+    const { graceMs, outputPath } = flags;
+    const start = () =>
+      serve({ ...options, outputPath, graceMs, start: startMember({ ...place, role: "worker" }) });
+    const names = [options.servedModelName, ...options.otherModels.map(({ name }) => name)].join(
+      ", ",
+    );
+    await runUntilStopped(start, {
       log,
-      ...(fleet === undefined ? {} : { start: startMember(fleet), isFront }),
-      ...(s3 === undefined ? {} : { s3 }),
-      ...(flags.lora === undefined ? {} : { loras: flags.lora }),
-      ...(enhancer === undefined ? {} : { promptEnhancerConfig: enhancer }),
+      onStart: () => log(`Loading ${names}, and joining the fleet`),
+      onReady: () => log(`Ready: takes jobs for ${names}`),
+      onStop: () => log("Leaving the fleet; a second signal stops at once"),
     });
-  await runUntilStopped(start, {
-    log,
-    onStart: ({ url }) => {
-      log(`Listening on ${url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
-      if (others.length > 0) {
-        log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
-      }
-    },
-    onReady: ({ url }) => log(`Ready: ${isFront ? "the fleet" : name} is served on ${url}`),
-    onStop: () => log("Stopping; a second signal stops at once"),
+    return 0;
   });
-  return 0;
+}
+
+/** What servers and workers are started with alike. */
+async function optionsOf(flags: ServeFlags | WorkerFlags, log: Log) {
+  const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
+  const [first, ...otherModels] = modelsOf(flags, cached.map(({ id }) => id));
+  const { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region } = flags;
+  const s3 = asUsage(() =>
+    readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name))
+  );
+  return {
+    ...pick(flags, LORA_FLAGS),
+    ...deviceOptions(flags),
+    ...cardOptions(flags),
+    parts: partsOf(flags),
+    modelPath: first.modelPath,
+    servedModelName: first.name,
+    otherModels,
+    log,
+    ...(s3 === undefined ? {} : { s3 }),
+  };
 }
 
 /** The models to serve, the first one of requests that name none. */
 export function modelsOf(
-  { servedModelName, modelId, modelPath, models }: Pick<
-    ServeFlags,
-    "servedModelName" | "modelId" | "modelPath" | "models"
-  >,
+  { servedModelName, modelId, modelPath, models }:
+    & Pick<ServeFlags, "servedModelName" | "modelPath" | "models">
+    & Partial<Pick<ServeFlags, "modelId">>,
   cached: readonly string[] = [],
 ): [ModelSource, ...ModelSource[]] {
   const paths = modelPath.length > 0 ? modelPath : [BUNDLED_MODEL];
@@ -179,16 +213,6 @@ export function fleetOf(
     );
   }
   return { databaseUrl, role: isFront ? "front" : "both" };
-}
-
-/** The bucket of results. */
-export function readBucket(
-  { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region }: Pick<
-    ServeFlags,
-    "s3Bucket" | "s3Endpoint" | "s3Region"
-  >,
-): S3Settings | undefined {
-  return asUsage(() => readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name)));
 }
 
 function isFolder(path: string): boolean {

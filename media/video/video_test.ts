@@ -5,7 +5,7 @@ import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
 import { checkVideoWork, readVideo } from "./read.ts";
 import { VideoError } from "./video_file.ts";
-import { writeVideo, type WriteVideoOptions, X264_PRESETS } from "./write.ts";
+import { crfOfQuality, writeVideo, type WriteVideoOptions, X264_PRESETS } from "./write.ts";
 
 const SYSTEM = await systemFfmpeg("ffmpeg");
 const BUILDS = [
@@ -479,4 +479,9 @@ Deno.test("Listing refuses what is too large, too long or too fast, with numbers
   ) {
     assert.throws(() => listed(text), message);
   }
+});
+
+Deno.test("crfOfQuality() gives the factors that the contract lists", () => {
+  const listed = [[100, 0], [90, 5], [55, 22], [50, 25], [35, 33], [0, 51]] as const;
+  for (const [quality, crf] of listed) assert.equal(crfOfQuality(quality), crf, `${quality}`);
 });
