@@ -1,6 +1,6 @@
 /** The server's public API, as far as the page needs it. */
 
-import { memory } from "./memory.ts";
+import { memory } from "./store.ts";
 
 /** What the server said no with: a sentence for people. */
 export class Refusal extends Error {
@@ -58,7 +58,7 @@ async function refusalOf(response: Response): Promise<Refusal> {
 }
 
 /** An event of a stream. */
-export interface ServerEvent {
+interface ServerEvent {
   type: string;
   data: unknown;
 }

@@ -2,11 +2,9 @@
 
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { attempt } from "./act.ts";
 import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
-import { button, div, form, label, span, textarea, type VNode } from "./elements.ts";
-import { icon } from "./icons.ts";
+import { button, div, form, icon, label, span, textarea, type VNode } from "./elements.ts";
 import { GivenInputs, PickControl, PickFiles, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
@@ -14,7 +12,7 @@ import { draftTask, send } from "./request.ts";
 import { draftProblem } from "./settings_panel.ts";
 import { session } from "./session.ts";
 import { useStore } from "./store.ts";
-import { show, tell, view } from "./view.ts";
+import { attempt, show, tell, view } from "./view.ts";
 
 /** What is held with Enter. */
 const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";

@@ -1,8 +1,7 @@
 /** What is being composed: the next request. */
 
-import { memory } from "./memory.ts";
 import type { Output } from "./model.ts";
-import { Store } from "./store.ts";
+import { memory, Store } from "./store.ts";
 
 /** A LoRA of the request. */
 export interface LoraUse {

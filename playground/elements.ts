@@ -55,7 +55,37 @@ export const section: Maker<"section"> = maker("section");
 export const select: Maker<"select"> = maker("select");
 export const span: Maker<"span"> = maker("span");
 export const summary: Maker<"summary"> = maker("summary");
-export const svg: Maker<"svg"> = maker("svg");
+const svg: Maker<"svg"> = maker("svg");
 export const textarea: Maker<"textarea"> = maker("textarea");
 export const ul: Maker<"ul"> = maker("ul");
 export const video: Maker<"video"> = maker("video");
+
+const PATHS = {
+  again: "M4 12a8 8 0 1 1 2.6 5.9M4 19v-5h5",
+  vary:
+    "M4 7h3c5 0 5 10 10 10h3m-3-3 3 3-3 3M4 17h3c1.6 0 2.6-1 3.4-2.4M13.6 9.4C14.4 8 15.4 7 17 7h3m-3-3 3 3-3 3",
+  edit: "M4 20l1-4L16.5 4.5a2 2 0 0 1 3 3L8 19l-4 1zM14 7l3 3",
+  animate: "M4 6h11v12H4zM15 10l5-3v10l-5-3",
+  download: "M12 4v11m-4-4 4 4 4-4M5 20h14",
+  remove: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  close: "M6 6l12 12M18 6L6 18",
+  add: "M12 5v14M5 12h14",
+  image: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.5 9.5h.01",
+  steer: "M4 20L10 6l4 9 3-6 3 11M4 20h16",
+  left: "M14 6l-6 6 6 6",
+  right: "M10 6l6 6-6 6",
+  undo: "M5 9h9a5 5 0 0 1 0 10h-4M5 9l4-4M5 9l4 4",
+  brush: "M5 19c0-3 2-4 4-4l7-10a2 2 0 0 1 3 2l-9 9c0 2-2 3-5 3z",
+  loop: "M6 9h10a3 3 0 0 1 0 6H6m0 0 3-3m-3 3 3 3M9 6 6 9l3 3",
+  settings:
+    "M4 8h9M19 8h1M4 16h1M11 16h9M13 8a3 3 0 1 0 6 0 3 3 0 1 0-6 0M5 16a3 3 0 1 0 6 0 3 3 0 1 0-6 0",
+  key: "M14 10a4 4 0 1 0-3 3.9L13 16h2v2h2v2h3v-3l-6.2-6.2z",
+} as const;
+
+/** Draws an icon; what it means is said beside it, or by its button. */
+export function icon(name: keyof typeof PATHS): VNode {
+  return svg(
+    { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" },
+    path({ d: PATHS[name] }),
+  );
+}

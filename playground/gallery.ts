@@ -2,12 +2,11 @@
 
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { attempt } from "./act.ts";
 import { aside, button, h2, img, li, span, ul, video, type VNode } from "./elements.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
-import { selectedJob, show, view } from "./view.ts";
+import { attempt, selectedJob, show, view } from "./view.ts";
 
 /** The gallery. */
 export function Gallery(): VNode {

@@ -8,6 +8,7 @@ import {
   div,
   figcaption,
   figure,
+  icon,
   img,
   input,
   li,
@@ -16,9 +17,7 @@ import {
   video,
   type VNode,
 } from "./elements.ts";
-import { kindOf } from "./file_kind.ts";
-import { offer, offerRecipe, takeOffer } from "./file_recipe.ts";
-import { icon } from "./icons.ts";
+import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
 import { h } from "preact";
 import { useStore } from "./store.ts";

@@ -10,6 +10,7 @@ import {
   div,
   fieldset,
   form,
+  icon,
   input,
   label,
   legend,
@@ -18,7 +19,6 @@ import {
   ul,
   type VNode,
 } from "./elements.ts";
-import { icon } from "./icons.ts";
 import type { Model } from "./model.ts";
 
 /** The list, and how to add one. */

@@ -1,8 +1,170 @@
-/** Draws the page, and keeps it up to date. */
+/** The page. */
 
 import { h, render } from "preact";
-import { App } from "./app.ts";
-import { watch } from "./jobs.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Composer } from "./composer.ts";
+import {
+  a,
+  button,
+  dialog,
+  div,
+  form,
+  h1,
+  h2,
+  header,
+  input,
+  label,
+  main,
+  option,
+  p,
+  progress,
+  select,
+  span,
+  type VNode,
+} from "./elements.ts";
+import { Gallery } from "./gallery.ts";
+import { takeFiles } from "./inputs.ts";
+import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
+import { chooseModel, currentModel, type Session, session, useKey } from "./session.ts";
+import { SettingsPanel } from "./settings_panel.ts";
+import { Stage } from "./stage.ts";
+import { useStore } from "./store.ts";
+import { view } from "./view.ts";
+
+/** The whole page. */
+function App(): VNode {
+  const state = useStore(session, (state) => state);
+  const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);
+  const [isOver, setOver] = useState(false);
+  const model = currentModel(state);
+  useTitle();
+  useEffect(() => {
+    const onKeyDown = ({ key }: KeyboardEvent) => {
+      if (key === "Escape") view.set({ hasSettings: false });
+    };
+    const onPaste = (event: ClipboardEvent) => {
+      const files = event.clipboardData?.files;
+      if (!model || !files?.length) return;
+      event.preventDefault();
+      void takeFiles(model, files);
+    };
+    document.addEventListener("keydown", onKeyDown);
+    document.addEventListener("paste", onPaste);
+    return () => {
+      document.removeEventListener("keydown", onKeyDown);
+      document.removeEventListener("paste", onPaste);
+    };
+  }, [model]);
+  return div(
+    {
+      class: `page${hasSettings ? " with-settings" : ""}${isOver ? " drop" : ""}`,
+      onDragOver: (event) => {
+        if (!model || !event.dataTransfer?.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      },
+      onDragLeave: (event) => {
+        if (event.relatedTarget === null) setOver(false);
+      },
+      onDrop: (event) => {
+        event.preventDefault();
+        setOver(false);
+        if (model) void takeFiles(model, event.dataTransfer?.files);
+      },
+    },
+    header(
+      { class: "top" },
+      h1({}, "denoise"),
+      h(ModelName, { state }),
+      h(LinkState, { state }),
+      a({ class: "docs", href: "docs" }, "API"),
+    ),
+    model ? h(SettingsPanel, { model }) : div({ class: "settings" }),
+    hasSettings ? div({ class: "veil", onClick: () => view.set({ hasSettings: false }) }) : null,
+    main({}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
+    h(Gallery, {}),
+    state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
+  );
+}
+
+/** The name of the model, or a choice where there are several. */
+function ModelName({ state }: { state: Session }): VNode {
+  const { models, modelId } = state;
+  if (models.length < 2) return span({ class: "model" }, modelId);
+  return label(
+    { class: "model" },
+    span({ class: "unseen" }, "Model"),
+    select(
+      { value: modelId, onChange: (event) => chooseModel(event.currentTarget.value) },
+      ...models.map(({ id }) => option({ key: id, value: id }, id)),
+    ),
+  );
+}
+
+/** What there is to say of the connection, once there is a page. */
+function LinkState({ state }: { state: Session }): VNode {
+  const text = state.models.length === 0 ? "" : linkText(state);
+  return span({ class: "link", role: "status" }, text);
+}
+
+function linkText({ link, loaded, problem }: Session): string {
+  if (link === "lost") return "The server does not answer; trying again.";
+  if (link === "loading") return `The model loads: ${Math.floor(loaded * 100)} %`;
+  return link === "failed" ? problem : "";
+}
+
+/** Shown until the model is known. */
+function Opening({ state }: { state: Session }): VNode {
+  return div(
+    { class: "opening", role: "status" },
+    p({}, linkText(state) || "Connecting."),
+    state.link === "loading"
+      ? progress({ max: 1, value: state.loaded, "aria-label": "Loading" })
+      : null,
+  );
+}
+
+/** The tab tells how far it is. */
+function useTitle(): void {
+  const percent = useStore(live, ({ id, progress }) => id ? progress : null);
+  const pending = useStore(jobs, ({ list }) => list.filter(isPending).length);
+  useEffect(() => {
+    document.title = percent === null || pending === 0 ? "denoise" : `${percent} % · denoise`;
+  }, [percent, pending]);
+}
+
+/** The dialog. */
+function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
+  const box = useRef<HTMLDialogElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.showModal(), []);
+  return dialog(
+    {
+      ref: box,
+      class: "key-dialog",
+      "aria-labelledby": "key-title",
+      onCancel: (e) => e.preventDefault(),
+    },
+    form(
+      {
+        onSubmit: (event) => {
+          event.preventDefault();
+          void useKey(field.current?.value ?? "").then(refreshSoon);
+        },
+      },
+      h2({ id: "key-title" }, "This server needs a key"),
+      p(
+        { class: "muted", role: "alert" },
+        isWrong
+          ? "The server does not accept this key."
+          : "Ask the operator of the server for a key. This browser stores it.",
+      ),
+      label({ class: "unseen", for: "key" }, "Key"),
+      input({ id: "key", ref: field, type: "password", autocomplete: "current-password" }),
+      button({ type: "submit", class: "generate" }, "Use it"),
+    ),
+  );
+}
 
 render(h(App, {}), document.body);
 void watch();

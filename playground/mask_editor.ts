@@ -3,9 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { draft, type GivenFile } from "./draft.ts";
-import { button, canvas, div, img, input, label, p, type VNode } from "./elements.ts";
-import { icon } from "./icons.ts";
-import { drawMask, maskBlob, type Stroke } from "./mask.ts";
+import { button, canvas, div, icon, img, input, label, p, type VNode } from "./elements.ts";
 import { view } from "./view.ts";
 
 /** Strokes of the images that were masked, so that they can be gone on with. */
@@ -149,4 +147,54 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       }, "Done"),
     ),
   );
+}
+
+/** A stroke; places and brush are shares of the image's width and height. */
+interface Stroke {
+  points: [number, number][];
+  /** Width of the brush, as a share of the image's width. */
+  brush: number;
+  erases: boolean;
+}
+
+/** Draws strokes over a clean canvas. */
+function drawMask(
+  context: CanvasRenderingContext2D,
+  strokes: readonly Stroke[],
+  colour = "#ff4d6d",
+): void {
+  const { width, height } = context.canvas;
+  context.clearRect(0, 0, width, height);
+  context.lineCap = context.lineJoin = "round";
+  context.strokeStyle = colour;
+  for (const { points, brush, erases } of strokes) {
+    context.globalCompositeOperation = erases ? "destination-out" : "source-over";
+    context.lineWidth = brush * width;
+    context.beginPath();
+    const [first = [0, 0]] = points;
+    context.moveTo(first[0] * width, first[1] * height);
+    // A stroke of one point is a spot.
+    for (const [x, y] of points) context.lineTo(x * width + 0.01, y * height);
+    context.stroke();
+  }
+  context.globalCompositeOperation = "source-over";
+}
+
+/**
+ * The mask of an image as a file: white where the image is redrawn, black elsewhere.
+ *
+ * @returns null where nothing was painted
+ */
+async function maskBlob(
+  { width, height }: { width: number; height: number },
+  strokes: readonly Stroke[],
+): Promise<Blob | null> {
+  if (strokes.length === 0) return null;
+  const sheet = document.createElement("canvas");
+  Object.assign(sheet, { width, height });
+  const context = sheet.getContext("2d")!;
+  drawMask(context, strokes, "#fff");
+  context.globalCompositeOperation = "destination-over";
+  context.fillRect(0, 0, width, height);
+  return await new Promise((resolve) => sheet.toBlob(resolve, "image/png"));
 }

@@ -2,10 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
-import { div, input, span, video, type VNode } from "./elements.ts";
-import { icon } from "./icons.ts";
+import { div, icon, input, span, video, type VNode } from "./elements.ts";
 import { type Job, recipeOf } from "./jobs.ts";
-import { memory } from "./memory.ts";
+import { memory } from "./store.ts";
 
 /** Frames per second where a recipe cannot be read. */
 const USUAL_RATE = 16;

@@ -1,7 +1,6 @@
 /** What can be done with a result, and how it was made. */
 
 import { useEffect, useState } from "preact/hooks";
-import { attempt } from "./act.ts";
 import { capital, words } from "./controls.ts";
 import {
   button,
@@ -11,17 +10,17 @@ import {
   dl,
   dt,
   figcaption,
+  icon,
   p,
   span,
   summary,
   type VNode,
 } from "./elements.ts";
-import { icon } from "./icons.ts";
 import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
 import { download } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import { isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
-import { show, tell } from "./view.ts";
+import { attempt, show, tell } from "./view.ts";
 
 /** How long a second click deletes, in milliseconds. */
 const SURE_MS = 4000;

@@ -1,9 +1,8 @@
 /** The connection to the server: whether it answers, asks for a key, and which models it has. */
 
 import { apiKey, callJson, Refusal } from "./api.ts";
-import { memory } from "./memory.ts";
 import type { Model } from "./model.ts";
-import { Store } from "./store.ts";
+import { memory, Store } from "./store.ts";
 
 /** Where the connection is. */
 type Link = "connecting" | "loading" | "ready" | "failed" | "lost" | "locked";

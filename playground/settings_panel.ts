@@ -3,12 +3,13 @@
 import { h } from "preact";
 import { useId } from "preact/hooks";
 import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
-import { ControlSettings } from "./control_settings.ts";
 import { choose, type Draft, draft } from "./draft.ts";
 import {
   details,
   div,
   fieldset,
+  icon,
+  input,
   label,
   legend,
   section,
@@ -16,7 +17,7 @@ import {
   textarea,
   type VNode,
 } from "./elements.ts";
-import { icon } from "./icons.ts";
+import { jobs } from "./jobs.ts";
 import { Loras } from "./loras.ts";
 import {
   isOfControl,
@@ -25,12 +26,12 @@ import {
   type Setting,
   settingsFor,
   sizeProblem,
+  takesControl,
 } from "./model.ts";
 import { draftTask } from "./request.ts";
-import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { useStore } from "./store.ts";
-import { view } from "./view.ts";
+import { selectedResult, view } from "./view.ts";
 
 /** Settings that are always in view, with their usual names. */
 const FIRST: Readonly<Record<string, string>> = {
@@ -217,4 +218,81 @@ export function draftProblem(model: Model, { size, prompt }: Draft): string | un
   if (size === "") return undefined;
   const [width, height] = size.split("x").map(Number);
   return sizeProblem(model, width ?? 0, height ?? 0);
+}
+
+/** Numbers of it: their names, the greatest value, and what they are when nothing is chosen. */
+const NUMBERS = [
+  ["control_scale", "Control scale", 2, null],
+  ["control_start", "Control start", 1, 0],
+  ["control_end", "Control end", 1, 1],
+] as const;
+
+/** The settings; nothing without a picture. */
+function ControlSettings({ model, state }: { model: Model; state: Draft }): VNode | null {
+  if (!takesControl(model, state) || !state.control) return null;
+  const value = (name: string) => state.settings[name];
+  return fieldset(
+    { class: "group" },
+    legend({ class: "unseen" }, "Control picture"),
+    h(Segments<"map" | "canny">, {
+      name: "Control picture",
+      value: value("control_type") === "canny" ? "canny" : "map",
+      options: [["map", "Control map"], ["canny", "Canny edges"]],
+      onChange: (type) => choose("control_type", type === "map" ? undefined : type),
+      hidesName: false,
+    }),
+    model.control_modes
+      ? h(Choice, {
+        name: "Control mode",
+        title: "What the control picture shows",
+        choices: model.control_modes,
+        own: model.control_modes[0]!,
+        value: value("control_mode") as string | undefined,
+        onChange: (mode) => choose("control_mode", mode),
+      })
+      : null,
+    ...NUMBERS.map(([id, name, most, own]) =>
+      h(NumberSlider, {
+        ...{ key: id, id, name, own, most, least: 0, step: 0.05 },
+        value: value(id) as number | undefined,
+        onChange: (number: number | undefined) => choose(id, number),
+      })
+    ),
+  );
+}
+
+/** The choice, and the number where it is kept. */
+export function Seed({ state }: { state: Draft }): VNode {
+  const field = useId();
+  const onChange = (way: "new" | "again") =>
+    draft.set(
+      way === "new" ? { keepsSeed: false } : {
+        keepsSeed: true,
+        seed: selectedResult(jobs.state.list)?.seed ?? state.seed ?? 0,
+      },
+    );
+  return div(
+    { class: "row" },
+    label({ class: "name", for: field }, "Seed"),
+    state.keepsSeed
+      ? input({
+        id: field,
+        class: "number seed",
+        type: "number",
+        min: 0,
+        step: 1,
+        value: state.seed ?? 0,
+        onChange: (event) => {
+          const seed = Math.floor(Number(event.currentTarget.value));
+          if (Number.isSafeInteger(seed) && seed >= 0) draft.set({ seed });
+        },
+      })
+      : null,
+    h(Segments<"new" | "again">, {
+      name: "Seed of the next result",
+      value: state.keepsSeed ? "again" : "new",
+      options: [["new", "New"], ["again", "Again"]],
+      onChange,
+    }),
+  );
 }

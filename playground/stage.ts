@@ -10,9 +10,8 @@ import type { Model } from "./model.ts";
 import { Player } from "./player.ts";
 import { ResultBar } from "./result_bar.ts";
 import { draft } from "./draft.ts";
-import { attempt } from "./act.ts";
 import { useStore } from "./store.ts";
-import { selectedJob, selectedResult, view } from "./view.ts";
+import { attempt, selectedJob, selectedResult, view } from "./view.ts";
 
 /** The stage. */
 export function Stage({ model }: { model: Model | undefined }): VNode {

@@ -1,6 +1,8 @@
 /** What of the jobs is looked at. */
 
-import { isPending, type Job, type Result } from "./jobs.ts";
+import { Refusal } from "./api.ts";
+import { isPending, type Job, refreshSoon, type Result } from "./jobs.ts";
+import { connect, noteRefusal } from "./session.ts";
 import { Store } from "./store.ts";
 
 /** What the stage shows. */
@@ -46,4 +48,22 @@ export function selectedJob(list: readonly Job[]): Job | undefined {
 export function selectedResult(list: readonly Job[]): Result | undefined {
   const job = selectedJob(list);
   return job?.outputs?.[job.id === view.state.id ? view.state.index : 0];
+}
+
+/** Does something; what goes wrong is told in a sentence. */
+export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
+  tell("");
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    const notice = error instanceof Error ? error.message : String(error);
+    if (!noteRefusal(error)) tell(notice);
+    // What the server was missed for is no news once it is there again.
+    if (error instanceof Refusal && error.status === 0) {
+      void connect().then(() => view.state.notice === notice && tell(""));
+    }
+    refreshSoon();
+    return false;
+  }
 }

@@ -14,15 +14,9 @@ import stageStyle from "../../playground/stage.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import controlsStyle from "../../playground/controls.css" with { type: "text" };
 // @ts-types="./text.d.ts"
-import act from "../../playground/act.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import api from "../../playground/api.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
-import app from "../../playground/app.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import composer from "../../playground/composer.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
-import controlSettings from "../../playground/control_settings.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import controls from "../../playground/controls.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
@@ -30,31 +24,21 @@ import draft from "../../playground/draft.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import elements from "../../playground/elements.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
-import fileKind from "../../playground/file_kind.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
-import fileRecipe from "../../playground/file_recipe.ts" with { type: "text" };
+import givenFiles from "../../playground/given_files.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import gallery from "../../playground/gallery.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
-import icons from "../../playground/icons.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import inputs from "../../playground/inputs.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import jobs from "../../playground/jobs.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
-import keyDialog from "../../playground/key_dialog.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import loras from "../../playground/loras.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import main from "../../playground/main.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
-import mask from "../../playground/mask.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import maskEditor from "../../playground/mask_editor.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import media from "../../playground/media.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
-import memory from "../../playground/memory.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import model from "../../playground/model.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
@@ -63,8 +47,6 @@ import player from "../../playground/player.ts" with { type: "text" };
 import request from "../../playground/request.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import resultBar from "../../playground/result_bar.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
-import seed from "../../playground/seed.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import session from "../../playground/session.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
@@ -84,32 +66,23 @@ import preactHooks from "preact/hooks" with { type: "text" };
 
 /** TypeScript modules by name; they import each other by `./<name>`. */
 export const MODULES: Readonly<Record<string, string>> = {
-  "act.ts": act,
   "api.ts": api,
-  "app.ts": app,
   "composer.ts": composer,
-  "control_settings.ts": controlSettings,
   "controls.ts": controls,
   "draft.ts": draft,
   "elements.ts": elements,
-  "file_kind.ts": fileKind,
-  "file_recipe.ts": fileRecipe,
+  "given_files.ts": givenFiles,
   "gallery.ts": gallery,
-  "icons.ts": icons,
   "inputs.ts": inputs,
   "jobs.ts": jobs,
-  "key_dialog.ts": keyDialog,
   "loras.ts": loras,
   "main.ts": main,
-  "mask.ts": mask,
   "mask_editor.ts": maskEditor,
   "media.ts": media,
-  "memory.ts": memory,
   "model.ts": model,
   "player.ts": player,
   "request.ts": request,
   "result_bar.ts": resultBar,
-  "seed.ts": seed,
   "session.ts": session,
   "settings_panel.ts": settingsPanel,
   "size_picker.ts": sizePicker,
