@@ -7,7 +7,7 @@ import {
   SETTING_FIELDS,
   snakeCase,
 } from "../generation/mod.ts";
-import { type Flag, integer, nonNegative, text } from "../generation/flag.ts";
+import { type Flag, integer, nonNegative } from "../generation/flag.ts";
 import type { SamplingSettings } from "../mod.ts";
 import { numbers, seeds } from "./flag_readers.ts";
 
@@ -31,8 +31,7 @@ type RequestValues = {
 /** Values of all fields, as their flags give them. */
 type AllFieldValues = RequestValues & Required<SamplingSettings>;
 
-const READERS: { readonly [Kind in keyof KindValues]: (text: string, before?: never) => unknown } =
-  { text, integer: integer(1), number: nonNegative, integers: seeds, numbers, flag: text };
+const READERS = { integer: integer(1), number: nonNegative, integers: seeds, numbers };
 
 /** The flag of a property: `--num-frames` of `numFrames`, `--guidance-scale-2` of `guidanceScale2`. */
 export function flagName(name: string): string {
@@ -69,7 +68,7 @@ export function fieldFlag(
     text: words,
     placeholder,
     isSure: false,
-    read: READERS[kind],
+    ...(kind in READERS && { read: READERS[kind as keyof typeof READERS] }),
     ...(choices && { choices }),
   };
 }

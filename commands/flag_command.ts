@@ -40,7 +40,7 @@ function optionOf(name: string, flag: Flag<unknown>): Option {
     : "";
   const option = new Option(flagOf(name, flag) + value, flag.text);
   if (choices) option.choices(choices as string[]);
-  else if (value) option.argParser((text, before) => read(flag, text, before));
+  else if (flag.read) option.argParser((text, before) => read(flag, text, before));
   if (kind === "value" && flag.default !== undefined) option.default(flag.default, shown);
   if (env !== undefined) option.env(env);
   return option.makeOptionMandatory(flag.isMandatory === true);

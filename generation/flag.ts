@@ -15,16 +15,16 @@ export interface Flag<Value, IsSure extends boolean = boolean> extends FlagDetai
   readonly placeholder: string;
   /** Whether it has a default or must be given. */
   readonly isSure: IsSure;
-  /**
-   * Reads a value; a flag that may be repeated gets its earlier values.
-   *
-   * @throws {RangeError} that says in one sentence what the text must be
-   */
-  read?(text: string, before?: Value): Value;
 }
 
 /** What not every flag has. */
 export interface FlagDetails<Value> {
+  /**
+   * Reads the value; a flag that may be repeated gets its earlier values.
+   *
+   * @throws {RangeError} that says in one sentence what the text must be
+   */
+  read?(text: string, before?: Value): Value;
   /** The flag, if it is not the row's name with dashes. */
   readonly flag?: string;
   /** Value if the flag is omitted. */
@@ -54,41 +54,24 @@ export type FlagValues<Table> =
   };
 
 type IsSure<Details> = Details extends { default: unknown } | { isMandatory: true } ? true : false;
+type ValueOf<Details> = Details extends { choices: readonly (infer Value)[] } ? Value
+  : Details extends { read: (text: string, before?: never) => infer Value } ? Value
+  : string;
 
-/** A flag with a value. */
-export function flag<Value, Details extends FlagDetails<NoInfer<Value>>>(
-  read: (text: string, before?: Value) => Value,
+/** A flag with a value: a text, one of some choices, or what a reader makes of the text. */
+export function flag<const Details extends FlagDetails<unknown>>(
   placeholder: string,
   text: string,
   details: Details = {} as Details,
-): Flag<Value, IsSure<Details>> {
-  const isSure = details.default !== undefined || details.isMandatory === true;
-  return { kind: "value", text, placeholder, isSure: isSure as IsSure<Details>, read, ...details };
-}
-
-/** A flag that takes one of a few words. */
-export function choice<Value extends string, Details extends FlagDetails<NoInfer<Value>>>(
-  choices: readonly Value[],
-  placeholder: string,
-  text: string,
-  details: Details = {} as Details,
-): Flag<Value, IsSure<Details>> {
-  const read = (word: string) => word as Value;
-  return { ...flag<Value, Details>(read, placeholder, text, details), choices };
+): Flag<ValueOf<Details>, IsSure<Details>> {
+  const isSure = (details.default !== undefined || details.isMandatory === true) as IsSure<Details>;
+  return { kind: "value", text, placeholder, ...details as FlagDetails<ValueOf<Details>>, isSure };
 }
 
 /** A flag that is true or false: `--x`, `--x true`, `--x=false`. */
 export function onOff(text: string, details: FlagDetails<boolean> = {}): Flag<boolean, true> {
-  const kind = "switch";
-  return {
-    kind,
-    text,
-    placeholder: "boolean",
-    isSure: true,
-    read: boolean,
-    default: false,
-    ...details,
-  };
+  const given = { placeholder: "boolean", isSure: true, read: boolean, default: false } as const;
+  return { kind: "switch", text, ...given, ...details };
 }
 
 /** A flag that is true if it is given, and takes no value. */
@@ -105,11 +88,6 @@ export function off(text: string, details: FlagDetails<boolean> = {}): Flag<bool
 export function defaultsOf<Table extends Flags>(table: Table): FlagValues<Table> {
   const known = Object.entries(table).filter(([, flag]) => flag.default !== undefined);
   return Object.fromEntries(known.map(([name, flag]) => [name, flag.default])) as FlagValues<Table>;
-}
-
-/** A text as it is. */
-export function text(value: string): string {
-  return value;
 }
 
 /** Collects the values of a flag that may be repeated. */

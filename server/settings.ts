@@ -2,7 +2,6 @@
 
 import {
   address,
-  choice,
   defaultsOf,
   duration,
   flag,
@@ -11,7 +10,6 @@ import {
   memory,
   off,
   onOff,
-  text,
   texts,
 } from "../generation/flag.ts";
 import { MERGE_MODES } from "../generation/lora_words.ts";
@@ -20,62 +18,61 @@ import type { FormLimits } from "./inputs/multipart.ts";
 
 /** Flags of a server: where it listens, what it keeps, what clients may do. */
 export const SERVER_FLAGS = {
-  publicUrl: flag(
-    address,
-    "url",
-    "address at which clients reach the server; makes links absolute",
-  ),
-  host: flag(text, "address", "address to bind", { default: "127.0.0.1" }),
-  port: flag(integer(0, 65535), "port", "port to bind, 0 for any free port", { default: 30000 }),
+  publicUrl: flag("url", "address at which clients reach the server; makes links absolute", {
+    read: address,
+  }),
+  host: flag("address", "address to bind", { default: "127.0.0.1" }),
+  port: flag("port", "port to bind, 0 for any free port", {
+    read: integer(0, 65535),
+    default: 30000,
+  }),
   strictPorts: onOff("fail if the port is in use, instead of taking a free one"),
-  outputPath: flag(text, "folder", 'folder for results, "" to keep none', { default: "outputs" }),
+  outputPath: flag("folder", 'folder for results, "" to keep none', { default: "outputs" }),
   inputSavePath: flag(
-    text,
     "folder",
     "folder for uploads, until their jobs end (default: inputs, beside the results)",
   ),
-  retainMs: flag(
-    duration,
-    "duration",
-    "how long the server keeps results, such as 12h or 7d; 0 for ever",
-    { flag: "--retain", default: duration("7d"), shown: "7d" },
-  ),
+  retainMs: flag("duration", "how long the server keeps results, such as 12h or 7d; 0 for ever", {
+    read: duration,
+    flag: "--retain",
+    default: duration("7d"),
+    shown: "7d",
+  }),
   resumeJobs: onOff("retry the jobs that a killed server left unfinished"),
   allowPrivateUrls: onOff("also fetch images from private networks"),
-  apiKeys: flag(texts, "key", "key that clients must send; may be repeated", {
+  apiKeys: flag("key", "key that clients must send; may be repeated", {
+    read: texts,
     flag: "--api-key",
     default: [],
     shown: "none",
     env: "DENOISE_API_KEY",
   }),
-  maxQueue: flag(
-    integer(0),
-    "jobs",
-    "maximum number of waiting requests; one client may have half",
-    { default: 128 },
-  ),
-  corsOrigins: flag(
-    origins,
-    "origin",
-    "origin whose pages may send requests, or *; may be repeated",
-    { flag: "--cors-origin", default: [], shown: "this machine" },
-  ),
-  allowedHosts: flag(hosts, "name", "host name that clients may use; may be repeated", {
+  maxQueue: flag("jobs", "maximum number of waiting requests; one client may have half", {
+    read: integer(0),
+    default: 128,
+  }),
+  corsOrigins: flag("origin", "origin whose pages may send requests, or *; may be repeated", {
+    read: origins,
+    flag: "--cors-origin",
+    default: [],
+    shown: "this machine",
+  }),
+  allowedHosts: flag("name", "host name that clients may use; may be repeated", {
+    read: hosts,
     flag: "--allowed-host",
     default: [],
     shown: "the names of the address",
   }),
-  defaultSeed: flag(integer(0), "seed", "seed for requests without one (default: a new seed)"),
+  defaultSeed: flag("seed", "seed for requests without one (default: a new seed)", {
+    read: integer(0),
+  }),
   strictFields: onOff("refuse requests with fields that have no effect"),
   waitsForModels: off("answer 503 while a further model loads, instead of waiting for it", {
     flag: "--no-wait",
   }),
-  webhookSecret: flag(
-    text,
-    "secret",
-    "key that signs webhooks: whsec_ and 24 to 64 bytes in base64",
-    { env: "DENOISE_WEBHOOK_SECRET" },
-  ),
+  webhookSecret: flag("secret", "key that signs webhooks: whsec_ and 24 to 64 bytes in base64", {
+    env: "DENOISE_WEBHOOK_SECRET",
+  }),
   playground: off("do not serve the playground at /"),
   enableMetrics: onOff("serve /metrics for Prometheus"),
   enableSdapi: off("do not serve the routes of Stable Diffusion WebUI, /sdapi/v1", {
@@ -86,16 +83,19 @@ export const SERVER_FLAGS = {
 /** Flags of a server or a worker: its LoRAs. */
 export const LORA_FLAGS = {
   loraFolders: flag(
-    texts,
     "folder",
     "folder of LoRAs that clients may use; may be repeated (default: the model's folder and the hub cache)",
-    { flag: "--lora-dir" },
+    { read: texts, flag: "--lora-dir" },
   ),
   allowHubLoras: onOff("let clients fetch LoRAs from the hub; the server sends no token"),
-  loraCacheBytes: flag(memory, "memory", "memory for cached LoRAs (default: 2G)", {
+  loraCacheBytes: flag("memory", "memory for cached LoRAs (default: 2G)", {
+    read: memory,
     flag: "--lora-cache-size",
   }),
-  loraMergeMode: choice(MERGE_MODES, "mode", "default way to apply LoRAs", { default: "auto" }),
+  loraMergeMode: flag("mode", "default way to apply LoRAs", {
+    choices: MERGE_MODES,
+    default: "auto",
+  }),
 };
 
 /** Settings of a server: what its flags say, and what no flag says. */
