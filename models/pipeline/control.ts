@@ -5,15 +5,7 @@
  * `FluxControlNetPipeline`.
  */
 import { cannyEdges } from "../../media/canny.ts";
-import {
-  type DeviceTensor,
-  elementwise,
-  f32,
-  type Program,
-  type Shape,
-  type Tensor,
-  writing,
-} from "../../runtime/mod.ts";
+import { elementwise, f32, type Shape, type Tensor, writing } from "../../runtime/mod.ts";
 import type { ImageEncoder } from "./image_encoder.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
@@ -163,55 +155,41 @@ interface MaskedSight {
   readonly size: { readonly height: number; readonly width: number };
 }
 
-/** A control picture on its way to tokens, and its weight. */
-export class ControlPicture {
-  /** [1, tokens, features] */
-  readonly tokens: DeviceTensor;
-  /** f32 [1] */
-  readonly scale: DeviceTensor;
-  readonly #encoder: ImageEncoder;
-  readonly #program: Program<
-    { readonly noise?: Float32Array | undefined; readonly kept?: Float32Array | undefined }
-  >;
-  readonly #usualScale: number;
-  readonly #cutOut: MaskedSight | undefined;
-
-  /** Takes what encodes pictures of the size of the result, one for each that it sees. */
-  constructor(
-    session: Session,
-    encoder: ImageEncoder,
-    { tokens, noise, usualScale = 1, cutOut }: ControlPictureOptions,
-  ) {
-    const program = encoder.stage.program(
-      "tokens",
-      {
-        moments: encoder.moments,
-        noise: noise && f32(...noise),
-        kept: cutOut && f32(1, cutOut.size.height, cutOut.size.width, 1),
-      },
-      ({ moments, noise, kept }) =>
-        tokens(moments.map((each) => posteriorLatents(each, noise)), kept),
-    );
-    this.tokens = program.outputs;
-    this.scale = session.tensor("control scale", [1]);
-    this.#encoder = encoder;
-    this.#program = program;
-    this.#usualScale = usualScale;
-    this.#cutOut = cutOut;
-  }
-
-  /** Encodes the picture of a request. */
-  async run(work: Work, noise?: Float32Array): Promise<void> {
-    const { request } = work;
-    const { control, controlScale: [scale = this.#usualScale] = [] } = request;
-    const cut = this.#cutOut && cutOut(request, this.#cutOut.hole);
-    await this.#encoder.run(work, [
-      ...control ? [controlPicture(control, request)] : [],
-      ...cut ? [{ data: cut.pixels }] : [],
-    ]);
-    const kept = cut && keptLatents(cut.mask, request, this.#cutOut!.size);
-    await work.run([writing(this.scale, [scale]), this.#program.call({ noise, kept })]);
-  }
+/** Traces the way of a control picture of the size of the result to tokens, beside what a mask keeps of an image. */
+export function traceControlPicture(
+  session: Session,
+  encoder: ImageEncoder,
+  { tokens, noise, usualScale = 1, cutOut: sight }: ControlPictureOptions,
+) {
+  const program = encoder.stage.program(
+    "tokens",
+    {
+      moments: encoder.moments,
+      noise: noise && f32(...noise),
+      kept: sight && f32(1, sight.size.height, sight.size.width, 1),
+    },
+    ({ moments, noise, kept }) =>
+      tokens(moments.map((each) => posteriorLatents(each, noise)), kept),
+  );
+  const scale = session.tensor("control scale", [1]);
+  return {
+    /** [1, tokens, features] */
+    tokens: program.outputs,
+    /** f32 [1] */
+    scale,
+    /** Encodes the picture of a request. */
+    async run(work: Work, noise?: Float32Array): Promise<void> {
+      const { request } = work;
+      const { control, controlScale: [weight = usualScale] = [] } = request;
+      const cut = sight && cutOut(request, sight.hole);
+      await encoder.run(work, [
+        ...control ? [controlPicture(control, request)] : [],
+        ...cut ? [{ data: cut.pixels }] : [],
+      ]);
+      const kept = cut && keptLatents(cut.mask, request, sight!.size);
+      await work.run([writing(scale, [weight]), program.call({ noise, kept })]);
+    },
+  };
 }
 
 /** 1 where the pixel nearest to a latent's corner is kept, as the reference scales masks down. */

@@ -8,7 +8,8 @@ import {
   modulationOf,
   modulationTables,
 } from "../../models/families/flux1/modulation.ts";
-import { flux1Context, flux1Transformer } from "../../models/families/flux1/transformer.ts";
+import { flux1Context } from "../../models/families/flux1/blocks.ts";
+import { flux1Transformer } from "../../models/families/flux1/transformer.ts";
 import { embeddingLayers } from "../../models/blocks/layers.ts";
 import { assertClose, Golden } from "../support/golden.ts";
 import { checkCalls, type InputValues, ModelRun } from "../support/model_run.ts";

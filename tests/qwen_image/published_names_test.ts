@@ -4,10 +4,8 @@ import { recognise } from "../../models/checkpoints/recognise.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../../models/families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../../models/families/qwen_image/layouts.ts";
 import { modulationTables } from "../../models/families/qwen_image/modulation.ts";
-import {
-  qwenImageContext,
-  qwenImageTransformer,
-} from "../../models/families/qwen_image/transformer.ts";
+import { qwenImageContext } from "../../models/families/qwen_image/blocks.ts";
+import { qwenImageTransformer } from "../../models/families/qwen_image/transformer.ts";
 import {
   qwen25Vision,
   QWEN2_5_VISION_CONFIG,

@@ -12,10 +12,8 @@ import {
   TIMESTEP_SCALE,
 } from "../../models/families/qwen_image/modulation.ts";
 import { modelTimestep } from "../../models/families/qwen_image/sampling.ts";
-import {
-  qwenImageContext,
-  qwenImageTransformer,
-} from "../../models/families/qwen_image/transformer.ts";
+import { qwenImageContext } from "../../models/families/qwen_image/blocks.ts";
+import { qwenImageTransformer } from "../../models/families/qwen_image/transformer.ts";
 import { type Device, slice, type Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { checkCalls, ModelRun } from "../support/model_run.ts";

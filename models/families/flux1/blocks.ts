@@ -21,10 +21,10 @@ import {
   type Vectors,
 } from "../../blocks/double_stream.ts";
 import { rotaryConstants } from "../../blocks/embeddings.ts";
-import { linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { embeddingLayers, linearLayer, linearLayers } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import type { Flux1TransformerConfig } from "./config.ts";
+import { type Flux1TransformerConfig, hiddenSize } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
 
 /** Epsilon of the norms without weights and of those of heads; no configuration says it. */
@@ -37,6 +37,39 @@ export type Flux1Sizes = Pick<
   Flux1TransformerConfig,
   "num_attention_heads" | "attention_head_dim" | "axes_dims_rope"
 >;
+
+/**
+ * What the blocks take of the states of T5 before they change it, [prompts, text tokens, dim]; it depends on no step.
+ */
+export function flux1Context(
+  config: Flux1Sizes,
+  weights: WeightScope,
+  states: Tensor,
+): Tensor {
+  return linearLayer(weights, "context_embedder", states, hiddenSize(config));
+}
+
+/** What a transformer, or a ControlNet, makes of prompts. */
+export interface PromptParts {
+  /** [prompts, text tokens, dim] */
+  readonly context: Tensor;
+  /** Summary of the prompts for the modulation, [prompts, dim]. */
+  readonly summary: Tensor;
+}
+
+/** What all steps take of the states of T5 and of what CLIP sums up, [prompts, pooled_projection_dim]. */
+export function flux1Prompt(
+  config: Flux1Sizes,
+  weights: WeightScope,
+  states: Tensor,
+  pooled: Tensor,
+): PromptParts {
+  const embedder = weights.scope("time_text_embed").scope("text_embedder");
+  return {
+    context: flux1Context(config, weights, states),
+    summary: embeddingLayers(embedder, pooled, hiddenSize(config)),
+  };
+}
 
 /** The blocks of a model, for tokens that lie in certain places. */
 export class Flux1Blocks {

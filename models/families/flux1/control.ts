@@ -6,21 +6,46 @@
  */
 import {
   concat,
+  type DeviceTensor,
   elementwise,
   gather,
   type Graph,
   slice,
+  type Stored,
   type Tensor,
+  tensorsIn,
   type WeightScope,
+  writing,
 } from "../../../runtime/mod.ts";
+import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
+import { packLatents } from "../../autoencoders/kl/packing.ts";
+import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
+import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Streams } from "../../blocks/double_stream.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
+import type { Session } from "../../memory/session.ts";
+import type { Component } from "../../pipeline/components.ts";
+import {
+  type ControlledPass,
+  controlMode,
+  type ControlState,
+  type Steering,
+  steering,
+  traceControlPicture,
+} from "../../pipeline/control.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import { Flux1Blocks } from "./blocks.ts";
-import { type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
-import type { BlockModulation } from "./modulation.ts";
+import { Flux1Blocks, flux1Prompt, type PromptParts } from "./blocks.ts";
+import { controlModes, type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
+import {
+  type BlockModulation,
+  blockModulationOf,
+  type BlockTables,
+  blockTables,
+  type Times,
+} from "./modulation.ts";
 
 interface ControlInputs {
   /** Prompt from `flux1Context()` with the ControlNet's weights: [1, text tokens, dim]. */
@@ -130,4 +155,52 @@ function withMode(
   const dim = hiddenSize(config);
   const modes = weights.tensor(graph, "controlnet_mode_embedder.weight", [config.num_mode!, dim]);
   return concat([gather(modes, mode).reshape(1, 1, dim), context], 1);
+}
+
+/** A ControlNet in FLUX.1's pipeline, from its picture to what it adds to each step. */
+export function traceControlBranch(
+  session: Session,
+  { config, weights: { root: weights } }: Component<Flux1ControlNetConfig>,
+  vae: Component<KlVaeConfig>,
+  { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
+) {
+  const encoder = new KlImageEncoder(session, vae, [size], "control");
+  const picture = traceControlPicture(session, encoder, {
+    noise: latents,
+    tokens: ([drawn]) => packLatents(scaleLatents(vae.config, drawn!)),
+  });
+  const modes = controlModes(config);
+  const mode = modes && session.tensor("control mode", [1], "u32");
+  return {
+    /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
+    prompt(states: Tensor, pooled: Tensor): PromptParts {
+      const first = (x: Tensor) => slice(x, 0, 0, 1);
+      return flux1Prompt(config, weights, first(states), first(pooled));
+    },
+    /** What all timesteps make of its blocks. */
+    tables: (times: Times) => blockTables(config, weights, times),
+    /** What a step adds to the transformer's blocks. */
+    residuals(
+      context: DeviceTensor,
+      tables: Stored<BlockTables>,
+      { sample, step, grid }: ControlledPass,
+    ): ControlResiduals {
+      const { graph } = sample;
+      const vectors = tensorsIn<BlockTables>(graph, tables);
+      return flux1Control(graph, config, weights, {
+        ...{ sample, grid },
+        context: graph.use(context),
+        picture: graph.use(picture.tokens),
+        mode: mode && graph.use(mode),
+        scale: graph.use(picture.scale),
+        modulation: blockModulationOf(vectors, step, hiddenSize(config)),
+      });
+    },
+    /** Encodes the picture of a request. */
+    async run(work: Work, noise: Float32Array): Promise<void> {
+      await picture.run(work, noise);
+      if (!mode) return;
+      await work.run([writing(mode, [modes.indexOf(controlMode(work.request)!)])]);
+    },
+  };
 }

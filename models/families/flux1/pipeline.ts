@@ -22,8 +22,9 @@ import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
+import { flux1Prompt } from "./blocks.ts";
 import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info, hiddenSize } from "./config.ts";
-import { ControlBranch } from "./control_branch.ts";
+import { traceControlBranch } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import { FLUX1_FILES, FLUX1_LORA } from "./layouts.ts";
 import {
@@ -33,7 +34,7 @@ import {
   modulationTables,
 } from "./modulation.ts";
 import { flux1Schedule, modelTimestep } from "./schedule.ts";
-import { flux1Prompt, flux1Transformer } from "./transformer.ts";
+import { flux1Transformer } from "./transformer.ts";
 
 export const FLUX1 = defineFamily({
   classNames: FLUX1_PIPELINES,
@@ -75,7 +76,7 @@ export const FLUX1 = defineFamily({
     // 1. Encode: the input image; the prompts by both encoders.
     const given = new GivenImage(session, vae, shape.given, size);
     const control = controlnet && shape.control
-      ? new ControlBranch(session, controlnet, vae, { latents, size })
+      ? traceControlBranch(session, controlnet, vae, { latents, size })
       : undefined;
     const clip = clipTextEncoder(textEncoder, parts.pooledTokenizer!.tokenizer.padId);
     const t5 = t5TextEncoder(textEncoder2, parts.tokenizer.padId, { seesPadding: true });

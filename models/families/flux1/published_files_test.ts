@@ -28,7 +28,8 @@ import {
   modulationOf,
   modulationTables,
 } from "./modulation.ts";
-import { flux1Context, flux1Transformer } from "./transformer.ts";
+import { flux1Context } from "./blocks.ts";
+import { flux1Transformer } from "./transformer.ts";
 
 const DIM = 3072;
 /** Under the names of Black Forest Labs. */

@@ -6,7 +6,7 @@
 import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../blocks/double_stream.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
-import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
+import { linearLayer } from "../../blocks/layers.ts";
 import type { Steered } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
@@ -20,7 +20,7 @@ import type { Modulation } from "./modulation.ts";
 const DOUBLE_SIZE = 2.4;
 
 interface Flux1Inputs {
-  /** Prompt from {@linkcode flux1Context}: [1, text tokens, dim]. */
+  /** Prompt from `flux1Context()`: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Packed latents, [1, tokens, features]. */
   readonly sample: Tensor;
@@ -35,39 +35,6 @@ interface Flux1Inputs {
   readonly control?: ControlResiduals | undefined;
   /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
-}
-
-/**
- * What the blocks take of the states of T5 before they change it, [prompts, text tokens, dim]; it depends on no step.
- */
-export function flux1Context(
-  config: Flux1Sizes,
-  weights: WeightScope,
-  states: Tensor,
-): Tensor {
-  return linearLayer(weights, "context_embedder", states, hiddenSize(config));
-}
-
-/** What a transformer, or a ControlNet, makes of prompts. */
-export interface PromptParts {
-  /** [prompts, text tokens, dim] */
-  readonly context: Tensor;
-  /** Summary of the prompts for the modulation, [prompts, dim]. */
-  readonly summary: Tensor;
-}
-
-/** What all steps take of the states of T5 and of what CLIP sums up, [prompts, pooled_projection_dim]. */
-export function flux1Prompt(
-  config: Flux1Sizes,
-  weights: WeightScope,
-  states: Tensor,
-  pooled: Tensor,
-): PromptParts {
-  const embedder = weights.scope("time_text_embed").scope("text_embedder");
-  return {
-    context: flux1Context(config, weights, states),
-    summary: embeddingLayers(embedder, pooled, hiddenSize(config)),
-  };
 }
 
 /** Predicts the velocity of the flow, of the tokens of the sample: [1, tokens, features]. */

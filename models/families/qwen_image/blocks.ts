@@ -5,10 +5,23 @@
  *
  * Source: diffusers `QwenImageTransformerBlock`, `QwenEmbedRope` with `scale_rope`, and `QwenEmbedLayer3DRope`.
  */
-import type { Graph, Rotation, Tensor, WeightScope } from "../../../runtime/mod.ts";
+import {
+  type Graph,
+  rmsNorm,
+  type Rotation,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
 import { rotaryConstants } from "../../blocks/embeddings.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
-import { EPS, PATCH_SIDE, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
+import { linearLayer } from "../../blocks/layers.ts";
+import {
+  EPS,
+  hiddenSize,
+  PATCH_SIDE,
+  type QwenImageSizes,
+  type QwenImageTransformerConfig,
+} from "./config.ts";
 import {
   doubleBlock,
   geluFeedForward,
@@ -94,4 +107,22 @@ export function qwenImageBlock(
 export function patchesOf(latents: Tensor): Tensor {
   const sides = { i: PATCH_SIDE, j: PATCH_SIDE };
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);
+}
+
+/**
+ * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
+ * no step.
+ */
+export function qwenImageContext(
+  graph: Graph,
+  config: QwenImageSizes,
+  weights: WeightScope,
+  states: Tensor,
+): Tensor {
+  const normed = rmsNorm(states, {
+    weight: weights.tensor(graph, "txt_norm.weight", [config.joint_attention_dim]),
+    eps: EPS,
+    name: "txt_norm",
+  });
+  return linearLayer(weights, "txt_in", normed, hiddenSize(config));
 }

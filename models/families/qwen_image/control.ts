@@ -4,15 +4,41 @@
  *
  * Source: diffusers `QwenImageControlNetModel`, whose module names are the weight names.
  */
-import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
+import {
+  concat,
+  type DeviceTensor,
+  type Graph,
+  type Stored,
+  type Tensor,
+  tensorsIn,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Streams } from "../../blocks/double_stream.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import { type ControlState, type Steering, steering } from "../../pipeline/control.ts";
+import type { Session } from "../../memory/session.ts";
+import type { Component } from "../../pipeline/components.ts";
+import {
+  type ControlledPass,
+  type ControlState,
+  type Steering,
+  steering,
+  traceControlPicture,
+} from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
+import { scaleLatents } from "../../pipeline/wan_coders.ts";
+import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import { imagePositions, qwenImageBlock, rotaryOf, textPositions } from "./blocks.ts";
-import { hiddenSize, type QwenImageControlNetConfig } from "./config.ts";
-import { blockModulation, type BlockTables } from "./modulation.ts";
+import {
+  imagePositions,
+  patchesOf,
+  qwenImageBlock,
+  qwenImageContext,
+  rotaryOf,
+  textPositions,
+} from "./blocks.ts";
+import { hiddenSize, type QwenImageControlNetConfig, type QwenImageParts } from "./config.ts";
+import { blockModulation, type BlockTables, blockTables } from "./modulation.ts";
 
 interface ControlInputs {
   /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */
@@ -78,5 +104,49 @@ export function qwenImageControl(
           }),
       ),
     };
+  };
+}
+
+/** A ControlNet in Qwen-Image's pipeline, from its picture to what it adds to each step. */
+export function traceControlBranch(
+  session: Session,
+  { config, weights: { root: weights } }: Component<QwenImageControlNetConfig>,
+  vae: QwenImageParts["vae"],
+  { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
+) {
+  const isMasked = config.extra_condition_channels > 0;
+  const encoder = new WanImageEncoder(session, vae, [size], "control");
+  const picture = traceControlPicture(session, encoder, {
+    noise: isMasked ? undefined : latents,
+    tokens: ([drawn], kept) => {
+      const latents = scaleLatents(vae, drawn!);
+      return patchesOf(kept ? concat([latents, kept], -1) : latents);
+    },
+    cutOut: isMasked ? { hole: -1, size } : undefined,
+  });
+  return {
+    /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
+    drawsNoise: !isMasked,
+    /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
+    prompt: (graph: Graph, states: Tensor) => qwenImageContext(graph, config, weights, states),
+    /** What all timesteps make of its blocks. */
+    tables: (embedding: Tensor) => blockTables(config, weights, embedding),
+    /** What a step adds to the transformer's blocks. */
+    residuals(
+      context: DeviceTensor,
+      tables: Stored<BlockTables>,
+      pass: ControlledPass,
+    ): ControlResiduals {
+      const { graph } = pass.sample;
+      return qwenImageControl(graph, config, weights, {
+        ...pass,
+        context: graph.use(context),
+        picture: graph.use(picture.tokens),
+        scale: graph.use(picture.scale),
+        tables: tensorsIn<BlockTables>(graph, tables),
+      });
+    },
+    /** Encodes the picture of a request, with noise if it is drawn from its moments. */
+    run: picture.run,
   };
 }

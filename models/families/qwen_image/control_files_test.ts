@@ -12,7 +12,7 @@ import { QWEN_IMAGE_CONTROLNET_CONFIG } from "./config.ts";
 import { qwenImageControl } from "./control.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { blockTables, TIMESTEP_CHANNELS } from "./modulation.ts";
-import { qwenImageContext } from "./transformer.ts";
+import { qwenImageContext } from "./blocks.ts";
 
 const [DIM, TEXT] = [3072, 3584];
 /** SHA-256 of the header of InstantX' Union ControlNet, from a program that takes only that file. */

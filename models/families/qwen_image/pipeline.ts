@@ -30,7 +30,7 @@ import {
   PATCH_SIDE,
   QWEN_IMAGE_PARTS,
 } from "./config.ts";
-import { ControlBranch } from "./control_branch.ts";
+import { traceControlBranch } from "./control.ts";
 import { editRules, imageCounts, layerRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
 import {
@@ -44,9 +44,9 @@ import { QwenImages } from "./images.ts";
 import { qwenImageInfo } from "./info.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
-import { patchesOf } from "./blocks.ts";
+import { patchesOf, qwenImageContext } from "./blocks.ts";
 import { DROPPED_TOKENS } from "./prompt.ts";
-import { qwenImageContext, qwenImageTransformer } from "./transformer.ts";
+import { qwenImageTransformer } from "./transformer.ts";
 
 export const QWEN_IMAGE = defineFamily({
   classNames: [
@@ -105,7 +105,7 @@ export const QWEN_IMAGE = defineFamily({
     const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae, x));
     const start = new StartImage(given.moments, latents, imagePatches);
     const control = controlnet && shape.control
-      ? new ControlBranch(session, controlnet, vae, { latents, size })
+      ? traceControlBranch(session, controlnet, vae, { latents, size })
       : undefined;
     const dropped = DROPPED_TOKENS[editRules(parts) ? "edit" : "describe"];
     const [prompts, rows] = [textTokens.length, Math.max(...textTokens)];

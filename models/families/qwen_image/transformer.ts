@@ -5,13 +5,7 @@
  * Source: Qwen team 2025, "Qwen-Image Technical Report"; diffusers `QwenImageTransformer2DModel`, whose module names are
  * the weight names.
  */
-import {
-  concat,
-  type Graph,
-  rmsNorm,
-  type Tensor,
-  type WeightScope,
-} from "../../../runtime/mod.ts";
+import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../blocks/double_stream.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { linearLayer } from "../../blocks/layers.ts";
@@ -20,11 +14,11 @@ import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
 import { imagePositions, qwenImageBlock, rotaryOf, textPositions } from "./blocks.ts";
 import type { ControlResiduals } from "./control.ts";
-import { EPS, hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
+import { EPS, hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
 
 interface QwenImageInputs extends ModulationTables {
-  /** Prompt from {@linkcode qwenImageContext}: [1, text tokens, dim]. */
+  /** Prompt from `qwenImageContext()`: [1, text tokens, dim]. */
   readonly context: Tensor;
   /** Latents as patches, [1, tokens, in_channels]: of an image, or of layers one after the other. */
   readonly sample: Tensor;
@@ -38,24 +32,6 @@ interface QwenImageInputs extends ModulationTables {
   readonly control?: ControlResiduals | undefined;
   /** GPUs that compute the pass together; this one alone when left out. */
   readonly ranks?: Ranks;
-}
-
-/**
- * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
- * no step.
- */
-export function qwenImageContext(
-  graph: Graph,
-  config: QwenImageSizes,
-  weights: WeightScope,
-  states: Tensor,
-): Tensor {
-  const normed = rmsNorm(states, {
-    weight: weights.tensor(graph, "txt_norm.weight", [config.joint_attention_dim]),
-    eps: EPS,
-    name: "txt_norm",
-  });
-  return linearLayer(weights, "txt_in", normed, hiddenSize(config));
 }
 
 /** Predicts the velocity of the flow, in patches like those of the sample, [1, tokens, in_channels]. */

@@ -4,13 +4,28 @@
  *
  * Source: diffusers `ZImageControlNetModel`, whose module names are the weight names.
  */
-import type { Graph, Rotation, Tensor, WeightScope } from "../../../runtime/mod.ts";
+import {
+  concat,
+  type DeviceTensor,
+  gather,
+  type Graph,
+  type Rotation,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
+import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
+import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import { steered } from "../../pipeline/control.ts";
+import type { Session } from "../../memory/session.ts";
+import type { Component } from "../../pipeline/components.ts";
+import { type ControlledPass, steered, traceControlPicture } from "../../pipeline/control.ts";
+import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import { embedImage, zImageBlock } from "./block.ts";
-import { PATCH_KEY, type ZImageControlNetConfig } from "./config.ts";
-import { type BlockModulation, blockVectors } from "./modulation.ts";
+import { PATCH_KEY, type ZImageControlNetConfig, type ZImageTransformerConfig } from "./config.ts";
+import { type BlockModulation, blockVectors, controlTable } from "./modulation.ts";
+import { patchesOf } from "./positions.ts";
 
 interface ControlInputs {
   /** The picture's latents as patches, [1, tokens, features]. */
@@ -188,4 +203,60 @@ export class ZImageControl {
   #within<T>(name: string, trace: () => T): T {
     return this.#graph.scope(`controlnet.${name}`, trace);
   }
+}
+
+/** Weight of a picture where a request says none; that of diffusers. */
+const USUAL_SCALE = 0.75;
+
+/** A ControlNet in Z-Image's pipeline; `isMasked` where it sees what a mask keeps of the image, too. */
+export function traceControlBranch(
+  session: Session,
+  { controlnet: { config, weights }, transformer, vae }: {
+    readonly controlnet: Component<ZImageControlNetConfig>;
+    readonly transformer: Component<ZImageTransformerConfig>;
+    readonly vae: Component<KlVaeConfig>;
+  },
+  size: TiledSize,
+  isMasked: boolean,
+) {
+  const scopes = { weights: transformer.weights.root, control: weights.root };
+  const encoder = new KlImageEncoder(session, vae, isMasked ? [size, size] : [size], "control");
+  const picture = traceControlPicture(session, encoder, {
+    usualScale: USUAL_SCALE,
+    tokens: (latents, kept) => {
+      const [picture, image] = latents.map((each) => scaleLatents(vae.config, each));
+      const seen = image ? concat([picture!, kept!, image], -1) : picture!;
+      return patchesOf(widened(seen, config.control_in_dim));
+    },
+    cutOut: isMasked ? { hole: 0, size } : undefined,
+  });
+  return {
+    /** What all timesteps make of its blocks. */
+    table: (embedding: Tensor) =>
+      controlTable(
+        transformer.config,
+        scopes.weights,
+        scopes.control,
+        controlStacks(config),
+        embedding,
+      ),
+    /** What a step adds to the transformer's layers. */
+    residuals: (table: DeviceTensor, { sample: { graph }, step }: ControlledPass) =>
+      new ZImageControl(graph, config, scopes, {
+        modulation: gather(graph.use(table), step),
+        picture: graph.use(picture.tokens),
+        scale: graph.use(picture.scale),
+      }),
+    /** Encodes the picture of a request. */
+    run: picture.run,
+  };
+}
+
+/** Latents, [1, height, width, channels], with channels of zeros up to a count. */
+function widened(latents: Tensor, channels: number): Tensor {
+  const shape = [...latents.shape.slice(0, -1), channels - latents.dim(-1)];
+  const size = shape.reduce((product, side) => product * side, 1);
+  if (size === 0) return latents;
+  const zeros = latents.graph.constant("empty", shape, "f32", new Float32Array(size));
+  return concat([latents, zeros], -1);
 }

@@ -27,7 +27,7 @@ import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { controlSeesMask, PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
-import { ControlBranch } from "./control_branch.ts";
+import { traceControlBranch } from "./control.ts";
 import {
   checkGuidance,
   elapsedTime,
@@ -108,7 +108,7 @@ export const Z_IMAGE = defineFamily({
     const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae.config, x));
     const start = new StartImage(encoder?.moments[0], latents, imagePatches);
     const control = controlnet && shape.control
-      ? new ControlBranch(session, { controlnet, transformer, vae }, size, shape.seesMask)
+      ? traceControlBranch(session, { controlnet, transformer, vae }, size, shape.seesMask)
       : undefined;
     const layer = textEncoder.config.num_hidden_layers - 1;
     const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, [layer]);
