@@ -1,7 +1,7 @@
 /** `denoise plan`. */
 
 import { type HandoverEstimate, type MemoryReport, type ModelPlan, planModel } from "../mod.ts";
-import { memoryTable } from "../models/memory/memory_table.ts";
+import { memoryTable } from "../models/memory/memory_report.ts";
 import { parseSize } from "../generation/mod.ts";
 import { asUsage } from "./failure.ts";
 import type { PlanFlags } from "./flags.ts";

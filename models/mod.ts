@@ -33,7 +33,7 @@ export type {
   LoraComponent,
 } from "./lora/types.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory_report.ts";
-export { memoryTable } from "./memory/memory_table.ts";
+export { memoryTable } from "./memory/memory_report.ts";
 export type { Ranks } from "./sharing/ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { ModelParts } from "./checkpoints/open_model.ts";

@@ -1,11 +1,5 @@
 /** The low-rank branches of one product on the device: those of several LoRAs and layers side by side. */
-import {
-  type Device,
-  type LinearSite,
-  LowRankFactors,
-  type LowRankProduct,
-  type LowRankTensors,
-} from "../../runtime/mod.ts";
+import { type LinearSite, LowRankFactors, type LowRankProduct } from "../../runtime/mod.ts";
 import { elementsAs, toLowRank } from "./low_rank_form.ts";
 import type { WeightChange } from "./types.ts";
 
@@ -20,48 +14,21 @@ export interface Branch {
 }
 
 /** The low-rank branches of one product, side by side on the device. */
-export class PackedLayer {
-  readonly #factors: LowRankFactors;
+export class PackedLayer extends LowRankFactors {
   readonly #branches: readonly Branch[];
 
   /** Declares the tensors; nothing is allocated or computed. */
   constructor({ names, n, k, taps }: LinearSite, branches: readonly Branch[]) {
-    this.#branches = branches;
-    this.#factors = new LowRankFactors(
+    super(
       { name: names.join("+"), n, k, taps },
       branches.map(({ change, rank, columns }) => productOf(change, rank, columns)),
     );
-  }
-
-  get tensors(): LowRankTensors {
-    return this.#factors.tensors;
-  }
-
-  /** Device memory in bytes. */
-  get byteLength(): number {
-    return this.#factors.byteLength;
-  }
-
-  /** Bytes that {@linkcode PackedLayer.upload} needs to work in. */
-  get scratchBytes(): number {
-    return this.#factors.scratchBytes;
-  }
-
-  /** See {@linkcode LowRankFactors.upload}. */
-  upload(device: Device, scratch: ArrayBuffer): void {
-    this.#factors.upload(device, scratch);
+    this.#branches = branches;
   }
 
   /** Queues a write of the scales: the file's times the strength of each LoRA; 0 turns one off. */
   writeStrengths(strengths: readonly number[]): void {
-    this.#factors.writeScales(
-      this.#branches.map(({ lora, change }) => strengths[lora]! * change.scale),
-    );
-  }
-
-  /** Frees the device memory. */
-  destroy(): void {
-    this.#factors.destroy();
+    this.writeScales(this.#branches.map(({ lora, change }) => strengths[lora]! * change.scale));
   }
 }
 

@@ -13,8 +13,7 @@ import type { AdaptedComponent } from "../lora/adapted_component.ts";
 import { DeviceLoras } from "../lora/device_loras.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import type { Components, ResidencyPlan } from "./residency.ts";
-import { describeMemory, type MemoryReport } from "./memory_report.ts";
-import { memoryTable } from "./memory_table.ts";
+import { describeMemory, type MemoryReport, memoryTable } from "./memory_report.ts";
 import { type PlannedSession, SessionCache } from "./session_cache.ts";
 import { bytesOf } from "./streaming.ts";
 

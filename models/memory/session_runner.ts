@@ -8,6 +8,7 @@ import {
   type DeviceTensor,
   type Executable,
   type ExecutableSet,
+  freeHostBytes,
   instantiate,
   type Program,
   type QueuedWork,
@@ -25,7 +26,6 @@ import {
   type ResidencyPlan,
   type StagePlan,
 } from "./residency.ts";
-import { ReadAhead } from "./read_ahead.ts";
 import type { Session, Stage } from "./session.ts";
 
 /** Work of a stage on this side; see {@linkcode QueuedWork}. */
@@ -252,4 +252,42 @@ function checkReads({ name, reads }: Stage, tensors: readonly DeviceTensor[]): v
     `Cannot read back ${tensors.map((tensor) => `"${tensor.name}"`).join(", ")}: stage "${name}" ` +
       "has no copy planned for it; declare it with willRead() while tracing",
   );
+}
+
+/** Part of the free host memory that is read: the system's cache of the file wants some beside copies. */
+const HOST_SHARE = 0.5;
+
+/** Reads the weights of the next stages into host memory while the GPU works. */
+export class ReadAhead {
+  readonly #isCopied: boolean;
+  readonly #read = new Set<DeviceTensor>();
+
+  /** Nothing is read yet. */
+  constructor({ adapter }: Device) {
+    this.#isCopied = !adapter.isUnified;
+  }
+
+  /** Reads weight after weight, in the order of use, as far as there is room. */
+  *pieces({ stages }: ResidencyPlan, stage: Stage): Generator<void, void> {
+    const next = stages.slice(stages.findIndex((planned) => planned.stage === stage) + 1);
+    const loop = next.findIndex(({ stage }) => stage.repeats > 1);
+    const weights = new Set(
+      next.slice(0, loop < 0 ? next.length : loop + 1).flatMap(({ weights }) => [...weights]),
+    );
+    let room = freeHostBytes() * HOST_SHARE;
+    for (const weight of weights) {
+      if (weight.isAllocated || weight.hasHostCopy || this.#read.has(weight)) continue;
+      room -= weight.byteLength;
+      if (room < 0) return;
+      weight.readAhead(this.#isCopied);
+      this.#read.add(weight);
+      yield;
+    }
+  }
+
+  /** Drops the copies that nothing took. */
+  release(): void {
+    for (const weight of this.#read) if (!weight.isPinned) weight.unpin();
+    this.#read.clear();
+  }
 }

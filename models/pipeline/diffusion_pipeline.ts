@@ -6,7 +6,7 @@ import {
   kernelCodes,
   type Target,
 } from "../../runtime/mod.ts";
-import type { AdaptedComponent } from "../lora/adapted_component.ts";
+import { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
@@ -21,17 +21,21 @@ import {
 import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { ALONE, isFirst, type Ranks } from "../sharing/ranks.ts";
-import { adaptedParts } from "./adapted_parts.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import { controlShape } from "./control.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
-import { completeInfo, USUAL_SEQUENCE_LENGTH } from "./family_info.ts";
+import {
+  completeInfo,
+  plannedRequest,
+  smallestRequest,
+  USUAL_SEQUENCE_LENGTH,
+  usualRequest,
+} from "./family_info.ts";
 import { Finishing, finishingShape } from "./finishing.ts";
 import { isInpainting } from "./inpainting.ts";
 import { agreed, Operands } from "./operands.ts";
 import { PromptCache } from "./prompt_cache.ts";
-import { plannedRequest, smallestRequest, usualRequest } from "./stand_in_requests.ts";
 import type {
   CutPrompt,
   LoadOptions,
@@ -391,4 +395,25 @@ const SHOWN_LENGTH = 80;
 function firstWords(text: string): string {
   const words = text.trim().replace(/\s+/g, " ");
   return words.length > SHOWN_LENGTH ? `${words.slice(0, SHOWN_LENGTH).toWellFormed()}…` : words;
+}
+
+/** The parts that LoRAs can change; LoRAs for the `critic` are checked and change nothing. */
+export function adaptedParts(
+  { transformer, transformer2, textEncoder, textEncoder2, fakeScoreTransformer }: Parts,
+  lora: Family["lora"],
+): { readonly adapted: AdaptedComponent[]; readonly critic: AdaptedComponent | undefined } {
+  type Names = Pick<AdaptableComponent, "family" | "layouts">;
+  const adapt = (part: Component | undefined, target: AdaptableComponent["target"], names: Names) =>
+    part && new AdaptedComponent(part.weights, { target, ...names });
+  const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [] };
+  const text2 = { family: lora.textEncoder2 ?? lora.textEncoder, layouts: [] };
+  return {
+    adapted: [
+      adapt(transformer, "transformer", lora.transformer),
+      adapt(transformer2, "transformer_2", lora.transformer),
+      adapt(textEncoder, "text_encoder", text),
+      adapt(textEncoder2, "text_encoder_2", text2),
+    ].filter((part) => part !== undefined),
+    critic: adapt(fakeScoreTransformer, "critic", lora.transformer),
+  };
 }

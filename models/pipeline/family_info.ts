@@ -1,5 +1,13 @@
 /** What a family says of its models, and what it need not say. */
-import type { PipelineDefaults, PipelineInfo } from "./types.ts";
+import type {
+  InputImage,
+  PipelineDefaults,
+  PipelineInfo,
+  PipelineRequest,
+  PlanRequest,
+  TaskType,
+} from "./types.ts";
+import { INPUTS } from "./check_request.ts";
 
 /** What a family need not say of models that make images, each from one image at most. */
 type ImageModelInfo = Pick<
@@ -41,5 +49,58 @@ export function completeInfo<Info extends FamilyInfo>(
     ...{ maxEditImages: info.maxImages, maxSequenceLength: USUAL_SEQUENCE_LENGTH },
     ...info,
     defaults: { numFrames: 1, fps: 1, negativePrompt: "", ...info.defaults },
+  };
+}
+
+/** What a request that says nothing asks for; a ControlNet is there to be used. */
+export function usualRequest(
+  { defaults, taskDefaults, defaultTask, optionalParts, ...info }: PipelineInfo,
+  task: TaskType = defaultTask,
+): PipelineRequest {
+  const { width, height } = defaults;
+  const control = info.controlsByMask
+    ? task === "TI2I" && { mask: [new Uint8Array()], ...info.inpainting }
+    : { control: { width, height, data: new Uint8Array() } };
+  return {
+    ...{ ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 },
+    ...(optionalParts.includes("controlnet") && control),
+  };
+}
+
+export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
+  const { sizeMultiple: side, frameMultiple } = info;
+  const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
+  // Samplers may have a number of steps of their own.
+  const { sampler: _, ...usual } = usualRequest(info, task);
+  const request = { ...usual, width: side, height: side, numFrames };
+  return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
+}
+
+export function plannedRequest(
+  info: PipelineInfo,
+  { promptTokens: _, previews: __, control, ...size }: PlanRequest,
+): PipelineRequest {
+  const isVideo = size.task === undefined && (size.numFrames ?? 1) > 1;
+  const task = size.task ??
+    (isVideo && info.supportedTasks.includes("T2V") ? "T2V" : info.defaultTask);
+  const { control: usual, mask: usualMask, ...others } = usualRequest(info, task);
+  const given = control === undefined ? usual : control;
+  const mask = size.mask ?? (control === null ? undefined : usualMask);
+  const steered = { ...(given && { control: given }), ...(mask && { mask }) };
+  return withInputs({ ...others, ...size, task, ...steered }, info);
+}
+
+/** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
+function withInputs(
+  request: PipelineRequest,
+  { minImages = 1, animates }: PipelineInfo,
+): PipelineRequest {
+  const { task, width, height } = request;
+  const data = new Uint8Array();
+  const images = new Array<InputImage>(minImages).fill({ width, height, data });
+  return {
+    ...request,
+    ...((INPUTS[task] === "image" || animates) && { images: request.images ?? images }),
+    ...(INPUTS[task] === "video" && { video: [data] }),
   };
 }

@@ -5,9 +5,6 @@ import { excerpt } from "../../hub/json_file.ts";
 /** Largest time shift, and its inverse the smallest; models use 1 to 12. */
 export const MAX_SHIFT = 1000;
 
-/** Most training timesteps; models use 1000. */
-export const MAX_TRAIN_TIMESTEPS = 1_000_000;
-
 /** A parsed `scheduler_config.json`. */
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
@@ -18,12 +15,6 @@ export function numberField(config: SchedulerConfig, key: string, fallback: numb
     throw new TypeError(`Cannot read the scheduler's ${key}: ${excerpt(value)} is not a number`);
   }
   return value;
-}
-
-/** A number that may be null or absent, which both mean none. */
-function optionalNumberField(config: SchedulerConfig, key: string): number | undefined {
-  const value = config[key];
-  return value === undefined || value === null ? undefined : numberField(config, key, 0);
 }
 
 /** A number within bounds, or the reference's default where the key is absent. */
@@ -43,7 +34,7 @@ export function boundedField(
 
 /** `shift_terminal`: the noise level that a schedule ends on before 0. The reference treats 0 as none. */
 export function terminalField(config: SchedulerConfig): number | undefined {
-  const value = optionalNumberField(config, "shift_terminal") || undefined;
+  const value = numberField(config, "shift_terminal", 0) || undefined;
   if (value === undefined || value > 0 && value < 1) return value;
   throw new TypeError(
     `Cannot use the scheduler's shift_terminal ${value}: it must be from 0 to below 1`,
@@ -89,13 +80,4 @@ export function refuseFields(config: SchedulerConfig, keys: readonly string[]): 
       );
     }
   }
-}
-
-/** Number of training timesteps of a multistep solver that diffusers made for diffusion and that is used for flow. */
-export function flowTrainTimesteps(config: SchedulerConfig): number {
-  choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
-  if (!booleanField(config, "use_flow_sigmas", false)) {
-    throw new TypeError("Cannot use the scheduler's use_flow_sigmas false: only true is supported");
-  }
-  return boundedField(config, "num_train_timesteps", 1000, 1, MAX_TRAIN_TIMESTEPS);
 }

@@ -5,19 +5,12 @@
  * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
  * bit for bit.
  */
-import {
-  booleanField,
-  boundedField,
-  MAX_TRAIN_TIMESTEPS,
-  numberField,
-  refuseFields,
-  type SchedulerConfig,
-} from "./config.ts";
-import { dmdSchedule, samplerSchedule } from "./samplers.ts";
+import { booleanField, numberField, refuseFields, type SchedulerConfig } from "./config.ts";
 import type { NoiseScheduleName } from "./names.ts";
-import { noiseLevels } from "./noise_levels.ts";
-import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
-import { exact, linspace, SigmaShift } from "./shift.ts";
+import { FlowScheduler } from "./noise_levels.ts";
+import type { Levels } from "./samplers.ts";
+import type { ScheduleOptions, Scheduler } from "./schedule.ts";
+import { exact, linspace } from "./shift.ts";
 
 const fround = Math.fround;
 
@@ -29,27 +22,17 @@ const SPACINGS: readonly (readonly [key: string, spacing: NoiseScheduleName])[] 
 ];
 
 /** diffusers' `FlowMatchEulerDiscreteScheduler`. */
-export class FlowMatchEulerScheduler implements Scheduler {
+export class FlowMatchEulerScheduler extends FlowScheduler {
   readonly own: Scheduler["own"];
-  readonly #trainTimesteps: number;
-  readonly #shift: SigmaShift;
   readonly #base: { readonly tokens: number; readonly shift: number };
   readonly #max: { readonly tokens: number; readonly shift: number };
 
-  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
   constructor(config: SchedulerConfig) {
     refuseFields(config, ["invert_sigmas"]);
+    super(config, "shift");
     const spacing = SPACINGS.find(([key]) => booleanField(config, key, false))?.[1];
     const sampler = booleanField(config, "stochastic_sampling", false) ? "lcm" : "euler";
     this.own = { sampler, ...(spacing && { scheduler: spacing }) };
-    this.#trainTimesteps = boundedField(
-      config,
-      "num_train_timesteps",
-      1000,
-      1,
-      MAX_TRAIN_TIMESTEPS,
-    );
-    this.#shift = new SigmaShift(config, "shift");
     this.#base = {
       tokens: numberField(config, "base_image_seq_len", 256),
       shift: numberField(config, "base_shift", 0.5),
@@ -60,56 +43,36 @@ export class FlowMatchEulerScheduler implements Scheduler {
     };
   }
 
-  /** Whether {@link setTimesteps} needs `mu`. */
-  get usesDynamicShifting(): boolean {
-    return this.#shift.isDynamic;
-  }
-
-  /**
-   * The `mu` of an image: linear in its tokens, through the two points of the configuration
-   * (`base_image_seq_len`, `base_shift`) and (`max_image_seq_len`, `max_shift`).
-   *
-   * @param imageTokens tokens that the transformer sees of the image
-   */
+  /** The `mu` of an image of so many tokens: linear, through the two points of the configuration. */
   mu(imageTokens: number): number {
     const slope = (this.#max.shift - this.#base.shift) / (this.#max.tokens - this.#base.tokens);
     return imageTokens * slope + (this.#base.shift - slope * this.#base.tokens);
   }
 
-  /**
-   * Sigmas are shifted, stretched to `shift_terminal` and followed by 0; timesteps are
-   * `num_train_timesteps` times the sigmas, in float32.
-   */
-  setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
-    const start = checkedRange(numInferenceSteps, options);
-    const spaced = { ...options, scheduler: options.scheduler ?? this.own.scheduler };
-    const { sampler = this.own.sampler } = options;
-    if (sampler === "dmd") {
-      return dmdSchedule(this.#shift, this.#trainTimesteps, options, numInferenceSteps);
-    }
-    const all = [...this.#shiftedSigmas(numInferenceSteps, spaced).map(fround), 0];
-    const sigmas = Float64Array.from(all.slice(start));
-    const timesteps = sigmas.slice(0, -1).map((sigma) => fround(sigma * this.#trainTimesteps));
-    return samplerSchedule(sampler, { timesteps, sigmas });
-  }
-
-  #shiftedSigmas(count: number, options: ScheduleOptions): number[] {
+  /** Sigmas are stretched to `shift_terminal`; timesteps are `num_train_timesteps` times the sigmas, in float32. */
+  protected levels(count: number, options: ScheduleOptions): Levels {
+    const { scheduler = this.own.scheduler, ...others } = options;
     const given = options.sigmas?.map(fround);
-    return noiseLevels(count, { ...options, ...(given && { sigmas: given }) }, {
-      shift: this.#shift,
-      trainTimesteps: this.#trainTimesteps,
-      own: () => this.#defaultSigmas(count, options.shift),
+    const shifted = this.shifted(
+      count,
+      { ...others, scheduler, sigmas: given },
+      () => this.#defaultSigmas(count, options.shift),
       // Sigmas that a caller gives pass through float32; the scheduler's own are float64.
-      round: given === undefined ? exact : fround,
-    });
+      given === undefined ? exact : fround,
+    );
+    const sigmas = Float64Array.from([...shifted, 0], fround);
+    return {
+      timesteps: sigmas.slice(0, -1).map((sigma) => fround(sigma * this.trainTimesteps)),
+      sigmas,
+    };
   }
 
   /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
   #defaultSigmas(count: number, shift: number | undefined): number[] {
     const trained = (timestep: number): number =>
-      this.#shift.applyStatic(fround(timestep / this.#trainTimesteps), fround, shift);
-    const first = trained(this.#trainTimesteps) * this.#trainTimesteps;
-    const last = trained(1) * this.#trainTimesteps;
-    return linspace(first, last, count).map((timestep) => timestep / this.#trainTimesteps);
+      this.shift.applyStatic(fround(timestep / this.trainTimesteps), fround, shift);
+    const first = trained(this.trainTimesteps) * this.trainTimesteps;
+    const last = trained(1) * this.trainTimesteps;
+    return linspace(first, last, count).map((timestep) => timestep / this.trainTimesteps);
   }
 }

@@ -2,10 +2,9 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
-import { DpmSolverScheduler } from "./dpm_solver.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import type { ScheduleOptions, Scheduler } from "./schedule.ts";
-import { UniPcScheduler } from "./unipc.ts";
+import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
@@ -22,7 +21,7 @@ export {
   type Term,
 } from "./schedule.ts";
 export { linspace } from "./shift.ts";
-export { UniPcScheduler } from "./unipc.ts";
+export { UniPcScheduler } from "./multistep.ts";
 export type { SchedulerConfig } from "./config.ts";
 
 /** The settings of a request that choose a schedule; every flow model takes them. */

@@ -1,5 +1,5 @@
 /**
- * The noise levels that a run visits, spaced by name.
+ * What schedulers of rectified flows share, and the noise levels that a run visits, spaced by name.
  *
  * `simple` and `sgm_uniform` choose levels before the shift, as lists that are given do. `karras`, `exponential` and
  * `beta` space levels anew between the ends of the shifted ones.
@@ -8,8 +8,14 @@
  * `use_beta_sigmas`; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI's comfy/samplers.py.
  */
 
-import type { ScheduleOptions } from "./schedule.ts";
-import { linspace, type Rounding, type SigmaShift } from "./shift.ts";
+import { boundedField, type SchedulerConfig } from "./config.ts";
+import type { SamplerName } from "./names.ts";
+import { dmdSchedule, type Levels, samplerSchedule } from "./samplers.ts";
+import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
+import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
+
+/** Most training timesteps; models use 1000. */
+const MAX_TRAIN_TIMESTEPS = 1_000_000;
 
 /** The exponent of Karras et al., "Elucidating the Design Space of Diffusion-Based Generative Models", 2022. */
 const KARRAS_RHO = 7;
@@ -20,43 +26,72 @@ const BETA_SHAPE = 0.6;
 /** Terms of the continued fraction: up to x = ½, where it is used, 40 leave no digit of float64. */
 const FRACTION_TERMS = 40;
 
-/** What {@linkcode noiseLevels} starts from. */
-interface LevelsOptions {
-  readonly shift: SigmaShift;
-  readonly trainTimesteps: number;
-  /** The scheduler's own levels before the shift. */
-  own(): number[];
-  readonly round: Rounding;
-}
+/** A scheduler whose steps can be those of any sampler. */
+export abstract class FlowScheduler implements Scheduler {
+  abstract readonly own: Scheduler["own"];
+  protected readonly trainTimesteps: number;
+  protected readonly shift: SigmaShift;
 
-/** The shifted levels of `count` steps, without the last 0. */
-export function noiseLevels(
-  count: number,
-  options: ScheduleOptions,
-  { shift, trainTimesteps, own, round }: LevelsOptions,
-): number[] {
-  const { scheduler, sigmas } = options;
-  const levels = () => {
-    if (scheduler === "simple") return simpleLevels(count, trainTimesteps);
-    if (scheduler === "sgm_uniform") {
-      const last = shift.shiftOne(1 / trainTimesteps, options);
-      return linspace(1, last, count + 1).slice(0, -1);
+  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
+  constructor(config: SchedulerConfig, shiftKey: "shift" | "flow_shift") {
+    this.trainTimesteps = boundedField(config, "num_train_timesteps", 1000, 1, MAX_TRAIN_TIMESTEPS);
+    this.shift = new SigmaShift(config, shiftKey);
+  }
+
+  /** Whether {@link setTimesteps} needs `mu`. */
+  get usesDynamicShifting(): boolean {
+    return this.shift.isDynamic;
+  }
+
+  setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
+    const start = checkedRange(numInferenceSteps, options);
+    const { sampler = this.own.sampler } = options;
+    if (sampler === "dmd") {
+      return dmdSchedule(this.shift, this.trainTimesteps, options, numInferenceSteps);
     }
-    return sigmas ?? own();
-  };
-  const shifted = shift.apply(levels(), options, round);
-  const [first, last] = [shifted[0]!, shifted[count - 1]!];
-  if (scheduler === "karras") {
-    const ends = [first, last].map((sigma) => sigma ** (1 / KARRAS_RHO)) as [number, number];
-    return linspace(...ends, count).map((root) => root ** KARRAS_RHO);
+    const { timesteps, sigmas } = this.levels(numInferenceSteps, options);
+    const taken = { timesteps: timesteps.slice(start), sigmas: sigmas.slice(start) };
+    return this.schedule(sampler, taken, start);
   }
-  if (scheduler === "exponential") {
-    return linspace(Math.log(first), Math.log(last), count).map(Math.exp);
+
+  /** Timesteps and levels of the whole schedule, with the level that it ends on. */
+  protected abstract levels(count: number, options: ScheduleOptions): Levels;
+
+  /** The steps of a sampler on levels of which the first is step `start` of the whole schedule. */
+  protected schedule(sampler: SamplerName, levels: Levels, _start: number): Schedule {
+    return samplerSchedule(sampler, levels);
   }
-  if (scheduler === "beta") {
-    return linspace(0, 1, count).map((t) => last + betaQuantile(1 - t) * (first - last));
+
+  /** The shifted levels of `count` steps, without the last 0; `own` are the scheduler's before the shift. */
+  protected shifted(
+    count: number,
+    options: ScheduleOptions,
+    own: () => number[],
+    round: Rounding = exact,
+  ): number[] {
+    const { scheduler, sigmas } = options;
+    const levels = () => {
+      if (scheduler === "simple") return simpleLevels(count, this.trainTimesteps);
+      if (scheduler === "sgm_uniform") {
+        const last = this.shift.shiftOne(1 / this.trainTimesteps, options);
+        return linspace(1, last, count + 1).slice(0, -1);
+      }
+      return sigmas ?? own();
+    };
+    const shifted = this.shift.apply(levels(), options, round);
+    const [first, last] = [shifted[0]!, shifted[count - 1]!];
+    if (scheduler === "karras") {
+      const ends = [first, last].map((sigma) => sigma ** (1 / KARRAS_RHO)) as [number, number];
+      return linspace(...ends, count).map((root) => root ** KARRAS_RHO);
+    }
+    if (scheduler === "exponential") {
+      return linspace(Math.log(first), Math.log(last), count).map(Math.exp);
+    }
+    if (scheduler === "beta") {
+      return linspace(0, 1, count).map((t) => last + betaQuantile(1 - t) * (first - last));
+    }
+    return shifted;
   }
-  return shifted;
 }
 
 /** Every so many of the levels of the training, from the highest. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { close, model, schedulerGolden } from "../../tests/support/scheduler_golden.ts";
-import { UniPcScheduler } from "./unipc.ts";
+import { UniPcScheduler } from "./multistep.ts";
 import { applyStep } from "../../tests/support/apply_step.ts";
 
 const golden = schedulerGolden<{

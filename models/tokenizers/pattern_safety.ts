@@ -1,13 +1,45 @@
 /**
- * Patterns that JavaScript may take for ever to match. It tries one way after the other, so what counts is in how many
- * ways the same text can be matched before something fails: exponentially many where a repeated group repeats
- * something, as many as a power of the length where two neighbours repeat the same characters.
+ * Patterns of a `tokenizer.json`, which are written for Oniguruma, whose classes are Unicode's, and whether JavaScript may
+ * take for ever to match one. It tries one way after the other, so what counts is in how many ways the same text can be
+ * matched before something fails: exponentially many where a repeated group repeats something, as many as a power of the
+ * length where two neighbours repeat the same characters.
  *
  * The check refuses more than it must. A test has the patterns of known tokenizers, all of which pass.
  *
  * Source: Weideman et al. 2016, "Analyzing Matching Time Behavior of Backtracking Regular Expression Matchers by Using
  * Ambiguity of NFA".
  */
+import { excerpt } from "../../hub/json_file.ts";
+import type { JsonReader } from "./json_fields.ts";
+
+/** What Oniguruma means by an escape where JavaScript means something narrower. */
+const CLASSES: Readonly<Record<string, string>> = {
+  "\\s": "\\p{White_Space}",
+  "\\S": "\\P{White_Space}",
+  "\\d": "\\p{Nd}",
+  "\\D": "\\P{Nd}",
+  "\\h": "[0-9A-Fa-f]",
+};
+
+/** The pattern of a field as a global regular expression. */
+export function compilePattern(json: JsonReader, key: string): RegExp {
+  const source = json.string(key);
+  let pattern: RegExp;
+  let risk: string | undefined;
+  try {
+    pattern = translatePattern(source);
+    risk = findRisk(source, translatePattern);
+  } catch {
+    throw json.error(key, `is a pattern that cannot be used here: ${excerpt(source)}`);
+  }
+  if (risk === undefined) return pattern;
+  throw json.error(key, `is a pattern that could take for ever: ${risk}: ${excerpt(source)}`);
+}
+
+/** A pattern as a global regular expression. */
+export function translatePattern(source: string): RegExp {
+  return new RegExp(source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape), "gu");
+}
 
 /** Repetitions beyond this count as any number. */
 const FEW = 16;

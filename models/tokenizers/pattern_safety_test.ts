@@ -1,6 +1,6 @@
+import { findRisk, translatePattern } from "./pattern_safety.ts";
+
 import assert from "node:assert/strict";
-import { findRisk } from "./pattern_safety.ts";
-import { translatePattern } from "./patterns.ts";
 
 const riskOf = (source: string) => findRisk(source, translatePattern);
 
