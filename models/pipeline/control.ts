@@ -5,7 +5,14 @@
  * `FluxControlNetPipeline`.
  */
 import { cannyEdges } from "../../media/canny.ts";
-import { elementwise, f32, type Shape, type Tensor, writing } from "../../runtime/mod.ts";
+import {
+  type DeviceTensor,
+  elementwise,
+  f32,
+  type Shape,
+  type Tensor,
+  writing,
+} from "../../runtime/mod.ts";
 import type { ImageEncoder } from "./image_encoder.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
@@ -155,12 +162,22 @@ interface MaskedSight {
   readonly size: { readonly height: number; readonly width: number };
 }
 
+/** A control picture on its way to tokens. */
+interface ControlPicture {
+  /** [1, tokens, features] */
+  readonly tokens: DeviceTensor;
+  /** f32 [1] */
+  readonly scale: DeviceTensor;
+  /** Encodes the picture of a request. */
+  run(work: Work, noise?: Float32Array): Promise<void>;
+}
+
 /** Traces the way of a control picture of the size of the result to tokens, beside what a mask keeps of an image. */
 export function traceControlPicture(
   session: Session,
   encoder: ImageEncoder,
   { tokens, noise, usualScale = 1, cutOut: sight }: ControlPictureOptions,
-) {
+): ControlPicture {
   const program = encoder.stage.program(
     "tokens",
     {
@@ -173,12 +190,9 @@ export function traceControlPicture(
   );
   const scale = session.tensor("control scale", [1]);
   return {
-    /** [1, tokens, features] */
     tokens: program.outputs,
-    /** f32 [1] */
     scale,
-    /** Encodes the picture of a request. */
-    async run(work: Work, noise?: Float32Array): Promise<void> {
+    async run(work, noise) {
       const { request } = work;
       const { control, controlScale: [weight = usualScale] = [] } = request;
       const cut = sight && cutOut(request, sight.hole);

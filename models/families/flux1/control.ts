@@ -158,12 +158,28 @@ function withMode(
 }
 
 /** A ControlNet in FLUX.1's pipeline, from its picture to what it adds to each step. */
+interface ControlBranch {
+  /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
+  prompt(states: Tensor, pooled: Tensor): PromptParts;
+  /** What all timesteps make of its blocks. */
+  tables(times: Times): BlockTables;
+  /** What a step adds to the transformer's blocks. */
+  residuals(
+    context: DeviceTensor,
+    tables: Stored<BlockTables>,
+    pass: ControlledPass,
+  ): ControlResiduals;
+  /** Encodes the picture of a request. */
+  run(work: Work, noise: Float32Array): Promise<void>;
+}
+
+/** Traces a ControlNet. */
 export function traceControlBranch(
   session: Session,
   { config, weights: { root: weights } }: Component<Flux1ControlNetConfig>,
   vae: Component<KlVaeConfig>,
   { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
-) {
+): ControlBranch {
   const encoder = new KlImageEncoder(session, vae, [size], "control");
   const picture = traceControlPicture(session, encoder, {
     noise: latents,
@@ -172,19 +188,12 @@ export function traceControlBranch(
   const modes = controlModes(config);
   const mode = modes && session.tensor("control mode", [1], "u32");
   return {
-    /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
-    prompt(states: Tensor, pooled: Tensor): PromptParts {
+    prompt(states, pooled) {
       const first = (x: Tensor) => slice(x, 0, 0, 1);
       return flux1Prompt(config, weights, first(states), first(pooled));
     },
-    /** What all timesteps make of its blocks. */
-    tables: (times: Times) => blockTables(config, weights, times),
-    /** What a step adds to the transformer's blocks. */
-    residuals(
-      context: DeviceTensor,
-      tables: Stored<BlockTables>,
-      { sample, step, grid }: ControlledPass,
-    ): ControlResiduals {
+    tables: (times) => blockTables(config, weights, times),
+    residuals(context, tables, { sample, step, grid }) {
       const { graph } = sample;
       const vectors = tensorsIn<BlockTables>(graph, tables);
       return flux1Control(graph, config, weights, {
@@ -196,8 +205,7 @@ export function traceControlBranch(
         modulation: blockModulationOf(vectors, step, hiddenSize(config)),
       });
     },
-    /** Encodes the picture of a request. */
-    async run(work: Work, noise: Float32Array): Promise<void> {
+    async run(work, noise) {
       await picture.run(work, noise);
       if (!mode) return;
       await work.run([writing(mode, [modes.indexOf(controlMode(work.request)!)])]);

@@ -28,6 +28,7 @@ import {
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
+import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import {
   imagePositions,
@@ -108,12 +109,30 @@ export function qwenImageControl(
 }
 
 /** A ControlNet in Qwen-Image's pipeline, from its picture to what it adds to each step. */
+interface ControlBranch {
+  /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
+  readonly drawsNoise: boolean;
+  /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
+  prompt(graph: Graph, states: Tensor): Tensor;
+  /** What all timesteps make of its blocks. */
+  tables(embedding: Tensor): BlockTables;
+  /** What a step adds to the transformer's blocks. */
+  residuals(
+    context: DeviceTensor,
+    tables: Stored<BlockTables>,
+    pass: ControlledPass,
+  ): ControlResiduals;
+  /** Encodes the picture of a request, with noise if it is drawn from its moments. */
+  run(work: Work, noise?: Float32Array): Promise<void>;
+}
+
+/** Traces a ControlNet. */
 export function traceControlBranch(
   session: Session,
   { config, weights: { root: weights } }: Component<QwenImageControlNetConfig>,
   vae: QwenImageParts["vae"],
   { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
-) {
+): ControlBranch {
   const isMasked = config.extra_condition_channels > 0;
   const encoder = new WanImageEncoder(session, vae, [size], "control");
   const picture = traceControlPicture(session, encoder, {
@@ -125,18 +144,10 @@ export function traceControlBranch(
     cutOut: isMasked ? { hole: -1, size } : undefined,
   });
   return {
-    /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
     drawsNoise: !isMasked,
-    /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
-    prompt: (graph: Graph, states: Tensor) => qwenImageContext(graph, config, weights, states),
-    /** What all timesteps make of its blocks. */
-    tables: (embedding: Tensor) => blockTables(config, weights, embedding),
-    /** What a step adds to the transformer's blocks. */
-    residuals(
-      context: DeviceTensor,
-      tables: Stored<BlockTables>,
-      pass: ControlledPass,
-    ): ControlResiduals {
+    prompt: (graph, states) => qwenImageContext(graph, config, weights, states),
+    tables: (embedding) => blockTables(config, weights, embedding),
+    residuals(context, tables, pass) {
       const { graph } = pass.sample;
       return qwenImageControl(graph, config, weights, {
         ...pass,
@@ -146,7 +157,6 @@ export function traceControlBranch(
         tables: tensorsIn<BlockTables>(graph, tables),
       });
     },
-    /** Encodes the picture of a request, with noise if it is drawn from its moments. */
     run: picture.run,
   };
 }

@@ -20,6 +20,7 @@ import { linearLayer } from "../../blocks/layers.ts";
 import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { type ControlledPass, steered, traceControlPicture } from "../../pipeline/control.ts";
+import type { Work } from "../../pipeline/work.ts";
 import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import { embedImage, zImageBlock } from "./block.ts";
@@ -208,7 +209,17 @@ export class ZImageControl {
 /** Weight of a picture where a request says none; that of diffusers. */
 const USUAL_SCALE = 0.75;
 
-/** A ControlNet in Z-Image's pipeline; `isMasked` where it sees what a mask keeps of the image, too. */
+/** A ControlNet in Z-Image's pipeline, from its picture to what it adds to each step. */
+interface ControlBranch {
+  /** What all timesteps make of its blocks. */
+  table(embedding: Tensor): Tensor;
+  /** What a step adds to the transformer's layers. */
+  residuals(table: DeviceTensor, pass: ControlledPass): ZImageControl;
+  /** Encodes the picture of a request. */
+  run(work: Work): Promise<void>;
+}
+
+/** Traces a ControlNet; `isMasked` where it sees what a mask keeps of the image, too. */
 export function traceControlBranch(
   session: Session,
   { controlnet: { config, weights }, transformer, vae }: {
@@ -218,7 +229,7 @@ export function traceControlBranch(
   },
   size: TiledSize,
   isMasked: boolean,
-) {
+): ControlBranch {
   const scopes = { weights: transformer.weights.root, control: weights.root };
   const encoder = new KlImageEncoder(session, vae, isMasked ? [size, size] : [size], "control");
   const picture = traceControlPicture(session, encoder, {
@@ -231,23 +242,16 @@ export function traceControlBranch(
     cutOut: isMasked ? { hole: 0, size } : undefined,
   });
   return {
-    /** What all timesteps make of its blocks. */
-    table: (embedding: Tensor) =>
-      controlTable(
-        transformer.config,
-        scopes.weights,
-        scopes.control,
-        controlStacks(config),
-        embedding,
-      ),
-    /** What a step adds to the transformer's layers. */
-    residuals: (table: DeviceTensor, { sample: { graph }, step }: ControlledPass) =>
+    table(embedding) {
+      const { weights, control } = scopes;
+      return controlTable(transformer.config, weights, control, controlStacks(config), embedding);
+    },
+    residuals: (table, { sample: { graph }, step }) =>
       new ZImageControl(graph, config, scopes, {
         modulation: gather(graph.use(table), step),
         picture: graph.use(picture.tokens),
         scale: graph.use(picture.scale),
       }),
-    /** Encodes the picture of a request. */
     run: picture.run,
   };
 }
