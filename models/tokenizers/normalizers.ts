@@ -2,7 +2,7 @@
 
 import { Charsmap } from "./charsmap.ts";
 import type { JsonReader } from "./json_fields.ts";
-import { compilePattern } from "./pattern_safety.ts";
+import { compilePattern } from "./patterns.ts";
 import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts";
 
 /** Turns text into the text that the model sees. */

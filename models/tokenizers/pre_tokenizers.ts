@@ -6,7 +6,7 @@
 import { excerpt } from "../../hub/json_file.ts";
 import { toByteCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
-import { compilePattern, translatePattern } from "./pattern_safety.ts";
+import { compilePattern, translatePattern } from "./patterns.ts";
 import { checkTextLength } from "./text_limit.ts";
 
 interface TextPiece {

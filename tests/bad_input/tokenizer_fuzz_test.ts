@@ -120,7 +120,7 @@ Deno.test("readSentencePieceModel() uses or refuses a file with bytes changed or
   );
 });
 
-Deno.test("readTokenizerJson() refuses stages nested without end and patterns that explode", () => {
+Deno.test("readTokenizerJson() refuses stages nested without end", () => {
   const nested = (depth: number) => {
     let stage: unknown = { type: "NFC" };
     for (let i = 0; i < depth; i++) stage = { type: "Sequence", normalizers: [stage] };
@@ -128,15 +128,6 @@ Deno.test("readTokenizerJson() refuses stages nested without end and patterns th
   };
   assert.equal(useOrRefuse(() => readTokenizerJson(nested(10), "f.json")), "used");
   assert.equal(useOrRefuse(() => readTokenizerJson(nested(50_000), "f.json")), "refused");
-  for (const Regex of ["(a+)+$", "(a|a)*b", "((?:x?)+y)+", "(.*,){11,}P"]) {
-    const normalizer = { type: "Replace", pattern: { Regex }, content: "" };
-    const json = { ...JSON.parse(TEXT), normalizer };
-    assert.throws(() => readTokenizerJson(json, "f.json"), /could take for ever/, Regex);
-  }
-  for (const Regex of [" {2,}", "(?:abc)+", "[(+]+", "\\(a+\\)+", "(a+)(b+)"]) {
-    const normalizer = { type: "Replace", pattern: { Regex }, content: " " };
-    readTokenizerJson({ ...JSON.parse(TEXT), normalizer }, "f.json");
-  }
 });
 
 Deno.test("loadTokenizer() refuses files that are no JSON, none at all, or a folder", async () => {
