@@ -3,6 +3,7 @@
 import { LoraError } from "../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus, RecordsBusyError } from "../server/contract/errors.ts";
 import { toApiError } from "../server/http/respond.ts";
+import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import type { Log } from "../server/log.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
@@ -74,13 +75,15 @@ export class Calls {
     });
     try {
       for (const end = performance.now() + patienceMs; performance.now() < end;) {
+        const news = Promise.withResolvers<void>();
+        this.#waiting.set(id, news.resolve);
         const [row] = await this.#database.use((sql) =>
           sql`SELECT answer, EXISTS (SELECT 1 FROM denoise_members WHERE id = ${member}) AS lives
             FROM denoise_calls WHERE id = ${id}`
         );
         if (typeof row?.["answer"] === "string") return open(row["answer"]);
         if (!row?.["lives"]) break;
-        await this.#news(id);
+        await unlessAborted(AbortSignal.timeout(LOOK_MS), news.promise).catch(() => {});
       }
     } finally {
       this.#waiting.delete(id);
@@ -90,15 +93,6 @@ export class Calls {
     throw new RecordsBusyError(
       "Cannot ask a worker of the fleet: it does not answer; try again in a few seconds",
     );
-  }
-
-  /** Resolves when there may be an answer. */
-  async #news(id: string): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.set(id, resolve);
-    const timer = setTimeout(resolve, LOOK_MS);
-    await promise;
-    clearTimeout(timer);
   }
 
   async #answer(): Promise<void> {

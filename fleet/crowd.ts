@@ -5,7 +5,6 @@
 
 /** Time between two free workers that look for the same new job, in milliseconds. */
 const GAP_MS = 3;
-/** Longest time that a free worker waits before it looks for a new job, in milliseconds. */
 const MAX_WAIT_MS = 1000;
 /** Readings of the queue by workers that heard nothing, of all together, a second. */
 const LOOKS_PER_SECOND = 50;
@@ -14,32 +13,17 @@ const ROSTERS_PER_BEAT = 100;
 /** Most beats between two readings of the roster by one member. */
 const MAX_BEATS = 10;
 
-/**
- * How long a free worker waits before it looks for a job that was queued: whoever is first takes it, and the
- * others need not look.
- *
- * @param random from 0 to 1
- * @returns milliseconds; 0 for the only one
- */
+/** How long a free worker waits before it looks for a new job, in milliseconds: the first takes it, and the others need not. */
 export function wakeDelay(free: number, random: number = Math.random()): number {
   return Math.min(MAX_WAIT_MS, Math.max(0, free - 1) * GAP_MS) * random;
 }
 
-/**
- * How often a worker looks for jobs of which no news came.
- *
- * @param leastMs for a small fleet, in milliseconds
- * @returns milliseconds
- */
+/** How often a worker looks for jobs of which no news came, in milliseconds. */
 export function lookInterval(free: number, leastMs: number): number {
   return Math.max(leastMs, free / LOOKS_PER_SECOND * 1000);
 }
 
-/**
- * Whether a member reads the roster with a beat.
- *
- * @returns true for each in a small fleet
- */
+/** Whether a member reads the roster with a beat. */
 export function readsRoster(beats: number, members: number): boolean {
   return beats % Math.min(MAX_BEATS, Math.max(1, Math.ceil(members / ROSTERS_PER_BEAT))) === 0;
 }

@@ -81,8 +81,8 @@ export class Fleet {
   async beat(): Promise<void> {
     if (!this.#isReady || this.#closing.signal.aborted) return;
     const { state, models = [] } = await this.describe?.() ?? {};
-    const own = { id: this.member, name: this.#name, version, kind: this.#kind };
-    await this.roster.beat({ ...own, ...state }, models);
+    const member = { id: this.member, version, kind: this.#kind, ...state };
+    await this.roster.beat(member, this.#name, models);
     if (readsRoster(this.#beats, this.roster.size)) await this.#refresh();
     if (this.#isAway) {
       this.#isAway = false;

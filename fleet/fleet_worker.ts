@@ -68,7 +68,6 @@ export class FleetWorker {
   readonly #closing = new AbortController();
   readonly #look = coalesced(() => this.#claimAll());
   #loaded: WorkerState["loaded"] = null;
-  #finished = 0;
   #isStarted = false;
   #retry: ReturnType<typeof setTimeout> | undefined;
 
@@ -105,7 +104,6 @@ export class FleetWorker {
       ...(this.#memory === Infinity ? {} : { memory: this.#memory }),
       places: this.#places.count,
       running: [...this.#queue.running],
-      finished: this.#finished,
     };
   }
 
@@ -211,11 +209,10 @@ export class FleetWorker {
       }
       const { outcome } = await this.#queue.add(this.#watched(job, client, model));
       this.#loaded = { model: model ?? models.first.name, loras: lorasOf(record.request) };
-      outcome.then(() => this.#finished++, (error) => toApiError(error, id, log))
-        .finally(() => {
-          leases.forget(id);
-          void this.#look();
-        });
+      outcome.catch((error) => toApiError(error, id, log)).finally(() => {
+        leases.forget(id);
+        void this.#look();
+      });
     } catch (error) {
       // It is found to be nobody's work, and given back, when the database is there again.
       if (isAway(error)) return;

@@ -4,12 +4,14 @@
  * time or is away, the front may show a record as it saw it last, and never one that is older than what it showed.
  */
 
+import { setTimeout as delay } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import { isEnd } from "../server/jobs/job.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import type { Bell } from "./bell.ts";
 import { awayError, isAway } from "./database.ts";
+import { coalesced } from "./repeat.ts";
 
 /** Most records that are kept. */
 const MAX_RECORDS = 4096;
@@ -22,14 +24,14 @@ const MAX_LENGTH = 32 * 2 ** 20;
 const OLD_MS = { in_progress: 500, queued: 5000, ended: 60_000 };
 /** How long a record may be shown after that while it cannot be read, in milliseconds. */
 const LAST_MS = 60_000;
-/** Most readings at a time; what is asked for meanwhile is read together after one of them. */
-const MAX_READINGS = 4;
 /** After what time the record that was seen last is shown in place of the one that is being read, in milliseconds. */
 const GLANCE_MS = 50;
 /** The same for a record that is known to have changed: others may have told its client. */
 const CHANGED_MS = 1000;
 /** How long an unknown record may take while nobody tells of changes, in milliseconds. */
 const SOON_MS = 2000;
+/** How long a reading may take, in milliseconds: its connection may be dead without a word. */
+const READ_MS = 5000;
 
 /** A record, with about how many characters it has. */
 export type Read = readonly [record: JobRecord, length: number];
@@ -41,13 +43,6 @@ interface Kept {
   hasChanged: boolean;
 }
 
-interface Reading {
-  readonly since: number;
-  readonly changed: Set<string>;
-  /** Whether all changes since its begin were told. */
-  isTold: boolean;
-}
-
 /** Reads records of jobs, and keeps them where there is a bell. */
 export class KnownRecords {
   readonly #readRows: (ids: readonly string[]) => Promise<readonly Read[]>;
@@ -56,8 +51,13 @@ export class KnownRecords {
   readonly #kept = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });
   /** Records that were asked for and are about to be read, together. */
   #asked = new Map<string, PromiseWithResolvers<JobRecord | undefined>>();
-  #isAboutToRead = false;
-  readonly #readings = new Set<Reading>();
+  /**
+   * Reads what was asked for. One reading ends before the next begins: else what one has shown could be followed by
+   * something older of the other.
+   */
+  readonly #readAll = coalesced(() => this.#readAsked());
+  /** When the reading that goes on began, which jobs have changed since, and whether all changes were told. */
+  #reading = { since: Infinity, changed: new Set<string>(), isWhole: true };
   /** Whether the last reading that ended found no database. */
   #isAway = false;
 
@@ -77,7 +77,7 @@ export class KnownRecords {
     // What happened meanwhile was not told.
     bell?.onUp(() => {
       for (const kept of this.#kept.values()) kept.freshUntil = 0;
-      for (const reading of this.#readings) reading.isTold = false;
+      this.#reading.isWhole = false;
     });
   }
 
@@ -108,25 +108,23 @@ export class KnownRecords {
   #outdate(id: string): void {
     const kept = this.#kept.peek(id);
     if (kept) kept.hasChanged = true;
-    for (const { changed } of this.#readings) changed.add(id);
+    this.#reading.changed.add(id);
   }
 
   /** A record as it is, or was a moment ago where it takes a while to say. */
   async #glance(id: string, kept: Kept | undefined): Promise<JobRecord | undefined> {
     const reading = this.#read(id);
     if (!kept && this.#isTold) return await reading;
-    const now = performance.now();
-    const [{ since } = { since: now }] = this.#readings;
-    const glanceMs = (kept?.hasChanged ? CHANGED_MS : GLANCE_MS) - (now - since);
+    const waitedMs = Math.max(0, performance.now() - this.#reading.since);
+    const glanceMs = (kept?.hasChanged ? CHANGED_MS : GLANCE_MS) - waitedMs;
     const patienceMs = !kept ? SOON_MS : this.#isAway ? 0 : Math.max(0, glanceMs);
     try {
       return await unlessAborted(AbortSignal.timeout(patienceMs), reading);
     } catch (error) {
-      const isLate = error instanceof DOMException && error.name === "TimeoutError";
-      const last = isLate || isAway(error) ? this.#kept.get(id) : undefined;
+      const last = isLate(error) || isAway(error) ? this.#kept.get(id) : undefined;
       if (last) return last.record;
-      if (isLate && this.#isTold) return await reading;
-      throw isLate ? awayError() : error;
+      if (isLate(error) && this.#isTold) return await reading;
+      throw isLate(error) ? awayError() : error;
     }
   }
 
@@ -134,45 +132,38 @@ export class KnownRecords {
     const asked = this.#asked.get(id) ?? Promise.withResolvers();
     this.#asked.set(id, asked);
     asked.promise.catch(() => {});
-    this.#readSoon();
+    void this.#readAll();
     return asked.promise;
   }
 
-  #readSoon(): void {
-    // While nobody tells of changes, one reading must end before the next begins: else what one has shown could be
-    // followed by something older of the other.
-    const most = this.#isTold ? MAX_READINGS : 1;
-    if (this.#isAboutToRead || this.#asked.size === 0 || this.#readings.size >= most) return;
-    this.#isAboutToRead = true;
-    setTimeout(() => void this.#readAsked());
-  }
-
   async #readAsked(): Promise<void> {
+    await delay(0);
     const asked = this.#asked;
+    if (asked.size === 0) return;
     this.#asked = new Map();
-    this.#isAboutToRead = false;
     const isTold = this.#isTold;
-    const reading = { since: performance.now(), changed: new Set<string>(), isTold: true };
-    this.#readings.add(reading);
+    const reading = { since: performance.now(), changed: new Set<string>(), isWhole: true };
+    this.#reading = reading;
     try {
-      const records = await this.#readRows([...asked.keys()]);
-      if (this.#bell) {
-        this.#keep(asked.keys(), reading.isTold && isTold === this.#isTold ? records : [], reading);
-      }
+      const coming = this.#readRows([...asked.keys()]);
+      const records = await unlessAborted(AbortSignal.timeout(READ_MS), coming);
+      const isWhole = reading.isWhole && isTold === this.#isTold;
+      if (this.#bell) this.#keep(asked.keys(), isWhole ? records : []);
       this.#isAway = false;
       const found = new Map(records.map(([record]) => [record.id, record]));
       for (const [id, { resolve }] of asked) resolve(found.get(id));
     } catch (error) {
-      this.#isAway = isAway(error);
-      for (const { reject } of asked.values()) reject(error);
+      const reason = isLate(error) ? awayError(error) : error;
+      this.#isAway = isAway(reason);
+      for (const { reject } of asked.values()) reject(reason);
     } finally {
-      this.#readings.delete(reading);
-      this.#readSoon();
+      reading.since = Infinity;
     }
   }
 
   /** Keeps the records that did not change while they were read, and forgets the others that were asked for. */
-  #keep(ids: Iterable<string>, records: readonly Read[], { since, changed }: Reading): void {
+  #keep(ids: Iterable<string>, records: readonly Read[]): void {
+    const { since, changed } = this.#reading;
     const others = new Set(ids);
     for (const [record, length] of records) {
       if (changed.has(record.id)) continue;
@@ -185,4 +176,8 @@ export class KnownRecords {
     }
     for (const id of others) this.#kept.delete(id);
   }
+}
+
+function isLate(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "TimeoutError";
 }

@@ -28,21 +28,15 @@ export interface WorkerState {
   readonly places: number;
   /** Ids of the jobs that it runs. */
   readonly running: readonly string[];
-  /** Jobs that it has finished since it started. */
-  readonly finished: number;
   /** What `GET /v1/workers` tells of its cards; JSON values. */
   readonly cards: readonly unknown[];
 }
 
 /** A member of a fleet. */
 export interface Member {
-  /** A UUID. */
   readonly id: string;
-  /** Machine and process of the member. */
-  readonly name: string;
   /** Version of the program. */
   readonly version: string;
-  /** Whether the member takes requests, runs jobs, or both. */
   readonly kind: "front" | "worker" | "both";
 }
 
@@ -84,7 +78,7 @@ export class Roster {
   async refresh(): Promise<void> {
     const [members, models] = await this.#database.use((sql) =>
       Promise.all([
-        sql`SELECT id, name, kind, state FROM denoise_members
+        sql`SELECT kind, state FROM denoise_members
           WHERE seen_at > clock_timestamp() - make_interval(secs => ${DEAD_MS / 1000})
           ORDER BY joined_at, id`,
         sql`SELECT name, about,
@@ -94,18 +88,18 @@ export class Roster {
     );
     this.size = members.length;
     this.workers = members.filter(({ kind }) => kind !== "front")
-      .map(({ id, name, kind, state }) => ({ ...JSON.parse(state), id, name, kind }));
+      .map(({ state }) => JSON.parse(state));
     this.models = models.filter((row) => row["is_served"])
       .map(({ name, about }) => ({ ...fromText(about), name }));
     this.#known = new Set(models.map(({ name }) => name));
   }
 
   /** Says that a member lives. */
-  async beat(member: Member, models: readonly FleetModel[]): Promise<void> {
-    const { id, name, kind, ...state } = member;
+  async beat(member: Member, name: string, models: readonly FleetModel[]): Promise<void> {
+    const { id, kind } = member;
     await this.#database.use(async (sql) => {
       const [row] = await sql`INSERT INTO denoise_members (id, kind, name, state)
-        VALUES (${id}, ${kind}, ${name}, ${JSON.stringify({ ...state, kind })})
+        VALUES (${id}, ${kind}, ${name}, ${JSON.stringify(member)})
         ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), state = EXCLUDED.state
         RETURNING joined_at > clock_timestamp() - interval '1 second' AS is_new`;
       for (const { name, ...about } of models) {

@@ -151,18 +151,16 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
-/** The version that this program makes. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
  * Brings the tables up to date. One of all that start at a time does it; tables of a newer version
  * stay as they are.
  *
- * @param patienceMs how long to wait for a database that is not at hand, in milliseconds
  * @throws {Error} when a newer version says that this one cannot work with its tables
  */
-export function migrate(database: Database, patienceMs = 0): Promise<number> {
-  return database.transaction(async (sql) => {
+export async function migrate(database: Database): Promise<void> {
+  await database.transaction(async (sql) => {
     await sql`SELECT pg_advisory_xact_lock(${LOCK})`;
     await sql`CREATE TABLE IF NOT EXISTS denoise_schema (version integer NOT NULL, least integer NOT NULL)`;
     const [row] = await sql`SELECT version, least FROM denoise_schema`;
@@ -173,10 +171,9 @@ export function migrate(database: Database, patienceMs = 0): Promise<number> {
           `version ${SCHEMA_VERSION}; install a newer one`,
       );
     }
-    if (version >= SCHEMA_VERSION) return version;
+    if (version >= SCHEMA_VERSION) return;
     for (const step of MIGRATIONS.slice(version)) await sql.unsafe(step).simple();
     await sql`DELETE FROM denoise_schema`;
     await sql`INSERT INTO denoise_schema VALUES (${SCHEMA_VERSION}, 1)`;
-    return SCHEMA_VERSION;
-  }, patienceMs);
+  });
 }
