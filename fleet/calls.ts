@@ -77,17 +77,16 @@ export class Calls {
       for (const end = performance.now() + patienceMs; performance.now() < end;) {
         const news = Promise.withResolvers<void>();
         this.#waiting.set(id, news.resolve);
-        const [row] = await this.#database.use((sql) =>
-          sql`SELECT answer, EXISTS (SELECT 1 FROM denoise_members WHERE id = ${member}) AS lives
-            FROM denoise_calls WHERE id = ${id}`
-        );
+        const [row] = await this.#database.run`
+          SELECT answer, EXISTS (SELECT 1 FROM denoise_members WHERE id = ${member}) AS lives
+          FROM denoise_calls WHERE id = ${id}`;
         if (typeof row?.["answer"] === "string") return open(row["answer"]);
         if (!row?.["lives"]) break;
         await unlessAborted(AbortSignal.timeout(LOOK_MS), news.promise).catch(() => {});
       }
     } finally {
       this.#waiting.delete(id);
-      void this.#database.use((sql) => sql`DELETE FROM denoise_calls WHERE id = ${id}`)
+      void this.#database.run`DELETE FROM denoise_calls WHERE id = ${id}`
         .catch(() => {});
     }
     throw new RecordsBusyError(
@@ -99,10 +98,9 @@ export class Calls {
     const { reply } = this;
     if (!reply) return;
     try {
-      const rows = await this.#database.use((sql) =>
-        sql`UPDATE denoise_calls SET member = '' WHERE member = ${this.#member} AND answer IS NULL
-          RETURNING id, question`
-      );
+      const rows = await this.#database.run`
+        UPDATE denoise_calls SET member = '' WHERE member = ${this.#member} AND answer IS NULL
+        RETURNING id, question`;
       await Promise.all(rows.map(async ({ id, question }) => {
         const asked = JSON.parse(question) as Question;
         const answer = await reply(asked).then(

@@ -1,7 +1,7 @@
 /** The PostgreSQL database that the servers and workers of a fleet share. */
 
 import { setTimeout as delay } from "node:timers/promises";
-import postgres, { type Parameter, type Sql } from "postgres";
+import postgres, { type ParameterOrFragment, type Row, type RowList, type Sql } from "postgres";
 import { RecordsBusyError } from "../server/contract/errors.ts";
 
 /** Most connections of one process, beside the one that listens. */
@@ -59,6 +59,14 @@ export class Database {
     }
   }
 
+  /** Runs one statement; see {@link Database.use}. */
+  run<T extends readonly object[] = Row[]>(
+    text: TemplateStringsArray,
+    ...values: ParameterOrFragment<never>[]
+  ): Promise<RowList<T>> {
+    return this.use((sql) => sql<T>(text, ...values));
+  }
+
   /** Makes several changes, all or none; see {@link Database.use}. */
   transaction<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
     return this.use(
@@ -104,11 +112,6 @@ export function connect(
     // Known to the connections, but not to the types.
     ...(onnotify ? { onnotify, idle_timeout: null, max_lifetime: null } as object : {}),
   }) as unknown as Sql;
-}
-
-/** A list of texts, for a statement. */
-export function texts(sql: Sql, list: readonly string[]): Parameter<readonly string[]> {
-  return sql.typed(list as never, TEXTS) as unknown as Parameter<readonly string[]>;
 }
 
 /** A list as PostgreSQL writes arrays. */

@@ -46,9 +46,8 @@ export class FleetModels {
       if (known) known.engine.about = about;
       else this.#known.set(about.name, this.#know(about));
     }
-    const rows = await database.use((sql) =>
-      sql`SELECT substr(name, 7) AS model, value FROM denoise_settings WHERE name LIKE 'loras:%'`
-    );
+    const rows = await database
+      .run`SELECT substr(name, 7) AS model, value FROM denoise_settings WHERE name LIKE 'loras:%'`;
     for (const { model, value } of rows) {
       const known = this.#known.get(model);
       if (!known || known.kept === value) continue;

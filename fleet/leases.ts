@@ -3,7 +3,7 @@
 import type { Sql } from "postgres";
 import { toRecord } from "../server/jobs/job_rows.ts";
 import type { JobChange, JobError, JobRecord } from "../server/jobs/job_store.ts";
-import { type Database, texts } from "./database.ts";
+import type { Database } from "./database.ts";
 import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";
 import { changesOf, PostgresJobStore } from "./postgres_store.ts";
 
@@ -96,7 +96,7 @@ export class Leases extends PostgresJobStore {
         }
         if (passed.length > 0) {
           await sql`UPDATE denoise_jobs SET passed_at = ${now}
-            WHERE id = ANY(${texts(sql, passed)}) AND passed_at IS NULL AND status = 'queued'`;
+            WHERE id = ANY(${passed}) AND passed_at IS NULL AND status = 'queued'`;
         }
         const { client, model, deaths } = row;
         return { record: toRecord(row), client, model: model ?? undefined, deaths };
@@ -117,7 +117,7 @@ export class Leases extends PostgresJobStore {
     const rows = await sql`
       SELECT id, turn, priority, job.model, array_to_json(loras)::text AS loras, memory,
         created_at, deaths, passed_at, denoise_now() AS now
-      FROM unnest(${texts(sql, models)}) AS wanted(name), LATERAL (
+      FROM unnest(${models}::text[]) AS wanted(name), LATERAL (
         ${first("priority DESC, turn, seq")} UNION ${first("turn, seq")}) AS job`;
     const jobs = rows.map((row) => ({
       ...row as Pick<WaitingJob, "id" | "turn" | "priority" | "model" | "memory">,
@@ -131,12 +131,10 @@ export class Leases extends PostgresJobStore {
 
   /** Keeps this worker's jobs for another while. */
   async renew(): Promise<Held[]> {
-    return await this.#database.use((sql) =>
-      sql<Held[]>`UPDATE denoise_jobs
-        SET lease_until = clock_timestamp() + make_interval(secs => ${LEASE_S})
-        WHERE owner = ${this.#member} AND status = 'in_progress'
-        RETURNING id, cancel, denoise_now() - started_at AS age`
-    );
+    return await this.#database.run<Held[]>`UPDATE denoise_jobs
+      SET lease_until = clock_timestamp() + make_interval(secs => ${LEASE_S})
+      WHERE owner = ${this.#member} AND status = 'in_progress'
+      RETURNING id, cancel, denoise_now() - started_at AS age`;
   }
 
   /**
@@ -146,11 +144,10 @@ export class Leases extends PostgresJobStore {
    * @returns false where each of them has refused it, too: it stays this worker's
    */
   async refuse(id: string, others: readonly string[]): Promise<boolean> {
-    const { count } = await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET status = 'queued', refused_by = refused_by || ${this.#member}
-        WHERE id = ${id} AND owner = ${this.#member} AND status = 'in_progress'
-          AND NOT (${texts(sql, others)} <@ refused_by)`
-    );
+    const { count } = await this.#database.run`
+      UPDATE denoise_jobs SET status = 'queued', refused_by = refused_by || ${this.#member}
+      WHERE id = ${id} AND owner = ${this.#member} AND status = 'in_progress'
+        AND NOT (${others}::text[] <@ refused_by)`;
     return count > 0;
   }
 
@@ -203,17 +200,16 @@ function isNoNews(note: Note, change: JobChange): boolean {
  * it at any time.
  */
 export async function reap(database: Database): Promise<void> {
-  await database.use((sql) =>
-    sql`UPDATE denoise_jobs AS job SET deaths = deaths + 1, progress = 0, started_at = NULL,
-        status = CASE WHEN lost.fails THEN 'failed' ELSE 'queued' END,
-        error = CASE WHEN lost.fails THEN ${JSON.stringify(WORKERS_LOST)} END,
-        error_status = CASE WHEN lost.fails THEN 503 END,
-        ended_at = CASE WHEN lost.fails THEN denoise_now() END
-      FROM (
-        SELECT id, NOT cancel AND deaths + 1 >= ${MAX_DEATHS} AS fails FROM denoise_jobs
-        WHERE status = 'in_progress' AND lease_until < clock_timestamp()
-          AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => ${SETTLE_S})
-        LIMIT ${MAX_REAPED} FOR UPDATE SKIP LOCKED) AS lost
-      WHERE job.id = lost.id`
-  );
+  await database
+    .run`UPDATE denoise_jobs AS job SET deaths = deaths + 1, progress = 0, started_at = NULL,
+      status = CASE WHEN lost.fails THEN 'failed' ELSE 'queued' END,
+      error = CASE WHEN lost.fails THEN ${JSON.stringify(WORKERS_LOST)} END,
+      error_status = CASE WHEN lost.fails THEN 503 END,
+      ended_at = CASE WHEN lost.fails THEN denoise_now() END
+    FROM (
+      SELECT id, NOT cancel AND deaths + 1 >= ${MAX_DEATHS} AS fails FROM denoise_jobs
+      WHERE status = 'in_progress' AND lease_until < clock_timestamp()
+        AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => ${SETTLE_S})
+      LIMIT ${MAX_REAPED} FOR UPDATE SKIP LOCKED) AS lost
+    WHERE job.id = lost.id`;
 }

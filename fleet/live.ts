@@ -52,9 +52,8 @@ export class Live {
 
   /** What was told of a job last: its progress, its latest preview, and its finished results. */
   async read(id: string): Promise<JobEvent[]> {
-    const [row] = await this.#database.use((sql) =>
-      sql`SELECT progress, preview, about, outputs::text FROM denoise_live WHERE job = ${id}`
-    );
+    const [row] = await this.#database.run`
+      SELECT progress, preview, about, outputs::text FROM denoise_live WHERE job = ${id}`;
     const { progress, preview, about, outputs } = row ?? {};
     const files = Object.entries(JSON.parse(outputs ?? "{}") as Record<string, StoredFile>);
     const latest: JobEvent = {
@@ -80,18 +79,16 @@ export class Live {
 
   async #write(id: string, row: LiveRow, news: string): Promise<void> {
     const { progress = null, preview = null, about = null, outputs = null } = row;
-    await this.#database.use((sql) =>
-      sql`WITH told AS (
-          INSERT INTO denoise_live AS live (job, progress, preview, about, outputs)
-          SELECT id, ${progress}, ${preview}::bytea, ${about}, ${outputs}::text::jsonb
-          FROM denoise_jobs WHERE id = ${id} AND status = 'in_progress'
-          ON CONFLICT (job) DO UPDATE SET
-            progress = coalesce(EXCLUDED.progress, live.progress),
-            preview = coalesce(EXCLUDED.preview, live.preview),
-            about = coalesce(EXCLUDED.about, live.about),
-            outputs = coalesce(live.outputs || EXCLUDED.outputs, live.outputs, EXCLUDED.outputs)
-          RETURNING job)
-        SELECT pg_notify('denoise_live', job || ' ' || ${news}) FROM told`
-    ).catch(() => {});
+    await this.#database.run`WITH told AS (
+        INSERT INTO denoise_live AS live (job, progress, preview, about, outputs)
+        SELECT id, ${progress}, ${preview}::bytea, ${about}, ${outputs}::text::jsonb
+        FROM denoise_jobs WHERE id = ${id} AND status = 'in_progress'
+        ON CONFLICT (job) DO UPDATE SET
+          progress = coalesce(EXCLUDED.progress, live.progress),
+          preview = coalesce(EXCLUDED.preview, live.preview),
+          about = coalesce(EXCLUDED.about, live.about),
+          outputs = coalesce(live.outputs || EXCLUDED.outputs, live.outputs, EXCLUDED.outputs)
+        RETURNING job)
+      SELECT pg_notify('denoise_live', job || ' ' || ${news}) FROM told`.catch(() => {});
   }
 }

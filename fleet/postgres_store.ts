@@ -18,7 +18,7 @@ import {
 import { hasRoom } from "../server/fair_share.ts";
 import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../server/jobs/job_rows.ts";
 import type { Bell } from "./bell.ts";
-import { type Database, texts } from "./database.ts";
+import type { Database } from "./database.ts";
 import { writeInputs } from "./input_parts.ts";
 import { KnownRecords, type Read } from "./known_records.ts";
 import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
@@ -119,7 +119,7 @@ export class PostgresJobStore implements JobStore {
         INSERT INTO denoise_jobs (id, kind, status, request, summary, client, model, loras,
           priority, memory, turn, front, is_ready, request_key, request_body)
         VALUES (${id}, ${kind}, 'queued', ${JSON.stringify(job.request)}, ${toJson(job.summary)},
-          ${client}, ${model}, ${texts(sql, job.loras ?? [])}, ${priority},
+          ${client}, ${model}, ${job.loras ?? []}, ${priority},
           ${Math.ceil(job.memory ?? 0)}, ${turn}, ${front}, ${isReady}, ${key}, ${body})`;
       return true;
     }, PATIENCE_MS).catch(async (error) => {
@@ -155,7 +155,7 @@ export class PostgresJobStore implements JobStore {
     const rows = await this.#database.use((sql) => {
       const conditions: Fragment[] = [sql`true`];
       if (kind !== undefined) conditions.push(sql`kind = ${kind}`);
-      if (statuses !== undefined) conditions.push(sql`status = ANY(${texts(sql, statuses)})`);
+      if (statuses !== undefined) conditions.push(sql`status = ANY(${statuses})`);
       if (after !== undefined) {
         const sign = sql.unsafe(order === "asc" ? ">" : "<");
         conditions.push(sql`(created_at, seq) ${sign} (SELECT created_at, seq FROM denoise_jobs
@@ -170,9 +170,9 @@ export class PostgresJobStore implements JobStore {
   }
 
   async counts(): Promise<JobCount[]> {
-    return await this.#database.use((sql) =>
-      sql<JobCount[]>`SELECT kind, status, count(*) FROM denoise_jobs GROUP BY kind, status`
-    );
+    return await this.#database.run<
+      JobCount[]
+    >`SELECT kind, status, count(*) FROM denoise_jobs GROUP BY kind, status`;
   }
 
   async expired(
@@ -213,9 +213,8 @@ export class PostgresJobStore implements JobStore {
 
   /** Statuses by id; none for jobs that are not there. */
   async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
-    const rows = await this.#database.use((sql) =>
-      sql`SELECT id, status FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
-    );
+    const rows = await this.#database.run`
+      SELECT id, status FROM denoise_jobs WHERE id = ANY(${ids})`;
     return new Map(rows.map((row) => [String(row["id"]), String(row["status"]) as JobStatus]));
   }
 
@@ -243,23 +242,19 @@ export class PostgresJobStore implements JobStore {
 
   /** Takes over the jobs whose server died, after a silence in milliseconds, before it made them ready. */
   async adopt(front: string, deadAfterMs: number): Promise<JobRecord[]> {
-    const rows = await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET front = ${front} WHERE id IN (
-          SELECT id FROM denoise_jobs WHERE status = 'queued' AND NOT is_ready
-            AND NOT EXISTS (SELECT 1 FROM denoise_members m WHERE m.id = denoise_jobs.front
-              AND m.seen_at > clock_timestamp() - make_interval(secs => ${deadAfterMs / 1000}))
-          ORDER BY seq LIMIT ${MAX_TAKEN} FOR UPDATE SKIP LOCKED) RETURNING *`
-    );
+    const rows = await this.#database.run`UPDATE denoise_jobs SET front = ${front} WHERE id IN (
+        SELECT id FROM denoise_jobs WHERE status = 'queued' AND NOT is_ready
+          AND NOT EXISTS (SELECT 1 FROM denoise_members m WHERE m.id = denoise_jobs.front
+            AND m.seen_at > clock_timestamp() - make_interval(secs => ${deadAfterMs / 1000}))
+        ORDER BY seq LIMIT ${MAX_TAKEN} FOR UPDATE SKIP LOCKED) RETURNING *`;
     return rows.map(toRecord);
   }
 
   /** Jobs that have ended and of which nobody was told; each is given to one caller. */
   async untold(): Promise<JobRecord[]> {
-    const rows = await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET is_told = true WHERE id IN (
-          SELECT id FROM denoise_jobs WHERE NOT is_told AND ended_at IS NOT NULL
-          ORDER BY seq LIMIT ${MAX_TAKEN} FOR UPDATE SKIP LOCKED) RETURNING *`
-    );
+    const rows = await this.#database.run`UPDATE denoise_jobs SET is_told = true WHERE id IN (
+        SELECT id FROM denoise_jobs WHERE NOT is_told AND ended_at IS NOT NULL
+        ORDER BY seq LIMIT ${MAX_TAKEN} FOR UPDATE SKIP LOCKED) RETURNING *`;
     return rows.map(toRecord);
   }
 
@@ -280,9 +275,7 @@ export class PostgresJobStore implements JobStore {
   }
 
   async #read(ids: readonly string[]): Promise<Read[]> {
-    const rows = await this.#database.use((sql) =>
-      sql`SELECT * FROM denoise_jobs WHERE id = ANY(${texts(sql, ids)})`
-    );
+    const rows = await this.#database.run`SELECT * FROM denoise_jobs WHERE id = ANY(${ids})`;
     return rows.map((row) => {
       const { error_status, request, summary, result } = row;
       const record = toRecord(row);
