@@ -22,17 +22,13 @@ export class Bell {
   readonly #listeners = new Map<string, ((news: string) => void)[]>();
   readonly #upListeners: (() => void)[] = [];
   readonly #closing = new AbortController();
-  #isUp = false;
+  /** Whether the connection listens now. */
+  isUp = false;
   #running: Promise<void> | undefined;
 
   constructor(url: string, name: string) {
     this.#url = url;
     this.#name = name;
-  }
-
-  /** Whether the connection listens now. */
-  get isUp(): boolean {
-    return this.#isUp;
   }
 
   /** Listens to a channel; to be called before {@link Bell.start}. */
@@ -74,13 +70,13 @@ export class Bell {
         for (const channel of this.#listeners.keys()) {
           await Promise.race([sql.unsafe(`LISTEN ${channel}`), closed]);
         }
-        this.#isUp = true;
+        this.isUp = true;
         for (const listener of this.#upListeners) listener();
         await Promise.race([gone.promise, closed]);
       } catch {
         // The database is away.
       }
-      this.#isUp = false;
+      this.isUp = false;
       await sql.end({ timeout: 0 }).catch(() => {});
     } while (await pause(PAUSE_MS, signal));
   }

@@ -16,15 +16,12 @@ const LOOK_MS = 1000;
 /** What is asked; a JSON value. */
 export interface Question {
   readonly method: "check_loras" | "check_room" | "load" | "unload";
-  /** Public name of the model. */
   readonly model: string;
-  /** Arguments of the call. */
   readonly args?: unknown;
   /** Whether LoRAs that are checked are brought onto the device, too. */
   readonly isToPrepare?: boolean;
 }
 
-/** A failure on its way; a JSON value. */
 interface Failure {
   readonly status: number;
   readonly message: string;

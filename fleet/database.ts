@@ -75,13 +75,11 @@ export class Database {
     );
   }
 
-  /** Lets go of all connections. */
   async close(): Promise<void> {
     await this.#sql.end({ timeout: 2 }).catch(() => {});
   }
 }
 
-/** Makes a client. */
 export function connect(
   url: string,
   { max, name, onclose, onnotify }: {

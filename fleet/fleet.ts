@@ -17,7 +17,6 @@ const BEATS_PER_CLEANING = 30;
 /** How often it is tried to reach a database that was away at the start, in milliseconds. */
 const RETRY_MS = 1000;
 
-/** A process's membership of a fleet. */
 export class Fleet {
   /** Id of this member. */
   readonly member: string = crypto.randomUUID();
@@ -32,7 +31,6 @@ export class Fleet {
   /** Called when the roster was read. */
   onRefresh: () => Promise<void> = () => Promise.resolve();
   readonly #kind: Member["kind"];
-  /** Machine and process. */
   readonly #name = `${hostname()}:${Deno.pid}`;
   readonly #closing = new AbortController();
   #isReady = false;

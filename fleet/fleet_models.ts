@@ -16,7 +16,6 @@ interface Known {
   kept: string | undefined;
 }
 
-/** The models of a fleet. */
 export class FleetModels {
   readonly #fleet: Fleet;
   readonly #loraMode: MergeMode;

@@ -24,7 +24,6 @@ import { BEAT_MS, DEAD_MS } from "./roster.ts";
 const LOOK_MS = 2000;
 /** How old what is known of the queue may be while news of it come, in milliseconds. */
 const FRESH_MS = 250;
-/** Most jobs whose place is known. */
 const MAX_PLACES = 2000;
 /** How long an answer waits for a worker to cancel a job, and for it to let go of the job's files, in milliseconds. */
 const CANCEL_MS = 2000;
@@ -32,7 +31,6 @@ const RELEASE_MS = 35_000;
 /** How often it is looked for the end of a job that is waited for, in milliseconds. */
 const POLL_MS = 100;
 
-/** What a queue of a fleet works with. */
 interface FleetQueueOptions {
   readonly fleet: Fleet;
   /** Most jobs that wait in the whole fleet; those that run do not count. */
@@ -94,7 +92,6 @@ export class FleetQueue implements Queue {
     return this.#now.waiting;
   }
 
-  /** Begins to look after the queue. */
   start(): void {
     this.#isStarted = true;
     const { signal } = this.#closing;
@@ -205,7 +202,6 @@ export class FleetQueue implements Queue {
     }
   }
 
-  /** Resolves with what comes of a job. */
   async #wait<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
     const end = this.#ends.get(job.id) ?? Promise.withResolvers();
     this.#ends.set(job.id, end);

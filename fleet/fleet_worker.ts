@@ -21,11 +21,10 @@ import { ServiceError } from "../server/service_error.ts";
 import { lookInterval, wakeDelay } from "./crowd.ts";
 import { isAway } from "./database.ts";
 import type { Fleet } from "./fleet.ts";
-import { readInputs } from "./input_parts.ts";
 import type { Claimed, Leases } from "./leases.ts";
 import { Live } from "./live.ts";
 import { coalesced, pause, repeat } from "./repeat.ts";
-import { lorasOf, moveFiles, roomRequest } from "./requests.ts";
+import { lorasOf, moveFiles, readInputs, roomRequest } from "./requests.ts";
 import { roomIn } from "./rooms.ts";
 import type { Worker, WorkerState } from "./roster.ts";
 
@@ -38,22 +37,16 @@ const RENEW_MS = 1500;
 /** After what time the worker must know of a job that it has claimed, in milliseconds. */
 const STRAY_MS = 3000;
 
-/** What a worker of a fleet works with. */
 interface FleetWorkerOptions {
   readonly fleet: Fleet;
-  /** Records of the claimed jobs. */
   readonly leases: Leases;
-  /** Models that it serves. */
   readonly models: ServedModels;
-  /** What jobs do. */
   readonly runners: Runners;
   /** Where jobs run; one at a time when left out. */
   readonly places: Places | undefined;
-  /** Holds the files of jobs while they run. */
   readonly inputRoot: string;
 }
 
-/** A member of a fleet that runs jobs. */
 export class FleetWorker {
   readonly #options: FleetWorkerOptions;
   readonly #records: WriteBehindStore;
@@ -93,7 +86,6 @@ export class FleetWorker {
     bell.onUp(() => void this.#look());
   }
 
-  /** How it is, for the others. */
   get state(): Omit<WorkerState, "cards"> {
     const models = this.#options.models.all.filter(({ engine }) => engine.status === "ready");
     return {
@@ -112,7 +104,6 @@ export class FleetWorker {
     this.#loaded = { model, loras: lorasOf({ loras }) };
   }
 
-  /** Begins to claim jobs. */
   start(): void {
     this.#isStarted = true;
     const interval = () => lookInterval(this.#free.length, LOOK_MS);
@@ -159,7 +150,6 @@ export class FleetWorker {
     if (isOpen) await this.#look();
   }
 
-  /** Claims as many jobs as there are places for. */
   async #claimAll(): Promise<void> {
     const { signal } = this.#draining;
     try {
@@ -254,7 +244,6 @@ export class FleetWorker {
     return local;
   }
 
-  /** A job whose progress the fleet hears of. */
   #watched(job: NewJob<unknown>, client: string, model: string | undefined): NewJob<unknown> {
     const { id, work } = job;
     const stop = this.#queue.watch(id, (event) => {
@@ -273,7 +262,6 @@ export class FleetWorker {
     };
   }
 
-  /** Notes with which HTTP status a job fails. */
   #noteStatus(id: string, error: unknown): void {
     const reason = error instanceof ServiceError ? answerOf(error) : error;
     if (reason instanceof ApiError) this.#options.leases.note(id).errorStatus = reason.status;

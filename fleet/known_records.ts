@@ -43,7 +43,6 @@ interface Kept {
   hasChanged: boolean;
 }
 
-/** Reads records of jobs, and keeps them where there is a bell. */
 export class KnownRecords {
   readonly #readRows: (ids: readonly string[]) => Promise<readonly Read[]>;
   readonly #bell: Pick<Bell, "isUp"> | undefined;

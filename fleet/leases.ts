@@ -17,7 +17,6 @@ const MAX_MISSES = 8;
 const PROGRESS_MS = 1000;
 /** Workers that may die while they run a job, before it fails. */
 const MAX_DEATHS = 2;
-/** Most jobs whose lease is taken in one go. */
 const MAX_REAPED = 100;
 /**
  * For how long after its start the database takes nobody for dead, in seconds: until then nobody could say that it
@@ -32,11 +31,9 @@ const WORKERS_LOST: JobError = {
     "send the request again",
 };
 
-/** A job that is this worker's. */
 export interface Claimed {
   readonly record: JobRecord;
   readonly client: string;
-  /** Public name of its model. */
   readonly model: string | undefined;
   /** How often it was begun by workers that then died. */
   readonly deaths: number;
@@ -45,7 +42,6 @@ export interface Claimed {
 /** A job of a worker, as the database has it. */
 export interface Held {
   readonly id: string;
-  /** Whether it was asked to be cancelled. */
   readonly cancel: boolean;
   /** How long ago it was begun, in milliseconds. */
   readonly age: number;
@@ -57,7 +53,6 @@ interface Note {
   isLost?: boolean;
   /** HTTP status with which it fails, for clients that wait for it. */
   errorStatus?: number;
-  /** When its progress was recorded last. */
   toldAt?: number;
 }
 

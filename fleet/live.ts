@@ -23,7 +23,6 @@ interface LiveRow {
   readonly outputs?: string;
 }
 
-/** Progress and early results of jobs. */
 export class Live {
   readonly #database: Database;
   /** Progress that is still to be told, of jobs of which something was told a moment ago. */

@@ -19,10 +19,9 @@ import { hasRoom } from "../server/fair_share.ts";
 import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../server/jobs/job_rows.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
-import { writeInputs } from "./input_parts.ts";
 import { KnownRecords, type Read } from "./known_records.ts";
 import { CLOCK_JOBS, clockOf, giveTurn } from "./policy.ts";
-import type { InputFile } from "./requests.ts";
+import { type InputFile, writeInputs } from "./requests.ts";
 
 /** How long a record may wait for a database that is not at hand, in milliseconds. */
 const PATIENCE_MS = 3000;
@@ -33,9 +32,7 @@ const TIMED_JOBS = 20;
 
 /** A job to be queued, with what it is routed by. */
 interface QueuedRecord extends NewRecord {
-  /** Whose it is. */
   readonly client?: string;
-  /** Public name of its model. */
   readonly model?: string | undefined;
   /** LoRAs of the job with their strengths, as comparable texts. */
   readonly loras?: readonly string[];
@@ -44,20 +41,17 @@ interface QueuedRecord extends NewRecord {
   readonly memory?: number;
   /** How long it is expected to take, in seconds. */
   readonly seconds?: number;
-  /** Server that took it. */
   readonly front?: string;
   /** Whether the job waits for nothing but its turn. */
   readonly isReady?: boolean;
   readonly inputs?: readonly InputFile[];
 }
 
-/** The queue of a fleet. */
 export interface Overview {
   /** Ids of the jobs that wait, in the order of their turns. */
   readonly waiting: string[];
   /** Ids of the jobs that run, in the order in which they began. */
   readonly running: string[];
-  /** How many wait. */
   readonly depth: number;
   /** How long jobs take, in seconds, by model. */
   readonly seconds: ReadonlyMap<string, number>;
@@ -70,7 +64,6 @@ const ID = /^[\w.-]{1,200}$/;
 const IS_REPEATED =
   `status NOT IN ('failed', 'cancelled') AND created_at > denoise_now() - ${REPEAT_MS}`;
 
-/** Records of jobs in PostgreSQL. */
 export class PostgresJobStore implements JobStore {
   readonly #database: Database;
   readonly #known: KnownRecords;
@@ -286,7 +279,6 @@ export class PostgresJobStore implements JobStore {
   }
 }
 
-/** Columns that a statement sets. */
 type Columns = Record<string, string | number | boolean | null | Fragment>;
 
 /** The columns that a change of a job sets, with times by the clock of the database: machines differ. */

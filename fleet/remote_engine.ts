@@ -82,12 +82,10 @@ export class RemoteEngine implements Engine {
     }
   }
 
-  /** Every worker that serves it loads it. */
   async load(): Promise<void> {
     await this.#askAll("load");
   }
 
-  /** Every worker that serves it unloads it. */
   async unload(): Promise<void> {
     await this.#askAll("unload");
   }

@@ -1,13 +1,15 @@
 /** What a fleet must know of the requests of jobs: their files, their LoRAs, and what room they take. */
 
-import { basename } from "node:path";
+import { mkdir, open } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { Sql } from "postgres";
 import type { RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
 import type { ImageRequest } from "../server/images/image_request.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/disk.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "../server/videos/video_request.ts";
 
-/** A file of a request. */
 export interface InputFile {
   /** Name of the file: unique in the request, without folders. */
   readonly name: string;
@@ -22,6 +24,9 @@ interface WithFiles {
   readonly mask?: string | { readonly path: string };
   readonly video?: { readonly path: string };
 }
+
+/** Bytes of a piece of a file in the database. */
+const PART_BYTES = 2 ** 20;
 
 /** What the room that a request takes follows from. */
 const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
@@ -53,6 +58,37 @@ export function detachFiles<T>(request: T): { request: T; files: InputFile[] } {
     return name;
   });
   return { request: detached, files: [...files.values()] };
+}
+
+/** Puts files into the database, in pieces, until their job has ended. */
+export async function writeInputs(
+  sql: Sql,
+  job: string,
+  files: readonly InputFile[],
+): Promise<void> {
+  for (const { name, path } of files) {
+    await using file = await open(path, "r");
+    for (let part = 0;; part++) {
+      const piece = new Uint8Array(PART_BYTES);
+      const { bytesRead } = await file.read(piece, 0, PART_BYTES, part * PART_BYTES);
+      if (bytesRead === 0 && part > 0) break;
+      await sql`INSERT INTO denoise_inputs
+        VALUES (${job}, ${name}, ${part}, ${piece.subarray(0, bytesRead)})`;
+      if (bytesRead < PART_BYTES) break;
+    }
+  }
+}
+
+/** Copies the files of a job from the database into a folder; files that are there are replaced. */
+export async function readInputs(sql: Sql, job: string, folder: string): Promise<void> {
+  const parts = sql`SELECT name, part, bytes FROM denoise_inputs WHERE job = ${job}
+    ORDER BY name, part`.cursor(1);
+  for await (const [row] of parts) {
+    await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
+    const path = join(folder, basename(row!["name"]));
+    await using file = await open(path, row!["part"] === 0 ? "w" : "a", PRIVATE_FILE);
+    await file.write(row!["bytes"]);
+  }
 }
 
 /** The LoRAs that a request needs, a text for each, in their order: equal texts are equal LoRAs. */

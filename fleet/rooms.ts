@@ -16,7 +16,6 @@ const PATIENCE_MS = 3000;
 const SILENT_MS = 10_000;
 /** Most workers of one kind that are asked before a request is refused. */
 const MAX_ASKED = 16;
-/** Answers that are remembered. */
 const MAX_KNOWN = 1024;
 
 /** What a worker says of a request; a JSON value. */
@@ -42,7 +41,6 @@ export async function roomIn(engine: Engine, request: RoomRequest): Promise<Room
   }
 }
 
-/** What is known of a request. */
 interface Room {
   /** Why no worker can hold it; undefined where one can, or none has said. */
   readonly refusal: string | undefined;
@@ -50,7 +48,6 @@ interface Room {
   readonly memory: number;
 }
 
-/** Which workers can hold a request. */
 export class Rooms {
   readonly #calls: Calls;
   /** Nothing where the worker does not say. */

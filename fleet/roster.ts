@@ -14,7 +14,6 @@ const FORGET_S = 5 * 60;
 
 /** What a worker says of itself; a JSON value. */
 export interface WorkerState {
-  /** Whether the worker is about to leave. */
   readonly isDraining: boolean;
   /** Models that it serves, by their names. */
   readonly models: readonly string[];
@@ -26,26 +25,21 @@ export interface WorkerState {
   readonly memory?: number;
   /** How many jobs it can run at once. */
   readonly places: number;
-  /** Ids of the jobs that it runs. */
   readonly running: readonly string[];
   /** What `GET /v1/workers` tells of its cards; JSON values. */
   readonly cards: readonly unknown[];
 }
 
-/** A member of a fleet. */
 export interface Member {
   readonly id: string;
-  /** Version of the program. */
   readonly version: string;
   readonly kind: "front" | "worker" | "both";
 }
 
-/** A member that runs jobs. */
 export type Worker = Member & WorkerState;
 
 /** A model that a fleet serves, as its workers describe it. */
 export interface FleetModel {
-  /** Public name of the model. */
   readonly name: string;
   /** Path of the model, as given when the worker was started. */
   readonly path: string;
@@ -57,7 +51,6 @@ export interface FleetModel {
 /** The members and models, as they were a moment ago. */
 export class Roster {
   readonly #database: Database;
-  /** How many members live. */
   size = 0;
   /** Members that run jobs, the oldest first. */
   workers: readonly Worker[] = [];
@@ -74,7 +67,6 @@ export class Roster {
     return this.#known.has(model);
   }
 
-  /** Reads who is there. */
   async refresh(): Promise<void> {
     const [members, models] = await this.#database.use((sql) =>
       Promise.all([
@@ -94,7 +86,6 @@ export class Roster {
     this.#known = new Set(models.map(({ name }) => name));
   }
 
-  /** Says that a member lives. */
   async beat(member: Member, name: string, models: readonly FleetModel[]): Promise<void> {
     const { id, kind } = member;
     await this.#database.use(async (sql) => {
@@ -110,7 +101,6 @@ export class Roster {
     });
   }
 
-  /** Says that a member leaves. */
   async leave(id: string): Promise<void> {
     await this.#database.use(async (sql) => {
       await sql`DELETE FROM denoise_members WHERE id = ${id}`;

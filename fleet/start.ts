@@ -45,12 +45,10 @@ import { roomIn } from "./rooms.ts";
 import type { FleetModel } from "./roster.ts";
 import { requireSharedFolder } from "./shared_folder.ts";
 
-/** How long answers under way may take to end, in milliseconds. */
 const CLOSE_MS = 3000;
 /** How often a worker looks for jobs of dead workers, in milliseconds: there may be no server. */
 const REAP_MS = 4000;
 
-/** What a member of a fleet is started with. */
 type FleetStartOptions = StartOnCards & { readonly fleet: FleetPlace };
 
 /** What a member works with; tests put some of it in place of what is found. */
@@ -66,7 +64,6 @@ interface FleetMember {
   readonly front: { readonly app: App; readonly services: Services } | undefined;
   /** Joins the fleet; resolves when it has, and runs jobs where it is to. */
   open(): Promise<void>;
-  /** Stops taking requests and jobs. */
   stop(graceMs: number): Promise<void>;
   /** Leaves the fleet, and lets go of everything. */
   free(): Promise<void>;
@@ -94,7 +91,6 @@ export async function startFleetMember(options: FleetStartOptions): Promise<Runn
   return { url, port, ready, close: () => closing ??= close() };
 }
 
-/** Makes a member of a fleet. */
 export async function createFleetMember(
   options: FleetStartOptions,
   parts: Partial<Parts> = {},
@@ -291,7 +287,6 @@ async function describeModels(models: ServedModels): Promise<FleetModel[]> {
   })));
 }
 
-/** Answers servers. */
 async function reply(
   { method, model, args, isToPrepare }: Question,
   models: ServedModels,
