@@ -4,11 +4,11 @@
  */
 
 import type { LoraUse } from "../engine/types.ts";
-import { ApiError, badRequest } from "../server/contract/errors.ts";
+import { badRequest } from "../server/contract/errors.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
-import { answerOf, toApiError } from "../server/http/respond.ts";
+import { toApiError } from "../server/http/respond.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
-import { isEnd, type NewJob } from "../server/jobs/job.ts";
+import { isEnd } from "../server/jobs/job.ts";
 import { endOf, isStopping } from "../server/jobs/job_end.ts";
 import { JobQueue } from "../server/jobs/job_queue.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
@@ -197,7 +197,12 @@ export class FleetWorker {
       if (!job) {
         throw new ServiceError("refused", `Cannot run the job: no "${record.kind}" is known`);
       }
-      const { outcome } = await this.#queue.add(this.#watched(job, client, model));
+      const stop = this.#queue.watch(id, (event) => {
+        if (event.type === "status" && isEnd(event.status)) stop();
+        else this.#live.tell(id, event);
+      });
+      const routed = { client, ...(model === undefined ? {} : { model }) };
+      const { outcome } = await this.#queue.add({ ...job, ...routed });
       this.#loaded = { model: model ?? models.first.name, loras: lorasOf(record.request) };
       outcome.catch((error) => toApiError(error, id, log)).finally(() => {
         leases.forget(id);
@@ -220,7 +225,6 @@ export class FleetWorker {
     if (await leases.refuse(id, others.map((one) => one.id)).catch(() => false)) {
       log(`${id} is left to other workers: ${(error as Error).message}`);
     } else {
-      this.#noteStatus(id, error);
       await this.#records.update(id, endOf(error));
       toApiError(error, id, log);
     }
@@ -242,29 +246,6 @@ export class FleetWorker {
     const { refusal } = await roomIn(model.engine.engine, roomRequest(local));
     if (refusal !== undefined) throw badRequest(refusal);
     return local;
-  }
-
-  #watched(job: NewJob<unknown>, client: string, model: string | undefined): NewJob<unknown> {
-    const { id, work } = job;
-    const stop = this.#queue.watch(id, (event) => {
-      if (event.type === "status" && isEnd(event.status)) stop();
-      else this.#live.tell(id, event);
-    });
-    return {
-      ...job,
-      client,
-      ...(model === undefined ? {} : { model }),
-      work: (context) =>
-        work(context).catch((error) => {
-          this.#noteStatus(id, error);
-          throw error;
-        }),
-    };
-  }
-
-  #noteStatus(id: string, error: unknown): void {
-    const reason = error instanceof ServiceError ? answerOf(error) : error;
-    if (reason instanceof ApiError) this.#options.leases.note(id).errorStatus = reason.status;
   }
 
   /** Keeps what runs, and ends what was cancelled or is another's. */

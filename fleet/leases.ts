@@ -51,8 +51,6 @@ export interface Held {
 interface Note {
   /** Whether the job is another worker's by now. */
   isLost?: boolean;
-  /** HTTP status with which it fails, for clients that wait for it. */
-  errorStatus?: number;
   toldAt?: number;
 }
 
@@ -167,10 +165,9 @@ export class Leases extends PostgresJobStore {
   override async update(id: string, change: JobChange): Promise<boolean> {
     const note = this.note(id);
     if (note.isLost || isNoNews(note, change)) return true;
-    const failure = change.status === "failed" ? { error_status: note.errorStatus ?? 500 } : {};
     // A job whose lease ran out while the database was away is still this worker's until another has it.
     const { count } = await this.#database.use((sql) =>
-      sql`UPDATE denoise_jobs SET ${sql({ ...changesOf(sql, change), ...failure })}
+      sql`UPDATE denoise_jobs SET ${sql(changesOf(sql, change))}
         WHERE id = ${id} AND owner = ${this.#member} AND status IN ('in_progress', 'queued')`
     );
     if (count > 0) return true;

@@ -284,6 +284,7 @@ type Columns = Record<string, string | number | boolean | null | Fragment>;
 /** The columns that a change of a job sets, with times by the clock of the database: machines differ. */
 export function changesOf(sql: Sql, change: JobChange): Columns {
   const columns: Columns = columnsOf(change);
+  if (change.errorStatus !== undefined) columns["error_status"] = change.errorStatus;
   for (const name of ["started_at", "ended_at"]) {
     const time = columns[name];
     if (typeof time !== "number") continue;

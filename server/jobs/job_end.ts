@@ -1,6 +1,7 @@
 /** Why jobs end before they are done, and what their records say of it. */
 
 import { ApiError, type ErrorStatus } from "../contract/errors.ts";
+import { answerOf } from "../http/respond.ts";
 import { ServiceError } from "../service_error.ts";
 import type { NewJob } from "./job.ts";
 import type { JobChange, JobRecord } from "./job_store.ts";
@@ -47,7 +48,8 @@ export function endOf(reason: unknown): JobChange {
   }
   const code = isStopping(reason) ? "interrupted" : reason.code ?? "failed";
   const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
-  return { status: "failed", endedAt, error: { code, message } };
+  const { status } = reason instanceof ApiError ? reason : answerOf(reason);
+  return { status: "failed", endedAt, error: { code, message }, errorStatus: status };
 }
 
 /**
@@ -71,7 +73,7 @@ export async function outcomeOf<T>(
   if (code === INTERNAL_ERROR) {
     throw new Error(`Cannot finish ${job.id}: the log of the worker that ran it says why`);
   }
-  const { errorStatus = 500 } = record as JobRecord & { errorStatus?: number };
+  const { errorStatus = 500 } = record;
   throw new ApiError(errorStatus as ErrorStatus, message, {
     code,
     ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),

@@ -44,8 +44,10 @@ export function toJson(value: unknown): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value);
 }
 
-/** The columns that a change of a job sets, with their values. */
-export function columnsOf(change: JobChange): Record<string, string | number | null> {
+/** The columns that a change of a job sets, with their values; `errorStatus` has none in a store of one server. */
+export function columnsOf(
+  { errorStatus: _, ...change }: JobChange,
+): Record<string, string | number | null> {
   const names = Object.keys(change) as (keyof typeof CHANGED)[];
   return Object.fromEntries(names.map((name) => {
     const value = change[name];

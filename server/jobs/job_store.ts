@@ -41,6 +41,8 @@ export interface JobEntry {
 export interface JobRecord extends JobEntry {
   /** What was asked for, a JSON value. */
   request: unknown;
+  /** HTTP status of the failure, where other servers than the one that ran it may answer. */
+  errorStatus?: number;
 }
 
 /** What tells that a request was sent again; digests. */
@@ -72,7 +74,14 @@ export const REPEAT_MS = 24 * 60 * 60_000;
 export type JobChange = Partial<
   Pick<
     JobRecord,
-    "status" | "progress" | "startedAt" | "endedAt" | "revisedPrompt" | "result" | "error"
+    | "status"
+    | "progress"
+    | "startedAt"
+    | "endedAt"
+    | "revisedPrompt"
+    | "result"
+    | "error"
+    | "errorStatus"
   >
 >;
 
