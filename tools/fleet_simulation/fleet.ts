@@ -4,7 +4,6 @@ import {
   choose,
   CLOCK_JOBS,
   clockOf,
-  type FreeWorker,
   giveTurn,
   type PolicyRules,
   type WaitingJob,
@@ -26,28 +25,26 @@ export interface Policy {
   readonly rules: PolicyRules;
 }
 
-/** A job that waits. */
 interface SimulatedJob extends WaitingJob {
   readonly arrival: Arrival;
+  readonly number: number;
   passedAt: number | null;
-  isGone: boolean;
 }
 
-/** A worker. */
 export interface SimulatedWorker {
   /** In bytes. */
   readonly memory: number;
   /** Names of the models that fit. */
   readonly models: readonly string[];
   loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;
-  /** Its place among the free ones with that model; -1 while it works. */
+  /** Its place among the free ones; -1 while it works. */
   place: number;
 }
 
+const byTurn = (a: SimulatedJob, b: SimulatedJob) =>
+  a.turn !== b.turn ? a.turn < b.turn : a.number < b.number;
 const byPriority = (a: SimulatedJob, b: SimulatedJob) =>
   a.priority !== b.priority ? a.priority > b.priority : byTurn(a, b);
-const byTurn = (a: SimulatedJob, b: SimulatedJob) =>
-  a.turn !== b.turn ? a.turn < b.turn : a.queuedAt < b.queuedAt;
 
 /** The queue, and who is free. */
 export class Fleet {
@@ -55,20 +52,15 @@ export class Fleet {
   readonly #maxQueue: number;
   /** By the name of the model. */
   readonly #queues = new Map(
-    MODELS.map(({ name }) => [
-      name,
-      [byPriority, byTurn].map((order) => new Ordered<SimulatedJob>(WINDOW, order)),
-    ]),
+    MODELS.map(({ name }) => [name, [byPriority, byTurn].map((order) => new Ordered(order))]),
   );
   readonly #byId = new Map<string, SimulatedJob>();
   readonly #waitingOf = new Map<number, number>();
   readonly #nextTurns = new Map<number, number>();
   readonly #taken = new Map<number, number[]>();
-  /** Free workers by the name of the model that they have; "" for none. */
-  readonly #free = new Map<string, SimulatedWorker[]>(
-    ["", ...MODELS.map(({ name }) => name)].map((name) => [name, []]),
-  );
-  #freeCount = 0;
+  readonly #free: SimulatedWorker[] = [];
+  /** How many free workers have a model loaded, by its name. */
+  readonly #warm = new Map<string, number>();
   #count = 0;
 
   /** Workers that have nothing loaded, by their memory in GB. */
@@ -86,12 +78,7 @@ export class Fleet {
     return this.#byId.size;
   }
 
-  /**
-   * Queues a job.
-   *
-   * @param now in milliseconds
-   * @returns false where it is refused
-   */
+  /** Queues a job at a time in milliseconds; false where it is refused. */
   add(arrival: Arrival, now: number): boolean {
     const { client, loras, priority } = arrival;
     const { isFair } = this.#policy;
@@ -102,12 +89,13 @@ export class Fleet {
     const { seconds, gigabytes, name } = arrival.model;
     const { turn, next } = giveTurn(this.#nextTurns.get(client), clock, seconds);
     this.#nextTurns.set(client, next);
+    const number = this.#count++;
     const job: SimulatedJob = {
-      id: String(this.#count++),
-      turn: isFair ? turn : this.#count,
+      id: String(number),
+      turn: isFair ? turn : number,
       priority: isFair ? priority : 0,
       ...{ model: name, loras, memory: gigabytes * GIGABYTE, queuedAt: now, attempts: 0 },
-      ...{ passedAt: null, arrival, isGone: false },
+      ...{ passedAt: null, arrival, number },
     };
     this.#byId.set(job.id, job);
     this.#waitingOf.set(client, own + 1);
@@ -115,19 +103,13 @@ export class Fleet {
     return true;
   }
 
-  /**
-   * Lets a worker choose a job, which leaves the queue.
-   *
-   * @param now in milliseconds
-   */
+  /** Lets a worker choose a job at a time in milliseconds; the job leaves the queue. */
   take(worker: SimulatedWorker, now: number): SimulatedJob | undefined {
     const queues = worker.models.flatMap((model) => this.#queues.get(model)!);
-    const window = new Set(queues.flatMap((queue) => queue.first().slice(0, WINDOW)));
-    const free: FreeWorker = {
-      ...worker,
-      warmElsewhere: worker.models.filter((name) => this.#free.get(name)!.length > 0),
-    };
-    const { job: id, passed } = choose([...window], free, now, this.#policy.rules);
+    const window = new Set(queues.flatMap((queue) => queue.front(WINDOW)));
+    const warmElsewhere = worker.models.filter((name) => this.#warm.get(name));
+    const { rules } = this.#policy;
+    const { job: id, passed } = choose([...window], { ...worker, warmElsewhere }, now, rules);
     const job = id === undefined ? undefined : this.#byId.get(id);
     if (job === undefined) return undefined;
     for (const other of passed) this.#byId.get(other)!.passedAt ??= now;
@@ -139,42 +121,35 @@ export class Fleet {
 
   /** Says that a worker has nothing to do. */
   free(worker: SimulatedWorker): void {
-    const others = this.#free.get(worker.loaded?.model ?? "")!;
-    worker.place = others.length;
-    others.push(worker);
-    this.#freeCount++;
+    worker.place = this.#free.push(worker) - 1;
+    this.#countWarm(worker, 1);
   }
 
   /** A free worker that may run a model; with `isWarm`, one that has it loaded. */
   freeWorker(model: string, random: Random, isWarm: boolean): SimulatedWorker | undefined {
-    if (isWarm) {
-      const warm = this.#free.get(model)!;
-      return warm[random.below(warm.length)];
+    if (isWarm && !this.#warm.get(model)) return undefined;
+    const start = random.below(this.#free.length);
+    for (let index = 0; index < this.#free.length; index++) {
+      const worker = this.#free[(start + index) % this.#free.length]!;
+      if (isWarm ? worker.loaded?.model === model : worker.models.includes(model)) return worker;
     }
-    const places = [...this.#free.values()];
-    for (let tries = 0; tries < 8 && this.#freeCount > 0; tries++) {
-      let at = random.below(this.#freeCount);
-      const list = places.find((workers) => (at -= workers.length) < 0)!;
-      const worker = list[at + list.length]!;
-      if (worker.models.includes(model)) return worker;
-    }
-    return places.flat().find(({ models }) => models.includes(model));
+    return undefined;
   }
 
   #busy(worker: SimulatedWorker): void {
-    const others = this.#free.get(worker.loaded?.model ?? "")!;
-    const last = others.pop()!;
-    if (last !== worker) {
-      others[worker.place] = last;
-      last.place = worker.place;
-    }
+    const last = this.#free.pop()!;
+    if (last !== worker) this.#free[last.place = worker.place] = last;
     worker.place = -1;
-    this.#freeCount--;
+    this.#countWarm(worker, -1);
+  }
+
+  #countWarm({ loaded }: SimulatedWorker, count: number): void {
+    if (loaded) this.#warm.set(loaded.model, (this.#warm.get(loaded.model) ?? 0) + count);
   }
 
   #remove(job: SimulatedJob): void {
-    job.isGone = true;
     this.#byId.delete(job.id);
+    for (const queue of this.#queues.get(job.model)!) queue.remove(job);
     const { client } = job.arrival;
     this.#waitingOf.set(client, this.#waitingOf.get(client)! - 1);
     const taken = this.#taken.get(job.priority) ?? [];

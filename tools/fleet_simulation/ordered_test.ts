@@ -1,31 +1,24 @@
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { Heap, Ordered } from "./ordered.ts";
+import { Ordered } from "./ordered.ts";
 
-Deno.test("Heap.pop() gives what was pushed, in its order", () => {
-  fc.assert(fc.property(fc.array(fc.integer()), (numbers) => {
-    const heap = new Heap<number>((a, b) => a < b);
-    for (const number of numbers) heap.push(number);
-    assert.deepEqual(numbers.map(() => heap.pop()), numbers.toSorted((a, b) => a - b));
-    assert.equal(heap.pop(), undefined);
-  }));
-});
-
-Deno.test("Ordered.first() begins as a sorted list does, whatever is added and removed", () => {
+Deno.test("Ordered.front() begins as a sorted list does, whatever is added and removed", () => {
   const steps = fc.array(fc.record({ key: fc.nat(50), removes: fc.nat(3) }), { maxLength: 80 });
   fc.assert(fc.property(steps, (list) => {
-    const ordered = new Ordered<{ key: number; isGone: boolean }>(3, (a, b) => a.key < b.key);
-    let all: { key: number; isGone: boolean }[] = [];
-    for (const { key, removes } of list) {
-      const item = { key, isGone: false };
+    const isBefore = (a: number[], b: number[]) =>
+      a[0]! - b[0]! < 0 || a[0] === b[0] && a[1]! < b[1]!;
+    const ordered = new Ordered<number[]>(isBefore);
+    let all: number[][] = [];
+    for (const [index, { key, removes }] of list.entries()) {
+      const item = [key, index];
       ordered.add(item);
-      all = [...all, item].sort((a, b) => a.key - b.key);
-      for (let index = 0; index < removes && index < all.length; index++) {
-        ordered.first()[0]!.isGone = true;
-        all = all.filter(({ isGone }) => !isGone);
+      all = [...all, item].sort((a, b) => a[0]! - b[0]! || a[1]! - b[1]!);
+      for (let count = 0; count < removes && all.length > 0; count++) {
+        const [gone] = all.splice((key + count) % all.length, 1);
+        ordered.remove(gone!);
       }
-      const first = ordered.first().slice(0, 3).map((found) => found.key);
-      assert.deepEqual(first, all.slice(0, 3).map((found) => found.key));
+      assert.deepEqual(ordered.front(3), all.slice(0, 3));
+      assert.equal(ordered.first, all[0]);
     }
   }));
 });

@@ -44,31 +44,24 @@ export class Random {
   }
 }
 
-/** Draws of an index by its weight, in constant time: Vose's alias method. */
+/** Draws of an index by its weight. */
 export class Weighted {
-  readonly #chance: Float64Array;
-  readonly #alias: Uint32Array;
+  /** Sums of the weights up to each index. */
+  readonly #sums: number[] = [];
 
-  /** @param weights of the indices, at least one above zero */
   constructor(weights: readonly number[]) {
-    const count = weights.length;
-    const total = weights.reduce((sum, weight) => sum + weight, 0);
-    const scaled = weights.map((weight) => weight * count / total);
-    this.#chance = new Float64Array(count).fill(1);
-    this.#alias = new Uint32Array(count);
-    const small = [...scaled.keys()].filter((index) => scaled[index]! < 1);
-    const large = [...scaled.keys()].filter((index) => scaled[index]! >= 1);
-    while (small.length > 0 && large.length > 0) {
-      const [low, high] = [small.pop()!, large.at(-1)!];
-      this.#chance[low] = scaled[low]!;
-      this.#alias[low] = high;
-      scaled[high]! -= 1 - scaled[low]!;
-      if (scaled[high]! < 1) small.push(large.pop()!);
-    }
+    let sum = 0;
+    for (const weight of weights) this.#sums.push(sum += weight);
   }
 
   draw(random: Random): number {
-    const index = random.below(this.#chance.length);
-    return random.uniform() < this.#chance[index]! ? index : this.#alias[index]!;
+    const drawn = random.uniform() * this.#sums.at(-1)!;
+    let [from, to] = [0, this.#sums.length - 1];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (this.#sums[middle]! <= drawn) from = middle + 1;
+      else to = middle;
+    }
+    return from;
   }
 }

@@ -3,7 +3,7 @@
 import { DEFAULT_RULES, type PolicyRules } from "../../fleet/policy.ts";
 import { CLIENT_CLASSES, Demand, LORA_SECONDS, MEAN_SECONDS } from "./demand.ts";
 import { Fleet, type Policy, type SimulatedWorker } from "./fleet.ts";
-import { Heap } from "./ordered.ts";
+import { Ordered } from "./ordered.ts";
 import { Random } from "./random.ts";
 import { Shares } from "./shares.ts";
 
@@ -56,8 +56,8 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
   const random = new Random(seed + 1);
   const cards = Array.from({ length: workers }, (_, index) => CARDS[index % CARDS.length]!);
   const fleet = new Fleet(cards, policy, queuePerWorker * workers);
-  const ends = new Heap<{ readonly at: number; readonly worker: SimulatedWorker }>((a, b) =>
-    a.at < b.at
+  const ends = new Ordered<{ readonly at: number; readonly worker: SimulatedWorker }>(
+    (a, b) => a.at < b.at,
   );
   const groups = CLIENT_CLASSES.map(({ name }) => ({ name, waits: [] as number[], refused: 0 }));
   const groupOf = (client: number) =>
@@ -79,7 +79,7 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
     useful += Math.min(seconds, Math.max(end - now - extra, 0));
     groupOf(client).waits.push(now - queuedAt / 1000);
     shares.got(client, model.seconds);
-    ends.push({ at: now + extra + seconds, worker });
+    ends.add({ at: now + extra + seconds, worker });
     return true;
   };
 
@@ -90,7 +90,7 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
     if (now >= end) break;
     shares.until(now, fleet.waiting > 0);
     if (done !== undefined && done.at <= next) {
-      ends.pop();
+      ends.shift();
       if (!offer(done.worker, now)) fleet.free(done.worker);
       continue;
     }
