@@ -4,6 +4,8 @@
  */
 
 import { setTimeout as delay } from "node:timers/promises";
+import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
+import { InputFolder } from "../server/inputs/input_folder.ts";
 import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../server/jobs/job.ts";
 import { cancelled, endOf, outcomeOf, stopping } from "../server/jobs/job_end.ts";
 import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/jobs/job_store.ts";
@@ -12,7 +14,10 @@ import type { Queue } from "../server/jobs/queue.ts";
 import { unlessAborted } from "../server/jobs/unless_aborted.ts";
 import { ServiceError } from "../server/service_error.ts";
 import { storageFailed } from "../server/storage/disk.ts";
+import type { ResultStorage } from "../server/storage/result_storage.ts";
+import type { VideoRequest } from "../server/videos/video_request.ts";
 import type { Fleet } from "./fleet.ts";
+import type { FleetModels } from "./fleet_models.ts";
 import { reap } from "./leases.ts";
 import { Live } from "./live.ts";
 import type { Overview } from "./postgres_store.ts";
@@ -33,16 +38,14 @@ const POLL_MS = 100;
 
 interface FleetQueueOptions {
   readonly fleet: Fleet;
+  readonly models: FleetModels;
+  readonly storage: ResultStorage;
+  /** Holds the files of requests until workers find them in the database. */
+  readonly inputRoot: string;
   /** Most jobs that wait in the whole fleet; those that run do not count. */
   readonly maxQueue: number;
-  /** Tells how many bytes of a device a job of a model needs at least. */
-  readonly memoryFor: (model: string | undefined, request: unknown) => Promise<number>;
   /** Prepares jobs of a dead server that were not ready. */
   readonly adopt: (jobs: readonly JobRecord[]) => Promise<void>;
-  /** Is told the id of each job that is on record: its files are where workers find them. */
-  readonly onQueued: (id: string) => void;
-  /** Is given each job that has not come to its good end: a worker that died may have kept something of it. */
-  readonly clean: (record: JobRecord) => Promise<void>;
 }
 
 /** The queue of a fleet, as one of its servers sees it. Its numbers are those of the whole fleet. */
@@ -111,7 +114,7 @@ export class FleetQueue implements Queue {
     const isReady = (job.request as { enhancePrompt?: boolean } | null)?.enhancePrompt !== true;
     if (!job.isRecorded) {
       if (!await this.#enqueue(job, isReady)) throw this.#full();
-      this.#options.onQueued(job.id);
+      void new InputFolder(this.#options.inputRoot, job.id).remove();
     }
     const outcome = this.#wait(job);
     if (job.signal) this.#held.add(job.id);
@@ -183,13 +186,13 @@ export class FleetQueue implements Queue {
   }
 
   async #enqueue<T>(job: NewJob<T>, isReady: boolean): Promise<boolean> {
-    const { maxQueue, memoryFor } = this.#options;
+    const { maxQueue, models } = this.#options;
     const { request, files } = detachFiles(job.request);
     const { seeds = [] } = (request ?? {}) as { seeds?: number[] };
     const each = this.#now.seconds.get(job.model ?? "") ?? this.secondsPerJob;
     const routed = {
       loras: lorasOf(request),
-      memory: await memoryFor(job.model, job.request).catch(() => 0),
+      memory: await models.memoryFor(job.model, job.request).catch(() => 0),
       seconds: each * Math.max(1, seeds.length),
       front: this.#fleet.member,
       inputs: files,
@@ -295,7 +298,8 @@ export class FleetQueue implements Queue {
     const { store, tellAway } = this.#fleet;
     for (const record of await store.untold()) {
       for (const listener of this.#endListeners) listener(record.id);
-      if (record.status !== "completed") void this.#options.clean(record).catch(tellAway);
+      const isDone = record.status === "completed";
+      if (!isDone) void removeResults(record, this.#options.storage).catch(tellAway);
     }
   }
 
@@ -307,4 +311,19 @@ export class FleetQueue implements Queue {
       `and of one client as many as there are places left; try again in ${seconds} s`;
     return new ServiceError("queue_full", message, { retryAfter: seconds });
   }
+}
+
+/** Removes what a worker that died may have kept of a job that has failed or was cancelled. */
+async function removeResults(
+  { id, kind, request }: JobRecord,
+  storage: ResultStorage,
+): Promise<void> {
+  const isVideo = kind === "video";
+  const { format } = request as ImageRequest;
+  const ending = isVideo ? "mp4" : format === "jpeg" ? "jpg" : format;
+  const { length } = isVideo
+    ? (request as VideoRequest).seeds
+    : outputSeeds(request as ImageRequest);
+  const names = length > 1 ? Array.from({ length }, (_, index) => `${id}_${index}`) : [id];
+  for (const name of names) await storage.removeNamed(`${name}.${ending}`);
 }

@@ -9,9 +9,6 @@ import { createService } from "../server/app.ts";
 import { ApiError } from "../server/contract/errors.ts";
 import { EngineState } from "../server/engine_state.ts";
 import { listen } from "../server/http/listen.ts";
-import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
-import { InputFolder } from "../server/inputs/input_folder.ts";
-import type { JobRecord } from "../server/jobs/job_store.ts";
 import { resumeJobs } from "../server/jobs/resume.ts";
 import { startSweeping } from "../server/jobs/retention.ts";
 import { localModels } from "../server/local_models.ts";
@@ -31,7 +28,6 @@ import {
 } from "../server/start_parts.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
 import { openTracing, type Tracing } from "../server/telemetry/tracing.ts";
-import type { VideoRequest } from "../server/videos/video_request.ts";
 import { describeCards, type WorkerRecord } from "../server/workers.ts";
 import type { Question } from "./calls.ts";
 import { Fleet } from "./fleet.ts";
@@ -147,12 +143,9 @@ function createFront(
   const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = new FleetModels(fleet, settings.loraMergeMode);
   const queue = new FleetQueue({
-    fleet,
+    ...{ fleet, models, storage, inputRoot },
     maxQueue: settings.maxQueue,
-    memoryFor: (model, request) => models.memoryFor(model, request),
     adopt: (jobs) => resumeJobs(services, jobs),
-    clean: (record) => removeResults(record, storage),
-    onQueued: (id) => void new InputFolder(inputRoot, id).remove(),
   });
   const { app, services } = createService({
     engine: models.engine,
@@ -245,21 +238,6 @@ function createWorker(
       await within(FREE_MS, Promise.all(freed));
     },
   };
-}
-
-/** Removes what a job may have kept that has failed or was cancelled. */
-async function removeResults(
-  { id, kind, request }: JobRecord,
-  storage: ResultStorage,
-): Promise<void> {
-  const isVideo = kind === "video";
-  const { format } = request as ImageRequest;
-  const ending = isVideo ? "mp4" : format === "jpeg" ? "jpg" : format;
-  const { length } = isVideo
-    ? (request as VideoRequest).seeds
-    : outputSeeds(request as ImageRequest);
-  const names = length > 1 ? Array.from({ length }, (_, index) => `${id}_${index}`) : [id];
-  for (const name of names) await storage.removeNamed(`${name}.${ending}`);
 }
 
 /** Storage that leaves the files of lost jobs: another worker's have the same names. */
