@@ -24,8 +24,7 @@ import type { Fleet } from "./fleet.ts";
 import type { Claimed, Leases } from "./leases.ts";
 import { Live } from "./live.ts";
 import { coalesced, pause, repeat } from "./repeat.ts";
-import { lorasOf, moveFiles, readInputs, roomRequest } from "./requests.ts";
-import { roomIn } from "./rooms.ts";
+import { lorasOf, moveFiles, readInputs, roomIn, roomRequest } from "./requests.ts";
 import type { Worker, WorkerState } from "./roster.ts";
 
 /** How often it is looked for jobs of which no news came, in milliseconds. */

@@ -8,25 +8,42 @@ import type {
   ModelInfo,
   RoomRequest,
 } from "../engine/types.ts";
+import { LRUCache } from "lru-cache";
 import { RecordsBusyError } from "../server/contract/errors.ts";
 import { EngineState } from "../server/engine_state.ts";
 import { ServiceError } from "../server/service_error.ts";
 import type { Question } from "./calls.ts";
 import type { Fleet } from "./fleet.ts";
-import { Rooms } from "./rooms.ts";
+import { onlyRoom, type RoomAnswer } from "./requests.ts";
 import type { FleetModel, Worker } from "./roster.ts";
+
+/** How long a worker may take to say whether it can hold a request, in milliseconds: it may be dead. */
+const ROOM_MS = 3000;
+/** How long a worker that did not answer is not asked again, in milliseconds. */
+const SILENT_MS = 10_000;
+/** Most workers of one kind that are asked before a request is refused. */
+const MAX_ASKED = 16;
+const MAX_KNOWN = 1024;
+
+/** What is known of a request. */
+interface Room {
+  /** Why no worker can hold it; undefined where one can, or none has said. */
+  readonly refusal: string | undefined;
+  /** Bytes that a worker's device must have at least; 0 where each worker has them, as far as is known. */
+  readonly memory: number;
+}
 
 /** An engine for a model that workers of the fleet run. */
 export class RemoteEngine implements Engine {
   /** What workers say of the model now. */
   about: FleetModel;
   readonly #fleet: Fleet;
-  readonly #rooms: Rooms;
+  /** What workers said of requests; nothing where one did not answer. */
+  readonly #rooms = new LRUCache<string, Promise<RoomAnswer | undefined>>({ max: MAX_KNOWN });
 
   constructor(about: FleetModel, fleet: Fleet) {
     this.about = about;
     this.#fleet = fleet;
-    this.#rooms = new Rooms(fleet.calls);
   }
 
   get info(): ModelInfo {
@@ -48,9 +65,28 @@ export class RemoteEngine implements Engine {
     if (refusal !== undefined) throw new RangeError(refusal);
   }
 
-  /** Which of the workers can hold a request. */
-  look(request: RoomRequest): ReturnType<Rooms["look"]> {
-    return this.#rooms.look(this.about.name, this.#workers, request);
+  /** Asks a worker of each kind of device; all of them where each of these refuses. */
+  async look(request: RoomRequest): Promise<Room> {
+    const size = onlyRoom(request);
+    const ask = async (worker: Worker) => ({
+      memory: worker.memory ?? Infinity,
+      ...await this.#askRoom(worker, size),
+    });
+    const kinds = [...Map.groupBy(this.#workers, kindOf).values()];
+    const answers = await Promise.all(kinds.map(([first]) => ask(first!)));
+    const isRefused = () => answers.length > 0 && answers.every(({ refusal }) => refusal);
+    if (isRefused()) {
+      const others = kinds.flatMap(([, ...others]) => others.slice(0, MAX_ASKED));
+      answers.push(...await Promise.all(others.map(ask)));
+    }
+    if (isRefused()) {
+      const largest = answers.reduce((one, other) => other.memory > one.memory ? other : one);
+      return { refusal: largest.refusal, memory: 0 };
+    }
+    const holders = answers.filter(({ refusal }) => !refusal).map(({ memory }) => memory);
+    const needs = Math.max(0, ...answers.map(({ needs = 0 }) => needs));
+    // A worker that can hold it may have settings by which it takes less.
+    return { refusal: undefined, memory: Math.min(needs, ...holders) };
   }
 
   /** A worker reads the files; where it cannot, another may answer, or have them. */
@@ -103,14 +139,29 @@ export class RemoteEngine implements Engine {
     return loadedModels.includes(this.about.name);
   }
 
+  #askRoom(worker: Worker, args: RoomRequest): Promise<RoomAnswer | undefined> {
+    const key = JSON.stringify([worker.id, args]);
+    const known = this.#rooms.get(key);
+    if (known) return known;
+    const answer = this.#ask(worker.id, { method: "check_room", args }, ROOM_MS).then(
+      (said) => said as RoomAnswer,
+      () => {
+        this.#rooms.set(key, answer, { ttl: SILENT_MS });
+        return undefined;
+      },
+    );
+    this.#rooms.set(key, answer);
+    return answer;
+  }
+
   async #askAll(method: "load" | "unload"): Promise<void> {
     const workers = this.#workers;
     if (workers.length === 0) throw this.#nobody();
     await Promise.all(workers.map(({ id }) => this.#ask(id, { method })));
   }
 
-  #ask(member: string, question: Omit<Question, "model">): Promise<unknown> {
-    return this.#fleet.calls.ask(member, { ...question, model: this.about.name });
+  #ask(member: string, question: Omit<Question, "model">, patienceMs?: number): Promise<unknown> {
+    return this.#fleet.calls.ask(member, { ...question, model: this.about.name }, patienceMs);
   }
 
   #nobody(): RecordsBusyError {
@@ -140,4 +191,10 @@ export class RemoteState extends EngineState {
     const message = "Cannot answer yet: no worker of the fleet serves a model";
     return new ServiceError("model_loading", message, { retryAfter: 5 });
   }
+}
+
+/** Workers with the same devices hold the same. */
+function kindOf({ version, memory, cards }: Worker): string {
+  const names = cards.map((card) => (card as { device?: string | null }).device ?? null);
+  return JSON.stringify([version, memory ?? null, names]);
 }

@@ -3,8 +3,9 @@
 import { mkdir, open } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Sql } from "postgres";
-import type { RoomRequest } from "../engine/types.ts";
+import type { Engine, RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import { OutOfMemoryError } from "../runtime/errors.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
 import type { ImageRequest } from "../server/images/image_request.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/disk.ts";
@@ -16,15 +17,8 @@ export interface InputFile {
   readonly path: string;
 }
 
-/** The places of a request that hold paths of files. */
-interface WithFiles {
-  readonly images?: readonly string[];
-  readonly visions?: readonly string[];
-  readonly references?: readonly string[];
-  readonly mask?: string | { readonly path: string };
-  readonly video?: { readonly path: string };
-}
-
+/** Fields of a request that hold paths of files: one, a list, or an object with one. */
+const FILES: readonly string[] = ["images", "visions", "references", "mask", "video"];
 /** Bytes of a piece of a file in the database. */
 const PART_BYTES = 2 ** 20;
 
@@ -37,16 +31,14 @@ const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
 
 /** A request whose files lie elsewhere. */
 export function moveFiles<T>(request: T, move: (path: string) => string): T {
-  const { images, visions, references, mask, video } = request as WithFiles;
-  const one = (file: { readonly path: string }) => ({ ...file, path: move(file.path) });
-  return {
-    ...request,
-    ...(images && { images: images.map(move) }),
-    ...(visions && { visions: visions.map(move) }),
-    ...(references && { references: references.map(move) }),
-    ...(mask && { mask: typeof mask === "string" ? move(mask) : one(mask) }),
-    ...(video && { video: one(video) }),
+  const moved = (held: string | string[] | { path: string }) => {
+    if (typeof held === "string") return move(held);
+    return Array.isArray(held) ? held.map(move) : { ...held, path: move(held.path) };
   };
+  const held = Object.entries(request as object).filter(([name, held]) =>
+    FILES.includes(name) && held
+  );
+  return { ...request, ...Object.fromEntries(held.map(([name, held]) => [name, moved(held)])) };
 }
 
 /** A request as it is kept for others, with names in place of paths. */
@@ -117,4 +109,27 @@ export function roomRequest(request: unknown): RoomRequest {
     hasControl: control !== undefined,
     previews,
   });
+}
+
+/** What a worker says of a request; a JSON value. */
+export interface RoomAnswer {
+  /** Why not; absent where it can. */
+  readonly refusal?: string;
+  /** Bytes that it would need at least, where it is for the memory. */
+  readonly needs?: number;
+}
+
+/** Whether an engine can hold a request. */
+export async function roomIn(engine: Engine, request: RoomRequest): Promise<RoomAnswer> {
+  try {
+    await engine.checkRoom(request);
+    return {};
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // The table that may follow is for the owner of the machine.
+    const refusal = error.message.split("\n")[0]!;
+    return error instanceof OutOfMemoryError
+      ? { refusal, needs: error.requestedBytes }
+      : { refusal };
+  }
 }

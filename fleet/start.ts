@@ -37,7 +37,7 @@ import { FleetWorker } from "./fleet_worker.ts";
 import { Leases, reap } from "./leases.ts";
 import type { FleetPlace } from "./mod.ts";
 import { repeat } from "./repeat.ts";
-import { roomIn } from "./rooms.ts";
+import { roomIn } from "./requests.ts";
 import type { FleetModel } from "./roster.ts";
 import { requireSharedFolder } from "./shared_folder.ts";
 
