@@ -1,7 +1,9 @@
 /** The models of a fleet: they come with workers and go with them. */
 
 import type { MergeMode } from "../generation/lora_words.ts";
+import { badRequest } from "../server/contract/errors.ts";
 import type { EngineState } from "../server/engine_state.ts";
+import { LORA_NOT_FOUND } from "../server/loras/lora_files.ts";
 import { type LoraFinder, ServerLoras } from "../server/loras/server_loras.ts";
 import { type ServedModel, ServedModels } from "../server/served_models.ts";
 import type { Fleet } from "./fleet.ts";
@@ -32,7 +34,7 @@ export class FleetModels {
     this.#fleet = fleet;
     this.#loraMode = loraMode;
     this.engine = new RemoteState(() => this.#first?.engine);
-    const loras = new ServerLoras(this.engine, filesOf(() => []), loraMode);
+    const loras = new ServerLoras(this.engine, NO_FILES, loraMode);
     this.#nobody = { name: "", path: "", namedLoras: {}, engine: this.engine, loras };
     this.served = new ServedModels(() => this.#all, (name) => fleet.roster.isKnown(name));
   }
@@ -81,13 +83,17 @@ export class FleetModels {
     const engine = new RemoteEngine(about, this.#fleet);
     const isServed = () => this.#fleet.roster.models.some((one) => one.name === name);
     const state = new RemoteState(() => isServed() ? engine : undefined);
-    const files = filesOf(() => engine.about.loras);
-    const loras = new ServerLoras(
-      state,
-      files,
-      this.#loraMode,
-      (kept) => this.#keep(known, JSON.stringify(kept)),
-    );
+    const files: LoraFinder = {
+      find: (path) => {
+        const isNickname = loras.loaded.some(({ nickname }) => nickname === path) &&
+          !engine.about.loras.some(({ name }) => name === path);
+        const refusal = badRequest(`${path} is a nickname`, "lora_path", LORA_NOT_FOUND);
+        return isNickname ? Promise.reject(refusal) : NO_FILES.find(path);
+      },
+      list: () => Promise.resolve([...engine.about.loras]),
+    };
+    const keep = (kept: unknown) => this.#keep(known, JSON.stringify(kept));
+    const loras: ServerLoras = new ServerLoras(state, files, this.#loraMode, keep);
     const served: ServedModel = {
       name,
       get path() {
@@ -115,6 +121,7 @@ export class FleetModels {
 }
 
 /** Files that workers look for, each in its own folders. */
-function filesOf(list: () => FleetModel["loras"]): LoraFinder {
-  return { find: (path) => Promise.resolve(path), list: () => Promise.resolve([...list()]) };
-}
+const NO_FILES: LoraFinder = {
+  find: (path) => Promise.resolve(path),
+  list: () => Promise.resolve([]),
+};

@@ -150,6 +150,8 @@ Deno.test("a key is one client, however requests spell it", async () => {
   const ids = [];
   for (const one of spellings) ids.push(await post(one));
   const other = await post("Bearer theirs");
+  // A server of a fleet learns of the order a moment later.
+  await until(() => testee.queue.order().length === 3);
   assert.deepEqual(testee.queue.order(), [other, ...ids.slice(1)]);
   const key = { "idempotency-key": "one" };
   const same = await Promise.all(spellings.map((one) => post(one, key)));
