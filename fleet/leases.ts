@@ -98,28 +98,18 @@ export class Leases extends PostgresJobStore {
     });
   }
 
-  /** The beginning of the queue, for each model. */
-  async #readWindow(
-    sql: Sql,
-    models: readonly string[],
-  ): Promise<{ jobs: WaitingJob[]; now: number }> {
+  /** The beginning of the queue, for each model, and the time. */
+  async #readWindow(sql: Sql, models: readonly string[]) {
     const first = (order: string) =>
       sql`(SELECT * FROM denoise_jobs WHERE status = 'queued' AND is_ready AND NOT cancel
         AND model = wanted.name AND NOT (${this.#member} = ANY(refused_by))
         ORDER BY ${sql.unsafe(order)} LIMIT ${WINDOW})`;
-    const rows = await sql`
-      SELECT id, turn, priority, job.model, array_to_json(loras)::text AS loras, memory,
-        created_at, deaths, passed_at, denoise_now() AS now
+    const rows = await sql<(WaitingJob & { now: number })[]>`
+      SELECT id, turn, priority, job.model, to_json(loras) AS loras, memory, deaths AS attempts,
+        created_at AS "queuedAt", passed_at AS "passedAt", denoise_now() AS now
       FROM unnest(${models}::text[]) AS wanted(name), LATERAL (
         ${first("priority DESC, turn, seq")} UNION ${first("turn, seq")}) AS job`;
-    const jobs = rows.map((row) => ({
-      ...row as Pick<WaitingJob, "id" | "turn" | "priority" | "model" | "memory">,
-      loras: JSON.parse(row["loras"]),
-      queuedAt: row["created_at"],
-      attempts: row["deaths"],
-      passedAt: row["passed_at"],
-    }));
-    return { jobs, now: rows[0]?.["now"] ?? 0 };
+    return { jobs: [...rows], now: rows[0]?.now ?? 0 };
   }
 
   /** Keeps this worker's jobs for another while. */

@@ -52,9 +52,9 @@ export class Live {
   /** What was told of a job last: its progress, its latest preview, and its finished results. */
   async read(id: string): Promise<JobEvent[]> {
     const [row] = await this.#database.run`
-      SELECT progress, preview, about, outputs::text FROM denoise_live WHERE job = ${id}`;
+      SELECT progress, preview, about, outputs FROM denoise_live WHERE job = ${id}`;
     const { progress, preview, about, outputs } = row ?? {};
-    const files = Object.entries(JSON.parse(outputs ?? "{}") as Record<string, StoredFile>);
+    const files = Object.entries<StoredFile>(outputs ?? {});
     const latest: JobEvent = {
       ...{ type: "preview", bytes: new Uint8Array(preview ?? []) },
       ...JSON.parse(about ?? "{}"),

@@ -1,27 +1,13 @@
 /**
- * Which waiting job a free worker takes, in a fleet whose workers share one queue.
+ * Which waiting job a free worker takes. `docs/fleet.md` says it in words. Nothing here reads a clock or a database, so
+ * the same code decides in a fleet and in `tools/fleet_simulation/`.
  *
- * **Fairness.** A job gets a turn when it is queued: a number, the lowest is next. A client's turns
- * are as far apart as its jobs are long ({@link giveTurn}), so clients that wait get the same GPU
- * time, however many jobs each has, and the jobs of one client keep their order. A client that has
- * been away starts where the queue is now ({@link clockOf}): it neither saves up turns nor pays for
- * having had the fleet to itself. All that is kept is one number per client and one per job.
+ * **Fairness.** A job gets a turn when it is queued: a number, the lowest is next. A client's turns are as far apart as
+ * its jobs are long ({@link giveTurn}). A client that has been away starts where the queue is now ({@link clockOf}): it
+ * neither saves up turns nor pays for having had the fleet to itself.
  *
- * **Priority.** A higher priority goes first, whatever the turns. A job that has waited for
- * `overdueMs` counts as one of the highest, so that even the lowest gets its turn.
- *
- * **Affinity.** A worker prefers a job whose model and LoRAs it has loaded, and passes over jobs
- * whose turn it is. The first time that happens to a job is noted on it (`passedAt`), and it is
- * passed over no longer than `patienceMs` after that. A job that another worker could start
- * without loading is left to that worker for its first `holdMs`.
- *
- * **Memory.** A worker takes no job that it cannot hold.
- *
- * **Back-pressure.** A client may fill the queue only as far as others still find room
- * (`hasRoom()`).
- *
- * Nothing here reads a clock or a database, so the same code decides in a fleet and in
- * `tools/fleet_simulation/`.
+ * **Affinity.** A worker prefers a job whose model and LoRAs it has loaded, and passes over jobs whose turn it is. The
+ * first time that happens to a job is noted on it (`passedAt`).
  */
 
 import { OVERDUE_MS } from "../server/jobs/turns.ts";

@@ -97,10 +97,9 @@ export class PostgresJobStore implements JobStore {
           count(*) FILTER (WHERE status = 'queued') AS waiting,
           count(*) FILTER (WHERE status = 'queued' AND client = ${client}) AS own
         FROM denoise_jobs WHERE status IN ('queued', 'in_progress')`;
-      if (before?.["is_there"]) return true;
-      const count = (name: string) => Number(before?.[name] ?? 0);
-      const depth = count("waiting") - Math.max(0, places - count("running"));
-      if (!hasRoom(count("own"), depth, room)) return false;
+      const { is_there, running, waiting, own } = before!;
+      if (is_there) return true;
+      if (!hasRoom(own, waiting - Math.max(0, places - running), room)) return false;
       // One that has ended badly, or long ago, gives its key up.
       if (key !== null) {
         await sql`UPDATE denoise_jobs SET request_key = NULL
@@ -127,10 +126,10 @@ export class PostgresJobStore implements JobStore {
 
   async findRepeated(key: string): Promise<RepeatedRequest | undefined> {
     const [row] = await this.#database.use((sql) =>
-      sql`SELECT id, request_body FROM denoise_jobs
+      sql<RepeatedRequest[]>`SELECT id, request_body AS body FROM denoise_jobs
         WHERE request_key = ${key} AND ${sql.unsafe(IS_REPEATED)}`
     );
-    return row && { id: String(row["id"]), body: String(row["request_body"]) };
+    return row;
   }
 
   async update(id: string, change: JobChange): Promise<boolean> {
@@ -208,28 +207,28 @@ export class PostgresJobStore implements JobStore {
   async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
     const rows = await this.#database.run`
       SELECT id, status FROM denoise_jobs WHERE id = ANY(${ids})`;
-    return new Map(rows.map((row) => [String(row["id"]), String(row["status"]) as JobStatus]));
+    return new Map(rows.map(({ id, status }) => [id, status]));
   }
 
   /** The queue of the fleet, with as many jobs as `limit` says. */
   async overview(limit: number): Promise<Overview> {
-    const [jobs, [depth], times] = await this.#database.use((sql) =>
+    const [jobs, [queue], times] = await this.#database.use((sql) =>
       Promise.all([
         sql`SELECT id, status FROM denoise_jobs WHERE status IN ('queued', 'in_progress')
           ORDER BY status, started_at, priority DESC, turn, seq LIMIT ${limit}`,
-        sql`SELECT count(*) AS count FROM denoise_jobs WHERE status = 'queued'`,
-        sql`SELECT model, avg(ended_at - started_at) / 1000 AS seconds FROM (
+        sql`SELECT count(*) AS depth FROM denoise_jobs WHERE status = 'queued'`,
+        sql`SELECT model, avg(ended_at - started_at)::double precision / 1000 AS seconds FROM (
             SELECT model, ended_at, started_at FROM denoise_jobs WHERE status = 'completed'
             ORDER BY ended_at DESC LIMIT ${TIMED_JOBS}) AS ended GROUP BY model`,
       ])
     );
-    const ids = (status: JobStatus) =>
-      jobs.filter((row) => row["status"] === status).map((row) => String(row["id"]));
+    const ids = (wanted: JobStatus) =>
+      jobs.filter(({ status }) => status === wanted).map(({ id }) => id);
     return {
       waiting: ids("queued"),
       running: ids("in_progress"),
-      depth: Number(depth?.["count"] ?? 0),
-      seconds: new Map(times.map((row) => [String(row["model"]), Number(row["seconds"])])),
+      depth: queue!["depth"],
+      seconds: new Map(times.map(({ model, seconds }) => [String(model), seconds])),
     };
   }
 
@@ -306,7 +305,7 @@ async function takeTurn(
     WHERE priority = ${priority} AND taken IS NOT NULL ORDER BY taken DESC LIMIT ${CLOCK_JOBS}`;
   const [most] = taken.length > 0 ? [] : await sql`SELECT max(next) AS next FROM denoise_clients
     WHERE priority = ${priority}`;
-  const clock = clockOf(taken.map((row) => Number(row["turn"])), Number(most?.["next"] ?? 0));
+  const clock = clockOf(taken.map(({ turn }) => turn), most?.["next"] ?? 0);
   const { turn, next } = giveTurn(kept?.["next"] ?? undefined, clock, seconds);
   await sql`UPDATE denoise_clients SET next = ${next}
     WHERE client = ${client} AND priority = ${priority}`;

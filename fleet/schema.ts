@@ -164,8 +164,8 @@ export async function migrate(database: Database): Promise<void> {
     await sql`SELECT pg_advisory_xact_lock(${LOCK})`;
     await sql`CREATE TABLE IF NOT EXISTS denoise_schema (version integer NOT NULL, least integer NOT NULL)`;
     const [row] = await sql`SELECT version, least FROM denoise_schema`;
-    const version = Number(row?.["version"] ?? 0);
-    if (Number(row?.["least"] ?? 0) > SCHEMA_VERSION) {
+    const { version = 0, least = 0 } = row ?? {};
+    if (least > SCHEMA_VERSION) {
       throw new Error(
         `Cannot use the database: its tables are of version ${version}, and this program knows ` +
           `version ${SCHEMA_VERSION}; install a newer one`,
