@@ -1,6 +1,11 @@
 import type { z } from "zod";
 import { excerpt } from "../hub/json_file.ts";
 
+/** Whether a JSON value is an object, and neither null nor an array. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Checks a component's parsed `config.json` and fills in the reference's defaults. */
 export function parseConfig<Schema extends z.ZodType>(
   schema: Schema,

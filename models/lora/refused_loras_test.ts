@@ -249,7 +249,7 @@ for (
       { ...PEFT_CONFIG, alpha_pattern: { "(a+)+": 1 } },
       /the expression/,
     ],
-    ["a method that nests deep", `{"peft_type":${NESTED}}`, /of the method \[{60}…/],
+    ["a method that nests deep", `{"peft_type":${NESTED}}`, /of the method \[{80}…/],
     ["a method that is no text", { peft_type: { toString: 1 } }, /of the method \{"toString":1\}/],
     ["settings of 2 MB", " ".repeat(2 ** 21), /it has 2097152 bytes/],
   ] as const

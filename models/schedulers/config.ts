@@ -73,7 +73,8 @@ export function choiceField<T extends string>(
 export function refuseFields(config: SchedulerConfig, keys: readonly string[]): void {
   for (const key of keys) {
     const value = config[key];
-    if (value !== undefined && value !== null && value !== false) {
+    const isEmpty = Array.isArray(value) && value.length === 0;
+    if (value !== undefined && value !== null && value !== false && !isEmpty) {
       throw new TypeError(
         `Cannot use the scheduler's ${key} ${excerpt(value)}: it is not supported; ` +
           `remove it from scheduler_config.json to run without`,

@@ -3,7 +3,8 @@
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
-import type { ScheduleOptions, Scheduler } from "./schedule.ts";
+import { type Schedule, type ScheduleOptions, type Scheduler, strengthStart } from "./schedule.ts";
+import { linspace } from "./shift.ts";
 import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
@@ -34,6 +35,30 @@ export function samplingOf(
   } & Pick<ScheduleOptions, "sampler" | "scheduler" | "sigmas">,
 ): ScheduleOptions {
   return { shift: flowShift, sampler, scheduler, sigmas };
+}
+
+/** The steps of a request for an image, from noise or from an image as far as its strength says. */
+export function imageSteps(
+  request: Parameters<typeof samplingOf>[0] & {
+    readonly numInferenceSteps: number;
+    readonly strength?: number;
+  },
+  startsFromImage: boolean,
+): ScheduleOptions & { readonly steps: number } {
+  const { numInferenceSteps: steps, strength = 1 } = request;
+  const start = startsFromImage ? strengthStart(steps, strength, "start") : 0;
+  return { steps, start, ...samplingOf(request) };
+}
+
+/** The schedule of an image: evenly spaced levels from 1 to 1 / steps; a dynamic shift goes by its tokens. */
+export function imageSchedule(
+  scheduler: FlowMatchEulerScheduler,
+  tokens: number,
+  steps: number,
+  options: Omit<ScheduleOptions, "mu"> = {},
+): Schedule {
+  const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
+  return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
 }
 
 const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Scheduler>> = {

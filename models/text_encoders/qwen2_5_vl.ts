@@ -4,7 +4,7 @@
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
-import { refuse } from "../config.ts";
+import { isObject, refuse } from "../config.ts";
 import {
   PATCHES_PER_SIDE,
   type PatchGrid,
@@ -98,10 +98,6 @@ export const QWEN2_5_VL_CONFIG = z.preprocess(
 ).transform(({ text, vision }) => ({ ...text, vision }));
 
 export type Qwen25VlConfig = z.output<typeof QWEN2_5_VL_CONFIG>;
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** Qwen2.5-VL of any size in single files: the language model, with the vision tower where the file has it. */
 export const QWEN2_5_VL_FORMAT: ComponentFormat = {

@@ -1,19 +1,15 @@
 /** Reading of untyped JSON with errors that name the file and the field. */
 
 import { excerpt } from "../../hub/json_file.ts";
+import { isObject } from "../config.ts";
 
-export type JsonObject = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Longest path of a field in a message, in characters: pieces of a vocabulary are fields, too. */
 const MAX_PATH = 200;
 
 /** How deep objects of a tokenizer may be nested: stages in sequences, in practice 4. */
 const MAX_DEPTH = 32;
-
-/** Whether a JSON value is an object, and neither null nor an array. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** One JSON object of a file: where it lies, for errors, and its fields. */
 export class JsonReader {
@@ -50,6 +46,12 @@ export class JsonReader {
         supported.join(", ")
       }`,
     );
+  }
+
+  /** What the reader of its type makes of the object. */
+  read<T>(kind: string, readers: Readonly<Record<string, (json: JsonReader) => T>>): T {
+    if (Object.hasOwn(readers, this.type)) return readers[this.type]!(this);
+    throw this.unsupported(kind, Object.keys(readers));
   }
 
   string(key: string, fallback?: string): string {

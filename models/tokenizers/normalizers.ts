@@ -8,25 +8,10 @@ import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts
 /** Turns text into the text that the model sees. */
 export type Normalizer = (text: string) => string;
 
-const SUPPORTED = [
-  "Precompiled",
-  "NFC",
-  "NFD",
-  "NFKC",
-  "NFKD",
-  "Lowercase",
-  "Strip",
-  "StripAccents",
-  "Replace",
-  "Prepend",
-  "Nmt",
-  "Sequence",
-];
-
 /** The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is. */
 export function readNormalizer(json: JsonReader | undefined): Normalizer {
   if (json === undefined) return (text) => text;
-  const normalize = readStage(json);
+  const normalize = json.read("normalizer", READERS);
   return (text) => {
     const normalized = normalize(text);
     checkTextLength(normalized.length);
@@ -34,42 +19,31 @@ export function readNormalizer(json: JsonReader | undefined): Normalizer {
   };
 }
 
-function readStage(json: JsonReader): Normalizer {
-  const type = json.type;
-  switch (type) {
-    case "Precompiled": {
-      // Some files have a charsmap of null, which changes nothing.
-      if (json.fields["precompiled_charsmap"] === null) return (text) => text;
-      const charsmap = readCharsmap(json);
-      return (text) => charsmap.normalize(text);
-    }
-    case "NFC":
-    case "NFD":
-    case "NFKC":
-    case "NFKD":
-      return (text) => text.normalize(type);
-    case "Lowercase":
-      return lowercase;
-    case "Strip":
-      return strip(json.boolean("strip_left", true), json.boolean("strip_right", true));
-    case "StripAccents":
-      return (text) => text.replace(/\p{Mn}/gu, "");
-    case "Replace":
-      return replace(json);
-    case "Prepend": {
-      const prefix = json.string("prepend");
-      return (text) => text === "" ? text : prefix + text;
-    }
-    case "Nmt":
-      return nmt;
-    case "Sequence": {
-      const parts = json.objects("normalizers").map(readNormalizer);
-      return (text) => parts.reduce((current, part) => part(current), text);
-    }
-    default:
-      throw json.unsupported("normalizer", SUPPORTED);
-  }
-}
+const READERS: Readonly<Record<string, (json: JsonReader) => Normalizer>> = {
+  Precompiled(json) {
+    // Some files have a charsmap of null, which changes nothing.
+    if (json.fields["precompiled_charsmap"] === null) return (text) => text;
+    const charsmap = readCharsmap(json);
+    return (text) => charsmap.normalize(text);
+  },
+  NFC: () => (text) => text.normalize("NFC"),
+  NFD: () => (text) => text.normalize("NFD"),
+  NFKC: () => (text) => text.normalize("NFKC"),
+  NFKD: () => (text) => text.normalize("NFKD"),
+  Lowercase: () => lowercase,
+  Strip: (json) => strip(json.boolean("strip_left", true), json.boolean("strip_right", true)),
+  StripAccents: () => (text) => text.replace(/\p{Mn}/gu, ""),
+  Replace: replace,
+  Prepend(json) {
+    const prefix = json.string("prepend");
+    return (text) => text === "" ? text : prefix + text;
+  },
+  Nmt: () => nmt,
+  Sequence(json) {
+    const parts = json.objects("normalizers").map(readNormalizer);
+    return (text) => parts.reduce((current, part) => part(current), text);
+  },
+};
 
 /** Lower-cases every character on its own: a final Σ becomes σ, not ς. */
 function lowercase(text: string): string {

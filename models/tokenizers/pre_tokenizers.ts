@@ -18,63 +18,41 @@ interface TextPiece {
 
 export type PreTokenizer = (piece: TextPiece) => TextPiece[];
 
-const SUPPORTED = ["Metaspace", "WhitespaceSplit", "Split", "ByteLevel", "Sequence"];
-
 /** How GPT-2 cuts text, which a ByteLevel does where its `use_regex` does not say otherwise. */
 const GPT2_PATTERN = String
   .raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 
 /** The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole. */
 export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
-  if (json === undefined) return (piece) => [piece];
-  const type = json.type;
-  switch (type) {
-    case "Metaspace":
-      return metaspace(json);
-    case "WhitespaceSplit":
-      return whitespaceSplit;
-    case "Split":
-      return split(json);
-    case "ByteLevel":
-      return byteLevel(json);
-    case "Sequence": {
-      const parts = json.objects("pretokenizers").map(readPreTokenizer);
-      return (piece) =>
-        parts.reduce((pieces, part) => {
-          const next = pieces.flatMap(part);
-          checkTextLength(next.reduce((sum, { text }) => sum + text.length, 0));
-          return next;
-        }, [piece]);
-    }
-    default:
-      throw json.unsupported("pre-tokenizer", SUPPORTED);
-  }
+  return json ? json.read("pre-tokenizer", READERS) : (piece) => [piece];
 }
 
-/** When a Metaspace puts its mark before a piece that does not start with one. */
-type PrependScheme = "always" | "first" | "never";
+const READERS: Readonly<Record<string, (json: JsonReader) => PreTokenizer>> = {
+  Metaspace: metaspace,
+  WhitespaceSplit: () => matchesOf(/\P{White_Space}+/gu),
+  Split: split,
+  ByteLevel: byteLevel,
+  Sequence(json) {
+    const parts = json.objects("pretokenizers").map(readPreTokenizer);
+    return (piece) =>
+      parts.reduce((pieces, part) => {
+        const next = pieces.flatMap(part);
+        checkTextLength(next.reduce((sum, { text }) => sum + text.length, 0));
+        return next;
+      }, [piece]);
+  },
+};
 
-/** The prepend scheme of a Metaspace object; `add_prefix_space` is what older files have instead. */
-export function readPrependScheme(json: JsonReader): PrependScheme {
+/** Turns spaces into a visible mark, puts one in front, and cuts before every mark. */
+function metaspace(json: JsonReader): PreTokenizer {
+  const mark = json.string("replacement");
+  if ([...mark].length !== 1) throw json.error("replacement", "is not a single character");
+  // Older files have `add_prefix_space` instead.
   const fallback = json.boolean("add_prefix_space", true) ? "always" : "never";
   const scheme = json.string("prepend_scheme", fallback);
   if (scheme !== "always" && scheme !== "first" && scheme !== "never") {
     throw json.error("prepend_scheme", `is ${excerpt(scheme)}, not "always", "first" or "never"`);
   }
-  return scheme;
-}
-
-/** The mark that a Metaspace object puts in the place of spaces. */
-export function readMark(json: JsonReader): string {
-  const mark = json.string("replacement");
-  if ([...mark].length !== 1) throw json.error("replacement", "is not a single character");
-  return mark;
-}
-
-/** Turns spaces into a visible mark, puts one in front, and cuts before every mark. */
-function metaspace(json: JsonReader): PreTokenizer {
-  const mark = readMark(json);
-  const scheme = readPrependScheme(json);
   const split = json.boolean("split", true);
   return ({ text, first }) => {
     let marked = text.replaceAll(" ", mark);
@@ -91,13 +69,6 @@ function metaspace(json: JsonReader): PreTokenizer {
     }
     return pieces;
   };
-}
-
-function whitespaceSplit({ text, first }: TextPiece): TextPiece[] {
-  return Array.from(text.matchAll(/\P{White_Space}+/gu), (match) => ({
-    text: match[0],
-    first: first && match.index === 0,
-  }));
 }
 
 /**

@@ -2,7 +2,8 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { AddedToken } from "./added_tokens.ts";
-import { isObject, JsonReader } from "./json_fields.ts";
+import { isObject } from "../config.ts";
+import { JsonReader } from "./json_fields.ts";
 
 /** The part of a `tokenizer_config.json` that changes ids. */
 export interface SpecialTokens {
@@ -29,15 +30,7 @@ export function readTokenizerConfig(json: unknown, file: string): SpecialTokens 
   const addedTokens = Object.keys(decoder?.fields ?? {}).map((id): AddedToken => {
     const token = decoder!.object(id);
     if (!/^\d+$/.test(id)) throw token.error("", "has a key that is not an id");
-    return {
-      id: Number(id),
-      content: token.string("content"),
-      singleWord: token.boolean("single_word", false),
-      lstrip: token.boolean("lstrip", false),
-      rstrip: token.boolean("rstrip", false),
-      normalized: token.boolean("normalized", true),
-      special: token.boolean("special", false),
-    };
+    return readAddedToken(token, Number(id));
   });
   return {
     ...(className !== undefined && { className }),
@@ -45,6 +38,19 @@ export function readTokenizerConfig(json: unknown, file: string): SpecialTokens 
     ...(eos !== undefined && { eos }),
     ...(pad !== undefined && { pad }),
     addedTokens,
+  };
+}
+
+/** An added token of a `tokenizer.json` or, under its id, of a `tokenizer_config.json`. */
+export function readAddedToken(json: JsonReader, id: number = json.index("id")): AddedToken {
+  return {
+    id,
+    content: json.string("content"),
+    singleWord: json.boolean("single_word", false),
+    lstrip: json.boolean("lstrip", false),
+    rstrip: json.boolean("rstrip", false),
+    normalized: json.boolean("normalized", true),
+    special: json.boolean("special", false),
   };
 }
 

@@ -7,7 +7,7 @@ import { BytePairEncoding, readBytePairEncoding } from "./byte_pair_encoding.ts"
 import { JsonReader } from "./json_fields.ts";
 import { readNormalizer } from "./normalizers.ts";
 import { readPreTokenizer } from "./pre_tokenizers.ts";
-import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
+import { readAddedToken, specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
 import {
   type PieceModel,
   PipelineTokenizer,
@@ -27,7 +27,7 @@ export function readTokenizerJson(
 ): Tokenizer {
   const root = new JsonReader(file, "", json);
   const { model, pieces } = readModel(root.object("model"));
-  const declared = root.objects("added_tokens").map(readAddedToken);
+  const declared = root.objects("added_tokens").map((token) => readAddedToken(token));
   const known = new Set(declared.map(({ content }) => content));
   declared.push(...(special.addedTokens ?? []).filter(({ content }) => !known.has(content)));
   // A token that the model has as a piece takes the piece's id, whatever the file says.
@@ -105,25 +105,20 @@ function isScore(value: unknown): value is number {
   return typeof value === "number" && Math.abs(value) < 1e30;
 }
 
-/** An added token of a `tokenizer.json`. */
-function readAddedToken(json: JsonReader): AddedToken {
-  return {
-    id: json.index("id"),
-    content: json.string("content"),
-    singleWord: json.boolean("single_word", false),
-    lstrip: json.boolean("lstrip", false),
-    rstrip: json.boolean("rstrip", false),
-    normalized: json.boolean("normalized", true),
-    special: json.boolean("special", false),
-  };
-}
-
 /** The `single` template of a post-processor; without one the text stands alone. */
 function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePart[] {
   // ByteLevel changes only where in the text a piece lies.
   if (json === undefined || json.type === "ByteLevel") return ["text"];
+  const isId = (id: unknown): id is number =>
+    typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id < idCount;
   if (json.type === "RobertaProcessing") {
-    return [[readFrame(json, "cls", idCount)], "text", [readFrame(json, "sep", idCount)]];
+    // A token that stands at an end of every text is written as a pair: `["<|endoftext|>", 49407]`.
+    const frame = (key: string) => {
+      const [, id] = json.array(key);
+      if (isId(id)) return [id];
+      throw json.error(key, `is not a token with its id, below ${idCount}`);
+    };
+    return [frame("cls"), "text", frame("sep")];
   }
   if (json.type !== "TemplateProcessing") {
     throw json.unsupported("post-processor", [
@@ -141,7 +136,7 @@ function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePa
     }
     const definition = tokens.object(token.string("id"));
     return definition.array("ids").map((id) => {
-      if (typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id < idCount) return id;
+      if (isId(id)) return id;
       throw definition.error("ids", `is not a list of ids below ${idCount}`);
     });
   });
@@ -149,11 +144,4 @@ function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePa
     throw json.error("single", "has the text more than once, which is not supported");
   }
   return template;
-}
-
-/** The id of a token that stands at an end of every text, which is written as a pair: `["<|endoftext|>", 49407]`. */
-function readFrame(json: JsonReader, key: string, idCount: number): number {
-  const [, id] = json.array(key);
-  if (typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id < idCount) return id;
-  throw json.error(key, `is not a token with its id, below ${idCount}`);
 }

@@ -21,9 +21,9 @@ import {
 } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { imageSchedule, imageSteps } from "../../schedulers/mod.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { flux1Schedule, modelTimestep } from "../flux1/schedule.ts";
+import { modelTimestep } from "../flux2/schedule.ts";
 import { flux1Context } from "../flux1/blocks.ts";
 import { flux1Transformer } from "../flux1/transformer.ts";
 import { CHROMA_PARTS, chromaInfo } from "./config.ts";
@@ -44,7 +44,6 @@ export const CHROMA = defineFamily({
   prompts: (request) => guidedPrompts(request),
 
   shapeOf({ images = [], ...request }, _, { lengths, maxLength }, { sizeMultiple }) {
-    const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
     const startsFromImage = images.length > 0;
     const shape = {
@@ -53,9 +52,7 @@ export const CHROMA = defineFamily({
       rows: maxLength,
       grid,
       startsFromImage,
-      steps,
-      start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
-      ...samplingOf(request),
+      ...imageSteps(request, startsFromImage),
     };
     return { shape, latents: [latentSize(grid, PACKED_SIDE)] };
   },
@@ -63,7 +60,7 @@ export const CHROMA = defineFamily({
   trace(session, { transformer, textEncoder, vae, tinyDecoder, tokenizer, scheduler }, shape) {
     const { grid, textTokens, rows, startsFromImage, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
+    const schedule = imageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
     const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
     const latents = [1, vae.config.latent_channels, size.height, size.width];
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));

@@ -19,13 +19,14 @@ import { KlImages } from "../../pipeline/kl_coders.ts";
 import { beginSample, gridOf, latentSize, noiseOf, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { samplingOf } from "../../schedulers/mod.ts";
+import { imageSchedule, samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { flux1Prompt } from "./blocks.ts";
 import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info, hiddenSize } from "./config.ts";
 import { traceControlBranch } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
+import { modelTimestep } from "../flux2/schedule.ts";
 import { FLUX1_FILES, FLUX1_LORA } from "./layouts.ts";
 import {
   EMBEDDING_CHANNELS,
@@ -33,7 +34,6 @@ import {
   modulationOf,
   modulationTables,
 } from "./modulation.ts";
-import { flux1Schedule, modelTimestep } from "./schedule.ts";
 import { flux1Transformer } from "./transformer.ts";
 
 export const FLUX1 = defineFamily({
@@ -67,7 +67,7 @@ export const FLUX1 = defineFamily({
     const { transformer, textEncoder, textEncoder2, vae, scheduler, controlnet } = parts;
     const { grid, prompts, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const schedule = flux1Schedule(scheduler, tokenCount(grid), shape.steps, shape);
+    const schedule = imageSchedule(scheduler, tokenCount(grid), shape.steps, shape);
     const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
     const latents = [1, vae.config.latent_channels, size.height, size.width];
     const isGuided = config.guidance_embeds || shape.control && controlnet?.config.guidance_embeds;

@@ -30,7 +30,7 @@ import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
-import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { imageSteps } from "../../schedulers/mod.ts";
 import { FLUX2_PARTS, flux2Info, hiddenSize, TEXT_LAYERS } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
@@ -60,9 +60,7 @@ export const FLUX2 = defineFamily({
         references,
         prompts: lengths.length,
         rows: maxLength,
-        steps: request.numInferenceSteps,
-        start: strengthStart(request.numInferenceSteps, request.strength ?? 1, "start"),
-        ...samplingOf(request),
+        ...imageSteps(request, true),
       },
       latents: [grid, ...references].map((each) => latentSize(each, PACKED_SIDE)),
     };

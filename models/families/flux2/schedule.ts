@@ -1,5 +1,10 @@
 /** The noise levels of a request. */
-import type { Schedule, ScheduleOptions, Scheduler } from "../../schedulers/mod.ts";
+import {
+  linspace,
+  type Schedule,
+  type ScheduleOptions,
+  type Scheduler,
+} from "../../schedulers/mod.ts";
 
 /** Tokens from which on the shift depends on them alone. */
 const MANY_TOKENS = 4300;
@@ -25,11 +30,7 @@ export function flux2Schedule(
   steps: number,
   options: Omit<ScheduleOptions, "mu" | "shift"> = {},
 ): Schedule {
-  const last = 1 / steps;
-  const sigmas = options.sigmas ?? Array.from(
-    { length: steps },
-    (_, i) => (i === 0 ? 1 : i === steps - 1 ? last : 1 + i * ((last - 1) / (steps - 1))),
-  );
+  const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
   return scheduler.setTimesteps(steps, { ...options, sigmas, mu: empiricalMu(tokens, steps) });
 }
 

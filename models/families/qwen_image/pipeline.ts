@@ -22,7 +22,7 @@ import {
 } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { imageSteps } from "../../schedulers/mod.ts";
 import {
   controlsByMask,
   EDIT_CLASSES,
@@ -69,7 +69,6 @@ export const QWEN_IMAGE = defineFamily({
   templateTokens,
 
   shapeOf(request, parts, { lengths }, { sizeMultiple }) {
-    const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
     const given = givenShape(request, parts, sizeMultiple);
     const shape = {
@@ -78,9 +77,7 @@ export const QWEN_IMAGE = defineFamily({
       images: imageCounts(request, layerRules(parts)),
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
-      steps,
-      start: given.start ? strengthStart(steps, strength, "start") : 0,
-      ...samplingOf(request),
+      ...imageSteps(request, given.start !== undefined),
     };
     const coded = [grid, ...given.references];
     return { shape, latents: coded.map((each) => latentSize(each, PATCH_SIDE)) };

@@ -1,10 +1,10 @@
 /** The noise levels of a request, and its guidance. */
 import {
   FlowMatchEulerScheduler,
+  linspace,
   type Schedule,
   type ScheduleOptions,
 } from "../../schedulers/mod.ts";
-import { linspace } from "../../schedulers/shift.ts";
 import type { QwenImageParts } from "./config.ts";
 import { layeredShift, layerRules } from "./edit.ts";
 import { elementwise } from "../../../runtime/mod.ts";
@@ -29,7 +29,7 @@ export function qwenImageSchedule(
   steps: number,
   { shift, ...options }: Omit<ScheduleOptions, "mu"> = {},
 ): Schedule {
-  const sigmas = options.sigmas ?? (steps === 1 ? [1] : linspace(1, 1 / steps, steps));
+  const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
   const own = shift === undefined ? scheduler : new FlowMatchEulerScheduler({
     ...schedulerFile.config,
     ...{ use_dynamic_shifting: true, time_shift_type: "exponential", shift_terminal: null },

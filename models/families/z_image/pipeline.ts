@@ -23,7 +23,7 @@ import {
 } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder, promptMasks } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { samplingOf, strengthStart } from "../../schedulers/mod.ts";
+import { imageSteps } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { controlSeesMask, PATCH_SIDE, Z_IMAGE_PARTS, zImageInfo } from "./config.ts";
@@ -72,11 +72,10 @@ export const Z_IMAGE = defineFamily({
       .map((text) => qwen3ChatPrompt(text, { hasThinkBlock: false })),
 
   shapeOf(request, parts, { lengths }, { sizeMultiple }) {
-    const { strength = 1, numInferenceSteps: steps } = request;
     const grid = gridOf(request, sizeMultiple);
     const seesMask = controlSeesMask(request, parts);
     // Of the image nothing is left in such noise, and the ControlNet shows what is kept of it.
-    const startsFromImage = request.task === "TI2I" && !(seesMask && strength === 1);
+    const startsFromImage = request.task === "TI2I" && !(seesMask && (request.strength ?? 1) === 1);
     const shape = {
       grid,
       /** Tokens of every prompt; each has a pass of its own. */
@@ -84,9 +83,7 @@ export const Z_IMAGE = defineFamily({
       startsFromImage,
       seesMask,
       isLimited: lengths.length > 1 && request.guidanceLimit !== undefined,
-      steps,
-      start: startsFromImage ? strengthStart(steps, strength, "start") : 0,
-      ...samplingOf(request),
+      ...imageSteps(request, startsFromImage),
     };
     return { shape, latents: [latentSize(grid, PATCH_SIDE)] };
   },

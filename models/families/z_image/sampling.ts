@@ -1,5 +1,10 @@
 /** The noise levels of a request, the timesteps that the transformer takes, and guidance. */
-import type { FlowMatchEulerScheduler, Schedule, ScheduleOptions } from "../../schedulers/mod.ts";
+import {
+  type FlowMatchEulerScheduler,
+  imageSchedule,
+  type Schedule,
+  type ScheduleOptions,
+} from "../../schedulers/mod.ts";
 import { elementwise, slice } from "../../../runtime/mod.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
@@ -25,7 +30,7 @@ export function zImageSchedule(
   options: Omit<ScheduleOptions, "mu"> = {},
 ): Schedule {
   const sigmas = options.sigmas ?? linspaceF32(1, 1 / steps, steps);
-  return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
+  return imageSchedule(scheduler, tokens, steps, { ...options, sigmas });
 }
 
 /** Evenly spaced numbers as torch computes them in float32: from the nearer end. */

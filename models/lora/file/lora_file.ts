@@ -18,6 +18,19 @@ const TYPES: Readonly<Record<string, { dtype: LoraTensor["dtype"]; exponent: num
   BF16: { dtype: "bf16", exponent: 0x7f80 },
 };
 
+/** Readers of single numbers, little-endian. */
+const NUMBERS: Readonly<Record<string, (view: DataView) => number>> = {
+  F64: (view) => view.getFloat64(0, true),
+  F32: (view) => view.getFloat32(0, true),
+  F16: (view) => view.getFloat16(0, true),
+  // The upper half of an f32.
+  BF16: (view) => new Float32Array(Uint32Array.of(view.getUint16(0, true) << 16).buffer)[0]!,
+  I64: (view) => Number(view.getBigInt64(0, true)),
+  I32: (view) => view.getInt32(0, true),
+  I16: (view) => view.getInt16(0, true),
+  U8: (view) => view.getUint8(0),
+};
+
 /** A safetensors file that is being read. */
 export class LoraFile implements Disposable {
   readonly path: string;
@@ -76,27 +89,7 @@ export class LoraFile implements Disposable {
       throw this.#unreadable(cause);
     }
     const view = new DataView(bytes.buffer);
-    switch (format) {
-      case "F64":
-        return view.getFloat64(0, true);
-      case "F32":
-        return view.getFloat32(0, true);
-      case "F16":
-        return view.getFloat16(0, true);
-      case "BF16":
-        view.setUint32(0, view.getUint16(0, true) << 16, true);
-        return view.getFloat32(0, true);
-      case "I64":
-        return Number(view.getBigInt64(0, true));
-      case "I32":
-        return view.getInt32(0, true);
-      case "I16":
-        return view.getInt16(0, true);
-      case "U8":
-        return view.getUint8(0);
-      default:
-        return undefined;
-    }
+    return NUMBERS[format]?.(view);
   }
 
   /** Reads tensors that {@linkcode isReadable} accepts into shared memory, and looks at every number. */

@@ -1,5 +1,6 @@
 /** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
-import { readJsonObject } from "../../../hub/json_file.ts";
+import { excerpt, readJsonObject } from "../../../hub/json_file.ts";
+import { isObject } from "../../config.ts";
 import { LoraError } from "../lora_error.ts";
 import { MisfitError } from "./change_kinds.ts";
 
@@ -139,7 +140,7 @@ class Patterns {
   /** PEFT would take any regular expression; these are names. */
   constructor(value: unknown, field: string, source: string) {
     if (value === undefined || value === null) return;
-    if (!isRecord(value)) {
+    if (!isObject(value)) {
       throw new LoraError(`Cannot use ${source}: its ${field} is ${excerpt(value)}, not an object`);
     }
     for (const [order, [pattern, number]] of Object.entries(value).entries()) {
@@ -180,7 +181,7 @@ function parseFields(text: string, source: string): Fields {
   } catch (cause) {
     throw new LoraError(`Cannot read ${source}: it is not JSON`, [], { cause });
   }
-  if (!isRecord(value)) throw new LoraError(`Cannot read ${source}: it is no JSON object`);
+  if (!isObject(value)) throw new LoraError(`Cannot read ${source}: it is no JSON object`);
   return value;
 }
 
@@ -195,15 +196,6 @@ function numberOf(value: unknown, field: string, source: string): number | undef
 function isSet(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return value !== undefined && value !== null && value !== false;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function excerpt(value: unknown): string {
-  const text = JSON.stringify(value) ?? "nothing";
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 /** A flag, which some write as text. */
