@@ -23,10 +23,7 @@ export interface Tile {
   readonly columns: Span;
 }
 
-/**
- * The tiles of an image, row by row: as few as there can be, all of one size, as small as it can be, up to `side`, at
- * least 4.
- */
+/** As few tiles as cover an image, row by row, of one size, as small as it can be, up to `side`, at least 4. */
 export function tilesOf(height: number, width: number, side: number): Tile[] {
   const columns = spansOf(width, side);
   return spansOf(height, side).flatMap((rows) => columns.map((columns) => ({ rows, columns })));

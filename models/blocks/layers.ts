@@ -98,10 +98,7 @@ export function convolutionLayer(
   });
 }
 
-/**
- * Linear layers of the same sizes on one input, [layers, ..., outFeatures]: one product where the weights are stored
- * alike.
- */
+/** Linear layers of equal sizes on one input, [layers, ..., outFeatures]; one product if stored alike. */
 export function linearLayers(
   weights: WeightScope,
   names: readonly string[],

@@ -43,10 +43,7 @@ export interface ComponentFormat {
   fits?(tensors: TensorSource): boolean;
   /** Set for text encoders of whose files none holds a tokenizer for it. */
   readonly lacksTokenizer?: true;
-  /**
-   * What its `config.json` would say: all that the tensors tell, under our names, and what its published checkpoints
-   * have in common.
-   */
+  /** What its `config.json` would say: what the tensors tell, and what published checkpoints have in common. */
   config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
 }
 

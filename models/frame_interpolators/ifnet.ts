@@ -52,10 +52,7 @@ interface Guess {
   readonly features: Tensor | undefined;
 }
 
-/**
- * The frame in the middle, [1, height, width, 3], to be clamped to [0, 1]; a scale of 0.5 finds larger motion in large
- * frames.
- */
+/** The frame between, [1, height, width, 3], not clamped; a scale of 0.5 finds larger motion in large frames. */
 export function middleFrame(
   graph: Graph,
   config: FrameInterpolatorConfig,

@@ -19,10 +19,7 @@ interface Variant {
 
 const BASE_KEY = "";
 
-/**
- * The LoRAs of a loaded model on the device. Branches are kept by the LoRAs that they belong to; the least recently
- * used go first.
- */
+/** The LoRAs of a loaded model on the device; branches that were not used for longest go first. */
 export class DeviceLoras {
   readonly #components: readonly AdaptedComponent[];
   readonly #dropPrograms: (key: string) => void;

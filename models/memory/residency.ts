@@ -94,10 +94,7 @@ interface Candidate {
   readonly reloadedBytes: number;
 }
 
-/**
- * The residency that fits the budget and brings the fewest bytes to the device again; where none fits, the one that
- * takes least.
- */
+/** Of residencies within the budget the one that brings the fewest bytes again, or else the smallest. */
 export function planResidency(
   demands: Demands,
   { budgetBytes, offloaded = new Set() }: ResidencyOptions,

@@ -64,10 +64,7 @@ export class Stage {
     return Object.fromEntries([...this.programs].map(([name, { graph }]) => [name, graph]));
   }
 
-  /**
-   * Traces a program that runs in this stage; `operands` are the narrowest factors of its products, by default the
-   * target's.
-   */
+  /** Traces a program of this stage; `operands` are its products' narrowest factors, by default the target's. */
   program<const I extends Inputs, Output>(
     name: string,
     inputs: I,

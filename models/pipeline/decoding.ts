@@ -63,10 +63,7 @@ export class ResultDecoder<Own extends Inputs> {
     stage.willRead(this.#finish.outputs.latents, decoder.firstResult);
   }
 
-  /**
-   * Decodes the result of a request; of several GPUs that make it, the first does. `keep` says which frames belong to
-   * it.
-   */
+  /** Decodes the result, on the first of several GPUs; `keep` says which frames belong to it. */
   async run(
     work: Work,
     keep: "all" | "last" | ((pixels: Float32Array) => Float32Array) = "all",

@@ -86,10 +86,7 @@ export class Denoiser<Own extends Inputs> {
     stage.willRead(sample);
   }
 
-  /**
-   * All steps of a request, or those in the range; `noise` is what the sample began with, `reused` steps use the
-   * outputs before.
-   */
+  /** All steps, or those in the range; `noise` is what the sample began with, `reused` steps use earlier outputs. */
   async run(
     work: Work,
     guidance: Guidance,

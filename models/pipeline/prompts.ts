@@ -25,10 +25,7 @@ interface PromptContext<Own extends Inputs, Output> {
   readonly pooled?: TextEncoder;
   /** Whether the next request finds it unchanged; true by default. */
   readonly isKept?: boolean;
-  /**
-   * Traces what the transformer makes of the states, [prompts, rows, width], and of those that sum prompts up,
-   * [prompts, width].
-   */
+  /** Traces what it makes of states, [prompts, rows, width], and of the pooled ones, [prompts, width]. */
   trace(
     inputs: Traced<
       Own & { readonly states: DeviceTensor; readonly pooled: DeviceTensor | undefined }
@@ -73,10 +70,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
     return this.#text.states;
   }
 
-  /**
-   * Encodes the prompts of a request, and computes their context; `seen` is what the states depend on beside the
-   * prompts.
-   */
+  /** Encodes prompts and their context; `seen` is what the states depend on beside the prompts. */
   async run(work: Work, seen = ""): Promise<void> {
     const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
     const forText = lorasAffecting(loras, ({ target }) => TEXT_ENCODERS.includes(target));

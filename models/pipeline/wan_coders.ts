@@ -220,10 +220,7 @@ export class WanVideoEncoder {
     Readonly<Record<"pixels" | "chunk" | "positions" | "shares", ArrayLike<number>>>
   >;
 
-  /**
-   * Traces a program for the first frame, and one for each later chunk, in a stage of their own; each adds to its own
-   * latent frame.
-   */
+  /** Traces a program for the first frame and one for later chunks; each adds to its own latent frame. */
   constructor(
     session: Session,
     vae: WanVae,

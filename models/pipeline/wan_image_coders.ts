@@ -17,10 +17,7 @@ interface WanVae {
 /** Nothing comes before an image. */
 const IMAGE: Stream = { place: "only", history: new FrameHistory() };
 
-/**
- * Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, channels], all of 3 or 4 by
- * default.
- */
+/** From latents in the autoencoder's units to pixels, [height·s, width·s, channels], 3 or 4 of them. */
 export function wanImageDecoder(
   { config, weights }: WanVae,
   size: TiledSize,

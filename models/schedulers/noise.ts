@@ -101,10 +101,7 @@ function logF32(x: number): number {
   return fma(exponent, LN2_HIGH, fround(r + y));
 }
 
-/**
- * Box–Muller over one block in place: values 0–7 are the radii's uniforms, 8–15 the angles'.
- * Uniforms are in [0, 1); the results are standard normal.
- */
+/** Box–Muller over a block in place: uniforms in [0, 1), 0–7 for radii and 8–15 for angles, become normal. */
 function transformBlock(data: Float32Array, start: number): void {
   for (let lane = start; lane < start + HALF_BLOCK; lane++) {
     const radius = fround(Math.sqrt(fround(-2 * logF32(fround(1 - data[lane]!)))));

@@ -9,10 +9,7 @@ export class LayerSplit {
   readonly #team: Team | undefined;
   readonly #owners: readonly number[];
 
-  /**
-   * Each GPU of the team gets as equal a part of the layers' sizes as can be; all of them if there are fewer layers
-   * than GPUs.
-   */
+  /** Each GPU gets as equal a part of the layers' sizes as can be; all layers if they are fewer than GPUs. */
   constructor(team: Team | undefined, sizes: readonly number[]) {
     if (!team || sizes.length < team.size) {
       this.#owners = [];

@@ -29,10 +29,7 @@ export class TokenSplit {
   /** Tokens of each rank, of all streams together. */
   readonly #counts: readonly number[];
 
-  /**
-   * Streams are split each by itself, and attention is over all of them; with fewer tokens than GPUs, each computes
-   * all.
-   */
+  /** Streams are split each by itself, attention is over all; each GPU computes all of fewer tokens than GPUs. */
   constructor(sequence: SequenceTeam | undefined, streams: readonly number[]) {
     const { size = 1 } = sequence?.team ?? {};
     if (streams.every((tokens) => tokens >= size)) this.#sequence = sequence;

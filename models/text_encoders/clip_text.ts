@@ -18,7 +18,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
-import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
+import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 
@@ -57,10 +57,7 @@ function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]
   return Math.max(0, ids.indexOf(end));
 }
 
-/**
- * The forward pass, [texts, hidden_size]; `ends`, u32 [texts], are places of the end tokens among all tokens of all
- * texts.
- */
+/** The forward pass, [texts, hidden_size]; `ends`, u32 [texts], are end tokens' places in all texts together. */
 export function clipText(
   graph: Graph,
   config: ClipTextConfig,
@@ -94,10 +91,7 @@ function clipEmbeddings(
   return weights.readRows(name, [vocab_size, hidden_size], ids);
 }
 
-/**
- * CLIP's text encoder for pipelines: one vector for each prompt, [prompts, hidden_size]; every position counts as a
- * row.
- */
+/** CLIP for pipelines: a vector for each prompt, [prompts, hidden_size]; every position is a row. */
 export function clipTextEncoder(
   { config, weights }: TextEncoderParts<ClipTextConfig>,
   padId: number,
@@ -108,10 +102,7 @@ export function clipTextEncoder(
     trace: ({ embeddings, ends }, graph) =>
       clipText(graph, config, weights.root, embeddings!, ends!),
     values: (tokens) => {
-      const ids = tokens.flatMap((own) => [
-        ...own,
-        ...new Array<number>(places - own.length).fill(padId),
-      ]);
+      const ids = padded(tokens, places, padId).flat();
       return {
         embeddings: clipEmbeddings(config, weights, ids),
         ends: tokens.map((own, i) => i * places + endOfText(config, own)),

@@ -21,7 +21,7 @@ import {
 } from "../../runtime/mod.ts";
 import { rotaryConstants } from "../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
-import { checkDepth, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
+import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 export interface QwenConfig {
   readonly model_type: "qwen3" | "qwen2_5_vl";
@@ -179,10 +179,7 @@ export function qwenTextEncoder(
       return states.length === 1 ? states[0]! : concat(states, -1);
     },
     values: (tokens, rows) => {
-      const ids = tokens.flatMap((own) => [
-        ...own,
-        ...new Array<number>(rows - own.length).fill(padId),
-      ]);
+      const ids = padded(tokens, rows, padId).flat();
       return {
         embeddings: qwenEmbeddings(config, weights, ids),
         lengths: tokens.map(({ length }) => length),

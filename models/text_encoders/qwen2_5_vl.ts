@@ -25,7 +25,7 @@ import { Stated } from "../checkpoints/stated.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
 import { qwenEmbeddings, qwenEncoder } from "./qwen.ts";
-import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 const ROPE = z.object({
   rope_theta: z.number().positive().optional(),
@@ -84,10 +84,7 @@ function mropeSection(
   return rope_parameters?.mrope_section ?? rope_scaling?.mrope_section ?? MROPE_SECTION;
 }
 
-/**
- * What `config.json` of the encoder may say: of the language model, flat or in `text_config`, and of the vision tower,
- * which models that see nothing can do without.
- */
+/** `config.json`: the language model, flat or in `text_config`, and the vision tower where there is one. */
 export const QWEN2_5_VL_CONFIG = z.preprocess(
   (json) => {
     if (!isObject(json)) return json;
@@ -190,17 +187,14 @@ export function qwen25VlTextEncoder(
       return qwenEncoder(graph, config, weights.root, inputs, [layers])[0]!;
     },
     values: (tokens, rows) => {
-      const padded = tokens.map((own) => [
-        ...own,
-        ...new Array<number>(rows - own.length).fill(padId),
-      ]);
-      const longest = padded[tokens.findIndex(({ length }) => length === rows)] ?? padded[0]!;
+      const filled = padded(tokens, rows, padId);
+      const longest = filled[tokens.findIndex(({ length }) => length === rows)] ?? filled[0]!;
       const count = grids.reduce((sum, grid) => sum + tokensOf(grid), 0);
       const own = rows * tokens.length;
       return {
-        embeddings: qwenEmbeddings(config, weights, padded.flat()),
+        embeddings: qwenEmbeddings(config, weights, filled.flat()),
         lengths: tokens.map(({ length }) => length),
-        sources: padded.flatMap((ids, prompt) => {
+        sources: filled.flatMap((ids, prompt) => {
           let place = 0;
           return ids.map((id, i) =>
             id === placeholder && place < count ? own + place++ : prompt * rows + i

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { f32, type GgufValue, type TensorSource, u32 } from "../../runtime/mod.ts";
-import type { TextEncoder, TextEncoderParts } from "./text_encoder.ts";
+import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 import { FAR_ENOUGH, isFarEnough, T5_FIELDS, umt5Embeddings, umt5Encoder } from "./umt5.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { Stated } from "../checkpoints/stated.ts";
@@ -24,10 +24,7 @@ export const T5_CONFIG = z.object({
   feed_forward_proj: z.literal("gated-gelu", "only T5 v1.1 (gated-gelu) is supported"),
 }).refine(isFarEnough, FAR_ENOUGH);
 
-/**
- * T5 for pipelines that pad prompts; tokens attend the padding as in FLUX.1, or not, and its states are given in any
- * case.
- */
+/** T5 for pipelines that pad prompts; tokens attend the padding, as in FLUX.1, or not. */
 export function t5TextEncoder(
   { config, weights }: TextEncoderParts<z.output<typeof T5_CONFIG>>,
   padId: number,
@@ -44,10 +41,7 @@ export function t5TextEncoder(
         ...(lengths && { lengths }),
       }),
     values: (tokens, rows) => {
-      const ids = tokens.flatMap((own) => [
-        ...own,
-        ...new Array<number>(rows - own.length).fill(padId),
-      ]);
+      const ids = padded(tokens, rows, padId).flat();
       return {
         embeddings: umt5Embeddings(config, weights, ids),
         ...!seesPadding && { lengths: tokens.map(({ length }) => length) },

@@ -32,3 +32,12 @@ export function checkDepth(layers: WeightScope, count: number, sample: string): 
       "fetch config.json and weights again",
   );
 }
+
+/** Ids of prompts, filled up to the same number of rows. */
+export function padded(
+  tokens: readonly (readonly number[])[],
+  rows: number,
+  padId: number,
+): number[][] {
+  return tokens.map((own) => [...own, ...new Array<number>(rows - own.length).fill(padId)]);
+}

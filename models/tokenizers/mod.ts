@@ -21,10 +21,7 @@ const MODEL_FILES = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model
 /** Far more than any vocabulary has. */
 const MAX_MODEL_BYTES = 64 * 2 ** 20;
 
-/**
- * Loads the tokenizer in a folder: `tokenizer.json`, or else `vocab.json` and `merges.txt`, or else a SentencePiece
- * model, with `tokenizer_config.json` beside it where there is one.
- */
+/** Loads a folder's `tokenizer.json`, `vocab.json` and `merges.txt`, or SentencePiece model, and its settings. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const configPath = join(folder, "tokenizer_config.json");
   const config = await ifThere(readJsonFile(configPath));

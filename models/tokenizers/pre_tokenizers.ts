@@ -71,10 +71,7 @@ function metaspace(json: JsonReader): PreTokenizer {
   };
 }
 
-/**
- * Cuts out what a pattern matches: it and what lies between are pieces (`Isolated`), or what it matches alone
- * (`Removed`, inverted).
- */
+/** Pieces are what a pattern matches and what lies between (`Isolated`), or matches alone (`Removed` inverted). */
 function split(json: JsonReader): PreTokenizer {
   const behavior = json.string("behavior");
   const keepsMatches = behavior === "Removed" && json.boolean("invert", false);

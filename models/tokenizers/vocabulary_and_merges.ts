@@ -54,10 +54,7 @@ const STAGES: Readonly<Record<string, Stages>> = {
   },
 };
 
-/**
- * Makes a tokenizer of a parsed `vocab.json` and the text of a `merges.txt`; `special` tells the class and added
- * tokens.
- */
+/** A tokenizer of a parsed `vocab.json` and a `merges.txt`; `special` tells the class and added tokens. */
 export function readVocabularyAndMerges(
   vocabulary: unknown,
   merges: string,

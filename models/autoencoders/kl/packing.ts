@@ -12,10 +12,7 @@ import type { Flux2VaeConfig } from "./config.ts";
 export const PACKED_SIDE = 2;
 const PACKED = { i: PACKED_SIDE, j: PACKED_SIDE };
 
-/**
- * Packs latents, [1, height, width, channels], as [1, height/2 · width/2, 4·channels]; a token holds (channel, row,
- * column).
- */
+/** Latents, [1, height, width, channels], as [1, height/2 · width/2, 4·channels] of (channel, row, column). */
 export function packLatents(latents: Tensor): Tensor {
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", PACKED);
 }

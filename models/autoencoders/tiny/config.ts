@@ -36,10 +36,7 @@ export function tinyTemporalScale(
   return time_upscale.reduce((product, factor) => product * factor, 1);
 }
 
-/**
- * Sizes that a tiny decoder and the autoencoder whose place it takes must have in common; `frames` where it makes
- * videos.
- */
+/** Sizes that a tiny decoder shares with the autoencoder; `frames` where that makes videos. */
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,
   { channels, side, frames }: {

@@ -28,10 +28,7 @@ const BLOCKS = 3;
 /** Makes a tensor that keeps the last frame of a block between latent frames; zeros before the first. */
 export type DeclareMemory = (name: string, shape: Shape) => DeviceTensor;
 
-/**
- * Decodes normalised latents, [1, height, width, latent_channels], to [1, height·8, width·8, 3], to be clamped to [-1,
- * 1].
- */
+/** Normalised latents, [1, height, width, latent_channels], as pixels, [1, height·8, width·8, 3], not clamped. */
 export function tinyImageDecoder(
   graph: Graph,
   config: TinyDecoderConfig,

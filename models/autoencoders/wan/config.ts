@@ -80,10 +80,7 @@ export const WAN_VAE_CONFIG = VAE_CONFIG.refine(
   { path: ["in_channels"], message: "images with alpha are Qwen-Image-Layered's alone" },
 );
 
-/**
- * `vae/config.json` of `AutoencoderKLQwenImage`, Wan 2.1's autoencoder for images, maybe RGBA, or of
- * `AutoencoderKLWan`.
- */
+/** `config.json` of `AutoencoderKLQwenImage`, Wan 2.1's for images, maybe RGBA, or of `AutoencoderKLWan`. */
 export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
   if (typeof json !== "object" || json === null) return json;
   const { _class_name, input_channels = 3, ...config } = json as Record<string, unknown>;

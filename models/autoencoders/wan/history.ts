@@ -11,10 +11,7 @@ import {
   type Tensor,
 } from "../../../runtime/mod.ts";
 
-/**
- * Where a chunk stands in the stream of frames: the `only` one (an image: nothing is remembered), the `first`
- * of several, or a `next` one.
- */
+/** Where a chunk stands in the stream: the `only` one (an image), the `first` of several, or a `next` one. */
 export type ChunkPlace = "only" | "first" | "next";
 
 /**
@@ -39,10 +36,7 @@ export class FrameHistory {
     return this.#caches.values();
   }
 
-  /**
-   * A causal convolution that remembers as many input frames as it looks back: 2 for kernels of 3, 1 for a strided one
-   * in time.
-   */
+  /** A causal convolution that remembers the frames it looks back on: 2 for kernels of 3, 1 for a strided one. */
   convolve(
     place: ChunkPlace,
     key: string,

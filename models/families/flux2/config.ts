@@ -46,10 +46,7 @@ export function hiddenSize(
   return num_attention_heads * attention_head_dim;
 }
 
-/**
- * States that the transformer sees side by side, by their place in `hidden_states`: `text_encoder_out_layers` in
- * diffusers.
- */
+/** States that the transformer sees side by side: `text_encoder_out_layers` in diffusers. */
 export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
 
 /** Sides of an image by default, in latents. */

@@ -49,10 +49,7 @@ interface Flux2Inputs {
   readonly ranks?: Ranks;
 }
 
-/**
- * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
- * no step.
- */
+/** What the blocks take of the text encoder's states at first, [prompts, text tokens, dim]. */
 export function flux2Context(
   config: Flux2TransformerConfig,
   weights: WeightScope,
@@ -181,10 +178,7 @@ interface SingleProjections {
 
 const SINGLE_LAYER = "to_qkv_mlp_proj";
 
-/**
- * Projects by two products, of which the second is a gated linear unit; nothing where the weight cannot be shared
- * between them.
- */
+/** Projects by two products, the second a gated linear unit; nothing where they cannot share the weight. */
 function projectAtOnce(
   { mlp_ratio }: Flux2TransformerConfig,
   weights: WeightScope,

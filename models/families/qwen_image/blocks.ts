@@ -109,10 +109,7 @@ export function patchesOf(latents: Tensor): Tensor {
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", sides);
 }
 
-/**
- * What the blocks take of the text encoder's states before they change it, [prompts, text tokens, dim]; it depends on
- * no step.
- */
+/** What the blocks take of the text encoder's states at first, [prompts, text tokens, dim]. */
 export function qwenImageContext(
   graph: Graph,
   config: QwenImageSizes,

@@ -88,10 +88,7 @@ export function hiddenSize(
   return num_attention_heads * attention_head_dim;
 }
 
-/**
- * The keys of `model_index.json` that change what the pipeline does: pixels of the copies of images that the transformer
- * sees of an edit, and of those that the text encoder sees. Published models omit them.
- */
+/** Of `model_index.json`: pixels of the copies of edited images for transformer and text encoder. */
 const QWEN_IMAGE_SETTINGS = z.object({
   vae_image_size: z.int().positive().default(1024 * 1024),
   condition_image_size: z.int().positive().default(384 * 384),

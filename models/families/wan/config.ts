@@ -265,10 +265,7 @@ export type WanParts = PartsOf<typeof WAN_PARTS>;
 
 /** What a model can be given to see beside its prompts. */
 export interface WanSight {
-  /**
-   * How it takes frames: in place of the first of the sample's (`tokens`), as channels beside the sample's
-   * (`channels`), as a control (`control`), or not.
-   */
+  /** How it takes frames: in place of the sample's first, as channels beside them, as a control, or not. */
   readonly frames: "tokens" | "channels" | "control" | undefined;
   /** Fewest and most input images. */
   readonly images: readonly [least: number, most: number];

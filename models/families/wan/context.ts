@@ -20,10 +20,7 @@ export interface CrossAttentionState {
 /** Epsilon of the image embedder's norms: PyTorch's. */
 const IMAGE_NORM_EPS = 1e-5;
 
-/**
- * What the blocks need of the prompt, [batch, tokens, text_dim]: every block's keys and values, those of the control
- * last.
- */
+/** Every block's keys and values of the prompt, [batch, tokens, text_dim], those of the control last. */
 export function wanTextStates(
   config: WanTransformerConfig,
   weights: WeightScope,

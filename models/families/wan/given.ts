@@ -82,10 +82,7 @@ export function framesBefore(given: GivenKind): number {
   return given.kind === "first" && given.hasLast ? 1 : 0;
 }
 
-/**
- * The frames of the result that a request gives, by their place: the first and maybe the last, or the end of another
- * clip.
- */
+/** The frames that a request gives, by their place: first and maybe last, or the end of another clip. */
 export function placedFrames(
   { task, images = [], video = [] }: PipelineRequest,
   frames: number,

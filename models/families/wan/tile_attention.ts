@@ -69,10 +69,7 @@ export function tilesOf(graph: Graph, grid: TokenGrid): Tiles {
   };
 }
 
-/**
- * Adds what their tiles attend to, as far as a gate says, to the attention of tokens, [batch, tokens, heads, head
- * size].
- */
+/** Adds what tiles attend to, by a gate, to the attention of tokens, [batch, tokens, heads, head size]. */
 export function withTiles(
   { means, rows }: Tiles,
   attended: Tensor,

@@ -151,10 +151,7 @@ interface RowCut {
   readonly ours?: Rows;
 }
 
-/**
- * The part of a change that is for some of its rows. A Kronecker product may be cut inside of a block, so it may give
- * several.
- */
+/** The part of a change for some of its rows; several of a Kronecker product that is cut inside of a block. */
 export function cutRows(
   change: WeightChange,
   total: number,

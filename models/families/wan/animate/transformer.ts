@@ -59,10 +59,7 @@ class DrivingPass {
     this.#x = this.#pass.embedded;
   }
 
-  /**
-   * Goes through the next block; of the last only what others attend to is computed. `use` comes before the rest of the
-   * block.
-   */
+  /** Goes through the next block, `use` first; of the last only what others attend to is computed. */
   through<T>(layer: number, isLast: boolean, use: (state: DrivingState) => T): T {
     const { block, keysAndValues, split } = this.#pass;
     if (isLast) return use(keysAndValues(layer, this.#x));
@@ -133,10 +130,7 @@ export function animateTransformer(
   return head(x);
 }
 
-/**
- * Attention of each frame to all frames, and to the frame of the driving video that it follows; `states` of each, or of
- * all.
- */
+/** Attention of each frame to all, and to the driving video's that it follows; `states` of each, or of all. */
 function attendFrames(
   { frames, height, width }: TokenGrid,
   [queries, keys, values]: readonly [Tensor, Tensor, Tensor],
