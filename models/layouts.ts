@@ -59,10 +59,8 @@ interface LayoutPart {
 }
 
 /**
- * Where a module of another layout lies in ours.
- *
- * @param name without prefix, `.weight` and `.bias`
- * @returns its parts in the order of our rows (halves swapped back where they were), or nothing when the table lacks it
+ * Where a module of another layout, without prefix and `.weight`, lies in ours, in the order of our rows; nothing when
+ * the table lacks it.
  */
 export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[] | undefined {
   for (const entry of layout.entries) {
@@ -87,11 +85,7 @@ export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[]
   return undefined;
 }
 
-/**
- * What another layout calls the modules of a model.
- *
- * @returns its names, with ours in the order of its rows; those left out of which the model lacks a part
- */
+/** What another layout calls a model's modules, with ours in the order of its rows, where none is lacking. */
 export function namesIn(layout: Layout, names: Iterable<string>): Map<string, string[]> {
   const known = new Set(names);
   const byLength = Map.groupBy([...known].map((name) => name.split(".")), ({ length }) => length);

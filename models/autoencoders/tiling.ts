@@ -73,12 +73,7 @@ export function seamShares({ size, before, after }: Span): Float64Array {
   );
 }
 
-/**
- * Adds a coded tile, by its share, to the whole that it is a part of.
- *
- * @param whole [height, width, channels], zeros before the first tile and complete after the last
- * @param values of the tile, [rows, columns, channels]
- */
+/** Adds a tile, [rows, columns, channels], by its share to `whole`, zeros at first, [height, width, channels]. */
 export function addTile(
   whole: { readonly data: Float32Array; readonly width: number },
   { rows, columns }: Tile,

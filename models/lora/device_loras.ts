@@ -27,10 +27,7 @@ export class DeviceLoras {
   readonly #variants = new Map<string, Variant>();
   #current: string = BASE_KEY;
 
-  /**
-   * @param dropPrograms frees the programs that were traced under this key
-   * @param maxIdleBytes device memory that branches may take which are not in use
-   */
+  /** `dropPrograms` frees those that were traced under a key; `maxIdleBytes` are for branches out of use. */
   constructor(
     components: readonly AdaptedComponent[],
     dropPrograms: (key: string) => void,

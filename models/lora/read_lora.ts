@@ -29,12 +29,7 @@ interface Matched {
   readonly found: FoundPlaces;
 }
 
-/**
- * Reads a LoRA: all of it or nothing. Tensors come to lie in shared memory, so that workers get them without a
- * copy; the settings of PEFT are looked for beside the file.
- *
- * @returns its changes, and the keys that lead to nothing
- */
+/** Reads a LoRA, all of it or nothing, and PEFT's settings beside it. Tensors lie in shared memory, for workers. */
 export async function readLora(
   path: string,
   components: readonly AdaptableComponent[],

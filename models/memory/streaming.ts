@@ -23,11 +23,8 @@ export interface StreamingChoice {
 }
 
 /**
- * Chooses what to stream so that a stage's weights fit.
- *
- * @param weights that need not be resident, in the order of use
- * @param room bytes for these, and for the slabs
- * @returns a choice that does not fit when none does: the one that takes least
+ * Chooses what to stream of weights, in the order of use, so that the rest and the slabs fit into `room`; where nothing
+ * fits, what takes least.
  */
 export function planStreaming(
   { graphs }: Stage,

@@ -37,10 +37,8 @@ export class ResultDecoder<Own extends Inputs> {
   readonly #images: readonly Values[];
 
   /**
-   * Traces the decoder in a stage of its own.
-   *
-   * @param finish gives what the decoder takes, and the normalised latents for the caller, [1, channels, ...]
-   * @param images what `finish` is called with for each image or video of the result; a single one by default
+   * Traces the decoder in a stage of its own. `finish` gives what it takes, and normalised latents for the caller; it
+   * is called with each of `images`, of which there is one by default.
    */
   constructor(
     session: Session,

@@ -64,11 +64,8 @@ export class StartImage {
   readonly #tokens: (latents: Tensor) => Tensor;
 
   /**
-   * Nothing is traced yet.
-   *
-   * @param moments of an encoder, [1, height, width, 2·channels]
-   * @param noise its shape, [1, channels, height, width]
-   * @param tokens of latents, [1, height, width, channels], as the transformer takes them, in its units
+   * Of moments, [1, height, width, 2·channels], and noise, [1, channels, height, width]; `tokens` leads from latents,
+   * [1, height, width, channels], to what the transformer takes.
    */
   constructor(
     moments: DeviceTensor | undefined,

@@ -20,11 +20,8 @@ export class LayerSplit {
   }
 
   /**
-   * Runs a layer where it is own, and hands on what it gives where the next one is another GPU's.
-   *
-   * @param index of the layer; all are run in order
-   * @param state what goes from layer to layer: lists and records of tensors, of the same shapes before and after
-   * @returns the state, as the next layer takes it; of no use where that is not own
+   * Runs a layer where it is own, and hands the state on, lists and records of tensors whose shapes stay, where the
+   * next one is another GPU's. Layers run in order; a state that is not own is of no use.
    */
   run<S>(index: number, state: S, layer: (state: S) => S): S {
     if (!this.#team) return layer(state);

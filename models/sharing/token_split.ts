@@ -87,10 +87,7 @@ export class TokenSplit {
   }
 
   /**
-   * What is computed of the first tokens of a stream, for all of them on all GPUs.
-   *
-   * @param x own tokens, those of other streams among them
-   * @param options.offset where those of the stream begin; at the first token when left out
+   * What is computed of a stream's first tokens, on all GPUs; own tokens of other streams may stand before `offset`.
    */
   gatherFirst(
     x: Tensor,

@@ -53,12 +53,7 @@ function modules(weights: WeightScope): WeightScope {
   return wrapper === undefined ? weights : weights.scope(wrapper);
 }
 
-/**
- * Rows of the embedding table, read from the file: the table is far too large for the few rows that a prompt needs to
- * be on the device.
- *
- * @returns [ids, hidden_size]
- */
+/** Rows of the embedding table, [ids, hidden_size], read from the file: it is too large for the device. */
 export function qwenEmbeddings(
   config: QwenConfig,
   weights: Weights,
@@ -75,12 +70,8 @@ export function qwenEmbeddings(
 }
 
 /**
- * The forward pass, as far as the last of the chosen layers.
- *
- * @param layers which states to return, numbered as transformers' `hidden_states`: 0 is the embeddings, n what the
- *   n-th layer gives; only the last of all, `num_hidden_layers`, has passed the final norm
- * @returns for each of `layers` the states [batch, tokens, hidden_size]. Rows of pad tokens hold what the reference has
- *   there: states of tokens that see the whole prompt
+ * States after layers, [batch, tokens, hidden_size], numbered as transformers' `hidden_states`: 0 is the embeddings;
+ * only the last has passed the final norm. Rows of pad tokens see the whole prompt, as in the reference.
  */
 export function qwenEncoder(
   graph: Graph,

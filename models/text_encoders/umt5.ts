@@ -68,13 +68,7 @@ interface Umt5Inputs {
   readonly lengths?: Tensor;
 }
 
-/**
- * Rows of the embedding table, read from the file: the table is far too large for the few rows that a prompt needs to
- * be on the device.
- *
- * @param ids each below `vocab_size`
- * @returns [ids, d_model]
- */
+/** Rows of the embedding table, [ids, d_model], read from the file: it is too large for the device. */
 export function umt5Embeddings(
   { vocab_size, d_model }: Umt5Config,
   weights: Weights,

@@ -44,11 +44,8 @@ interface ModelFile extends SentencePieceModel {
 }
 
 /**
- * Makes a tokenizer of a SentencePiece model. Text is segmented exactly as SentencePiece does it,
- * and the end token follows it, as T5 and UMT5 expect. Tokens of the configuration are looked for
- * first, as Hugging Face's tokenizers do; SentencePiece itself takes them for plain text.
- *
- * @param special what a `tokenizer_config.json` beside it says
+ * A tokenizer of a SentencePiece model, with an end token. Tokens of the configuration are looked for first, as Hugging
+ * Face's tokenizers do; SentencePiece itself takes them for plain text.
  */
 export function readSentencePieceModel(
   bytes: Uint8Array,

@@ -6,10 +6,8 @@ import type { KlCoderConfig } from "./config.ts";
 import { requireEncoder } from "../require_encoder.ts";
 
 /**
- * Decodes latents to pixels.
- *
- * @param latents [1, height, width, latent_channels], in the autoencoder's own units
- * @returns [1, height·s, width·s, 3], to be clamped to [-1, 1]. Clamping is left to the reader because it would hide NaN
+ * Decodes latents, [1, height, width, latent_channels] in the autoencoder's units, to pixels, [1, height·s, width·s,
+ * 3]. They are not clamped to [-1, 1], which would hide NaN.
  */
 export function klDecoder(
   graph: Graph,
@@ -42,11 +40,8 @@ export function klDecoder(
 }
 
 /**
- * Encodes an image.
- *
- * @param pixels [1, height, width, 3] in [-1, 1]
- * @returns moments [1, height/s, width/s, 2·latent_channels]: means, then log-variances (not clamped); see
- *   `posterior.ts`
+ * Encodes pixels, [1, height, width, 3] in [-1, 1], to moments, [1, height/s, width/s, 2·latent_channels]: means, then
+ * log-variances, not clamped.
  */
 export function klEncoder(
   graph: Graph,

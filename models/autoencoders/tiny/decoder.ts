@@ -52,11 +52,8 @@ export function tinyImageDecoder(
 }
 
 /**
- * Decodes a latent frame of a video; memory of the frames before it is kept in tensors.
- *
- * @param latent [1, height, width, latent_channels], normalised
- * @returns [frames, height·s, width·s, 3], to be clamped to [-1, 1]; of those of the first latent frame of a video only
- *   the last is one of the video
+ * Decodes a latent frame, normalised, [1, height, width, latent_channels], to [frames, height·s, width·s, 3], not
+ * clamped. Of those of the first latent frame only the last counts; memory of frames before it is kept in tensors.
  */
 export function tinyVideoFrames(
   graph: Graph,

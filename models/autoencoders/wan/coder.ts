@@ -19,11 +19,9 @@ import type { WanVaeConfig } from "./config.ts";
 import { requireEncoder } from "../require_encoder.ts";
 
 /**
- * Decodes one latent frame to pixels.
- *
- * @param latents [1, 1, height, width, z_dim], in the autoencoder's own units (not normalised)
- * @returns [1, frames, height·s, width·s, 3], to be clamped to [-1, 1]: one frame for the first latent frame of a
- *   video, then `scale_factor_temporal` for each. Clamping is left to the reader because it would hide NaN
+ * Decodes a latent frame, [1, 1, height, width, z_dim] in the autoencoder's units, to pixels, [1, frames, height·s,
+ * width·s, 3]: one frame of the first, then `scale_factor_temporal` of each. They are not clamped, which would hide
+ * NaN.
  */
 export function wanDecoder(
   graph: Graph,
@@ -77,10 +75,8 @@ export function wanDecoder(
 }
 
 /**
- * Encodes a chunk of frames: one for the first chunk of a video, then `scale_factor_temporal` for each.
- *
- * @param frames [1, frames, height, width, 3] in [-1, 1]
- * @returns moments [1, 1, height/s, width/s, 2·z_dim]: means, then log-variances (not clamped)
+ * Encodes a chunk, [1, frames, height, width, 3] in [-1, 1], of one frame first, then of `scale_factor_temporal`, to
+ * moments, [1, 1, height/s, width/s, 2·z_dim]: means, then log-variances, not clamped.
  */
 export function wanEncoder(
   graph: Graph,

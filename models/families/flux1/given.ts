@@ -139,14 +139,8 @@ export class GivenImage {
 }
 
 /**
- * What Fill sees beside each token of the sample: the image without what is redrawn, and the mask.
- *
- * Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
- *
- * @param image packed latents of the image without what is painted, [1, tokens, features]
- * @param mask [height, width] of the pixels
- * @param scale pixels along a side of a latent
- * @returns [1, tokens, features + pixels of a token]
+ * What Fill sees beside each token: the packed latents, [1, tokens, features], of the image without what is redrawn,
+ * and the mask, [height, width] of the pixels. Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
  */
 export function fillConditions(image: Tensor, mask: Tensor, scale: number): Tensor {
   const sides = { i: PACKED_SIDE, j: PACKED_SIDE, a: scale, b: scale };

@@ -13,12 +13,8 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import { squares, sumOfRows } from "../../blocks/sums.ts";
 
 /**
- * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted by the size of the image. A shift that
- * the request gives takes the place of all that the scheduler's file says of shifting, as models for few steps want it.
- *
- * Source: diffusers `QwenImagePipeline`; for a given shift, the scheduler that the Qwen-Image-Lightning team publishes.
- *
- * @param options first step to take, and what the request says of the schedule
+ * Evenly spaced levels, shifted by the size of the image. A shift that the request gives takes the place of all that
+ * the scheduler's file says of shifting, as the scheduler that the Qwen-Image-Lightning team publishes has it.
  */
 export function qwenImageSchedule(
   { scheduler, schedulerFile, ...parts }: Pick<

@@ -57,12 +57,7 @@ export function traceChannels(
   };
 }
 
-/**
- * 1 where a frame is given: for every latent frame and position the frames that it stands for. The first latent frame
- * stands for the first frame alone, as often as the others have frames.
- *
- * @returns [frames, positions, temporal]
- */
+/** 1 where a frame is given, [frames, positions, temporal]: the first latent frame stands for the first frame alone. */
 export function frameMask(
   placed: ReadonlyMap<number, unknown>,
   { frames, temporal, positions }: {

@@ -111,10 +111,8 @@ export function contextRows(longest: number, maxLength: number): number {
 }
 
 /**
- * What cross-attention takes beside the text encoder's states. The reference attends all `maxLength` rows; those after
- * the prompt are equal, so one row stands for them all with the logarithm of their number added to its logit.
- *
- * @returns for every prompt the rows to attend, and what is added to the logit of the last
+ * What cross-attention takes beside states: for every prompt the rows to attend, and what is added to the logit of the
+ * last. Rows after the prompt are equal, so one stands for all with the logarithm of their number.
  */
 export function contextPadding(
   tokens: readonly (readonly number[])[],

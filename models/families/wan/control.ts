@@ -25,12 +25,7 @@ import { patchifyClip } from "./patches.ts";
 /** Byte of a mask from which on a pixel is made anew. */
 const ANEW = 128;
 
-/**
- * Traces the encoders.
- *
- * @param given how many reference images there are, and whether there are frames; without them what is kept and what
- *   is made anew are both 0, and encoded once
- */
+/** Traces the encoders of reference images and frames; without frames both what is kept and what is made anew are 0. */
 export function traceControl(
   session: Session,
   { transformer: { config }, vae }: WanParts,

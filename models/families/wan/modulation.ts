@@ -26,13 +26,7 @@ export const HEAD_MODULATION = ["shift", "scale"] as const;
 /** Rows of a timestep: one that each row of a block's table is added to, and one for the head. */
 export const TIMESTEP_ROWS = BLOCK_MODULATION.length + 1;
 
-/**
- * What the blocks and the head need of timesteps; it depends on nothing else, so that it is computed once for all
- * steps.
- *
- * @param embedding sinusoidal, [timesteps, freq_dim]
- * @returns [timesteps · {@linkcode TIMESTEP_ROWS}, dim]
- */
+/** What blocks and head need of timesteps alone, [timesteps · {@linkcode TIMESTEP_ROWS}, dim], once for all steps. */
 export function timestepRows(weights: WeightScope, embedding: Tensor, dim: number): Tensor {
   const embedder = weights.scope("condition_embedder");
   const time = embedder.scope("time_embedder");
@@ -43,9 +37,7 @@ export function timestepRows(weights: WeightScope, embedding: Tensor, dim: numbe
   return concat([projected, temb], 1).reshape(-1, dim);
 }
 
-/**
- * Which rows of {@linkcode timestepRows} each row of {@linkcode modulationTable} is made from, [table rows, timesteps].
- */
+/** Rows of {@linkcode timestepRows} that make each of {@linkcode modulationTable}, [table rows, timesteps]. */
 export function modulationIndices(
   config: WanTransformerConfig,
   timesteps: readonly number[],

@@ -15,14 +15,7 @@ const fround = Math.fround;
 /** What the pipeline counts timesteps down from, whatever the scheduler was trained with. */
 const TRAIN_TIMESTEPS = 1000;
 
-/**
- * The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted.
- *
- * Source: diffusers `ZImagePipeline`, `get_default_z_image_sigmas`.
- *
- * @param tokens of the image, by which a dynamic shift goes
- * @param options first step to take, and what the request says of the schedule
- */
+/** Evenly spaced levels, shifted: diffusers' `ZImagePipeline`, `get_default_z_image_sigmas`. */
 export function zImageSchedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,

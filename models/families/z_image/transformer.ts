@@ -42,11 +42,8 @@ interface ZImageInputs {
 }
 
 /**
- * What the layers take of the prompt; it depends on no step.
- *
- * @param states of the text encoder, [1, text tokens, cap_feat_dim], filled up to `paddedCount()`
- * @param mask f32 [1, text tokens, 1]: 1 for tokens of the prompt, 0 for those that fill it up
- * @returns [1, text tokens, dim]
+ * What the layers take of the prompt: of states, [1, text tokens, cap_feat_dim], filled up to `paddedCount()`, and a
+ * mask, f32 [1, text tokens, 1], which is 1 for the prompt's tokens.
  */
 export function zImageContext(
   graph: Graph,

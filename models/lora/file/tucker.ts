@@ -7,11 +7,8 @@ import { decodeElements, elementCount } from "../../../runtime/mod.ts";
 import type { LoraTensor } from "../types.ts";
 
 /**
- * Multiplies a core with what stands to its right: result[i, c, taps] = Σ_j core[i, j, taps] · down[j, c].
- *
- * @param core [rank, innerRank, ...taps]
- * @param down [innerRank, channels]
- * @returns [rank, channels, ...taps], f32
+ * Multiplies a core, [rank, innerRank, ...taps], with what stands to its right, [innerRank, channels], to f32 [rank,
+ * channels, ...taps].
  */
 export function foldCore(core: LoraTensor, down: LoraTensor): LoraTensor {
   const [rank = 1, inner = 1, ...tapSizes] = core.shape;
