@@ -6,6 +6,16 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Width of the tokens inside of a transformer. */
+export function hiddenSize(
+  { num_attention_heads, attention_head_dim }: {
+    readonly num_attention_heads: number;
+    readonly attention_head_dim: number;
+  },
+): number {
+  return num_attention_heads * attention_head_dim;
+}
+
 /** Checks a component's parsed `config.json` and fills in the reference's defaults. */
 export function parseConfig<Schema extends z.ZodType>(
   schema: Schema,

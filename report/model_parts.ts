@@ -4,13 +4,11 @@ import { klDecoder, klEncoder } from "../models/autoencoders/kl/coder.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../models/autoencoders/wan/config.ts";
 import { wanDecoder } from "../models/autoencoders/wan/coder.ts";
 import { FrameHistory } from "../models/autoencoders/wan/history.ts";
-import { FLUX2_TRANSFORMER_CONFIG, hiddenSize } from "../models/families/flux2/config.ts";
+import { hiddenSize } from "../models/config.ts";
+import { FLUX2_TRANSFORMER_CONFIG } from "../models/families/flux2/config.ts";
 import { MODULATION_ROWS } from "../models/families/flux2/modulation.ts";
 import { flux2Transformer } from "../models/families/flux2/transformer.ts";
-import {
-  hiddenSize as wanHiddenSize,
-  WAN_TRANSFORMER_CONFIG,
-} from "../models/families/wan/config.ts";
+import { WAN_TRANSFORMER_CONFIG } from "../models/families/wan/config.ts";
 import { modulationIndices, TIMESTEP_ROWS } from "../models/families/wan/modulation.ts";
 import { patchFeatures as wanPatchFeatures } from "../models/families/wan/patches.ts";
 import { wanTransformer } from "../models/families/wan/transformer.ts";
@@ -115,7 +113,7 @@ export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
   const config = WAN_TRANSFORMER_CONFIG.parse({
     ...{ num_attention_heads: 12, num_layers: layers, ffn_dim: 8960 },
   });
-  const dim = wanHiddenSize(config);
+  const dim = hiddenSize(config);
   const { num_attention_heads: heads, attention_head_dim: headDim } = config;
   return {
     hasBias: () => true,

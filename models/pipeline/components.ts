@@ -33,14 +33,18 @@ interface ComponentSpec {
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
+/** A component that only some of a family's models have. */
+export function optionalPart<Config extends z.ZodType>(
+  config: Config,
+  ...classNames: readonly string[]
+): { readonly classNames: readonly string[]; readonly config: Config; readonly isOptional: true } {
+  return { classNames, config, isOptional: true };
+}
+
 /** What works on the results of every family. */
 const FINISHERS = {
-  frameInterpolator: { classNames: ["IFNet"], config: FRAME_INTERPOLATOR_CONFIG, isOptional: true },
-  upscaler: {
-    classNames: ["SRVGGNetCompact", "RRDBNet"],
-    config: UPSCALER_CONFIG,
-    isOptional: true,
-  },
+  frameInterpolator: optionalPart(FRAME_INTERPOLATOR_CONFIG, "IFNet"),
+  upscaler: optionalPart(UPSCALER_CONFIG, "SRVGGNetCompact", "RRDBNet"),
 } as const;
 
 /** Parts that only some families can have. */

@@ -1,8 +1,8 @@
 /** The FLUX.1 transformer against the reference. */
 import assert from "node:assert/strict";
-import { parseConfig } from "../../models/config.ts";
+import { hiddenSize, parseConfig } from "../../models/config.ts";
 import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
-import { FLUX1_TRANSFORMER_CONFIG, hiddenSize } from "../../models/families/flux1/config.ts";
+import { FLUX1_TRANSFORMER_CONFIG } from "../../models/families/flux1/config.ts";
 import {
   EMBEDDING_CHANNELS,
   modulationOf,

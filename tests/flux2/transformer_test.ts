@@ -1,11 +1,10 @@
 /** The FLUX.2 transformer against the reference. */
 import assert from "node:assert/strict";
-import { parseConfig } from "../../models/config.ts";
+import { hiddenSize, parseConfig } from "../../models/config.ts";
 import { timestepEmbedding } from "../../models/blocks/embeddings.ts";
 import {
   FLUX2_TRANSFORMER_CONFIG,
   type Flux2TransformerConfig,
-  hiddenSize,
 } from "../../models/families/flux2/config.ts";
 import { modulationTable } from "../../models/families/flux2/modulation.ts";
 import { flux2Context, flux2Transformer } from "../../models/families/flux2/transformer.ts";

@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
-import { type PartsOf, partsTable } from "../../pipeline/components.ts";
+import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
@@ -31,7 +31,7 @@ export const CHROMA_PARTS = partsTable({
     textEncoder: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
     transformer: { classNames: ["ChromaTransformer2DModel"], config: CHROMA_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
-    tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },

@@ -15,9 +15,9 @@ import {
 import { DOUBLE_MODULATION, SINGLE_MODULATION, takeVectors } from "../../blocks/double_stream.ts";
 import { timestepEmbedding } from "../../blocks/embeddings.ts";
 import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
-import { hiddenSize } from "../flux1/config.ts";
 import type { Modulation } from "../flux1/modulation.ts";
 import type { ChromaTransformerConfig } from "./config.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** What the numbers of vectors are multiplied by before they are embedded. */
 const NUMBER_SCALE = 1000;

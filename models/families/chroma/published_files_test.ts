@@ -4,8 +4,7 @@ import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/publ
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
-import { parseConfig } from "../../config.ts";
-import { hiddenSize } from "../flux1/config.ts";
+import { hiddenSize, parseConfig } from "../../config.ts";
 import { flux1Context } from "../flux1/blocks.ts";
 import { flux1Transformer } from "../flux1/transformer.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "./config.ts";

@@ -24,8 +24,9 @@ import { rotaryConstants } from "../../blocks/embeddings.ts";
 import { embeddingLayers, linearLayer, linearLayers } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import { type Flux1TransformerConfig, hiddenSize } from "./config.ts";
+import type { Flux1TransformerConfig } from "./config.ts";
 import type { BlockModulation } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Epsilon of the norms without weights and of those of heads; no configuration says it. */
 export const EPS = 1e-6;

@@ -4,7 +4,13 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
-import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import {
+  equalSizes,
+  optionalPart,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
@@ -69,16 +75,6 @@ export function controlModes(
   return count ? MODES.slice(0, count) : undefined;
 }
 
-/** Width of the tokens inside of the transformer. */
-export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: Pick<
-    Flux1TransformerConfig,
-    "num_attention_heads" | "attention_head_dim"
-  >,
-): number {
-  return num_attention_heads * attention_head_dim;
-}
-
 /** Features of the tokens that it denoises. */
 function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): number {
   return out_channels ?? in_channels;
@@ -121,12 +117,8 @@ export const FLUX1_PARTS = partsTable({
     textEncoder2: { classNames: ["T5EncoderModel"], config: T5_CONFIG },
     transformer: { classNames: ["FluxTransformer2DModel"], config: FLUX1_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
-    controlnet: {
-      classNames: ["FluxControlNetModel"],
-      config: FLUX1_CONTROLNET_CONFIG,
-      isOptional: true,
-    },
-    tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
+    controlnet: optionalPart(FLUX1_CONTROLNET_CONFIG, "FluxControlNetModel"),
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
   settings: z.object({}),

@@ -38,7 +38,7 @@ import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import { Flux1Blocks, flux1Prompt, type PromptParts } from "./blocks.ts";
-import { controlModes, type Flux1ControlNetConfig, hiddenSize } from "./config.ts";
+import { controlModes, type Flux1ControlNetConfig } from "./config.ts";
 import {
   type BlockModulation,
   blockModulationOf,
@@ -46,6 +46,7 @@ import {
   blockTables,
   type Times,
 } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 interface ControlInputs {
   /** Prompt from `flux1Context()` with the ControlNet's weights: [1, text tokens, dim]. */

@@ -12,7 +12,8 @@ import {
   type Vectors,
 } from "../../blocks/double_stream.ts";
 import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
-import { type Flux1TransformerConfig, hiddenSize } from "./config.ts";
+import type { Flux1TransformerConfig } from "./config.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Width of the sinusoidal embeddings. */
 export const EMBEDDING_CHANNELS = 256;

@@ -23,7 +23,7 @@ import { imageSchedule, samplingOf } from "../../schedulers/mod.ts";
 import { clipTextEncoder } from "../../text_encoders/clip_text.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
 import { flux1Prompt } from "./blocks.ts";
-import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info, hiddenSize } from "./config.ts";
+import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info } from "./config.ts";
 import { traceControlBranch } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import { modelTimestep } from "../flux2/schedule.ts";
@@ -35,6 +35,7 @@ import {
   modulationTables,
 } from "./modulation.ts";
 import { flux1Transformer } from "./transformer.ts";
+import { hiddenSize } from "../../config.ts";
 
 export const FLUX1 = defineFamily({
   classNames: FLUX1_PIPELINES,

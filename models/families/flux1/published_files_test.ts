@@ -5,7 +5,7 @@ import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { safetensorsHeader } from "../../../tests/support/safetensors_header.ts";
 import { DeviceTensor, Graph, type Tensor, Weights } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
-import { parseConfig } from "../../config.ts";
+import { hiddenSize, parseConfig } from "../../config.ts";
 import { embeddingLayers } from "../../blocks/layers.ts";
 import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
@@ -15,7 +15,6 @@ import {
   drawsAfterPicture,
   FLUX1_CONTROLNET_CONFIG,
   FLUX1_TRANSFORMER_CONFIG,
-  hiddenSize,
   isFill,
 } from "./config.ts";
 import { flux1Control } from "./control.ts";

@@ -12,9 +12,9 @@ import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
 import { EPS, Flux1Blocks, type Flux1Sizes } from "./blocks.ts";
-import { hiddenSize } from "./config.ts";
 import type { ControlResiduals } from "./control.ts";
 import type { Modulation } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Weights of a double block, in those of a single one. */
 const DOUBLE_SIZE = 2.4;

@@ -39,13 +39,6 @@ const FLUX2_PIPELINE_CONFIG = z.object({
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
 });
 
-/** Width of the tokens inside of the transformer. */
-export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: Flux2TransformerConfig,
-): number {
-  return num_attention_heads * attention_head_dim;
-}
-
 /** States that the transformer sees side by side: `text_encoder_out_layers` in diffusers. */
 export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
 

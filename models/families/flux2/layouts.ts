@@ -17,6 +17,7 @@ import {
 } from "../../checkpoints/component_format.ts";
 import { QWEN3_FORMAT } from "../../text_encoders/qwen3.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** The names of Black Forest Labs, which ComfyUI, GGUF files and most trainers keep. */
 export const ORIGINAL_FLUX2: Layout = {
@@ -102,7 +103,7 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     );
   }
   const sizes = doubleStreamSizes(tensors);
-  const dim = sizes.num_attention_heads * sizes.attention_head_dim;
+  const dim = hiddenSize(sizes);
   return {
     _class_name: TRANSFORMER.className,
     ...sizes,

@@ -31,11 +31,12 @@ import { rearrange } from "../../rearrange.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { imageSteps } from "../../schedulers/mod.ts";
-import { FLUX2_PARTS, flux2Info, hiddenSize, TEXT_LAYERS } from "./config.ts";
+import { FLUX2_PARTS, flux2Info, TEXT_LAYERS } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
 import { flux2Schedule, modelTimestep } from "./schedule.ts";
 import { flux2Context, flux2Transformer } from "./transformer.ts";
+import { hiddenSize } from "../../config.ts";
 
 export const FLUX2 = defineFamily({
   classNames: ["Flux2KleinPipeline", "Flux2KleinInpaintPipeline"],

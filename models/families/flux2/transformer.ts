@@ -28,8 +28,9 @@ import { linearLayer } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
-import { type Flux2TransformerConfig, hiddenSize } from "./config.ts";
+import type { Flux2TransformerConfig } from "./config.ts";
 import { type Modulation, modulationVectors } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Weights of a double block, in those of a single one. */
 const DOUBLE_SIZE = 2;

@@ -15,13 +15,7 @@ import {
 import { rotaryConstants } from "../../blocks/embeddings.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import {
-  EPS,
-  hiddenSize,
-  PATCH_SIDE,
-  type QwenImageSizes,
-  type QwenImageTransformerConfig,
-} from "./config.ts";
+import { EPS, PATCH_SIDE, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
 import {
   doubleBlock,
   geluFeedForward,
@@ -30,6 +24,7 @@ import {
 } from "../../blocks/double_stream.ts";
 import { ALL_TOKENS, type TokenSplit } from "../../sharing/token_split.ts";
 import { rearrange } from "../../rearrange.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Base of the rotary frequencies, whatever the configuration says. */
 const THETA = 10000;

@@ -6,6 +6,7 @@ import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import {
   type Component,
   equalSizes,
+  optionalPart,
   type PartsOf,
   partsTable,
   type SizeCheck,
@@ -78,16 +79,6 @@ export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
 
 export type QwenImageControlNetConfig = z.output<typeof QWEN_IMAGE_CONTROLNET_CONFIG>;
 
-/** Width of the tokens inside of the transformer. */
-export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: Pick<
-    QwenImageSizes,
-    "num_attention_heads" | "attention_head_dim"
-  >,
-): number {
-  return num_attention_heads * attention_head_dim;
-}
-
 /** Of `model_index.json`: pixels of the copies of edited images for transformer and text encoder. */
 const QWEN_IMAGE_SETTINGS = z.object({
   vae_image_size: z.int().positive().default(1024 * 1024),
@@ -118,12 +109,8 @@ export const QWEN_IMAGE_PARTS = partsTable({
       classNames: ["AutoencoderKLQwenImage", "AutoencoderKLWan"],
       config: QWEN_IMAGE_VAE_CONFIG,
     },
-    controlnet: {
-      classNames: ["QwenImageControlNetModel"],
-      config: QWEN_IMAGE_CONTROLNET_CONFIG,
-      isOptional: true,
-    },
-    tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
+    controlnet: optionalPart(QWEN_IMAGE_CONTROLNET_CONFIG, "QwenImageControlNetModel"),
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: QWEN_IMAGE_SETTINGS,
   scheduler: { type: FlowMatchEulerScheduler },

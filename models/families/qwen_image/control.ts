@@ -38,8 +38,9 @@ import {
   rotaryOf,
   textPositions,
 } from "./blocks.ts";
-import { hiddenSize, type QwenImageControlNetConfig, type QwenImageParts } from "./config.ts";
+import type { QwenImageControlNetConfig, QwenImageParts } from "./config.ts";
 import { blockModulation, type BlockTables, blockTables } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 interface ControlInputs {
   /** Prompt from `qwenImageContext()` with the ControlNet's weights: [1, text tokens, dim]. */

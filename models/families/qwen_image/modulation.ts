@@ -13,7 +13,8 @@ import {
   type Vectors,
 } from "../../blocks/double_stream.ts";
 import { linearLayer } from "../../blocks/layers.ts";
-import { hiddenSize, type QwenImageSizes, type QwenImageTransformerConfig } from "./config.ts";
+import type { QwenImageSizes, QwenImageTransformerConfig } from "./config.ts";
+import { hiddenSize } from "../../config.ts";
 
 export const TIMESTEP_CHANNELS = 256;
 /** The transformer takes timesteps from 0 to 1, and its embedding counts them from 0 to 1000. */

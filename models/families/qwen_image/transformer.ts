@@ -14,8 +14,9 @@ import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
 import { imagePositions, qwenImageBlock, rotaryOf, textPositions } from "./blocks.ts";
 import type { ControlResiduals } from "./control.ts";
-import { EPS, hiddenSize, type QwenImageTransformerConfig } from "./config.ts";
+import { EPS, type QwenImageTransformerConfig } from "./config.ts";
 import { blockModulation, type ModulationTables, outModulation } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 interface QwenImageInputs extends ModulationTables {
   /** Prompt from `qwenImageContext()`: [1, text tokens, dim]. */

@@ -3,7 +3,13 @@ import { z } from "zod";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
-import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import {
+  equalSizes,
+  optionalPart,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { DMD_STEPS } from "../../schedulers/names.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
@@ -15,6 +21,7 @@ import type {
   TaskDefaults,
   TaskType,
 } from "../../pipeline/types.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Largest side of a patch, in latents; models use 2. */
 const MAX_PATCH = 16;
@@ -162,13 +169,6 @@ function wanDefaults(config: WanTransformerConfig): WanDefaults {
   return BY_DIM.find(({ minDim }) => dim >= minDim)!;
 }
 
-/** Width of the tokens inside of the transformer. */
-export function hiddenSize(
-  { num_attention_heads, attention_head_dim }: WanTransformerConfig,
-): number {
-  return num_attention_heads * attention_head_dim;
-}
-
 const TRANSFORMER = {
   classNames: ["WanTransformer3DModel", "WanVACETransformer3DModel"],
   config: WAN_TRANSFORMER_CONFIG,
@@ -177,14 +177,14 @@ const TRANSFORMER = {
 export const WAN_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
-    imageEncoder: { classNames: ["CLIPVisionModel"], config: CLIP_VISION_CONFIG, isOptional: true },
+    imageEncoder: optionalPart(CLIP_VISION_CONFIG, "CLIPVisionModel"),
     transformer: TRANSFORMER,
     /** The expert for low noise; the other transformer then is the one for high noise. */
     transformer2: { ...TRANSFORMER, isOptional: true },
     /** The critic of distillation by distribution matching: few checkpoints keep it, for whoever trains on. */
     fakeScoreTransformer: { ...TRANSFORMER, isOptional: true, isIdle: true },
     vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
-    tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines do not give the size that decides the shift.

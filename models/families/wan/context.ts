@@ -9,6 +9,7 @@ import {
 import { linearLayer } from "../../blocks/layers.ts";
 import type { WanTransformerConfig } from "./config.ts";
 import { blockNames } from "./modulation.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** Keys and values of one block's cross-attention, each [batch, context tokens, heads, headDim]. */
 export interface CrossAttentionState {
@@ -26,7 +27,7 @@ export function wanTextStates(
   weights: WeightScope,
   text: Tensor,
 ): CrossAttentionState[] {
-  const dim = config.num_attention_heads * config.attention_head_dim;
+  const dim = hiddenSize(config);
   const embedder = weights.scope("condition_embedder").scope("text_embedder");
   const hidden = linearLayer(embedder, "linear_1", text, dim, { activation: "gelu_tanh" });
   const context = linearLayer(embedder, "linear_2", hidden, dim);
@@ -43,7 +44,7 @@ export function wanImageStates(
 ): CrossAttentionState[] {
   const { graph } = states;
   const [images, tokens, width] = states.shape as [number, number, number];
-  const dim = config.num_attention_heads * config.attention_head_dim;
+  const dim = hiddenSize(config);
   const embedder = weights.scope("condition_embedder").scope("image_embedder");
   const affine = (name: string, size: number) => ({
     eps: IMAGE_NORM_EPS,
@@ -73,7 +74,7 @@ function crossStates(
   [keys, values, norm]: readonly [keys: string, values: string, norm: string],
 ): CrossAttentionState[] {
   const { graph } = context;
-  const dim = config.num_attention_heads * config.attention_head_dim;
+  const dim = hiddenSize(config);
   return blockNames(config).map((name) =>
     graph.scope(`${name}.attn2`, () => {
       const attn = weights.scope(`${name}.attn2`);

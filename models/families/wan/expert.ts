@@ -23,7 +23,7 @@ import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
 import { besideSample } from "./channels.ts";
-import { hiddenSize, type WanParts, type WanTransformerConfig } from "./config.ts";
+import type { WanParts, WanTransformerConfig } from "./config.ts";
 import { wanImageStates, wanTextStates } from "./context.ts";
 import { framesBefore, type Given, type GivenShape } from "./given.ts";
 import { modulationIndices, tableRows, timestepRows, tokenTimesteps } from "./modulation.ts";
@@ -36,6 +36,7 @@ import {
   withFirstFrames,
 } from "./patches.ts";
 import { wanTransformer } from "./transformer.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** What one pass attends of the prompts; experts take turns in the keys and values. */
 type PassContext = {

@@ -5,9 +5,10 @@
  * coefficients and thresholds are those that its authors fitted for Wan 2.1. A step takes the velocity of the last
  * one that was computed, where the original takes what its blocks added.
  */
-import { hiddenSize, type WanTransformerConfig } from "./config.ts";
+import type { WanTransformerConfig } from "./config.ts";
 import { BLOCK_MODULATION, TIMESTEP_ROWS } from "./modulation.ts";
 import { timestepEmbedding } from "../../blocks/embeddings.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** How far the output of a checkpoint moves when its timestep does. */
 export interface TeaCache {

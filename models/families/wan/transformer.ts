@@ -37,6 +37,7 @@ import {
   type TokenGrid,
 } from "./patches.ts";
 import { hasTiles, TILE_GATE, type Tiles, tilesOf, withTiles } from "./tile_attention.ts";
+import { hiddenSize } from "../../config.ts";
 
 /** The prompt as the blocks see it; it depends on no step. */
 interface WanContext {
@@ -106,7 +107,7 @@ export function wanPass(
 ): WanPass {
   const { context, grid, tokenTimesteps, ranks = ALONE } = inputs;
   const split = new TokenSplit(ranks.sequence, [tokenCount(grid)]);
-  const dim = config.num_attention_heads * config.attention_head_dim;
+  const dim = hiddenSize(config);
   const batch = context.lengths.size;
   let embedded = patchEmbedding(config, weights, split.own(inputs.tokens), dim);
   // Until they see their prompts, samples with the same timestep are one; what goes from GPU to GPU has one shape.

@@ -3,7 +3,13 @@ import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
 import { refuse } from "../../config.ts";
-import { equalSizes, type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import {
+  equalSizes,
+  optionalPart,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -119,12 +125,8 @@ export const Z_IMAGE_PARTS = partsTable({
     textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
     transformer: { classNames: ["ZImageTransformer2DModel"], config: Z_IMAGE_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
-    controlnet: {
-      classNames: ["ZImageControlNetModel"],
-      config: Z_IMAGE_CONTROLNET_CONFIG,
-      isOptional: true,
-    },
-    tinyDecoder: { classNames: ["AutoencoderTiny"], config: TINY_DECODER_CONFIG, isOptional: true },
+    controlnet: optionalPart(Z_IMAGE_CONTROLNET_CONFIG, "ZImageControlNetModel"),
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },

@@ -4,13 +4,14 @@ import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../../autoencoders/tiny/
 import { WAN_VAE_CONFIG } from "../../../autoencoders/wan/config.ts";
 import { viewLayout } from "../../../checkpoints/layout_view.ts";
 import { CLIP_VISION_CONFIG } from "../../../image_encoders/clip_vision.ts";
-import { type PartsOf, partsTable } from "../../../pipeline/components.ts";
+import { optionalPart, type PartsOf, partsTable } from "../../../pipeline/components.ts";
 import type { FamilyInfo } from "../../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
 import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
+import { hiddenSize } from "../../../config.ts";
 
 /** Frames that a clip of a long video has of the one before: diffusers' `WanAnimate2ProcessVideosInputStep`. */
 export const SHARED_FRAMES = 1;
@@ -97,7 +98,7 @@ export const ANIMATE_PARTS = partsTable({
       view: (tensors) => hasAnimateNames(tensors) ? viewLayout(tensors, ANIMATE_WAN) : tensors,
     },
     vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
-    tinyDecoder: { classNames: ["TAEHV"], config: TINY_DECODER_CONFIG, isOptional: true },
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: z.object({ modular_class_name: z.string().optional() }),
   scheduler: { refused: ["use_dynamic_shifting"] },
@@ -140,7 +141,7 @@ const MIN_CLIP_LENGTH = 5;
 export function animateInfo({ settings, transformer: { config }, vae }: AnimateParts): FamilyInfo {
   const { scale_factor_spatial: spatial } = vae.config;
   const isDistilled = settings.modular_class_name === DISTILLED;
-  const isSmall = config.num_attention_heads * config.attention_head_dim < 1536;
+  const isSmall = hiddenSize(config) < 1536;
   return {
     supportedTasks: ["V2V"],
     defaultTask: "V2V",

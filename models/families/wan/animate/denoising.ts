@@ -14,7 +14,6 @@ import type { Work } from "../../../pipeline/work.ts";
 import { teamsOf } from "../../../sharing/ranks.ts";
 import type { Schedule } from "../../../schedulers/mod.ts";
 import { besideSample } from "../channels.ts";
-import { hiddenSize } from "../config.ts";
 import { modulationIndices, tableRows, timestepRows } from "../modulation.ts";
 import { patchFeatures, patchify, tokenCount, type TokenGrid, unpatchify } from "../patches.ts";
 import type { AnimateParts } from "./config.ts";
@@ -26,6 +25,7 @@ import {
   drivingStates,
   NEGATIVE_SKIPS,
 } from "./transformer.ts";
+import { hiddenSize } from "../../../config.ts";
 
 type States = readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
 
