@@ -16,7 +16,7 @@ import {
   type SettingField,
 } from "../generation/mod.ts";
 import type { ModelInfo, SamplingSettings } from "../mod.ts";
-import { shorten } from "../generation/shorten.ts";
+import { shorten } from "../generation/texts.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";

@@ -9,10 +9,10 @@ import {
   type Model,
   type SamplingOptions,
 } from "../mod.ts";
-import { escapeControls } from "../generation/escape_controls.ts";
+import { escapeControls } from "../generation/texts.ts";
 import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
-import { splitLoras } from "../generation/webui_text.ts";
+import { splitLoras } from "../generation/webui.ts";
 import { UsageError } from "./failure.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
 import { ServerClient } from "./client/server_client.ts";

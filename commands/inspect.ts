@@ -13,7 +13,7 @@ import {
   openPipeline,
 } from "../models/mod.ts";
 import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generation/mod.ts";
-import { escapeControls } from "../generation/escape_controls.ts";
+import { escapeControls } from "../generation/texts.ts";
 import { sniffImage } from "../media/decode.ts";
 import { describeFailure, spellParts } from "./failure.ts";
 import type { InspectFlags } from "./flags.ts";

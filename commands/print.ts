@@ -3,7 +3,7 @@
  * escapes.
  */
 
-import { escapeControls } from "../generation/escape_controls.ts";
+import { escapeControls } from "../generation/texts.ts";
 import type { Recipe } from "../mod.ts";
 
 /** Writes lines of results to standard output. */

@@ -1,6 +1,6 @@
 /** One line at the bottom of a terminal that tells how far the work is. */
 
-import { escapeControls } from "../generation/escape_controls.ts";
+import { escapeControls } from "../generation/texts.ts";
 import type { LoadModelOptions, Progress } from "../mod.ts";
 
 /** Cells of the bar, where the line has room for them. */

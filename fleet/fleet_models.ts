@@ -2,7 +2,7 @@
 
 import type { MergeMode } from "../generation/lora_words.ts";
 import { badRequest } from "../server/contract/errors.ts";
-import type { EngineState } from "../server/engine_state.ts";
+import type { EngineState } from "../server/served_models.ts";
 import { LORA_NOT_FOUND } from "../server/loras/lora_files.ts";
 import { type LoraFinder, ServerLoras } from "../server/loras/server_loras.ts";
 import { type ServedModel, ServedModels } from "../server/served_models.ts";

@@ -10,8 +10,8 @@ import type {
 } from "../engine/types.ts";
 import { LRUCache } from "lru-cache";
 import { RecordsBusyError } from "../server/contract/errors.ts";
-import { EngineState } from "../server/engine_state.ts";
-import { ServiceError } from "../server/service_error.ts";
+import { EngineState } from "../server/served_models.ts";
+import { ServiceError } from "../server/contract/errors.ts";
 import type { Question } from "./calls.ts";
 import type { Fleet } from "./fleet.ts";
 import { onlyRoom, type RoomAnswer } from "./requests.ts";

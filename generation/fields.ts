@@ -11,17 +11,22 @@ import type { Field, GivenSettings, SettingField } from "./field.ts";
 import {
   checkChoice,
   checkFlag,
+  checkPrompt,
   checkRange,
   checkSigmas,
+  checkSteps,
+  checkStrength,
   checkWord,
   FLAG,
   GUIDANCE,
   integerUpTo,
   numberWithin,
   oneOf,
+  unlessCanny,
+  unlessInterpolated,
+  unlessSkipping,
+  unlessTaken,
 } from "./field_values.ts";
-import { unlessCanny, unlessInterpolated, unlessSkipping, unlessTaken } from "./idle_settings.ts";
-import { checkPrompt, checkSteps, checkStrength } from "./sampling.ts";
 import { outputOf } from "./task.ts";
 
 /** Largest weight of a control. */

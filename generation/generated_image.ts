@@ -5,8 +5,7 @@ import { dirname, extname } from "node:path";
 import { encodeImage, type OutputFormat } from "../media/encode.ts";
 import type { PixelImage } from "../media/image.ts";
 import { describeWriteError } from "./write_error.ts";
-import type { Recipe } from "./recipe.ts";
-import { recipeText } from "./recipe_text.ts";
+import { type Recipe, recipeText } from "./recipe.ts";
 
 /** An image, with all that is needed to make it again. */
 export class GeneratedImage {

@@ -2,7 +2,7 @@
 
 export { type Field, httpNames, type SettingField, snakeCase } from "./field.ts";
 export { type FitMode, FITS, REQUEST_FIELDS, SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
-export { withVisions } from "./fit_image.ts";
+export { withVisions } from "./fit_inputs.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -24,16 +24,16 @@ export {
   readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
-export { maskedRules } from "./masks.ts";
+export { maskedRules } from "./fit_inputs.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { engineRequest, type Idle, type Preparation, prepareImages } from "./prepare.ts";
 export { prepareVideo, videoShape, videoStream } from "./prepare_video.ts";
 export { type FileRecipe, recipeFields } from "./read_recipe.ts";
 export { type Recipe, type RecipeLora, recipeOf } from "./recipe.ts";
-export { loraFields, recipeText } from "./recipe_text.ts";
-export { checkPrompt, resolveSeeds } from "./sampling.ts";
-export { spellSettings } from "./setting_names.ts";
+export { loraFields, recipeText } from "./recipe.ts";
+export { checkPrompt, resolveSeeds } from "./field_values.ts";
+export { spellSettings } from "./settings.ts";
 export { completeSettings, FieldError, NO_LIMITS, settingsOf } from "./settings.ts";
 export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";
 export { outputOf, readTask, resolveTask } from "./task.ts";

@@ -16,15 +16,19 @@ import { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 import type { GivenSettings } from "./field.ts";
 import type { FitMode } from "./fields.ts";
 import {
+  checkMaskShape,
   checkReferenceCount,
+  fitMasked,
   fitOf,
   fitToResult,
+  maskedRules,
   referenceFit,
   sizeFromImage,
+  sizeFromMasked,
+  takesMask,
   visionFit,
-} from "./fit_image.ts";
-import { checkMaskShape, fitMasked, maskedRules, sizeFromMasked, takesMask } from "./masks.ts";
-import { checkPrompt } from "./sampling.ts";
+} from "./fit_inputs.ts";
+import { checkPrompt } from "./field_values.ts";
 import { completeSettings, FieldError, settingsOf } from "./settings.ts";
 import { checkSize, type Size } from "./size.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";

@@ -4,7 +4,7 @@ import { resultRate, resultSize } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import type { VideoInfo } from "../media/video/mod.ts";
 import { checkFps, countFrames, type GivenDuration, isAbsent, wantedFrames } from "./duration.ts";
-import { checkReferenceCount, fitOf } from "./fit_image.ts";
+import { checkReferenceCount, fitOf } from "./fit_inputs.ts";
 import type { VideoStream } from "./generated_video.ts";
 import {
   type Asked,

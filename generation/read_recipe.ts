@@ -9,14 +9,12 @@ import { isCrowded, readComfyGraph } from "./comfy_graph.ts";
 import { httpNames, type SettingField } from "./field.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
-import type { RecipeLora } from "./recipe.ts";
-import { loraFields } from "./recipe_text.ts";
-import { MAX_PROMPT_LENGTH } from "./sampling.ts";
+import { loraFields, type RecipeLora } from "./recipe.ts";
+import { MAX_PROMPT_LENGTH } from "./field_values.ts";
 import { NO_LIMITS } from "./settings.ts";
-import { shorten } from "./shorten.ts";
+import { shorten } from "./texts.ts";
 import { parseSize, type Size } from "./size.ts";
-import { readSampler, readSchedule } from "./webui_names.ts";
-import { readWebuiText, splitLoras } from "./webui_text.ts";
+import { readSampler, readSchedule, readWebuiText, splitLoras } from "./webui.ts";
 
 /** A recipe as a file has it; what the file does not say, or says in a form that nobody can use, is absent. */
 export interface FileRecipe extends Partial<Size> {

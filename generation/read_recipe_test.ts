@@ -1,8 +1,7 @@
 import { strict as assert } from "node:assert";
 import { readComfyGraph } from "./comfy_graph.ts";
 import { type FileRecipe, readRecipe, recipeFields } from "./read_recipe.ts";
-import type { Recipe } from "./recipe.ts";
-import { recipeText } from "./recipe_text.ts";
+import { type Recipe, recipeText } from "./recipe.ts";
 
 /** What is read, and what is not used. */
 function read(text: Record<string, string>): [Record<string, unknown>, FileRecipe["unused"]] {

@@ -1,7 +1,7 @@
 /** Which task a request is for. */
 
 import type { TaskType } from "../engine/types.ts";
-import { shorten } from "./shorten.ts";
+import { shorten } from "./texts.ts";
 
 /** What an endpoint answers with. */
 export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";

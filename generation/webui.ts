@@ -1,11 +1,12 @@
 /**
- * The text of Stable Diffusion WebUI, which is called AUTOMATIC1111, about how an image was made: many programs read it.
+ * The text of Stable Diffusion WebUI, which is called AUTOMATIC1111, about how an image was made, written and read, and its names of
+ * samplers: many programs read it.
  */
 
 import { basename } from "node:path";
 import type { Recipe } from "./recipe.ts";
 import { version } from "./version.ts";
-import { nameOf, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "./webui_names.ts";
+import type { NoiseScheduleName, SamplerName } from "../engine/types.ts";
 
 /** The part of a recipe that the text tells. */
 type Told = Pick<
@@ -58,4 +59,180 @@ export function webuiText(recipe: Told): string {
 /** Texts that would end early are written as JSON. */
 function quoted(text: string): string {
   return /[,:\n]/.test(text) ? JSON.stringify(text) : text;
+}
+
+/** Samplers by its names for them. */
+export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
+  ["Euler", "euler"],
+  ["Euler a", "euler_ancestral"],
+  ["Heun", "heun"],
+  ["DPM++ 2M", "dpmpp_2m"],
+  ["UniPC", "uni_pc"],
+  ["LCM", "lcm"],
+]);
+
+/** Schedules by its labels for them. */
+export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
+  ["Simple", "simple"],
+  ["SGM Uniform", "sgm_uniform"],
+  ["Karras", "karras"],
+  ["Exponential", "exponential"],
+  ["Beta", "beta"],
+]);
+
+/** Stands for what the model has itself. */
+export const OWN_NAMES = { sampler: "Default", schedule: "Automatic" } as const;
+
+/** What a name means; nothing where it is not known here. */
+interface Meaning<T> {
+  /** Omitted if it is the model's own. */
+  readonly value?: T;
+}
+
+/** A sampler, and a schedule where its name has one, as WebUI's had once. */
+type SamplerMeaning = Meaning<SamplerName> & { readonly scheduler?: NoiseScheduleName };
+
+/**
+ * What a sampler's name means.
+ *
+ * @param text such as `Euler a`, `euler_ancestral` or `DPM++ 2M Karras`
+ * @returns its meaning; nothing for a name that is not known
+ */
+export function readSampler(text: string): SamplerMeaning | undefined {
+  if (isSame(text, OWN_NAMES.sampler) || isSame(text, OWN_NAMES.schedule)) return {};
+  const value = find(WEBUI_SAMPLERS, text);
+  if (value) return { value };
+  const [, before, last] = /^(.*\S)\s+(\S+)$/.exec(text.trim()) ?? [];
+  const sampler = before && find(WEBUI_SAMPLERS, before);
+  const scheduler = last && find(WEBUI_SCHEDULES, last);
+  return sampler && scheduler ? { value: sampler, scheduler } : undefined;
+}
+
+/**
+ * What a schedule's name means.
+ *
+ * @param text such as `Karras` or `sgm_uniform`
+ * @returns its meaning; nothing for a name that is not known
+ */
+export function readSchedule(text: string): Meaning<NoiseScheduleName> | undefined {
+  if (isSame(text, OWN_NAMES.schedule)) return {};
+  const value = find(WEBUI_SCHEDULES, text);
+  return value && { value };
+}
+
+/**
+ * What WebUI calls a sampler or a schedule.
+ *
+ * @returns its name, or ours where it has none; nothing for nothing
+ */
+export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  for (const [name, own] of names) if (own === value) return name;
+  return String(value);
+}
+
+function find<T extends string>(names: ReadonlyMap<string, T>, text: string): T | undefined {
+  for (const [name, own] of names) if (isSame(text, name) || isSame(text, own)) return own;
+  return undefined;
+}
+
+/** Names are told apart by letters, digits and `+`. */
+function isSame(one: string, other: string): boolean {
+  const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9+]/g, "");
+  return plain(one) === plain(other);
+}
+
+/** What WebUI's text says. */
+export interface WebuiText {
+  /** All before the negative prompt. */
+  readonly prompt: string;
+  /** `""` where there is none. */
+  readonly negativePrompt: string;
+  /** The settings of the last line by WebUI's names, such as `CFG scale`; the last one of a name wins. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+const NEGATIVE = "Negative prompt:";
+
+/** Longest line that is taken for settings, in characters; WebUI's have some hundreds. */
+const MAX_LINE = 2 ** 16;
+
+/**
+ * Reads WebUI's text.
+ *
+ * @param text such as that under `parameters` of a PNG file
+ */
+export function readWebuiText(text: string): WebuiText {
+  const whole = text.trim();
+  const lastStart = whole.lastIndexOf("\n") + 1;
+  const hasSettings = whole.startsWith("Steps: ", lastStart) &&
+    whole.length - lastStart <= MAX_LINE;
+  const prompts = hasSettings ? whole.slice(0, Math.max(0, lastStart - 1)) : whole;
+  const at = `\n${prompts}`.indexOf(`\n${NEGATIVE}`);
+  return {
+    prompt: at < 0 ? prompts : prompts.slice(0, Math.max(0, at - 1)),
+    negativePrompt: at < 0 ? "" : prompts.slice(at + NEGATIVE.length).trimStart(),
+    settings: hasSettings ? Object.fromEntries(settingsIn(whole.slice(lastStart))) : {},
+  };
+}
+
+/**
+ * Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt.
+ */
+export function splitLoras(
+  prompt: string,
+): { prompt: string; loras: { name: string; strength: number }[] } {
+  const loras: { name: string; strength: number }[] = [];
+  const rest = prompt.replace(
+    /<lora:([^:<>]+)((?::[^:<>]*)*)>/gi,
+    (tag, name: string, rest: string) => {
+      const weight = strengthOf(rest.split(":").slice(1).map((part) => part.trim()));
+      if (!Number.isFinite(weight)) return tag;
+      loras.push({ name: name.trim(), strength: weight });
+      return "";
+    },
+  );
+  return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
+}
+
+/** The strength of a denoiser in `text strength:denoiser strength`, of which each may have a name and the second be absent. */
+function strengthOf(parts: readonly string[]): number {
+  const [, named] = parts.map((part) => /^unet=(.*)$/.exec(part)).find((match) => match) ?? [];
+  const plain = parts.filter((part) => !/^[a-z_]+=/i.test(part));
+  const text = named ?? plain[1] ?? plain[0] ?? "1";
+  return text.trim() === "" ? NaN : Number(text);
+}
+
+/** Names and values of `Steps: 20, Model: "a, b"`. What is not of that form is passed over. */
+function* settingsIn(line: string): Generator<[name: string, value: string]> {
+  for (let at = 0; at < line.length;) {
+    const colon = line.indexOf(":", at);
+    if (colon < 0) return;
+    const before = line.slice(at, colon);
+    const name = before.slice(before.lastIndexOf(",") + 1).trim();
+    let start = colon + 1;
+    while (line[start] === " ") start++;
+    const comma = line.indexOf(",", line[start] === '"' ? endOfQuoted(line, start) : start);
+    const end = comma < 0 ? line.length : comma;
+    if (/^\w[\w /-]*$/.test(name)) yield [name, unquoted(line.slice(start, end).trim())];
+    at = end + 1;
+  }
+}
+
+/** Where a quoted text ends, which begins at `start`; the end of the line where it has no end. */
+function endOfQuoted(line: string, start: number): number {
+  for (let at = start + 1; at < line.length; at++) {
+    if (line[at] === '"') return at;
+    if (line[at] === "\\") at++;
+  }
+  return line.length;
+}
+
+function unquoted(text: string): string {
+  if (!text.startsWith('"')) return text;
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text;
+  }
 }

@@ -1,6 +1,6 @@
 /** The log: sentences for people, with fields for programs. */
 
-import { escapeControls } from "../generation/escape_controls.ts";
+import { escapeControls } from "../generation/texts.ts";
 
 /** How much a line matters. */
 export type LogLevel = "info" | "warning" | "error";

@@ -27,9 +27,9 @@ export {
   type LogFormat,
   type LogLevel,
 } from "./log.ts";
-export { checkApiKeys } from "./http/auth.ts";
+export { checkApiKeys } from "./http/access.ts";
 export type { StartLora } from "./loras/start_loras.ts";
-export { isLoopback } from "./http/origin.ts";
+export { isLoopback } from "./http/access.ts";
 export type {
   EngineOpener,
   OtherSource,

@@ -2,7 +2,7 @@
 
 import type { Engine } from "../engine/types.ts";
 import type { RequestContext } from "./contract/generation.ts";
-import { unlessAborted } from "./jobs/unless_aborted.ts";
+import { unlessAborted } from "./jobs/job_end.ts";
 import type { ServedModel } from "./served_models.ts";
 import type { Services } from "./services.ts";
 

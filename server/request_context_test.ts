@@ -1,9 +1,8 @@
 import { strict as assert } from "node:assert";
 import type { Engine } from "../engine/types.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
-import { EngineState } from "./engine_state.ts";
+import { EngineState, ServedModels } from "./served_models.ts";
 import { requestContext } from "./request_context.ts";
-import { ServedModels } from "./served_models.ts";
 import type { Services } from "./services.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
 

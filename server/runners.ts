@@ -4,7 +4,7 @@
  */
 
 import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
-import type { PromptEnhancer } from "./prompts/enhancer.ts";
+import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import {
   type ImageOutcome,
   removeFiles,
@@ -12,21 +12,21 @@ import {
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
-import { PromptRewrite } from "./prompts/prompt_rewrite.ts";
-import type { NewJob } from "./jobs/job.ts";
-import type { JobRecord } from "./jobs/job_store.ts";
-import { jobSummary } from "./jobs/job_summary.ts";
+import { jobSummary, type NewJob } from "./jobs/job.ts";
+import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
 import type { ServedModel, ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
-import { type TracedJob, tracedJob } from "./telemetry/traced_job.ts";
-import type { Tracing } from "./telemetry/tracing.ts";
+import { type TracedJob, tracedJob, type Tracing } from "./telemetry/tracing.ts";
 import { UnfinishedVideos } from "./videos/unfinished_videos.ts";
 import type { JobResult } from "./jobs/outputs.ts";
 import { runVideoJob } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
+import { endOf, isStopping } from "./jobs/job_end.ts";
+import { toApiError } from "./http/respond.ts";
+import type { Services } from "./services.ts";
 
 /** What runners work with. */
 interface RunnerServices {
@@ -186,4 +186,32 @@ function toKeep<T extends { ignored: string[] }>(
   { traceparent }: TracedJob,
 ): T & Traced {
   return { ...request, ignored: [], ...(traceparent === undefined ? {} : { traceparent }) };
+}
+
+/** Queues jobs that were left. Their ends are in their records. */
+export async function resumeJobs(
+  { store, queue, runners, log }: Services,
+  records: readonly JobRecord[],
+): Promise<void> {
+  let queued = 0;
+  for (const record of records) {
+    const fail = (error: JobError) =>
+      store.update(record.id, { status: "failed", endedAt: Date.now(), error });
+    const job = runners.again(record);
+    if (record.error?.code === DAMAGED.code) await fail(DAMAGED);
+    else if (!job) {
+      const message = `Cannot run the job again: this server makes no "${record.kind}"`;
+      await fail({ code: INTERRUPTED.code, message });
+    } else {
+      try {
+        const { outcome } = await queue.add(job);
+        queued++;
+        outcome.catch((error) => toApiError(error, record.id, log));
+      } catch (error) {
+        // What a stopping server refuses is left for the next one.
+        if (!isStopping(error)) await store.update(record.id, endOf(error));
+      }
+    }
+  }
+  if (queued > 0) log(`Queued ${queued} jobs again that were left unfinished`);
 }

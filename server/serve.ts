@@ -3,13 +3,13 @@
 import { join } from "node:path";
 import type { Engine } from "../engine/types.ts";
 import { createService } from "./app.ts";
-import { EngineState } from "./engine_state.ts";
+import { EngineState } from "./served_models.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { openJobStore } from "./jobs/write_behind.ts";
 import { listen, type Listener } from "./http/listen.ts";
-import { resumeJobs } from "./jobs/resume.ts";
+import { resumeJobs } from "./runners.ts";
 import { startSweeping } from "./jobs/retention.ts";
 import {
   absolute,

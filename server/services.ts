@@ -1,8 +1,8 @@
 /** What the routes work with. */
 
 import type { Hono } from "hono";
-import type { BodyShare } from "./http/body_memory.ts";
-import type { EngineState } from "./engine_state.ts";
+import type { BodyShare } from "./http/body.ts";
+import type { EngineState, ServedModels } from "./served_models.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import type { Queue } from "./jobs/queue.ts";
@@ -11,7 +11,6 @@ import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { ServiceMetrics } from "./metrics/service_metrics.ts";
 import type { Runners } from "./runners.ts";
-import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";

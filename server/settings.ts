@@ -13,7 +13,7 @@ import {
   texts,
 } from "../generation/flag.ts";
 import { MERGE_MODES } from "../generation/lora_words.ts";
-import { isOrigin } from "./http/origin.ts";
+import { isOrigin } from "./http/access.ts";
 import type { FormLimits } from "./inputs/multipart.ts";
 
 /** Flags of a server: where it listens, what it keeps, what clients may do. */

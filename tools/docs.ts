@@ -8,8 +8,11 @@ import { MODEL_FLAGS } from "../commands/flags.ts";
 import { createProgram } from "../commands/program.ts";
 import { CATALOGUE, type CatalogueModel } from "../hub/catalogue.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
-import { imageEditFieldTable, imageFieldTable } from "../server/contract/image_fields.ts";
-import { videoFieldTable } from "../server/contract/video_fields.ts";
+import {
+  imageEditFieldTable,
+  imageFieldTable,
+  videoFieldTable,
+} from "../server/contract/generation_fields.ts";
 import { FIELD_NOTES, FIELD_VALUES } from "../server/openapi/field_notes.ts";
 
 const ROOT = new URL("../", import.meta.url);

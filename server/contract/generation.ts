@@ -6,13 +6,13 @@ import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generat
 import type { AskedText, Idle } from "../../generation/prepare.ts";
 import { FieldError } from "../../generation/settings.ts";
 import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../network/remote.ts";
-import { asClientError, checkChoice } from "./checks.ts";
+import { asClientError, checkChoice } from "./validate.ts";
 import { badRequest } from "./errors.ts";
 import type { JobLora } from "./lora_requests.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
 import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";
-import { resolveSeeds } from "../../generation/sampling.ts";
+import { resolveSeeds } from "../../generation/field_values.ts";
 import { parseSize } from "../../generation/size.ts";
 
 /** What a request is checked against. */

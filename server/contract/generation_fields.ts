@@ -1,6 +1,4 @@
-/**
- * Fields that images, edits and videos have in common: names, types, and which of them do nothing.
- */
+/** The fields of images, edits and videos: names, types, and which of them do nothing. */
 
 import { z } from "zod";
 import { type Field, httpNames } from "../../generation/field.ts";
@@ -144,3 +142,105 @@ export function fieldTable(
     withoutEffect: new Map(idle.map((name) => [name, neutral[name]])),
   };
 }
+
+const IMAGE_FIELDS = {
+  ...GENERATION_FIELDS,
+  response_format: text(),
+  background: text(),
+  output_format: text(),
+  stream: flag(),
+  partial_images: integer(),
+  control: longText(),
+};
+
+const IDLE_IMAGE_FIELDS = {
+  ...IDLE_FIELDS,
+  style: text(),
+  moderation: text(),
+  safety_identifier: text(),
+  num_frames: integer(),
+};
+
+const NEUTRAL_IMAGE = { ...NEUTRAL, style: "vivid", moderation: "auto", num_frames: 1 };
+
+/** The body of an image generation; unknown fields are kept. */
+export const imageGenerationSchema: z.ZodObject<
+  typeof IMAGE_FIELDS & typeof IDLE_IMAGE_FIELDS,
+  z.core.$loose
+> = z.looseObject({ ...IMAGE_FIELDS, ...IDLE_IMAGE_FIELDS });
+
+/** Which fields of a generation are known, and which of them do nothing. */
+export const imageFieldTable: FieldTable = fieldTable(
+  Object.keys(IMAGE_FIELDS),
+  Object.keys(IDLE_IMAGE_FIELDS),
+  NEUTRAL_IMAGE,
+);
+
+/** Fields that only edits have: images, in a form as files or texts. */
+const EDIT_FIELDS = {
+  image: stringOrList(),
+  url: stringOrList(),
+  mask: longText(),
+};
+
+/** The fields of an image edit as a form has them; unknown ones are kept. */
+export const imageEditSchema: z.ZodObject<
+  typeof IMAGE_FIELDS & typeof EDIT_FIELDS & typeof IDLE_IMAGE_FIELDS,
+  z.core.$loose
+> = z.looseObject({ ...IMAGE_FIELDS, ...EDIT_FIELDS, ...IDLE_IMAGE_FIELDS });
+
+/** Which fields of an edit are known, and which of them do nothing. */
+export const imageEditFieldTable: FieldTable = fieldTable(
+  [...Object.keys(IMAGE_FIELDS), ...Object.keys(EDIT_FIELDS)],
+  [...Object.keys(IDLE_IMAGE_FIELDS), "input_fidelity"],
+  NEUTRAL_IMAGE,
+);
+
+const VIDEO_FIELDS = {
+  ...GENERATION_FIELDS,
+  num_outputs_per_prompt: integer(),
+  seconds: z.union([z.int(), z.string()], NOT_AN_INTEGER).nullish(),
+  fps: integer(),
+  num_frames: integer(),
+  x264_preset: text(),
+  enable_audio: flag(),
+  fragmented: flag(),
+  input_reference: z.union(
+    [z.string(), z.object({ image_url: z.string() })],
+    "Input should be a valid string or a dictionary with image_url",
+  ).nullish(),
+  "input_reference[image_url]": longText(),
+  reference_url: longText(),
+  video_reference: longText(),
+  video_url: longText(),
+  video: longText(),
+  last_image: longText(),
+  mask: longText(),
+  reference: stringOrList(),
+};
+
+/** The body of a video request; unknown fields are kept. */
+export const videoSchema: z.ZodObject<
+  typeof VIDEO_FIELDS & typeof IDLE_FIELDS,
+  z.core.$loose
+> = z.looseObject({ ...VIDEO_FIELDS, ...IDLE_FIELDS });
+
+/** A body of the right types. */
+export type VideoBody = z.output<typeof videoSchema>;
+
+/** Which fields are known, and which of them do nothing. */
+export const videoFieldTable: FieldTable = fieldTable(
+  Object.keys(VIDEO_FIELDS),
+  Object.keys(IDLE_FIELDS),
+);
+
+/** The fields that name an image or video, in the order in which they are looked at. */
+export const VIDEO_SOURCE_FIELDS = [
+  "input_reference",
+  "input_reference[image_url]",
+  "reference_url",
+  "video_reference",
+  "video_url",
+  "video",
+  "last_image",
+] as const;

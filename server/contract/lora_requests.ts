@@ -3,8 +3,8 @@
  * without looking at a file.
  */
 
-import { shorten } from "../../generation/shorten.ts";
-import { checkChoice } from "./checks.ts";
+import { shorten } from "../../generation/texts.ts";
+import { checkChoice, readScalars, validate } from "./validate.ts";
 import { badRequest } from "./errors.ts";
 import { ignoredFields, refuseField } from "./fields.ts";
 import { type LoraItem, MAX_TEXT_LENGTH } from "./generation_fields.ts";
@@ -21,8 +21,6 @@ import {
   MERGE_MODES,
   type MergeMode,
 } from "../../generation/lora_words.ts";
-import { readScalars } from "./scalars.ts";
-import { validate } from "./validate.ts";
 
 /** Most LoRAs that are used at once. */
 const MAX_LORAS = 16;

@@ -1,10 +1,10 @@
-/** Schema mistakes in the words of the reference: status 422 with a list of what is wrong. */
+/** Checks of bodies and queries: types as a 422 in the words of the reference, values as a 400, texts of forms as numbers. */
 
 import type { Context } from "hono";
-import type { z } from "zod";
-import { shorten } from "../../generation/shorten.ts";
+import { z } from "zod";
+import { shorten } from "../../generation/texts.ts";
 import type { ValidationIssue } from "./answers.ts";
-import { unprocessable } from "./errors.ts";
+import { badRequest, unprocessable } from "./errors.ts";
 
 /** What an integer's schema says of anything else: without it, zod says that it wants a number. */
 export const NOT_AN_INTEGER = "Input should be a valid integer";
@@ -125,4 +125,129 @@ function echo(input: unknown): unknown {
 function quote(input: unknown): string | undefined {
   if (typeof input === "string") return `'${shorten(input)}'`;
   return input === undefined ? undefined : String(echo(input));
+}
+
+/**
+ * Runs a check and turns its refusal into a 400 that names the field.
+ *
+ * @param check throws a `RangeError` for a bad value
+ * @throws {ApiError} 400
+ */
+export function asClientError<T>(param: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof RangeError) throw badRequest(error.message, param);
+    throw error;
+  }
+}
+
+/**
+ * Checks a value that is one of a few.
+ *
+ * @throws {ApiError} 400 that lists the choices
+ */
+export function checkChoice(
+  name: string,
+  value: string | null | undefined,
+  choices: readonly string[],
+): void {
+  if (value === undefined || value === null || value === "" || choices.includes(value)) return;
+  const list = choices.map((choice) => `'${choice}'`).join(", ");
+  throw badRequest(`${name} must be one of [${list}], got '${shorten(value)}'`, name);
+}
+
+/**
+ * Refuses fields in which the reference takes paths on the server.
+ *
+ * @throws {ApiError} 400 for the first that is there
+ */
+export function refusePaths(
+  fields: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): void {
+  for (const name of names) {
+    if (fields[name] === undefined || fields[name] === null) continue;
+    throw badRequest(`Cannot use ${name}: clients may not name paths on the server`, name);
+  }
+}
+
+type Node = z.core.JSONSchema._JSONSchema;
+
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ...["true", "t", "1", "on", "yes", "y"].map((word) => [word, true] as const),
+  ...["false", "f", "0", "off", "no", "n"].map((word) => [word, false] as const),
+]);
+
+const NUMBER = /^[+-]?(?:\d|\.\d)[\d.e+-]*$/i;
+
+/** A schema's fields; it is a constant, and describing it takes as long as the rest of a request. */
+const fieldsOf = new WeakMap<z.ZodObject, Readonly<Record<string, Node>>>();
+
+/** The fields of a schema. */
+export function fieldNodes(schema: z.ZodObject): Readonly<Record<string, Node>> {
+  const known = fieldsOf.get(schema);
+  if (known) return known;
+  const { properties = {} } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  fieldsOf.set(schema, properties);
+  return properties;
+}
+
+/**
+ * The JSON types that a field may have.
+ *
+ * @returns their names; none for a field that the schema does not have
+ */
+export function typesOf(node: Node | undefined): ReadonlySet<string> {
+  return new Set(variantsOf(node).flatMap(({ type }) => type ?? []));
+}
+
+/**
+ * Reads texts of numbers and flags as what they stand for, flags as numbers, and 0 and 1 as flags, where the schema
+ * wants that. What does not read as its field's type stays as it is, so that checking it says what is wrong with it.
+ *
+ * @param body a JSON value; what is no object stays as it is
+ */
+export function readScalars(body: unknown, schema: z.ZodObject): unknown {
+  return readObject(body, fieldNodes(schema));
+}
+
+function readObject(value: unknown, fields: Readonly<Record<string, Node>>): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      name,
+      Object.hasOwn(fields, name) ? readValue(item, fields[name]) : item,
+    ]),
+  );
+}
+
+function readValue(value: unknown, node: Node | undefined): unknown {
+  if (typeof value !== "object") return readScalar(value, typesOf(node));
+  for (const { items, properties } of variantsOf(node)) {
+    if (Array.isArray(value) && items !== undefined && !Array.isArray(items)) {
+      return value.map((item) => readValue(item, items));
+    }
+    if (properties !== undefined) return readObject(value, properties);
+  }
+  return value;
+}
+
+function readScalar(value: unknown, types: ReadonlySet<string>): unknown {
+  const isNumber = types.has("integer") || types.has("number");
+  if (typeof value === "boolean") return isNumber && !types.has("boolean") ? Number(value) : value;
+  if (typeof value === "number") {
+    return types.has("boolean") && !isNumber ? FLAGS.get(String(value)) ?? value : value;
+  }
+  if (typeof value !== "string" || types.has("string")) return value;
+  const text = value.trim();
+  if (types.has("boolean")) return FLAGS.get(text.toLowerCase()) ?? value;
+  const number = isNumber && NUMBER.test(text) ? Number(text) : NaN;
+  return Number.isFinite(number) ? number : value;
+}
+
+/** A field's alternatives, itself included. */
+function variantsOf(node: Node | undefined): Exclude<Node, boolean>[] {
+  if (node === undefined || typeof node === "boolean") return [];
+  return [node, ...(node.anyOf ?? []).flatMap(variantsOf)];
 }

@@ -1,8 +1,14 @@
 /** From anything that was thrown to an answer that may be read by whoever asked. */
 
 import type { Log } from "../log.ts";
-import { ApiError, type ErrorStatus, internalError, RecordsBusyError } from "../contract/errors.ts";
-import { ServiceError, type ServiceFailure } from "../service_error.ts";
+import {
+  ApiError,
+  type ErrorStatus,
+  internalError,
+  RecordsBusyError,
+  ServiceError,
+  type ServiceFailure,
+} from "../contract/errors.ts";
 import { recordsBusy } from "../storage/disk.ts";
 
 /** Status with which each failure of the service is answered. */

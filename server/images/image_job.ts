@@ -4,15 +4,13 @@
 
 import type { Engine } from "../../engine/types.ts";
 import { engineRequest } from "../../generation/prepare.ts";
-import { recipeOf } from "../../generation/recipe.ts";
-import { recipeText } from "../../generation/recipe_text.ts";
+import { recipeOf, recipeText } from "../../generation/recipe.ts";
 import type { PixelImage } from "../../media/image.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import { readImage } from "../inputs/images.ts";
 import type { JobContext } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
-import { type JobFacts, type JobResult, makeOutputs } from "../jobs/outputs.ts";
-import type { StageClock } from "../jobs/stage_clock.ts";
+import { type JobFacts, type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { type ImageRequest, outputSeeds } from "./image_request.ts";
 

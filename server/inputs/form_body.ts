@@ -2,10 +2,9 @@
 
 import type { z } from "zod";
 import { badRequest, formTooLarge } from "../contract/errors.ts";
-import { fieldNodes, typesOf } from "../contract/scalars.ts";
-import { MAX_JSON_TEXT, readJsonText } from "../contract/json_text.ts";
-import { JsonTally } from "../contract/json_tally.ts";
-import type { BodyShare } from "../http/body_memory.ts";
+import { fieldNodes, typesOf } from "../contract/validate.ts";
+import { JsonTally, MAX_JSON_TEXT, readJsonText } from "../contract/json.ts";
+import type { BodyShare } from "../http/body.ts";
 import { hearOut, readPaced } from "../http/pace.ts";
 
 /**

@@ -2,8 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import type { InputImage } from "../../engine/types.ts";
-import { givenImage } from "../../generation/fit_image.ts";
-import { checkPainted } from "../../generation/masks.ts";
+import { checkPainted, givenImage } from "../../generation/fit_inputs.ts";
 import type { InputReader } from "../../generation/prepare.ts";
 import type { ImageInfo } from "../../media/decode.ts";
 import { ImageError } from "../../media/image.ts";

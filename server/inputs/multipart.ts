@@ -1,17 +1,16 @@
 /** Reading a form without holding its files in memory. */
 
-import { shorten } from "../../generation/shorten.ts";
+import { shorten } from "../../generation/texts.ts";
 import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 // @ts-types="./busboy.d.ts"
 import busboy, { type Busboy } from "busboy";
-import type { BodyShare } from "../http/body_memory.ts";
+import type { BodyShare } from "../http/body.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { nextTurn } from "../http/next_turn.ts";
+import { hearOut, nextTurn, readPaced } from "../http/pace.ts";
 import { storageFailed } from "../storage/disk.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
-import { hearOut, readPaced } from "../http/pace.ts";
 import { readUrlencoded } from "./form_body.ts";
 
 /** A file of a form, on disk. */

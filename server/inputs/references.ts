@@ -7,7 +7,7 @@ import { open, readFile } from "node:fs/promises";
 import { countGifFrames } from "../../media/gif.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
-import { nextTurn } from "../http/next_turn.ts";
+import { nextTurn } from "../http/pace.ts";
 import type { InputFolder } from "./input_folder.ts";
 import type { UploadedFile } from "./multipart.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "../network/remote.ts";

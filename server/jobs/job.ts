@@ -1,8 +1,9 @@
-/** What a job is: what it may do while it runs, and what others hear of it. */
+/** What a job is: what it may do while it runs, what lists show of it, and who watches it. */
 
-import type { Progress } from "../../engine/types.ts";
+import type { Progress, TaskType } from "../../engine/types.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
-import type { JobChange, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
+import type { JobChange, JobEntry, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
+import { shorten } from "../../generation/texts.ts";
 
 /** What a running job may use. */
 export interface JobContext {
@@ -122,4 +123,108 @@ export interface QueuedJob<T> {
  */
 export function isEnd(status: JobStatus): boolean {
   return status !== "queued" && status !== "in_progress";
+}
+
+/** Passes the events of jobs on; a job's end is its last one. */
+export class JobWatchers {
+  readonly #watchers = new Map<string, Set<(event: JobEvent) => void>>();
+  /** How far each running job is, its latest preview, and what of it is finished. */
+  readonly #latest = new Map<string, Map<string, JobEvent>>();
+
+  /**
+   * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview and what is finished.
+   *
+   * @param watcher called with each event; what it throws is dropped
+   */
+  watch(id: string, watcher: (event: JobEvent) => void): () => void {
+    const watchers = this.#watchers.get(id) ?? new Set();
+    this.#watchers.set(id, watchers.add(watcher));
+    for (const event of this.#latest.get(id)?.values() ?? []) attempt(() => watcher(event));
+    return () => {
+      watchers.delete(watcher);
+      if (watchers.size === 0 && this.#watchers.get(id) === watchers) this.#watchers.delete(id);
+    };
+  }
+
+  /** Ids of the jobs that are watched. */
+  get watched(): Iterable<string> {
+    return this.#watchers.keys();
+  }
+
+  isWatched(id: string): boolean {
+    return this.#watchers.has(id);
+  }
+
+  /** Tells all who watch a job. */
+  tell(id: string, event: JobEvent): void {
+    if (event.type !== "status") {
+      const latest = this.#latest.get(id) ?? new Map<string, JobEvent>();
+      const what = event.type === "output" ? `${event.type} ${event.index}` : event.type;
+      this.#latest.set(id, latest.set(what, event));
+    }
+    for (const watcher of this.#watchers.get(id) ?? []) attempt(() => watcher(event));
+    if (event.type !== "status" || !isEnd(event.status)) return;
+    this.#watchers.delete(id);
+    this.#latest.delete(id);
+  }
+}
+
+/** Whoever watches must not end the work. */
+function attempt(call: () => void): void {
+  try {
+    call();
+  } catch {
+    // It is theirs.
+  }
+}
+
+/** The part of a request that lists show; a JSON value. */
+export interface JobSummary {
+  /** Whose job it is, by a digest of the key; empty where no key is asked for. */
+  owner: string;
+  /** The beginning of the prompt. */
+  prompt: string;
+  /** Task of the job. */
+  taskType: TaskType;
+  /** Pixels per row. */
+  width: number;
+  /** Number of rows. */
+  height: number;
+  /** One for each result. */
+  seeds: number[];
+}
+
+/** Longest prompt that a list shows, in characters. */
+const MAX_PROMPT = 300;
+
+/** What lists show of a request. */
+export function jobSummary(
+  { prompt, taskType, width, height, seeds }: Omit<JobSummary, "owner">,
+  owner: string,
+): JobSummary {
+  return { owner, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds };
+}
+
+/**
+ * Whose job one is.
+ *
+ * @returns the client; empty where no key is asked for
+ */
+export function ownerOf(client: string, apiKeys: readonly string[]): string {
+  return apiKeys.length === 0 ? "" : client;
+}
+
+/**
+ * Whether a job may be shown with all that it makes.
+ *
+ * @param job its record or its entry in a list
+ * @returns true for the client's own jobs, and where no key is asked for
+ */
+export function isOwn(
+  job: Pick<JobEntry, "summary">,
+  client: string,
+  apiKeys: readonly string[],
+): boolean {
+  const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
+  return apiKeys.length === 0 || owner === client;
 }

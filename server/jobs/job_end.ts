@@ -1,8 +1,7 @@
-/** Why jobs end before they are done, and what their records say of it. */
+/** Why jobs end before they are done, what their records say of it, and waits that a signal ends. */
 
-import { ApiError, type ErrorStatus } from "../contract/errors.ts";
+import { ApiError, type ErrorStatus, ServiceError } from "../contract/errors.ts";
 import { answerOf } from "../http/respond.ts";
-import { ServiceError } from "../service_error.ts";
 import type { NewJob } from "./job.ts";
 import type { JobChange, JobRecord } from "./job_store.ts";
 
@@ -79,4 +78,23 @@ export async function outcomeOf<T>(
     ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
     ...(errorStatus === 500 ? { headers: { "x-should-retry": "false" } } : {}),
   });
+}
+
+/**
+ * Waits for something that does not heed a signal, or not at once.
+ *
+ * @param work what is waited for; what becomes of it after the signal is dropped
+ * @returns what `work` gave
+ * @throws what `work` threw, or the signal's reason when that came first
+ */
+export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, work]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
 }

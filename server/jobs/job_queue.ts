@@ -4,23 +4,21 @@
  */
 
 import { hasRoom } from "../fair_share.ts";
-import { ServiceError } from "../service_error.ts";
+import { EqualPlaces, type Places, type Turn, Turns } from "./turns.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { storageFailed } from "../storage/disk.ts";
 import {
   isEnd,
   type JobContext,
   type JobEvent,
+  JobWatchers,
   type NewJob,
   percentOf,
   type QueuedJob,
 } from "./job.ts";
-import { cancelled, endOf, isStopping, outcomeOf, stopping } from "./job_end.ts";
+import { cancelled, endOf, isStopping, outcomeOf, stopping, unlessAborted } from "./job_end.ts";
 import { type JobChange, type JobStore, RepeatedRequestError } from "./job_store.ts";
-import { JobWatchers } from "./job_watchers.ts";
-import { EqualPlaces, type Places } from "./places.ts";
-import { type Turn, Turns } from "./turns.ts";
 import type { Queue } from "./queue.ts";
-import { unlessAborted } from "./unless_aborted.ts";
 
 /** Limits of a {@link JobQueue}. */
 interface JobQueueOptions {

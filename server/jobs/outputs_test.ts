@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { OutputProgress } from "./outputs.ts";
+import { OutputProgress, StageClock } from "./outputs.ts";
 
 Deno.test("OutputProgress.update() counts steps and time of all outputs", () => {
   const progress = {
@@ -44,4 +44,22 @@ Deno.test("OutputProgress.update() adds up outputs that are made at once", () =>
   assert.deepEqual([fraction, step, etaSeconds], [0.1875, 6, 6]);
   all.end(1);
   assert.equal(all.update(at(0.5), 0).fraction, 0.375);
+});
+
+Deno.test("StageClock adds up the time of each stage, and tells when one has ended", async () => {
+  const told: string[] = [];
+  const clock = new StageClock((stage, from, to) => {
+    told.push(stage);
+    assert.ok(from <= to && Math.abs(to - Date.now()) < 1000);
+  });
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 5));
+  for (const stage of ["encode", "denoise", "denoise", "decode", "denoise"] as const) {
+    clock.enter(stage);
+    await pause();
+  }
+  clock.enter();
+  clock.enter();
+  assert.equal(told.join(), "encode,denoise,decode,denoise");
+  assert.equal(Object.keys(clock.seconds).join(), "encode,denoise,decode");
+  assert.ok(clock.seconds.denoise! > 2 * 0.004, `${clock.seconds.denoise} s`);
 });

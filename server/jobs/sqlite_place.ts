@@ -1,4 +1,4 @@
-/** The folder of a server's records: the file, and the lock that keeps other servers out. */
+/** The folder of a server's records: the file, the lock that keeps other servers out, and waits for locks of other programs. */
 
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -87,4 +87,43 @@ function copyRows(from: DatabaseSync, to: DatabaseSync): void {
       })`,
     ).run(...Object.values(row));
   }
+}
+
+/** Longest pause between two attempts, in milliseconds. */
+const MAX_PAUSE_MS = 100;
+
+/**
+ * Does something to a database, again and again while it is locked. The first attempt is made at
+ * once, before anything else can happen.
+ *
+ * @param work one attempt; its statements must have a busy timeout of zero
+ * @param patienceMs how long to go on, in milliseconds
+ * @returns what the attempt gave that found no lock
+ * @throws {RecordsBusyError} when it was locked all the time; what `work` throws otherwise
+ */
+export async function whileLocked<T>(work: () => T, patienceMs: number): Promise<T> {
+  const end = performance.now() + patienceMs;
+  for (let pause = 2;; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      if (performance.now() + pause > end) {
+        if (error instanceof RecordsBusyError) throw error;
+        throw new RecordsBusyError(
+          `Cannot use the records of jobs: another program has had them locked for ${
+            patienceMs / 1000
+          } s; end it, or try again later`,
+          { cause: error },
+        );
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
+/** Whether a lock was met: SQLite gives no code, but these words. */
+function isLocked(error: unknown): boolean {
+  return error instanceof RecordsBusyError ||
+    error instanceof Error && /^database (?:table |schema )?is locked/.test(error.message);
 }

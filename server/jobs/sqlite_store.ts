@@ -18,10 +18,24 @@ import {
   type RepeatedRequest,
   RepeatedRequestError,
 } from "./job_store.ts";
-import { closePlace, isInPlace, openPlace, type Place, replacePlace } from "./sqlite_place.ts";
-import { byAge, columnsOf, LISTED, toEntry, toJson, toRecord } from "./job_rows.ts";
-import { openJobTable, transaction } from "./sqlite_schema.ts";
-import { whileLocked } from "./while_locked.ts";
+import {
+  closePlace,
+  isInPlace,
+  openPlace,
+  type Place,
+  replacePlace,
+  whileLocked,
+} from "./sqlite_place.ts";
+import {
+  byAge,
+  columnsOf,
+  LISTED,
+  openJobTable,
+  toEntry,
+  toJson,
+  toRecord,
+  transaction,
+} from "./sqlite_schema.ts";
 
 /** How to open a store. */
 export interface SqliteStoreOptions {

@@ -1,5 +1,5 @@
 /**
- * Whose turn it is: those of the highest priority first; among them clients alternate, and the jobs of one client keep
+ * Whose turn it is, and where jobs run: those of the highest priority first; among them clients alternate, and the jobs of one client keep
  * their order.
  */
 
@@ -68,4 +68,49 @@ export class Turns {
 /** What was lower and has waited too long counts as anyone's. */
 function priorityAt({ priority = 0, since = Infinity }: Turn, now: number): number {
   return now - since >= OVERDUE_MS ? Math.max(priority, 0) : priority;
+}
+
+/** Places for jobs. */
+export interface Places {
+  /** How many jobs can run at once, of whatever kind; may change. */
+  readonly count: number;
+  /**
+   * Whether a job can begin now.
+   *
+   * @param ahead how many others were told so far that they better wait; none when left out
+   */
+  hasRoomFor(job: Turn, ahead?: number): boolean;
+  /** Takes a place. */
+  take(job: Turn): () => void;
+  /**
+   * Listens to what makes room besides a place that is given back.
+   *
+   * @param listener called when there may be room for a job that there was none for
+   */
+  onChange(listener: () => void): void;
+}
+
+/** A number of places that are all alike. */
+export class EqualPlaces implements Places {
+  /** @inheritdoc */
+  readonly count: number;
+  #taken = 0;
+
+  constructor(count: number) {
+    this.count = count;
+  }
+
+  /** @inheritdoc */
+  hasRoomFor(): boolean {
+    return this.#taken < this.count;
+  }
+
+  /** @inheritdoc */
+  take(): () => void {
+    this.#taken++;
+    return () => void this.#taken--;
+  }
+
+  /** @inheritdoc */
+  onChange(): void {}
 }

@@ -1,12 +1,11 @@
 /** What a job's LoRAs are for the engine, and what its failures are for the client. */
 
 import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.ts";
-import { ServiceError } from "../service_error.ts";
+import { ApiError, ServiceError } from "../contract/errors.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import type { LoraReport, LoraUse } from "../../engine/types.ts";
 import { dirname, sep } from "node:path";
 import { LoraError } from "../../models/lora/lora_error.ts";
-import { ApiError } from "../contract/errors.ts";
 
 /**
  * Turns what the engine threw into what the job ends with.

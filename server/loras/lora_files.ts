@@ -2,13 +2,12 @@
  * From what a client calls a LoRA to a file that it may name: under certain folders, or from a hub.
  */
 
-import { ServiceError } from "../service_error.ts";
-import { shorten } from "../../generation/shorten.ts";
+import { ApiError, badRequest, ServiceError } from "../contract/errors.ts";
+import { shorten } from "../../generation/texts.ts";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { findHubLora, type HubLora, loraIn, readHubLora } from "../../hub/lora_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
 import type { Log } from "../log.ts";
 import { HubFetches, type HubLimits } from "./hub_fetches.ts";
 

@@ -14,7 +14,7 @@ import {
   readLoraItems,
   type SetLoras,
 } from "../contract/lora_requests.ts";
-import type { EngineState } from "../engine_state.ts";
+import type { EngineState } from "../served_models.ts";
 import {
   explainEngineFailure,
   loraRefusal,

@@ -2,7 +2,7 @@ import { strict as assert } from "node:assert";
 import { FakeEngine } from "../../tests/fakes/engine.ts";
 import { loraFile } from "../../tests/fakes/loras.ts";
 import { withFolder } from "../../tests/support/safetensors.ts";
-import { EngineState } from "../engine_state.ts";
+import { EngineState } from "../served_models.ts";
 import { ServerLoras } from "./server_loras.ts";
 
 Deno.test("ServerLoras calls the only LoRA of the start default, too, as the reference does", () =>

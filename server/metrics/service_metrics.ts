@@ -1,11 +1,11 @@
 /** What a server measures of itself. No label takes its values from clients. */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { EngineState } from "../engine_state.ts";
+import type { EngineState } from "../served_models.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { JobEntry, JobStore } from "../jobs/job_store.ts";
 import { RecordsBusyError } from "../contract/errors.ts";
-import type { StageSeconds } from "../jobs/stage_clock.ts";
+import type { StageSeconds } from "../jobs/outputs.ts";
 
 const REQUEST_SECONDS = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];

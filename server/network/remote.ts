@@ -7,7 +7,7 @@ import type { LookupFunction } from "node:net";
 import { lookup } from "node:dns";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { shorten } from "../../generation/shorten.ts";
+import { shorten } from "../../generation/texts.ts";
 import { isPublicAddress } from "./public_address.ts";
 import { Slots } from "../../media/isolated/slots.ts";
 

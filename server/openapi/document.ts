@@ -11,14 +11,15 @@ import {
   imageEditSchema,
   imageFieldTable,
   imageGenerationSchema,
-} from "../contract/image_fields.ts";
+  videoFieldTable,
+  videoSchema,
+} from "../contract/generation_fields.ts";
 import {
   loraFieldTables,
   mergeLoraSchema,
   setLoraSchema,
   unmergeLoraSchema,
 } from "../contract/lora_fields.ts";
-import { videoFieldTable, videoSchema } from "../contract/video_fields.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
 import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";

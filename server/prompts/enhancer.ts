@@ -1,8 +1,10 @@
-/** Rewriting of prompts by a language model behind the chat-completions API. */
+/** Rewriting of prompts, before their job's turn, by a language model behind the chat-completions API. */
 
 import { z } from "zod";
-import { ServiceError } from "../service_error.ts";
-import { MAX_PROMPT_LENGTH } from "../../generation/sampling.ts";
+import { ServiceError } from "../contract/errors.ts";
+import { MAX_PROMPT_LENGTH } from "../../generation/field_values.ts";
+import type { RequestOptions } from "../contract/generation.ts";
+import type { JobChange } from "../jobs/job_store.ts";
 
 /** What a prompt is for, as the language model is told. */
 export type EnhancerTask = "image" | "image_edit" | "video";
@@ -189,5 +191,51 @@ async function readReply({ body }: Response): Promise<unknown> {
     return JSON.parse(text);
   } catch {
     return undefined;
+  }
+}
+
+/** What a prompt is rewritten with. */
+interface RewriteOptions {
+  /** Rewrites prompts; nothing is rewritten without one. */
+  readonly enhancer: PromptEnhancer | undefined;
+  /** What the prompt is for. */
+  readonly task: EnhancerTask;
+  /** The prompt as it was rewritten before the server was started again. */
+  readonly revisedPrompt?: string | null | undefined;
+}
+
+/** A prompt that may be rewritten before its job runs. */
+export class PromptRewrite<T extends Pick<RequestOptions, "enhancePrompt"> & { prompt: string }> {
+  readonly #options: RewriteOptions;
+  #request: T;
+  #isRevised: boolean;
+
+  constructor(request: T, options: RewriteOptions) {
+    const { revisedPrompt } = options;
+    this.#options = options;
+    this.#isRevised = typeof revisedPrompt === "string";
+    this.#request = typeof revisedPrompt === "string"
+      ? { ...request, prompt: revisedPrompt }
+      : request;
+  }
+
+  /** The request with the prompt that the model is to read. */
+  get request(): T {
+    return this.#request;
+  }
+
+  /**
+   * Rewrites the prompt if the request wants that and nobody has.
+   *
+   * @throws {ApiError} 502 or 504 when the language model fails
+   */
+  async prepare(signal: AbortSignal): Promise<JobChange> {
+    const { enhancer, task } = this.#options;
+    const { prompt, enhancePrompt } = this.#request;
+    if (!enhancePrompt || !enhancer || this.#isRevised) return {};
+    const revisedPrompt = await enhancer.enhance(prompt, task, signal);
+    this.#isRevised = true;
+    this.#request = { ...this.#request, prompt: revisedPrompt };
+    return { revisedPrompt };
   }
 }

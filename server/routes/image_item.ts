@@ -1,8 +1,8 @@
-/** A finished image in an answer. */
+/** A finished image in an answer, and answers with megabytes of base64. */
 
 import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import type { ImageOutput } from "../images/image_job.ts";
-import { Base64 } from "./base64_json.ts";
+import { Buffer } from "node:buffer";
 
 /** What an answer says of one image. */
 interface ImageItem {
@@ -43,4 +43,72 @@ export function imageItem(
     url: responseFormat === "b64_json" ? null : link(),
     seed: seeds[index]!,
   };
+}
+
+/** Bytes that stand in JSON as a string in base64. */
+export class Base64 {
+  /** The bytes. */
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+
+  /** The string. */
+  toString(): string {
+    const { buffer, byteOffset, byteLength } = this.bytes;
+    return Buffer.from(buffer, byteOffset, byteLength).toString("base64");
+  }
+}
+
+/** Bytes that are turned at once; a multiple of three, so that the parts join. */
+const PART_BYTES = 3 * 2 ** 18;
+
+/** A body of an answer, and its headers. */
+interface Base64Json {
+  /** Made while it is read. */
+  readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** Type and length of the answer. */
+  readonly headers: Record<string, string>;
+}
+
+/**
+ * Makes JSON.
+ *
+ * @param value for JSON, with {@link Base64} anywhere in it
+ */
+export function base64Json(value: unknown): Base64Json {
+  const files: Base64[] = [];
+  const mark = `base64 ${crypto.randomUUID()}`;
+  const pieces = JSON.stringify(value, (_, each: unknown) => {
+    if (!(each instanceof Base64)) return each;
+    files.push(each);
+    return mark;
+  }).split(mark).map((piece) => new TextEncoder().encode(piece));
+  const lengths = [
+    ...pieces.map(({ length }) => length),
+    ...files.map(({ bytes }) => 4 * Math.ceil(bytes.length / 3)),
+  ];
+  return {
+    body: ReadableStream.from(partsOf(pieces, files)),
+    headers: {
+      "content-type": "application/json",
+      "content-length": String(lengths.reduce((sum, length) => sum + length, 0)),
+    },
+  };
+}
+
+async function* partsOf(
+  pieces: readonly Uint8Array<ArrayBuffer>[],
+  files: readonly Base64[],
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  for (const [index, piece] of pieces.entries()) {
+    yield piece;
+    const bytes = files[index]?.bytes ?? new Uint8Array(0);
+    for (let at = 0; at < bytes.length; at += PART_BYTES) {
+      yield new TextEncoder().encode(`${new Base64(bytes.subarray(at, at + PART_BYTES))}`);
+      // Whoever else waits comes between.
+      await new Promise((resolve) => setTimeout(resolve, 0));
+    }
+  }
 }

@@ -3,9 +3,8 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { isEnd, type JobEvent, percentOf } from "../jobs/job.ts";
+import { isEnd, isOwn, type JobEvent, percentOf } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
-import { isOwn } from "../jobs/job_summary.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { News, openStream } from "./news.ts";
 

@@ -6,10 +6,10 @@ import { ApiError } from "../contract/errors.ts";
 import { queryOf, validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "./job_record.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
-import { isOwn } from "../jobs/job_summary.ts";
+import { isOwn } from "../jobs/job.ts";
 import type { AppEnv, Services } from "../services.ts";
-import { cancelJob, removeJob } from "./job_actions.ts";
 import { jobEvents } from "./job_events.ts";
+import type { StoredFile } from "../storage/result_storage.ts";
 
 /** Ended jobs that are listed where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 50;
@@ -112,4 +112,35 @@ function contextOf(
     storage,
     publicUrl: settings.publicUrl,
   };
+}
+
+/** Cancels a job that has not ended. */
+export async function cancelJob(
+  job: JobRecord,
+  { queue, store }: Services,
+): Promise<JobRecord> {
+  await queue.cancel(job.id);
+  return await store.get(job.id) ?? job;
+}
+
+/**
+ * Cancels a job, and removes its record and its files.
+ *
+ * @returns the record as it was at its end
+ * @throws {ApiError} 409 while a worker of the fleet works on it
+ */
+export async function removeJob(job: JobRecord, services: Services): Promise<JobRecord> {
+  if (!await services.queue.cancelAndWait(job.id)) {
+    throw new ApiError(
+      409,
+      `Cannot delete the ${job.kind}: its worker still works on it; try again in a minute`,
+      { code: "still_running", headers: { "retry-after": "60" } },
+    );
+  }
+  const ended = await services.store.get(job.id) ?? job;
+  const { files = [] } = (ended.result ?? {}) as { files?: StoredFile[] };
+  // The record goes last: it is what leads to files that could not be removed.
+  for (const file of files) await services.storage?.remove(file);
+  await services.store.delete(job.id);
+  return ended;
 }

@@ -1,10 +1,9 @@
 /** `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`. */
 
 import { answerOf } from "../http/respond.ts";
-import { ServiceError } from "../service_error.ts";
+import { ApiError, ServiceError } from "../contract/errors.ts";
 import type { Context } from "hono";
 import { readAnyJson } from "../http/body.ts";
-import { ApiError } from "../contract/errors.ts";
 import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
 import type { ActiveLora } from "../loras/server_loras.ts";
 import type { AppEnv, Services } from "../services.ts";

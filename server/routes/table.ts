@@ -3,16 +3,15 @@
 import type { Context } from "hono";
 import type { Operation } from "../openapi/operation.ts";
 import type { App, AppEnv, Services } from "../services.ts";
-import { mountAbsent } from "./absent.ts";
+import { docs, mountAbsent, openApi } from "./documents.ts";
 import * as discovery from "./discovery.ts";
-import { docs, openApi } from "./documents.ts";
 import { health, sendMetrics } from "./discovery.ts";
 import { imageContent, videoContent } from "./content.ts";
 import * as images from "./images.ts";
 import * as jobs from "./jobs.ts";
 import * as loras from "./loras.ts";
 import { type Methods, mount } from "./mount.ts";
-import * as playground from "./playground.ts";
+import * as playground from "./documents.ts";
 import * as videos from "./videos.ts";
 
 /** An operation, and what answers it. */

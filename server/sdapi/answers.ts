@@ -3,8 +3,7 @@
 import type { ModelInfo } from "../../engine/types.ts";
 import { theirName } from "./fields.ts";
 import { version } from "../../generation/version.ts";
-import { webuiText } from "../../generation/webui.ts";
-import { nameOf, WEBUI_SAMPLERS } from "../../generation/webui_names.ts";
+import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/webui.ts";
 import type { ApiError } from "../contract/errors.ts";
 import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { timestamp } from "./current.ts";

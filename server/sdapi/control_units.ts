@@ -6,11 +6,10 @@
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
 import { checkTakesControl } from "../../generation/control.ts";
-import { shorten } from "../../generation/shorten.ts";
-import { asClientError } from "../contract/checks.ts";
+import { shorten } from "../../generation/texts.ts";
+import { asClientError, validate } from "../contract/validate.ts";
 import { badRequest } from "../contract/errors.ts";
 import { text } from "../contract/generation_fields.ts";
-import { validate } from "../contract/validate.ts";
 
 /** Where errors say the mistake is. */
 const FIELD = "alwayson_scripts";

@@ -5,7 +5,7 @@
 
 import type { JobOutput, JobProgress } from "../jobs/job.ts";
 import type { Queue } from "../jobs/queue.ts";
-import { Base64 } from "../routes/base64_json.ts";
+import { Base64 } from "../routes/image_item.ts";
 
 /** A job under way. */
 interface Current {

@@ -2,10 +2,9 @@
 
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
-import { shorten } from "../../generation/shorten.ts";
+import { shorten } from "../../generation/texts.ts";
 import { nearestSize, type Size } from "../../generation/size.ts";
-import { readSampler, readSchedule } from "../../generation/webui_names.ts";
-import { splitLoras } from "../../generation/webui_text.ts";
+import { readSampler, readSchedule, splitLoras } from "../../generation/webui.ts";
 import { badRequest } from "../contract/errors.ts";
 import { MAX_OUTPUTS } from "../contract/generation.ts";
 import {
@@ -16,8 +15,7 @@ import {
   number,
   text,
 } from "../contract/generation_fields.ts";
-import { readScalars } from "../contract/scalars.ts";
-import { validate } from "../contract/validate.ts";
+import { readScalars, validate } from "../contract/validate.ts";
 import type { ServerSettings } from "../settings.ts";
 import { readScripts } from "./control_units.ts";
 

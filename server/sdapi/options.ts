@@ -1,6 +1,6 @@
 /** The options of Stable Diffusion WebUI: its clients set some and read them back. */
 
-import { shorten } from "../../generation/shorten.ts";
+import { shorten } from "../../generation/texts.ts";
 import { badRequest } from "../contract/errors.ts";
 
 /** Most options that are kept, and most UTF-16 units of a name and of a value as JSON. */

@@ -2,12 +2,12 @@
 
 import { z } from "zod";
 import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
-import { readWebuiText } from "../../generation/webui_text.ts";
+import { readWebuiText } from "../../generation/webui.ts";
 import { readForeignText } from "../../media/isolated/images.ts";
 import { badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
 import { explained } from "../inputs/images.ts";
-import { nextTurn } from "../http/next_turn.ts";
+import { nextTurn } from "../http/pace.ts";
 
 const schema = z.looseObject({ image: z.string() });
 

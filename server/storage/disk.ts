@@ -2,8 +2,7 @@
 
 import { statfs } from "node:fs/promises";
 import { describeWriteError } from "../../generation/write_error.ts";
-import { RecordsBusyError } from "../contract/errors.ts";
-import { ServiceError } from "../service_error.ts";
+import { RecordsBusyError, ServiceError } from "../contract/errors.ts";
 import { closeSync, openSync } from "node:fs";
 
 /** Bytes that stay free, or less where that would be more than a share of the disk. */

@@ -6,7 +6,7 @@ import { mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER, storageFailed } from "./disk.ts";
-import { ServiceError } from "../service_error.ts";
+import { ServiceError } from "../contract/errors.ts";
 import { serveFile } from "./serve_file.ts";
 import { isGone, isWriteError } from "../../generation/write_error.ts";
 

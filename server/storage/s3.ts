@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { AwsV4Signer } from "aws4fetch";
 import type { Log } from "../log.ts";
-import { ServiceError } from "../service_error.ts";
+import { ServiceError } from "../contract/errors.ts";
 import type { LocalStorage } from "./local.ts";
 import type { FilePlace, ResultStorage, StoredFile } from "./result_storage.ts";
 import { bucketUrl, type S3Settings } from "./s3_settings.ts";

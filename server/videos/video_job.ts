@@ -1,6 +1,6 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
-import { withVisions } from "../../generation/fit_image.ts";
+import { withVisions } from "../../generation/fit_inputs.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { readFrames } from "../../generation/video_frames.ts";
@@ -9,8 +9,7 @@ import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../med
 import { badRequest } from "../contract/errors.ts";
 import { readImage } from "../inputs/images.ts";
 import type { JobContext } from "../jobs/job.ts";
-import { type JobResult, makeOutputs } from "../jobs/outputs.ts";
-import type { StageClock } from "../jobs/stage_clock.ts";
+import { type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { UnfinishedVideos } from "./unfinished_videos.ts";
 import type { VideoRequest } from "./video_request.ts";

@@ -2,7 +2,7 @@
 
 import type { VideoRecord } from "../contract/answers.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
-import type { JobSummary } from "../jobs/job_summary.ts";
+import type { JobSummary } from "../jobs/job.ts";
 import type { ServerSettings } from "../settings.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
 import type { JobResult } from "../jobs/outputs.ts";

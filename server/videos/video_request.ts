@@ -21,9 +21,9 @@ import {
   X264_PRESETS,
   type X264Preset,
 } from "../../media/video/mod.ts";
-import { checkChoice, refusePaths } from "../contract/checks.ts";
+import { checkChoice, readScalars, refusePaths, validate } from "../contract/validate.ts";
 import { type ApiError, badRequest } from "../contract/errors.ts";
-import { flattenExtras } from "../contract/fields.ts";
+import { flattenExtras, inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/fields.ts";
 import {
   findIgnored,
   prepared,
@@ -32,16 +32,13 @@ import {
   type RequestContext,
   type RequestOptions,
 } from "../contract/generation.ts";
-import { PATH_FIELDS } from "../contract/generation_fields.ts";
-import { readScalars } from "../contract/scalars.ts";
-import { inputName, unreadFiles, VIDEO_SPELLINGS } from "../contract/spellings.ts";
-import { validate } from "../contract/validate.ts";
 import {
+  PATH_FIELDS,
   VIDEO_SOURCE_FIELDS,
   type VideoBody,
   videoFieldTable,
   videoSchema,
-} from "../contract/video_fields.ts";
+} from "../contract/generation_fields.ts";
 import { imageReader, type RequestImages } from "../inputs/images.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import {

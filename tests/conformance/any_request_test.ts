@@ -6,9 +6,12 @@ import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { encodeImage } from "../../media/encode.ts";
 import { findFfmpeg } from "../../media/video/mod.ts";
-import { imageEditFieldTable, imageFieldTable } from "../../server/contract/image_fields.ts";
+import {
+  imageEditFieldTable,
+  imageFieldTable,
+  videoFieldTable,
+} from "../../server/contract/generation_fields.ts";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
-import { videoFieldTable } from "../../server/contract/video_fields.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
 

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { imageFieldTable } from "../../server/contract/image_fields.ts";
+import { imageFieldTable } from "../../server/contract/generation_fields.ts";
 import { isErrorBody, testService } from "../fakes/service.ts";
 
 const PATH = "/v1/images/generations";

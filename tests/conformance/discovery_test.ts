@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { createApp } from "../../server/app.ts";
-import { EngineState } from "../../server/engine_state.ts";
+import { EngineState } from "../../server/served_models.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import type { ModelInfo } from "../../engine/types.ts";
 import { FakeEngine } from "../fakes/engine.ts";

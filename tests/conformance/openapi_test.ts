@@ -1,9 +1,12 @@
 /** The OpenAPI document: sound in itself, and true of the server. */
 
 import { strict as assert } from "node:assert";
-import { imageEditFieldTable, imageFieldTable } from "../../server/contract/image_fields.ts";
+import {
+  imageEditFieldTable,
+  imageFieldTable,
+  videoFieldTable,
+} from "../../server/contract/generation_fields.ts";
 import { loraFieldTables } from "../../server/contract/lora_fields.ts";
-import { videoFieldTable } from "../../server/contract/video_fields.ts";
 import { type AnswerName, ANSWERS } from "../../server/contract/answers.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";

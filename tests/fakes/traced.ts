@@ -3,10 +3,9 @@
  * the record of its job; `worker` reads that and does the job again.
  */
 
-import { EngineState } from "../../server/engine_state.ts";
+import { EngineState, ServedModels } from "../../server/served_models.ts";
 import type { JobRecord } from "../../server/jobs/job_store.ts";
 import { Runners } from "../../server/runners.ts";
-import { ServedModels } from "../../server/served_models.ts";
 import type { ServerLoras } from "../../server/loras/server_loras.ts";
 import { DEFAULT_SETTINGS } from "../../server/settings.ts";
 import { openTracing } from "../../server/telemetry/tracing.ts";

@@ -1,7 +1,9 @@
 /**
- * How much work a JSON text is before it is parsed: parsing holds up every other request. Texts in it,
+ * JSON texts of strangers, and how much work one is before it is parsed: parsing holds up every other request. Texts in it,
  * such as images in base64, are taken fast; what is around them is not.
  */
+
+import { badRequest } from "./errors.ts";
 
 /** Most bytes outside of texts: numbers, spaces, signs. */
 const MAX_PLAIN_BYTES = 2 ** 20;
@@ -96,6 +98,35 @@ export class JsonTally {
     if (this.#signs > MAX_SIGNS) return `${MAX_SIGNS} of the characters [{,:"`;
     if (this.#deepest > MAX_DEPTH) return `${MAX_DEPTH} lists and objects within each other`;
     if (this.#escapes > MAX_ESCAPES) return `${MAX_ESCAPES} of the characters \\`;
+    return undefined;
+  }
+}
+
+/** Longest text that is read as JSON, in characters: parsing a longer one would hold up every other request. */
+export const MAX_JSON_TEXT: number = 2 ** 20;
+
+/**
+ * Reads a text as JSON.
+ *
+ * @param tally that other texts of the request were added to
+ * @returns any JSON value; undefined for what is no JSON
+ * @throws {ApiError} 400 where it is too long, or holds too much together with the other texts
+ */
+export function readJsonText(
+  text: string,
+  name: string,
+  tally: JsonTally = new JsonTally(),
+): unknown {
+  const excess = text.length > MAX_JSON_TEXT
+    ? `it has more than ${MAX_JSON_TEXT} characters`
+    : tally.add(new TextEncoder().encode(text));
+  tally.next();
+  if (excess !== undefined) {
+    throw badRequest(`Cannot read field '${name}' as JSON: ${excess}`, name, "invalid_json");
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
     return undefined;
   }
 }

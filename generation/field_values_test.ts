@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { checkPrompt, checkSteps, resolveSeeds } from "./sampling.ts";
+import { checkPrompt, checkSteps, resolveSeeds } from "./field_values.ts";
 
 Deno.test("resolveSeeds() counts a seed up and takes a list as it is", () => {
   assert.deepEqual(resolveSeeds(0, 3), [0, 1, 2]);

@@ -1,6 +1,5 @@
 import { strict as assert } from "node:assert";
-import { readWebuiText, splitLoras } from "./webui_text.ts";
-import { webuiText } from "./webui.ts";
+import { readWebuiText, splitLoras, webuiText } from "./webui.ts";
 
 Deno.test("readWebuiText() reads what WebUI writes", () => {
   const settings =

@@ -1,3 +1,14 @@
+/** Texts of strangers in messages: shortened, and without control characters. */
+
+/**
+ * A text short enough to be repeated in a message.
+ *
+ * @returns the beginning, and a sign that more was there
+ */
+export function shorten(text: string, most = 60): string {
+  return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
+}
+
 /** What moves a cursor, changes colours, ends a line, or turns the direction of writing. */
 // deno-lint-ignore no-control-regex
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;

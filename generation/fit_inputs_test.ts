@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { fitMasked, sizeFromMasked } from "./masks.ts";
-import { sizeFromImage } from "./fit_image.ts";
+import { fitMasked, sizeFromImage, sizeFromMasked } from "./fit_inputs.ts";
 
 const defaults = {
   ...{ width: 1024, height: 1024, numInferenceSteps: 8, guidanceScale: 1 },

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { BodyMemory } from "./body_memory.ts";
+import { BodyMemory } from "./body.ts";
 
 const KIB = 1024;
 

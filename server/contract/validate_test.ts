@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
-import { readScalars } from "./scalars.ts";
+import { readScalars } from "./validate.ts";
 
 const SCHEMA = z.looseObject({
   prompt: z.string(),

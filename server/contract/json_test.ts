@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import fc from "fast-check";
-import { JsonTally } from "./json_tally.ts";
+import { JsonTally } from "./json.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Base64, base64Json } from "./base64_json.ts";
+import { Base64, base64Json } from "./image_item.ts";
 
 Deno.test("base64Json() gives the JSON of a value, and its length", async () => {
   const file = crypto.getRandomValues(new Uint8Array(65_536));

@@ -1,8 +1,7 @@
 import { strict as assert } from "node:assert";
 import { exifOf } from "../media/encode.ts";
 import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
-import type { Recipe } from "./recipe.ts";
-import { recipeText } from "./recipe_text.ts";
+import { type Recipe, recipeText } from "./recipe.ts";
 
 const RECIPE: Recipe = {
   ...{ prompt: "a\0b \ud800", model: "org/m", seed: 7, width: 64, height: 32, layer: 0 },
