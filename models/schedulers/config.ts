@@ -27,9 +27,8 @@ export function boundedField(
 ): number {
   const value = numberField(config, key, fallback);
   if (value >= lowest && value <= highest) return value;
-  throw new TypeError(
-    `Cannot use the scheduler's ${key} ${value}: it must be from ${lowest} to ${highest}`,
-  );
+  const range = lowest === highest ? `${lowest}` : `from ${lowest} to ${highest}`;
+  throw new TypeError(`Cannot use the scheduler's ${key} ${value}: it must be ${range}`);
 }
 
 /** `shift_terminal`: the noise level that a schedule ends on before 0. The reference treats 0 as none. */
