@@ -1,6 +1,7 @@
 /** The documents lead to files, headings and tests that are there, and each can be reached from the first page. */
 import { strict as assert } from "node:assert";
 import { dirname, join, normalize } from "node:path/posix";
+import { ROUTES } from "../../server/routes/table.ts";
 import { documentedPages } from "../../tools/docs.ts";
 import { exists, readTree } from "../../tools/lint/tree.ts";
 
@@ -43,6 +44,29 @@ Deno.test("documents link to files and headings that are there", () => {
     }
   }
   assert.deepEqual(broken, []);
+});
+
+Deno.test("READMEs name files that are there", () => {
+  const files = [...readTree("", [".ts"]).keys()];
+  const missing: string[] = [];
+  for (const [file, text] of documents) {
+    if (!file.endsWith("/README.md")) continue;
+    const [, section = ""] = /^## Files\n([\s\S]*?)\n## /m.exec(`${text}\n## `) ?? [];
+    for (const [, cell, name] of section.matchAll(/(^\| )?`([\w./]+\.ts)`/gm)) {
+      const isThere = cell
+        ? exists(resolve(file, name!))
+        : files.some((path) => path === name || path.endsWith(`/${name}`));
+      if (!isThere) missing.push(`${file}: ${name}`);
+    }
+  }
+  assert.deepEqual(missing, []);
+});
+
+Deno.test("docs/http-api.md names every route", () => {
+  const page = documents.get("docs/http-api.md")!;
+  const names = ROUTES.map(({ path }) => path.split("/").findLast((part) => !/[{}]/.test(part))!);
+  assert.ok(names.length > 20, `${names.length} routes`);
+  assert.deepEqual(names.filter((name) => !page.includes(name)), []);
 });
 
 Deno.test("tables of fields, flags and models in docs/ are those that `deno task docs` writes", () => {

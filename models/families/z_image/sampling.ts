@@ -70,7 +70,7 @@ export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRe
       `Cannot guide with a guidanceLimit of ${guidanceLimit}: it must be above 0; omit it for no limit`,
     );
   }
-  if (!(guidanceEnd >= 0)) {
+  if (!(guidanceEnd >= 0 && guidanceEnd <= 1)) {
     throw new RangeError(
       `Cannot guide with a guidanceEnd of ${guidanceEnd}: it must be a share of the way, from 0 to 1`,
     );
