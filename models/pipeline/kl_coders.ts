@@ -58,46 +58,37 @@ interface KlImageParts {
   readonly tinyDecoder?: TinyDecoder | undefined;
 }
 
-/** Makes pixels of samples by `AutoencoderKL` or a tiny decoder. */
-export class KlImages {
-  readonly #parts: KlImageParts;
-  readonly #size: TiledSize;
-  readonly #unpack: (tokens: Tensor) => Tensor;
-
-  /** Nothing is traced yet; `unpack` leads from tokens to latents, [1, height, width, channels]. */
-  constructor(parts: KlImageParts, size: TiledSize, unpack: (tokens: Tensor) => Tensor) {
-    this.#parts = parts;
-    this.#size = size;
-    this.#unpack = unpack;
-  }
-
+/** How pixels are made of samples. */
+interface KlImages {
   /** How unfinished samples are shown: by the tiny decoder, where there is one. */
-  get preview(): SampleDecoder {
-    return this.#by(this.#parts.tinyDecoder);
-  }
-
+  readonly preview: SampleDecoder;
   /** Traces the way from the last sample to the result. */
   result(
     session: Session,
     sample: DeviceTensor,
-    { isTinyDecoded }: { readonly isTinyDecoded: boolean },
-  ): ResultDecoder<{ readonly sample: DeviceTensor }> {
-    const { decoder, decoded } = this.#by(isTinyDecoded ? this.#parts.tinyDecoder : undefined);
-    return new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(this.#unpack(sample), "1 y x c -> 1 c y x"),
-    }));
-  }
+    shape: { readonly isTinyDecoded: boolean },
+  ): ResultDecoder<{ readonly sample: DeviceTensor }>;
+}
 
-  /** The autoencoder's latents are scaled, those of a tiny decoder are not. */
-  #by(tiny: TinyDecoder | undefined): SampleDecoder {
-    const { vae } = this.#parts;
-    return {
-      decoder: tiny ? tinyImageCoder(tiny, this.#size) : klImageDecoder(vae, this.#size),
-      decoded: (tokens) => {
-        const latents = this.#unpack(tokens);
-        return tiny ? latents : unscaleLatents(vae.config, latents);
-      },
-    };
-  }
+/** Pixels by `AutoencoderKL` or a tiny decoder; `unpack` leads from tokens to latents, [1, height, width, channels]. */
+export function klImages(
+  { vae, tinyDecoder }: KlImageParts,
+  size: TiledSize,
+  unpack: (tokens: Tensor) => Tensor,
+): KlImages {
+  // The autoencoder's latents are scaled, those of a tiny decoder are not.
+  const by = (tiny: TinyDecoder | undefined): SampleDecoder => ({
+    decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
+    decoded: (tokens) => tiny ? unpack(tokens) : unscaleLatents(vae.config, unpack(tokens)),
+  });
+  return {
+    preview: by(tinyDecoder),
+    result(session, sample, { isTinyDecoded }) {
+      const { decoder, decoded } = by(isTinyDecoded ? tinyDecoder : undefined);
+      return new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
+        decoded: decoded(sample),
+        latents: rearrange(unpack(sample), "1 y x c -> 1 c y x"),
+      }));
+    },
+  };
 }

@@ -5,7 +5,7 @@
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder, KlImages } from "../../pipeline/kl_coders.ts";
+import { KlImageEncoder, klImages } from "../../pipeline/kl_coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
@@ -90,7 +90,7 @@ export const CHROMA = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept } = begin.outputs;
-    const images = new KlImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
+    const images = klImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
     const times = Array.from(schedule.timesteps, modelTimestep);
     const loop = session.stage("denoise", { repeats: times.length });
     const denoiser = new Denoiser(loop, shape, {

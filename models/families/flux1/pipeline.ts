@@ -15,7 +15,7 @@ import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts"
 import { Denoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { KlImages } from "../../pipeline/kl_coders.ts";
+import { klImages } from "../../pipeline/kl_coders.ts";
 import { beginSample, gridOf, latentSize, noiseOf, tokenCount } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -130,7 +130,7 @@ export const FLUX1 = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulations, kept, controlTables, ...seen } = begin.outputs;
     const grids = [grid, shape.given.reference].filter((one) => one !== undefined);
-    const images = new KlImages(parts, size, (x) => unpackLatents(x, grid.rows));
+    const images = klImages(parts, size, (x) => unpackLatents(x, grid.rows));
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = new Denoiser(loop, shape, {
       schedule,

@@ -1,12 +1,5 @@
 /** Pixels of Qwen-Image's samples: an image, or the layers of one. */
-import {
-  type DeviceTensor,
-  gather,
-  type InputSpec,
-  slice,
-  type Tensor,
-  u32,
-} from "../../../runtime/mod.ts";
+import { type DeviceTensor, gather, type InputSpec, slice, u32 } from "../../../runtime/mod.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import { type TinyDecoder, tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
 import { unscaleLatents } from "../../pipeline/wan_coders.ts";
@@ -21,66 +14,52 @@ import { type ImageCounts, layerRules } from "./edit.ts";
 /** Channels of previews, whatever the result has. */
 const RGB = 3;
 
-/** Makes pixels of samples, [1, images · tokens, features]. */
-export class QwenImages {
-  readonly #parts: QwenImageParts;
-  readonly #size: TiledSize;
-  readonly #grid: TokenGrid;
-  readonly #counts: ImageCounts;
-  readonly #isLayered: boolean;
-
-  /** Takes the parts; nothing is traced yet. */
-  constructor(parts: QwenImageParts, size: TiledSize, grid: TokenGrid, counts: ImageCounts) {
-    this.#parts = parts;
-    this.#size = size;
-    this.#grid = grid;
-    this.#counts = counts;
-    this.#isLayered = layerRules(parts) !== undefined;
-  }
-
+/** How pixels are made of samples, [1, images · tokens, features]. */
+interface QwenImages {
   /** How unfinished samples are shown: by the tiny decoder, where there is one; of layers, the whole image. */
-  get preview(): SampleDecoder {
-    const tokens = tokenCount(this.#grid);
-    return {
-      ...this.#by(this.#parts.tinyDecoder, RGB),
-      part: (sample) => this.#isLayered ? slice(sample, 1, 0, tokens) : sample,
-    };
-  }
-
+  readonly preview: SampleDecoder;
   /** Traces the way from the last sample to the image, or to each layer. */
   result(
     session: Session,
     sample: DeviceTensor,
-    { isTinyDecoded }: { readonly isTinyDecoded: boolean },
-  ): ResultDecoder<
-    { readonly sample: DeviceTensor; readonly image: InputSpec | undefined }
-  > {
-    const { sampled, results } = this.#counts;
-    const { decoder, decoded } = this.#by(isTinyDecoded ? this.#parts.tinyDecoder : undefined);
-    const image = this.#isLayered ? u32(1) : undefined;
-    // The first image of a sample is the whole, before its layers.
-    const layers = Array.from({ length: results }, (_, i) => ({ image: [i + 1] }));
-    return new ResultDecoder(session, { sample, image }, decoder, ({ sample, image }) => {
-      const own = image && gather(sample.reshape(sampled, -1), image);
-      return {
-        decoded: decoded(own?.reshape(1, tokenCount(this.#grid), -1) ?? sample),
-        latents: sample,
-      };
-    }, this.#isLayered ? layers : undefined);
-  }
+    shape: { readonly isTinyDecoded: boolean },
+  ): ResultDecoder<{ readonly sample: DeviceTensor; readonly image: InputSpec | undefined }>;
+}
 
-  /** The autoencoder's latents are scaled, those of a tiny decoder are not. */
-  #by(tiny: TinyDecoder | undefined, channels?: number): SampleDecoder {
-    const { vae } = this.#parts;
-    return {
-      decoder: tiny
-        ? tinyVideoDecoder(tiny, { ...this.#size, frames: 1 })
-        : wanImageDecoder(vae, this.#size, channels),
-      decoded: (tokens: Tensor) => {
-        const patches = { y: this.#grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
-        const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);
-        return tiny ? latents.reshape(1, ...latents.shape) : unscaleLatents(vae, latents);
-      },
-    };
-  }
+export function qwenImages(
+  parts: QwenImageParts,
+  size: TiledSize,
+  grid: TokenGrid,
+  { sampled, results }: ImageCounts,
+): QwenImages {
+  const { vae, tinyDecoder } = parts;
+  const isLayered = layerRules(parts) !== undefined;
+  const tokens = tokenCount(grid);
+  // The autoencoder's latents are scaled, those of a tiny decoder are not.
+  const by = (tiny: TinyDecoder | undefined, channels?: number): SampleDecoder => ({
+    decoder: tiny
+      ? tinyVideoDecoder(tiny, { ...size, frames: 1 })
+      : wanImageDecoder(vae, size, channels),
+    decoded: (tokens) => {
+      const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
+      const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);
+      return tiny ? latents.reshape(1, ...latents.shape) : unscaleLatents(vae, latents);
+    },
+  });
+  return {
+    preview: {
+      ...by(tinyDecoder, RGB),
+      part: (sample) => isLayered ? slice(sample, 1, 0, tokens) : sample,
+    },
+    result(session, sample, { isTinyDecoded }) {
+      const { decoder, decoded } = by(isTinyDecoded ? tinyDecoder : undefined);
+      const image = isLayered ? u32(1) : undefined;
+      // The first image of a sample is the whole, before its layers.
+      const layers = Array.from({ length: results }, (_, i) => ({ image: [i + 1] }));
+      return new ResultDecoder(session, { sample, image }, decoder, ({ sample, image }) => {
+        const own = image && gather(sample.reshape(sampled, -1), image);
+        return { decoded: decoded(own?.reshape(1, tokens, -1) ?? sample), latents: sample };
+      }, isLayered ? layers : undefined);
+    },
+  };
 }

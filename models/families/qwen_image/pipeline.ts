@@ -40,7 +40,7 @@ import {
   qwenImageGuidance,
   qwenImageSchedule,
 } from "./sampling.ts";
-import { QwenImages } from "./images.ts";
+import { qwenImages } from "./images.ts";
 import { qwenImageInfo } from "./info.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS, TIMESTEP_SCALE } from "./modulation.ts";
@@ -95,7 +95,7 @@ export const QWEN_IMAGE = defineFamily({
     const latents = [sampled, vae.config.z_dim, size.height, size.width];
     const patches = { i: PATCH_SIDE, j: PATCH_SIDE };
     const patchify = (x: Tensor) => rearrange(x, "n c (y i) (x j) -> 1 (n y x) (c i j)", patches);
-    const images = new QwenImages(parts, size, grid, shape.images);
+    const images = qwenImages(parts, size, grid, shape.images);
 
     // 1. Encode: the input images; the prompts, by the text encoder and the transformer's own projection.
     const given = traceGiven(session, parts, shape.given, tileSide);

@@ -7,7 +7,7 @@
  * `ZImageControlNetInpaintPipeline`.
  */
 import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder, KlImages } from "../../pipeline/kl_coders.ts";
+import { KlImageEncoder, klImages } from "../../pipeline/kl_coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
@@ -98,7 +98,7 @@ export const Z_IMAGE = defineFamily({
     const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
     const toPatches = (x: Tensor) => rearrange(x, "1 c (y i) (x j) -> 1 (y x) (i j c)", patches);
     const fromPatches = (x: Tensor) => rearrange(x, "1 (y x) (i j c) -> 1 (y i) (x j) c", patches);
-    const images = new KlImages(parts, size, fromPatches);
+    const images = klImages(parts, size, fromPatches);
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
     const encoder = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
