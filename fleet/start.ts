@@ -102,9 +102,11 @@ export async function createFleetMember(
   }
   const fleet = new Fleet(databaseUrl, role, log);
   const all: Parts = { ...parts, storage, tracing: parts.tracing ?? await openTracing() };
-  const inputRoot = join(tmpdir(), `denoise-inputs-${fleet.member}`);
-  const front = role === "worker" ? undefined : createFront(fleet, options, all, inputRoot);
-  const worker = role === "front" ? undefined : createWorker(fleet, options, all, inputRoot);
+  const inputs = join(tmpdir(), `denoise-inputs-${fleet.member}`);
+  // A process that is both must not remove as a front what it has fetched as a worker.
+  const [taken, fetched] = [join(inputs, "taken"), join(inputs, "fetched")];
+  const front = role === "worker" ? undefined : createFront(fleet, options, all, taken);
+  const worker = role === "front" ? undefined : createWorker(fleet, options, all, fetched);
   const opening = new AbortController();
   const joinFleet = async () => {
     const { signal } = opening;
@@ -128,7 +130,7 @@ export async function createFleetMember(
     },
     free: async () => {
       await fleet.close();
-      await Deno.remove(inputRoot, { recursive: true }).catch(() => {});
+      await Deno.remove(inputs, { recursive: true }).catch(() => {});
       await worker?.free();
     },
   };
