@@ -72,8 +72,7 @@ export function choiceField<T extends string>(
 export function refuseFields(config: SchedulerConfig, keys: readonly string[]): void {
   for (const key of keys) {
     const value = config[key];
-    const isEmpty = Array.isArray(value) && value.length === 0;
-    if (value !== undefined && value !== null && value !== false && !isEmpty) {
+    if (value !== undefined && value !== null && value !== false) {
       throw new TypeError(
         `Cannot use the scheduler's ${key} ${excerpt(value)}: it is not supported; ` +
           `remove it from scheduler_config.json to run without`,

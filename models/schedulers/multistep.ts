@@ -2,6 +2,7 @@
  * Multistep solvers as a model's configuration asks for them: their noise levels, and what it says of the solver.
  * diffusers made them for diffusion; they are used for flow.
  */
+import { excerpt } from "../../hub/json_file.ts";
 import {
   booleanField,
   boundedField,
@@ -9,28 +10,30 @@ import {
   refuseFields,
   type SchedulerConfig,
 } from "./config.ts";
+import type { SamplerName } from "./names.ts";
 import { FlowScheduler } from "./noise_levels.ts";
 import type { Levels } from "./samplers.ts";
-import type { ScheduleOptions } from "./schedule.ts";
+import type { Schedule, ScheduleOptions } from "./schedule.ts";
 import { linspace } from "./shift.ts";
-import { SIGMA_EPSILON } from "./unipc_steps.ts";
+import { SIGMA_EPSILON, type UnipcOptions, unipcSchedule } from "./unipc_steps.ts";
 
-/** Solvers of order 2. Timesteps are whole numbers, cut off after multiplying, as the reference casts them. */
+/** Highest order of a solver; the method is used with 2 and 3. */
+const MAX_ORDER = 9;
+
+/** Timesteps are whole numbers, cut off after multiplying, as the reference casts them. */
 abstract class MultistepScheduler extends FlowScheduler {
   constructor(config: SchedulerConfig, unsupported: readonly string[]) {
     const spacings = ["use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"];
     refuseFields(config, ["thresholding", ...spacings, ...unsupported]);
     choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
-    choiceField(config, "final_sigmas_type", ["zero"], "zero");
-    boundedField(config, "solver_order", 2, 2, 2);
     requireTrue(config, "use_flow_sigmas", false);
     super(config, "flow_shift");
   }
 
-  protected levelsOf(shifted: readonly number[]): Levels {
+  protected levelsOf(shifted: readonly number[], last: number): Levels {
     return {
       timesteps: Float64Array.from(shifted, (sigma) => Math.trunc(sigma * this.trainTimesteps)),
-      sigmas: Float64Array.from([...shifted, 0], Math.fround),
+      sigmas: Float64Array.from([...shifted, last], Math.fround),
     };
   }
 }
@@ -38,24 +41,48 @@ abstract class MultistepScheduler extends FlowScheduler {
 /** diffusers' `UniPCMultistepScheduler` for flow prediction. */
 export class UniPcScheduler extends MultistepScheduler {
   readonly own = { sampler: "uni_pc" } as const;
+  readonly #solver: UnipcOptions;
+  readonly #finalSigmas: "zero" | "sigma_min";
 
   constructor(config: SchedulerConfig) {
-    super(config, ["solver_p", "disable_corrector"]);
+    super(config, ["solver_p"]);
     requireTrue(config, "predict_x0", true);
-    requireTrue(config, "lower_order_final", true);
+    const order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
+    if (!Number.isSafeInteger(order)) {
+      throw new TypeError(
+        `Cannot use the scheduler's solver_order ${order}: it must be a whole number`,
+      );
+    }
     // The reference reads the names of older solvers as `bh2`.
-    choiceField(config, "solver_type", ["bh2", "midpoint", "heun", "logrho"], "bh2");
+    const types = ["bh1", "bh2", "midpoint", "heun", "logrho"] as const;
+    this.#solver = {
+      order,
+      solverType: choiceField(config, "solver_type", types, "bh2") === "bh1" ? "bh1" : "bh2",
+      lowerOrderFinal: booleanField(config, "lower_order_final", true),
+      disableCorrector: new Set(integerList(config, "disable_corrector")),
+    };
+    this.#finalSigmas = choiceField(config, "final_sigmas_type", ["zero", "sigma_min"], "zero");
   }
 
   protected levels(count: number, options: ScheduleOptions): Levels {
-    const own = () => linspace(1, 1 / this.trainTimesteps, count + 1).slice(0, -1);
-    const sigmas = this.shifted(count, options, own);
+    const sigmas = this.shifted(
+      count,
+      options,
+      () => linspace(1, 1 / this.trainTimesteps, count + 1).slice(0, -1),
+    );
     if (Math.abs(sigmas[0]! - 1) < SIGMA_EPSILON) sigmas[0]! -= SIGMA_EPSILON;
-    return this.levelsOf(sigmas);
+    return this.levelsOf(sigmas, this.#finalSigmas === "zero" ? 0 : sigmas.at(-1)!);
+  }
+
+  /** The solver begins at `start` without history, as the reference does. */
+  protected override schedule(sampler: SamplerName, levels: Levels, start: number): Schedule {
+    return sampler === "uni_pc"
+      ? unipcSchedule(levels, this.#solver, start)
+      : super.schedule(sampler, levels, start);
   }
 }
 
-/** diffusers' `DPMSolverMultistepScheduler` for flow prediction: by the midpoint. */
+/** diffusers' `DPMSolverMultistepScheduler` for flow prediction: second order, by the midpoint. */
 export class DpmSolverScheduler extends MultistepScheduler {
   readonly own = { sampler: "dpmpp_2m" } as const;
 
@@ -63,17 +90,29 @@ export class DpmSolverScheduler extends MultistepScheduler {
     super(config, ["use_lu_lambdas", "euler_at_final"]);
     choiceField(config, "algorithm_type", ["dpmsolver++"], "dpmsolver++");
     choiceField(config, "solver_type", ["midpoint"], "midpoint");
+    choiceField(config, "final_sigmas_type", ["zero"], "zero");
+    boundedField(config, "solver_order", 2, 2, 2);
   }
 
   protected levels(count: number, options: ScheduleOptions): Levels {
     // From just below 1: the reference leaves out the other end, which is 0.
     const own = () =>
       linspace(1, 1 / this.trainTimesteps, count + 1).slice(1).map((alpha) => 1 - alpha).reverse();
-    return this.levelsOf(this.shifted(count, options, own));
+    return this.levelsOf(this.shifted(count, options, own), 0);
   }
 }
 
 function requireTrue(config: SchedulerConfig, key: string, fallback: boolean): void {
   if (booleanField(config, key, fallback)) return;
   throw new TypeError(`Cannot use the scheduler's ${key} false: only true is supported`);
+}
+
+function integerList(config: SchedulerConfig, key: string): number[] {
+  const value = config[key] ?? [];
+  if (!Array.isArray(value) || !value.every((item) => Number.isSafeInteger(item))) {
+    throw new TypeError(
+      `Cannot read the scheduler's ${key}: ${excerpt(value)} is not a list of whole numbers`,
+    );
+  }
+  return value as number[];
 }

@@ -9,6 +9,7 @@
  */
 
 import { boundedField, type SchedulerConfig } from "./config.ts";
+import type { SamplerName } from "./names.ts";
 import { dmdSchedule, type Levels, samplerSchedule } from "./samplers.ts";
 import { checkedRange, type Schedule, type ScheduleOptions, type Scheduler } from "./schedule.ts";
 import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
@@ -50,11 +51,16 @@ export abstract class FlowScheduler implements Scheduler {
     }
     const { timesteps, sigmas } = this.levels(numInferenceSteps, options);
     const taken = { timesteps: timesteps.slice(start), sigmas: sigmas.slice(start) };
-    return samplerSchedule(sampler, taken);
+    return this.schedule(sampler, taken, start);
   }
 
   /** Timesteps and levels of the whole schedule, with the level that it ends on. */
   protected abstract levels(count: number, options: ScheduleOptions): Levels;
+
+  /** The steps of a sampler on levels of which the first is step `start` of the whole schedule. */
+  protected schedule(sampler: SamplerName, levels: Levels, _start: number): Schedule {
+    return samplerSchedule(sampler, levels);
+  }
 
   /** The shifted levels of `count` steps, without the last 0; `own` are the scheduler's before the shift. */
   protected shifted(

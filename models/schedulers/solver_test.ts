@@ -16,7 +16,9 @@ function scheduleOf(name: string, steps: number, settings: object = {}): Schedul
 const UNIPC = { prediction_type: "flow_prediction", use_flow_sigmas: true, flow_shift: 3 };
 const SCHEDULES: Readonly<Record<string, (steps: number) => Schedule>> = {
   "flow-match Euler": (steps) => scheduleOf("FlowMatchEulerDiscreteScheduler", steps),
-  UniPC: (steps) => scheduleOf("UniPCMultistepScheduler", steps, UNIPC),
+  "UniPC of order 2": (steps) => scheduleOf("UniPCMultistepScheduler", steps, UNIPC),
+  "UniPC of order 3": (steps) =>
+    scheduleOf("UniPCMultistepScheduler", steps, { ...UNIPC, solver_order: 3 }),
   "Heun": (steps) => sampled("heun", steps),
   "DPM++ 2M": (steps) => sampled("dpmpp_2m", steps),
   "LCM": (steps) => sampled("lcm", steps),

@@ -1,23 +1,26 @@
 /**
- * UniPC: a multistep predictor with a corrector that costs no further model call, of order 2 as models use it.
+ * UniPC: a multistep predictor with a corrector that costs no further model call.
  *
- * On a rectified flow α = 1 − σ, λ = ln(α/σ), and x0 = x − σ·v. Write m₀ for the x0 of the step just left, m₁ for that
- * of the step before, h = λ_t − λ_s for the move s → t, r = (λ_{s−1} − λ_s)/h and φ = e^{−h} − 1. A move is
+ * On a rectified flow α = 1 − σ, λ = ln(α/σ), and x0 = x − σ·v. Write m for the x0 of earlier steps,
+ * m₀ that of the step just left, h = λ_t − λ_s for the move s → t, r_k = (λ_k − λ_s)/h for the step k
+ * before it, φ = e^{−h} − 1, and B = φ (`bh2`) or −h (`bh1`). A move of order p is
  *
- *   x_t = (σ_t/σ_s)·x_s − α_t·φ·(m₀ + ρ₁·(m₁ − m₀)/r + ρ_t·(m_t − m₀))
+ *   x_t = (σ_t/σ_s)·x_s − α_t·φ·m₀ − α_t·B·Σ_k ρ_k·(m_k − m₀)/r_k
  *
- * The predictor has ρ_t = 0. When the model has been called at t, the corrector makes the same move again with the x0
- * found there, m_t. Its weights solve ρ₁ + ρ_t = b₁ and r·ρ₁ + ρ_t = b₂, with b_j = j!·φ_{j+1}(−h)·(−h)/φ and φ_k the
- * exponential integrator functions.
+ * The predictor sums over p − 1 earlier x0. When the model has been called at t, the corrector makes
+ * the same move again, with the x0 found at t as one more point, for which r = 1. The weights ρ solve
+ * Σ_k r_k^{j−1}·ρ_k = b_j, with b_j = j!·φ_{j+1}(−h)·(−h)/B and φ_k the exponential integrator
+ * functions.
  *
  * Source: Zhao et al., "UniPC: A Unified Predictor-Corrector Framework for Fast Sampling of Diffusion
- * Models", 2023, and diffusers' UniPCMultistepScheduler with `use_flow_sigmas`, as Wan uses it: with `bh2`.
+ * Models", 2023, and diffusers' UniPCMultistepScheduler with `use_flow_sigmas`, as Wan uses it.
  */
 
 import {
   fixedSchedule,
   type HistoryName,
   type Schedule,
+  type StateName,
   type StepCoefficients,
   type Term,
 } from "./schedule.ts";
@@ -25,89 +28,182 @@ import {
 /** What the reference moves the first sigma down by: at σ = 1 exactly λ is −∞. */
 export const SIGMA_EPSILON = 1e-6;
 
-/** One move of the solver: the weights of x_s, of m₀, of m₁ and of the x0 at the target. */
+/** What a configuration may say of the solver. */
+export interface UnipcOptions {
+  readonly order: number;
+  readonly solverType: "bh1" | "bh2";
+  readonly lowerOrderFinal: boolean;
+  /** Steps after which nothing is corrected. */
+  readonly disableCorrector: ReadonlySet<number>;
+}
+
+/** The reference's. */
+const DEFAULTS: UnipcOptions = {
+  order: 2,
+  solverType: "bh2",
+  lowerOrderFinal: true,
+  disableCorrector: new Set(),
+};
+
+/** One move of the solver: the weights of x_s, of m₀, of earlier x0 and of the x0 at the target. */
 interface Move {
   readonly sample: number;
   readonly current: number;
-  /** Nothing in a move of order 1, which knows no earlier x0. */
-  readonly earlier?: number;
+  readonly earlier: readonly number[];
   readonly target: number;
 }
 
-/** Slots 0 and 1 hold x0 in turn; slot 2 the sample that the last predictor started from. */
-const FROM = "history2";
-
-export function unipcSchedule(levels: Pick<Schedule, "timesteps" | "sigmas">): Schedule {
+/** Makes the schedule of given levels, of which the first is step `start` of the whole schedule. */
+export function unipcSchedule(
+  levels: Pick<Schedule, "timesteps" | "sigmas">,
+  options: UnipcOptions = DEFAULTS,
+  start = 0,
+): Schedule {
   const sigmas = levels.sigmas.slice();
   if (sigmas[0] === 1) sigmas[0] = Math.fround(1 - SIGMA_EPSILON);
-  const steps = Array.from(levels.timesteps, (_, i) => unipcStep(sigmas, i));
-  return fixedSchedule({ timesteps: levels.timesteps, sigmas, history: 3, steps });
+  return fixedSchedule({
+    timesteps: levels.timesteps,
+    sigmas,
+    history: options.order + 1,
+    steps: unipcSteps(sigmas, options, start),
+  });
 }
 
-function unipcStep(sigmas: Float64Array, i: number): StepCoefficients {
-  const sigma = sigmas[i]!;
-  // The first move knows no earlier x0; the last one leads to σ = 0.
-  const order = (i: number) => i === 0 || i === sigmas.length - 2 ? 1 : 2;
-  const corrected: Term[] = [];
-  if (i === 0) corrected.push({ tensor: "sample", scale: 1 });
-  else {
-    const move = moveOf(sigmas, i - 1, order(i - 1), true);
-    corrected.push(
-      { tensor: FROM, scale: move.sample },
+/**
+ * Slots 0 to order − 1 hold x0, that of step i in slot i mod order; slot `order` holds the sample
+ * that the last predictor started from.
+ */
+function unipcSteps(
+  sigmas: Float64Array,
+  options: UnipcOptions,
+  start: number,
+): StepCoefficients[] {
+  const { order: most, lowerOrderFinal, disableCorrector } = options;
+  const count = sigmas.length - 1;
+  const slot = (i: number): HistoryName => `history${i % most}`;
+  const from: HistoryName = `history${most}`;
+  const steps: StepCoefficients[] = [];
+  let order = 0;
+  for (let i = 0; i < count; i++) {
+    const sigma = sigmas[i]!;
+    const corrected: Term[] = [];
+    if (i > 0 && !disableCorrector.has(start + i - 1)) {
+      const move = moveOf(sigmas, i - 1, order, options, true);
+      corrected.push({ tensor: from, scale: move.sample });
       // The x0 at the target, written out, because its slot still holds the oldest x0.
-      { tensor: "sample", scale: move.target },
-      { tensor: "output", scale: -sigma * move.target },
-      ...x0Terms(move, i - 1),
-    );
-  }
-  const move = moveOf(sigmas, i, order(i), false);
-  const x0: Term[] = [{ tensor: "sample", scale: 1 }, { tensor: "output", scale: -sigma }];
-  return [
-    { target: FROM, terms: corrected },
-    { target: slot(i), terms: x0 },
-    { target: "sample", terms: [{ tensor: FROM, scale: move.sample }, ...x0Terms(move, i)] },
-  ];
-}
+      corrected.push({ tensor: "sample", scale: move.target });
+      corrected.push({ tensor: "output", scale: -sigma * move.target });
+      corrected.push(...x0Terms(move, i - 1, slot));
+    } else {
+      corrected.push({ tensor: "sample", scale: 1 });
+    }
 
-/** Where x0 of a step is kept. */
-function slot(i: number): HistoryName {
-  return `history${i % 2}`;
+    const remaining = lowerOrderFinal ? count - i : most;
+    order = Math.min(most, remaining, i + 1);
+    const move = moveOf(sigmas, i, order, options, false);
+    steps.push([
+      { target: from, terms: corrected },
+      {
+        target: slot(i),
+        terms: [{ tensor: "sample", scale: 1 }, { tensor: "output", scale: -sigma }],
+      },
+      {
+        target: "sample",
+        terms: [{ tensor: from, scale: move.sample }, ...x0Terms(move, i, slot)],
+      },
+    ]);
+  }
+  return steps;
 }
 
 /** The move from step s to step s + 1, as predictor or, with the x0 of step s + 1, as corrector. */
-function moveOf(sigmas: Float64Array, s: number, order: 1 | 2, isCorrector: boolean): Move {
+function moveOf(
+  sigmas: Float64Array,
+  s: number,
+  order: number,
+  { solverType }: UnipcOptions,
+  corrector: boolean,
+): Move {
   const lambda = (i: number): number => Math.log((1 - sigmas[i]!) / sigmas[i]!);
   const sigma = sigmas[s + 1]!;
   const alpha = 1 - sigma;
   const h = lambda(s + 1) - lambda(s);
   const phi = Math.expm1(-h);
-  const ratio = order === 1 ? 1 : (lambda(s - 1) - lambda(s)) / h;
-  // One weight alone is ½, which is exact for φ → 0 only; UniPC fixes it for every h.
-  let [before, at] = isCorrector ? [0, 0.5] : [0.5, 0];
-  if (order === 1) before = 0;
-  else if (isCorrector) {
-    const phi2 = phi / -h - 1;
-    const [right1, right2] = [phi2 / phi, 2 * (phi2 / -h - 0.5) / phi];
-    before = (right1 - right2) / (1 - ratio);
-    at = right1 - before;
-  }
-  const earlier = -alpha * phi * before / ratio;
-  const target = -alpha * phi * at;
-  const current = -alpha * phi - earlier - target;
-  const move = { sample: sigma / sigmas[s]!, current, target };
-  if (![...Object.values(move), earlier].every(Number.isFinite)) {
+  const b = solverType === "bh1" ? -h : phi;
+
+  const ratios = Array.from({ length: order - 1 }, (_, k) => (lambda(s - k - 1) - lambda(s)) / h);
+  const weights = moveWeights(ratios, h, b, corrector);
+  const earlier = ratios.map((ratio, k) => -alpha * b * weights[k]! / ratio);
+  const target = corrector ? -alpha * b * weights[order - 1]! : 0;
+  const differences = earlier.reduce((sum, weight) => sum + weight, target);
+  const move = {
+    sample: sigma / sigmas[s]!,
+    current: -alpha * phi - differences,
+    earlier,
+    target,
+  };
+  if (![move.sample, move.current, ...earlier, target].every(Number.isFinite)) {
+    const range = `sigma ${sigmas[s]} to ${sigma}`;
     throw new RangeError(
-      `Cannot make a UniPC schedule: a step of order ${order} from sigma ${
-        sigmas[s]
-      } to ${sigma} divides by zero; ` +
-        "take fewer steps",
+      `Cannot make a UniPC schedule: a step of order ${order} from ${range} divides by zero; ` +
+        `set lower_order_final or take fewer steps`,
     );
   }
-  return order === 1 ? move : { ...move, earlier };
+  return move;
 }
 
-/** The x0 that a move from step s weighs. */
-function x0Terms({ current, earlier }: Move, s: number): Term[] {
-  const terms: Term[] = [{ tensor: slot(s), scale: current }];
-  return earlier === undefined ? terms : [...terms, { tensor: slot(s - 1), scale: earlier }];
+/** The x0 that a move from step s weighs: the one of s, and earlier ones, newest first. */
+function x0Terms(move: Move, s: number, slot: (i: number) => StateName): Term[] {
+  return [
+    { tensor: slot(s), scale: move.current },
+    ...move.earlier.map((scale, k) => ({ tensor: slot(s - k - 1), scale })),
+  ];
+}
+
+/** The weights ρ of a move: one per earlier x0 and, for a corrector, one for the target's. */
+function moveWeights(
+  ratios: readonly number[],
+  h: number,
+  b: number,
+  corrector: boolean,
+): number[] {
+  const size = corrector ? ratios.length + 1 : ratios.length;
+  // The lowest orders take ½, which is exact for B(h) → 0 only; UniPC fixes it for every h.
+  if (size === 0) return [];
+  if (size === 1) return [0.5];
+  const points = corrector ? [...ratios, 1] : ratios;
+  const rows = points.map((_, j) => points.map((ratio) => ratio ** j));
+  const right: number[] = [];
+  let phi = Math.expm1(-h) / -h - 1;
+  let factorial = 1;
+  for (let j = 1; j <= size; j++) {
+    right.push(phi * factorial / b);
+    factorial *= j + 1;
+    phi = phi / -h - 1 / factorial;
+  }
+  return solve(rows, right);
+}
+
+/** Gaussian elimination with partial pivoting, for the few unknowns of a solver's order. */
+function solve(rows: readonly number[][], right: readonly number[]): number[] {
+  const n = right.length;
+  const m = rows.map((row, i) => [...row, right[i]!]);
+  for (let column = 0; column < n; column++) {
+    let pivot = column;
+    for (let i = column + 1; i < n; i++) {
+      if (Math.abs(m[i]![column]!) > Math.abs(m[pivot]![column]!)) pivot = i;
+    }
+    [m[column], m[pivot]] = [m[pivot]!, m[column]!];
+    for (let i = column + 1; i < n; i++) {
+      const factor = m[i]![column]! / m[column]![column]!;
+      for (let j = column; j <= n; j++) m[i]![j]! -= factor * m[column]![j]!;
+    }
+  }
+  const x = new Array<number>(n).fill(0);
+  for (let i = n - 1; i >= 0; i--) {
+    let sum = m[i]![n]!;
+    for (let j = i + 1; j < n; j++) sum -= m[i]![j]! * x[j]!;
+    x[i] = sum / m[i]![i]!;
+  }
+  return x;
 }

@@ -34,21 +34,32 @@ Deno.test("UniPcScheduler steps follow the trajectory of diffusers in float64, a
         close(sample[j]!, expected, 1e-10, `${name}, ${steps} steps: step ${i}, element ${j}`);
       });
     }
+    // The float32 reference loses digits itself, at order 3 most.
+    const bound = config["solver_order"] === 3 ? 1e-5 : 1e-6;
     float32.forEach((expected, j) => {
-      close(sample[j]!, expected, 1e-6, `${name}, ${steps} steps: float32 end, element ${j}`);
+      close(sample[j]!, expected, bound, `${name}, ${steps} steps: float32 end, element ${j}`);
     });
   }
 });
 
-Deno.test("UniPcScheduler corrects from the second step on", () => {
-  const schedule = new UniPcScheduler(wan).setTimesteps(4);
-  const terms = [0, 1, 2, 3].map((i) => schedule.step(i)[0]!.terms.length);
-  assert.deepEqual(terms, [1, 4, 5, 5]);
+Deno.test("UniPcScheduler corrects from the second step on, and not after a disabled one", () => {
+  const targets = (config: Record<string, unknown>): number[] => {
+    const schedule = new UniPcScheduler({ ...wan, ...config }).setTimesteps(4);
+    return [0, 1, 2, 3].map((i) => schedule.step(i)[0]!.terms.length);
+  };
+  assert.deepEqual(targets({}), [1, 4, 5, 5]);
+  assert.deepEqual(targets({ disable_corrector: [1] }), [1, 4, 1, 5]);
 });
 
-Deno.test("UniPcScheduler.setTimesteps() refuses a step that leads nowhere", () => {
-  const sigmas = [1, 0.5, 0.5, 0.25];
-  assert.throws(() => new UniPcScheduler(wan).setTimesteps(4, { sigmas }), /divides by zero/);
+Deno.test("UniPcScheduler with bh1 ends on the last x0, where diffusers gives NaN", () => {
+  const schedule = new UniPcScheduler({ ...wan, solver_type: "bh1" }).setTimesteps(3);
+  const end = schedule.step(2)[2]!;
+  assert.deepEqual(end.terms.map(({ scale }) => scale), [0, 1]);
+});
+
+Deno.test("UniPcScheduler.setTimesteps() refuses a last step of order 2 down to sigma 0", () => {
+  const scheduler = new UniPcScheduler({ ...wan, lower_order_final: false });
+  assert.throws(() => scheduler.setTimesteps(4), /order 2 from sigma .* to 0 divides by zero/);
 });
 
 Deno.test("UniPcScheduler.setTimesteps() needs mu under dynamic shifting", () => {
@@ -72,10 +83,9 @@ Deno.test("UniPcScheduler refuses what it does not implement, by name", () => {
     ["use_exponential_sigmas", true],
     ["use_beta_sigmas", true],
     ["solver_p", {}],
-    ["solver_order", 3],
-    ["solver_type", "bh1"],
-    ["disable_corrector", [0]],
-    ["lower_order_final", false],
+    ["solver_order", 0],
+    ["solver_type", "rk4"],
+    ["disable_corrector", [0.5]],
     ["final_sigmas_type", "one"],
   ];
   for (const [key, value] of cases) {

@@ -146,6 +146,10 @@ def unipc():
         "shift 5": {"flow_shift": 5.0},
         "shift 16": {"flow_shift": 16.0},
         "shift 1": {},
+        "order 1": {"flow_shift": 3.0, "solver_order": 1},
+        "order 3": {"flow_shift": 3.0, "solver_order": 3},
+        "corrector off at 0 and 2": {"flow_shift": 5.0, "disable_corrector": [0, 2]},
+        "ends at sigma_min": {"flow_shift": 5.0, "final_sigmas_type": "sigma_min"},
         "older solver name": {"flow_shift": 5.0, "solver_type": "heun"},
         "terminal 0.05": {"flow_shift": 2.0, "shift_terminal": 0.05},
         "500 train steps": {"flow_shift": 3.0, "num_train_timesteps": 500},
@@ -162,8 +166,13 @@ def unipc():
         cases.append(case(UniPCMultistepScheduler, "dynamic linear", linear, steps, mu=2.5))
         shifted = {**flow, "flow_shift": 5.0}
         cases.append(case(UniPCMultistepScheduler, "sigmas", shifted, steps, sigmas=given))
-    shifted = {**flow, "flow_shift": 5.0}
-    cases.append(case(UniPCMultistepScheduler, "shift 5, start 19", shifted, 20, start=19))
+        # bh1 ends in NaN in the reference when the last sigma is 0; these end above it.
+        bh1 = {**flow, "flow_shift": 3.0, "solver_type": "bh1", "final_sigmas_type": "sigma_min"}
+        cases.append(case(UniPCMultistepScheduler, "bh1", bh1, steps))
+    for start in (3, 19):
+        name = f"shift 5, start {start}"
+        config = {**flow, "flow_shift": 5.0, "disable_corrector": [5]}
+        cases.append(case(UniPCMultistepScheduler, name, config, 20, start=start))
     write("unipc", cases)
 
 
