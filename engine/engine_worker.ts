@@ -36,13 +36,7 @@ export class EngineWorker {
     return this.#isBroken;
   }
 
-  /**
-   * Sends a message and waits for its answer.
-   *
-   * @param onEvent called for what comes before the answer; what it throws ends the question, and breaks the
-   *   worker, which would still be at work
-   * @throws {Error} what the worker answers with, and when it is at work or broken already
-   */
+  /** Sends a message and waits for its answer. */
   ask(message: ToWorker, onEvent: (event: FromWorker) => void = () => {}): Promise<FromWorker> {
     return new Promise((resolve, reject) => {
       if (this.#pending || this.#isBroken) {
@@ -66,7 +60,6 @@ export class EngineWorker {
    * driver: a process that exits before may crash.
    *
    * @param limitMs how long to wait, in milliseconds
-   * @throws {Error} when the thread is still at work then
    */
   async close(reason?: unknown, limitMs = CLOSE_MS): Promise<void> {
     this.terminate(reason);

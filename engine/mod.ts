@@ -27,12 +27,7 @@ export interface LocalEngine extends CardEngine {
   readonly loras: ModelLoras;
 }
 
-/**
- * Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first.
- *
- * @throws {Error} when the model is not there or damaged, no GPU is found, or the memory does not suffice; the reason of
- * `options.signal` when that fires before the model is open
- */
+/** Opens a model on this machine's GPU; what a hub id names and the cache lacks is fetched first. */
 export async function openEngine(options: EngineOptions): Promise<LocalEngine> {
   const { signal } = options;
   const { path, parts } = await obtain(options);
@@ -141,12 +136,7 @@ export async function inspectDevice(
   return (answer as Answer<"inspected">).report;
 }
 
-/**
- * Measures which kernels are the fastest on this machine's adapter and keeps that for every later start.
- *
- * @param options which adapter, and how long the run may take
- * @throws {Error} when nothing can be kept, because there is no cache folder
- */
+/** Measures which kernels are the fastest on this machine's adapter and keeps that for every later start. */
 export async function tuneDevice(
   options: AdapterOptions & { budgetMs?: number },
   onEvent: (event: Answer<"note"> | Answer<"tuning">) => void,

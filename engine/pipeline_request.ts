@@ -7,8 +7,6 @@ export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
 /**
  * What the model's pipeline is asked for: the task that follows from the inputs, where the request leaves it open, and
  * the model's own settings for that task.
- *
- * @throws {RangeError} when the model does not do the task, or the inputs do not suit it
  */
 export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
   const { taskType, loras: _loras, strength: asked, ...others } = request;

@@ -124,7 +124,6 @@ export async function probeMatrix(
   });
 }
 
-/** A rate of reading. */
 export interface ReadRate {
   /** Bytes that are read, again and again where they are few. */
   readonly bytes: number;

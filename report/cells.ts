@@ -75,7 +75,6 @@ export function us(value: number | undefined): Cell {
   return value < 1000 ? `${digits(value)} µs` : ms(value / 1000);
 }
 
-/** A share. */
 export function percent(share: number | undefined): string {
   return share === undefined ? NOTHING : `${(100 * share).toFixed(0)} %`;
 }

@@ -42,11 +42,7 @@ export class LoadedOp {
   readonly #inputs: readonly DeviceTensor[];
   readonly #output: DeviceTensor;
 
-  /**
-   * Brings random inputs to the device.
-   *
-   * @throws {OutOfMemoryError} when the device does not hold them
-   */
+  /** Brings random inputs to the device. */
   constructor(device: Device, op: OpCase) {
     this.#device = device;
     this.#op = op;
@@ -71,7 +67,6 @@ export class LoadedOp {
    * Compiles the op.
    *
    * @param variant forces one of {@linkcode variantsOf}; the adapter's own choice when left out
-   * @throws {RangeError} when the variant does not take the case
    */
   async prepare(variant?: string): Promise<OpRun> {
     const { op: name, bench } = benchOf(this.#op.op);

@@ -38,7 +38,6 @@ export interface PartLoading {
 
 /** Weights that are streamed: all that are worth a read of their own. */
 const STREAMED_BYTES = 2 ** 20;
-/** Bytes of a segment. */
 const SEGMENT_BYTES = 128 * 2 ** 20;
 
 /** What {@linkcode planMemory} is told so that weights are streamed. */
@@ -47,11 +46,7 @@ export function streamingOf(weights: Weights): StreamingOptions {
   return { streamed: new Set(large), segmentBytes: SEGMENT_BYTES };
 }
 
-/**
- * Runs a program a few times in a row, as an engine does.
- *
- * @param times runs; the figures are those of one on average
- */
+/** Runs a program a few times in a row, as an engine does. */
 export async function timeRuns(program: Executable, times = 1): Promise<PartTiming> {
   const { device } = program;
   const passes = program.submits.length;
@@ -102,11 +97,7 @@ export class LoadedPart {
     this.#tensors = tensors;
   }
 
-  /**
-   * Uploads weights, makes inputs up and compiles.
-   *
-   * @throws {OutOfMemoryError} when the device has no room
-   */
+  /** Uploads weights, makes inputs up and compiles. */
   static async load(
     device: Device,
     traced: Program,

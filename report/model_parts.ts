@@ -104,11 +104,7 @@ export function klein4B(layers = 25): ModelPart {
   };
 }
 
-/**
- * Wan 2.1 1.3B from text alone, with as many of its 30 layers.
- *
- * @param prompts that share a pass: two with classifier-free guidance
- */
+/** Wan 2.1 1.3B from text alone, with as many of its 30 layers. */
 export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
   const config = WAN_TRANSFORMER_CONFIG.parse({
     ...{ num_attention_heads: 12, num_layers: layers, ffn_dim: 8960 },

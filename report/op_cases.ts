@@ -37,7 +37,6 @@ export interface OpCase<Op extends string = string> {
  * Reads a spec.
  *
  * @param spec `OP:SIZExSIZE…`, with `:FORMAT` behind it where the weight is not f32
- * @throws {RangeError} when it names an unknown op, sizes that the op does not take or a format that it does not read
  */
 export function parseCase(spec: string): OpCase {
   const [op = "", shape = "", weights = "f32"] = spec.split(":");

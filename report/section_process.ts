@@ -17,11 +17,6 @@ const LAST_WORDS = 400;
 /** What a process says while it works. */
 type OnBegin = (what: string) => void;
 
-/**
- * Runs a section.
- *
- * @param graceSeconds before it is ended when its time is up
- */
 export async function runSectionProcess(
   order: SectionOrder,
   command: readonly string[],

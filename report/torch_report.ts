@@ -22,11 +22,7 @@ const TORCH_REPORT = z.object({
 /** Torch's times of the same ops and parts. */
 export type TorchReport = z.output<typeof TORCH_REPORT>;
 
-/**
- * Reads such a file.
- *
- * @throws {RangeError} when it is none
- */
+/** Reads such a file. */
 export async function readTorchReport(path: string): Promise<TorchReport> {
   try {
     return TORCH_REPORT.parse(JSON.parse(await Deno.readTextFile(path)));

@@ -50,7 +50,6 @@ export interface SectionData {
   readonly stages: PartsData;
 }
 
-/** Name of a section. */
 export type SectionName = keyof SectionData;
 
 /** One section through one WebGPU implementation. */

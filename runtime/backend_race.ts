@@ -19,8 +19,6 @@ const ROUNDS = 3;
 /**
  * Opens both implementations and keeps the one on which two submits of matrix products, with the wait for them, take
  * less time. Kernels and waits are both in it, since both differ. Where Dawn does not open or fails, it is Deno's.
- *
- * @throws what `open` throws for Deno's own, when neither opens
  */
 export async function openFaster(open: (backend: GpuBackend) => Promise<Device>): Promise<Device> {
   const dawn = await timed(open, "dawn");

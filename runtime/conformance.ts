@@ -99,12 +99,7 @@ export function storesHalf({ graph }: TracedCase): boolean {
   return graph.dispatches.some(({ kernel }) => kernel.buffers.some(({ isCounted }) => isCounted));
 }
 
-/**
- * Builds a case's graph for a target; needs no device.
- *
- * @param storage of results, where the op can store them so
- * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
- */
+/** Builds a case's graph for a target; needs no device. */
 export function traceCase(
   testCase: OpCase,
   target: Target,
@@ -138,13 +133,7 @@ export function traceCase(
 
 const REFUSALS = ["this variant does not take the problem", "storage bindings, the adapter has"];
 
-/**
- * Runs one case on a device.
- *
- * @param target the device's own, with other variants forced or operands allowed
- * @throws {UnsupportedCase} when the forced variant refuses the problem, or a kernel needs too many bindings
- * @throws {Error} when a result is not close enough, naming the worst element, or a repetition gives another
- */
+/** Runs one case on a device. */
 export async function runCase(
   device: Device,
   testCase: OpCase,

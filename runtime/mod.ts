@@ -9,7 +9,7 @@ export { type CompileHelpers, type KernelCode, Turns } from "./device/compile_he
 export * from "./device/device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
-export type { Exchange } from "./graph/exchange.ts";
+export type { Exchange } from "./graph/graph.ts";
 export type { PreparedExchange } from "./program/run_exchange.ts";
 export * from "./graph/graph.ts";
 export { HostResult } from "./program/host_result.ts";
@@ -47,7 +47,15 @@ export * from "./team/shared_team.ts";
 export * from "./target.ts";
 export * from "./team/team.ts";
 export * from "./graph/tensor.ts";
-export * from "./tuning/mod.ts";
+export {
+  type AdapterKey,
+  adapterKey,
+  kernelSetVersion,
+  type TuningKey,
+} from "./tuning/kernel_set.ts";
+export type { Race, RaceInput } from "./ops/op.ts";
+export * from "./tuning/tune.ts";
+export { readTuning, type TuningRecord, writeTuning } from "./tuning/tuning_file.ts";
 export * from "./program/work_queue.ts";
 export { allocatedBytes, type BufferWindow } from "./windows.ts";
 export * from "./ops/mod.ts";
@@ -63,7 +71,6 @@ export {
   type TensorEntry,
 } from "./weights/container.ts";
 export { layOutGguf } from "./weights/gguf_writer.ts";
-export { layOutSafetensors } from "./weights/safetensors_writer.ts";
 export { blockFormatOf, elementTypeOf } from "./weights/storage.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
 export * from "./weights/low_rank_factors.ts";

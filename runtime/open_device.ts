@@ -9,8 +9,7 @@ import {
 import { openFaster } from "./backend_race.ts";
 import { Device } from "./device/device.ts";
 import { NoAdapterError } from "./errors.ts";
-import { unifiedBytes } from "./device/host_memory.ts";
-import { isUnified } from "./device/unified_memory.ts";
+import { isUnified, unifiedBytes } from "./device/host_memory.ts";
 import type { WgslDialect } from "./shaders/kernel.ts";
 import type { SubgroupMatrix, Target, TargetFeatures, TargetLimits } from "./target.ts";
 

@@ -22,11 +22,7 @@ export function allocatedBytes(shape: Shape, dtype: StorageFormat): number {
   return Math.max(16, roundUp(bytes, 16));
 }
 
-/**
- * Cuts `bytes` into pieces that can be bound, each a multiple of 256 bytes but the last.
- *
- * @returns the size of every piece, and the buffer that each lies in
- */
+/** Cuts `bytes` into pieces that can be bound, each a multiple of 256 bytes but the last. */
 export function cutIntoPieces(
   bytes: number,
   limits: Pick<TargetLimits, "maxBindingBytes" | "maxBufferBytes">,

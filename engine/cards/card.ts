@@ -153,11 +153,7 @@ export class Card {
     return elapsed < this.#run.expected ? this.#run.expected - elapsed : elapsed;
   }
 
-  /**
-   * Seconds that a generation takes here, with loading; 0 where nothing is known.
-   *
-   * @param others cards that are asked where this one never ran the model
-   */
+  /** Seconds that a generation takes here, with loading; 0 where nothing is known. */
   expected({ model, work }: Demand, others: readonly Card[]): number {
     if (model === undefined) return 0;
     const engine = this.models.get(model);
@@ -177,11 +173,7 @@ export class Card {
     this.#run = { ...demand, expected, isCold, since: this.#options.now() };
   }
 
-  /**
-   * Notes that it has ended.
-   *
-   * @param isDone whether it gave a result, whose time is measured
-   */
+  /** Notes that it has ended. */
   end(isDone: boolean): void {
     const run = this.#run;
     if (!run) return;

@@ -46,11 +46,7 @@ export function usableAdapters(
 
 const RANKS: readonly VulkanAdapter["kind"][] = ["discrete", "integrated", "virtual", "other"];
 
-/**
- * Chooses cards, and how each is opened.
- *
- * @throws {RangeError} when the machine has not so many, or cannot tell them apart
- */
+/** Chooses cards, and how each is opened. */
 export function chooseCards(
   wanted: WantedCards,
   machine: Machine = {},
@@ -99,12 +95,7 @@ export function chooseCards(
   });
 }
 
-/**
- * Groups of cards that work together on each request.
- *
- * @returns one plan for each group, which has the number of its first card
- * @throws {RangeError} when some are left over
- */
+/** Groups of cards that work together on each request. */
 export function groupCards(plans: readonly CardPlan[], size: number): CardPlan[] {
   if (plans.length % size !== 0) {
     throw new RangeError(

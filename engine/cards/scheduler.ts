@@ -92,9 +92,6 @@ export class Scheduler {
   /**
    * Opens a model: on one card first, which brings its files here and measures kernels; on the others while the first one
    * works.
-   *
-   * @returns the model, on at least one card
-   * @throws what opening it on the first card throws, when it cannot be opened on any
    */
   async open(source: ModelSource): Promise<ScheduledModel> {
     const { name, on } = source;
@@ -146,11 +143,7 @@ export class Scheduler {
     return Math.max(1, this.all.filter(({ isUsable }) => isUsable).length);
   }
 
-  /**
-   * Whether a job can begin now.
-   *
-   * @param ahead how many jobs wait for a faster card already
-   */
+  /** Whether a job can begin now. */
   hasRoomFor({ model }: { readonly model?: string }, ahead = 0): boolean {
     return this.#choose({ model: this.#known(model) }, ahead) !== undefined ||
       // It says what is wrong.
@@ -181,9 +174,6 @@ export class Scheduler {
   /**
    * Runs work on the card where it ends first, once that is free. Work whose card is lost runs again on another one, once;
    * work that does not fit goes to a card with more memory.
-   *
-   * @throws {DeviceLostError} when no card is left
-   * @throws the signal's reason when it fires
    */
   async run<T>(work: Work<T>): Promise<T> {
     const { signal, job, model } = work;

@@ -13,7 +13,6 @@ export interface VulkanAdapter {
   readonly vendorId: number;
   /** The maker's id of the model. */
   readonly deviceId: number;
-  /** What kind of adapter it is. */
   readonly kind: AdapterKind;
   /** Memory of its own, in bytes; the system's where it has none. */
   readonly memoryBytes: number;
@@ -70,11 +69,6 @@ const SYMBOLS = {
 
 type Vulkan = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
 
-/**
- * Lists the adapters.
- *
- * @returns nothing where there is no Vulkan loader, or it may not be called
- */
 export function listVulkanAdapters(): VulkanListing | undefined {
   const library = LIBRARIES[Deno.build.os];
   if (library === undefined) return undefined;

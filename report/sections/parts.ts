@@ -277,8 +277,6 @@ async function roomOf(device: Device): Promise<number> {
 /**
  * The largest part that fits into the memory and the time: with fewer layers first, which leaves each as it is, then
  * smaller.
- *
- * @throws {RangeError} when the adapter's limits allow no size at all
  */
 export function fit(
   { part, sizes, format, layers: all = 1 }: PartJob,

@@ -18,7 +18,6 @@ const PATIENCE_MS = 15_000;
  * Runs with variables set, and puts back what was there.
  *
  * @param environment nothing is set where it is left out
- * @param request asks for an adapter
  */
 export async function withEnvironment<Result>(
   environment: AdapterEnvironment | undefined,

@@ -19,11 +19,7 @@ import {
 import { elementCount, formatShape, roundUp, type Shape } from "../shape.ts";
 import { allocatedBytes, type BufferWindow, cutIntoPieces } from "../windows.ts";
 
-/**
- * Buffers that together hold `bytes`, and the windows through which they are bound.
- *
- * @throws {OutOfMemoryError} when the budget does not hold all of them; none is allocated then
- */
+/** Buffers that together hold `bytes`, and the windows through which they are bound. */
 export function createWindows(device: Device, label: string, bytes: number): BufferWindow[] {
   const pieces = cutIntoPieces(bytes, device.target.limits);
   const sizes: number[] = [];

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { unifiedBytes } from "./host_memory.ts";
-import { isUnified } from "./unified_memory.ts";
+import { isUnified, unifiedBytes } from "./host_memory.ts";
 
 const LINUX = { os: "linux", arch: "x86_64" } as const;
 

@@ -2,15 +2,15 @@
  * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
  * shape error shows up with the names of the tensors in it, before anything is allocated.
  */
+import { DeviceTensor } from "../device/device_tensor.ts";
 import type { DType } from "../dtype.ts";
 import { TensorLimitError } from "../errors.ts";
-import { DeviceTensor } from "../device/device_tensor.ts";
-import type { Exchange } from "./exchange.ts";
-import { allocatedBytes, cutIntoPieces } from "../windows.ts";
-import { elementCount, formatShape, type Shape } from "../shape.ts";
-import { Saturation } from "./saturation.ts";
 import { isCounting, type Kernel, type ParamType } from "../shaders/kernel.ts";
+import { elementCount, formatShape, type Shape } from "../shape.ts";
 import type { Target } from "../target.ts";
+import type { Piece, Team } from "../team/team.ts";
+import { allocatedBytes, cutIntoPieces } from "../windows.ts";
+import { Saturation } from "./saturation.ts";
 import { type Intermediate, Tensor } from "./tensor.ts";
 
 export { type Intermediate, Tensor };
@@ -320,4 +320,16 @@ export class Graph {
   #qualify(name: string): string {
     return [...this.#scopes, name].join(".");
   }
+}
+
+/** What one exchange is. */
+export interface Exchange {
+  /** Who takes part. */
+  readonly team: Team;
+  /** Bytes of what is brought, without padding. */
+  readonly broughtBytes: readonly number[];
+  /** Pieces of what is taken. */
+  readonly taken: readonly (readonly Piece[])[];
+  /** Whose counters are looked at. */
+  readonly saturation: Saturation;
 }

@@ -82,8 +82,6 @@ export function tileParams(
 /**
  * The tile of a workgroup on a target: of 128 columns two of each factor, with as much of the sums at a time as leaves room
  * for them.
- *
- * @param ownBytes of workgroup memory that the kernel takes beside
  */
 export function matrixTileOf(
   unit: MatrixUnit,
@@ -205,8 +203,6 @@ function lanesOf(features: TargetFeatures): number | undefined {
  * Whether kernels may round the factors of an op's products to f16: where the target allows it, no factor is a weight
  * stored as f32, which asks for more, and no factor of the layer is known to be beyond f16. Who forces a variant allows
  * what it does.
- *
- * @param weight storage format of the factor that is a weight, if one is
  */
 export function mayRoundToHalf(
   op: string,

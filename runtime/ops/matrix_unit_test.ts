@@ -4,7 +4,7 @@ import { Graph } from "../graph/graph.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import type { Target } from "../target.ts";
 import { attention } from "./attention/mod.ts";
-import { conv2d } from "./conv/mod.ts";
+import { conv2d } from "./conv/conv2d.ts";
 import { linear } from "./linear/mod.ts";
 import { matmul } from "./matmul/mod.ts";
 import { matrixUnitOf } from "./matrix_unit.ts";

@@ -2,7 +2,8 @@
 export { type Activation } from "./activations.ts";
 export { attention, type AttentionOptions } from "./attention/mod.ts";
 export { combine, combineTo } from "./combine/mod.ts";
-export { causalConv3d, type CausalConv3dOptions, conv2d, type Conv2dOptions } from "./conv/mod.ts";
+export { causalConv3d, type CausalConv3dOptions } from "./conv/causal_conv3d.ts";
+export { conv2d, type Conv2dOptions } from "./conv/conv2d.ts";
 export { copyTo } from "./copy/mod.ts";
 export { elementwise, type ElementwiseOptions } from "./elementwise/mod.ts";
 export { exchange, type TakenTensor } from "./exchange/mod.ts";
@@ -11,15 +12,10 @@ export { concat, permute, slice } from "./layout/mod.ts";
 export { linear, type LinearOptions } from "./linear/mod.ts";
 export { type LowRank } from "./linear/low_rank.ts";
 export { matmul, type MatmulOptions } from "./matmul/mod.ts";
-export {
-  groupNorm,
-  type GroupNormOptions,
-  layerNorm,
-  type LayerNormOptions,
-  rmsNorm,
-  type RmsNormOptions,
-  type Rotation,
-} from "./norm/mod.ts";
+export { groupNorm, type GroupNormOptions } from "./norm/group_norm.ts";
+export { layerNorm, type LayerNormOptions } from "./norm/layer_norm.ts";
+export { rmsNorm, type RmsNormOptions } from "./norm/rms_norm.ts";
+export type { Rotation } from "./norm/row_norm.ts";
 export { rope, type RopeOptions, type RopeStyle } from "./rope/mod.ts";
 export { resizeBilinear, warp } from "./sample/mod.ts";
 export { softmax, type SoftmaxOptions } from "./softmax/mod.ts";

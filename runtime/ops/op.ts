@@ -49,12 +49,7 @@ export interface Race {
   grow?(factor: number): readonly RaceInput[];
 }
 
-/**
- * Sizes of more work: the one that is farthest from its limit is doubled, again and again.
- *
- * @param limits that no size passes
- * @param factor how many times as large their product should be
- */
+/** Sizes of more work: the one that is farthest from its limit is doubled, again and again. */
 export function growSizes(
   sizes: readonly number[],
   limits: readonly number[],

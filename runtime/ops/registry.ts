@@ -4,7 +4,7 @@ import { COMBINE_SUITE } from "./combine/cases.ts";
 import type { OpSuite } from "../conformance.ts";
 import { CAUSAL_CONV3D, CONV2D } from "./conv/op.ts";
 import { ELEMENTWISE_SUITE } from "./elementwise/cases.ts";
-import { GATHER } from "./gather/op.ts";
+import { GATHER_CHECKS, GATHER_SUITE } from "./gather/cases.ts";
 import { CONCAT_SUITE, PERMUTE_SUITE, SLICE_SUITE } from "./layout/cases.ts";
 import { LINEAR } from "./linear/op.ts";
 import { MATMUL } from "./matmul/op.ts";
@@ -26,7 +26,7 @@ export const OPS: readonly Op[] = [
   GROUP_NORM,
   SOFTMAX,
   MATMUL,
-  GATHER,
+  { name: "gather", suites: [GATHER_SUITE], checks: GATHER_CHECKS },
   { name: "elementwise", suites: [ELEMENTWISE_SUITE] },
   { name: "combine", suites: [COMBINE_SUITE] },
   { name: "rope", suites: [ROPE_SUITE] },

@@ -32,7 +32,6 @@ export function rank(timings: readonly VariantTiming[], byRule: string): Variant
  * problem, else the first. On a GPU, variants for software adapters are taken only where no other fits.
  *
  * @param problemClass of `runtime/ops/problem_class.ts`
- * @throws {RangeError} when the forced variant, or every variant, refuses the problem
  */
 export function chooseVariant<Problem, V extends Variant<Problem>>(
   op: string,

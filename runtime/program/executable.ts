@@ -4,9 +4,8 @@
  */
 import { compileKernels, kernelCode, kernelCodes } from "./compile.ts";
 import type { Device } from "../device/device.ts";
-import type { Exchange } from "../graph/exchange.ts";
+import type { Dispatch, Exchange, Tensor } from "../graph/graph.ts";
 import type { PreparedExchange } from "./run_exchange.ts";
-import type { Dispatch, Tensor } from "../graph/graph.ts";
 import {
   type MemoryPlan,
   PARAM_STRIDE,

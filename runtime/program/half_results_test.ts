@@ -10,7 +10,7 @@ import { copyTo } from "../ops/copy/mod.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { concat, slice } from "../ops/layout/mod.ts";
 import { linear } from "../ops/linear/mod.ts";
-import { layerNorm } from "../ops/norm/mod.ts";
+import { layerNorm } from "../ops/norm/layer_norm.ts";
 import { planMemory } from "./plan.ts";
 import { Saturation } from "../graph/saturation.ts";
 import { BASELINE_TARGET, type Target } from "../target.ts";

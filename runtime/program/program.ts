@@ -3,15 +3,16 @@
  * planned before any memory is taken, and replayed any number of times.
  */
 import type { Device } from "../device/device.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import type { DType } from "../dtype.ts";
 import { Graph } from "../graph/graph.ts";
-import { copyTo } from "../ops/copy/mod.ts";
-import { DeviceTensor } from "../device/device_tensor.ts";
-import { finishGraph } from "./finish_graph.ts";
 import type { Saturation } from "../graph/saturation.ts";
+import { Tensor } from "../graph/tensor.ts";
+import { copyTo } from "../ops/copy/mod.ts";
 import type { Shape } from "../shape.ts";
 import type { Target } from "../target.ts";
-import { Tensor } from "../graph/tensor.ts";
+import { storeFactorsAsHalf } from "./half_results.ts";
+import { elideJoins } from "./join_elision.ts";
 
 /** Shape and type of an input that every call of a program writes. */
 export class InputSpec {
@@ -207,4 +208,10 @@ export function clearing(tensors: Iterable<DeviceTensor>): Call {
       if (windows.length > 0) device.clear(windows);
     },
   };
+}
+
+/** Spares copies, and bytes of what may be rounded; see {@linkcode elideJoins} and {@linkcode storeFactorsAsHalf}. */
+export function finishGraph(graph: Graph): void {
+  elideJoins(graph);
+  storeFactorsAsHalf(graph);
 }

@@ -1,6 +1,6 @@
 /** Exchanges while a program runs. */
 import type { Device } from "../device/device.ts";
-import type { Exchange } from "../graph/exchange.ts";
+import type { Exchange } from "../graph/graph.ts";
 import type { RunControl } from "../run_control.ts";
 import type { BufferWindow } from "../windows.ts";
 
@@ -14,11 +14,7 @@ export interface PreparedExchange extends Exchange {
   readonly results: readonly (readonly BufferWindow[])[];
 }
 
-/**
- * Runs an exchange after all that was submitted: reads what is brought, and writes what is taken.
- *
- * @throws {NoteError} on every rank when a factor of one of them was beyond f16, with the layers as JSON
- */
+/** Runs an exchange after all that was submitted: reads what is brought, and writes what is taken. */
 export async function runExchange(
   device: Device,
   { team, label, brought, broughtBytes, taken, results, saturation }: PreparedExchange,

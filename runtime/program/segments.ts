@@ -45,12 +45,7 @@ export interface StreamingOptions {
   readonly segmentBytes?: number;
 }
 
-/**
- * Cuts dispatches into segments.
- *
- * @returns for every dispatch the segment that it is part of; those before the first streamed weight have none
- * @throws {TypeError} when a dispatch writes a streamed tensor, or one has no source
- */
+/** Cuts dispatches into segments. */
 export function cutSegments(
   dispatches: readonly Dispatch[],
   { streamed = new Set(), segmentBytes = 0 }: StreamingOptions,
@@ -142,11 +137,7 @@ export class Slab {
   readonly #buffers: GPUBuffer[] = [];
   #content: { readonly segment: Segment; readonly revisions: number } | undefined;
 
-  /**
-   * Allocates it.
-   *
-   * @throws {OutOfMemoryError} when the budget does not hold it; nothing is allocated then
-   */
+  /** Allocates it. */
   constructor(device: Device, name: string, byteLength: number) {
     this.#device = device;
     const most = slabBufferBytes(device.target.limits);
@@ -170,11 +161,7 @@ export class Slab {
     }));
   }
 
-  /**
-   * Queues the writes that bring a segment's weights here, unless they are here already.
-   *
-   * @throws {Error} when they cannot be read any more; the slab counts as empty then
-   */
+  /** Queues the writes that bring a segment's weights here, unless they are here already. */
   load(segment: Segment): void {
     const weights = segment.places.keys();
     const revisions = weights.reduce((sum, { revision }) => sum + revision, 0);

@@ -57,11 +57,7 @@ export class Stopwatch {
     return this.#recorder ? "timestamps" : "wall";
   }
 
-  /**
-   * Milliseconds of one run, the best of some.
-   *
-   * @throws {DeviceLostError} when the work hangs the device
-   */
+  /** Milliseconds of one run, the best of some. */
   async time(
     work: TimedWork,
     { leastMs = 3, rounds = 3, giveUpMs = Infinity, deadline = Infinity }: TimeOptions = {},

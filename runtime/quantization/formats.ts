@@ -1,22 +1,10 @@
 /** All formats of quantised weights, and what follows from one for a tensor: sizes, decoding, repacking. */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import type { BlockFormat, WeightFormat } from "./block_format.ts";
+import { IQ4_XS, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K } from "./blocks_256.ts";
+import { IQ4_NL, MXFP4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 } from "./blocks_32.ts";
+import { F8_E4M3, F8_E5M2 } from "./f8.ts";
 import type { BlockDecoder } from "./decoded_formats.ts";
-import { F8_E4M3 } from "./f8_e4m3.ts";
-import { F8_E5M2 } from "./f8_e5m2.ts";
-import { IQ4_NL } from "./iq4_nl.ts";
-import { IQ4_XS } from "./iq4_xs.ts";
-import { MXFP4 } from "./mxfp4.ts";
-import { Q2_K } from "./q2_k.ts";
-import { Q3_K } from "./q3_k.ts";
-import { Q4_0 } from "./q4_0.ts";
-import { Q4_1 } from "./q4_1.ts";
-import { Q4_K } from "./q4_k.ts";
-import { Q5_0 } from "./q5_0.ts";
-import { Q5_1 } from "./q5_1.ts";
-import { Q5_K } from "./q5_k.ts";
-import { Q6_K } from "./q6_k.ts";
-import { Q8_0 } from "./q8_0.ts";
 
 /** Every format by its name. */
 export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
@@ -42,11 +30,7 @@ export function isWeightFormat(format: string): format is WeightFormat {
   return Object.hasOwn(BLOCK_FORMATS, format);
 }
 
-/**
- * Checks that a tensor can be stored in a format.
- *
- * @throws {RangeError} when it has no rows, or they are no whole blocks
- */
+/** Checks that a tensor can be stored in a format. */
 export function checkBlocks(name: string, shape: Shape, format: WeightFormat): void {
   const { blockElements } = BLOCK_FORMATS[format];
   if (shape.length === 0 || shape.at(-1)! % blockElements !== 0) {
@@ -87,13 +71,7 @@ export function dequantize(
   return decodeBlocks(blocks, BLOCK_FORMATS[format], format, scale);
 }
 
-/**
- * Decodes blocks as files hold them, of any format.
- *
- * @param decoder of the format
- * @param format for messages
- * @throws {RangeError} when the bytes end inside a block
- */
+/** Decodes blocks as files hold them, of any format. */
 export function decodeBlocks(
   blocks: Uint8Array,
   { blockElements, blockBytes, decodeBlock }: BlockDecoder,
@@ -119,8 +97,6 @@ export type Room = (byteLength: number) => Uint8Array<ArrayBuffer>;
  * same on the device are not copied.
  *
  * @param blocks whole blocks, the first of them the first of a group
- * @param room gives memory for the result
- * @throws {RangeError} when the bytes end inside a block
  */
 export function repack(
   blocks: Uint8Array,

@@ -3,11 +3,11 @@ import { Graph } from "../graph/graph.ts";
 import { linear } from "../ops/linear/mod.ts";
 import { matmul } from "../ops/matmul/mod.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
-import { slice } from "../ops/layout/slice.ts";
+import { slice } from "../ops/layout/mod.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../target.ts";
 import type { WeightFormat } from "./block_format.ts";
-import { decodeF8 } from "./f8_e4m3.ts";
+import { decodeF8 } from "./f8.ts";
 import { DECODED_FORMATS } from "./decoded_formats.ts";
 import {
   BLOCK_FORMATS,

@@ -72,7 +72,6 @@ export interface Loop {
  * Reads a file.
  *
  * @param path of the file below `runtime/shaders/`, for messages
- * @throws {ShaderError} where a directive is not as it should be
  */
 export function parseShader(path: string, source: string): readonly Node[] {
   return new Reader(path, source).block([]).body;

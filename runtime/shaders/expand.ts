@@ -23,11 +23,7 @@ export interface Expansion extends Omit<Kernel, "name" | "workgroupSize"> {
   readonly specialisation: ReadonlyMap<string, Value>;
 }
 
-/**
- * Specialises a file.
- *
- * @throws {ShaderError} where a parameter is missing, unknown or of another type, or a directive makes no sense
- */
+/** Specialises a file. */
 export function expand(
   file: ShaderFile,
   values: ParamValues,

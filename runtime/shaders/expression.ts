@@ -17,8 +17,6 @@ const LEVELS: readonly (readonly string[])[] = [
 /**
  * Evaluates an expression: numbers, `true`, `false`, bound names, words, `"pieces of WGSL"` with names in them, `a ? b : c`, `word in LIST`,
  * and the operators of WGSL; `/` rounds down.
- *
- * @throws {SyntaxError} where the text is no expression, a name is not bound, or an operand is of another type
  */
 export function evaluate(text: string, scope: Scope): Value {
   const parser = new Parser(text, scope);
@@ -27,11 +25,7 @@ export function evaluate(text: string, scope: Scope): Value {
   return value;
 }
 
-/**
- * {@linkcode evaluate}, of which the result must be a whole number that is not negative.
- *
- * @throws {SyntaxError} likewise
- */
+/** {@linkcode evaluate}, of which the result must be a whole number that is not negative. */
 export function evaluateCount(text: string, scope: Scope): number {
   const value = evaluate(text, scope);
   if (typeof value === "number" && Number.isInteger(value) && value >= 0) return value;

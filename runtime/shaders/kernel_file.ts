@@ -24,21 +24,14 @@ export class KernelFile {
   readonly #file: ShaderFile;
   readonly #kernels = new Map<string, Kernel>();
 
-  /**
-   * @param source of the file, as its import gives it
-   * @throws {ShaderError} where a directive is not as it should be
-   */
+  /** @param source of the file, as its import gives it */
   constructor(name: string, source: string) {
     const path = `${name}.wgsl`;
     this.name = name;
     this.#file = { path, nodes: parseShader(path, source) };
   }
 
-  /**
-   * The kernel for some values of the file's parameters; those with a default, and undefined ones, may be left out.
-   *
-   * @throws {ShaderError} where a value is missing, unknown or of another type
-   */
+  /** The kernel for some values of the file's parameters; those with a default, and undefined ones, may be left out. */
   kernel(values: ParamValues = {}): Kernel {
     const key = JSON.stringify(values);
     let kernel = this.#kernels.get(key);
@@ -54,11 +47,7 @@ export class KernelFile {
   }
 }
 
-/**
- * The WGSL of a shared file, for what puts shaders together itself.
- *
- * @throws {ShaderError} where a value is missing, unknown or of another type
- */
+/** The WGSL of a shared file, for what puts shaders together itself. */
 export function expandInclude(path: string, values: ParamValues): string {
   const file = findInclude(path);
   if (!file) throw new ShaderError(path, 1, "includes.ts does not list it");

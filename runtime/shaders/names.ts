@@ -67,8 +67,6 @@ export function piecesOf(text: string): readonly Piece[] {
 /**
  * Puts values in the place of names: `ROWS` becomes `8u`, `sum_ROWS` becomes `sum_8`. An identifier in capitals is one name,
  * unless it is none and all its parts are, or are numbers.
- *
- * @throws {SyntaxError} where a list would have to be written down
  */
 export function paste(pieces: readonly Piece[], scope: Scope): string {
   return pieces.map((piece) => {

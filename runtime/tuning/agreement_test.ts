@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findOutliers } from "./agreement.ts";
+import { findOutliers } from "./race.ts";
 
 const RIGHT = Float32Array.of(1, -2, 3);
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { programStamp } from "./program_stamp.ts";
+import { programStamp } from "./tuning_file.ts";
 
 Deno.test("programStamp() changes with a file beside it or below, and is none of what came over the network", async () => {
   const root = await Deno.makeTempDir();
@@ -9,7 +9,7 @@ Deno.test("programStamp() changes with a file beside it or below, and is none of
     await Deno.mkdir(join(root, "runtime", "tuning"), { recursive: true });
     await Deno.mkdir(join(root, "runtime", "shaders"));
     const shader = join(root, "runtime", "shaders", "copy.wgsl");
-    const module = join(root, "runtime", "tuning", "program_stamp.ts");
+    const module = join(root, "runtime", "tuning", "tuning_file.ts");
     await Deno.writeTextFile(shader, "fn a() {}");
     await Deno.writeTextFile(module, "");
     const stamp = () => programStamp(pathToFileURL(module).href);
@@ -28,7 +28,7 @@ Deno.test("programStamp() changes with a file beside it or below, and is none of
     await Deno.writeTextFile(join(root, "report.js"), "12");
     assert.notEqual(await programStamp(packed), whole);
     assert.equal(
-      await programStamp("https://denoise.example/runtime/tuning/program_stamp.ts"),
+      await programStamp("https://denoise.example/runtime/tuning/tuning_file.ts"),
       undefined,
     );
   } finally {

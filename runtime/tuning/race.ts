@@ -1,19 +1,18 @@
 /** One race: all variants of an op compute one problem in turn, and the clock decides. */
 import type { Device } from "../device/device.ts";
-import { Graph } from "../graph/graph.ts";
+import { DeviceTensor } from "../device/device_tensor.ts";
 import { encodeElements } from "../dtype.ts";
 import { DeviceLostError, OutOfMemoryError } from "../errors.ts";
+import { Graph } from "../graph/graph.ts";
 import { copyTo } from "../ops/copy/mod.ts";
+import type { Race, RaceInput } from "../ops/op.ts";
 import { sampleBlocks } from "../ops/sample_blocks.ts";
-import { planMemory } from "../program/plan.ts";
 import { type Executable, instantiate } from "../program/executable.ts";
+import { planMemory } from "../program/plan.ts";
+import type { Stopwatch } from "../program/stopwatch.ts";
 import { isWeightFormat } from "../quantization/formats.ts";
-import { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
-import { findOutliers } from "./agreement.ts";
-import type { Race, RaceInput } from "../ops/op.ts";
-import type { Stopwatch } from "../program/stopwatch.ts";
 import type { BufferWindow } from "../windows.ts";
 
 /** How a race ended. */
@@ -71,9 +70,6 @@ export function traceRace(race: Race, target: Target): { choice: Choice; graph: 
 /**
  * The race with a problem of the same class that is large enough for this device: by the time that the rule's variant
  * takes for the race's own.
- *
- * @throws {OutOfMemoryError} when the tensors do not fit
- * @throws {DeviceLostError} when the variant hangs the device
  */
 export async function sizeRace(device: Device, race: Race, clock: RaceClock): Promise<Race> {
   const { grow } = race;
@@ -108,13 +104,6 @@ export async function sizeRace(device: Device, race: Race, clock: RaceClock): Pr
   return race;
 }
 
-/**
- * Runs a race.
- *
- * @returns nothing when the time ended before every variant was measured once
- * @throws {OutOfMemoryError} when the tensors do not fit
- * @throws {DeviceLostError} when a variant hangs the device
- */
 export async function runRace(
   device: Device,
   race: Race,
@@ -155,11 +144,7 @@ export async function runRace(
   }
 }
 
-/**
- * Compiles a variant, runs it once and reads a sample of its result; it then is the last of `entrants`.
- *
- * @returns nothing when the time ended on the way
- */
+/** Compiles a variant, runs it once and reads a sample of its result; it then is the last of `entrants`. */
 async function enter(
   device: Device,
   race: Race,
@@ -280,4 +265,37 @@ function fill(tensor: DeviceTensor, { shape, dtype, magnitude }: RaceInput, seed
   for (let at = 0; at < tensor.byteLength; at += made.byteLength) {
     tensor.writeBytes(made.subarray(0, tensor.byteLength - at), at);
   }
+}
+
+/** Comparing what the variants of an op compute: a glance that finds a broken kernel, not a test of accuracy. */
+
+/**
+ * Largest difference between two variants, as a part of the largest magnitude. Variants that round their operands
+ * to 8 bits stay below; a driver that gets a kernel wrong is far above.
+ */
+const TOLERANCE = 0.03;
+
+/**
+ * Finds results that differ from those of the others.
+ *
+ * The result that most others agree with is taken for right; among equals the first.
+ */
+export function findOutliers(results: readonly Float32Array[]): number[] {
+  const agrees = results.map((a) => results.map((b) => difference(a, b) <= TOLERANCE));
+  const votes = agrees.map((row) => row.filter((agreed) => agreed).length);
+  const trusted = votes.indexOf(Math.max(...votes));
+  return [...results.keys()].filter((i) => !agrees[trusted]![i]);
+}
+
+/** Largest difference as a part of the largest magnitude; infinite where either is no finite number. */
+function difference(a: Float32Array, b: Float32Array): number {
+  let largest = 1e-30;
+  let worst = 0;
+  for (let i = 0; i < a.length; i++) {
+    const gap = Math.abs(a[i]! - b[i]!);
+    if (!Number.isFinite(gap)) return Infinity;
+    if (gap > worst) worst = gap;
+    largest = Math.max(largest, Math.abs(a[i]!), Math.abs(b[i]!));
+  }
+  return worst / largest;
 }

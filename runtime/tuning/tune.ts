@@ -1,7 +1,10 @@
 /** The tuning run: which variant of an op is the fastest here, class by class of problems. */
 import type { Device } from "../device/device.ts";
 import { OutOfMemoryError } from "../errors.ts";
+import type { Race } from "../ops/op.ts";
+import { RACES } from "../ops/registry.ts";
 import { explainChoice, rank } from "../ops/variants.ts";
+import { Stopwatch } from "../program/stopwatch.ts";
 import type { MeasuredChoices, Target, VariantTiming } from "../target.ts";
 import {
   type RaceClock,
@@ -11,9 +14,6 @@ import {
   sizeRace,
   traceRace,
 } from "./race.ts";
-import type { Race } from "../ops/op.ts";
-import { RACES } from "../ops/registry.ts";
-import { Stopwatch } from "../program/stopwatch.ts";
 
 /** What tuning runs found; `Device.applyTuning` takes it. */
 export interface Tuning {
@@ -121,4 +121,27 @@ function describeRace({ choice, timings }: RaceResult, target: Target): string {
   const variant = best.variant;
   const why = explainChoice({ ...choice, variant, reason: "measured", timings }, target.schedule);
   return `${op} ${problemClass}: ${variant} (${why})`;
+}
+
+/** The variant of an op for one class of problems. */
+export interface KernelChoice {
+  /** Name of the op. */
+  readonly op: string;
+  /** Class of the problem, in words. */
+  readonly problemClass: string;
+  /** Name of the variant. */
+  readonly variant: string;
+  /** Why, in a few words. */
+  readonly why: string;
+}
+
+/** The choices for every class that a tuning run knows, ordered by op. */
+export function listChoices(target: Target): KernelChoice[] {
+  const choices = RACES.map((race) => traceRace(race, target).choice);
+  return [...Map.groupBy(choices, ({ op }) => op).values()].flat().map((choice) => ({
+    op: choice.op,
+    problemClass: choice.problemClass,
+    variant: choice.variant,
+    why: explainChoice(choice, target.schedule),
+  }));
 }

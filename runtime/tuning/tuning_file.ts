@@ -2,7 +2,6 @@
 import { dirname, join } from "node:path";
 import type { VariantTiming } from "../target.ts";
 import { type AdapterKey, digest, type TuningKey } from "./kernel_set.ts";
-import { programStamp } from "./program_stamp.ts";
 import type { Tuning } from "./tune.ts";
 
 /** What the file of an adapter holds. */
@@ -29,8 +28,6 @@ const MAX_BYTES = 1 << 20;
 
 /**
  * Where the results of an adapter are kept. Those of other kernels are overwritten, so a file does not outlive its use.
- *
- * @param folder that the program may fill
  */
 export async function tuningPath(folder: string, key: AdapterKey): Promise<string> {
   const { adapter, vendor, backend } = key;
@@ -100,12 +97,7 @@ export async function writeTuning(
   });
 }
 
-/**
- * Reads the text of a file.
- *
- * @throws {SyntaxError} when it is no JSON
- * @throws {TypeError} when it is JSON of another form
- */
+/** Reads the text of a file. */
 export function parseTuning(text: string, key: TuningKey, path: string): TuningRecord {
   const file = record(JSON.parse(text), "the file");
   if (file["format"] !== FORMAT || JSON.stringify(file["key"]) !== JSON.stringify(key)) {
@@ -193,4 +185,36 @@ async function replace(path: string, content: object): Promise<string> {
       cause: error,
     });
   }
+}
+
+/** Where this module lies where the program lies as it was written. */
+const OWN_PLACE = "/runtime/tuning/tuning_file.ts";
+
+/**
+ * Digest of places, sizes and times of the program's files that kernels come from: it takes milliseconds, where reading the
+ * kernels themselves takes half a second.
+ */
+export async function programStamp(module: string = import.meta.url): Promise<string | undefined> {
+  try {
+    if (Deno.build.standalone) return await digest(stampOf(Deno.execPath()));
+    // What was packed into one file has no folder of its own.
+    const isPacked = !module.endsWith(OWN_PLACE);
+    const stamps = isPacked ? [stampOf(new URL(module))] : stampsBelow(new URL("../", module));
+    return await digest([...stamps].join("\n"));
+  } catch {
+    return undefined;
+  }
+}
+
+function* stampsBelow(folder: URL): Generator<string> {
+  const entries = [...Deno.readDirSync(folder)].sort((a, b) => a.name < b.name ? -1 : 1);
+  for (const { name, isDirectory } of entries) {
+    if (isDirectory) yield* stampsBelow(new URL(`${name}/`, folder));
+    else if (!name.endsWith("_test.ts")) yield stampOf(new URL(name, folder));
+  }
+}
+
+function stampOf(file: URL | string): string {
+  const { size, mtime } = Deno.statSync(file);
+  return `${file} ${size} ${mtime?.getTime()}`;
 }

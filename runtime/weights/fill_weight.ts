@@ -1,8 +1,8 @@
 /** Brings a declared weight from its source into device memory, piece by piece. */
+import type { DeviceTensor } from "../device/device_tensor.ts";
 import { bytesPerElement, decodeFloats, type DType, encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
 import { blockBytes, isWeightFormat } from "../quantization/formats.ts";
-import type { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
 import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";
@@ -49,8 +49,6 @@ interface FilledFrom {
  * Writes all parts of a weight, one after the other.
  *
  * @param tensor that takes writes; its dtype is what `storageOf()` says of every part, or a float type
- * @throws {SyntaxError} when the files are no longer as long as they were
- * @throws {RangeError} when fp8 weights hold NaN, or `tensor` does not hold what is made of an element
  */
 export function fillWeight(
   from: FilledFrom,
@@ -159,4 +157,76 @@ function toChannelsLast(
       }
     }
   }
+}
+
+/**
+ * Reads rows by index; no other part of the matrix is read.
+ *
+ * @returns [rows, columns]
+ */
+export function readRows(
+  source: TensorSource,
+  name: string,
+  columns: number,
+  rows: ArrayLike<number>,
+): Float32Array<ArrayBuffer> {
+  const { format, scale = 1 } = source.find(name)!;
+  const blocks = decoderOf(format);
+  const dtype = elementTypeOf(format);
+  if (!blocks && !dtype) {
+    throw new TypeError(`Cannot read rows of tensor "${name}": it is stored as ${format}`);
+  }
+  const bytes = new Uint8Array(
+    blocks ? columns / blocks.blockElements * blocks.blockBytes : columns * bytesPerElement(dtype!),
+  );
+  const result = new Float32Array(rows.length * columns);
+  for (let i = 0; i < rows.length; i++) {
+    source.read(name, rows[i]! * bytes.byteLength, bytes);
+    result.set(
+      blocks ? blocks.decode(bytes, scale) : decodeFloats(bytes, dtype!),
+      i * columns,
+    );
+  }
+  return result;
+}
+
+/** Bytes that are looked through at a time. */
+const SCAN_BYTES = 1024 * 1024;
+
+/** Bits of the exponent by storage format; all of them set is NaN or infinity. */
+const EXPONENTS: Readonly<Record<string, number>> = { F32: 0x7f800000, F16: 0x7c00, BF16: 0x7f80 };
+
+/** The first tensor that holds NaN or infinity, or nothing. */
+export function findNonFinite(
+  source: TensorSource,
+  names: Iterable<string>,
+): string | undefined {
+  const chunk = new Uint8Array(SCAN_BYTES);
+  for (const name of names) {
+    const entry = source.find(name);
+    const isNonFinite = entry && detectorOf(entry.format);
+    if (!isNonFinite) continue;
+    const { blockBytes } = decoderOf(entry.format) ?? { blockBytes: 1 };
+    const step = Math.floor(SCAN_BYTES / blockBytes) * blockBytes;
+    for (let start = 0; start < entry.byteLength; start += step) {
+      const part = chunk.subarray(0, Math.min(step, entry.byteLength - start));
+      source.read(name, start, part);
+      if (isNonFinite(part)) return name;
+    }
+  }
+  return undefined;
+}
+
+/** Looks at a part of a tensor that begins where its buffer does. */
+function detectorOf(format: string): ((part: Uint8Array<ArrayBuffer>) => boolean) | undefined {
+  const blocks = decoderOf(format);
+  if (blocks) return (part) => blocks.decode(part).some((value) => !Number.isFinite(value));
+  const exponent = EXPONENTS[format];
+  if (exponent === undefined) return undefined;
+  return (part) => {
+    const words = format === "F32"
+      ? new Uint32Array(part.buffer, 0, part.byteLength / 4)
+      : new Uint16Array(part.buffer, 0, part.byteLength / 2);
+    return words.some((word) => (word & exponent) === exponent);
+  };
 }

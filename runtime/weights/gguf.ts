@@ -29,11 +29,7 @@ const MAX_ALIGNMENT = 65536;
 /** Under this and a tensor's name, ComfyUI's converter keeps the shape that a tensor had before it was reordered. */
 export const ORIGINAL_SHAPE = "comfy.gguf.orig_shape.";
 
-/**
- * Reads and checks the header of an open file. No tensor data is read.
- *
- * @throws {SyntaxError} when the file is truncated, not GGUF, or its header contradicts itself
- */
+/** Reads and checks the header of an open file. No tensor data is read. */
 export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
   const fail = (what: string): never => {
     throw new SyntaxError(

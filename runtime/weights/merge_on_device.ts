@@ -28,12 +28,7 @@ export interface DeviceMerge {
   readonly products: readonly ScaledProduct[];
 }
 
-/**
- * Adds the products.
- *
- * @returns the weights that it could not be done for: there is no room for the factors, or their type does not hold
- *   what becomes of an element. These have to be filled again.
- */
+/** Adds the products. */
 export async function mergeOnDevice(
   merges: readonly DeviceMerge[],
   device: Device,

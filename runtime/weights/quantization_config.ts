@@ -30,7 +30,6 @@ const ADVICE = "take the model in fp8, in bf16, or as GGUF";
  * Reads what a configuration, or the header of a file, says.
  *
  * @param fields `config.json`, or the metadata of a header, whose values are JSON
- * @throws {SyntaxError} when weights are quantised in a way that is not read
  */
 export function readQuantization(fields: Fields, path: string): Quantization | undefined {
   const layers = parsed(fields[COMFY_METADATA], path)?.["layers"];
@@ -54,11 +53,7 @@ export function readQuantization(fields: Fields, path: string): Quantization | u
   return isSize(size) ? { blockSize: size } : {};
 }
 
-/**
- * Checks the format of a layer that ComfyUI wrote.
- *
- * @throws {SyntaxError} when it is another than fp8, or asks for what is not read
- */
+/** Checks the format of a layer that ComfyUI wrote. */
 export function checkComfyFormat(format: unknown, place: string): void {
   const fields = format instanceof Uint8Array
     ? parsed(new TextDecoder().decode(format), place)

@@ -4,7 +4,15 @@
  */
 import { FIRST_BYTES, foreignFile } from "../../hub/first_bytes.ts";
 import { elementCount } from "../shape.ts";
-import { findOverlap, MAX_RANK, nameProblem, readFully, type TensorEntry } from "./container.ts";
+import {
+  type FileLayout,
+  findOverlap,
+  MAX_RANK,
+  nameProblem,
+  type NewTensor,
+  readFully,
+  type TensorEntry,
+} from "./container.ts";
 
 /** A parsed header. */
 export interface SafetensorsHeader {
@@ -167,4 +175,40 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function isSizes(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && size >= 0);
+}
+
+/** What the data begins at a multiple of. */
+const ALIGNMENT = 8;
+
+/**
+ * Lays a file out, in the order of the tensors.
+ *
+ * @throws {RangeError} when safetensors has no such format
+ */
+export function layOutSafetensors(
+  tensors: readonly NewTensor[],
+  metadata: Readonly<Record<string, string>> = {},
+): FileLayout {
+  let offset = 0;
+  const starts: number[] = [];
+  const entries = tensors.map(({ name, format, shape }) => {
+    const bits = FORMAT_BITS.get(format);
+    if (bits === undefined) {
+      throw new RangeError(`Cannot write tensor "${name}" as ${format} into a safetensors file`);
+    }
+    starts.push(offset);
+    const start = offset;
+    offset += elementCount(shape) * bits / 8;
+    return [name, { dtype: format, shape, data_offsets: [start, offset] }] as const;
+  });
+  const json = JSON.stringify(Object.fromEntries([["__metadata__", metadata], ...entries]));
+  const text = new TextEncoder().encode(json);
+  const header = new Uint8Array(8 + Math.ceil(text.byteLength / ALIGNMENT) * ALIGNMENT).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(header.byteLength - 8), true);
+  header.set(text, 8);
+  return {
+    header,
+    byteOffsets: starts.map((start) => header.byteLength + start),
+    fileBytes: header.byteLength + offset,
+  };
 }

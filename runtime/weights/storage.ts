@@ -68,13 +68,7 @@ export function elementTypeOf(format: string): DType | undefined {
   return Object.hasOwn(ELEMENT_TYPES, format) ? ELEMENT_TYPES[format] : undefined;
 }
 
-/**
- * How a tensor is stored on the device.
- *
- * @param format in the file
- * @param shape that the model expects
- * @returns nothing when the format is not read
- */
+/** How a tensor is stored on the device. */
 export function storageOf(
   format: string,
   shape: Shape,

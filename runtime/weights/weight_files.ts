@@ -23,11 +23,7 @@ const SHARD_NAME = /^[^/\\:\x00-\x1f]{1,200}\.safetensors$/;
 const INDEX_NAME = /^([\w-]+)(?:\.(\w+))?\.safetensors\.index(?:\.(\w+))?\.json$/;
 /** A file of weights, whole or a part, of a precision where its name has one. */
 const FILE_NAME = /^([\w-]+?)(?:\.(\w+))?(?:-\d+-of-\d+)?\.safetensors$/;
-/**
- * The files behind a path that a user named.
- *
- * @throws {SyntaxError} when a part is missing, or a folder has no weights
- */
+/** The files behind a path that a user named. */
 export function listWeightFiles(path: string): WeightFile[] {
   return isFile(path) ? numberedParts(path) ?? indexedParts(path) ?? [{ path }] : listFolder(path);
 }

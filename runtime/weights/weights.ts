@@ -6,11 +6,9 @@ import { isWeightFormat, rowsPerGroup } from "../quantization/formats.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { elementCount, formatShape, sameShape, type Shape } from "../shape.ts";
 import type { LinearSite, LowRankSource, TensorRewrite } from "./adaptation.ts";
-import { fillWeight, Staging, type StoredPart } from "./fill_weight.ts";
-import { findNonFinite } from "./non_finite.ts";
+import { fillWeight, findNonFinite, readRows, Staging, type StoredPart } from "./fill_weight.ts";
 import type { LowRankTensors } from "./low_rank_factors.ts";
 import { type DeviceMerge, mergeOnDevice } from "./merge_on_device.ts";
-import { readRows } from "./read_rows.ts";
 import {
   blockFormatOf,
   elementTypeOf,

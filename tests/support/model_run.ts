@@ -17,7 +17,7 @@ import {
   type Tensor,
   Weights,
 } from "../../runtime/mod.ts";
-import { finishGraph } from "../../runtime/program/finish_graph.ts";
+import { finishGraph } from "../../runtime/program/program.ts";
 import { defaultBackend, gpuOf } from "../../runtime/device/backends/backend.ts";
 import { shareDevices } from "./shared_gpu.ts";
 import type { Golden, GoldenCall, Values } from "./golden.ts";

@@ -102,8 +102,6 @@ async function compareAll(
 /**
  * Compares all rows that both sides have, and prints each.
  *
- * @param place a commit, which is checked out into a folder for the time, or a folder with a checkout
- * @param rounds turns of each row; long ones have fewer
  * @returns the time of each row as a share of its time there, and the rows that take more than 103 % of it
  */
 export async function benchAgainst(

@@ -38,11 +38,7 @@ export async function beginRun({ adapter }: Device): Promise<Omit<BenchRun, "res
   };
 }
 
-/**
- * Reads the history file; one that is not there is empty.
- *
- * @throws {SyntaxError} naming the line that is not a run
- */
+/** Reads the history file; one that is not there is empty. */
 export function readHistory(): BenchRun[] {
   try {
     return parseHistory(Deno.readTextFileSync(HISTORY));
@@ -52,11 +48,7 @@ export function readHistory(): BenchRun[] {
   }
 }
 
-/**
- * Reads a history.
- *
- * @throws {SyntaxError} naming the line that is not a run
- */
+/** Reads a history. */
 export function parseHistory(text: string): BenchRun[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];

@@ -60,8 +60,6 @@ export interface OpsRun {
  * Times ops.
  *
  * @param specs `OP:SIZExSIZE…[:FORMAT]`
- * @param allVariants every variant of an op that takes the sizes, not only the one that the adapter would get
- * @throws {RangeError} when a spec is none
  */
 export async function benchOps(
   device: Device,

@@ -4,11 +4,7 @@ import { DAWN_VERSION, findDawn } from "../../runtime/device/backends/dawn_packa
 import { NoAdapterError } from "../../runtime/errors.ts";
 import { DENO } from "../root.ts";
 
-/**
- * The path of Dawn's addon, fetched where it is not on this machine yet.
- *
- * @throws {NoAdapterError} when it cannot be fetched
- */
+/** The path of Dawn's addon, fetched where it is not on this machine yet. */
 export async function fetchDawn(): Promise<string> {
   try {
     return findDawn();

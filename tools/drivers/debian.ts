@@ -16,7 +16,6 @@ interface Wanted {
  * Fetches a package and unpacks it.
  *
  * @returns the folder that stands for `/`; undefined where this machine knows no mirror of Debian for x86-64
- * @throws {Error} when apt-get or dpkg-deb fail
  */
 export async function unpackPackage(wanted: Wanted): Promise<string | undefined> {
   const { folder } = wanted;

@@ -54,11 +54,7 @@ async function hasDawnAdapter(): Promise<boolean> {
   }
 }
 
-/**
- * Path of a script that starts Deno on Mesa's newest software driver, with the C library that the driver wants.
- *
- * @returns undefined where it is not there and cannot be fetched from Debian unstable
- */
+/** Path of a script that starts Deno on Mesa's newest software driver, with the C library that the driver wants. */
 async function denoWithMesa(): Promise<string | undefined> {
   const folder = join(driversFolder(), "mesa");
   const script = join(folder, "deno");
@@ -81,11 +77,7 @@ async function denoWithMesa(): Promise<string | undefined> {
   return script;
 }
 
-/**
- * Path of the manifest of SwiftShader, the software driver that comes with Chromium.
- *
- * @returns undefined where it is not there and cannot be fetched
- */
+/** Path of the manifest of SwiftShader, the software driver that comes with Chromium. */
 async function swiftShader(): Promise<string | undefined> {
   const folder = join(driversFolder(), "swiftshader");
   const manifest = join(folder, "driver.json");

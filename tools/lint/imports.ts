@@ -94,7 +94,6 @@ export function resolveImport(
 /**
  * Checks a tree of sources.
  *
- * @param files every TypeScript file of ours, by its path from the root with forward slashes
  * @param aliases the import map's entries; those that lead to `./…` are followed
  * @param exists whether a path that is not in `files` is there (data, shaders)
  */

@@ -38,11 +38,7 @@ interface Context {
   text(i: number): string;
 }
 
-/**
- * The traps in a whole shader, by line.
- *
- * @throws {SyntaxError} at a character that WGSL does not know
- */
+/** The traps in a whole shader, by line. */
 export function lintWgsl(source: string): WgslProblem[] {
   const tokens = tokenizeWgsl(source);
   const problems: WgslProblem[] = [];

@@ -64,7 +64,6 @@ export class Scalars {
     return this.#of(range, this.#functionAt(range.start)?.names ?? this.#globals);
   }
 
-  /** The scalar in a type. */
   ofType({ start, end }: Range): Scalar | undefined {
     for (let i = start; i < end; i++) {
       const name = this.#text(i);

@@ -28,11 +28,7 @@ function endOfComment(source: string, start: number): number {
   return source.length;
 }
 
-/**
- * The tokens of a shader, without comments and space.
- *
- * @throws {SyntaxError} at a character that WGSL does not know
- */
+/** The tokens of a shader, without comments and space. */
 export function tokenizeWgsl(source: string): Token[] {
   const tokens: Token[] = [];
   let line = 1;

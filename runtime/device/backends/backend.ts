@@ -12,8 +12,6 @@ const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
 /**
  * What is taken where nothing is said: what `DENOISE_GPU_BACKEND` names, else Deno's own. By this variable a whole test
  * run, with its workers, goes through another backend.
- *
- * @throws {TypeError} when the variable names none
  */
 export function defaultBackend(): BackendChoice {
   const name = Deno.env.get("DENOISE_GPU_BACKEND") || "deno";
@@ -24,11 +22,7 @@ export function defaultBackend(): BackendChoice {
   );
 }
 
-/**
- * The entry point of a WebGPU implementation.
- *
- * @throws {NoAdapterError} when Dawn is wanted and not there
- */
+/** The entry point of a WebGPU implementation. */
 export function gpuOf(backend: GpuBackend): GPU {
   return backend === "dawn" ? dawnGpu() : navigator.gpu;
 }

@@ -25,11 +25,7 @@ const VULKAN = "backend=vulkan";
 /** The instance of this thread, whose polling is calmed once. */
 let instance: GPU | undefined;
 
-/**
- * Dawn's entry point on this thread; loaded on first use.
- *
- * @throws {NoAdapterError} when it is not on this machine, or does not start here
- */
+/** Dawn's entry point on this thread; loaded on first use. */
 export function dawnGpu(): GPU {
   return instance ??= load();
 }

@@ -37,8 +37,6 @@ export const HERE: Surroundings = {
 /**
  * The path of the addon for this platform: in the folder that `DENOISE_DAWN` names, a copy of the npm package, else in
  * Deno's cache of npm packages.
- *
- * @throws {NoAdapterError} which says how to get it
  */
 export function findDawn(here: Surroundings = HERE): string {
   const platform = platformFolder(here);

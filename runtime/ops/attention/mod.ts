@@ -1,9 +1,9 @@
-import type { Tensor } from "../../graph/graph.ts";
 import { isFloat } from "../../dtype.ts";
+import type { Graph, Tensor } from "../../graph/graph.ts";
+import type { ParamValues } from "../../shaders/expand.ts";
 import { mayRoundToHalf } from "../matrix_unit.ts";
 import { attentionClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
-import { askedOperands } from "./asked.ts";
 import { ATTENTION_VARIANTS } from "./variants.ts";
 
 /** Optional parts of an attention. */
@@ -138,4 +138,46 @@ function logitStrides(
     heads === 1 ? 0 : rows * keys,
     rows === 1 ? 0 : keys,
   ];
+}
+
+/** What an attention takes besides its own operands. */
+interface AskedOperands {
+  /** Parameters of its kernel, besides those that it has. */
+  readonly asked: ParamValues;
+  /** Stand-ins, which are bound and not read. */
+  readonly buffers: Readonly<Record<string, Tensor>>;
+  /** Uniforms. */
+  readonly params: Readonly<Record<string, number>>;
+}
+
+/** One integer per graph, that stands in for lengths. */
+const integers = new WeakMap<Graph, Tensor>();
+
+/** An attention with both operands. */
+export function askedOperands(
+  buffers: Readonly<Record<string, Tensor>> & { readonly q: Tensor },
+): AskedOperands | undefined {
+  const { q, bias, key_lengths: lengths, last_key_bias: lastBias } = buffers;
+  const { graph } = q;
+  const bindings = graph.bindingsOf([q, ...Object.values(buffers)]) + 1;
+  if (bias || bindings > graph.target.limits.maxStorageBuffers || graph.bindingsOf([q]) > 1) {
+    return undefined;
+  }
+  return {
+    asked: { KEY_LENGTHS: true, LAST_KEY_BIAS: true, ASKS: true },
+    buffers: {
+      ...(lengths ? {} : { key_lengths: integerOf(graph) }),
+      ...(lastBias ? {} : { last_key_bias: q }),
+    },
+    params: { has_key_lengths: Number(!!lengths), has_last_key_bias: Number(!!lastBias) },
+  };
+}
+
+function integerOf(graph: Graph): Tensor {
+  let integer = integers.get(graph);
+  if (!integer) {
+    integer = graph.constant("no lengths", [1], "u32", new Uint32Array(1));
+    integers.set(graph, integer);
+  }
+  return integer;
 }

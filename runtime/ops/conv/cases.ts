@@ -7,7 +7,7 @@ import { groupNormReference } from "../norm/reference.ts";
 import { causalConv3d } from "./causal_conv3d.ts";
 import { conv2d } from "./conv2d.ts";
 import { convReference } from "./reference.ts";
-import { CONV_VARIANTS } from "./variants.ts";
+import { CONV_VARIANTS } from "./convolution.ts";
 
 const TOLERANCE = 2e-5;
 

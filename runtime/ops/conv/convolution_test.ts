@@ -3,7 +3,8 @@ import { Graph, type Tensor } from "../../graph/graph.ts";
 import { DeviceTensor } from "../../device/device_tensor.ts";
 import { matrixTarget, matrixUnit } from "../../../tests/support/matrix_target.ts";
 import { BASELINE_TARGET, type TargetFeatures } from "../../target.ts";
-import { causalConv3d, conv2d } from "./mod.ts";
+import { causalConv3d } from "./causal_conv3d.ts";
+import { conv2d } from "./conv2d.ts";
 
 function tensorsOf(shapes: Record<string, number[]>, schedule: "cpu" | "gpu" = "gpu") {
   const graph = new Graph("test", { ...BASELINE_TARGET, schedule });

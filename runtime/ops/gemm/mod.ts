@@ -1,11 +1,12 @@
 /** Matrix products: what `linear` and `matmul` have in common, and the choice of the kernel. */
+import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph/graph.ts";
+import type { ParamValues } from "../../shaders/expand.ts";
+import { FEW_LARGE_TILES, FEW_TILES, matrixOrder } from "../matrix_unit.ts";
 import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import { linearClass, matmulClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
-import { askedOperands } from "./asked.ts";
 import { INT8 } from "./int8.ts";
-import { FEW_LARGE_TILES, FEW_TILES, matrixOrder } from "../matrix_unit.ts";
 import { MATRIX_VARIANTS } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
 import type { GemmProblem, GemmVariant } from "./problem.ts";
@@ -39,11 +40,7 @@ export const GEMM_VARIANTS: readonly string[] = [
   HALF_64,
 ].map(({ name }) => name);
 
-/**
- * Dispatches a product with the kernel that suits the target.
- *
- * @param norm of the rows of a, before the product: by the kernel itself, or by one before it
- */
+/** Dispatches a product with the kernel that suits the target. */
 export function dispatchGemm(
   op: string,
   given: GemmProblem,
@@ -120,4 +117,57 @@ function byPreference(problem: GemmProblem): readonly GemmVariant[] {
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
   const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
   return [...broadcast, REGISTERS, ...gpu, INT8, BROADCAST_24];
+}
+
+/** What a product takes besides its own operands. */
+interface AskedOperands {
+  /** Parameters of its kernel, in place of those of the epilogue. */
+  readonly asked: ParamValues;
+  /** Stand-ins, which are bound and not read. */
+  readonly buffers: Readonly<Record<string, Tensor>>;
+  /** Uniforms. */
+  readonly params: Readonly<Record<string, number>>;
+}
+
+/** The epilogue with more operands than the product has. */
+export function askedOperands(
+  { m, n, batch, epilogue }: GemmProblem,
+  isNormalised: boolean,
+  buffers: Readonly<Record<string, Tensor>> & { readonly a: Tensor; readonly b: Tensor },
+): AskedOperands | undefined {
+  const { bias, gate, residual, parts, activation, scale, glu } = epilogue;
+  if (batch || scale || glu) return undefined;
+  const { a, b } = buffers;
+  const { graph } = a;
+  // Of the weight's format, as a bias is.
+  const standIn = isFloat(b.dtype) ? b : a;
+  const takesMore = activation === "none" && !isNormalised;
+  const takesParts = activation === "none" && !gate && !residual || takesMore;
+  const own: Record<string, Tensor> = {
+    ...(!bias && { bias: standIn }),
+    ...(takesMore && !gate && { gate: a }),
+    ...(takesMore && !residual && { residual: a }),
+  };
+  const others = Object.values(own);
+  const bindings = graph.bindingsOf([...Object.values(buffers), ...others]);
+  if (
+    bindings > graph.target.limits.maxStorageBuffers || graph.bindingsOf(others) > others.length
+  ) {
+    return undefined;
+  }
+  return {
+    asked: {
+      BIAS: true,
+      ASKS_BIAS: true,
+      ...(takesMore && { GATE: true, RESIDUAL: true, ASKS: true }),
+      ...(takesParts && { PARTS: true }),
+    },
+    buffers: own,
+    params: {
+      has_bias: Number(bias),
+      ...(takesMore && { has_gate: Number(gate), has_residual: Number(residual) }),
+      ...(takesMore && !gate && { gate_rows: 1 }),
+      ...(takesParts && !parts && { part_columns: n, part_size: m * n }),
+    },
+  };
 }

@@ -42,11 +42,7 @@ interface NormOperands {
   readonly buffers: Readonly<Record<string, Tensor>>;
 }
 
-/**
- * The operands of a normalisation in the kernel.
- *
- * @returns nothing when they differ between rows, or are more than the adapter binds
- */
+/** The operands of a normalisation in the kernel. */
 export function normOperands(
   { weight, bias, scale, shift }: LayerNormOptions,
   k: number,

@@ -1,10 +1,8 @@
 import type { DType } from "../../dtype.ts";
 import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
 import { randomIntegers, randomNormal } from "../ndarray.ts";
-import { concat } from "./concat.ts";
-import { permute } from "./permute.ts";
+import { concat, permute, slice } from "./mod.ts";
 import { concatReference, permuteReference, sliceReference } from "./reference.ts";
-import { slice } from "./slice.ts";
 
 function inputOf(shape: readonly number[], seed: number, dtype: DType): CaseInput {
   const values = dtype === "u32" ? randomIntegers(shape, seed, 1000) : randomNormal(shape, seed);

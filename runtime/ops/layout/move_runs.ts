@@ -46,11 +46,7 @@ export function moveRuns(x: Tensor, y: Tensor, runs: Runs): void {
   });
 }
 
-/**
- * Type of a moved tensor: storage formats become f32, integers stay.
- *
- * @throws {TypeError} when the tensor is a quantised weight
- */
+/** Type of a moved tensor: storage formats become f32, integers stay. */
 export function movedDType(x: Tensor): DType {
   if (isWeightFormat(x.dtype)) {
     throw new TypeError(`Cannot move the elements of ${x}: they lie in blocks`);

@@ -43,8 +43,6 @@ export function takesMerge(dtype: StorageFormat, columns: number): boolean {
 /**
  * Adds a product to rows of a weight, in place: W ← W + up · diag(scales) · down, sums in f32, rounded once to the
  * nearest element, ties to even. Elements to which nothing is added keep their bits.
- *
- * @throws {TypeError} when the weight's type or columns are none that it takes, or R is no multiple of 4
  */
 export function mergeLowRank(graph: Graph, merge: LowRankMerge): void {
   const { weight, firstRow, rows, columns, up, down, scales, flags, flag } = merge;

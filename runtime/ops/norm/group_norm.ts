@@ -89,7 +89,6 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
  * What makes {@linkcode groupNorm} of a tensor, but for the activation: y = (x - pivot) * factor + offset.
  *
  * @returns f32 [B, 3, C]: pivots, factors, offsets
- * @throws {RangeError} as `groupNorm`
  */
 export function groupStatistics(x: Tensor, options: GroupNormOptions): Tensor {
   const { groups, weight, bias, eps } = options;

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { Graph, type Tensor } from "../../graph/graph.ts";
 import { DeviceTensor } from "../../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../../target.ts";
-import { groupNorm, layerNorm, rmsNorm } from "./mod.ts";
+import { groupNorm } from "./group_norm.ts";
+import { layerNorm } from "./layer_norm.ts";
+import { rmsNorm } from "./rms_norm.ts";
 
 function tensorsOf(shapes: Record<string, number[]>): Record<string, Tensor> {
   const graph = new Graph("test", BASELINE_TARGET);

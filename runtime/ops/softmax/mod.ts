@@ -37,7 +37,6 @@ const VARIANTS: readonly SoftmaxVariant[] = [
   },
 ];
 
-/** Names of the variants. */
 export const SOFTMAX_VARIANTS: readonly string[] = VARIANTS.map(({ name }) => name);
 
 /**

@@ -1,5 +1,5 @@
 /** `iq4_nl` and `iq4_xs`, as `quantize_row_iq4_nl_impl` of `ggml-quants.c` writes them without an importance matrix. */
-import { IQ4_VALUES } from "../iq4_nl.ts";
+import { IQ4_VALUES } from "../blocks_32.ts";
 import { clamp, nearestInt } from "./rounding.ts";
 
 const { abs, fround } = Math;

@@ -17,7 +17,6 @@ const ABOVE = new Float32Array(32);
 export interface OffsetSearch {
   /** Elements of a part. */
   readonly size: number;
-  /** The highest number. */
   readonly highest: number;
   /** The first try's offset from `highest`, and the step to the next. */
   readonly first: number;

@@ -1,5 +1,5 @@
 /** Blocks of 32 with one scale, as `ggml-quants.c` writes them: `quantize_row_*_ref`. */
-import { MXFP4_VALUES } from "../mxfp4.ts";
+import { MXFP4_VALUES } from "../blocks_32.ts";
 import { roundAway } from "./rounding.ts";
 
 const { abs, fround, min, trunc } = Math;
@@ -47,7 +47,6 @@ function encodeSymmetric(x: Float32Array, block: DataView, middle: number): void
   else block.setUint32(2, putNibbles(block, 6, quant), true);
 }
 
-/** A block with an offset. */
 function encodeOffset(x: Float32Array, block: DataView, highest: number): void {
   let low = x[0]!;
   let high = x[0]!;
