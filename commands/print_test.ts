@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { readTree } from "../tools/lint/tree.ts";
+import { readTree } from "../tools/root.ts";
 import { columns, print, tell } from "./print.ts";
 import { ProgressBar } from "./progress_bar.ts";
 

@@ -5,7 +5,7 @@ import { version } from "../generation/mod.ts";
 import { reportMarkdown } from "../report/markdown.ts";
 import { runReport, SECTION_SHARES } from "../report/run_report.ts";
 import { SECTION_COMMAND } from "../report/section_process.ts";
-import { readTorchReport, type TorchReport } from "../report/torch_report.ts";
+import { readTorchReport, type TorchReport } from "../report/report_reader.ts";
 import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";
 import type { ReportFlags } from "./flags.ts";

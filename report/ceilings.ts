@@ -20,7 +20,7 @@ import {
   WORKGROUP_READ_BYTES,
   workgroupReadKernel,
 } from "../runtime/probes.ts";
-import { fillRandom } from "./random_bytes.ts";
+import { fillRandom } from "./made_up_weights.ts";
 import type { Stopwatch } from "../runtime/program/stopwatch.ts";
 import { memoryRate, type TimedOp } from "./types.ts";
 
@@ -247,12 +247,8 @@ async function timeGraph(
   stopwatch: Stopwatch,
   graph: Graph,
 ): Promise<number> {
-  const programs = await instantiate(planMemory({ main: graph }), device);
-  try {
-    return await stopwatch.time(programs.get("main"));
-  } finally {
-    programs.destroy();
-  }
+  using programs = await instantiate(planMemory({ main: graph }), device);
+  return await stopwatch.time(programs.get("main"));
 }
 
 /** Tensors of random numbers while something is done with them. */

@@ -14,7 +14,7 @@ import {
   type Weights,
 } from "../runtime/mod.ts";
 import { measureTickPeriod, TimestampRecorder } from "../runtime/program/profile.ts";
-import { fillRandom } from "./random_bytes.ts";
+import { fillRandom } from "./made_up_weights.ts";
 
 /** One run. */
 export interface PartTiming {
@@ -51,7 +51,7 @@ export async function timeRuns(program: Executable, times = 1): Promise<PartTimi
   const { device } = program;
   const passes = program.submits.length;
   const hasClock = device.target.features.timestamps;
-  const recorder = hasClock ? new TimestampRecorder(device, passes) : undefined;
+  using recorder = hasClock ? new TimestampRecorder(device, passes) : undefined;
   try {
     program.timestamps = recorder && ((index) => recorder.writes(index));
     const waits = device.counters.waits;
@@ -70,7 +70,6 @@ export async function timeRuns(program: Executable, times = 1): Promise<PartTimi
     return { wallMs, busyMs, waits: waited };
   } finally {
     program.timestamps = undefined;
-    recorder?.destroy();
   }
 }
 
@@ -142,7 +141,7 @@ export class LoadedPart {
   }
 
   /** Frees all but the weights. */
-  destroy(): void {
+  [Symbol.dispose](): void {
     this.#set.destroy();
     for (const tensor of this.#tensors) tensor.destroy();
   }

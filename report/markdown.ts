@@ -15,8 +15,7 @@ import {
   us,
 } from "./cells.ts";
 import { opsTables, partsTables, probesTables } from "./measured_tables.ts";
-import { BACKEND_NAMES, opRate, ReportReader, usedOf } from "./report_reader.ts";
-import type { TorchReport } from "./torch_report.ts";
+import { BACKEND_NAMES, opRate, ReportReader, type TorchReport, usedOf } from "./report_reader.ts";
 import {
   type GpuReport,
   hasFailed,

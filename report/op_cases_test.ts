@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseCase, specOf } from "./op_cases.ts";
+import { parseCase, specOf } from "./loaded_op.ts";
 import { DEFAULT_SPECS } from "../tools/bench/ops.ts";
 
 Deno.test("parseCase() knows shapes, work and traffic of every op", () => {

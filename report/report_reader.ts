@@ -1,7 +1,7 @@
 /** What the tables of a report are made from: its sections by backend, and torch's times beside them. */
+import { z } from "zod";
 import type { GpuBackend } from "../runtime/mod.ts";
 import { type Cell, flops, NOTHING, rate, table } from "./cells.ts";
-import type { TorchReport } from "./torch_report.ts";
 import type {
   GpuReport,
   OpRow,
@@ -87,4 +87,39 @@ export function opRate(
   { flops: work, bytes: moved, ms: time }: Pick<OpRow, "flops" | "bytes" | "ms">,
 ): string {
   return work / moved < MEMORY_BOUND ? rate(moved / time * 1000)! : flops(work / time * 1000)!;
+}
+
+const TORCH_REPORT = z.object({
+  device: z.string(),
+  torch: z.string(),
+  dtype: z.string(),
+  ops: z.array(z.object({
+    spec: z.string(),
+    ms: z.number().positive(),
+    flops: z.number(),
+    bytes: z.number().positive(),
+  })),
+  parts: z.array(z.object({
+    title: z.string(),
+    width: z.number(),
+    height: z.number(),
+    ms: z.number().positive(),
+  })),
+});
+
+/** Torch's times of the same ops and parts. */
+export type TorchReport = z.output<typeof TORCH_REPORT>;
+
+/** Reads such a file. */
+export async function readTorchReport(path: string): Promise<TorchReport> {
+  try {
+    return TORCH_REPORT.parse(JSON.parse(await Deno.readTextFile(path)));
+  } catch (error) {
+    throw new RangeError(
+      `Cannot take ${path} for a file of torch's times: ${
+        (error as Error).message.split("\n")[0]
+      }; ` +
+        "make it with tools/gpu_report/torch.py",
+    );
+  }
 }

@@ -11,12 +11,10 @@ import {
 } from "../runtime/mod.ts";
 import { workgroupReadKernel } from "../runtime/probes.ts";
 import { probeArithmetic, probeReads, withResidents } from "./ceilings.ts";
-import { MadeUpWeights } from "./made_up_weights.ts";
+import { fillRandom, MadeUpWeights, RandomBytes } from "./made_up_weights.ts";
 import { qwen3Encode } from "./model_parts.ts";
-import { LoadedOp, variantsOf } from "./loaded_op.ts";
-import { parseCase } from "./op_cases.ts";
+import { LoadedOp, parseCase, variantsOf } from "./loaded_op.ts";
 import { LoadedPart, streamingOf, timeRuns } from "./loaded_part.ts";
-import { fillRandom, RandomBytes } from "./random_bytes.ts";
 import { Stopwatch, type TimedWork } from "../runtime/program/stopwatch.ts";
 import { QWEN3_CONFIG } from "../models/text_encoders/qwen3.ts";
 
@@ -31,7 +29,7 @@ async function withDevice(use: (device: Device) => Promise<void>): Promise<void>
 
 Deno.test("Stopwatch repeats short work until it fills a measurement, and gives the time of one run", () =>
   withDevice(async (device) => {
-    const stopwatch = await Stopwatch.open(device);
+    using stopwatch = await Stopwatch.open(device);
     const op = new LoadedOp(device, parseCase("rms_norm:64x64"));
     const run = await op.prepare();
     const encoded: number[] = [];
@@ -50,19 +48,17 @@ Deno.test("Stopwatch repeats short work until it fills a measurement, and gives 
     assert.deepEqual(encoded.slice(0, 2), [1, 1]);
     assert.ok(encoded.at(-1)! > 1, `${encoded.at(-1)} times ${ms} ms`);
     assert.equal(work.timestamps, undefined);
-    run.destroy();
-    op.destroy();
-    stopwatch.destroy();
+    run[Symbol.dispose]();
+    op[Symbol.dispose]();
   }));
 
 Deno.test("probes give rates, of reads the whole first", () =>
   withDevice(async (device) => {
-    const stopwatch = await Stopwatch.open(device);
+    using stopwatch = await Stopwatch.open(device);
     assert.ok(await probeArithmetic(device, stopwatch, "i8") > 1e8);
     const reads = await probeReads(device, stopwatch, [2 ** 16]);
     assert.deepEqual(reads.map(({ bytes }) => bytes), [2 ** 27, 2 ** 16]);
     assert.ok(reads.every(({ bytesPerSecond }) => bytesPerSecond > 1e7));
-    stopwatch.destroy();
   }));
 
 Deno.test("workgroupReadKernel() sums words of workgroup memory that move on with every turn", () =>
@@ -100,13 +96,13 @@ Deno.test("LoadedOp computes the same with every variant that takes its inputs",
       assert.match(run.kernels[0]!, /^softmax\//);
       run.program.submit();
       results.push(await bench.result());
-      run.destroy();
+      run[Symbol.dispose]();
     }
     const [first, ...others] = results;
     for (const other of others) {
       assert.ok(other.every((value, i) => Math.abs(value - first![i]!) < 1e-6));
     }
-    bench.destroy();
+    bench[Symbol.dispose]();
   }));
 
 Deno.test("LoadedPart runs a part with weights that are made up, resident and streamed", () =>
@@ -128,7 +124,7 @@ Deno.test("LoadedPart runs a part with weights that are made up, resident and st
       assert.ok(await bench.isFinite());
       assert.equal(bench.loading.weightBytes < weights.byteLength, isStreamed);
       if (!isStreamed) assert.ok((await profileProgram(bench.program)).length > 2);
-      bench.destroy();
+      bench[Symbol.dispose]();
       weights.destroy();
     }
     assert.equal(device.allocatedBytes, before);

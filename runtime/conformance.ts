@@ -155,45 +155,41 @@ export async function runCase(
   const before = device.allocatedBytes;
   for (const tensor of tensors) tensor.allocate(device);
   try {
-    const programs = await instantiate(plan, device);
-    try {
-      if (device.allocatedBytes - before !== plan.workspaceBytes + sum(tensors)) {
+    using programs = await instantiate(plan, device);
+    if (device.allocatedBytes - before !== plan.workspaceBytes + sum(tensors)) {
+      throw new Error(
+        `Cannot trust the plan of "${testCase.name}": it says ${plan.peakBytes} bytes, ${
+          device.allocatedBytes - before
+        } were allocated`,
+      );
+    }
+    const run = async () => {
+      // Ops that work in place change their inputs.
+      Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
+        if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
+        else inputs[i]!.write(values.data);
+      });
+      programs.get("main").submit();
+      return await Array.fromAsync(outputs, (output) => output.read());
+    };
+    const results = await run();
+    const isHalf = storesHalf(traced);
+    for (const [i, output] of outputs.entries()) {
+      const stored = isHalf ? clampToHalf(expected[i]!) : expected[i]!;
+      assertClose(results[i]!, stored, output.shape, {
+        name: testCase.name,
+        tolerance: (half?.tolerance ?? testCase.tolerance) + (isHalf ? HALF_STEP : 0),
+      });
+    }
+    for (let repetition = 2; repetition <= repetitions; repetition++) {
+      const again = await run();
+      if (
+        again.some((values, i) => values.some((value, j) => !Object.is(value, results[i]![j])))
+      ) {
         throw new Error(
-          `Cannot trust the plan of "${testCase.name}": it says ${plan.peakBytes} bytes, ${
-            device.allocatedBytes - before
-          } were allocated`,
+          `Cannot accept "${testCase.name}": run ${repetition} of ${repetitions} gives other bits than the first`,
         );
       }
-      const run = async () => {
-        // Ops that work in place change their inputs.
-        Object.values(testCase.inputs).forEach(({ values, blocks }, i) => {
-          if (blocks) inputs[i]!.writeRows(blocks.bytes, 0, blocks.scale);
-          else inputs[i]!.write(values.data);
-        });
-        programs.get("main").submit();
-        return await Array.fromAsync(outputs, (output) => output.read());
-      };
-      const results = await run();
-      const isHalf = storesHalf(traced);
-      for (const [i, output] of outputs.entries()) {
-        const stored = isHalf ? clampToHalf(expected[i]!) : expected[i]!;
-        assertClose(results[i]!, stored, output.shape, {
-          name: testCase.name,
-          tolerance: (half?.tolerance ?? testCase.tolerance) + (isHalf ? HALF_STEP : 0),
-        });
-      }
-      for (let repetition = 2; repetition <= repetitions; repetition++) {
-        const again = await run();
-        if (
-          again.some((values, i) => values.some((value, j) => !Object.is(value, results[i]![j])))
-        ) {
-          throw new Error(
-            `Cannot accept "${testCase.name}": run ${repetition} of ${repetitions} gives other bits than the first`,
-          );
-        }
-      }
-    } finally {
-      programs.destroy();
     }
   } finally {
     for (const tensor of tensors) tensor.destroy();

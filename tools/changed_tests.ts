@@ -1,8 +1,7 @@
 /** Which tests a change can reach: those whose imports lead to a file that differs. */
-import { importMap, readTree } from "./lint/tree.ts";
+import { importMap, readTree, ROOT } from "./root.ts";
 import { resolveImport } from "./lint/imports.ts";
 import { scanImports, stripSource } from "./lint/scan.ts";
-import { ROOT } from "./root.ts";
 
 /** Files that no import names, and that change what every test does. */
 const EVERYWHERE = /^(?:deno\.(?:json|lock)|denoise|tools\/gate\.ts)$|^tests\/goldens\//;
@@ -10,12 +9,7 @@ const EVERYWHERE = /^(?:deno\.(?:json|lock)|denoise|tools\/gate\.ts)$|^tests\/go
 /** A program that tests and tools start, named from the root of the repository. */
 const PROGRAM = /"([\w/]+\.tsx?)"/g;
 
-/**
- * The tests that can see a change.
- *
- * @param sources every TypeScript file, by its path from the root
- * @returns paths of test files, or nothing where the change reaches all of them
- */
+/** The tests that can see a change. */
 export function testsReached(
   sources: ReadonlyMap<string, string>,
   changed: readonly string[],
@@ -59,12 +53,7 @@ async function git(...args: string[]): Promise<string[]> {
   return text === "" ? [] : text.split("\n");
 }
 
-/**
- * The tests that can see what differs from where this branch left another, uncommitted and new files included.
- *
- * @param ref the other branch, or any commit; on that branch itself, its last commit
- * @throws {Error} where git knows no such commit
- */
+/** The tests that can see what differs from where this branch left another, uncommitted and new files included. */
 export async function testsOfChange(ref = "main"): Promise<string[] | undefined> {
   const [base] = await git("merge-base", ref, "HEAD");
   const changed = [

@@ -6,8 +6,7 @@
  * looking for them. Shaders are imported as text, so they are.
  */
 
-import { listTree } from "./lint/tree.ts";
-import { ROOT } from "./root.ts";
+import { listTree, ROOT } from "./root.ts";
 
 /** Folders that hold parts of the program. */
 const PROGRAM = ["server", "engine", "models", "runtime", "media", "hub"];

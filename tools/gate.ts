@@ -13,8 +13,7 @@
  */
 import { join } from "node:path";
 import { testsOfChange } from "./changed_tests.ts";
-import { exists, listTree } from "./lint/tree.ts";
-import { DENO, ROOT } from "./root.ts";
+import { DENO, exists, listTree, ROOT } from "./root.ts";
 
 /** How many checks passed, failed and were skipped. */
 export interface Counts {

@@ -9,8 +9,7 @@ import {
   type Target,
 } from "../../runtime/mod.ts";
 import { ceilingShare } from "../ceilings.ts";
-import { LoadedOp } from "../loaded_op.ts";
-import { benchOf, type OpCase, parseCase, specOf } from "../op_cases.ts";
+import { benchOf, LoadedOp, type OpCase, parseCase, specOf } from "../loaded_op.ts";
 import { Stopwatch } from "../../runtime/program/stopwatch.ts";
 import type { OpRow } from "../types.ts";
 import { type Known, type SectionContext, timeLeft } from "./section.ts";
@@ -65,22 +64,18 @@ const MAX_CALL_MS = 800;
 /** Times ops at sizes of real models on every variant. */
 export async function measureOps(context: SectionContext<"ops">): Promise<boolean> {
   const { device, known } = context;
-  const stopwatch = await Stopwatch.open(device);
+  using stopwatch = await Stopwatch.open(device);
   const rows: OpRow[] = [];
   const tell = () => context.found({ clock: stopwatch.clock, rows });
-  try {
-    for (const [i, spec] of LADDER.entries()) {
-      if (timeLeft(context) < 0) return false;
-      const slotMs = timeLeft(context) / (LADDER.length - i);
-      await measureSpec(context, stopwatch, spec, slotMs, known, (row) => {
-        rows.push(row);
-        tell();
-      });
-    }
-    return true;
-  } finally {
-    stopwatch.destroy();
+  for (const [i, spec] of LADDER.entries()) {
+    if (timeLeft(context) < 0) return false;
+    const slotMs = timeLeft(context) / (LADDER.length - i);
+    await measureSpec(context, stopwatch, spec, slotMs, known, (row) => {
+      rows.push(row);
+      tell();
+    });
   }
+  return true;
 }
 
 async function measureSpec(
@@ -129,17 +124,10 @@ async function measureSpec(
     for (const variant of ordered) {
       if (performance.now() > deadline && variant !== used) break;
       begin(`${specOf(op)}${variant && ` as ${variant}`}`);
-      const own = {
-        ...common,
-        variant,
-        isRule: variant === rule,
-        isTuned: variant === tuned,
-      };
+      const own = { ...common, variant, isRule: variant === rule, isTuned: variant === tuned };
       try {
-        const run = await bench.prepare(variant || undefined);
-        const options = { rounds: 3, deadline };
-        const ms = await stopwatch.time(run.program, options);
-        run.destroy();
+        using run = await bench.prepare(variant || undefined);
+        const ms = await stopwatch.time(run.program, { rounds: 3, deadline });
         const timed = { ...own, kernels: run.kernels, ms };
         const { flopsPerSecond, bytesPerSecond } = known;
         const share = flopsPerSecond && bytesPerSecond &&
@@ -151,7 +139,7 @@ async function measureSpec(
       }
     }
   } finally {
-    bench.destroy();
+    bench[Symbol.dispose]();
   }
 }
 

@@ -191,8 +191,8 @@ async function measurePart<Name extends SectionName>(
   try {
     const step = part.trace(tunedTarget(device.target, known), weights.root, size);
     begin(`${name}: loading`);
-    const bench = await LoadedPart.load(device, step, weights);
-    try {
+    {
+      using bench = await LoadedPart.load(device, step, weights);
       row = { ...row, dispatches: step.graph.dispatches.length, loading: bench.loading };
       found(row);
       begin(`${name}: running`);
@@ -216,8 +216,6 @@ async function measurePart<Name extends SectionName>(
         };
         found(row);
       }
-    } finally {
-      bench.destroy();
     }
     const usual = tunedTarget(device.target, known);
     const others = [
@@ -232,26 +230,18 @@ async function measurePart<Name extends SectionName>(
       if (!isCompared || !target || end - performance.now() < 3 * row.tuned!.wallMs) continue;
       begin(`${name}: ${what}`);
       const traced = part.trace(target, weights.root, size);
-      const other = await LoadedPart.load(device, traced, weights);
-      try {
-        await timeRuns(other.program);
-        row = { ...row, [key]: await timeRuns(other.program) };
-        found(row);
-      } finally {
-        other.destroy();
-      }
+      using other = await LoadedPart.load(device, traced, weights);
+      await timeRuns(other.program);
+      row = { ...row, [key]: await timeRuns(other.program) };
+      found(row);
     }
     weights.destroy();
     const readMs = traced.weightBytes / UPLOAD_BYTES * 1000;
     if (isCompared && end - performance.now() > readMs + row.tuned!.wallMs) {
       begin(`${name}: with streamed weights`);
       const step = part.trace(usual, weights.root, size);
-      const streamed = await LoadedPart.load(device, step, weights, streamingOf(weights));
-      try {
-        row = { ...row, streamed: await timeRuns(streamed.program) };
-      } finally {
-        streamed.destroy();
-      }
+      using streamed = await LoadedPart.load(device, step, weights, streamingOf(weights));
+      row = { ...row, streamed: await timeRuns(streamed.program) };
     }
     return row;
   } catch (error) {

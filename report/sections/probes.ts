@@ -11,8 +11,7 @@ import {
   timeWork,
   withResidents,
 } from "../ceilings.ts";
-import { LoadedOp } from "../loaded_op.ts";
-import { parseCase } from "../op_cases.ts";
+import { LoadedOp, parseCase } from "../loaded_op.ts";
 import { Stopwatch } from "../../runtime/program/stopwatch.ts";
 import type { ProbesData, Transfer } from "../types.ts";
 import { type SectionContext, timeLeft } from "./section.ts";
@@ -49,7 +48,7 @@ export async function probe(context: SectionContext<"probes">): Promise<boolean>
     readBacks: [],
     compilations: [],
   };
-  const stopwatch = await Stopwatch.open(device);
+  using stopwatch = await Stopwatch.open(device);
   data.clock = stopwatch.clock;
   data.idleMs = stopwatch.idleMs;
   const arithmetic = (name: "f32" | "f16" | "i8" | "matrix", value: number | undefined) => {
@@ -96,7 +95,6 @@ export async function probe(context: SectionContext<"probes">): Promise<boolean>
     await work();
     context.found(data);
   }
-  stopwatch.destroy();
   return true;
 }
 
@@ -113,26 +111,22 @@ async function probeLaunches(
       params: { value: 1 },
       workgroups: [1, 1, 1],
     });
-    const programs = await instantiate(planMemory({ main: graph }), device);
-    try {
-      const program = programs.get("main");
-      const launchUs = await stopwatch.time(program) * 1000;
-      let encodeUs = Infinity;
-      for (let round = 0; round < ROUNDS; round++) {
-        const start = performance.now();
-        const commands = program.encode(0, ENCODED);
-        encodeUs = Math.min(encodeUs, (performance.now() - start) * 1000 / ENCODED);
-        device.submit([commands]);
-        await device.wait();
-      }
-      const submitMs = await timeWork(stopwatch.idleMs, () => {
-        for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
-        return device.wait();
-      });
-      return { launchUs, encodeUs, submitUs: submitMs * 1000 / SUBMITS };
-    } finally {
-      programs.destroy();
+    using programs = await instantiate(planMemory({ main: graph }), device);
+    const program = programs.get("main");
+    const launchUs = await stopwatch.time(program) * 1000;
+    let encodeUs = Infinity;
+    for (let round = 0; round < ROUNDS; round++) {
+      const start = performance.now();
+      const commands = program.encode(0, ENCODED);
+      encodeUs = Math.min(encodeUs, (performance.now() - start) * 1000 / ENCODED);
+      device.submit([commands]);
+      await device.wait();
     }
+    const submitMs = await timeWork(stopwatch.idleMs, () => {
+      for (let i = 0; i < SUBMITS; i++) device.submit([program.encode(0)]);
+      return device.wait();
+    });
+    return { launchUs, encodeUs, submitUs: submitMs * 1000 / SUBMITS };
   });
 }
 
@@ -179,15 +173,10 @@ async function probeReadBacks(device: Device): Promise<Transfer[]> {
 async function probeCompilations(device: Device): Promise<ProbesData["compilations"]> {
   const times: ProbesData["compilations"][number][] = [];
   for (const spec of COMPILED) {
-    const bench = new LoadedOp(device, parseCase(spec));
-    try {
-      const start = performance.now();
-      const run = await bench.prepare();
-      times.push({ spec, kernel: run.kernels.at(-1)!, ms: performance.now() - start });
-      run.destroy();
-    } finally {
-      bench.destroy();
-    }
+    using bench = new LoadedOp(device, parseCase(spec));
+    const start = performance.now();
+    using run = await bench.prepare();
+    times.push({ spec, kernel: run.kernels.at(-1)!, ms: performance.now() - start });
   }
   return times;
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BASELINE_TARGET } from "../../runtime/mod.ts";
 import { OP_SUITES } from "../../runtime/ops/registry.ts";
 import { qwen3Encode } from "../model_parts.ts";
-import { parseCase, specOf } from "../op_cases.ts";
+import { parseCase, specOf } from "../loaded_op.ts";
 import { QWEN3_CONFIG } from "../../models/text_encoders/qwen3.ts";
 import { allChecks } from "./correctness.ts";
 import { LADDER, scaled } from "./ops.ts";

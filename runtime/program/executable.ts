@@ -164,6 +164,11 @@ export class ExecutableSet {
     this.#free?.();
     this.#free = undefined;
   }
+
+  /** Calls {@linkcode ExecutableSet.destroy}. */
+  [Symbol.dispose](): void {
+    this.destroy();
+  }
 }
 
 /**

@@ -63,8 +63,7 @@ export class TimestampRecorder {
     return new BigUint64Array(bytes.buffer, 0, 2 * passes);
   }
 
-  /** Frees what it holds. */
-  destroy(): void {
+  [Symbol.dispose](): void {
     this.#device.destroyBuffer(this.#buffer);
     for (const set of this.#sets) set.destroy();
   }
@@ -75,7 +74,7 @@ export class TimestampRecorder {
  * measured against the clock of this machine over 100 ms.
  */
 export async function measureTickPeriod(device: Device): Promise<number> {
-  const recorder = new TimestampRecorder(device, 1);
+  using recorder = new TimestampRecorder(device, 1);
   const sample = async () => {
     const encoder = device.gpuDevice.createCommandEncoder();
     encoder.beginComputePass({ timestampWrites: recorder.writes(0) }).end();
@@ -83,15 +82,11 @@ export async function measureTickPeriod(device: Device): Promise<number> {
     const [, end] = await recorder.finish(encoder, 1);
     return { time: before, tick: end! };
   };
-  try {
-    await sample();
-    const first = await sample();
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    const second = await sample();
-    return (second.time - first.time) * 1e6 / Number(second.tick - first.tick);
-  } finally {
-    recorder.destroy();
-  }
+  await sample();
+  const first = await sample();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const second = await sample();
+  return (second.time - first.time) * 1e6 / Number(second.tick - first.tick);
 }
 
 /**
@@ -115,31 +110,27 @@ export async function profileProgram(program: Executable): Promise<ProfileRow[]>
   >();
   const prepared = program.submits.flat();
   const size = Math.min(prepared.length, MAX_QUERIES / 2);
-  const recorder = new TimestampRecorder(device, size);
-  try {
-    for (let start = 0; start < prepared.length; start += size) {
-      const part = prepared.slice(start, start + size);
-      const encoder = device.gpuDevice.createCommandEncoder({ label: `profile ${program.name}` });
-      part.forEach(({ pipeline, bindGroup, paramOffset, planned }, i) => {
-        const pass = encoder.beginComputePass({ timestampWrites: recorder.writes(i) });
-        pass.setPipeline(pipeline);
-        pass.setBindGroup(0, bindGroup, [paramOffset]);
-        pass.dispatchWorkgroups(...planned.workgroups);
-        pass.end();
-      });
-      const ticks = await recorder.finish(encoder, part.length);
-      part.forEach(({ planned: { dispatch } }, i) => {
-        const { name } = dispatch.kernel;
-        const row = rows.get(name) ?? { dispatches: 0, nanoseconds: 0, flops: 0, bytes: 0 };
-        row.dispatches++;
-        row.nanoseconds += Number(ticks[2 * i + 1]! - ticks[2 * i]!) * period;
-        row.flops += dispatch.flops;
-        row.bytes += dispatch.bytes;
-        rows.set(name, row);
-      });
-    }
-  } finally {
-    recorder.destroy();
+  using recorder = new TimestampRecorder(device, size);
+  for (let start = 0; start < prepared.length; start += size) {
+    const part = prepared.slice(start, start + size);
+    const encoder = device.gpuDevice.createCommandEncoder({ label: `profile ${program.name}` });
+    part.forEach(({ pipeline, bindGroup, paramOffset, planned }, i) => {
+      const pass = encoder.beginComputePass({ timestampWrites: recorder.writes(i) });
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, bindGroup, [paramOffset]);
+      pass.dispatchWorkgroups(...planned.workgroups);
+      pass.end();
+    });
+    const ticks = await recorder.finish(encoder, part.length);
+    part.forEach(({ planned: { dispatch } }, i) => {
+      const { name } = dispatch.kernel;
+      const row = rows.get(name) ?? { dispatches: 0, nanoseconds: 0, flops: 0, bytes: 0 };
+      row.dispatches++;
+      row.nanoseconds += Number(ticks[2 * i + 1]! - ticks[2 * i]!) * period;
+      row.flops += dispatch.flops;
+      row.bytes += dispatch.bytes;
+      rows.set(name, row);
+    });
   }
   return [...rows].map(([kernel, { dispatches, nanoseconds, flops, bytes }]) => ({
     kernel,

@@ -83,9 +83,8 @@ export class Stopwatch {
     return best;
   }
 
-  /** Frees what it holds. */
-  destroy(): void {
-    this.#recorder?.destroy();
+  [Symbol.dispose](): void {
+    this.#recorder?.[Symbol.dispose]();
   }
 
   /** Milliseconds of one of `times` runs. */

@@ -74,27 +74,23 @@ export async function tune(device: Device, options: TuneOptions = {}): Promise<T
     seconds: (known?.seconds ?? 0) + (performance.now() - start) / 1000,
   });
   if (left.length === 0) return found();
-  const stopwatch = await Stopwatch.open(device);
+  using stopwatch = await Stopwatch.open(device);
   const clock = { deadline: start + budgetMs, stopwatch };
-  try {
-    for (const [i, { race, choice }] of left.entries()) {
-      if (performance.now() > clock.deadline) break;
-      // What takes longer than a whole run would take as long at every start.
-      const result = await runOrSkip(device, race, clock) ??
-        (i === 0 ? { choice, timings: [], excluded: [] } : undefined);
-      if (!result) continue;
-      const { op, problemClass, candidates } = choice;
-      const timings = rank(result.timings, candidates[0]!);
-      (choices[op] ??= {})[problemClass] = timings;
-      measured++;
-      for (const { variant, reason } of result.excluded) {
-        excluded.push(`${op} ${problemClass} as "${variant}": ${reason}`);
-      }
-      onProgress?.(measured / all.length, describeRace({ ...result, timings }, target));
-      await onResult?.(found());
+  for (const [i, { race, choice }] of left.entries()) {
+    if (performance.now() > clock.deadline) break;
+    // What takes longer than a whole run would take as long at every start.
+    const result = await runOrSkip(device, race, clock) ??
+      (i === 0 ? { choice, timings: [], excluded: [] } : undefined);
+    if (!result) continue;
+    const { op, problemClass, candidates } = choice;
+    const timings = rank(result.timings, candidates[0]!);
+    (choices[op] ??= {})[problemClass] = timings;
+    measured++;
+    for (const { variant, reason } of result.excluded) {
+      excluded.push(`${op} ${problemClass} as "${variant}": ${reason}`);
     }
-  } finally {
-    stopwatch.destroy();
+    onProgress?.(measured / all.length, describeRace({ ...result, timings }, target));
+    await onResult?.(found());
   }
   return found();
 }

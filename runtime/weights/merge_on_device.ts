@@ -91,14 +91,10 @@ async function mergeGroup(
         factors.writeScales(products.map(({ scale }) => scale));
       }
     });
-    const programs = await instantiate(planMemory({ merge: graph }), device);
-    try {
-      programs.get("merge").submit();
-      // What is freed below may be in use until then.
-      await device.wait();
-    } finally {
-      programs.destroy();
-    }
+    using programs = await instantiate(planMemory({ merge: graph }), device);
+    programs.get("merge").submit();
+    // What is freed below may be in use until then.
+    await device.wait();
   } finally {
     for (const { factors } of group) factors.destroy();
   }

@@ -1,7 +1,7 @@
 /** Docstrings say what a reader cannot see; those of the three interfaces say everything. */
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path/posix";
-import { readTree } from "../../tools/lint/tree.ts";
+import { readTree } from "../../tools/root.ts";
 
 const INTERFACES: readonly string[] = ["mod.ts", "server/mod.ts", "runtime/mod.ts"];
 /** What makes a short tag worth its line: a number, code, a shape, a unit, a case. */

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { dirname, join, normalize } from "node:path/posix";
 import { ROUTES } from "../../server/routes/table.ts";
 import { documentedPages } from "../../tools/docs.ts";
-import { exists, readTree } from "../../tools/lint/tree.ts";
+import { exists, readTree } from "../../tools/root.ts";
 
 const documents = readTree("", [".md"]);
 

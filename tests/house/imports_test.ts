@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { checkImports, forbidden, layerOf, resolveImport } from "../../tools/lint/imports.ts";
-import { exists, importMap, readTree } from "../../tools/lint/tree.ts";
+import { exists, importMap, readTree } from "../../tools/root.ts";
 
 /** The rules that a small tree of sources breaks, as `file:line rule`. */
 function broken(tree: Record<string, string>, aliases: Record<string, string> = {}): string[] {

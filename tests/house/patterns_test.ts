@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { fixText } from "../../models/ftfy/mod.ts";
 import { CHARSETS } from "../../models/ftfy/mojibake.ts";
-import { readTree } from "../../tools/lint/tree.ts";
+import { readTree } from "../../tools/root.ts";
 
 /** Everything of ours but the page, which runs in the browser of whoever types into it. */
 const ROOMS = [

@@ -1,7 +1,7 @@
 /** Every kernel file has its place: it is imported once, by its name, and says at its head what it is. */
 import assert from "node:assert/strict";
 import { INCLUDES } from "../../runtime/shaders/includes.ts";
-import { readTree } from "../../tools/lint/tree.ts";
+import { readTree } from "../../tools/root.ts";
 
 const ROOT = "runtime/shaders/";
 

@@ -1,7 +1,7 @@
 /** Every kernel file against the list of traps, and the list against known cases. Expanded ones: `wgsl_expanded_test.ts`. */
 
 import { strict as assert } from "node:assert";
-import { readTree } from "../../tools/lint/tree.ts";
+import { readTree } from "../../tools/root.ts";
 import { lintWgsl, type WgslRule } from "../../tools/lint/wgsl.ts";
 
 Deno.test("every kernel file of the runtime is free of known traps", () => {

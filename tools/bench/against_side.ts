@@ -7,8 +7,7 @@
 
 import { createInterface } from "node:readline";
 import process from "node:process";
-import { LoadedOp } from "../../report/loaded_op.ts";
-import { parseCase } from "../../report/op_cases.ts";
+import { LoadedOp, parseCase } from "../../report/loaded_op.ts";
 import { openDevice, runSequence } from "../../runtime/mod.ts";
 import { Stopwatch } from "../../runtime/program/stopwatch.ts";
 import { loadPrograms } from "./bundled.ts";

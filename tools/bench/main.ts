@@ -12,7 +12,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { parseCase } from "../../report/op_cases.ts";
+import { parseCase } from "../../report/loaded_op.ts";
 import { openDevice } from "../../runtime/mod.ts";
 import { benchAgainst } from "./against.ts";
 import { boundsTable, findBounds } from "./bounds.ts";

@@ -109,9 +109,8 @@ export async function benchKernels(
     return {};
   }
   const { step, decode } = await loadPrograms(device);
-  const stopwatch = await Stopwatch.open(device);
+  using stopwatch = await Stopwatch.open(device);
   const ceilings = await measureCeilings(device, stopwatch);
-  stopwatch.destroy();
   /** Milliseconds of a kernel on a device that does all it can. */
   const atCeiling = ({ kernel, gflops, gigabytesPerSecond, milliseconds: ms }: ProfileRow) => {
     const [flops, bytes] = [gflops * ms * 1e6, gigabytesPerSecond * ms * 1e6];

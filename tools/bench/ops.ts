@@ -2,8 +2,7 @@
 
 import { type Ceilings, ceilingShare, measureCeilings } from "../../report/ceilings.ts";
 import { flops, ms, percent, rate } from "../../report/cells.ts";
-import { LoadedOp, type OpRun, variantsOf } from "../../report/loaded_op.ts";
-import { parseCase, specOf } from "../../report/op_cases.ts";
+import { LoadedOp, type OpRun, parseCase, specOf, variantsOf } from "../../report/loaded_op.ts";
 import { opRate } from "../../report/report_reader.ts";
 import type { TimedOp } from "../../report/types.ts";
 import type { Device } from "../../runtime/mod.ts";
@@ -68,38 +67,31 @@ export async function benchOps(
   log: (line: string) => void,
 ): Promise<OpsRun> {
   const cases = specs.map(parseCase);
-  const stopwatch = await Stopwatch.open(device);
-  const loaded: LoadedOp[] = [];
+  using stopwatch = await Stopwatch.open(device);
+  using held = new DisposableStack();
   const rows: Row[] = [];
-  try {
-    const ceilings = await measureCeilings(device, stopwatch);
-    for (const op of cases) {
-      const inputs = new LoadedOp(device, op);
-      loaded.push(inputs);
-      for (const variant of allVariants ? variantsOf(op.op) : [""]) {
-        const run = await prepare(inputs, variant);
-        if (!run) continue;
-        const { kernels } = run;
-        const { flops, bytes } = op;
-        rows.push({ spec: specOf(op), variant, kernels, ms: Infinity, flops, bytes, run });
-      }
+  const ceilings = await measureCeilings(device, stopwatch);
+  for (const op of cases) {
+    const inputs = held.use(new LoadedOp(device, op));
+    for (const variant of allVariants ? variantsOf(op.op) : [""]) {
+      const run = held.use(await prepare(inputs, variant));
+      if (!run) continue;
+      const { kernels } = run;
+      const { flops, bytes } = op;
+      rows.push({ spec: specOf(op), variant, kernels, ms: Infinity, flops, bytes, run });
     }
-    log(`ops: ${rows.length} rows, ${ROUNDS} times`);
-    const start = performance.now();
-    for (let round = 0; round < ROUNDS; round++) {
-      if (round > 0 && performance.now() - start > LIMIT_MS) break;
-      for (const [i, row] of rows.entries()) {
-        const ms = await stopwatch.time(row.run.program, { leastMs: TURN_MS, rounds: 1 });
-        rows[i] = { ...row, ms: Math.min(row.ms, ms) };
-      }
-    }
-    const ops = rows.map(({ run: _, ...op }) => ({ ...op, share: ceilingShare(op, ceilings) }));
-    return { ceilings, ops };
-  } finally {
-    for (const { run } of rows) run.destroy();
-    for (const op of loaded) op.destroy();
-    stopwatch.destroy();
   }
+  log(`ops: ${rows.length} rows, ${ROUNDS} times`);
+  const start = performance.now();
+  for (let round = 0; round < ROUNDS; round++) {
+    if (round > 0 && performance.now() - start > LIMIT_MS) break;
+    for (const [i, row] of rows.entries()) {
+      const ms = await stopwatch.time(row.run.program, { leastMs: TURN_MS, rounds: 1 });
+      rows[i] = { ...row, ms: Math.min(row.ms, ms) };
+    }
+  }
+  const ops = rows.map(({ run: _, ...op }) => ({ ...op, share: ceilingShare(op, ceilings) }));
+  return { ceilings, ops };
 }
 
 /** Nothing when a forced variant does not take the case. */

@@ -1,10 +1,10 @@
 /** Drivers and WebGPU implementations that tests run on beside this machine's, each fetched once. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { DAWN_VERSION, findDawn } from "../../runtime/device/backends/dawn_package.ts";
 import { NoAdapterError } from "../../runtime/errors.ts";
 import { openDevice } from "../../runtime/open_device.ts";
 import { DENO } from "../root.ts";
-import { fetchDawn } from "./dawn.ts";
 import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";
 
 /** What starts Deno on a driver. */
@@ -89,4 +89,19 @@ async function swiftShader(): Promise<string | undefined> {
   const library = join(root, "usr", "lib", "chromium", "libvk_swiftshader.so");
   await writeDriverManifest(manifest, library, "1.1.0");
   return manifest;
+}
+
+/** The path of Dawn's addon, fetched where it is not on this machine yet. */
+export async function fetchDawn(): Promise<string> {
+  try {
+    return findDawn();
+  } catch (error) {
+    if (!(error instanceof NoAdapterError) || Deno.env.has("DENOISE_DAWN")) throw error;
+    console.error(`Fetching Dawn ${DAWN_VERSION} from npm into Deno's cache, once`);
+    await new Deno.Command(DENO, {
+      args: ["cache", "--no-config", "--no-lock", `npm:webgpu@${DAWN_VERSION}`],
+      stdin: "null",
+    }).spawn().status;
+    return findDawn();
+  }
 }

@@ -7,7 +7,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fetchDawn } from "../drivers/dawn.ts";
+import { fetchDawn } from "../drivers/mod.ts";
 import { DENO, ROOT } from "../root.ts";
 
 const FOLDER = fileURLToPath(ROOT);
