@@ -14,6 +14,11 @@ export interface JsonObject {
   [key: string]: JsonValue | undefined;
 }
 
+/** Whether a value is an object with keys: neither null nor a list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** Limits of {@link readJsonFile}. */
 interface JsonFileOptions {
   /** Largest file that is read, in bytes; 64 MiB when left out, which holds any tokenizer. */

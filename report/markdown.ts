@@ -15,7 +15,14 @@ import {
   us,
 } from "./cells.ts";
 import { opsTables, partsTables, probesTables } from "./measured_tables.ts";
-import { BACKEND_NAMES, opRate, ReportReader, type TorchReport, usedOf } from "./report_reader.ts";
+import {
+  BACKEND_NAMES,
+  opRate,
+  ReportReader,
+  type Row,
+  type TorchReport,
+  usedOf,
+} from "./report_reader.ts";
 import {
   type GpuReport,
   hasFailed,
@@ -88,25 +95,15 @@ function problems(reader: ReportReader): string[] {
 }
 
 function summary(reader: ReportReader): string {
-  const rows: [string, (backend: GpuBackend) => Cell][] = [
-    [
-      "f32 in registers",
-      (backend) => flops(reader.data("probes", backend)?.arithmetic.f32),
-    ],
-    [
-      "Matrix units, f16",
-      (backend) => flops(reader.data("probes", backend)?.arithmetic.matrix),
-    ],
-    ["Memory", (backend) => {
-      const probes = reader.data("probes", backend);
-      return rate(probes && memoryRate(probes));
-    }],
-    ["Wait for nothing", (backend) => ms(reader.data("probes", backend)?.idleMs)],
+  const probes = (backend: GpuBackend) => reader.data("probes", backend);
+  const rows: Row[] = [
+    ["f32 in registers", (backend) => flops(probes(backend)?.arithmetic.f32)],
+    ["Matrix units, f16", (backend) => flops(probes(backend)?.arithmetic.matrix)],
+    ["Memory", (backend) => rate(memoryRate(probes(backend) ?? { reads: [] }))],
+    ["Wait for nothing", (backend) => ms(probes(backend)?.idleMs)],
     ["Results as they should be", (backend) => correctOf(reader, backend)],
     [`\`${HEADLINE_OP}\``, (backend) => headlineOf(reader, backend)],
-    ...reader.partTitles("steps").map((
-      title,
-    ): [string, (backend: GpuBackend) => Cell] => [
+    ...reader.partTitles("steps").map((title): Row => [
       title,
       (backend) => ms(reader.partOf("steps", backend, title)?.tuned?.wallMs),
     ]),
@@ -171,7 +168,7 @@ function environment(reader: ReportReader): string[] {
   const data = (backend: GpuBackend) => reader.data("environment", backend);
   if (!reader.backends.some(data)) return [];
   const limits = Object.keys(reader.backends.map(data).find(Boolean)?.limits ?? {});
-  const rows: [string, (backend: GpuBackend) => Cell][] = [
+  const rows: Row[] = [
     ["Adapter", (b) => data(b)?.adapter],
     ["Driver", (b) => data(b)?.driver || "not told"],
     ["Vendor", (b) => data(b)?.vendor],
@@ -179,7 +176,7 @@ function environment(reader: ReportReader): string[] {
     ["Subgroups", (b) => subgroupsOf(data(b))],
     ["Matrix units", (b) => matricesOf(data(b))],
     ["Memory that could be allocated", (b) => allocatable(data(b))],
-    ...limits.map((name): [string, (backend: GpuBackend) => Cell] => [
+    ...limits.map((name): Row => [
       `\`${name}\``,
       (b) => {
         const value = data(b)?.limits[name as keyof SectionData["environment"]["limits"]];

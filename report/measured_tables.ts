@@ -13,7 +13,14 @@ import {
   table,
   us,
 } from "./cells.ts";
-import { BACKEND_NAMES, describePart, opRate, type ReportReader, usedOf } from "./report_reader.ts";
+import {
+  BACKEND_NAMES,
+  describePart,
+  opRate,
+  type ReportReader,
+  type Row,
+  usedOf,
+} from "./report_reader.ts";
 import type { PartRow } from "./types.ts";
 
 /** Kernels that are listed. */
@@ -34,13 +41,13 @@ export function probesTables(reader: ReportReader): string[] {
   const transfers = (kind: "uploads" | "readBacks") => [
     ...new Set(reader.backends.flatMap((b) => data(b)?.[kind] ?? []).map((each) => each.bytes)),
   ];
-  const rows: [string, (backend: GpuBackend) => Cell][] = [
+  const rows: Row[] = [
     ["f32 in registers", (b) => flops(data(b)?.arithmetic.f32)],
     ["f16 in registers", (b) => flops(data(b)?.arithmetic.f16)],
     ["int8 by fours", (b) => flops(data(b)?.arithmetic.i8, "OP/s")],
     ["Matrix units, f16 to f32", (b) => flops(data(b)?.arithmetic.matrix)],
     ["Workgroup memory", (b) => rate(data(b)?.workgroupReads)],
-    ...sizes.map((size): [string, (backend: GpuBackend) => Cell] => [
+    ...sizes.map((size): Row => [
       `Reads of ${bytes(size)} again and again`,
       (b) => rate(data(b)?.reads.find((each) => each.bytes === size)?.bytesPerSecond),
     ]),
@@ -50,7 +57,7 @@ export function probesTables(reader: ReportReader): string[] {
     ["A submit", (b) => us(data(b)?.submitUs)],
     ["A wait for nothing", (b) => ms(data(b)?.idleMs)],
     ...(["uploads", "readBacks"] as const).flatMap((kind) =>
-      transfers(kind).map((size): [string, (backend: GpuBackend) => Cell] => [
+      transfers(kind).map((size): Row => [
         `${kind === "uploads" ? "Upload" : "Read-back"} of ${bytes(size)}`,
         (b) => {
           const found = data(b)?.[kind].find((each) => each.bytes === size);

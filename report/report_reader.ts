@@ -16,6 +16,9 @@ export const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = { deno: "Deno
 /** Arithmetic operations per byte below which memory bounds an op, and its rate is one of bytes. */
 const MEMORY_BOUND = 16;
 
+/** A row of a table with a column for each backend. */
+export type Row = [title: string, cell: (backend: GpuBackend) => Cell];
+
 /** Looks things up in a report. */
 export class ReportReader {
   readonly report: GpuReport;
@@ -44,7 +47,7 @@ export class ReportReader {
   /** A table with a row for each title, and a column for each backend; rows without a cell are left out. */
   byBackend(
     corner: string,
-    rows: readonly [string, (backend: GpuBackend) => Cell][],
+    rows: readonly Row[],
     areNumbers = true,
   ): string {
     const cells = rows.map(([title, cell]) => [

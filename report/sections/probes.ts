@@ -35,64 +35,43 @@ const COMPILED = [
   "conv2d:64x64x64x64:bf16",
 ];
 
-type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
-
 /** Measures the device's ceilings, and what launches, waits and transfers cost. */
 export async function probe(context: SectionContext<"probes">): Promise<boolean> {
   const { device, begin } = context;
   const { features, schedule } = device.target;
-  const data: Writable<ProbesData> = {
-    arithmetic: {},
-    reads: [],
-    uploads: [],
-    readBacks: [],
-    compilations: [],
-  };
   using stopwatch = await Stopwatch.open(device);
-  data.clock = stopwatch.clock;
-  data.idleMs = stopwatch.idleMs;
-  const arithmetic = (name: "f32" | "f16" | "i8" | "matrix", value: number | undefined) => {
-    if (value !== undefined) data.arithmetic = { ...data.arithmetic, [name]: value };
+  const { clock, idleMs } = stopwatch;
+  let data: ProbesData = {
+    ...{ clock, idleMs, arithmetic: {} },
+    ...{ reads: [], uploads: [], readBacks: [], compilations: [] },
   };
-  const works: [string, () => Promise<void>][] = [
-    [
-      "f32 arithmetic",
-      async () => arithmetic("f32", await probeArithmetic(device, stopwatch, "f32")),
-    ],
-    ["reads", async () => {
-      data.reads = await probeReads(device, stopwatch, READ_SIZES[schedule]);
-    }],
-    ["copies", async () => {
-      data.copies = await probeCopies(device, stopwatch.idleMs, data.reads[0]?.bytes ?? 2 ** 26);
-    }],
-    ["matrix units", async () => arithmetic("matrix", await probeMatrix(device, stopwatch))],
-    ["f16 arithmetic", async () => {
-      if (features.f16) arithmetic("f16", await probeArithmetic(device, stopwatch, "f16"));
-    }],
-    [
-      "int8 arithmetic",
-      async () => arithmetic("i8", await probeArithmetic(device, stopwatch, "i8")),
-    ],
-    ["workgroup memory", async () => {
-      data.workgroupReads = await probeWorkgroupReads(device, stopwatch);
-    }],
-    ["launches", async () => {
-      Object.assign(data, await probeLaunches(device, stopwatch));
-    }],
-    ["uploads", async () => {
-      data.uploads = await probeUploads(device, stopwatch.idleMs);
-    }],
-    ["read-backs", async () => {
-      data.readBacks = await probeReadBacks(device);
-    }],
-    ["compilations", async () => {
-      data.compilations = await probeCompilations(device);
-    }],
-  ];
-  for (const [name, work] of works) {
+  const arithmetic = async (type: "f32" | "f16" | "i8") => ({
+    arithmetic: { ...data.arithmetic, [type]: await probeArithmetic(device, stopwatch, type) },
+  });
+  const works: Readonly<Record<string, () => Promise<Partial<ProbesData>>>> = {
+    "f32 arithmetic": () => arithmetic("f32"),
+    "reads": async () => ({ reads: await probeReads(device, stopwatch, READ_SIZES[schedule]) }),
+    "copies": async () => ({
+      copies: await probeCopies(device, idleMs, data.reads[0]?.bytes ?? 2 ** 26),
+    }),
+    "matrix units": async () => {
+      const matrix = await probeMatrix(device, stopwatch);
+      return matrix === undefined ? {} : { arithmetic: { ...data.arithmetic, matrix } };
+    },
+    "f16 arithmetic": async () => features.f16 ? await arithmetic("f16") : {},
+    "int8 arithmetic": () => arithmetic("i8"),
+    "workgroup memory": async () => ({
+      workgroupReads: await probeWorkgroupReads(device, stopwatch),
+    }),
+    "launches": () => probeLaunches(device, stopwatch),
+    "uploads": async () => ({ uploads: await probeUploads(device, idleMs) }),
+    "read-backs": async () => ({ readBacks: await probeReadBacks(device) }),
+    "compilations": async () => ({ compilations: await probeCompilations(device) }),
+  };
+  for (const [name, work] of Object.entries(works)) {
     if (timeLeft(context) < 0) return false;
     begin(name);
-    await work();
+    data = { ...data, ...await work() };
     context.found(data);
   }
   return true;

@@ -1,5 +1,6 @@
 /** Results of tuning runs on disk: one small file per adapter. Whatever is wrong with one, there just is no result. */
 import { dirname, join } from "node:path";
+import { isObject } from "../../hub/json_file.ts";
 import type { VariantTiming } from "../target.ts";
 import { type AdapterKey, digest, type TuningKey } from "./kernel_set.ts";
 import type { Tuning } from "./tune.ts";
@@ -146,9 +147,7 @@ function mapValues<T>(
 }
 
 function record(value: unknown, name: string): Record<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isObject(value)) return value;
   throw new TypeError(`${name} is no object`);
 }
 

@@ -1,4 +1,4 @@
-import { readJsonFileSync } from "../../hub/json_file.ts";
+import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
 import { readFully, type TensorEntry } from "./container.ts";
 import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_reader.ts";
@@ -172,7 +172,7 @@ function quantizationOf(path: string, headers: readonly Header[]): Quantization 
   const config = `${path}/config.json`;
   if (!isFile(config)) return told;
   const json = readJsonFileSync(config, { maxBytes: MAX_CONFIG_BYTES });
-  return isRecord(json) ? readQuantization(json, config) ?? told : told;
+  return isObject(json) ? readQuantization(json, config) ?? told : told;
 }
 
 /** Refuses a part of a split GGUF file whose other parts are not known by its name. */
@@ -203,8 +203,4 @@ function openFile(path: string): Deno.FsFile {
       : (error as Error).message;
     throw new SyntaxError(`Cannot open weights "${path}": ${reason}`, { cause: error });
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

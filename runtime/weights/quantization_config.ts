@@ -1,4 +1,5 @@
 /** What files say of their quantisation beside tensors: transformers' `quantization_config`, and ComfyUI's formats of layers. */
+import { isObject } from "../../hub/json_file.ts";
 
 /** What is read of a `quantization_config`, with which every fp8 matrix has a scale. */
 export interface Quantization {
@@ -33,7 +34,7 @@ const ADVICE = "take the model in fp8, in bf16, or as GGUF";
  */
 export function readQuantization(fields: Fields, path: string): Quantization | undefined {
   const layers = parsed(fields[COMFY_METADATA], path)?.["layers"];
-  for (const [name, layer] of Object.entries(isFields(layers) ? layers : {})) {
+  for (const [name, layer] of Object.entries(isObject(layers) ? layers : {})) {
     checkComfyFormat(layer, `"${path}": layer "${name.slice(0, 200)}"`);
   }
   const config = KEYS.map((key) => parsed(fields[key], path)).find((value) => value !== undefined);
@@ -57,7 +58,7 @@ export function readQuantization(fields: Fields, path: string): Quantization | u
 export function checkComfyFormat(format: unknown, place: string): void {
   const fields = format instanceof Uint8Array
     ? parsed(new TextDecoder().decode(format), place)
-    : isFields(format)
+    : isObject(format)
     ? format
     : {};
   const name = fields?.["format"];
@@ -82,14 +83,10 @@ function parsed(value: unknown, path: string): Fields | undefined {
       // Said below.
     }
   }
-  if (isFields(fields)) return fields;
+  if (isObject(fields)) return fields;
   throw new SyntaxError(
     `Cannot read "${path}": what it says of its quantisation is no JSON object; fetch it again`,
   );
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isSize(value: unknown): value is [number, number] {

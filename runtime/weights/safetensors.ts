@@ -2,6 +2,7 @@
  * The safetensors container: an 8-byte little-endian header length, a JSON header, then raw tensor data.
  * Format: https://github.com/huggingface/safetensors#format
  */
+import { isObject } from "../../hub/json_file.ts";
 import { FIRST_BYTES, foreignFile } from "../../hub/first_bytes.ts";
 import { elementCount } from "../shape.ts";
 import {
@@ -78,7 +79,7 @@ export function readSafetensorsHeader(
   } catch {
     fail("its header is not JSON");
   }
-  if (!isRecord(json)) return fail("its header is not a JSON object");
+  if (!isObject(json)) return fail("its header is not a JSON object");
   const dataStart = 8 + headerBytes;
   const tensors = new Map<string, TensorEntry>();
   const metadata: Record<string, string> = {};
@@ -87,7 +88,7 @@ export function readSafetensorsHeader(
     if (problem) fail(problem);
     if (name === "__metadata__") {
       // Writers in C and Rust have null for none.
-      if (value !== null && !isRecord(value)) fail("its metadata is not an object");
+      if (value !== null && !isObject(value)) fail("its metadata is not an object");
       for (const [key, text] of Object.entries(value ?? {})) {
         if (typeof text !== "string") fail("its metadata is not all text");
         else metadata[key] = text;
@@ -119,7 +120,7 @@ function parseEntry(
     fail(what: string): never;
   },
 ): TensorEntry {
-  if (!isRecord(value)) return fail(`the entry of tensor "${name}" is not an object`);
+  if (!isObject(value)) return fail(`the entry of tensor "${name}" is not an object`);
   const { dtype, shape, data_offsets: offsets } = value;
   const bits = typeof dtype === "string" ? FORMAT_BITS.get(dtype) : undefined;
   if (bits === undefined) {
@@ -167,10 +168,6 @@ function excerpt(value: unknown): string {
     return "of a nested value";
   }
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isSizes(value: unknown): value is number[] {

@@ -1,6 +1,6 @@
 /** Which files hold the weights that a path names: a component's folder, one file, or one part of several. */
 import { basename, dirname, join } from "node:path";
-import { readJsonFileSync } from "../../hub/json_file.ts";
+import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
 import { partOf } from "../../hub/parts.ts";
 
 /** A file, and which of its tensors count where an index says so. */
@@ -102,8 +102,8 @@ function listFolder(folder: string): WeightFile[] {
 
 function listShards(folder: string, index: string): WeightFile[] {
   const json = readJsonFileSync(index, { maxBytes: MAX_INDEX_BYTES });
-  const weightMap = isRecord(json) ? json["weight_map"] : undefined;
-  if (!isRecord(weightMap) || Object.keys(weightMap).length === 0) {
+  const weightMap = isObject(json) ? json["weight_map"] : undefined;
+  if (!isObject(weightMap) || Object.keys(weightMap).length === 0) {
     throw new SyntaxError(`Cannot read "${index}": it has no "weight_map"; fetch it again`);
   }
   const byFile = new Map<string, string[]>();
@@ -129,10 +129,6 @@ function namesIn(folder: string): string[] {
     // Said when the files are opened.
     return [];
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Whether a path leads to a file. */
