@@ -1,3 +1,4 @@
+import { elementCount } from "../../shape.ts";
 import type { DType } from "../../dtype.ts";
 import type { Activation } from "../activations.ts";
 import type { CaseInput, OpCase, OpSuite } from "../../conformance.ts";
@@ -79,7 +80,7 @@ function convCase(spec: ConvCase): OpCase {
   const { x, channels, kernel, dtype = "f32" } = spec;
   const isImage = kernel.length === 2;
   const weight = [channels, ...kernel, x.at(-1)!];
-  const terms = weight.slice(1).reduce((product, size) => product * size, 1);
+  const terms = elementCount(weight.slice(1));
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1), dtype: "f32" },
     w: { values: randomNormal(weight, 2, 1 / Math.sqrt(terms)), dtype },

@@ -1,3 +1,4 @@
+import { elementCount } from "../../shape.ts";
 import type { StorageFormat } from "../../dtype.ts";
 import type { GroupNormOptions } from "../norm/group_norm.ts";
 import { growSizes, type Op, raceInput, type RaceProblem } from "../op.ts";
@@ -16,7 +17,7 @@ function inputs(
   taps: readonly number[],
   batch = 1,
 ): RaceProblem["inputs"] {
-  const terms = inChannels * taps.reduce((product, size) => product * size, 1);
+  const terms = inChannels * elementCount(taps);
   return [
     raceInput([batch, ...frames, side, side, inChannels]),
     raceInput([channels, ...taps, inChannels], "f16", 1 / Math.sqrt(terms)),

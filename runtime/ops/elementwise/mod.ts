@@ -90,8 +90,8 @@ function broadcastStrides(own: readonly number[], shape: readonly number[]): num
   ) => (axis < lead || own[axis - lead] === 1 ? 0 : strides[axis - lead]!));
 }
 
-/** Merges neighbouring dimensions that every input walks through in one stride. */
-function mergeDimensions(
+/** Merges neighbouring dimensions that every input walks through in one stride; at least one dimension is left. */
+export function mergeDimensions(
   shape: readonly number[],
   strides: readonly (readonly number[])[],
 ): { shape: number[]; strides: number[][] } {

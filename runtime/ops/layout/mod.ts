@@ -1,3 +1,4 @@
+import { mergeDimensions } from "../elementwise/mod.ts";
 import type { Tensor } from "../../graph/graph.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import permuteSource from "../../shaders/layout/permute.wgsl" with { type: "text" };
@@ -82,20 +83,20 @@ export function permute(
   }
   const shape = axes.map((axis) => x.shape[axis]!);
   const strides = stridesOf(x.shape);
-  const merged = mergeDimensions(shape, axes.map((axis) => strides[axis]!));
+  const { shape: sizes, strides: [merged = []] } = mergeDimensions(shape, [
+    axes.map((axis) => strides[axis]!),
+  ]);
   const dtype = movedDType(x);
-  if (merged.sizes.length === 1 && merged.strides[0] === 1 && x.dtype === dtype) {
-    return x.reshape(...shape);
-  }
-  const { sizes } = merged;
   const rank = sizes.length;
-  const isVectored = merged.strides[rank - 1] === 1 && sizes[rank - 1]! % 4 === 0 &&
-    merged.strides.slice(0, -1).every((stride) => stride % 4 === 0);
+  const isInPlace = rank === 1 && (merged[0] === 1 || x.size === 1);
+  if (isInPlace && x.dtype === dtype) return x.reshape(...shape);
+  const isVectored = merged[rank - 1] === 1 && sizes[rank - 1]! % 4 === 0 &&
+    merged.slice(0, -1).every((stride) => stride % 4 === 0);
   const width = isVectored ? 4 : 1;
   const params: Record<string, number> = { count: x.size / width };
   sizes.forEach((size, axis) => {
     const isInner = axis === rank - 1;
-    params[`stride_${axis}`] = isInner ? merged.strides[axis]! : merged.strides[axis]! / width;
+    params[`stride_${axis}`] = isInner ? merged[axis]! : merged[axis]! / width;
     if (axis > 0) params[`size_${axis}`] = isInner ? size / width : size;
   });
   const y = x.graph.tensor(options.name ?? "permute", shape, dtype);
@@ -106,27 +107,6 @@ export function permute(
     workgroups: [Math.ceil(x.size / width / 64), 1, 1],
   });
   return y;
-}
-
-/** Drops sizes of 1 and joins neighbours that `x` walks through in one stride; at least one dimension is left. */
-function mergeDimensions(
-  shape: readonly number[],
-  strides: readonly number[],
-): { sizes: number[]; strides: number[] } {
-  const sizes: number[] = [];
-  const merged: number[] = [];
-  shape.forEach((size, i) => {
-    const stride = strides[i]!;
-    if (size === 1) return;
-    if (sizes.length > 0 && merged.at(-1) === stride * size) {
-      sizes[sizes.length - 1]! *= size;
-      merged[merged.length - 1] = stride;
-    } else {
-      sizes.push(size);
-      merged.push(stride);
-    }
-  });
-  return sizes.length > 0 ? { sizes, strides: merged } : { sizes: [1], strides: [1] };
 }
 
 /**

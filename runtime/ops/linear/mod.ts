@@ -1,5 +1,5 @@
 import type { Tensor } from "../../graph/graph.ts";
-import { sameShape } from "../../shape.ts";
+import { elementCount, sameShape } from "../../shape.ts";
 import { isFloat } from "../../dtype.ts";
 import { isWeightFormat } from "../../quantization/formats.ts";
 import type { Activation } from "../activations.ts";
@@ -170,7 +170,7 @@ function lowRankFactor(x: Tensor, w: Tensor, { down, up, scales }: LowRank): Ten
 /** Rows of the result that one row of the gate multiplies, or nothing when the shapes do not fit. */
 function rowsPerGate(gate: Tensor, shape: readonly number[]): number | undefined {
   const n = shape.at(-1)!;
-  const rows = shape.slice(0, -1).reduce((product, size) => product * size, 1);
+  const rows = elementCount(shape.slice(0, -1));
   if (gate.dim(-1) !== n) return undefined;
   if (gate.size === n) return rows;
   if (sameShape(gate.shape, shape)) return 1;
