@@ -9,7 +9,6 @@ export { type CompileHelpers, type KernelCode, Turns } from "./device/compile_he
 export * from "./device/device.ts";
 export * from "./dtype.ts";
 export * from "./errors.ts";
-export type { Exchange } from "./graph/graph.ts";
 export type { PreparedExchange } from "./program/run_exchange.ts";
 export * from "./graph/graph.ts";
 export { HostResult } from "./program/host_result.ts";
@@ -68,13 +67,15 @@ export {
   type FileLayout,
   type NewTensor,
   readFully,
+  storedBytes,
+  type StoredTensor,
   type TensorEntry,
+  type TensorSource,
 } from "./weights/container.ts";
 export { layOutGguf } from "./weights/gguf_writer.ts";
 export { blockFormatOf, elementTypeOf } from "./weights/storage.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
 export * from "./weights/low_rank_factors.ts";
 export * from "./weights/safetensors.ts";
-export { storedBytes, type StoredTensor, type TensorSource } from "./weights/tensor_source.ts";
 export * from "./weights/weight_scope.ts";
 export * from "./weights/weights.ts";

@@ -4,7 +4,7 @@ import { openTestDevice } from "../../tests/support/model_run.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { instantiate } from "./executable.ts";
 import { Graph, type Tensor } from "../graph/graph.ts";
-import { elideJoins } from "./join_elision.ts";
+import { elideJoins } from "./copy_elision.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import { elementwise } from "../ops/elementwise/mod.ts";
 import { concat, slice } from "../ops/layout/mod.ts";

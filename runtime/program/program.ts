@@ -12,7 +12,7 @@ import { copyTo } from "../ops/copy/mod.ts";
 import type { Shape } from "../shape.ts";
 import type { Target } from "../target.ts";
 import { storeFactorsAsHalf } from "./half_results.ts";
-import { elideJoins } from "./join_elision.ts";
+import { elideJoins } from "./copy_elision.ts";
 
 /** Shape and type of an input that every call of a program writes. */
 export class InputSpec {

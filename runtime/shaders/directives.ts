@@ -1,6 +1,5 @@
 /** Reads a kernel file: WGSL with directives on lines of their own, which begin with `//#`. README.md has the language. */
 import { isBindable, type Piece, piecesOf } from "./names.ts";
-import { ShaderError } from "./shader_error.ts";
 
 /** What a parameter may be: the words of a list are its choices. */
 type ParamKind = "bool" | "u32" | "word" | "words" | "wgsl" | readonly string[];
@@ -267,4 +266,14 @@ function splitArguments(text: string): string[] {
   }
   const last = text.slice(start).trim();
   return last === "" ? parts : [...parts, last];
+}
+
+/** What is wrong with a kernel file, or with how it is used. */
+export class ShaderError extends Error {
+  override readonly name = "ShaderError";
+
+  /** @param line counted from 1 */
+  constructor(path: string, line: number, reason: string, options?: ErrorOptions) {
+    super(`Cannot expand ${path}:${line}: ${reason}`, options);
+  }
 }

@@ -1,9 +1,14 @@
 /** Specialises a kernel file: runs its directives and gives plain WGSL with what the kernel is bound to. */
 import type { BufferSlot, Kernel, ParamType } from "./kernel.ts";
-import type { Branch, Loop, Node, ParamDeclaration } from "./directives.ts";
+import {
+  type Branch,
+  type Loop,
+  type Node,
+  type ParamDeclaration,
+  ShaderError,
+} from "./directives.ts";
 import { evaluate, evaluateCount } from "./expression.ts";
 import { BlockScope, describe, paste, piecesOf, type Scope, type Value } from "./names.ts";
-import { ShaderError } from "./shader_error.ts";
 
 /** Values of a kernel file's parameters by name. Words and choices are strings. */
 export type ParamValues = Readonly<Record<string, Value | undefined>>;

@@ -1,10 +1,9 @@
 /** Kernels as files: a `.wgsl` file below this folder, specialised by parameters. README.md has the language. */
 import type { Kernel } from "./kernel.ts";
-import { parseShader } from "./directives.ts";
+import { parseShader, ShaderError } from "./directives.ts";
 import { expand, type ParamValues, type ShaderFile } from "./expand.ts";
 import { INCLUDES } from "./includes.ts";
 import { describe, type Value } from "./names.ts";
-import { ShaderError } from "./shader_error.ts";
 
 const included = new Map<string, ShaderFile>();
 

@@ -1,12 +1,17 @@
 import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
-import { readFully, type TensorEntry } from "./container.ts";
+import {
+  readFully,
+  storedBytes,
+  type StoredTensor,
+  type TensorEntry,
+  type TensorSource,
+} from "./container.ts";
 import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_reader.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
 import { readSafetensorsHeader } from "./safetensors.ts";
 import { type Quantization, readQuantization } from "./quantization_config.ts";
 import { applyScales, readScaled, type ScaledTensor } from "./scales.ts";
-import { storedBytes, type StoredTensor, type TensorSource } from "./tensor_source.ts";
 import { isFile, listWeightFiles } from "./weight_files.ts";
 
 /** Far more than any component's configuration has. */

@@ -1,5 +1,5 @@
 /** What the containers of tensors have in common: how files are read and what no header may say. */
-import type { StoredTensor } from "./tensor_source.ts";
+import { elementCount, type Shape } from "../shape.ts";
 
 /** Where one tensor lies in a file. */
 export interface TensorEntry extends StoredTensor {
@@ -63,4 +63,42 @@ export function readFully(file: Deno.FsFile, position: number, target: Uint8Arra
     }
     done += count;
   }
+}
+
+/** A tensor as its container has it. */
+export interface StoredTensor {
+  /** Name by which the tensor is found. */
+  readonly name: string;
+  /** How its elements are stored, in the spelling of the containers: `F32`, `BF16`, `F8_E4M3`, `Q4_K`, … */
+  readonly format: string;
+  /** Row-major, outermost first. */
+  readonly shape: Shape;
+  /** What shape and format ask for. */
+  readonly byteLength: number;
+  /** Multiplies every element; 1 when left out. */
+  readonly scale?: number;
+  /** The format in the file, of one byte for each element, where it is decoded to `format` while it is read. */
+  readonly storedAs?: string;
+}
+
+/** Bytes of a tensor in its file. */
+export function storedBytes({ storedAs, shape, byteLength }: StoredTensor): number {
+  return storedAs === undefined ? byteLength : elementCount(shape);
+}
+
+/** Tensors that can be read by ranges. */
+export interface TensorSource {
+  /** The file or folder, for messages. */
+  readonly path: string;
+  /** Names of all tensors. */
+  readonly names: Iterable<string>;
+  /** What is known of a tensor without reading it, or nothing. */
+  find(name: string): StoredTensor | undefined;
+  /**
+   * Reads `target.byteLength` bytes of a tensor's data, from its byte `start` on.
+   *
+   * @throws {RangeError} when the tensor has no such bytes
+   * @throws {SyntaxError} when the file is no longer as long as it was
+   */
+  read(name: string, start: number, target: Uint8Array): void;
 }

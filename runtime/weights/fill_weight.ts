@@ -6,7 +6,7 @@ import { blockBytes, isWeightFormat } from "../quantization/formats.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
 import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";
-import type { TensorSource } from "./tensor_source.ts";
+import type { TensorSource } from "./container.ts";
 
 /** Bytes read from disk at a time. */
 const CHUNK_BYTES = 8 * 1024 * 1024;

@@ -7,7 +7,7 @@ import { sampleBlocks } from "../ops/sample_blocks.ts";
 import { dequantize } from "../quantization/formats.ts";
 import type { TensorRewrite } from "./adaptation.ts";
 import { Checkpoint } from "./checkpoint.ts";
-import type { TensorSource } from "./tensor_source.ts";
+import type { TensorSource } from "./container.ts";
 import { Weights } from "./weights.ts";
 import { openTestDevice } from "../../tests/support/model_run.ts";
 

@@ -8,7 +8,7 @@ import { dequantize } from "../quantization/formats.ts";
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { checkComfyFormat, type Quantization } from "./quantization_config.ts";
 import { blockFormatOf } from "./storage.ts";
-import type { StoredTensor } from "./tensor_source.ts";
+import type { StoredTensor } from "./container.ts";
 
 /** A tensor whose elements have scales by blocks, and are read as bf16 therefore. */
 export interface ScaledTensor extends StoredTensor {

@@ -16,7 +16,7 @@ import {
   storageOf,
   type WeightLayout,
 } from "./storage.ts";
-import { storedBytes, type TensorSource } from "./tensor_source.ts";
+import { storedBytes, type TensorSource } from "./container.ts";
 import { WeightScope } from "./weight_scope.ts";
 
 interface Declared {

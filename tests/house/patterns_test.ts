@@ -136,7 +136,7 @@ Deno.test("no pattern of ours takes the square of a text's length", () => {
   assert.deepEqual(slow, []);
   // These are built of our own names, of shaders, of an operator's flags, or have tests of their own.
   const known =
-    /^(?:commands\/flag_readers|generation\/settings|hub\/(?:cache|choose_files|hub_client)|models\/ftfy\/mojibake|models\/tokenizers\/(?:added_tokens|patterns|pre_tokenizers)|runtime\/(?:device\/host_memory|program\/half_results|program\/join_elision|shaders\/assemble|shaders\/directives)|server\/loras\/lora_files)\.ts:/;
+    /^(?:commands\/flag_readers|generation\/settings|hub\/(?:cache|choose_files|hub_client)|models\/ftfy\/mojibake|models\/tokenizers\/(?:added_tokens|patterns|pre_tokenizers)|runtime\/(?:device\/host_memory|program\/half_results|program\/copy_elision|shaders\/assemble|shaders\/directives)|server\/loras\/lora_files)\.ts:/;
   assert.deepEqual(built.filter((place) => !known.test(place)), []);
 });
 
