@@ -22,7 +22,6 @@ export interface WaitingJob {
   readonly loras: readonly string[];
   /** Device memory that it needs at least, in bytes; 0 where that is not known. */
   readonly memory: number;
-  /** When it was queued. */
   readonly queuedAt: number;
   /** How often it was begun by workers that then died. */
   readonly attempts: number;
@@ -30,7 +29,6 @@ export interface WaitingJob {
   readonly passedAt: number | null;
 }
 
-/** A worker that is free. */
 export interface FreeWorker {
   /** Models that it serves. */
   readonly models: readonly string[];

@@ -6,7 +6,6 @@
 /** An input: a value, or the id of a node and the index of its output. */
 type Input = unknown;
 
-/** A node. */
 interface Node {
   readonly class_type: string;
   readonly inputs: Readonly<Record<string, Input>>;

@@ -231,7 +231,6 @@ function drawSeed(count: number): number {
 /** Gives why a setting changes nothing, as a clause, or nothing where it does change something. */
 type Idle = NonNullable<SettingField<unknown>["idle"]>;
 
-/** A setting that only some models take. */
 export function unlessTaken(name: ModelInfo["optionalSettings"][number]): Idle {
   return ({ optionalSettings }) =>
     optionalSettings.includes(name) ? undefined : "this model has no such setting";

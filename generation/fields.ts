@@ -466,7 +466,6 @@ export const REQUEST_FIELDS = {
   },
 } as const satisfies Readonly<Record<string, Field>>;
 
-/** Names of the settings. */
 export const SETTING_NAMES: readonly (keyof SamplingSettings)[] = Object.keys(SETTING_FIELDS) as (
   keyof SamplingSettings
 )[];

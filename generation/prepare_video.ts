@@ -27,7 +27,6 @@ import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts"
 
 /** The types of one way to read images and videos. */
 export interface VideoInputTypes extends InputTypes {
-  /** What names a video. */
   readonly clipSource: unknown;
   /** A video that was found to be one. */
   readonly clip: { readonly info: VideoInfo };
@@ -64,7 +63,6 @@ export interface VideoPreparation<T extends VideoInputTypes> extends Preparation
 
 /** A request for a video that the engine can take once its inputs are in memory. */
 export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" | "control"> {
-  /** Frames of the video. */
   numFrames: number;
   /** Frames per second of the result, before frames are put between. */
   fps: number;

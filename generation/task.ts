@@ -65,9 +65,7 @@ export interface TaskQuery {
 
 /** What a model can do. */
 interface TaskSupport {
-  /** The default task. */
   readonly defaultTask: TaskType;
-  /** All tasks. */
   readonly supportedTasks: readonly TaskType[];
   /** Whether V2V takes an image too. */
   readonly animates?: boolean;

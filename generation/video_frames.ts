@@ -12,7 +12,6 @@ export interface VideoFile {
   readonly info: VideoInfo;
 }
 
-/** What the frames are to be like. */
 export interface VideoShape {
   /** Pixels per row. */
   readonly width: number;

@@ -61,7 +61,6 @@ function quoted(text: string): string {
   return /[,:\n]/.test(text) ? JSON.stringify(text) : text;
 }
 
-/** Samplers by its names for them. */
 export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
   ["Euler", "euler"],
   ["Euler a", "euler_ancestral"],

@@ -40,7 +40,6 @@ import { type WorkerRecord, Workers } from "./workers.ts";
 /** Longest path in a line of the log, in characters; ours are shorter. */
 const MAX_LOGGED_PATH = 200;
 
-/** What an app is made of. */
 interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;

@@ -30,7 +30,6 @@ import type { Services } from "./services.ts";
 
 /** What runners work with. */
 interface RunnerServices {
-  /** The models. */
   readonly models: ServedModels;
   /** What the server was told. */
   readonly settings: ServerSettings;

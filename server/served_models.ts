@@ -5,7 +5,6 @@ import { ApiError, ServiceError } from "./contract/errors.ts";
 import { shorten } from "../generation/texts.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 
-/** Where the engine is. */
 type EngineStatus = "loading" | "ready" | "failed";
 
 /** An engine that may still be loading. */
@@ -29,7 +28,6 @@ export class EngineState {
     return this.#engine;
   }
 
-  /** Where the engine is. */
   get status(): EngineStatus {
     if (this.loaded) return "ready";
     return this.#failure ? "failed" : "loading";
@@ -73,7 +71,6 @@ export class EngineState {
   }
 }
 
-/** A model that is served. */
 export interface ServedModel {
   /** Public name of the model. */
   readonly name: string;
@@ -81,7 +78,6 @@ export interface ServedModel {
   readonly path: string;
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
-  /** Engine of the model. */
   readonly engine: EngineState;
   /** LoRAs that are loaded and set on it. */
   readonly loras: ServerLoras;
@@ -133,7 +129,6 @@ export class ServedModels {
     return this.find(name) ?? notFound(name, this.all);
   }
 
-  /** A model by its name. */
   find(name: string): ServedModel | undefined {
     return this.all.find((model) => model.name === name);
   }

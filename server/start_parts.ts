@@ -156,7 +156,6 @@ export function localModels({ engine, others, settings, log }: LocalModels): Ser
   return new ServedModels([first, ...rest]);
 }
 
-/** The state of an engine. */
 export function engineState(engine: Engine | Promise<Engine> | EngineState): EngineState {
   return engine instanceof EngineState ? engine : new EngineState(engine);
 }

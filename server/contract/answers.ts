@@ -330,11 +330,8 @@ type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonl
 export type ValidationIssue = Answer<typeof validationIssue>;
 /** What every failed request is answered with: generic clients read `error`, those of the reference `detail`. */
 export type ErrorBody = Answer<typeof error>;
-/** A model. */
 export type ModelCard = Answer<typeof model>;
-/** A video. */
 export type VideoRecord = Answer<typeof video>;
-/** A job in a list. */
 export type JobListItem = Answer<typeof job>;
 /** A job with what was asked for. */
 export type WholeJob = Answer<typeof wholeJob>;

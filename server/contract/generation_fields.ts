@@ -59,7 +59,6 @@ const SCHEMAS = {
   numbers: () => z.union([z.number(), z.array(z.number())], NOT_NUMBERS).nullish(),
 } as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
 
-/** Schemas of rows, under all their names. */
 function schemasOf(rows: Readonly<Record<string, Field>>): Record<string, z.ZodType> {
   return Object.fromEntries(
     Object.entries(rows).flatMap(([name, row]) =>

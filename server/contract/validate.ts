@@ -184,7 +184,6 @@ const NUMBER = /^[+-]?(?:\d|\.\d)[\d.e+-]*$/i;
 /** A schema's fields; it is a constant, and describing it takes as long as the rest of a request. */
 const fieldsOf = new WeakMap<z.ZodObject, Readonly<Record<string, Node>>>();
 
-/** The fields of a schema. */
 export function fieldNodes(schema: z.ZodObject): Readonly<Record<string, Node>> {
   const known = fieldsOf.get(schema);
   if (known) return known;

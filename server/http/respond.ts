@@ -54,7 +54,6 @@ export function toApiError(
   return internalError(requestId);
 }
 
-/** The answer to a failure of the service. */
 export function answerOf({ failure, code, message, retryAfter, cause }: ServiceError): ApiError {
   return new ApiError(STATUS[failure], message, {
     code,

@@ -32,9 +32,7 @@ export interface ImageOutcome extends JobFacts {
 
 /** What an image job works with. */
 interface ImageJob {
-  /** Makes the images. */
   engine: Engine;
-  /** What to make. */
   request: ImageRequest;
   /** The model's public name. */
   model: string;

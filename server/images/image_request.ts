@@ -131,7 +131,6 @@ type ResponseFormat = "url" | "b64_json" | "both";
 
 /** What `background` may say. */
 export const BACKGROUNDS: readonly string[] = ["auto", "transparent", "opaque"];
-/** Formats by the names that requests have for them. */
 export const FORMATS: Readonly<Record<string, OutputFormat>> = {
   png: "png",
   jpeg: "jpeg",

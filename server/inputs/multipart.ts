@@ -17,7 +17,6 @@ import { readUrlencoded } from "./form_body.ts";
 export interface UploadedFile {
   /** The field it came in. */
   readonly field: string;
-  /** Path of the file. */
   readonly path: string;
   /** Name of the file, as the client calls it. */
   readonly name: string;

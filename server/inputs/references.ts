@@ -19,7 +19,6 @@ export type Source = UploadedFile | { readonly field: string; readonly url: stri
 export interface InputFile {
   /** The field it came in. */
   readonly field: string;
-  /** Path of the file. */
   readonly path: string;
   /** Whether it is an image or a video. */
   readonly kind: "image" | "video";
@@ -105,7 +104,6 @@ export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefin
 /** Fields that bring a video. */
 const VIDEO_FIELDS = ["video", "video_reference", "video_url"];
 
-/** What fields are called that the reference has not. */
 const OWN_SOURCES: Readonly<Record<string, string>> = {
   mask: "mask",
   control: "control picture",

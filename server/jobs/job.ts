@@ -54,7 +54,6 @@ export function asQueued(job: JobRecord): JobRecord {
 
 /** An unfinished result. */
 interface JobPreview {
-  /** Which output it is of. */
   output: number;
   /** Which preview of that output it is, from 0. */
   index: number;
@@ -66,7 +65,6 @@ interface JobPreview {
 
 /** One of several results, as soon as it is finished. */
 export interface JobOutput {
-  /** Which one it is. */
   index: number;
   /** The file; absent where another process made it, and `file` is. */
   bytes?: Uint8Array<ArrayBuffer>;
@@ -93,7 +91,6 @@ export interface NewJob<T> extends NewRecord {
   isRecorded?: boolean;
   /** Done before its turn, beside other jobs: must not need the GPU. Gives what is to be recorded. */
   prepare?: (signal: AbortSignal) => Promise<JobChange>;
-  /** Does it. */
   work: (context: JobContext) => Promise<T>;
   /** What to record of the outcome, a JSON value. */
   toRecord: (outcome: T) => unknown;
@@ -105,7 +102,6 @@ export interface NewJob<T> extends NewRecord {
   signal?: AbortSignal;
 }
 
-/** A job that the queue has taken. */
 export interface QueuedJob<T> {
   /** Resolves when it needs nothing more but its turn; rejects as `outcome` does. */
   readonly prepared: Promise<void>;
@@ -155,7 +151,6 @@ export class JobWatchers {
     return this.#watchers.has(id);
   }
 
-  /** Tells all who watch a job. */
   tell(id: string, event: JobEvent): void {
     if (event.type !== "status") {
       const latest = this.#latest.get(id) ?? new Map<string, JobEvent>();
@@ -184,13 +179,11 @@ export interface JobSummary {
   owner: string;
   /** The beginning of the prompt. */
   prompt: string;
-  /** Task of the job. */
   taskType: TaskType;
   /** Pixels per row. */
   width: number;
   /** Number of rows. */
   height: number;
-  /** One for each result. */
   seeds: number[];
 }
 

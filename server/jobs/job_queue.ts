@@ -39,7 +39,6 @@ const ABORT_MS = 5000;
 
 interface Entry extends Turn {
   readonly controller: AbortController;
-  /** Resolves when it is its turn. */
   readonly turn: PromiseWithResolvers<void>;
   /** Resolves when its end is recorded. */
   readonly ended: PromiseWithResolvers<void>;
@@ -82,7 +81,6 @@ export class JobQueue implements Queue {
     }, () => {});
   }
 
-  /** Number of jobs that wait. */
   get waiting(): number {
     return this.#waiting.length;
   }

@@ -17,7 +17,6 @@ export interface JobEntry {
   id: string;
   /** What the job makes, such as `image`. */
   kind: string;
-  /** Status of the job. */
   status: JobStatus;
   /** Finished share of the work, 0 to 100. */
   progress: number;
@@ -61,7 +60,6 @@ export interface NewRecord extends Pick<JobRecord, "id" | "kind" | "request" | "
 
 /** The job that a request has made that is sent again. */
 export interface RepeatedRequest {
-  /** Id of the job. */
   readonly id: string;
   /** Digest of the route and the body, as {@link RequestKey.body}. */
   readonly body: string;
@@ -109,11 +107,8 @@ export interface RecordBounds {
 
 /** How many jobs there are of a kind and status. */
 export interface JobCount {
-  /** What the jobs make. */
   kind: string;
-  /** Status of the jobs. */
   status: JobStatus;
-  /** Number of jobs. */
   count: number;
 }
 
@@ -172,7 +167,6 @@ export interface JobStore {
 export class RepeatedRequestError extends Error {
   /** Tells it from other errors in logs. */
   override readonly name = "RepeatedRequestError";
-  /** The job that is there. */
   readonly repeated: RepeatedRequest;
 
   constructor(repeated: RepeatedRequest) {

@@ -42,7 +42,6 @@ interface Outputs {
   readonly stages?: StageClock | undefined;
 }
 
-/** One output. */
 interface Output {
   readonly index: number;
   /** Fires when the job ends, or another output has failed. */

@@ -6,11 +6,9 @@
 /** After what wait priority counts no more, in milliseconds: every job gets its turn. */
 export const OVERDUE_MS = 10 * 60_000;
 
-/** What takes a turn. */
 export interface Turn {
   /** Unique. */
   readonly id: string;
-  /** Whose it is. */
   readonly client: string;
   /** Public name of the model that it needs; any will do when left out. */
   readonly model?: string;
@@ -80,7 +78,6 @@ export interface Places {
    * @param ahead how many others were told so far that they better wait; none when left out
    */
   hasRoomFor(job: Turn, ahead?: number): boolean;
-  /** Takes a place. */
   take(job: Turn): () => void;
   /**
    * Listens to what makes room besides a place that is given back.

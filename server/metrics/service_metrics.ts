@@ -12,7 +12,6 @@ const JOB_SECONDS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
 const STAGE_SECONDS = [0.1, ...JOB_SECONDS];
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** What is measured. */
 interface MeasuredServices {
   /** The model. */
   readonly engine: EngineState;

@@ -27,11 +27,9 @@ import type { BodyName, Operation } from "./operation.ts";
 
 /** A JSON Schema, as far as it is looked at here. */
 export interface JsonSchema {
-  /** Names of types. */
   type?: string | string[];
   /** Alternatives. */
   anyOf?: JsonSchema[];
-  /** Fields of an object. */
   properties?: Record<string, JsonSchema>;
   /** Fields that must be there. */
   required?: string[];
@@ -47,7 +45,6 @@ export interface JsonSchema {
 export interface OpenApiDocument {
   /** Version of the specification. */
   openapi: "3.1.0";
-  /** Title, version and description of the API. */
   info: { title: string; version: string; description: string };
   /** Addresses of the service. */
   servers: { url: string }[];
@@ -92,7 +89,6 @@ const FILE_FIELDS: readonly string[] = [
   ...["video", "last_image", "mask", "control", "reference"],
 ];
 
-/** Makes the document. */
 export function openApiDocument(
   operations: readonly Operation[],
   needsKey: boolean,

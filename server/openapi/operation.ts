@@ -17,7 +17,6 @@ type OperationAnswer = { readonly json: AnswerName } | {
   readonly types: readonly string[];
 };
 
-/** One operation. */
 export interface Operation {
   /** HTTP method. */
   readonly method: "get" | "post" | "delete";

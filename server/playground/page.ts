@@ -22,7 +22,6 @@ interface Asset {
 
 /** The page and what it loads. */
 interface Playground {
-  /** The page. */
   readonly html: string;
   /** Content-Security-Policy of the page. */
   readonly policy: string;

@@ -14,7 +14,6 @@ interface ImageItem {
   seed: number;
 }
 
-/** Where an image can be had. */
 interface ImagePlaces {
   /** Where clients reach this server; the link is relative when it is omitted. */
   readonly publicUrl?: string | undefined;
@@ -47,14 +46,12 @@ export function imageItem(
 
 /** Bytes that stand in JSON as a string in base64. */
 export class Base64 {
-  /** The bytes. */
   readonly bytes: Uint8Array;
 
   constructor(bytes: Uint8Array) {
     this.bytes = bytes;
   }
 
-  /** The string. */
   toString(): string {
     const { buffer, byteOffset, byteLength } = this.bytes;
     return Buffer.from(buffer, byteOffset, byteLength).toString("base64");

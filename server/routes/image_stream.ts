@@ -14,7 +14,6 @@ import type { AppEnv, Services } from "../services.ts";
 import { imageItem } from "./image_item.ts";
 import { News } from "./news.ts";
 
-/** An event of a stream. */
 interface ImageEvent {
   readonly type: string;
   readonly [field: string]: unknown;
@@ -24,7 +23,6 @@ interface ImageEvent {
 interface StreamedImages {
   /** Id of the job. */
   readonly id: string;
-  /** What to make. */
   readonly request: ImageRequest;
   /** Queues the job; throws when it is refused. */
   readonly start: () => Promise<QueuedJob<ImageOutcome>>;

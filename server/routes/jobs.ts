@@ -31,7 +31,6 @@ export async function remove(c: Context<AppEnv>, services: Services): Promise<Re
   return c.json({ ...await show(job, c, services), deleted: true });
 }
 
-/** Cancels a job. */
 export async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await cancelJob(await findJob(c, services), services);
   return c.json(await show(job, c, services));

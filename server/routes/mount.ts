@@ -10,7 +10,6 @@ type RouteHandler = (c: Context<AppEnv>) => Response | Promise<Response>;
 /** The methods of a path. GET includes HEAD. */
 export type Methods = Partial<Record<"GET" | "POST" | "PUT" | "DELETE", RouteHandler>>;
 
-/** Mounts a path. */
 export function mount(app: App, path: string, methods: Methods): void {
   for (const [method, handler] of Object.entries(methods)) app.on(method, path, handler);
   const allowed = Object.keys(methods).flatMap((name) => name === "GET" ? ["GET", "HEAD"] : name);

@@ -49,7 +49,6 @@ const NO_CHANGE: readonly string[] = [
 
 const optionsSchema = z.looseObject({ sd_model_checkpoint: z.string().nullish() });
 
-/** Mounts the routes. */
 export function mountSdapi(app: App, services: Services): void {
   const { settings, queue, models } = services;
   const current = new CurrentJobs(queue);

@@ -13,7 +13,6 @@ const MIN_FREE_SHARE = 0.05;
 interface Disk {
   /** Blocks that this user may still write. */
   readonly bavail: number;
-  /** All blocks. */
   readonly blocks: number;
   /** Bytes of a block. */
   readonly bsize: number;

@@ -122,7 +122,6 @@ export class LocalStorage implements ResultStorage {
     }
   }
 
-  /** Removes a file, if it is there. */
   async remove({ name }: FilePlace): Promise<void> {
     await rm(this.path(name), { force: true }).catch((error) => {
       if (!isGone(error)) throw error;

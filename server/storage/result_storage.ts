@@ -4,7 +4,6 @@
 export interface StoredFile {
   /** Name of the file: unique, and without folders. */
   name: string;
-  /** Content type of the file. */
   contentType: string;
   /** Length in bytes. */
   size: number;
@@ -74,7 +73,6 @@ export interface ResultStorage {
    */
   read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>;
 
-  /** Removes a file, if it is there. */
   remove(file: FilePlace): Promise<void>;
 
   /** Removes what a process may have kept that died before it could say so. */

@@ -26,11 +26,9 @@ export interface SpanStart {
   readonly at?: number;
   /** Whether the span answers a request of another process. */
   readonly isServer?: boolean;
-  /** Attributes of the span. */
   readonly attributes?: SpanAttributes;
 }
 
-/** How a span ends. */
 export interface SpanEnd {
   /** When it ended, in Unix milliseconds; now when left out. */
   readonly at?: number;
@@ -48,7 +46,6 @@ export interface TracedSpan {
   readonly traceparent: string;
   /** Does something as a part of it. */
   run<T>(work: () => T): T;
-  /** Ends it. */
   end(end?: SpanEnd): void;
 }
 
@@ -160,13 +157,9 @@ export function tracedRequests(
   };
 }
 
-/** A job to be traced. */
 export interface TracedJob {
-  /** Id of the job. */
   readonly id: string;
-  /** What the job makes. */
   readonly kind: string;
-  /** Name of its model. */
   readonly model: string;
   /** When it was queued, in Unix milliseconds. */
   readonly queuedAt: number;

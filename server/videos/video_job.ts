@@ -16,9 +16,7 @@ import type { VideoRequest } from "./video_request.ts";
 
 /** What a video job works with. */
 interface VideoJob {
-  /** Makes the videos. */
   engine: Engine;
-  /** What to make. */
   request: VideoRequest;
   /** Keeps the files. */
   storage: ResultStorage;
