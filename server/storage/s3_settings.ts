@@ -2,6 +2,7 @@
 
 /** A bucket and the right to write to it. */
 export interface S3Settings {
+  /** Name of the bucket. */
   bucket: string;
   /** Address of a store other than Amazon's, without the bucket. */
   endpoint?: string;
@@ -17,6 +18,7 @@ export interface S3Settings {
 
 /** What the command line says of a bucket. */
 export interface S3Flags {
+  /** Name of the bucket. */
   bucket?: string | undefined;
   /** Address of the store. */
   endpoint?: string | undefined;
