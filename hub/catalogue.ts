@@ -37,235 +37,148 @@ export interface CatalogueModel {
   };
 }
 
-const GB = 1e9;
-const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1 * GB };
-const QWEN3_8B = { textEncoder: "Qwen3-8B", textEncoderBytes: 10.4 * GB };
-const QWEN_VL = { textEncoder: "Qwen2.5-VL-7B", textEncoderBytes: 13.1 * GB };
-const UMT5 = { textEncoder: "UMT5-XXL", textEncoderBytes: 9.3 * GB };
+const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1e9 };
 const APACHE = { licence: "Apache-2.0" };
-const FLUX_NON_COMMERCIAL = { licence: "FLUX non-commercial", isGated: true } as const;
-const K_TYPES = ["q8_0", "q6_k", "q5_k", "q4_k", "q3_k"];
-
-const Z_IMAGE = {
-  ...{ family: "Z-Image", ...APACHE, parameters: 6.15 * GB, ...QWEN3_4B },
-  makes: "images",
-  vae: "FLUX.1's",
-} as const;
-const KLEIN = { family: "FLUX.2", makes: "images", vae: "FLUX.2's" } as const;
-// FLUX.2 klein reads three quarters of the layers.
-const KLEIN_4B = {
-  ...{ ...KLEIN, ...APACHE, parameters: 3.88 * GB, ...QWEN3_4B },
-  textEncoderBytes: 5.5 * GB,
-} as const;
-const KLEIN_9B = { ...KLEIN, ...FLUX_NON_COMMERCIAL, parameters: 9.08 * GB, ...QWEN3_8B } as const;
-const KLEIN_TYPES = ["q8_0", "q4_0"];
+const FLUX_LICENCE = { licence: "FLUX non-commercial", isGated: true } as const;
+const IMAGES = { makes: "images" } as const;
 const FLUX1 = {
-  ...{ family: "FLUX.1", parameters: 11.9 * GB, textEncoder: "T5-XXL, CLIP-L" },
-  ...{ textEncoderBytes: 9.5 * GB, vae: "FLUX.1's" },
-  makes: "images",
-} as const;
-const CHROMA = {
-  ...{ family: "Chroma", ...APACHE, parameters: 8.9 * GB, textEncoder: "T5-XXL" },
-  ...{ textEncoderBytes: 9.3 * GB, vae: "FLUX.1's" },
-  makes: "images",
-} as const;
-const WAN = { family: "Wan", makes: "videos", ...APACHE, ...UMT5, vae: "Wan 2.1's" } as const;
-const WAN_14B = { ...WAN, parameters: 14.3 * GB } as const;
-const WAN_I2V = { ...WAN, parameters: 16.4 * GB } as const;
+  ...IMAGES,
+  family: "FLUX.1",
+  parameters: 11.9e9,
+  textEncoder: "T5-XXL, CLIP-L",
+  textEncoderBytes: 9.5e9,
+  vae: "FLUX.1's",
+};
 const QWEN_IMAGE = {
-  ...{ family: "Qwen-Image", ...APACHE, parameters: 20.4 * GB, ...QWEN_VL },
-  makes: "images",
+  ...IMAGES,
+  ...APACHE,
+  family: "Qwen-Image",
+  parameters: 20.4e9,
+  textEncoder: "Qwen2.5-VL-7B",
+  textEncoderBytes: 13.1e9,
   vae: "Qwen-Image's",
+};
+const WAN = {
+  ...APACHE,
+  family: "Wan",
+  makes: "videos",
+  textEncoder: "UMT5-XXL",
+  textEncoderBytes: 9.3e9,
+  vae: "Wan 2.1's",
 } as const;
-/** With the vision tower. */
-const QWEN_IMAGE_EDIT = { ...QWEN_IMAGE, textEncoderBytes: 14.4 * GB } as const;
+
+/** What models of a kind have in common. */
+const KINDS: Readonly<
+  Record<string, Omit<CatalogueModel, "name" | "title" | "repository" | "quantised">>
+> = {
+  "Z-Image": {
+    ...IMAGES,
+    ...APACHE,
+    ...QWEN3_4B,
+    family: "Z-Image",
+    parameters: 6.15e9,
+    vae: "FLUX.1's",
+  },
+  // FLUX.2 klein reads three quarters of the layers of its text encoder.
+  "klein 4B": {
+    ...IMAGES,
+    ...APACHE,
+    ...QWEN3_4B,
+    family: "FLUX.2",
+    parameters: 3.88e9,
+    textEncoderBytes: 5.5e9,
+    vae: "FLUX.2's",
+  },
+  "klein 9B": {
+    ...IMAGES,
+    ...FLUX_LICENCE,
+    family: "FLUX.2",
+    parameters: 9.08e9,
+    textEncoder: "Qwen3-8B",
+    textEncoderBytes: 10.4e9,
+    vae: "FLUX.2's",
+  },
+  "FLUX.1 schnell": { ...FLUX1, ...APACHE, isGated: true },
+  "FLUX.1 dev": { ...FLUX1, ...FLUX_LICENCE },
+  "Chroma": {
+    ...FLUX1,
+    ...APACHE,
+    family: "Chroma",
+    parameters: 8.9e9,
+    textEncoder: "T5-XXL",
+    textEncoderBytes: 9.3e9,
+  },
+  "Qwen-Image": QWEN_IMAGE,
+  "Qwen-Image layered": { ...QWEN_IMAGE, vae: "its own, with alpha" },
+  // With the vision tower.
+  "Qwen-Image edit": { ...QWEN_IMAGE, textEncoderBytes: 14.4e9 },
+  "Wan 1.3B": { ...WAN, parameters: 1.42e9 },
+  "FastWan 1.3B": { ...WAN, parameters: 1.49e9 },
+  "Wan 5B": { ...WAN, parameters: 5e9, vae: "Wan 2.2's" },
+  "Wan 14B": { ...WAN, parameters: 14.3e9 },
+  "Wan A14B": { ...WAN, parameters: 14.3e9 },
+  "Wan I2V 14B": { ...WAN, parameters: 16.4e9 },
+  "VACE 1.3B": { ...WAN, parameters: 2.15e9 },
+  "VACE 14B": { ...WAN, parameters: 17.3e9 },
+};
+
+/** What the paths of a transformer for high noise, and of one for low noise have in them. */
+const EXPERTS: Readonly<Record<string, readonly [string, string]>> = {
+  "Wan A14B": ["HighNoise", "LowNoise"],
+};
+
+/** Types of GGUF files where the table names none. */
+const USUAL_TYPES = "q8_0 q6_k q5_k q4_k q3_k";
+
+/** Name, title, kind and repository of each model, and where it has GGUF files and of which types; those that most want first. */
+const MODELS = `
+z-image-turbo                  | Z-Image-Turbo               | Z-Image            | Tongyi-MAI/Z-Image-Turbo                        | leejet/Z-Image-Turbo-GGUF | q8_0 q6_k q5_0 q4_k q3_k q2_k
+flux.2-klein-4b                | FLUX.2 klein 4B             | klein 4B           | black-forest-labs/FLUX.2-klein-4B               | unsloth/FLUX.2-klein-4B-GGUF
+wan2.2-ti2v-5b                 | Wan 2.2 TI2V 5B             | Wan 5B             | Wan-AI/Wan2.2-TI2V-5B-Diffusers                 | QuantStack/Wan2.2-TI2V-5B-GGUF
+flux.2-klein-9b                | FLUX.2 klein 9B             | klein 9B           | black-forest-labs/FLUX.2-klein-9B               | leejet/FLUX.2-klein-9B-GGUF | q8_0 q4_0
+flux.1-schnell                 | FLUX.1 schnell              | FLUX.1 schnell     | black-forest-labs/FLUX.1-schnell                | city96/FLUX.1-schnell-gguf
+flux.1-dev                     | FLUX.1 dev                  | FLUX.1 dev         | black-forest-labs/FLUX.1-dev                    | city96/FLUX.1-dev-gguf
+flux.1-kontext-dev             | FLUX.1 Kontext-dev          | FLUX.1 dev         | black-forest-labs/FLUX.1-Kontext-dev            | QuantStack/FLUX.1-Kontext-dev-GGUF
+flux.1-krea-dev                | FLUX.1 Krea-dev             | FLUX.1 dev         | black-forest-labs/FLUX.1-Krea-dev               | QuantStack/FLUX.1-Krea-dev-GGUF
+flux.1-fill-dev                | FLUX.1 Fill-dev             | FLUX.1 dev         | black-forest-labs/FLUX.1-Fill-dev               | YarvixPA/FLUX.1-Fill-dev-GGUF
+flux.1-canny-dev               | FLUX.1 Canny-dev            | FLUX.1 dev         | black-forest-labs/FLUX.1-Canny-dev
+flux.1-depth-dev               | FLUX.1 Depth-dev            | FLUX.1 dev         | black-forest-labs/FLUX.1-Depth-dev
+chroma1-hd                     | Chroma1-HD                  | Chroma             | lodestones/Chroma1-HD                           | silveroxides/Chroma1-HD-GGUF | q8_0 q5_k q4_k
+chroma1-base                   | Chroma1-Base                | Chroma             | lodestones/Chroma1-Base
+qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
+qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
+qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF
+qwen-image-edit-2511           | Qwen-Image-Edit-2511        | Qwen-Image edit    | Qwen/Qwen-Image-Edit-2511                       | unsloth/Qwen-Image-Edit-2511-GGUF
+qwen-image-edit-2509           | Qwen-Image-Edit-2509        | Qwen-Image edit    | Qwen/Qwen-Image-Edit-2509                       | QuantStack/Qwen-Image-Edit-2509-GGUF
+qwen-image-edit                | Qwen-Image-Edit             | Qwen-Image edit    | Qwen/Qwen-Image-Edit                            | QuantStack/Qwen-Image-Edit-GGUF
+wan2.1-t2v-1.3b                | Wan 2.1 T2V 1.3B            | Wan 1.3B           | Wan-AI/Wan2.1-T2V-1.3B-Diffusers
+fastwan2.1-t2v-1.3b            | FastWan 2.1 T2V 1.3B        | FastWan 1.3B       | FastVideo/FastWan2.1-T2V-1.3B-Diffusers
+fastwan2.2-ti2v-5b             | FastWan 2.2 TI2V 5B         | Wan 5B             | FastVideo/FastWan2.2-TI2V-5B-FullAttn-Diffusers
+wan2.2-t2v-a14b                | Wan 2.2 T2V A14B            | Wan A14B           | Wan-AI/Wan2.2-T2V-A14B-Diffusers                | QuantStack/Wan2.2-T2V-A14B-GGUF
+wan2.2-i2v-a14b                | Wan 2.2 I2V A14B            | Wan A14B           | Wan-AI/Wan2.2-I2V-A14B-Diffusers                | QuantStack/Wan2.2-I2V-A14B-GGUF
+wan2.1-t2v-14b                 | Wan 2.1 T2V 14B             | Wan 14B            | Wan-AI/Wan2.1-T2V-14B-Diffusers                 | city96/Wan2.1-T2V-14B-gguf
+wan2.1-i2v-14b-480p            | Wan 2.1 I2V 14B 480P        | Wan I2V 14B        | Wan-AI/Wan2.1-I2V-14B-480P-Diffusers            | city96/Wan2.1-I2V-14B-480P-gguf
+wan2.1-i2v-14b-720p            | Wan 2.1 I2V 14B 720P        | Wan I2V 14B        | Wan-AI/Wan2.1-I2V-14B-720P-Diffusers            | city96/Wan2.1-I2V-14B-720P-gguf
+wan2.1-flf2v-14b-720p          | Wan 2.1 FLF2V 14B 720P      | Wan I2V 14B        | Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers          | city96/Wan2.1-FLF2V-14B-720P-gguf
+wan2.2-animate-2-14b           | Wan-Animate-2 14B           | Wan I2V 14B        | Wan-AI/Wan2.2-Animate-2-14B-Diffusers
+wan2.2-animate-2-14b-distilled | Wan-Animate-2 14B distilled | Wan I2V 14B        | Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers
+wan2.1-vace-1.3b               | Wan 2.1 VACE 1.3B           | VACE 1.3B          | Wan-AI/Wan2.1-VACE-1.3B-diffusers
+wan2.1-vace-14b                | Wan 2.1 VACE 14B            | VACE 14B           | Wan-AI/Wan2.1-VACE-14B-diffusers                | QuantStack/Wan2.1_14B_VACE-GGUF
+z-image                        | Z-Image                     | Z-Image            | Tongyi-MAI/Z-Image                              | unsloth/Z-Image-GGUF
+flux.2-klein-base-4b           | FLUX.2 klein base 4B        | klein 4B           | black-forest-labs/FLUX.2-klein-base-4B          | leejet/FLUX.2-klein-base-4B-GGUF | q8_0 q4_0
+flux.2-klein-base-9b           | FLUX.2 klein base 9B        | klein 9B           | black-forest-labs/FLUX.2-klein-base-9B          | leejet/FLUX.2-klein-base-9B-GGUF | q8_0 q4_0
+`;
 
 /** The models, those that most want first. */
-export const CATALOGUE: readonly CatalogueModel[] = [
-  {
-    ...{ name: "z-image-turbo", title: "Z-Image-Turbo", ...Z_IMAGE },
-    repository: "Tongyi-MAI/Z-Image-Turbo",
-    quantised: {
-      repository: "leejet/Z-Image-Turbo-GGUF",
-      types: ["q8_0", "q6_k", "q5_0", "q4_k", "q3_k", "q2_k"],
-    },
-  },
-  {
-    ...{ name: "flux.2-klein-4b", title: "FLUX.2 klein 4B", ...KLEIN_4B },
-    repository: "black-forest-labs/FLUX.2-klein-4B",
-    quantised: { repository: "unsloth/FLUX.2-klein-4B-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.2-ti2v-5b", title: "Wan 2.2 TI2V 5B", ...WAN, parameters: 5 * GB },
-    vae: "Wan 2.2's",
-    repository: "Wan-AI/Wan2.2-TI2V-5B-Diffusers",
-    quantised: { repository: "QuantStack/Wan2.2-TI2V-5B-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.2-klein-9b", title: "FLUX.2 klein 9B", ...KLEIN_9B },
-    repository: "black-forest-labs/FLUX.2-klein-9B",
-    quantised: { repository: "leejet/FLUX.2-klein-9B-GGUF", types: KLEIN_TYPES },
-  },
-  {
-    ...{ name: "flux.1-schnell", title: "FLUX.1 schnell", ...FLUX1, ...APACHE },
-    repository: "black-forest-labs/FLUX.1-schnell",
-    isGated: true,
-    quantised: { repository: "city96/FLUX.1-schnell-gguf", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.1-dev", title: "FLUX.1 dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
-    repository: "black-forest-labs/FLUX.1-dev",
-    quantised: { repository: "city96/FLUX.1-dev-gguf", types: K_TYPES },
-  },
-  {
-    ...{
-      name: "flux.1-kontext-dev",
-      title: "FLUX.1 Kontext-dev",
-      ...FLUX1,
-      ...FLUX_NON_COMMERCIAL,
-    },
-    repository: "black-forest-labs/FLUX.1-Kontext-dev",
-    quantised: { repository: "QuantStack/FLUX.1-Kontext-dev-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.1-krea-dev", title: "FLUX.1 Krea-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
-    repository: "black-forest-labs/FLUX.1-Krea-dev",
-    quantised: { repository: "QuantStack/FLUX.1-Krea-dev-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.1-fill-dev", title: "FLUX.1 Fill-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
-    repository: "black-forest-labs/FLUX.1-Fill-dev",
-    quantised: { repository: "YarvixPA/FLUX.1-Fill-dev-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.1-canny-dev", title: "FLUX.1 Canny-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
-    repository: "black-forest-labs/FLUX.1-Canny-dev",
-  },
-  {
-    ...{ name: "flux.1-depth-dev", title: "FLUX.1 Depth-dev", ...FLUX1, ...FLUX_NON_COMMERCIAL },
-    repository: "black-forest-labs/FLUX.1-Depth-dev",
-  },
-  {
-    ...{ name: "chroma1-hd", title: "Chroma1-HD", ...CHROMA },
-    repository: "lodestones/Chroma1-HD",
-    quantised: { repository: "silveroxides/Chroma1-HD-GGUF", types: ["q8_0", "q5_k", "q4_k"] },
-  },
-  {
-    ...{ name: "chroma1-base", title: "Chroma1-Base", ...CHROMA },
-    repository: "lodestones/Chroma1-Base",
-  },
-  {
-    ...{ name: "qwen-image", title: "Qwen-Image", ...QWEN_IMAGE },
-    repository: "Qwen/Qwen-Image",
-    quantised: { repository: "QuantStack/Qwen-Image-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "qwen-image-2512", title: "Qwen-Image-2512", ...QWEN_IMAGE },
-    repository: "Qwen/Qwen-Image-2512",
-    quantised: { repository: "unsloth/Qwen-Image-2512-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "qwen-image-layered", title: "Qwen-Image-Layered", ...QWEN_IMAGE },
-    ...{ vae: "its own, with alpha", repository: "Qwen/Qwen-Image-Layered" },
-    quantised: { repository: "unsloth/Qwen-Image-Layered-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "qwen-image-edit-2511", title: "Qwen-Image-Edit-2511", ...QWEN_IMAGE_EDIT },
-    repository: "Qwen/Qwen-Image-Edit-2511",
-    quantised: { repository: "unsloth/Qwen-Image-Edit-2511-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "qwen-image-edit-2509", title: "Qwen-Image-Edit-2509", ...QWEN_IMAGE_EDIT },
-    repository: "Qwen/Qwen-Image-Edit-2509",
-    quantised: { repository: "QuantStack/Qwen-Image-Edit-2509-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "qwen-image-edit", title: "Qwen-Image-Edit", ...QWEN_IMAGE_EDIT },
-    repository: "Qwen/Qwen-Image-Edit",
-    quantised: { repository: "QuantStack/Qwen-Image-Edit-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.1-t2v-1.3b", title: "Wan 2.1 T2V 1.3B", ...WAN, parameters: 1.42 * GB },
-    repository: "Wan-AI/Wan2.1-T2V-1.3B-Diffusers",
-  },
-  {
-    ...{ name: "fastwan2.1-t2v-1.3b", title: "FastWan 2.1 T2V 1.3B", ...WAN },
-    parameters: 1.49 * GB,
-    repository: "FastVideo/FastWan2.1-T2V-1.3B-Diffusers",
-  },
-  {
-    ...{ name: "fastwan2.2-ti2v-5b", title: "FastWan 2.2 TI2V 5B", ...WAN, parameters: 5 * GB },
-    vae: "Wan 2.2's",
-    repository: "FastVideo/FastWan2.2-TI2V-5B-FullAttn-Diffusers",
-  },
-  {
-    ...{ name: "wan2.2-t2v-a14b", title: "Wan 2.2 T2V A14B", ...WAN_14B },
-    repository: "Wan-AI/Wan2.2-T2V-A14B-Diffusers",
-    quantised: {
-      ...{ repository: "QuantStack/Wan2.2-T2V-A14B-GGUF", types: K_TYPES },
-      experts: ["HighNoise", "LowNoise"],
-    },
-  },
-  {
-    ...{ name: "wan2.2-i2v-a14b", title: "Wan 2.2 I2V A14B", ...WAN_14B },
-    repository: "Wan-AI/Wan2.2-I2V-A14B-Diffusers",
-    quantised: {
-      ...{ repository: "QuantStack/Wan2.2-I2V-A14B-GGUF", types: K_TYPES },
-      experts: ["HighNoise", "LowNoise"],
-    },
-  },
-  {
-    ...{ name: "wan2.1-t2v-14b", title: "Wan 2.1 T2V 14B", ...WAN_14B },
-    repository: "Wan-AI/Wan2.1-T2V-14B-Diffusers",
-    quantised: { repository: "city96/Wan2.1-T2V-14B-gguf", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.1-i2v-14b-480p", title: "Wan 2.1 I2V 14B 480P", ...WAN_I2V },
-    repository: "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
-    quantised: { repository: "city96/Wan2.1-I2V-14B-480P-gguf", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.1-i2v-14b-720p", title: "Wan 2.1 I2V 14B 720P", ...WAN_I2V },
-    repository: "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers",
-    quantised: { repository: "city96/Wan2.1-I2V-14B-720P-gguf", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.1-flf2v-14b-720p", title: "Wan 2.1 FLF2V 14B 720P", ...WAN_I2V },
-    repository: "Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers",
-    quantised: { repository: "city96/Wan2.1-FLF2V-14B-720P-gguf", types: K_TYPES },
-  },
-  {
-    ...{ name: "wan2.2-animate-2-14b", title: "Wan-Animate-2 14B", ...WAN_I2V },
-    repository: "Wan-AI/Wan2.2-Animate-2-14B-Diffusers",
-  },
-  {
-    ...{ name: "wan2.2-animate-2-14b-distilled", title: "Wan-Animate-2 14B distilled", ...WAN_I2V },
-    repository: "Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers",
-  },
-  {
-    ...{ name: "wan2.1-vace-1.3b", title: "Wan 2.1 VACE 1.3B", ...WAN, parameters: 2.15 * GB },
-    repository: "Wan-AI/Wan2.1-VACE-1.3B-diffusers",
-  },
-  {
-    ...{ name: "wan2.1-vace-14b", title: "Wan 2.1 VACE 14B", ...WAN, parameters: 17.3 * GB },
-    repository: "Wan-AI/Wan2.1-VACE-14B-diffusers",
-    quantised: { repository: "QuantStack/Wan2.1_14B_VACE-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "z-image", title: "Z-Image", ...Z_IMAGE, repository: "Tongyi-MAI/Z-Image" },
-    quantised: { repository: "unsloth/Z-Image-GGUF", types: K_TYPES },
-  },
-  {
-    ...{ name: "flux.2-klein-base-4b", title: "FLUX.2 klein base 4B", ...KLEIN_4B },
-    repository: "black-forest-labs/FLUX.2-klein-base-4B",
-    quantised: { repository: "leejet/FLUX.2-klein-base-4B-GGUF", types: KLEIN_TYPES },
-  },
-  {
-    ...{ name: "flux.2-klein-base-9b", title: "FLUX.2 klein base 9B", ...KLEIN_9B },
-    repository: "black-forest-labs/FLUX.2-klein-base-9B",
-    quantised: { repository: "leejet/FLUX.2-klein-base-9B-GGUF", types: KLEIN_TYPES },
-  },
-];
+export const CATALOGUE: readonly CatalogueModel[] = MODELS.trim().split("\n").map((line) => {
+  const [name, title, kind, repository, gguf, types = USUAL_TYPES] = line.split("|")
+    .map((cell) => cell.trim()) as [string, string, string, string, string?, string?];
+  const experts = EXPERTS[kind];
+  const quantised = gguf === undefined
+    ? {}
+    : { quantised: { repository: gguf, types: types.split(" "), ...(experts && { experts }) } };
+  return { ...KINDS[kind]!, name, title, repository, ...quantised };
+});
 
 /** A ControlNet of the hub. */
 export interface CatalogueControlNet {
@@ -279,7 +192,7 @@ export interface CatalogueControlNet {
   readonly parameters: number;
 }
 
-const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_NON_COMMERCIAL.licence };
+const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_LICENCE.licence };
 const Z_IMAGE_CONTROL = { family: "Z-Image", ...APACHE };
 const ALIBABA = "alibaba-pai/Z-Image-Turbo-Fun-Controlnet-Union";
 
@@ -291,31 +204,31 @@ export function controlNetNamed(name: string): CatalogueControlNet | undefined {
 /** ControlNets, which are parts of models and none by themselves. */
 export const CONTROLNETS: readonly CatalogueControlNet[] = [
   {
-    ...{ name: "flux.1-controlnet-union-pro-2.0", ...FLUX1_CONTROL, parameters: 2.14 * GB },
+    ...{ name: "flux.1-controlnet-union-pro-2.0", ...FLUX1_CONTROL, parameters: 2.14e9 },
     source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro-2.0",
   },
   {
-    ...{ name: "flux.1-controlnet-union-pro", ...FLUX1_CONTROL, parameters: 3.3 * GB },
+    ...{ name: "flux.1-controlnet-union-pro", ...FLUX1_CONTROL, parameters: 3.3e9 },
     source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro",
   },
   {
-    ...{ name: "flux.1-controlnet-union", ...FLUX1_CONTROL, parameters: 3.3 * GB },
+    ...{ name: "flux.1-controlnet-union", ...FLUX1_CONTROL, parameters: 3.3e9 },
     source: "InstantX/FLUX.1-dev-Controlnet-Union",
   },
   {
     ...{ name: "qwen-image-controlnet-union", family: "Qwen-Image", ...APACHE },
-    ...{ parameters: 1.77 * GB, source: "InstantX/Qwen-Image-ControlNet-Union" },
+    ...{ parameters: 1.77e9, source: "InstantX/Qwen-Image-ControlNet-Union" },
   },
   {
     ...{ name: "qwen-image-controlnet-inpainting", family: "Qwen-Image", ...APACHE },
-    ...{ parameters: 2.12 * GB, source: "InstantX/Qwen-Image-ControlNet-Inpainting" },
+    ...{ parameters: 2.12e9, source: "InstantX/Qwen-Image-ControlNet-Inpainting" },
   },
   {
-    ...{ name: "z-image-turbo-controlnet-union-2.1", ...Z_IMAGE_CONTROL, parameters: 3.36 * GB },
+    ...{ name: "z-image-turbo-controlnet-union-2.1", ...Z_IMAGE_CONTROL, parameters: 3.36e9 },
     source: `${ALIBABA}-2.1:Z-Image-Turbo-Fun-Controlnet-Union-2.1.safetensors`,
   },
   {
-    ...{ name: "z-image-turbo-controlnet-union", ...Z_IMAGE_CONTROL, parameters: 1.55 * GB },
+    ...{ name: "z-image-turbo-controlnet-union", ...Z_IMAGE_CONTROL, parameters: 1.55e9 },
     source: `${ALIBABA}:Z-Image-Turbo-Fun-Controlnet-Union.safetensors`,
   },
 ];

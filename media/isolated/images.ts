@@ -22,18 +22,18 @@ import { Slots } from "./slots.ts";
 /** 8192 x 4096, or 5792 x 5792: what a foreign image may have unless the caller says otherwise. */
 const FOREIGN_MAX_PIXELS: number = 2 ** 25;
 
+/** How long a foreign image may take, in milliseconds. */
+const FOREIGN_MS = 30_000;
+
 /** How a foreign image is read. */
 interface ForeignImageOptions {
-  /** Largest width times height; {@link FOREIGN_MAX_PIXELS} when left out. */
-  readonly maxPixels?: number | undefined;
-  /** Milliseconds that decoding may take, the wait for its turn not counted; 30 s when left out. */
-  readonly timeoutMs?: number | undefined;
+  /** Largest width times height. */
+  readonly maxPixels?: number;
+  /** Milliseconds that decoding may take, the wait for its turn not counted. */
+  readonly timeoutMs?: number;
   /** Ends it, also in the middle of its work. */
   readonly signal?: AbortSignal | undefined;
 }
-
-/** How long a foreign image may take, in milliseconds. */
-const FOREIGN_MS = 30_000;
 
 /** How long our own may take, in milliseconds: long enough for the largest on a slow machine. */
 const OWN_MS = 300_000;
@@ -106,23 +106,17 @@ const own = new ImageProcesses(new Slots({ count: 2 }));
 /** Reads format and size of a foreign image. */
 export async function inspectForeignImage(
   source: ImageSource,
-  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+  options?: ForeignImageOptions,
 ): Promise<ImageInfo> {
-  const { result } = await blamed(
-    foreign.perform({ kind: "inspect", maxPixels }, source, { pixels: 0, timeoutMs, signal }),
-  );
-  return result;
+  return (await performForeign({ kind: "inspect" }, source, 0, options)).result;
 }
 
 /** Reads the text that a foreign image carries. */
 export async function readForeignText(
   source: ImageSource,
-  { timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+  options?: ForeignImageOptions,
 ): Promise<Record<string, string>> {
-  const { result } = await blamed(
-    foreign.perform({ kind: "text" }, source, { pixels: 0, timeoutMs, signal }),
-  );
-  return result;
+  return (await performForeign({ kind: "text" }, source, 0, options)).result;
 }
 
 /** Decodes a foreign image and brings it to a size: a PNG, and whether nothing was seen of some pixels. */
@@ -130,13 +124,11 @@ export async function fitForeignImage(
   source: ImageSource,
   info: ImageInfo,
   how: Fit,
-  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+  options?: ForeignImageOptions,
 ): Promise<{ bytes: Uint8Array<ArrayBuffer>; hasHoles: boolean }> {
   const sides = "cover" in how ? how.cover : "contain" in how ? how.contain : how.scaled;
   const pixels = Math.max(info.width * info.height, sides.width * sides.height);
-  const { bytes, result } = await blamed(
-    foreign.perform({ kind: "fit", how, maxPixels }, source, { pixels, timeoutMs, signal }),
-  );
+  const { bytes, result } = await performForeign({ kind: "fit", how }, source, pixels, options);
   return { bytes, ...result };
 }
 
@@ -145,14 +137,11 @@ export async function maskForeignImage(
   source: ImageSource,
   info: ImageInfo,
   how: Fit,
-  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal, way }: ForeignImageOptions & {
-    readonly way?: MaskWay | undefined;
-  } = {},
+  { way, ...options }: ForeignImageOptions & { readonly way?: MaskWay | undefined } = {},
 ): Promise<{ bytes: Uint8Array<ArrayBuffer>; share: number }> {
+  const task = { kind: "mask", how, way } as const;
   const pixels = info.width * info.height;
-  const { bytes, result } = await blamed(
-    foreign.perform({ kind: "mask", how, way, maxPixels }, source, { pixels, timeoutMs, signal }),
-  );
+  const { bytes, result } = await performForeign(task, source, pixels, options);
   return { bytes, ...result };
 }
 
@@ -190,26 +179,27 @@ export async function encodeOwnImage(
   }
 }
 
-/** What goes wrong with a foreign image is the fault of its file. */
-async function blamed<T>(work: Promise<T>): Promise<T> {
+/** Does a task with a foreign image; what goes wrong is the fault of its file. */
+async function performForeign<Kind extends keyof ImageResults>(
+  task: ImageTaskOf<Kind>,
+  source: ImageSource,
+  pixels: number,
+  { maxPixels = FOREIGN_MAX_PIXELS, timeoutMs = FOREIGN_MS, signal }: ForeignImageOptions = {},
+): Promise<{ result: ImageResults[Kind]; bytes: Uint8Array<ArrayBuffer> }> {
   try {
-    return await work;
+    const bounded: ImageTaskOf<Kind> = Object.assign({ maxPixels }, task);
+    return await foreign.perform(bounded, source, { pixels, timeoutMs, signal });
   } catch (cause) {
-    if (cause instanceof TaskError) {
-      const error = errorOf(cause);
-      if (error instanceof ImageError) throw error;
-      throw new ImageError(`Cannot read image: decoding it failed (${error.message})`, { cause });
-    }
-    if (cause instanceof TimeLimitError) {
-      throw new ImageError(`Cannot read image: ${cause.message}; send a smaller one`, { cause });
-    }
-    if (cause instanceof ProcessEndedError) {
-      throw new ImageError(
-        "Cannot read image: decoding it takes more memory than it may; send a smaller one",
-        { cause },
-      );
-    }
-    throw cause;
+    const why = cause instanceof TaskError
+      ? `decoding it failed (${cause.message})`
+      : cause instanceof TimeLimitError
+      ? `${cause.message}; send a smaller one`
+      : cause instanceof ProcessEndedError
+      ? "decoding it takes more memory than it may; send a smaller one"
+      : undefined;
+    if (why === undefined) throw cause;
+    const isTold = cause instanceof TaskError && cause.name === "ImageError";
+    throw isTold ? errorOf(cause) : new ImageError(`Cannot read image: ${why}`, { cause });
   }
 }
 

@@ -15,70 +15,29 @@ export class VideoError extends Error {
  * Containers that are read. None of them can name other files or addresses, as playlists do: an upload must not make
  * the server open what its sender cannot.
  */
-const CONTAINERS = ["mov", "matroska", "avi", "gif", "mpeg", "mpegts", "flv", "ogg", "asf"];
+const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf";
 
-/** Decoders that are used: what cameras, phones, browsers and editors write, and what they wrote. */
-const VIDEO_DECODERS = [
-  ...["h264", "hevc", "vp8", "vp9", "libdav1d", "libaom-av1", "av1", "mpeg4", "mpeg2video"],
-  ...[
-    "mpeg1video",
-    "h263",
-    "h263i",
-    "flv",
-    "vc1",
-    "wmv1",
-    "wmv2",
-    "wmv3",
-    "msmpeg4v1",
-    "msmpeg4v2",
-  ],
-  ...["msmpeg4", "theora", "mjpeg", "mjpegb", "gif", "png", "prores", "dnxhd", "dvvideo", "ffv1"],
-  // These two alone read the alpha of VP8 and VP9.
-  ...[
-    "libvpx",
-    "libvpx-vp9",
-    "huffyuv",
-    "ffvhuff",
-    "utvideo",
-    "qtrle",
-    "rpza",
-    "svq1",
-    "svq3",
-    "cinepak",
-    "rawvideo",
-  ],
-];
+/**
+ * Decoders that are used: what cameras, phones, browsers and editors write, and what they wrote. Only libvpx reads the alpha
+ * of VP8 and VP9.
+ */
+const VIDEO_DECODERS = `
+  h264 hevc vp8 vp9 libdav1d libaom-av1 av1 mpeg4 mpeg2video mpeg1video h263 h263i flv vc1 wmv1
+  wmv2 wmv3 msmpeg4v1 msmpeg4v2 msmpeg4 theora mjpeg mjpegb gif png prores dnxhd dvvideo ffv1
+  libvpx libvpx-vp9 huffyuv ffvhuff utvideo qtrle rpza svq1 svq3 cinepak rawvideo
+`;
 
 /** Decoders of sound that goes into an MP4 only after it was decoded, or is asked what it is. */
-const AUDIO_DECODERS = [
-  ...[
-    "aac",
-    "aac_latm",
-    "mp3",
-    "mp3float",
-    "mp2",
-    "mp2float",
-    "ac3",
-    "eac3",
-    "flac",
-    "alac",
-    "opus",
-  ],
-  ...[
-    "libopus",
-    "vorbis",
-    "libvorbis",
-    "wmav1",
-    "wmav2",
-    "wmapro",
-    "amrnb",
-    "amrwb",
-    "adpcm_ima_qt",
-  ],
-  ...["adpcm_ima_wav", "adpcm_ms", "pcm_s16le", "pcm_s16be", "pcm_s24le", "pcm_s24be", "pcm_s32le"],
-  ...["pcm_s32be", "pcm_f32le", "pcm_f32be", "pcm_u8", "pcm_s8", "pcm_alaw", "pcm_mulaw"],
-  "pcm_bluray",
-];
+const AUDIO_DECODERS = `
+  aac aac_latm mp3 mp3float mp2 mp2float ac3 eac3 flac alac opus libopus vorbis libvorbis wmav1
+  wmav2 wmapro amrnb amrwb adpcm_ima_qt adpcm_ima_wav adpcm_ms pcm_s16le pcm_s16be pcm_s24le
+  pcm_s24be pcm_s32le pcm_s32be pcm_f32le pcm_f32be pcm_u8 pcm_s8 pcm_alaw pcm_mulaw pcm_bluray
+`;
+
+/** Names as FFmpeg's lists have them. */
+function listed(names: string): string {
+  return names.trim().split(/\s+/).join();
+}
 
 /** 4096 x 4096: the largest width times height of a video that is read. */
 export const MAX_VIDEO_PIXELS: number = 2 ** 24;
@@ -94,10 +53,10 @@ export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 }
  * hardly anybody uses.
  */
 export function openUntrusted(input: string, tracks: "audio" | "all"): string[] {
-  const decoders = tracks === "audio" ? AUDIO_DECODERS : [...VIDEO_DECODERS, ...AUDIO_DECODERS];
+  const decoders = tracks === "audio" ? AUDIO_DECODERS : VIDEO_DECODERS + AUDIO_DECODERS;
   return [
-    ...["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS.join()],
-    ...["-codec_whitelist", decoders.join(), "-max_pixels", String(MAX_VIDEO_PIXELS)],
+    ...["-protocol_whitelist", "file,pipe", "-format_whitelist", CONTAINERS],
+    ...["-codec_whitelist", listed(decoders), "-max_pixels", String(MAX_VIDEO_PIXELS)],
     // More threads hold more frames.
     ...["-threads", "2", "-i", input],
   ];
