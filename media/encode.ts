@@ -50,31 +50,32 @@ export async function encodeImage(
     throw new RangeError(`Cannot encode image: quality ${quality} is not between 0 and 100`);
   }
   const hasText = text !== undefined && Object.keys(text).length > 0;
+  const exif = hasText && format !== "png" ? exifOf(text) : undefined;
   switch (format) {
-    case "png": {
-      const bytes = encodePng(image, hasText ? { text: { ...text } } : {});
-      return { bytes, contentType: "image/png", extension: "png" };
-    }
-    case "jpeg": {
+    case "png":
+      return {
+        bytes: encodePng(image, hasText ? { text: { ...text } } : {}),
+        contentType: "image/png",
+        extension: "png",
+      };
+    case "jpeg":
       if (image.channels === 4) {
         throw new TypeError(
           "Cannot encode JPEG: the image has an alpha channel, which JPEG cannot hold; use PNG or " +
             "WebP, or flatten it first",
         );
       }
-      const bytes = await encodeJpeg(
-        image,
-        hasText ? { quality, exif: exifOf(text) } : { quality },
-      );
-      return { bytes, contentType: "image/jpeg", extension: "jpg" };
-    }
-    case "webp": {
-      const bytes = await encodeWebp(
-        image,
-        hasText ? { quality, exif: exifOf(text) } : { quality },
-      );
-      return { bytes, contentType: "image/webp", extension: "webp" };
-    }
+      return {
+        bytes: await encodeJpeg(image, quality, exif),
+        contentType: "image/jpeg",
+        extension: "jpg",
+      };
+    case "webp":
+      return {
+        bytes: await encodeWebp(image, quality, exif),
+        contentType: "image/webp",
+        extension: "webp",
+      };
   }
 }
 
@@ -100,12 +101,10 @@ export function readImageText(bytes: Uint8Array): Record<string, string> {
 }
 
 /** The EXIF structure that holds texts. */
-export function exifOf({ Software, parameters, denoise }: ImageText): Uint8Array {
-  return writeExif({
-    ...(Software === undefined ? {} : { software: Software }),
-    ...(parameters === undefined ? {} : { comment: parameters }),
-    ...(denoise === undefined ? {} : { note: denoise }),
-  });
+export function exifOf(
+  { Software: software, parameters: comment, denoise: note }: ImageText,
+): Uint8Array {
+  return writeExif({ software, comment, note });
 }
 
 /** The texts by keyword that denoise 0.1 wrote into the comment as JSON. */

@@ -77,10 +77,10 @@ Deno.test("encodeImage() refuses alpha in a JPEG and quality out of range", asyn
 
 Deno.test("encodeJpeg() and encodeWebp() refuse sides that their formats cannot hold", async () => {
   const wide = (width: number) => ({ width, height: 1, data: new Uint8Array(width * 3) });
-  await assert.rejects(encodeJpeg(wide(65_536)), /65536x1 is more than 65535 a side; use PNG$/);
-  await assert.rejects(encodeWebp(wide(16_384)), /16384x1 is more than 16383 a side; use PNG$/);
-  assert.equal(inspectImage(await encodeJpeg(wide(65_535))).width, 65_535);
-  assert.equal(inspectImage(await encodeWebp(wide(16_383))).width, 16_383);
+  await assert.rejects(encodeJpeg(wide(65_536), 75), /65536x1 is more than 65535 a side; use PNG$/);
+  await assert.rejects(encodeWebp(wide(16_384), 75), /16384x1 is more than 16383 a side; use PNG$/);
+  assert.equal(inspectImage(await encodeJpeg(wide(65_535), 75)).width, 65_535);
+  assert.equal(inspectImage(await encodeWebp(wide(16_383), 75)).width, 16_383);
 });
 
 Deno.test("readImageText() gives back what encodeImage() was told, in every format", async () => {
@@ -99,7 +99,7 @@ Deno.test("readImageText() gives back what encodeImage() was told, in every form
 
 Deno.test("readImageText() reads what denoise 0.1 wrote into the comment, and ComfyUI's texts in EXIF", async () => {
   const text = { prompt: "a", seed: "42" };
-  const read = async (exif: Uint8Array) => readImageText(await encodeJpeg(noise(8, 8), { exif }));
+  const read = async (exif: Uint8Array) => readImageText(await encodeJpeg(noise(8, 8), 75, exif));
   assert.deepEqual(await read(writeExif({ comment: JSON.stringify(text) })), text);
   const comment = '{"a": 1}';
   assert.deepEqual(await read(writeExif({ comment })), { parameters: comment });

@@ -10,11 +10,11 @@ import { channelsOf, type PixelImage } from "./image.ts";
 /** Texts that {@link writeExif} writes. */
 export interface ExifTexts {
   /** What made the file (Software). */
-  readonly software?: string;
+  readonly software?: string | undefined;
   /** UserComment. */
-  readonly comment?: string;
+  readonly comment?: string | undefined;
   /** MakerNote, which belongs to the program that made the file: of others none is read. */
-  readonly note?: string;
+  readonly note?: string | undefined;
 }
 
 /** What {@link readExif} finds; a fact that the file does not give is absent. */

@@ -28,14 +28,6 @@ interface JpegHeader {
   readonly profile?: Uint8Array;
 }
 
-/** How {@link encodeJpeg} writes a file. */
-interface JpegOptions {
-  /** 0 to 100; 75 when left out. */
-  readonly quality?: number;
-  /** An EXIF structure (see `exif.ts`) of at most 65527 bytes. */
-  readonly exif?: Uint8Array;
-}
-
 const SOI = 0xd8;
 const EOI = 0xd9;
 const SOS = 0xda;
@@ -60,16 +52,13 @@ const decoder = wasmCodec<{
   decode(bytes: Uint8Array, upright: boolean): ImageData | null;
 }>(decoderFactory, decoderWasm);
 
-/** Encodes an opaque image of at most 65535 pixels a side as baseline JPEG, 4:4:4. */
+/** Encodes an opaque image of at most 65535 pixels a side as baseline JPEG, 4:4:4, in a quality of 0 to 100. */
 export async function encodeJpeg(
   image: RgbImage,
-  options: JpegOptions = {},
+  quality: number,
+  exif?: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer>> {
   checkImage(image);
-  const quality = options.quality ?? 75;
-  if (!(quality >= 0 && quality <= 100)) {
-    throw new RangeError(`Cannot encode JPEG: quality ${quality} is not between 0 and 100`);
-  }
   const { width, height } = image;
   if (width > MAX_SIDE || height > MAX_SIDE) {
     throw new RangeError(
@@ -82,7 +71,7 @@ export async function encodeJpeg(
   canvas.getContext("bitmaprenderer")!.transferFromImageBitmap(bitmap);
   const blob = await canvas.convertToBlob({ type: "image/jpeg", quality: quality / 100 });
   const file = await blob.bytes();
-  return options.exif === undefined ? file : insertExif(file, options.exif);
+  return exif ? insertExif(file, exif) : file;
 }
 
 /**

@@ -4,6 +4,7 @@
  * Source: Portable Network Graphics Specification, Third Edition (W3C).
  */
 
+import { Buffer } from "node:buffer";
 import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
 import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts";
 
@@ -47,7 +48,7 @@ export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Arr
   const compression = { level: 1, strategy: constants.Z_RLE };
   chunks.push(pngChunk("IDAT", deflateSync(filterRows(image), compression)));
   chunks.push(pngChunk("IEND", new Uint8Array(0)));
-  return concat([SIGNATURE, ...chunks]);
+  return new Uint8Array(Buffer.concat([SIGNATURE, ...chunks]));
 }
 
 /** Walks the chunks of a PNG file up to and including IEND. */
@@ -172,7 +173,7 @@ function textChunk(keyword: string, value: string): Uint8Array {
   }
   // After the keyword: not compressed, method 0, no language tag, no translated keyword.
   const head = fromLatin1(`${keyword}\0\0\0\0\0`);
-  return pngChunk("iTXt", concat([head, new TextEncoder().encode(value)]));
+  return pngChunk("iTXt", Buffer.concat([head, Buffer.from(value)]));
 }
 
 /** A chunk with its length and checksum. */
@@ -186,24 +187,12 @@ export function pngChunk(type: string, data: Uint8Array): Uint8Array {
   return out;
 }
 
-function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    out.set(part, offset);
-    offset += part.length;
-  }
-  return out;
-}
-
 function latin1(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return text;
+  return Buffer.from(bytes).toString("latin1");
 }
 
 function fromLatin1(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+  return Buffer.from(text, "latin1");
 }
 
 function afterNul(bytes: Uint8Array): Uint8Array {

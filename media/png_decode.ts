@@ -22,14 +22,8 @@ interface PngHeader {
 /** Samples per pixel in the file, by colour type. */
 const SAMPLES: Readonly<Record<number, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 };
 
-/** Bit depths allowed for each colour type. */
-const DEPTHS: Readonly<Record<number, readonly number[]>> = {
-  0: [1, 2, 4, 8, 16],
-  2: [8, 16],
-  3: [1, 2, 4, 8],
-  4: [8, 16],
-  6: [8, 16],
-};
+/** Colour types with the bit depths that they may have. */
+const KINDS = /^(?:0 (?:1|2|4|8|16)|3 (?:1|2|4|8)|[246] (?:8|16))$/;
 
 /** Start and step in x and y of the passes of Adam7. */
 const ADAM7 = [
@@ -59,8 +53,7 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
   if (width < 1 || height < 1) {
     throw new ImageError(`Cannot read PNG: its size is ${width}x${height}`);
   }
-  const known = DEPTHS[colorType]?.includes(bitDepth) === true;
-  if (!known || view.getUint16(10) !== 0 || interlace > 1) {
+  if (!KINDS.test(`${colorType} ${bitDepth}`) || view.getUint16(10) !== 0 || interlace > 1) {
     throw new ImageError(
       `Cannot read PNG: colour type ${colorType} with ${bitDepth} bits, compression ` +
         `${view.getUint8(10)}, filter ${view.getUint8(11)} and interlacing ${interlace} is not PNG`,

@@ -29,14 +29,6 @@ interface WebpHeader {
   readonly profile?: Uint8Array;
 }
 
-/** How {@link encodeWebp} writes a file. */
-interface WebpOptions {
-  /** 0 to 100; 75 when left out. 100 is still lossy. */
-  readonly quality?: number;
-  /** An EXIF structure (see `exif.ts`). */
-  readonly exif?: Uint8Array;
-}
-
 const MAX_SIDE = 16_383;
 
 /** Bytes of an ANMF chunk before the chunks of its image. */
@@ -61,16 +53,13 @@ const encoder = wasmCodec<{
   ): Uint8Array | null;
 }>(encoderFactory, encoderWasm);
 
-/** Encodes an image of at most 16383 pixels a side as lossy WebP. */
+/** Encodes an image of at most 16383 pixels a side as WebP in a quality of 0 to 100, at which it is still lossy. */
 export async function encodeWebp(
   image: PixelImage,
-  options: WebpOptions = {},
+  quality: number,
+  exif?: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer>> {
   checkImage(image);
-  const quality = options.quality ?? 75;
-  if (!(quality >= 0 && quality <= 100)) {
-    throw new RangeError(`Cannot encode WebP: quality ${quality} is not between 0 and 100`);
-  }
   const { width, height } = image;
   if (width > MAX_SIDE || height > MAX_SIDE) {
     throw new RangeError(
@@ -85,7 +74,7 @@ export async function encodeWebp(
   if (file === null) {
     throw new Error(`Cannot encode WebP: the encoder gave no file for ${width}x${height} pixels`);
   }
-  return options.exif === undefined ? file : appendExif(file, options.exif);
+  return exif ? appendExif(file, exif) : file;
 }
 
 /** Decodes a still WebP file as stored, without its EXIF orientation. Check the size first with {@link scanWebp}. */

@@ -122,9 +122,9 @@ Deno.test("decodeImage() converts a photo of which EXIF alone says that it is Ad
     ...directory(entry(0xa005, 4, 1, [0, 0, 0, 44])),
     ...directory(entry(0x0001, 2, 4, [...new TextEncoder().encode("R03"), 0])),
   ]);
-  const stored = await decodeImage(await encodeJpeg(IMAGE));
+  const stored = await decodeImage(await encodeJpeg(IMAGE, 75));
   const same = withChunksOf(stored, ["iCCP", profileOf("png-adobe")]);
-  const photo = await decodeImage(await encodeJpeg(IMAGE, { exif }));
+  const photo = await decodeImage(await encodeJpeg(IMAGE, 75, exif));
   const { difference, text } = worstSample(photo, await decodeImage(same));
   assert.ok(difference <= 1, text);
   assert.notDeepEqual(photo.data, stored.data);

@@ -42,7 +42,7 @@ Deno.test("imageReader() takes a photo upright, and leaves what a model takes", 
     ...[0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1],
     ...[0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0],
   );
-  await withUpload(await encodeJpeg(slopes(60, 40), { exif }), async (file, folder) => {
+  await withUpload(await encodeJpeg(slopes(60, 40), 75, exif), async (file, folder) => {
     const reader = imageReader({ folder, allowPrivateUrls: false });
     const image = await reader.open(file);
     assert.deepEqual(image, { ...file, format: "jpeg", width: 40, height: 60 });

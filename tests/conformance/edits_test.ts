@@ -378,7 +378,7 @@ Deno.test("POST /v1/images/edits takes the shape of a photo as it is seen, not a
     [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0],
   );
   const image = { width: 96, height: 32, data: new Uint8Array(96 * 32 * 3) };
-  const photo = await encodeJpeg(image, { quality: 90, exif });
+  const photo = await encodeJpeg(image, 90, exif);
   await (await post(service, { image: new Blob([photo]), prompt: "a" })).body?.cancel();
   const { width, height } = service.engine.requests[0]!;
   assert.deepEqual([width, height], [32, 96]);
