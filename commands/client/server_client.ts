@@ -1,6 +1,6 @@
 /** A running server, as commands talk to it: over its public API alone. */
 
-import type { CutPrompt } from "../../engine/types.ts";
+import type { JobListItem } from "../../server/contract/answers.ts";
 
 /** Which server, and with which key. */
 export interface ServerFlags {
@@ -10,31 +10,8 @@ export interface ServerFlags {
   apiKey?: string;
 }
 
-/** A result of a job. */
-export interface JobOutput {
-  readonly url: string;
-  readonly content_type: string;
-  readonly seed: number | null;
-}
-
 /** A job, as `/v1/jobs` shows it. */
-export interface Job {
-  readonly id: string;
-  readonly status: "queued" | "in_progress" | "completed" | "failed" | "cancelled";
-  readonly progress: number;
-  /** Place among the jobs that wait, from 1. */
-  readonly place: number | null;
-  /** Seconds since 1970. */
-  readonly created_at: number;
-  readonly started_at: number | null;
-  readonly ended_at: number | null;
-  readonly error: { readonly message: string } | null;
-  readonly prompt: string | null;
-  readonly task_type: string | null;
-  readonly size: string | null;
-  readonly outputs: readonly JobOutput[] | null;
-  readonly cut_prompts?: readonly CutPrompt[];
-}
+export type Job = JobListItem;
 
 /** The queue and what has ended. */
 export interface JobList {
