@@ -27,7 +27,6 @@ export function iconButton(
   ...children: ComponentChildren[]
 ): VNode {
   return button({
-    type: "button",
     class: `icon-button ${name}`,
     title: text,
     "aria-label": text,
@@ -109,7 +108,6 @@ export function NumberSlider(
       label({ for: field, class: "name" }, name),
       isChosen && own !== null
         ? button({
-          type: "button",
           class: "own",
           title: `Reset to the default, ${own}`,
           "aria-label": `${name}: back to ${own}`,

@@ -20,22 +20,24 @@ export interface GivenFile {
 }
 
 /** The part that is kept from one visit to the next. */
-interface Kept {
-  output: Output;
-  prompt: string;
+const KEPT = {
+  output: "image" as Output,
+  prompt: "",
   /** `<width>x<height>`; empty for the model's own, or the image's. */
-  size: string;
-  count: number;
+  size: "",
+  count: 1,
   /** Whether the seed is used again, or a new one is drawn. */
-  keepsSeed: boolean;
-  seed: number | null;
+  keepsSeed: false,
+  seed: null as number | null,
   /** Values that were chosen, by name; the model's own for all others. */
-  settings: Record<string, unknown>;
-  loras: LoraUse[];
-  numFrames: number | null;
-  fps: number | null;
-  format: "png" | "jpeg" | "webp";
-}
+  settings: {} as Record<string, unknown>,
+  loras: [] as LoraUse[],
+  numFrames: null as number | null,
+  fps: null as number | null,
+  format: "png" as "png" | "jpeg" | "webp",
+};
+
+type Kept = typeof KEPT;
 
 /** The whole of it. */
 export interface Draft extends Kept {
@@ -50,20 +52,6 @@ export interface Draft extends Kept {
   /** Picture that steers the image. */
   control: GivenFile | null;
 }
-
-const KEPT: Kept = {
-  output: "image",
-  prompt: "",
-  size: "",
-  count: 1,
-  keepsSeed: false,
-  seed: null,
-  settings: {},
-  loras: [],
-  numFrames: null,
-  fps: null,
-  format: "png",
-};
 
 export const draft: Store<Draft> = new Store<Draft>({
   ...KEPT,

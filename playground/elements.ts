@@ -17,15 +17,16 @@ type Maker<T extends Tag> = (
   ...children: ComponentChildren[]
 ) => VNode;
 
-function maker<T extends Tag>(tag: T): Maker<T> {
+function maker<T extends Tag>(tag: T, usual: object = {}): Maker<T> {
   return (attributes, ...children) =>
     // deno-lint-ignore no-explicit-any -- h() knows tags one at a time only
-    h(tag as any, attributes as any, ...children) as VNode;
+    h(tag as any, { ...usual, ...attributes } as any, ...children) as VNode;
 }
 
 export const a: Maker<"a"> = maker("a");
 export const aside: Maker<"aside"> = maker("aside");
-export const button: Maker<"button"> = maker("button");
+/** A button sends no form unless it says so. */
+export const button: Maker<"button"> = maker("button", { type: "button" });
 export const canvas: Maker<"canvas"> = maker("canvas");
 export const datalist: Maker<"datalist"> = maker("datalist");
 export const dd: Maker<"dd"> = maker("dd");

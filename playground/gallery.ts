@@ -34,7 +34,7 @@ export function Gallery(): VNode {
     ),
     hasMore
       ? button(
-        { type: "button", class: "quiet", onClick: () => void attempt(readMore) },
+        { class: "quiet", onClick: () => void attempt(readMore) },
         "Older results",
       )
       : null,
@@ -66,7 +66,6 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
     { ref: place, class: `tile ${job.status}` },
     button(
       {
-        type: "button",
         "aria-label": text,
         "aria-current": isSelected ? "true" : undefined,
         title: job.prompt ?? "",

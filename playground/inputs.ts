@@ -144,7 +144,7 @@ export function RecipeOffer(): VNode | null {
   return div(
     { class: "offer", role: "status" },
     span({}, `${found.name} says how it was made.`),
-    button({ type: "button", class: "action", onClick: takeOffer }, "Use its settings"),
+    button({ class: "action", onClick: takeOffer }, "Use its settings"),
     iconButton(
       { label: "Ignore its settings", onClick: () => offer.set({ found: null }) },
       icon("close"),
@@ -183,7 +183,6 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         ),
         canMask && index === 0
           ? button({
-            type: "button",
             class: "mask-button",
             "aria-pressed": state.mask !== null,
             onClick: () => view.set({ isMasking: true }),

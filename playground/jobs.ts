@@ -46,14 +46,18 @@ interface Jobs {
   isKnown: boolean;
 }
 
-/** How the job that runs goes. */
-export interface Live {
-  id: string;
+/** How far a job is, as events say it. */
+interface Progress {
+  progress: number;
   stage: string | null;
   step: number | null;
-  totalSteps: number | null;
-  etaSeconds: number | null;
-  progress: number;
+  total_steps: number | null;
+  eta_s: number | null;
+}
+
+/** How the job that runs goes. */
+export interface Live extends Progress {
+  id: string;
   /** The latest preview, as a data address. */
   preview: string | null;
   /** Which of the outputs that is. */
@@ -70,11 +74,11 @@ export const jobs: Store<Jobs> = new Store<Jobs>({
 
 const NOTHING: Live = {
   id: "",
+  progress: 0,
   stage: null,
   step: null,
-  totalSteps: null,
-  etaSeconds: null,
-  progress: 0,
+  total_steps: null,
+  eta_s: null,
   preview: null,
   output: 0,
 };
@@ -195,15 +199,6 @@ function follow(): void {
   });
 }
 
-/** Data of an event. */
-interface Progress {
-  progress: number;
-  stage: string | null;
-  step: number | null;
-  total_steps: number | null;
-  eta_s: number | null;
-}
-
 async function followJob(id: string, signal: AbortSignal): Promise<void> {
   for await (const { type, data } of events(`v1/jobs/${id}/events`, signal)) {
     if (signal.aborted) return;
@@ -211,7 +206,7 @@ async function followJob(id: string, signal: AbortSignal): Promise<void> {
       if ((data as Job).status !== "queued") update(data as Job);
     } else if (type === "progress") {
       const { progress, stage, step, total_steps, eta_s } = data as Progress;
-      live.set({ progress, stage, step, totalSteps: total_steps, etaSeconds: eta_s });
+      live.set({ progress, stage, step, total_steps, eta_s });
     } else if (type === "preview") {
       const { b64_json, content_type, output } = data as Record<string, unknown>;
       live.set({ preview: `data:${content_type};base64,${b64_json}`, output: output as number });

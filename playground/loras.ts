@@ -66,7 +66,7 @@ function AddLora({ names }: { names: string[] }): VNode {
   return div(
     { class: "add-lora" },
     ...names.map((name) =>
-      button({ key: name, type: "button", class: "chip", onClick: () => add(name) }, `+ ${name}`)
+      button({ key: name, class: "chip", onClick: () => add(name) }, `+ ${name}`)
     ),
     form(
       {

@@ -128,20 +128,17 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         }),
       ),
       button({
-        type: "button",
         class: "quiet",
         "aria-pressed": erases,
         onClick: () => setErases(!erases),
       }, "Erase"),
       iconButton({ label: "Undo", disabled: strokes.length === 0, onClick: undo }, icon("undo")),
       button({
-        type: "button",
         class: "quiet",
         disabled: strokes.length === 0,
         onClick: () => change([]),
       }, "Clear"),
       button({
-        type: "button",
         class: "quiet strong",
         onClick: () => view.set({ isMasking: false }),
       }, "Done"),

@@ -47,7 +47,7 @@ export function ResultBar(
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
   const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
   const act = (icon_: Parameters<typeof icon>[0], text: string, work: () => Promise<unknown>) =>
-    button({ type: "button", class: "action", onClick: () => void attempt(work) }, [
+    button({ class: "action", onClick: () => void attempt(work) }, [
       icon(icon_),
       span({}, text),
     ]);

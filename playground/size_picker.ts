@@ -21,7 +21,6 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
       ...model.sizes.map((size) => tile(size, size.replace("x", " × "), size === shown, size)),
       button(
         {
-          type: "button",
           class: "size-tile",
           "aria-expanded": isOpen || isOther,
           onClick: () => setOpen(!isOpen),
@@ -40,7 +39,6 @@ function tile(size: string, text: string, isChosen: boolean, shape: string | und
   return button(
     {
       key: size,
-      type: "button",
       class: "size-tile",
       "aria-pressed": isChosen,
       onClick: () => draft.set({ size }),

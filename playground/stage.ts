@@ -49,7 +49,6 @@ function Welcome({ model }: { model: Model | undefined }): VNode {
         ...EXAMPLES.map((prompt) =>
           button({
             key: prompt,
-            type: "button",
             class: "chip",
             onClick: () => draft.set({ prompt }),
           }, prompt)
@@ -88,7 +87,6 @@ function Working({ job }: { job: Job }): VNode {
       }),
       p({ class: "progress-text", role: "status" }, text),
       button({
-        type: "button",
         class: "quiet",
         onClick: () => attempt(() => cancel(job.id)),
       }, "Cancel"),
@@ -103,13 +101,13 @@ const LONG_MS = 4000;
 function progressText(now: Live | undefined, isLong: boolean): string {
   const hint = isLong ? "; the first time, the GPU's kernels are compiled" : "";
   if (now?.stage === "load") return "Loading the model's weights";
-  if (now?.stage === "compile") return `Compiling kernels, ${now.step} of ${now.totalSteps}`;
+  if (now?.stage === "compile") return `Compiling kernels, ${now.step} of ${now.total_steps}`;
   if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
   if (now.stage === "decode") return "Decoding";
-  const left = now.etaSeconds === null ? "" : `, ${duration(now.etaSeconds)} left`;
-  return now.step === 0 || now.totalSteps === null
+  const left = now.eta_s === null ? "" : `, ${duration(now.eta_s)} left`;
+  return now.step === 0 || now.total_steps === null
     ? `Starting${hint}`
-    : `Step ${now.step} of ${now.totalSteps}${left}`;
+    : `Step ${now.step} of ${now.total_steps}${left}`;
 }
 
 /** Whether something has been the same for long. */
