@@ -1,10 +1,9 @@
 /** The prompt, what it brings, and the button that draws. */
 
-import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
-import { button, div, form, icon, label, span, textarea, type VNode } from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { GivenInputs, PickControl, PickFiles, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
@@ -68,7 +67,8 @@ export function Composer({ model }: { model: Model }): VNode {
   });
 
   const isReady = link === "ready";
-  return form(
+  return h(
+    "form",
     {
       class: "composer",
       "aria-label": "Prompt",
@@ -79,8 +79,8 @@ export function Composer({ model }: { model: Model }): VNode {
     },
     h(GivenInputs, { model, state }),
     h(RecipeOffer, {}),
-    label({ class: "unseen", for: "prompt" }, "What do you want to see?"),
-    textarea({
+    h("label", { class: "unseen", for: "prompt" }, "What do you want to see?"),
+    h("textarea", {
       id: "prompt",
       ref: prompt,
       rows: 2,
@@ -91,7 +91,8 @@ export function Composer({ model }: { model: Model }): VNode {
       enterkeyhint: "enter",
       onInput: (event) => draft.set({ prompt: event.currentTarget.value }),
     }),
-    div(
+    h(
+      "div",
       { class: "composer-row" },
       outputs.length > 1
         ? h(Segments<Output>, {
@@ -109,12 +110,13 @@ export function Composer({ model }: { model: Model }): VNode {
         pressed: view.state.hasSettings,
         onClick: () => view.set(({ hasSettings }) => ({ hasSettings: !hasSettings })),
       }, icon("settings")),
-      span({ class: "notice", role: "alert" }, notice),
-      waiting > 0 ? span({ class: "muted queue" }, `${waiting} waiting`) : null,
-      button(
+      h("span", { class: "notice", role: "alert" }, notice),
+      waiting > 0 ? h("span", { class: "muted queue" }, `${waiting} waiting`) : null,
+      h(
+        "button",
         { type: "submit", class: "generate", disabled: !isReady || isSending },
         "Generate",
-        span({ class: "key", "aria-hidden": "true" }, `${MODIFIER} ↵`),
+        h("span", { class: "key", "aria-hidden": "true" }, `${MODIFIER} ↵`),
       ),
     ),
   );

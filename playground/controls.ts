@@ -2,18 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
-import {
-  button,
-  div,
-  fieldset,
-  input,
-  label,
-  legend,
-  option,
-  select,
-  span,
-  type VNode,
-} from "./elements.ts";
+import { h, type VNode } from "./elements.ts";
 
 /** A button with an icon, whose meaning is a text for who cannot see it or points at it. */
 export function iconButton(
@@ -26,7 +15,7 @@ export function iconButton(
   },
   ...children: ComponentChildren[]
 ): VNode {
-  return button({
+  return h("button", {
     class: `icon-button ${name}`,
     title: text,
     "aria-label": text,
@@ -47,22 +36,25 @@ export function Segments<T extends string>(
   },
 ): VNode {
   const group = useId();
-  return fieldset(
+  return h(
+    "fieldset",
     { class: "segments" },
-    legend({ class: hidesName ? "unseen" : "name" }, name),
-    div(
+    h("legend", { class: hidesName ? "unseen" : "name" }, name),
+    h(
+      "div",
       { class: "segments-row" },
       ...options.map(([key, text]) =>
-        label(
+        h(
+          "label",
           { key },
-          input({
+          h("input", {
             type: "radio",
             name: group,
             class: "unseen",
             checked: key === value,
             onChange: () => onChange(key),
           }),
-          span({}, text),
+          h("span", {}, text),
         )
       ),
     ),
@@ -101,20 +93,22 @@ export function NumberSlider(
     else if (Number.isFinite(number)) onChange(number);
   };
   const isChosen = value !== undefined && value !== own;
-  return div(
+  return h(
+    "div",
     { class: "slider", title },
-    div(
+    h(
+      "div",
       { class: "row" },
-      label({ for: field, class: "name" }, name),
+      h("label", { for: field, class: "name" }, name),
       isChosen && own !== null
-        ? button({
+        ? h("button", {
           class: "own",
           title: `Reset to the default, ${own}`,
           "aria-label": `${name}: back to ${own}`,
           onClick: () => onChange(undefined),
         }, "reset")
         : null,
-      input({
+      h("input", {
         id: field,
         class: "number",
         type: "number",
@@ -127,7 +121,7 @@ export function NumberSlider(
       }),
     ),
     Number.isFinite(end)
-      ? input({
+      ? h("input", {
         type: "range",
         "aria-label": name,
         min: least,
@@ -153,10 +147,12 @@ export function Choice(
   },
 ): VNode {
   const field = useId();
-  return div(
+  return h(
+    "div",
     { class: "row", title },
-    label({ for: field, class: "name" }, name),
-    select(
+    h("label", { for: field, class: "name" }, name),
+    h(
+      "select",
       {
         id: field,
         value: value ?? own ?? "",
@@ -165,8 +161,8 @@ export function Choice(
           onChange(value === "" || value === own ? undefined : value);
         },
       },
-      own === null ? option({ value: "" }, "auto") : null,
-      ...choices.map((choice) => option({ key: choice, value: choice }, words(choice))),
+      own === null ? h("option", { value: "" }, "auto") : null,
+      ...choices.map((choice) => h("option", { key: choice, value: choice }, words(choice))),
     ),
   );
 }
@@ -180,10 +176,11 @@ export function Switch(
     onChange: (value: boolean | undefined) => void;
   },
 ): VNode {
-  return label(
+  return h(
+    "label",
     { class: "row switch", title },
-    span({ class: "name" }, name),
-    input({
+    h("span", { class: "name" }, name),
+    h("input", {
       type: "checkbox",
       role: "switch",
       checked: value,

@@ -1,65 +1,28 @@
-/**
- * Elements as functions, in place of JSX: what a browser runs is then the source without its types.
- */
+/** Elements by a function, instead of JSX: a browser runs the source without its types. */
 
-import { type ComponentChildren, h, type JSX, type VNode as AnyNode } from "preact";
+import { type ComponentChildren, h as make, type JSX, type VNode as AnyNode } from "preact";
 
 /** What is drawn. */
 // deno-lint-ignore no-explicit-any -- of whatever properties
 export type VNode = AnyNode<any>;
 
-/** Names of elements. */
 type Tag = keyof JSX.IntrinsicElements;
 
-/** Makes an element of its attributes and what is in it. */
-type Maker<T extends Tag> = (
+/** An element by its tag, attributes and what is in it, or a view by its function. A button sends no form unless it says so. */
+export function h<T extends Tag>(
+  tag: T,
   attributes: JSX.IntrinsicElements[T] & { key?: string },
   ...children: ComponentChildren[]
-) => VNode;
-
-function maker<T extends Tag>(tag: T, usual: object = {}): Maker<T> {
-  return (attributes, ...children) =>
-    // deno-lint-ignore no-explicit-any -- h() knows tags one at a time only
-    h(tag as any, { ...usual, ...attributes } as any, ...children) as VNode;
+): VNode;
+export function h<Properties>(
+  view: (properties: Properties) => VNode | null,
+  properties: Properties & { key?: string },
+): VNode;
+export function h(kind: unknown, properties: object, ...children: ComponentChildren[]): VNode {
+  const all = kind === "button" ? { type: "button", ...properties } : properties;
+  // deno-lint-ignore no-explicit-any -- preact knows tags one at a time only
+  return make(kind as any, all as any, ...children) as VNode;
 }
-
-export const a: Maker<"a"> = maker("a");
-export const aside: Maker<"aside"> = maker("aside");
-/** A button sends no form unless it says so. */
-export const button: Maker<"button"> = maker("button", { type: "button" });
-export const canvas: Maker<"canvas"> = maker("canvas");
-export const datalist: Maker<"datalist"> = maker("datalist");
-export const dd: Maker<"dd"> = maker("dd");
-export const details: Maker<"details"> = maker("details");
-export const dialog: Maker<"dialog"> = maker("dialog");
-export const div: Maker<"div"> = maker("div");
-export const dl: Maker<"dl"> = maker("dl");
-export const dt: Maker<"dt"> = maker("dt");
-export const fieldset: Maker<"fieldset"> = maker("fieldset");
-export const figcaption: Maker<"figcaption"> = maker("figcaption");
-export const figure: Maker<"figure"> = maker("figure");
-export const form: Maker<"form"> = maker("form");
-export const h1: Maker<"h1"> = maker("h1");
-export const h2: Maker<"h2"> = maker("h2");
-export const header: Maker<"header"> = maker("header");
-export const img: Maker<"img"> = maker("img");
-export const input: Maker<"input"> = maker("input");
-export const label: Maker<"label"> = maker("label");
-export const legend: Maker<"legend"> = maker("legend");
-export const li: Maker<"li"> = maker("li");
-export const main: Maker<"main"> = maker("main");
-export const option: Maker<"option"> = maker("option");
-export const p: Maker<"p"> = maker("p");
-export const path: Maker<"path"> = maker("path");
-export const progress: Maker<"progress"> = maker("progress");
-export const section: Maker<"section"> = maker("section");
-export const select: Maker<"select"> = maker("select");
-export const span: Maker<"span"> = maker("span");
-export const summary: Maker<"summary"> = maker("summary");
-const svg: Maker<"svg"> = maker("svg");
-export const textarea: Maker<"textarea"> = maker("textarea");
-export const ul: Maker<"ul"> = maker("ul");
-export const video: Maker<"video"> = maker("video");
 
 const PATHS = {
   again: "M4 12a8 8 0 1 1 2.6 5.9M4 19v-5h5",
@@ -85,8 +48,9 @@ const PATHS = {
 
 /** Draws an icon; what it means is said beside it, or by its button. */
 export function icon(name: keyof typeof PATHS): VNode {
-  return svg(
+  return h(
+    "svg",
     { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" },
-    path({ d: PATHS[name] }),
+    h("path", { d: PATHS[name] }),
   );
 }

@@ -1,8 +1,7 @@
 /** All results, the newest first. */
 
-import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { aside, button, h2, img, li, span, ul, video, type VNode } from "./elements.ts";
+import { h, type VNode } from "./elements.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
@@ -19,10 +18,12 @@ export function Gallery(): VNode {
       ? job.outputs.map((result, i) => ({ job, result, i }))
       : [{ job, result: undefined, i: 0 }]
   );
-  return aside(
+  return h(
+    "aside",
     { class: "gallery", "aria-label": "Results" },
-    h2({ class: "unseen" }, "Results"),
-    ul(
+    h("h2", { class: "unseen" }, "Results"),
+    h(
+      "ul",
       { onKeyDown: moveFocus },
       ...items.map(({ job, result, i }) =>
         h(Tile, {
@@ -33,10 +34,7 @@ export function Gallery(): VNode {
       ),
     ),
     hasMore
-      ? button(
-        { class: "quiet", onClick: () => void attempt(readMore) },
-        "Older results",
-      )
+      ? h("button", { class: "quiet", onClick: () => void attempt(readMore) }, "Older results")
       : null,
   );
 }
@@ -62,9 +60,11 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
   }, []);
   const url = useMedia(result, isNear);
   const text = `${stateWord(job)}${job.prompt ?? "a result"}`;
-  return li(
+  return h(
+    "li",
     { ref: place, class: `tile ${job.status}` },
-    button(
+    h(
+      "button",
       {
         "aria-label": text,
         "aria-current": isSelected ? "true" : undefined,
@@ -74,14 +74,14 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
       result && url && isNear
         ? result.content_type.startsWith("video/")
           ? [
-            video({ src: url, muted: true, preload: "metadata", tabIndex: -1 }),
-            span({ class: "mark", "aria-hidden": "true" }, "▶"),
+            h("video", { src: url, muted: true, preload: "metadata", tabIndex: -1 }),
+            h("span", { class: "mark", "aria-hidden": "true" }, "▶"),
           ]
-          : img({ src: url, alt: "", loading: "lazy", decoding: "async" })
+          : h("img", { src: url, alt: "", loading: "lazy", decoding: "async" })
         : isPending(job)
         ? h(Pending, { job })
         : job.status === "failed"
-        ? span({ class: "mark", "aria-hidden": "true" }, "!")
+        ? h("span", { class: "mark", "aria-hidden": "true" }, "!")
         : null,
     ),
   );
@@ -90,8 +90,8 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
 function Pending({ job }: { job: Job }): VNode {
   const now = useStore(live, (state) => state.id === job.id ? state : undefined);
   return now?.preview
-    ? img({ src: now.preview, alt: "" })
-    : span({ class: "mark", "aria-hidden": "true" }, job.status === "queued" ? "…" : "");
+    ? h("img", { src: now.preview, alt: "" })
+    : h("span", { class: "mark", "aria-hidden": "true" }, job.status === "queued" ? "…" : "");
 }
 
 function stateWord({ status, kind }: Job): string {

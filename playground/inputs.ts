@@ -3,23 +3,9 @@
 import { useRef } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";
 import { addImages, type Draft, draft, type GivenFile, givenFile, setImages } from "./draft.ts";
-import {
-  button,
-  div,
-  figcaption,
-  figure,
-  icon,
-  img,
-  input,
-  li,
-  span,
-  ul,
-  video,
-  type VNode,
-} from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
-import { h } from "preact";
 import { useStore } from "./store.ts";
 import { tell, view } from "./view.ts";
 
@@ -118,10 +104,11 @@ interface FileButtonProps {
 
 function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps): VNode {
   const field = useRef<HTMLInputElement>(null);
-  return div(
+  return h(
+    "div",
     {},
     iconButton({ label, onClick: () => field.current?.click() }, icon(name)),
-    input({
+    h("input", {
       ref: field,
       type: "file",
       class: "unseen",
@@ -141,10 +128,11 @@ function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps):
 export function RecipeOffer(): VNode | null {
   const found = useStore(offer, ({ found }) => found);
   if (!found) return null;
-  return div(
+  return h(
+    "div",
     { class: "offer", role: "status" },
-    span({}, `${found.name} says how it was made.`),
-    button({ class: "action", onClick: takeOffer }, "Use its settings"),
+    h("span", {}, `${found.name} says how it was made.`),
+    h("button", { class: "action", onClick: takeOffer }, "Use its settings"),
     iconButton(
       { label: "Ignore its settings", onClick: () => offer.set({ found: null }) },
       icon("close"),
@@ -158,17 +146,21 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
   const control = takesControl(model, state) ? state.control : null;
   if (images.length === 0 && !clip && !control) return null;
   const canMask = output === "image" && model.inpainting !== null;
-  return ul(
+  return h(
+    "ul",
     { class: "inputs", "aria-label": "Inputs" },
     ...images.map((file, index) =>
-      li(
+      h(
+        "li",
         { key: file.key },
-        figure(
+        h(
+          "figure",
           {},
-          img({ src: file.url, alt: file.name }),
-          figcaption({}, captionOf(output, images.length, index)),
+          h("img", { src: file.url, alt: file.name }),
+          h("figcaption", {}, captionOf(output, images.length, index)),
         ),
-        div(
+        h(
+          "div",
           { class: "input-actions" },
           index > 0
             ? iconButton(
@@ -182,7 +174,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
           }, icon("close")),
         ),
         canMask && index === 0
-          ? button({
+          ? h("button", {
             class: "mask-button",
             "aria-pressed": state.mask !== null,
             onClick: () => view.set({ isMasking: true }),
@@ -191,10 +183,17 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       )
     ),
     control
-      ? li(
+      ? h(
+        "li",
         { key: control.key },
-        figure({}, img({ src: control.url, alt: control.name }), figcaption({}, "Control")),
-        div(
+        h(
+          "figure",
+          {},
+          h("img", { src: control.url, alt: control.name }),
+          h("figcaption", {}, "Control"),
+        ),
+        h(
+          "div",
           { class: "input-actions" },
           iconButton(
             { label: `Remove ${control.name}`, onClick: () => draft.set({ control: null }) },
@@ -204,10 +203,12 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       )
       : null,
     clip
-      ? li(
+      ? h(
+        "li",
         { key: clip.key, class: "clip" },
-        figure({}, video({ src: clip.url, muted: true, "aria-label": clip.name })),
-        div(
+        h("figure", {}, h("video", { src: clip.url, muted: true, "aria-label": clip.name })),
+        h(
+          "div",
           { class: "input-actions" },
           iconButton(
             { label: `Remove ${clip.name}`, onClick: () => draft.set({ clip: null }) },

@@ -1,37 +1,25 @@
 /** LoRAs of the next request, each with its strength. */
 
-import { h } from "preact";
 import { useId, useState } from "preact/hooks";
 import { iconButton, NumberSlider } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
-import {
-  button,
-  datalist,
-  div,
-  fieldset,
-  form,
-  icon,
-  input,
-  label,
-  legend,
-  li,
-  option,
-  ul,
-  type VNode,
-} from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import type { Model } from "./model.ts";
 
 /** The list, and how to add one. */
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
-  return fieldset(
+  return h(
+    "fieldset",
     { class: "loras" },
-    legend({ class: "name" }, "LoRAs"),
-    ul(
+    h("legend", { class: "name" }, "LoRAs"),
+    h(
+      "ul",
       {},
       ...state.loras.map((lora, index) =>
-        li(
+        h(
+          "li",
           { key: lora.path },
           h(NumberSlider, {
             id: "lora",
@@ -63,20 +51,22 @@ function AddLora({ names }: { names: string[] }): VNode {
     draft.set(({ loras }) => ({ loras: [...loras, { path: path.trim(), strength: 1 }] }));
     setPath("");
   };
-  return div(
+  return h(
+    "div",
     { class: "add-lora" },
     ...names.map((name) =>
-      button({ key: name, class: "chip", onClick: () => add(name) }, `+ ${name}`)
+      h("button", { key: name, class: "chip", onClick: () => add(name) }, `+ ${name}`)
     ),
-    form(
+    h(
+      "form",
       {
         onSubmit: (event) => {
           event.preventDefault();
           add(path);
         },
       },
-      label({ class: "unseen", for: id }, "File or name of a LoRA"),
-      input({
+      h("label", { class: "unseen", for: id }, "File or name of a LoRA"),
+      h("input", {
         id,
         value: path,
         list: `${id}-names`,
@@ -86,7 +76,11 @@ function AddLora({ names }: { names: string[] }): VNode {
         onInput: (event) => setPath(event.currentTarget.value),
         onChange: (event) => add(event.currentTarget.value),
       }),
-      datalist({ id: `${id}-names` }, ...names.map((name) => option({ key: name, value: name }))),
+      h(
+        "datalist",
+        { id: `${id}-names` },
+        ...names.map((name) => h("option", { key: name, value: name })),
+      ),
     ),
   );
 }

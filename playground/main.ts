@@ -1,27 +1,9 @@
 /** The page. */
 
-import { h, render } from "preact";
+import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Composer } from "./composer.ts";
-import {
-  a,
-  button,
-  dialog,
-  div,
-  form,
-  h1,
-  h2,
-  header,
-  input,
-  label,
-  main,
-  option,
-  p,
-  progress,
-  select,
-  span,
-  type VNode,
-} from "./elements.ts";
+import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
 import { takeFiles } from "./inputs.ts";
 import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
@@ -55,7 +37,8 @@ function App(): VNode {
       document.removeEventListener("paste", onPaste);
     };
   }, [model]);
-  return div(
+  return h(
+    "div",
     {
       class: `page${hasSettings ? " with-settings" : ""}${isOver ? " drop" : ""}`,
       onDragOver: (event) => {
@@ -72,16 +55,19 @@ function App(): VNode {
         if (model) void takeFiles(model, event.dataTransfer?.files);
       },
     },
-    header(
+    h(
+      "header",
       { class: "top" },
-      h1({}, "denoise"),
+      h("h1", {}, "denoise"),
       h(ModelName, { state }),
       h(LinkState, { state }),
-      a({ class: "docs", href: "docs" }, "API"),
+      h("a", { class: "docs", href: "docs" }, "API"),
     ),
-    model ? h(SettingsPanel, { model }) : div({ class: "settings" }),
-    hasSettings ? div({ class: "veil", onClick: () => view.set({ hasSettings: false }) }) : null,
-    main({}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
+    model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
+    hasSettings
+      ? h("div", { class: "veil", onClick: () => view.set({ hasSettings: false }) })
+      : null,
+    h("main", {}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
     h(Gallery, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );
@@ -90,13 +76,15 @@ function App(): VNode {
 /** The name of the model, or a choice where there are several. */
 function ModelName({ state }: { state: Session }): VNode {
   const { models, modelId } = state;
-  if (models.length < 2) return span({ class: "model" }, modelId);
-  return label(
+  if (models.length < 2) return h("span", { class: "model" }, modelId);
+  return h(
+    "label",
     { class: "model" },
-    span({ class: "unseen" }, "Model"),
-    select(
+    h("span", { class: "unseen" }, "Model"),
+    h(
+      "select",
       { value: modelId, onChange: (event) => chooseModel(event.currentTarget.value) },
-      ...models.map(({ id }) => option({ key: id, value: id }, id)),
+      ...models.map(({ id }) => h("option", { key: id, value: id }, id)),
     ),
   );
 }
@@ -104,7 +92,7 @@ function ModelName({ state }: { state: Session }): VNode {
 /** What there is to say of the connection, once there is a page. */
 function LinkState({ state }: { state: Session }): VNode {
   const text = state.models.length === 0 ? "" : linkText(state);
-  return span({ class: "link", role: "status" }, text);
+  return h("span", { class: "link", role: "status" }, text);
 }
 
 function linkText({ link, loaded, problem }: Session): string {
@@ -115,11 +103,12 @@ function linkText({ link, loaded, problem }: Session): string {
 
 /** Shown until the model is known. */
 function Opening({ state }: { state: Session }): VNode {
-  return div(
+  return h(
+    "div",
     { class: "opening", role: "status" },
-    p({}, linkText(state) || "Connecting."),
+    h("p", {}, linkText(state) || "Connecting."),
     state.link === "loading"
-      ? progress({ max: 1, value: state.loaded, "aria-label": "Loading" })
+      ? h("progress", { max: 1, value: state.loaded, "aria-label": "Loading" })
       : null,
   );
 }
@@ -138,30 +127,33 @@ function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => box.current?.showModal(), []);
-  return dialog(
+  return h(
+    "dialog",
     {
       ref: box,
       class: "key-dialog",
       "aria-labelledby": "key-title",
       onCancel: (e) => e.preventDefault(),
     },
-    form(
+    h(
+      "form",
       {
         onSubmit: (event) => {
           event.preventDefault();
           void useKey(field.current?.value ?? "").then(refreshSoon);
         },
       },
-      h2({ id: "key-title" }, "This server needs a key"),
-      p(
+      h("h2", { id: "key-title" }, "This server needs a key"),
+      h(
+        "p",
         { class: "muted", role: "alert" },
         isWrong
           ? "The server does not accept this key."
           : "Ask the operator of the server for a key. This browser stores it.",
       ),
-      label({ class: "unseen", for: "key" }, "Key"),
-      input({ id: "key", ref: field, type: "password", autocomplete: "current-password" }),
-      button({ type: "submit", class: "generate" }, "Use it"),
+      h("label", { class: "unseen", for: "key" }, "Key"),
+      h("input", { id: "key", ref: field, type: "password", autocomplete: "current-password" }),
+      h("button", { type: "submit", class: "generate" }, "Use it"),
     ),
   );
 }

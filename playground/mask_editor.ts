@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { draft, type GivenFile } from "./draft.ts";
-import { button, canvas, div, icon, img, input, label, p, type VNode } from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { view } from "./view.ts";
 
 /** Strokes of the images that were masked, so that they can be gone on with. */
@@ -66,9 +66,11 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
     event.preventDefault();
   };
 
-  return div(
+  return h(
+    "div",
     { class: "mask-editor" },
-    div(
+    h(
+      "div",
       {
         class: "frame",
         style: {
@@ -76,14 +78,14 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
           "--shape": size.width / size.height,
         },
       },
-      img({
+      h("img", {
         class: size.width <= 256 ? "result small" : "result",
         src: source.url,
         alt: "The image to edit",
         onLoad: ({ currentTarget: { naturalWidth: width, naturalHeight: height } }) =>
           setSize({ width, height }),
       }),
-      canvas({
+      h("canvas", {
         ref: layer,
         class: "mask",
         tabIndex: 0,
@@ -102,7 +104,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         onPointerCancel: finish,
         onKeyDown,
       }),
-      div({
+      h("div", {
         class: "brush",
         style: {
           left: `${100 * cursor[0]}%`,
@@ -111,13 +113,15 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         },
       }),
     ),
-    p({ class: "muted hint" }, "Paint the part to redraw, then describe it in the prompt."),
-    div(
+    h("p", { class: "muted hint" }, "Paint the part to redraw, then describe it in the prompt."),
+    h(
+      "div",
       { class: "mask-bar" },
-      label(
+      h(
+        "label",
         { class: "brush-size" },
         "Brush",
-        input({
+        h("input", {
           type: "range",
           min: 0.02,
           max: 0.4,
@@ -127,18 +131,18 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
           onInput: (event) => setBrush(Number(event.currentTarget.value)),
         }),
       ),
-      button({
+      h("button", {
         class: "quiet",
         "aria-pressed": erases,
         onClick: () => setErases(!erases),
       }, "Erase"),
       iconButton({ label: "Undo", disabled: strokes.length === 0, onClick: undo }, icon("undo")),
-      button({
+      h("button", {
         class: "quiet",
         disabled: strokes.length === 0,
         onClick: () => change([]),
       }, "Clear"),
-      button({
+      h("button", {
         class: "quiet strong",
         onClick: () => view.set({ isMasking: false }),
       }, "Done"),

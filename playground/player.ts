@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
-import { div, icon, input, span, video, type VNode } from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { type Job, recipeOf } from "./jobs.ts";
 import { memory } from "./store.ts";
 
@@ -31,11 +31,13 @@ export function Player(
     clip.currentTime = (Math.min(last, Math.max(0, to)) + 0.5) / rate;
   };
   const toggle = () => void (isPlaying ? element.current?.pause() : element.current?.play());
-  return div(
+  return h(
+    "div",
     { class: "player" },
-    div(
+    h(
+      "div",
       { class: "frame", style: shape },
-      video({
+      h("video", {
         ref: element,
         src: url,
         class: "result",
@@ -52,15 +54,16 @@ export function Player(
         onLoadedMetadata: ({ currentTarget: { duration: end } }) => setTime({ now: 0, end }),
       }),
     ),
-    div(
+    h(
+      "div",
       { class: "player-bar" },
       iconButton({ label: "Frame before", onClick: () => seek(frame - 1) }, icon("left")),
       iconButton(
         { label: isPlaying ? "Pause" : "Play", onClick: toggle, class: "play" },
-        span({ "aria-hidden": "true" }, isPlaying ? "❚❚" : "▶"),
+        h("span", { "aria-hidden": "true" }, isPlaying ? "❚❚" : "▶"),
       ),
       iconButton({ label: "Frame after", onClick: () => seek(frame + 1) }, icon("right")),
-      input({
+      h("input", {
         type: "range",
         "aria-label": "Frame",
         min: 0,
@@ -70,7 +73,11 @@ export function Player(
         style: { "--filled": `${100 * time.now / (time.end || 1)}%` },
         onInput: (event) => seek(Number(event.currentTarget.value)),
       }),
-      span({ class: "frame-number" }, `${(frame || 0) + 1} / ${Math.round(time.end * rate) || 1}`),
+      h(
+        "span",
+        { class: "frame-number" },
+        `${(frame || 0) + 1} / ${Math.round(time.end * rate) || 1}`,
+      ),
       iconButton({
         label: "Loop",
         pressed: loops,
@@ -88,7 +95,7 @@ export function Player(
           memory.write("sound", !clip.muted);
           setTime({ ...time });
         },
-      }, span({ "aria-hidden": "true" }, "♪")),
+      }, h("span", { "aria-hidden": "true" }, "♪")),
     ),
   );
 }

@@ -2,20 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { capital, words } from "./controls.ts";
-import {
-  button,
-  dd,
-  details,
-  div,
-  dl,
-  dt,
-  figcaption,
-  icon,
-  p,
-  span,
-  summary,
-  type VNode,
-} from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
 import { download } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
@@ -47,13 +34,15 @@ export function ResultBar(
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
   const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
   const act = (icon_: Parameters<typeof icon>[0], text: string, work: () => Promise<unknown>) =>
-    button({ class: "action", onClick: () => void attempt(work) }, [
+    h("button", { class: "action", onClick: () => void attempt(work) }, [
       icon(icon_),
-      span({}, text),
+      h("span", {}, text),
     ]);
-  return figcaption(
+  return h(
+    "figcaption",
     { class: "result-bar" },
-    div(
+    h(
+      "div",
       { class: "actions" },
       model ? act("again", "Reuse", () => reuseHere(job, recipe)) : null,
       own && isRepeatable(job, recipe)
@@ -74,9 +63,10 @@ export function ResultBar(
         ? act("remove", "Really delete?", () => remove(job.id))
         : act("remove", "Delete", () => Promise.resolve(setSure(true))),
     ),
-    p({ class: "prompt" }, job.prompt),
+    h("p", { class: "prompt" }, job.prompt),
     ...(job.cut_prompts ?? []).map(({ prompt, tokens, read, unread }) =>
-      p(
+      h(
+        "p",
         { class: "notice", role: "status" },
         read === 0
           ? "The negative prompt was not read: this request had no guidance."
@@ -156,14 +146,16 @@ function recipeView(job: Job, index: number, recipe: Recipe): VNode {
       .map(([name, value]) => [NAMES[name] ?? capital(words(name)), value]),
     ...loras.length > 0 ? [["LoRAs", loras.join(", ")]] : [],
   ];
-  return details(
+  return h(
+    "details",
     { class: "recipe" },
-    summary({}, short.join("  ·  ")),
-    dl(
+    h("summary", {}, short.join("  ·  ")),
+    h(
+      "dl",
       {},
       ...rows.flatMap(([name, value]) => [
-        dt({}, String(name)),
-        dd({}, typeof value === "object" ? JSON.stringify(value) : String(value)),
+        h("dt", {}, String(name)),
+        h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)),
       ]),
     ),
   );

@@ -1,22 +1,9 @@
 /** The settings of the next request, made from what the model says that it takes. */
 
-import { h } from "preact";
 import { useId } from "preact/hooks";
 import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
 import { choose, type Draft, draft } from "./draft.ts";
-import {
-  details,
-  div,
-  fieldset,
-  icon,
-  input,
-  label,
-  legend,
-  section,
-  summary,
-  textarea,
-  type VNode,
-} from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
 import { jobs } from "./jobs.ts";
 import { Loras } from "./loras.ts";
 import {
@@ -76,9 +63,11 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const others = settings.filter(({ name }) => !FIRST[name]);
   const hasNegative = all.some(({ name }) => name === "negative_prompt");
   const field = (setting: Setting) => h(SettingField, { key: setting.name, setting, task, state });
-  return section(
+  return h(
+    "section",
     { class: "settings", "aria-label": "Settings" },
-    div(
+    h(
+      "div",
       { class: "drawer-top" },
       iconButton(
         { label: "Close the settings", onClick: () => view.set({ hasSettings: false }) },
@@ -101,9 +90,10 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
       })
       : null,
     model.takes_loras ? h(Loras, { model, state }) : null,
-    details(
+    h(
+      "details",
       { class: "more" },
-      summary({}, "More"),
+      h("summary", {}, "More"),
       ...others.map(field),
       state.output === "image"
         ? h(Segments<Draft["format"]>, {
@@ -149,10 +139,11 @@ function SettingField(
 function Negative({ state }: { state: Draft }): VNode {
   const field = useId();
   const value = state.settings["negative_prompt"] as string | undefined;
-  return div(
+  return h(
+    "div",
     { class: "negative" },
-    label({ class: "name", for: field }, "Negative prompt"),
-    textarea({
+    h("label", { class: "name", for: field }, "Negative prompt"),
+    h("textarea", {
       id: field,
       rows: 2,
       value: value ?? "",
@@ -185,9 +176,10 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
   const rate = state.fps ?? ownRate;
   const frames = state.numFrames ?? own;
   const seconds = (frames / rate).toFixed(1);
-  return fieldset(
+  return h(
+    "fieldset",
     { class: "group" },
-    legend({ class: "unseen" }, "Length"),
+    h("legend", { class: "unseen" }, "Length"),
     h(NumberSlider, {
       id: "num_frames",
       name: `Frames, ${seconds} s`,
@@ -231,9 +223,10 @@ const NUMBERS = [
 function ControlSettings({ model, state }: { model: Model; state: Draft }): VNode | null {
   if (!takesControl(model, state) || !state.control) return null;
   const value = (name: string) => state.settings[name];
-  return fieldset(
+  return h(
+    "fieldset",
     { class: "group" },
-    legend({ class: "unseen" }, "Control picture"),
+    h("legend", { class: "unseen" }, "Control picture"),
     h(Segments<"map" | "canny">, {
       name: "Control picture",
       value: value("control_type") === "canny" ? "canny" : "map",
@@ -271,11 +264,12 @@ export function Seed({ state }: { state: Draft }): VNode {
         seed: selectedResult(jobs.state.list)?.seed ?? state.seed ?? 0,
       },
     );
-  return div(
+  return h(
+    "div",
     { class: "row" },
-    label({ class: "name", for: field }, "Seed"),
+    h("label", { class: "name", for: field }, "Seed"),
     state.keepsSeed
-      ? input({
+      ? h("input", {
         id: field,
         class: "number seed",
         type: "number",

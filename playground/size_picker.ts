@@ -1,9 +1,8 @@
 /** The size of the result: the shapes that the model advertises, or any other that it can make. */
 
-import { h } from "preact";
 import { useId, useState } from "preact/hooks";
 import { type Draft, draft } from "./draft.ts";
-import { button, div, fieldset, input, label, legend, span, type VNode } from "./elements.ts";
+import { h, type VNode } from "./elements.ts";
 import { type Model, sizeProblem } from "./model.ts";
 
 /** Shapes as tiles, and a size of one's own. */
@@ -12,21 +11,24 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
   const shown = state.size || (hasInput ? "" : model.defaults.size);
   const isOther = shown !== "" && !model.sizes.includes(shown);
   const [isOpen, setOpen] = useState(isOther);
-  return fieldset(
+  return h(
+    "fieldset",
     { class: "sizes" },
-    legend({ class: "name" }, "Size"),
-    div(
+    h("legend", { class: "name" }, "Size"),
+    h(
+      "div",
       { class: "size-tiles" },
       hasInput ? tile("", "Input size", shown === "", undefined) : null,
       ...model.sizes.map((size) => tile(size, size.replace("x", " × "), size === shown, size)),
-      button(
+      h(
+        "button",
         {
           class: "size-tile",
           "aria-expanded": isOpen || isOther,
           onClick: () => setOpen(!isOpen),
         },
-        span({ class: "shape dots" }),
-        span({ class: "caption" }, "Other"),
+        h("span", { class: "shape dots" }),
+        h("span", { class: "caption" }, "Other"),
       ),
     ),
     isOpen || isOther ? h(OwnSize, { model, size: shown || model.defaults.size }) : null,
@@ -36,18 +38,19 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
 function tile(size: string, text: string, isChosen: boolean, shape: string | undefined): VNode {
   const [width = 1, height = 1] = shape?.split("x").map(Number) ?? [];
   const long = Math.max(width, height);
-  return button(
+  return h(
+    "button",
     {
       key: size,
       class: "size-tile",
       "aria-pressed": isChosen,
       onClick: () => draft.set({ size }),
     },
-    span({
+    h("span", {
       class: shape ? "shape" : "shape given",
       style: { width: `${22 * width / long}px`, height: `${22 * height / long}px` },
     }),
-    span({ class: "caption" }, text),
+    h("span", { class: "caption" }, text),
   );
 }
 
@@ -56,8 +59,8 @@ function OwnSize({ model, size }: { model: Model; size: string }): VNode {
   const sides = size.split("x").map(Number);
   const problem = sizeProblem(model, sides[0] ?? 0, sides[1] ?? 0);
   const side = (index: 0 | 1, name: string) => [
-    label({ class: "unseen", for: `${id}${index}` }, name),
-    input({
+    h("label", { class: "unseen", for: `${id}${index}` }, name),
+    h("input", {
       id: `${id}${index}`,
       class: "number",
       type: "number",
@@ -72,11 +75,12 @@ function OwnSize({ model, size }: { model: Model; size: string }): VNode {
       },
     }),
   ];
-  return div(
+  return h(
+    "div",
     { class: "own-size" },
     ...side(0, "Width"),
-    span({ "aria-hidden": "true" }, "×"),
+    h("span", { "aria-hidden": "true" }, "×"),
     ...side(1, "Height"),
-    problem ? span({ class: "problem", role: "alert" }, problem) : null,
+    problem ? h("span", { class: "problem", role: "alert" }, problem) : null,
   );
 }

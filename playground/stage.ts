@@ -1,8 +1,7 @@
 /** The middle of the page: the image or clip that is looked at, or on its way. */
 
-import { h } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { button, div, figure, img, p, progress, section, type VNode } from "./elements.ts";
+import { h, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, type Live, live } from "./jobs.ts";
 import { MaskEditor } from "./mask_editor.ts";
 import { useMedia } from "./media.ts";
@@ -28,7 +27,7 @@ export function Stage({ model }: { model: Model | undefined }): VNode {
     : job.status === "completed"
     ? h(Finished, { job, model })
     : h(Failed, { job, model });
-  return section({ class: "stage", "aria-label": "Image" }, content);
+  return h("section", { class: "stage", "aria-label": "Image" }, content);
 }
 
 const EXAMPLES = [
@@ -39,15 +38,17 @@ const EXAMPLES = [
 
 function Welcome({ model }: { model: Model | undefined }): VNode {
   const isToy = model?.native_sides !== undefined && model?.native_sides !== null;
-  return div(
+  return h(
+    "div",
     { class: "welcome" },
-    p({ class: "lead" }, "What do you want to see?"),
-    p({ class: "muted" }, "Write it below, then press Ctrl and Enter."),
+    h("p", { class: "lead" }, "What do you want to see?"),
+    h("p", { class: "muted" }, "Write it below, then press Ctrl and Enter."),
     isToy
-      ? div(
+      ? h(
+        "div",
         { class: "examples" },
         ...EXAMPLES.map((prompt) =>
-          button({
+          h("button", {
             key: prompt,
             class: "chip",
             onClick: () => draft.set({ prompt }),
@@ -67,26 +68,29 @@ function Working({ job }: { job: Job }): VNode {
   const text = isLive || job.status === "in_progress"
     ? progressText(isLive ? now : undefined, isLong)
     : waitingText(job, secondsPerJob);
-  return figure(
+  return h(
+    "figure",
     { class: "working" },
-    div(
+    h(
+      "div",
       {
         class: isLive && now.preview ? "frame" : "frame waiting",
         style: { aspectRatio: `${width} / ${height}`, "--shape": width / height },
       },
       isLive && now.preview
-        ? img({ class: "preview", src: now.preview, alt: `Preview of: ${job.prompt}` })
+        ? h("img", { class: "preview", src: now.preview, alt: `Preview of: ${job.prompt}` })
         : null,
     ),
-    div(
+    h(
+      "div",
       { class: "progress-row" },
-      progress({
+      h("progress", {
         max: 100,
         "aria-label": "Progress",
         ...(isLive && now.progress > 0 ? { value: now.progress } : {}),
       }),
-      p({ class: "progress-text", role: "status" }, text),
-      button({
+      h("p", { class: "progress-text", role: "status" }, text),
+      h("button", {
         class: "quiet",
         onClick: () => attempt(() => cancel(job.id)),
       }, "Cancel"),
@@ -139,15 +143,17 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
   const [width = 1, height = 1] = job.size?.split("x").map(Number) ?? [];
   const shape = { aspectRatio: `${width} / ${height}`, "--shape": width / height };
   const isSmall = Math.max(width, height) <= 256;
-  return figure(
+  return h(
+    "figure",
     { class: "finished" },
     !result || !url
-      ? div({ class: "frame waiting", style: shape })
+      ? h("div", { class: "frame waiting", style: shape })
       : result.content_type.startsWith("video/")
       ? h(Player, { key: `${job.id}${index}`, url, job, shape })
-      : div(
+      : h(
+        "div",
         { class: "frame", style: shape },
-        img({
+        h("img", {
           key: `${job.id}${index}`,
           class: isSmall ? "result small" : "result",
           src: url,
@@ -162,9 +168,10 @@ function Failed({ job, model }: { job: Job; model: Model | undefined }): VNode {
   const text = job.status === "cancelled"
     ? "Cancelled."
     : job.error?.message ?? "The request failed.";
-  return figure(
+  return h(
+    "figure",
     { class: "failed" },
-    div({ class: "frame message" }, p({ role: "alert" }, text)),
+    h("div", { class: "frame message" }, h("p", { role: "alert" }, text)),
     h(ResultBar, { key: job.id, job, index: 0, model }),
   );
 }
