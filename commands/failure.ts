@@ -8,7 +8,6 @@ import { PART_FLAGS } from "./flags.ts";
 
 /** The command line itself is wrong; the program ends with status 2. */
 export class UsageError extends Error {
-  /** Tells it from other errors. */
   override readonly name = "UsageError";
 }
 
@@ -29,7 +28,6 @@ const CANCELLED = 130;
 interface Failure {
   /** One sentence, with a table below it where memory is short, or nothing when all has been said. */
   sentence: string;
-  /** Exit status. */
   status: number;
 }
 

@@ -90,7 +90,6 @@ export class FlagCommand extends Command {
     return this;
   }
 
-  /** Reads flags; the rest is left to commander. */
   override parseOptions(args: string[]): ParseOptionsResult {
     return super.parseOptions(this.registeredArguments.length > 0 ? this.#closed(args) : args);
   }

@@ -33,9 +33,7 @@ export type Media = "image" | "video";
 
 /** A mask, as images and as videos have it; images have none where it is a video. */
 export interface Masks {
-  /** Mask of an image. */
   imageMask?: GenerateOptions["mask"];
-  /** Mask of a video. */
   videoMask?: GenerateVideoOptions["mask"];
 }
 

@@ -26,10 +26,8 @@ interface LoraFit {
   /** The model as the command line names it. */
   readonly model: string;
   readonly fits: boolean;
-  /** Changes of modules. */
   readonly modules?: number;
   readonly unmatchedKeys?: readonly string[];
-  /** Why it does not. */
   readonly problem?: string;
 }
 

@@ -9,7 +9,6 @@ import { columns, print } from "./print.ts";
 /** Characters of a prompt that a line shows. */
 const PROMPT = 60;
 
-/** Prints the models of a server, and the jobs that run or wait. */
 export async function runPs(
   flags: PsFlags,
   fetcher?: typeof fetch,
@@ -35,7 +34,6 @@ export async function runPs(
   return 0;
 }
 
-/** Prints jobs of a server, one job, or cancels one. */
 export async function runJobs(
   id: string | undefined,
   flags: JobsFlags,

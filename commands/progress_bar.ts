@@ -15,7 +15,6 @@ interface ProgressTerminal {
   readonly isTerminal: boolean;
   /** Cells of a row; any number where it gives none. */
   readonly columns?: () => number | undefined;
-  /** Writes text as it is. */
   write(text: string): void;
 }
 
@@ -39,7 +38,6 @@ export class ProgressBar {
     return new ProgressBar(terminal, LINES_EVERY);
   }
 
-  /** Whether it is drawn. */
   get isDrawn(): boolean {
     return this.#terminal.isTerminal;
   }
@@ -65,7 +63,6 @@ export class ProgressBar {
     this.#terminal.write(`${escapeControls([before, percent, after].join(" ").trim())}\n`);
   }
 
-  /** Takes the bar away. */
   clear(): void {
     if (this.#shown === "") return;
     this.#shown = "";

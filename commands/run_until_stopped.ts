@@ -12,13 +12,10 @@ import { StopSignals } from "./stop_signals.ts";
 
 /** Who is told of what, in order. */
 interface Listeners {
-  /** Takes lines for the log. */
   readonly log: Log;
   /** Told when the server runs; its model may still be loading. */
   readonly onStart: (server: RunningServer) => void;
-  /** Told when the server's model is loaded. */
   readonly onReady: (server: RunningServer) => void;
-  /** A signal came. */
   readonly onStop: () => void;
 }
 

@@ -10,13 +10,11 @@ export class StopSignals implements Disposable {
   readonly #listeners = SIGNALS.map((signal) => [signal, () => this.#receive(signal)] as const);
   #first: Deno.Signal | undefined;
 
-  /** Listens from now on. */
   constructor(heed: () => void) {
     this.#heed = heed;
     for (const [signal, listener] of this.#listeners) Deno.addSignalListener(signal, listener);
   }
 
-  /** Leaves signals to the system. */
   [Symbol.dispose](): void {
     for (const [signal, listener] of this.#listeners) Deno.removeSignalListener(signal, listener);
     this.#listeners.length = 0;

@@ -22,7 +22,6 @@ const CELL = { width: 8, height: 16 };
 /** Where images are drawn. */
 export interface ImageTerminal {
   readonly columns: number;
-  /** Writes text as it is. */
   write(text: string): void;
 }
 
@@ -41,7 +40,6 @@ export function protocolOf(env: (name: string) => string | undefined): ImageProt
 export class TerminalImage {
   readonly #terminal: ImageTerminal;
   readonly #protocol: ImageProtocol;
-  /** Rows of the image that is shown. */
   #rows = 0;
   #last: Promise<void> = Promise.resolve();
 

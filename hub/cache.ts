@@ -20,11 +20,8 @@ export interface CacheOptions {
 
 /** A repository's files in the cache. */
 export interface Snapshot {
-  /** The folder with the files. */
   readonly path: string;
-  /** The repository, `org/name`. */
   readonly id: string;
-  /** The commit, 40 hexadecimal digits. */
   readonly commit: string;
 }
 
@@ -140,11 +137,8 @@ function isAbsence(error: unknown): boolean {
 
 /** A repository in the cache. */
 export interface CachedModel {
-  /** `org/name`. */
   readonly id: string;
-  /** Folder of the model in the cache. */
   readonly folder: string;
-  /** Size on disk, in bytes. */
   readonly bytes: number;
   /** Bytes of files that have not come whole. */
   readonly partialBytes: number;

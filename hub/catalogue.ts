@@ -11,10 +11,8 @@ export interface CatalogueModel {
   readonly name: string;
   /** The model's name as its authors write it. */
   readonly title: string;
-  /** Name of the family in the program. */
   readonly family: string;
   readonly makes: "images" | "videos";
-  /** Licence of the weights. */
   readonly licence: string;
   /** Set where the terms have to be accepted on the repository's page. */
   readonly isGated?: true;

@@ -6,11 +6,8 @@ import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "
 
 /** Where a file belongs. */
 export interface FilePlace {
-  /** `org/name`. */
   readonly id: string;
-  /** Commit of the snapshot. */
   readonly commit: string;
-  /** The repository's folder in the cache. */
   readonly folder: string;
 }
 

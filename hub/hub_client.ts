@@ -12,25 +12,20 @@ import type { HubSettings } from "./hub_settings.ts";
 export interface HubFile {
   /** Path within the repository, with forward slashes; checked to stay inside. */
   readonly path: string;
-  /** Size in bytes. */
   readonly size: number;
   /** Name of its blob: SHA-256 of large files, the hash that git has for it otherwise. */
   readonly hash: string;
-  /** How the hash is made. */
   readonly hashKind: "sha256" | "git-sha1";
 }
 
 /** A repository at a commit. */
 interface HubRepository {
-  /** 40 hexadecimal digits. */
   readonly commit: string;
-  /** All files. */
   readonly files: readonly HubFile[];
 }
 
 /** The hub refuses, or does not have it; trying again does not help. */
 export class HubError extends Error {
-  /** Tells it from other errors. */
   override readonly name = "HubError";
 }
 
@@ -61,7 +56,6 @@ export class HubClient {
     this.#settings = settings;
   }
 
-  /** Lists the files of a repository. */
   async list(id: string, revision: string, signal?: AbortSignal): Promise<HubRepository> {
     const api = `${this.#settings.endpoint}/api/models/${id}`;
     const { sha: commit } = await this.#json(
@@ -201,9 +195,7 @@ function refusal({ status, headers }: Response, id: string, hasToken: boolean): 
 
 /** The hub may answer later. */
 export class HubBusyError extends Error {
-  /** Tells it from other errors. */
   override readonly name = "HubBusyError";
-  /** Status of the answer. */
   readonly status: number;
   /** When to ask again, in milliseconds, where the hub says it. */
   readonly retryAfterMs: number | undefined;

@@ -10,7 +10,6 @@ type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
 /** A JSON object; a key that is not there gives `undefined`. */
 export interface JsonObject {
-  /** The value of a key. */
   [key: string]: JsonValue | undefined;
 }
 
@@ -19,7 +18,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Limits of {@link readJsonFile}. */
 interface JsonFileOptions {
   /** Largest file that is read, in bytes; 64 MiB when left out, which holds any tokenizer. */
   readonly maxBytes?: number;

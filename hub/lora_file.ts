@@ -21,7 +21,6 @@ const MAX_LISTED = 8;
 
 /** A LoRA on a hub. */
 export interface HubLora {
-  /** The repository, `org/name`. */
   readonly id: string;
   /** Path of the file in it; absent where it has one only. */
   readonly file?: string;

@@ -15,9 +15,7 @@ interface ComponentEntry {
   readonly className: string;
 }
 
-/** What {@link readModelIndex} returns. */
 export interface ModelIndex {
-  /** The folder that was read. */
   readonly folder: string;
   /** `_class_name`: the pipeline. Whether it is a known one is for the caller to say. */
   readonly className: string;
@@ -29,7 +27,6 @@ export interface ModelIndex {
   readonly settings: JsonObject;
 }
 
-/** The name of the file. */
 export const MODEL_INDEX = "model_index.json";
 
 /** Far more than any pipeline needs. */

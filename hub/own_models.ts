@@ -44,7 +44,6 @@ export function ownModelsFile(
   return folder && join(folder, "models.json");
 }
 
-/** Reads the file. */
 export async function readOwnModels(
   path: string | undefined = ownModelsFile(),
 ): Promise<ReadonlyMap<string, OwnModel>> {

@@ -12,7 +12,6 @@ import { type HubSettings, hubSettings } from "./hub_settings.ts";
 export interface PullProgress {
   /** Bytes that are there, those of earlier attempts included. */
   readonly doneBytes: number;
-  /** Bytes of all files. */
   readonly totalBytes: number;
   /** Speed of the last seconds. */
   readonly bytesPerSecond: number;
@@ -23,7 +22,6 @@ export interface PullProgress {
 /** What a pull is about to bring. */
 export interface ChosenFiles {
   readonly files: number;
-  /** Bytes of all files. */
   readonly bytes: number;
   /** Bytes that are not there yet. */
   readonly missingBytes: number;
@@ -55,13 +53,9 @@ export interface PullOptions {
 
 /** What was pulled. */
 interface PulledModel {
-  /** Folder with the files. */
   readonly path: string;
-  /** 40 hexadecimal digits. */
   readonly commit: string;
-  /** Files that were asked for. */
   readonly files: number;
-  /** Bytes of the files. */
   readonly bytes: number;
 }
 

@@ -14,18 +14,14 @@ export interface FoundModel {
   readonly name: string;
   /** Hub id and commit, where it was found in the cache. */
   readonly hub?: {
-    /** The repository, `org/name`. */
     readonly id: string;
-    /** The commit, 40 hexadecimal digits. */
     readonly commit: string;
   };
 }
 
 /** A file in a repository, as `org/name:folder/file.gguf` names it. */
 interface HubFileName {
-  /** The repository, `org/name`. */
   readonly id: string;
-  /** Path of the file in the repository. */
   readonly file: string;
 }
 

@@ -23,7 +23,6 @@ export interface CannyThresholds {
   readonly high: number;
 }
 
-/** Finds edges. */
 export function cannyEdges(
   data: Uint8Array,
   width: number,

@@ -40,7 +40,6 @@ export interface EncodedImage {
   readonly extension: string;
 }
 
-/** Encodes an image. */
 export async function encodeImage(
   image: PixelImage,
   options: EncodeOptions,
@@ -100,7 +99,6 @@ export function readImageText(bytes: Uint8Array): Record<string, string> {
   };
 }
 
-/** The EXIF structure that holds texts. */
 export function exifOf(
   { Software: software, parameters: comment, denoise: note }: ImageText,
 ): Uint8Array {

@@ -16,15 +16,11 @@ import { wasmCodec } from "./wasm_codec.ts";
 
 /** What the markers of a JPEG file say. */
 interface JpegHeader {
-  /** Pixels per row, as stored. */
   readonly width: number;
-  /** Number of rows, as stored. */
   readonly height: number;
   /** 1 grey, 3 colour, 4 CMYK. */
   readonly components: number;
-  /** The EXIF structure (TIFF), where the file has one. */
   readonly exif?: Uint8Array;
-  /** The ICC profile, where the file has one. */
   readonly profile?: Uint8Array;
 }
 

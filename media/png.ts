@@ -176,7 +176,6 @@ function textChunk(keyword: string, value: string): Uint8Array {
   return pngChunk("iTXt", Buffer.concat([head, Buffer.from(value)]));
 }
 
-/** A chunk with its length and checksum. */
 export function pngChunk(type: string, data: Uint8Array): Uint8Array {
   const out = new Uint8Array(data.length + 12);
   const view = new DataView(out.buffer);

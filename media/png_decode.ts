@@ -7,9 +7,7 @@ import { paethPredictor, pngChunks } from "./png.ts";
 
 /** What the header of a PNG file says. */
 interface PngHeader {
-  /** Pixels per row. */
   readonly width: number;
-  /** Number of rows. */
   readonly height: number;
   /** Bits per sample: 1, 2, 4, 8 or 16. */
   readonly bitDepth: number;

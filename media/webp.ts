@@ -17,15 +17,10 @@ import { wasmCodec } from "./wasm_codec.ts";
 interface WebpHeader {
   /** Pixels per row, of the largest image or canvas in the file. */
   readonly width: number;
-  /** Number of rows, likewise. */
   readonly height: number;
-  /** Whether pixels may be transparent. */
   readonly alpha: boolean;
-  /** Whether the file is an animation. */
   readonly animated: boolean;
-  /** The EXIF structure (TIFF), where the file has one. */
   readonly exif?: Uint8Array;
-  /** The ICC profile, where the file has one. */
   readonly profile?: Uint8Array;
 }
 

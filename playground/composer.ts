@@ -16,7 +16,6 @@ import { attempt, show, tell, view } from "./view.ts";
 /** What is held with Enter. */
 const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
 
-/** The composer. */
 export function Composer({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
   const link = useStore(session, ({ link }) => link);

@@ -76,7 +76,6 @@ export function choose(name: string, value: unknown): void {
 
 let files = 0;
 
-/** Wraps a file. */
 export function givenFile(blob: Blob, name: string): GivenFile {
   return { key: `file-${++files}`, blob, url: URL.createObjectURL(blob), name };
 }

@@ -7,7 +7,6 @@ import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
 import { attempt, selectedJob, show, view } from "./view.ts";
 
-/** The gallery. */
 export function Gallery(): VNode {
   const { list, hasMore } = useStore(jobs, (state) => state);
   const { id, index } = useStore(view, (state) => state);

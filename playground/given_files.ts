@@ -8,7 +8,6 @@ import { applyRecipe } from "./request.ts";
 import { Store } from "./store.ts";
 import { tell } from "./view.ts";
 
-/** A recipe that was found. */
 interface Offer {
   /** Name of the file. */
   name: string;

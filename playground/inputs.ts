@@ -140,7 +140,6 @@ export function RecipeOffer(): VNode | null {
   );
 }
 
-/** What was given, with what can be done about it. */
 export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
   const { images, clip, output } = state;
   const control = takesControl(model, state) ? state.control : null;

@@ -4,7 +4,6 @@ import { call, callJson, events } from "./api.ts";
 import { connect, noteRefusal, session } from "./session.ts";
 import { Store } from "./store.ts";
 
-/** A file that came of a job. */
 export interface Result {
   url: string;
   content_type: string;
@@ -12,7 +11,6 @@ export interface Result {
   seed: number | null;
 }
 
-/** A job as the server lists it. */
 export interface Job {
   id: string;
   kind: "image" | "video";
@@ -123,7 +121,6 @@ async function refresh(): Promise<void> {
   follow();
 }
 
-/** Reads older jobs. */
 export async function readMore(): Promise<void> {
   const last = jobs.state.list.findLast((job) => !isPending(job));
   if (!last) return;
@@ -164,12 +161,10 @@ export async function watch(): Promise<never> {
   }
 }
 
-/** Reads the list soon. */
 export function refreshSoon(): void {
   wake();
 }
 
-/** Adds a job that was just sent. */
 export function addJob(job: Job): void {
   jobs.set(({ list }) => ({ list: [job, ...list.filter(({ id }) => id !== job.id)] }));
   follow();
@@ -214,13 +209,11 @@ async function followJob(id: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Stops a job. */
 export async function cancel(id: string): Promise<void> {
   await call(`v1/jobs/${id}/cancel`, { method: "POST" });
   refreshSoon();
 }
 
-/** Removes a job with its results. */
 export async function remove(id: string): Promise<void> {
   await call(`v1/jobs/${id}`, { method: "DELETE" });
   jobs.set(({ list }) => ({ list: list.filter((job) => job.id !== id) }));
@@ -228,7 +221,6 @@ export async function remove(id: string): Promise<void> {
 
 const recipes = new Map<string, Recipe>();
 
-/** What was asked for. */
 export async function recipeOf(id: string): Promise<Recipe> {
   const known = recipes.get(id);
   if (known) return known;

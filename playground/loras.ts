@@ -6,7 +6,6 @@ import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Model } from "./model.ts";
 
-/** The list, and how to add one. */
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });

@@ -13,7 +13,6 @@ import { Stage } from "./stage.ts";
 import { useStore } from "./store.ts";
 import { view } from "./view.ts";
 
-/** The whole page. */
 function App(): VNode {
   const state = useStore(session, (state) => state);
   const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);
@@ -73,7 +72,6 @@ function App(): VNode {
   );
 }
 
-/** The name of the model, or a choice where there are several. */
 function ModelName({ state }: { state: Session }): VNode {
   const { models, modelId } = state;
   if (models.length < 2) return h("span", { class: "model" }, modelId);
@@ -122,7 +120,6 @@ function useTitle(): void {
   }, [percent, pending]);
 }
 
-/** The dialog. */
 function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const field = useRef<HTMLInputElement>(null);

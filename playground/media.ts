@@ -14,7 +14,6 @@ function addressOf({ url }: Result): { path: string; isOurs: boolean } {
   return own ? { path: own, isOurs: true } : { path: url, isOurs: false };
 }
 
-/** Fetches a result. */
 export async function blobOf(result: Result): Promise<Blob> {
   return await (await call(addressOf(result).path)).blob();
 }

@@ -14,7 +14,6 @@ export interface Setting {
   defaults: Record<string, unknown>;
 }
 
-/** A model's record. */
 export interface Model {
   id: string;
   supported_task_types: string[];

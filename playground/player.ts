@@ -9,7 +9,6 @@ import { memory } from "./store.ts";
 /** Frames per second where a recipe cannot be read. */
 const USUAL_RATE = 16;
 
-/** The player. */
 export function Player(
   { url, job, shape }: { url: string; job: Job; shape: Record<string, string | number> },
 ): VNode {

@@ -34,7 +34,6 @@ const brought = new Map<
   Pick<Draft, "images" | "clip" | "mask" | "continues" | "control">
 >();
 
-/** Sends a draft. */
 export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
   const fields = fieldsOf(model, state);
   const files = filesOf(model, state);

@@ -88,7 +88,6 @@ export function noteRefusal(error: unknown): boolean {
   return false;
 }
 
-/** Takes a key, and keeps it. */
 export function useKey(key: string): Promise<void> {
   memory.write("key", key.trim());
   session.set({ link: "connecting", isKeyWrong: false });
@@ -100,7 +99,6 @@ export function currentModel({ models, modelId }: Session): Model | undefined {
   return models.find(({ id }) => id === modelId);
 }
 
-/** Chooses another model. */
 export function chooseModel(id: string): void {
   memory.write("model", id);
   session.set({ modelId: id });

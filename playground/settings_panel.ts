@@ -49,7 +49,6 @@ const NEEDS: Readonly<Record<string, string>> = {
   frame_interpolation_scale: "enable_frame_interpolation",
 };
 
-/** The panel. */
 export function SettingsPanel({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
   const task = draftTask(model, state);
@@ -219,7 +218,6 @@ const NUMBERS = [
   ["control_end", "Control end", 1, 1],
 ] as const;
 
-/** The settings; nothing without a picture. */
 function ControlSettings({ model, state }: { model: Model; state: Draft }): VNode | null {
   if (!takesControl(model, state) || !state.control) return null;
   const value = (name: string) => state.settings[name];

@@ -12,7 +12,6 @@ import { draft } from "./draft.ts";
 import { useStore } from "./store.ts";
 import { attempt, selectedJob, selectedResult, view } from "./view.ts";
 
-/** The stage. */
 export function Stage({ model }: { model: Model | undefined }): VNode {
   const { list, isKnown } = useStore(jobs, (state) => state);
   const { isMasking } = useStore(view, (state) => state);

@@ -25,7 +25,6 @@ export interface RemoteWork {
   /** The file to write, without its ending where `--output` does not name it. */
   readonly name: string;
   readonly bar: ProgressBar;
-  /** Shows previews, where they are wanted. */
   readonly screen: TerminalImage | undefined;
   readonly signal: AbortSignal;
   /** Takes what a user should know of the request. */
@@ -140,7 +139,6 @@ export interface GenerationRequest {
   readonly control?: string;
 }
 
-/** Makes a request. */
 export function generationRequest(
   flags: GenerateFlags,
   media: Media,

@@ -6,7 +6,6 @@ import type { JobListItem } from "../../server/contract/answers.ts";
 export interface ServerFlags {
   /** Address of the server, without a slash at the end. */
   url: string;
-  /** The key that it asks for. */
   apiKey?: string;
 }
 
@@ -59,7 +58,6 @@ export class ServerClient {
     throw new Error(await errorOf(response));
   }
 
-  /** What a path answers as JSON. */
   async json<T>(path: string, init?: RequestInit): Promise<T> {
     return await (await this.request(path, init)).json();
   }
@@ -91,7 +89,6 @@ async function errorOf(response: Response): Promise<string> {
 export interface ServerEvent {
   /** The event's name; `message` where it has none. */
   readonly event: string;
-  /** Its data: JSON, parsed. */
   // deno-lint-ignore no-explicit-any
   readonly data: any;
 }

@@ -11,7 +11,6 @@ const MOST_TAGS = 200;
 /** Under which all profiles give their colours. */
 const D50 = [0.9642, 1, 0.8249];
 
-/** Reads a profile. */
 export function readIccProfile(bytes: Uint8Array): ColorSpace {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {

@@ -5,9 +5,7 @@ const PREFIX_BYTES = 12;
 
 /** One message. */
 export interface Frame<T> {
-  /** What the message says. */
   readonly message: T;
-  /** What comes with it; may be empty. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 

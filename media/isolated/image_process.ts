@@ -9,13 +9,11 @@ export type ImageSource = Uint8Array | { readonly path: string };
 
 /** Thrown when a process ended before it had answered. */
 export class ProcessEndedError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "ProcessEndedError";
 }
 
 /** Thrown when a task took longer than it may. */
 export class TimeLimitError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "TimeLimitError";
 }
 
@@ -28,9 +26,7 @@ export class TaskError extends Error {
 
 /** When a task is given up. */
 interface TaskLimits {
-  /** Milliseconds that it may take. */
   readonly timeoutMs: number;
-  /** Ends it. */
   readonly signal?: AbortSignal | undefined;
 }
 

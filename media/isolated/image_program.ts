@@ -10,7 +10,6 @@ import type { PixelImage } from "../image.ts";
 import { hasHoles, maskOf, type MaskWay, paintedShare } from "../mask.ts";
 import { frameHead, readFrame } from "./frames.ts";
 
-/** Runs the program. */
 export async function runImageProgram(): Promise<void> {
   for (;;) {
     const frame = await readFrame<ImageTask>(readInput);
@@ -53,20 +52,14 @@ function write(bytes: Uint8Array): void {
 
 /** What to do with the bytes that come along. */
 export type ImageTask =
-  /** Say what a file's container says. */
   | ({ readonly kind: "inspect" } & DecodeOptions)
-  /** Say what text a file carries. */
   | { readonly kind: "text" }
-  /** Decode a file. */
   | ({ readonly kind: "decode" } & DecodeOptions)
-  /** Decode a file, fit it, and make a PNG of it. */
   | ({ readonly kind: "fit"; readonly how: Fit } & DecodeOptions)
-  /** Decode a file, make a mask of it, fit that, and make a PNG of it. */
   | (
     & { readonly kind: "mask"; readonly how: Fit; readonly way?: MaskWay | undefined }
     & DecodeOptions
   )
-  /** Make a file of pixels. */
   | {
     readonly kind: "encode";
     readonly image: Omit<PixelImage, "data">;
@@ -78,9 +71,7 @@ export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { k
 
 /** What each kind of task gives, besides bytes. */
 export interface ImageResults {
-  /** The whole answer. */
   readonly inspect: ImageInfo;
-  /** The text by keyword. */
   readonly text: Record<string, string>;
   /** Decodes an image; the bytes are the samples. */
   readonly decode: Omit<PixelImage, "data">;

@@ -27,7 +27,6 @@ const FOREIGN_MS = 30_000;
 
 /** How a foreign image is read. */
 interface ForeignImageOptions {
-  /** Largest width times height. */
   readonly maxPixels?: number;
   /** Milliseconds that decoding may take, the wait for its turn not counted. */
   readonly timeoutMs?: number;
@@ -103,7 +102,6 @@ const foreign = new ImageProcesses(
 /** Jobs do not stand in line behind uploads. */
 const own = new ImageProcesses(new Slots({ count: 2 }));
 
-/** Reads format and size of a foreign image. */
 export async function inspectForeignImage(
   source: ImageSource,
   options?: ForeignImageOptions,
@@ -111,7 +109,6 @@ export async function inspectForeignImage(
   return (await performForeign({ kind: "inspect" }, source, 0, options)).result;
 }
 
-/** Reads the text that a foreign image carries. */
 export async function readForeignText(
   source: ImageSource,
   options?: ForeignImageOptions,
@@ -145,7 +142,6 @@ export async function maskForeignImage(
   return { bytes, ...result };
 }
 
-/** Decodes an image that we made. */
 export async function decodeOwnImage(
   source: ImageSource,
   { signal }: { signal?: AbortSignal | undefined } = {},

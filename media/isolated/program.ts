@@ -11,9 +11,7 @@ export const PROGRAM_COMMAND = "media-program";
 
 /** What a program may do beside reading its input and writing its output. */
 interface ProgramPermissions {
-  /** Files that it may read. */
   readonly read?: readonly string[];
-  /** Files that it may write. */
   readonly write?: readonly string[];
 }
 
@@ -69,7 +67,6 @@ function permission(flag: string, paths: readonly string[]): string[] {
 
 /** Limits that the system enforces, beside the time after which a process is killed. */
 interface ProcessLimits {
-  /** Most memory that it may write to, in bytes. */
   readonly memoryBytes: number;
   /** Most time on all cores together, in seconds, or `Infinity`: for what goes on when nobody is left to kill it. */
   readonly cpuSeconds: number;

@@ -7,13 +7,11 @@ export const onBehalfOf: AsyncLocalStorage<string> = new AsyncLocalStorage<strin
 
 /** Thrown when too many wait already. */
 export class BusyError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "BusyError";
 }
 
 /** Limits of {@link Slots}. */
 interface SlotLimits {
-  /** Most works at once. */
   readonly count: number;
   /** Most works of one client at once; as many as there are when left out. */
   readonly perClient?: number;
@@ -43,7 +41,6 @@ interface Entry {
 export class Slots {
   readonly #limits: Required<SlotLimits>;
   readonly #line: Entry[] = [];
-  /** Works at once, by client. */
   readonly #running = new Map<string, number>();
   #count = 0;
   #weight = 0;
@@ -55,7 +52,6 @@ export class Slots {
     this.#limits = { perClient: Infinity, weight: Infinity, waiting: Infinity, ...limits };
   }
 
-  /** Does a work when its turn has come. */
   async run<T>(work: () => Promise<T>, options: SlotOptions = {}): Promise<T> {
     const { weight = 0, signal, client = onBehalfOf.getStore() ?? "" } = options;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -113,7 +109,6 @@ export class Slots {
     }
   }
 
-  /** Counts a work that begins or has ended. */
   #account({ client, weight }: Entry, sign: 1 | -1): void {
     this.#count += sign;
     this.#weight += sign * weight;

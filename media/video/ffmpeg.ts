@@ -17,7 +17,6 @@ interface FfmpegFiles {
 
 /** What a call may take of the machine. */
 export interface FfmpegLimits {
-  /** Most memory, in bytes. */
   readonly memoryBytes: number;
   /** Most time, in milliseconds; as long as it takes when left out. */
   readonly timeoutMs?: number;
@@ -25,7 +24,6 @@ export interface FfmpegLimits {
 
 /** One call. */
 export interface FfmpegCall {
-  /** The arguments. */
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
   readonly inputs: readonly string[];
@@ -60,20 +58,17 @@ export interface Ffmpeg {
 
 /** Thrown when FFmpeg ends with an error. */
 export class FfmpegError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name: string = "FfmpegError";
 }
 
 /** Thrown when FFmpeg was stopped because it took too long. */
 export class FfmpegTimeError extends FfmpegError {
-  /** Tells it from other errors in logs. */
   override readonly name = "FfmpegTimeError";
 }
 
 /** How many lines of what FFmpeg said an error repeats. */
 const REPORTED_LINES = 4;
 
-/** The error of a failed call. */
 export function ffmpegError(said: string): FfmpegError {
   const lines = said.trim().split(/[\r\n]+/).slice(-REPORTED_LINES);
   const text = lines.join("; ").replaceAll(/(?:file:)?\/[^\s:;'"]+/g, "the file");
@@ -88,9 +83,7 @@ const CORES = 4;
 
 /** Files that a call reads and writes, by their absolute paths. */
 interface FfmpegPaths {
-  /** Files that the process reads. */
   readonly read: readonly string[];
-  /** Files that the process writes. */
   readonly write: readonly string[];
 }
 
@@ -117,7 +110,6 @@ export class FfmpegProcess implements Ffmpeg {
     return this.#build.description;
   }
 
-  /** See {@link Ffmpeg.encode}. */
   encode(call: FfmpegCall, output: string): FfmpegSink {
     const { child, ended } = this.#start(call, `file:${output}`, [output]);
     void child.stdout.cancel();
@@ -132,7 +124,6 @@ export class FfmpegProcess implements Ffmpeg {
     };
   }
 
-  /** See {@link Ffmpeg.decode}. */
   decode(call: FfmpegCall): ReadableStream<Uint8Array> {
     const { child, ended, kill } = this.#start(call, "pipe:1", []);
     void child.stdin.close().catch(() => {});

@@ -7,7 +7,6 @@ import { type Ffmpeg, FfmpegProcess } from "./ffmpeg.ts";
 export interface FindFfmpegOptions {
   /** The program; by default what `FFMPEG` names, else `ffmpeg` on the path. */
   readonly program?: string;
-  /** Do not look for a program. */
   readonly onlyBundled?: boolean;
 }
 

@@ -15,11 +15,9 @@ import {
 export interface VideoInfo {
   /** Pixels per row as they are shown, before any rotation that the file asks for. */
   readonly width: number;
-  /** Number of rows, likewise. */
   readonly height: number;
   /** How much wider than high a stored pixel is shown, where it is no square. */
   readonly pixelAspect?: number;
-  /** Whether pixels may be transparent. */
   readonly hasAlpha?: true;
   /** Decoder that the file needs, where FFmpeg would take one that leaves out its alpha. */
   readonly decoder?: string;
@@ -37,7 +35,6 @@ export interface VideoInfo {
 export interface VideoColors {
   /** Such as `bt709`, or `unknown`. */
   readonly primaries: string;
-  /** Likewise. */
   readonly transfer: string;
 }
 

@@ -8,9 +8,7 @@ import { openUntrusted, READ_LIMITS, VideoError, videoError } from "./video_file
 
 /** What to make of a file. */
 export interface ReadVideoOptions {
-  /** Pixels per row of the frames. */
   readonly width: number;
-  /** Rows of the frames. */
   readonly height: number;
   /** Frames per second of the result: frames are repeated or left out. The file's own by default. */
   readonly fps?: number | undefined;
@@ -18,7 +16,6 @@ export interface ReadVideoOptions {
   readonly maxFrames: number;
   /** Whether all of the image is shown, in the middle of a black frame. */
   readonly isContained?: boolean | undefined;
-  /** Stops it. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -7,7 +7,6 @@ import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
  * A server answers it with a client error.
  */
 export class VideoError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "VideoError";
 }
 

@@ -7,11 +7,8 @@ import { openUntrusted } from "./video_file.ts";
 export interface WriteVideoOptions {
   /** Absolute path of the file; it is replaced. */
   readonly path: string;
-  /** Pixels per row of the frames. */
   readonly width: number;
-  /** Rows of the frames. */
   readonly height: number;
-  /** Frames per second. */
   readonly fps: number;
   /** Constant rate factor, 0 (lossless) to 51, as `crfOfQuality` gives it. */
   readonly crf: number;
@@ -25,7 +22,6 @@ export interface WriteVideoOptions {
     readonly codec: string;
     readonly seconds: number;
   } | undefined;
-  /** Stops it. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -33,7 +29,6 @@ export interface WriteVideoOptions {
 export interface VideoWriter {
   /** Adds a frame of `width * height * 3` bytes, RGB, row by row. */
   write(frame: Uint8Array): Promise<void>;
-  /** Completes the file. */
   finish(): Promise<void>;
 }
 
