@@ -83,7 +83,7 @@ export const PART_FLAGS = {
 };
 
 /** How a model is loaded. */
-export const LOAD_FLAGS = {
+const LOAD_FLAGS = {
   ...PART_FLAGS,
   ...DEVICE_FLAGS,
   ...MEMORY_FLAGS,

@@ -23,7 +23,7 @@ import type { GenerateFlags } from "./flags.ts";
 import type { Media, readOptions } from "./generate_flags.ts";
 
 /** Flags with a file's recipe in them. */
-export interface FilledFlags {
+interface FilledFlags {
   readonly flags: GenerateFlags;
   /** Flags that have their value from the file. */
   readonly filled: ReadonlySet<string>;

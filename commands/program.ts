@@ -22,131 +22,76 @@ import {
   WORKER_FLAGS,
 } from "./flags.ts";
 
+/** What a command does with its words and flags; returns the exit status. */
+type Run<Values> =
+  | ((flags: Values) => Promise<number>)
+  // deno-lint-ignore no-explicit-any
+  | ((word: any, flags: Values) => Promise<number>)
+  | ((first: string, second: string, flags: Values) => Promise<number>);
+
 /** Makes the program. Each command is loaded when it runs, so that `--help` is quick. */
 export function createProgram(onStatus: (status: number) => void): FlagCommand {
   const program = new FlagCommand("denoise", "Diffusion models on any GPU").version(version);
 
   function add<Table extends Flags>(
     name: string,
-    description: string,
     table: Table,
-    // deno-lint-ignore no-explicit-any
-    run: (flags: FlagValues<Table>, ...words: any[]) => Promise<number>,
+    load: () => Promise<Run<FlagValues<Table>>>,
   ): FlagCommand {
-    const command = new FlagCommand(name, description).addFlags(table);
-    command.action(async (...given) =>
-      onStatus(await run(valuesOf(command, table), ...given.slice(0, -2)))
-    );
+    const command = new FlagCommand(name).addFlags(table);
+    command.action(async (...given) => {
+      const words = given.slice(0, -2);
+      const run = await load() as (...words: unknown[]) => Promise<number>;
+      onStatus(await run(...words, valuesOf(command, table)));
+    });
     program.addCommand(command);
     return command;
   }
 
-  add("serve", "Serve a model over HTTP", SERVE_FLAGS, async (flags) => {
-    const { runServe } = await import("./serve.ts");
-    return await runServe(flags);
-  });
-  add(
-    "worker",
-    "Run jobs of a fleet; its servers take the requests",
-    WORKER_FLAGS,
-    async (flags) => {
-      const { runWorker } = await import("./serve.ts");
-      return await runWorker(flags);
-    },
-  );
-  add(
-    "generate",
-    "Make images or videos and write them to files",
-    GENERATE_FLAGS,
-    async (flags) => {
-      const { runGenerate } = await import("./generate.ts");
-      return await runGenerate(flags);
-    },
-  );
-  add("ps", "Show the models and jobs of a running server", PS_FLAGS, async (flags) => {
-    const { runPs } = await import("./jobs.ts");
-    return await runPs(flags);
-  });
-  add(
-    "jobs",
-    "List the jobs of a running server, show one, or cancel one",
-    JOBS_FLAGS,
-    async (flags, id) => {
-      const { runJobs } = await import("./jobs.ts");
-      return await runJobs(id, flags);
-    },
-  ).argument("[id]", "job to show");
-  add(
-    "plan",
-    "Show how much GPU memory a request needs; loads nothing",
-    PLAN_FLAGS,
-    async (flags, model) => {
-      const { runPlan } = await import("./plan.ts");
-      return await runPlan(model, flags);
-    },
-  ).argument("[model]", "folder, file, name, hub id or org/name:file", "bundled");
-  add("pull", "Fetch a model from the hub into the cache", PULL_FLAGS, async (flags, id) => {
-    const { runPull } = await import("./pull.ts");
-    return await runPull(id, flags);
-  }).argument(
-    "<name>",
-    "name, such as z-image-turbo or z-image-turbo:q4_k, or hub id, such as org/name",
-  );
-  add("list", "List the models on this machine", LIST_FLAGS, async (flags) => {
-    const { runList } = await import("./cached.ts");
-    return await runList(flags);
-  });
-  add("rm", "Remove models from the cache", {}, async (_, ids) => {
-    const { runRemove } = await import("./cached.ts");
-    return await runRemove(ids);
-  }).argument("<name...>", "names or hub ids");
-  add(
-    "inspect",
-    "Describe files or folders: family, parts, formats, sizes",
-    INSPECT_FLAGS,
-    async (flags, paths) => {
-      const { runInspect } = await import("./inspect.ts");
-      return await runInspect(paths, flags);
-    },
-  ).argument("<path...>", "files, folders, names or hub ids on this machine, or bundled");
-  add(
-    "quantize",
-    "Write a copy of a model's weights in fewer bits",
-    QUANTIZE_FLAGS,
-    async (flags, input, output) => {
-      const { runQuantize } = await import("./quantize.ts");
-      return await runQuantize(input, output, flags);
-    },
-  )
+  add("serve", SERVE_FLAGS, async () => (await import("./serve.ts")).runServe)
+    .description("Serve a model over HTTP");
+  add("worker", WORKER_FLAGS, async () => (await import("./serve.ts")).runWorker)
+    .description("Run jobs of a fleet; its servers take the requests");
+  add("generate", GENERATE_FLAGS, async () => (await import("./generate.ts")).runGenerate)
+    .description("Make images or videos and write them to files");
+  add("ps", PS_FLAGS, async () => (await import("./jobs.ts")).runPs)
+    .description("Show the models and jobs of a running server");
+  add("jobs", JOBS_FLAGS, async () => (await import("./jobs.ts")).runJobs)
+    .description("List the jobs of a running server, show one, or cancel one")
+    .argument("[id]", "job to show");
+  add("plan", PLAN_FLAGS, async () => (await import("./plan.ts")).runPlan)
+    .description("Show how much GPU memory a request needs; loads nothing")
+    .argument("[model]", "folder, file, name, hub id or org/name:file", "bundled");
+  add("pull", PULL_FLAGS, async () => (await import("./pull.ts")).runPull)
+    .description("Fetch a model from the hub into the cache")
+    .argument(
+      "<name>",
+      "name, such as z-image-turbo or z-image-turbo:q4_k, or hub id, such as org/name",
+    );
+  add("list", LIST_FLAGS, async () => (await import("./cached.ts")).runList)
+    .description("List the models on this machine");
+  add("rm", {}, async () => (await import("./cached.ts")).runRemove)
+    .description("Remove models from the cache")
+    .argument("<name...>", "names or hub ids");
+  add("inspect", INSPECT_FLAGS, async () => (await import("./inspect.ts")).runInspect)
+    .description("Describe files or folders: family, parts, formats, sizes")
+    .argument("<path...>", "files, folders, names or hub ids on this machine, or bundled");
+  add("quantize", QUANTIZE_FLAGS, async () => (await import("./quantize.ts")).runQuantize)
+    .description("Write a copy of a model's weights in fewer bits")
     .argument("<in>", "safetensors file, folder, name or hub id on this machine, or bundled")
     .argument("<out>", "file to write: .gguf, or .safetensors for fp8");
-  add(
-    "doctor",
-    "Show the GPU and check that it computes correctly",
-    DOCTOR_FLAGS,
-    async (flags) => {
-      const { runDoctor } = await import("./doctor.ts");
-      return await runDoctor(flags);
-    },
-  );
-  add(
-    "tune",
-    "Measure which kernels are the fastest on the GPU, and store the result",
-    TUNE_FLAGS,
-    async (flags) => {
-      const { runTune } = await import("./tune.ts");
-      return await runTune(flags);
-    },
-  );
-  add("report", "Measure the GPU and write a report to post", REPORT_FLAGS, async (flags) => {
-    const { runReportCommand } = await import("./report.ts");
-    return await runReportCommand(flags);
-  });
+  add("doctor", DOCTOR_FLAGS, async () => (await import("./doctor.ts")).runDoctor)
+    .description("Show the GPU and check that it computes correctly");
+  add("tune", TUNE_FLAGS, async () => (await import("./tune.ts")).runTune)
+    .description("Measure which kernels are the fastest on the GPU, and store the result");
+  add("report", REPORT_FLAGS, async () => (await import("./report.ts")).runReportCommand)
+    .description("Measure the GPU and write a report to post");
+
   // The launcher starts these in the source; here they only have a help.
   const addLaunched = (name: string, description: string, table: Flags) =>
-    add(name, description, table, () => {
+    add(name, table, () => {
       throw new UsageError(`Cannot run ${name} from here: start ./denoise ${name} in the source`);
-    }).allowUnknownOption().allowExcessArguments();
+    }).description(description).allowUnknownOption().allowExcessArguments();
   addLaunched("test", "Check that everything works on this machine", TEST_FLAGS)
     .argument(
       "[path...]",

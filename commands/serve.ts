@@ -177,7 +177,7 @@ export function notes(flags: ServeFlags): string[] {
 }
 
 /** Where a server stands among others. */
-export function fleetOf(
+function fleetOf(
   { databaseUrl, gpu = true, lora, outputPath, s3Bucket, modelPath, models }:
     & Pick<ServeFlags, "databaseUrl" | "outputPath" | "s3Bucket" | "modelPath" | "models">
     & Partial<Pick<ServeFlags, "gpu" | "lora">>,

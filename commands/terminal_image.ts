@@ -11,7 +11,7 @@ import { resize } from "../media/resize.ts";
 import { terminalColumns } from "./progress_bar.ts";
 
 /** How a terminal shows images. */
-export type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";
+type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";
 
 /** Cells that an image may take. */
 const COLUMNS = 64;
@@ -20,7 +20,7 @@ const ROWS = 24;
 const CELL = { width: 8, height: 16 };
 
 /** Where images are drawn. */
-export interface ImageTerminal {
+interface ImageTerminal {
   readonly columns: number;
   write(text: string): void;
 }

@@ -25,7 +25,7 @@ export type NamedModel =
   };
 
 /** Where a model of the catalogue lies. */
-export interface ObtainedModel {
+interface ObtainedModel {
   /** The folder of its repository. */
   readonly path: string;
   /** Files in place of components, by the program's names of parts. */
@@ -34,7 +34,7 @@ export interface ObtainedModel {
 }
 
 /** How a model of the catalogue is fetched. */
-export interface ObtainNamedOptions extends PullOptions {
+interface ObtainNamedOptions extends PullOptions {
   /** Bytes that the GPU can give, of so many that are wanted. */
   readonly measure: (wantedBytes: number) => Promise<number>;
   /** Told in whole sentences what is about to be fetched. */

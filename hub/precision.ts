@@ -52,7 +52,7 @@ export function choosePrecision(model: CatalogueModel, availableBytes: number): 
 }
 
 /** A model, and the precision in which it suits a GPU. */
-export interface SuitingModel {
+interface SuitingModel {
   readonly model: CatalogueModel;
   readonly precision: string;
 }

@@ -16,7 +16,7 @@ const GREY = [9798, 19235, 3735] as const;
 const [MAYBE, NONE, EDGE] = [0, 1, 2];
 
 /** Pixels whose gradient counts. */
-export interface CannyThresholds {
+interface CannyThresholds {
   /** Shorter gradients are no edges. */
   readonly low: number;
   /** Longer ones are edges; those between are where they touch one. */

@@ -8,7 +8,7 @@
 import { channelsOf, type PixelImage } from "./image.ts";
 
 /** Texts that {@link writeExif} writes. */
-export interface ExifTexts {
+interface ExifTexts {
   /** What made the file (Software). */
   readonly software?: string | undefined;
   /** UserComment. */

@@ -17,7 +17,7 @@ import type { TerminalImage } from "../terminal_image.ts";
 import type { Job, ServerClient } from "./server_client.ts";
 
 /** What the making on a server needs. */
-export interface RemoteWork {
+interface RemoteWork {
   readonly client: ServerClient;
   readonly flags: GenerateFlags;
   /** What is made; the server's model says it when left out. */
@@ -130,7 +130,7 @@ async function mediaOfServer(client: ServerClient): Promise<Media> {
 const PREVIEWS = 3;
 
 /** Where a request goes, and what it says. */
-export interface GenerationRequest {
+interface GenerationRequest {
   readonly path: string;
   readonly body: Record<string, unknown>;
   /** Files by field; one field may have several. */
@@ -194,7 +194,7 @@ export function generationRequest(
 }
 
 /** The request as `fetch` takes it: JSON, or a form where there are files. */
-export async function requestInit(
+async function requestInit(
   { body, files, control }: GenerationRequest,
 ): Promise<{ method: "POST"; headers: Record<string, string>; body: BodyInit }> {
   const headers = { prefer: "respond-async" };

@@ -3,7 +3,7 @@
 import type { JobListItem } from "../../server/contract/answers.ts";
 
 /** Which server, and with which key. */
-export interface ServerFlags {
+interface ServerFlags {
   /** Address of the server, without a slash at the end. */
   url: string;
   apiKey?: string;

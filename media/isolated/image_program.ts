@@ -89,7 +89,7 @@ export type ImageReply =
   | { readonly error: { readonly name: string; readonly message: string } };
 
 /** Does a task with the bytes of a file, or samples. */
-export async function performImageTask(
+async function performImageTask(
   task: ImageTask,
   bytes: Uint8Array<ArrayBuffer>,
 ): Promise<{ result: ImageResults[keyof ImageResults]; bytes: Uint8Array }> {

@@ -23,7 +23,7 @@ export interface FfmpegLimits {
 }
 
 /** One call. */
-export interface FfmpegCall {
+interface FfmpegCall {
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
   readonly inputs: readonly string[];
@@ -36,7 +36,7 @@ export interface FfmpegCall {
 }
 
 /** The way into a call that makes a file. */
-export interface FfmpegSink {
+interface FfmpegSink {
   /** Hands over bytes; resolves when more may come. After a failure it does nothing. */
   write(bytes: Uint8Array): Promise<void>;
   /** Says that this was all, and waits for the file. */
@@ -69,7 +69,7 @@ export class FfmpegTimeError extends FfmpegError {
 /** How many lines of what FFmpeg said an error repeats. */
 const REPORTED_LINES = 4;
 
-export function ffmpegError(said: string): FfmpegError {
+function ffmpegError(said: string): FfmpegError {
   const lines = said.trim().split(/[\r\n]+/).slice(-REPORTED_LINES);
   const text = lines.join("; ").replaceAll(/(?:file:)?\/[^\s:;'"]+/g, "the file");
   return new FfmpegError(`FFmpeg failed: ${text || "it gave no reason"}`);

@@ -38,7 +38,7 @@ export async function runFfmpegProgram([memoryBytes, ...args]: readonly string[]
 }
 
 /** Emscripten's file system, as far as it is used here. */
-export interface EmscriptenFs {
+interface EmscriptenFs {
   writeFile(path: string, bytes: Uint8Array): void;
   lookupPath(path: string): { readonly node: EmscriptenNode };
 }
@@ -66,7 +66,7 @@ interface HostFile {
 }
 
 /** Mounts a file. */
-export function mountFile(
+function mountFile(
   fs: EmscriptenFs,
   path: string,
   hostPath: string,
@@ -95,12 +95,12 @@ export function mountFile(
 }
 
 /** Mounts standard input. */
-export function mountInput(fs: EmscriptenFs, path: string): void {
+function mountInput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { read: (bytes) => Deno.stdin.readSync(bytes) ?? 0 });
 }
 
 /** Mounts standard output. */
-export function mountOutput(fs: EmscriptenFs, path: string): void {
+function mountOutput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { write: (bytes) => writeWhole(Deno.stdout, bytes) });
 }
 

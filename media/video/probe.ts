@@ -32,7 +32,7 @@ export interface VideoInfo {
 }
 
 /** What a file says of its colours, by FFmpeg's names. */
-export interface VideoColors {
+interface VideoColors {
   /** Such as `bt709`, or `unknown`. */
   readonly primaries: string;
   readonly transfer: string;
@@ -97,7 +97,7 @@ const ALPHA_DECODERS: Readonly<Record<string, string>> = { vp8: "libvpx", vp9: "
  * What FFmpeg's description of the first track tells beyond the listing, such as `Video: vp9, yuv420p(tv,
  * bt2020nc/bt2020/smpte2084)`.
  */
-export function videoTraits(said: string): Partial<VideoInfo> {
+function videoTraits(said: string): Partial<VideoInfo> {
   const line = /Stream #0:0\b.*: Video: (\w+).*?, (\w+)(?:\(([^()]*))?/.exec(said);
   const [, codec = "", format = "", list = ""] = line ?? [];
   const decoder = /^ {0,40}alpha_mode {0,40}: 1$/im.test(said) ? ALPHA_DECODERS[codec] : undefined;
