@@ -186,9 +186,7 @@ async function makeVideos(work: Work): Promise<string> {
   const { model, flags, seeds, paths, bar, signal } = work;
   const { imageMask: _, videoMask: mask, control, ...options } = work.options;
   if (control) {
-    throw new UsageError(
-      "Cannot use --control for a video: ControlNets steer images; omit it",
-    );
+    throw new UsageError("Cannot use --control for a video: ControlNets steer images; omit it");
   }
   const { fps = model.info.defaults.fps } = flags;
   // A length that is not given is one that the model makes.

@@ -9,10 +9,7 @@ import { columns, print } from "./print.ts";
 /** Characters of a prompt that a line shows. */
 const PROMPT = 60;
 
-export async function runPs(
-  flags: PsFlags,
-  fetcher?: typeof fetch,
-): Promise<number> {
+export async function runPs(flags: PsFlags, fetcher?: typeof fetch): Promise<number> {
   const client = new ServerClient(flags, fetcher);
   const models = await client.json<{ data: { id: string; task_type: string }[] }>("/v1/models");
   const list = await client.json<JobList>("/v1/jobs?limit=1");

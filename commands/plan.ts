@@ -25,9 +25,7 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
       `Note: plans ${plan.numFrames} frames, the nearest to ${flags.numFrames} that the model makes`,
     );
   }
-  print(
-    flags.json ? JSON.stringify({ model, ...plan }, undefined, 2) : describe(model, plan),
-  );
+  print(flags.json ? JSON.stringify({ model, ...plan }, undefined, 2) : describe(model, plan));
   return plan.memory.fits ? 0 : 1;
 }
 

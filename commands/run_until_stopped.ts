@@ -59,10 +59,7 @@ function outliveDefects(log: Log): void {
 }
 
 /** Lets a command that goes on for long write a log to standard error. */
-export async function withLog<T>(
-  format: LogFormat,
-  run: (log: Log) => Promise<T>,
-): Promise<T> {
+export async function withLog<T>(format: LogFormat, run: (log: Log) => Promise<T>): Promise<T> {
   const writer = new LineWriter(
     (bytes) => Deno.stderr.write(bytes),
     (count) => log(`${count} lines of the log could not be written`, { level: "warning" }),

@@ -37,9 +37,7 @@ export function chooseFiles(
   const useful = files.filter(({ path }) => !UNUSED.test(path) && !path.startsWith("."));
   if (hasIndex) {
     // Weights beside the index are the whole model once more, in another layout.
-    return withoutVariants(
-      useful.filter(({ path }) => path.includes("/") || !WEIGHTS.test(path)),
-    );
+    return withoutVariants(useful.filter(({ path }) => path.includes("/") || !WEIGHTS.test(path)));
   }
   const weights = useful.filter(({ path }) => WEIGHTS.test(path));
   const [first] = weights;

@@ -119,10 +119,7 @@ export function chooseLora(
 }
 
 /** Finds a LoRA in the cache. Nothing is fetched. */
-export async function findHubLora(
-  { id, file }: HubLora,
-  cacheFolder?: string,
-): Promise<string> {
+export async function findHubLora({ id, file }: HubLora, cacheFolder?: string): Promise<string> {
   const snapshot = await findSnapshot(id, cacheFolder === undefined ? {} : { cacheFolder });
   const folder = resolve(snapshot.path);
   if (file === undefined) return await loraIn(folder);

@@ -172,10 +172,7 @@ async function obtainRepository(
   return resolve((await findSnapshot(id, cacheOf(options))).path);
 }
 
-function noteOf(
-  id: string,
-  { onNote }: ObtainNamedOptions,
-): NonNullable<PullOptions["onChosen"]> {
+function noteOf(id: string, { onNote }: ObtainNamedOptions): NonNullable<PullOptions["onChosen"]> {
   return ({ files, bytes, missingBytes }) => {
     const size = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`;
     const rest = missingBytes < bytes ? `, of which ${size(missingBytes)} are missing` : "";

@@ -93,13 +93,7 @@ function findEdges(
 }
 
 /** Whether no neighbour in the gradient's direction has a longer one. */
-function isPeak(
-  lengths: Int32Array,
-  at: number,
-  stride: number,
-  dx: number,
-  dy: number,
-): boolean {
+function isPeak(lengths: Int32Array, at: number, stride: number, dx: number, dy: number): boolean {
   const length = lengths[at]!;
   const across = Math.abs(dx) * TANGENT;
   const down = Math.abs(dy) * 2 ** SHIFT;

@@ -155,12 +155,7 @@ function resampleColumns(
   return out;
 }
 
-function resampleRows(
-  data: Uint8Array,
-  stride: number,
-  taps: Taps,
-  toHeight: number,
-): Uint8Array {
+function resampleRows(data: Uint8Array, stride: number, taps: Taps, toHeight: number): Uint8Array {
   const out = new Uint8Array(stride * toHeight);
   const sums = new Int32Array(stride);
   const { first, count, weights, width } = taps;

@@ -10,10 +10,7 @@ import { useStore } from "./store.ts";
 import { tell, view } from "./view.ts";
 
 /** Takes in what was dropped, pasted or chosen, and tells what of it is of no use. */
-export async function takeFiles(
-  model: Model,
-  list: FileList | null | undefined,
-): Promise<void> {
+export async function takeFiles(model: Model, list: FileList | null | undefined): Promise<void> {
   const { images, clips, notes } = await sorted([...list ?? []]);
   const [clip] = clips;
   if (clip && takesVideo(model)) {
@@ -45,9 +42,7 @@ function takeImages(model: Model, images: File[], notes: string[]): void {
 }
 
 /** Files by what they are, and what is wrong with the rest. */
-async function sorted(
-  files: File[],
-): Promise<{ images: File[]; clips: File[]; notes: string[] }> {
+async function sorted(files: File[]): Promise<{ images: File[]; clips: File[]; notes: string[] }> {
   const found = { images: [] as File[], clips: [] as File[], notes: [] as string[] };
   for (const file of files) {
     try {

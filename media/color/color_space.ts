@@ -74,10 +74,7 @@ export function curveOf(transfer: Transfer): Curve {
 }
 
 /** A space from its primaries and the curve of its samples. */
-export function rgbSpace(
-  primaries: Chromaticities,
-  transfer: Transfer,
-): ColorSpace {
+export function rgbSpace(primaries: Chromaticities, transfer: Transfer): ColorSpace {
   const curve = curveOf(transfer);
   return { curves: [curve, curve, curve], toXyz: toXyzD50(primaries) };
 }

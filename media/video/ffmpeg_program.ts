@@ -66,12 +66,7 @@ interface HostFile {
 }
 
 /** Mounts a file. */
-function mountFile(
-  fs: EmscriptenFs,
-  path: string,
-  hostPath: string,
-  isOutput: boolean,
-): void {
+function mountFile(fs: EmscriptenFs, path: string, hostPath: string, isOutput: boolean): void {
   const file = Deno.openSync(
     hostPath,
     isOutput ? { read: true, write: true, create: true, truncate: true } : { read: true },
