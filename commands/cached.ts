@@ -19,8 +19,7 @@ import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.t
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
 import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
-import { gigabytes } from "./pull.ts";
-import { columns, print, tell } from "./print.ts";
+import { columns, gigabytes, print, tell } from "./print.ts";
 
 /** Prints what is on this machine, or which names there are. */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {

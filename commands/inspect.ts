@@ -18,8 +18,7 @@ import { sniffImage } from "../media/decode.ts";
 import { describeFailure, spellParts } from "./failure.ts";
 import type { InspectFlags } from "./flags.ts";
 import { localModel } from "./model_options.ts";
-import { gigabytes } from "./pull.ts";
-import { columns, print } from "./print.ts";
+import { columns, gigabytes, print } from "./print.ts";
 
 /** How a LoRA goes with a model. */
 interface LoraFit {

@@ -40,3 +40,8 @@ export function describeSize(
   const drawn = drawnAt ? ` (drawn at ${drawnAt.width}x${drawnAt.height})` : "";
   return `${width}x${height}${drawn}`;
 }
+
+/** A size for people, such as `12.3 GB` or `0.4 MB`. */
+export function gigabytes(bytes: number): string {
+  return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}

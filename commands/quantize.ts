@@ -10,9 +10,8 @@ import { asUsage } from "./failure.ts";
 import type { QuantizeFlags } from "./flags.ts";
 import { localModel } from "./model_options.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
-import { gigabytes } from "./pull.ts";
 import { StopSignals } from "./stop_signals.ts";
-import { print, tell } from "./print.ts";
+import { gigabytes, print, tell } from "./print.ts";
 
 /** Writes a copy of a model's weights in fewer bits; its path goes to standard output. */
 export async function runQuantize(
