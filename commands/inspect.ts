@@ -131,11 +131,11 @@ async function findPath(input: string): Promise<string> {
       `Cannot inspect ${input}: there is no such file; check its path`,
     );
   }
-  return bundledLoraFiles()[input] ?? (await localModel(input)).path;
+  return bundledLoraFiles()[input] ?? await localModel(input);
 }
 
 async function fitOf(path: string, model: string): Promise<LoraFit> {
-  using pipeline = await openPipeline((await localModel(model)).path);
+  using pipeline = await openPipeline(await localModel(model));
   try {
     const { changes, unmatchedKeys } = await readLora(path, pipeline.adaptable);
     return { model, fits: true, modules: changes.length, unmatchedKeys };

@@ -3,7 +3,7 @@
 import type { Flags } from "../generation/flag.ts";
 import { folderOf } from "../generation/open_model.ts";
 import { findNamed } from "../hub/obtain_named.ts";
-import { type FoundModel, resolveModel } from "../hub/resolve.ts";
+import { resolveModel } from "../hub/resolve.ts";
 import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
 import { flagOf } from "./flag_command.ts";
 import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS, SERVE_FLAGS } from "./flags.ts";
@@ -61,7 +61,7 @@ export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
 }
 
 /** Finds a model by a path, a hub id or a name; nothing is fetched. */
-export async function localModel(input: string): Promise<FoundModel> {
+export async function localModel(input: string): Promise<string> {
   const named = await findNamed(input);
   if (!named) return await resolveModel(folderOf(input));
   return await resolveModel("own" in named ? named.own.model : named.entry.repository);

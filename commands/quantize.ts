@@ -70,7 +70,7 @@ async function findWeights(
     () => false,
   );
   if (isFolder && !isModel) return { path: input };
-  const { path } = await localModel(input);
+  const path = await localModel(input);
   if ((await Deno.stat(path)).isFile) return { path };
   const flag = `--${part.replaceAll("_", "-")}`;
   return { path: await componentFolder(await readModelIndex(path), part), flag };

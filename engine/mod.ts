@@ -105,7 +105,7 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     const obtained = await obtainNamed(named, { ...pull, measure, ...(onNote && { onNote }) });
     path = obtained.path;
     Object.assign(found, obtained.parts);
-  } else path = (await obtainModel(modelPath, pull, noteOf(modelPath))).path;
+  } else path = await obtainModel(modelPath, pull, noteOf(modelPath));
   for (const part of Object.keys(PART_COMPONENTS) as PartName[]) {
     const id = parts[part];
     if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));

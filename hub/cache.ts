@@ -18,13 +18,6 @@ export interface CacheOptions {
   readonly env?: (name: string) => string | undefined;
 }
 
-/** A repository's files in the cache. */
-export interface Snapshot {
-  readonly path: string;
-  readonly id: string;
-  readonly commit: string;
-}
-
 const COMMIT = /^[0-9a-f]{40}$/;
 
 /** Whether a text has the form of a hub id: `org/name`, of letters, digits, `_`, `-` and `.`. */
@@ -66,8 +59,8 @@ export function repositoryFolder(id: string, cacheFolder: string): string {
   return join(cacheFolder, `models--${id.replace("/", "--")}`);
 }
 
-/** Finds a repository in the cache. Nothing is downloaded. */
-export async function findSnapshot(id: string, options: CacheOptions = {}): Promise<Snapshot> {
+/** The folder that a repository's files have in the cache. Nothing is downloaded. */
+export async function findSnapshot(id: string, options: CacheOptions = {}): Promise<string> {
   const revision = options.revision ?? "main";
   const segments = revisionSegments(id, revision);
   const cacheFolder = options.cacheFolder ?? hubCacheFolder(options.env);
@@ -91,7 +84,7 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
         download,
     );
   }
-  return { path, id, commit };
+  return path;
 }
 
 /** The parts of a revision's name, which are folders in the cache. */
@@ -138,7 +131,6 @@ function isAbsence(error: unknown): boolean {
 /** A repository in the cache. */
 export interface CachedModel {
   readonly id: string;
-  readonly folder: string;
   readonly bytes: number;
   /** Bytes of files that have not come whole. */
   readonly partialBytes: number;
@@ -187,7 +179,7 @@ async function describe(id: string, folder: string): Promise<CachedModel> {
   }
   const revisions: Record<string, string> = {};
   await readRefs(join(folder, "refs"), "", revisions);
-  return { id, folder, bytes, partialBytes, revisions, fetchedAt };
+  return { id, bytes, partialBytes, revisions, fetchedAt };
 }
 
 /** A branch `a/b` is a file in a folder. */

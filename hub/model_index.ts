@@ -20,7 +20,6 @@ export interface ModelIndex {
   /** `_class_name`: the pipeline. Whether it is a known one is for the caller to say. */
   readonly className: string;
   /** `_diffusers_version`, where the file has it. */
-  readonly diffusersVersion?: string;
   /** The components by name, in file order, without those that are null in the file. */
   readonly components: ReadonlyMap<string, ComponentEntry>;
   /** Every other key, such as `is_distilled`. */
@@ -60,7 +59,6 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
   return {
     folder,
     className,
-    ...(version === undefined ? {} : { diffusersVersion: version }),
     components,
     settings: Object.fromEntries(settings),
   };

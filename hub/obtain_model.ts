@@ -8,7 +8,7 @@ import type { HubFile } from "./hub_client.ts";
 import { PART_COMPONENTS, type PartName } from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
-import { type FoundModel, parseHubFile, resolveModel } from "./resolve.ts";
+import { parseHubFile, resolveModel } from "./resolve.ts";
 
 /**
  * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file with the
@@ -18,7 +18,7 @@ export async function obtainModel(
   pathOrId: string,
   options: PullOptions = {},
   onPull?: () => void,
-): Promise<FoundModel> {
+): Promise<string> {
   const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
   const hubFile = parseHubFile(pathOrId);
   try {
@@ -52,10 +52,10 @@ export async function obtainPart(
   const isControlNet = part === "controlnet";
   const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;
-  if (!isHubId(pathOrId)) return (await obtainModel(pathOrId, options, onPull)).path;
+  if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull);
   const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
   const find = async () => {
-    const { path } = await findSnapshot(pathOrId, cache);
+    const path = await findSnapshot(pathOrId, cache);
     const folder = join(path, component);
     // ControlNets have repositories of their own.
     const isAlone = isControlNet && !await exists(folder) &&

@@ -125,7 +125,7 @@ async function obtainFiles(
   const cached = await cachedPaths(id, options);
   const exact = cached.filter((path) => typeOfFile(path) === type);
   const there = marks.map((mark) => chooseQuantised(exact, type, mark));
-  const root = async () => (await findSnapshot(id, cacheOf(options))).path;
+  const root = () => findSnapshot(id, cacheOf(options));
   if (there.every((path) => path !== undefined)) {
     const folder = await root();
     return there.map((path) => resolve(join(folder, path)));
@@ -169,7 +169,7 @@ async function obtainRepository(
       ),
     onChosen: noteOf(id, options),
   });
-  return resolve((await findSnapshot(id, cacheOf(options))).path);
+  return resolve(await findSnapshot(id, cacheOf(options)));
 }
 
 function noteOf(id: string, { onNote }: ObtainNamedOptions): NonNullable<PullOptions["onChosen"]> {
@@ -187,7 +187,7 @@ async function wholeFolder(
   options: ObtainNamedOptions,
 ): Promise<string | undefined> {
   try {
-    const { path } = await findSnapshot(id, cacheOf(options));
+    const path = await findSnapshot(id, cacheOf(options));
     const { components } = await readModelIndex(path);
     for (const name of components.keys()) {
       if (!without.includes(name) && !(await Deno.stat(join(path, name))).isDirectory) {
@@ -204,7 +204,7 @@ async function wholeFolder(
 /** Paths of a repository's files on this machine. */
 async function cachedPaths(id: string, options: ObtainNamedOptions): Promise<string[]> {
   try {
-    const { path } = await findSnapshot(id, cacheOf(options));
+    const path = await findSnapshot(id, cacheOf(options));
     const found: string[] = [];
     const walk = async (folder: string) => {
       for await (const { name, isDirectory } of Deno.readDir(folder)) {

@@ -57,7 +57,8 @@ Deno.test("pullModel() fetches what a pipeline needs, in the layout that findSna
     const { path, commit, files } = await pull({ onProgress: (now) => progress.push(now) });
     assert.equal(commit, FAKE_COMMIT);
     assert.equal(files, 5);
-    assert.deepEqual(await findSnapshot(ID, { cacheFolder: cache }), { path, id: ID, commit });
+    assert.equal(await findSnapshot(ID, { cacheFolder: cache }), path);
+    assert.ok(path.endsWith(commit));
     assert.equal(await weightsIn(path), WEIGHTS);
     assert.equal(await Deno.readTextFile(join(path, "tokenizer/tokenizer.json")), '{"é": 1}');
     const link = await Deno.readLink(join(path, "model_index.json"));

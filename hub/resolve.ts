@@ -1,23 +1,10 @@
 /** From what a user calls a model to the folder or file that holds it. */
 
-import { basename, join, resolve } from "node:path";
-import { type CacheOptions, findSnapshot, isHubId, type Snapshot } from "./cache.ts";
+import { join, resolve } from "node:path";
+import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 import { partOf } from "./parts.ts";
-
-/** A model on this machine. */
-export interface FoundModel {
-  /** Absolute path of a folder in the layout of diffusers, with `model_index.json` in it, or of a file of weights. */
-  readonly path: string;
-  /** What to call the model: its hub id, with the file where one was named, or the last part of its path. */
-  readonly name: string;
-  /** Hub id and commit, where it was found in the cache. */
-  readonly hub?: {
-    readonly id: string;
-    readonly commit: string;
-  };
-}
 
 /** A file in a repository, as `org/name:folder/file.gguf` names it. */
 interface HubFileName {
@@ -46,7 +33,7 @@ export function parseHubFile(text: string): HubFileName | undefined {
 export async function resolveModel(
   pathOrId: string,
   options: CacheOptions = {},
-): Promise<FoundModel> {
+): Promise<string> {
   if (pathOrId.trim() === "" || pathOrId.includes("\0")) {
     throw new TypeError(
       `Cannot open model ${
@@ -57,15 +44,14 @@ export async function resolveModel(
   const path = resolve(pathOrId);
   const found = await lookAt(path, "model");
   if (found === "folder") {
-    const model = await modelIn(
+    return await modelIn(
       path,
       "a model is a folder that a diffusers pipeline was saved to, or a file of weights",
       (file) => join(path, file),
     );
-    return { path: model, name: basename(path) };
   }
   if (found === "file") {
-    if (WEIGHTS.test(path)) return { path, name: basename(path) };
+    if (WEIGHTS.test(path)) return path;
     throw new TypeError(
       `Cannot open model ${path}: it is a file; give the folder that has ${MODEL_INDEX}, or a file ` +
         "of weights, which ends with .safetensors or .gguf",
@@ -79,32 +65,25 @@ export async function resolveModel(
         'a hub id of the form org/name or org/name:file, or a name that "denoise list --all" shows',
     );
   }
-  const snapshot = await findSnapshot(pathOrId, options);
   const model = await modelIn(
-    snapshot.path,
+    await findSnapshot(pathOrId, options),
     "the repository is no pipeline, or its download is incomplete",
     (file) => `${pathOrId}:${file}`,
   );
-  return { path: resolve(model), name: snapshot.id, hub: hubOf(snapshot) };
+  return resolve(model);
 }
 
-async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Promise<FoundModel> {
+async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Promise<string> {
   const snapshot = await findSnapshot(id, options);
-  const path = resolve(join(snapshot.path, file));
+  const path = resolve(join(snapshot, file));
   const part = partOf(file);
-  const looks = (part?.all ?? [file]).map((each) => lookAt(join(snapshot.path, each), "model"));
-  if ((await Promise.all(looks)).every((found) => found === "file")) {
-    return { path, name: `${id}:${file}`, hub: hubOf(snapshot) };
-  }
+  const looks = (part?.all ?? [file]).map((each) => lookAt(join(snapshot, each), "model"));
+  if ((await Promise.all(looks)).every((found) => found === "file")) return path;
   throw new Deno.errors.NotFound(
     `Cannot find ${id}:${file}: this machine has no such file of it${
       part ? ", or not all of its parts" : ""
     }; fetch it with denoise pull ${id} --include ${JSON.stringify(part?.pattern ?? file)}`,
   );
-}
-
-function hubOf({ id, commit }: Snapshot): { id: string; commit: string } {
-  return { id, commit };
 }
 
 /** The folder itself where it has an index, or its only file of weights. */

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { basename, join, relative } from "node:path";
+import { join, relative } from "node:path";
 import { findSnapshot, hubCacheFolder, isHubId } from "./cache.ts";
 import { parseHubFile, resolveModel } from "./resolve.ts";
 
@@ -23,23 +23,18 @@ async function withCache(use: (cache: string, snapshot: string) => Promise<void>
 
 Deno.test("resolveModel() takes the path of a folder, absolute or relative", async () => {
   await withCache(async (_, snapshot) => {
-    const expected = { path: snapshot, name: basename(snapshot) };
-    assert.deepEqual(await resolveModel(snapshot), expected);
-    assert.deepEqual(await resolveModel(relative(Deno.cwd(), snapshot)), expected);
-    assert.deepEqual(await resolveModel(`${snapshot}/`), expected);
+    assert.equal(await resolveModel(snapshot), snapshot);
+    assert.equal(await resolveModel(relative(Deno.cwd(), snapshot)), snapshot);
+    assert.equal(await resolveModel(`${snapshot}/`), snapshot);
   });
 });
 
 Deno.test("resolveModel() finds a hub id in the cache", async () => {
   await withCache(async (cacheFolder, path) => {
-    const expected = { path, name: "org/model", hub: { id: "org/model", commit: COMMIT } };
-    assert.deepEqual(await resolveModel("org/model", { cacheFolder }), expected);
-    assert.deepEqual(
-      await resolveModel("org/model", { cacheFolder, revision: COMMIT }),
-      expected,
-    );
+    assert.equal(await resolveModel("org/model", { cacheFolder }), path);
+    assert.equal(await resolveModel("org/model", { cacheFolder, revision: COMMIT }), path);
     const env = (name: string) => name === "HF_HUB_CACHE" ? cacheFolder : undefined;
-    assert.deepEqual(await resolveModel("org/model", { env }), expected);
+    assert.equal(await resolveModel("org/model", { env }), path);
   });
 });
 
@@ -48,16 +43,15 @@ Deno.test("resolveModel() takes files of weights: by path, in a repository, alon
     await Deno.mkdir(join(snapshot, "split"));
     const file = join(snapshot, "split", "model-Q4_K.gguf");
     await Deno.writeTextFile(file, "");
-    assert.deepEqual(await resolveModel(file), { path: file, name: "model-Q4_K.gguf" });
-    const hub = { id: "org/model", commit: COMMIT };
+    assert.equal(await resolveModel(file), file);
     const name = "org/model:split/model-Q4_K.gguf";
-    assert.deepEqual(await resolveModel(name, { cacheFolder }), { path: file, name, hub });
+    assert.equal(await resolveModel(name, { cacheFolder }), file);
     await assert.rejects(
       resolveModel("org/model:other.gguf", { cacheFolder }),
       /no such file of it; fetch it with denoise pull org\/model --include "other\.gguf"$/,
     );
     const folder = join(snapshot, "split");
-    assert.deepEqual(await resolveModel(folder), { path: file, name: "split" });
+    assert.equal(await resolveModel(folder), file);
     await Deno.writeTextFile(join(folder, "vae.safetensors"), "");
     await assert.rejects(
       resolveModel(folder),
@@ -68,11 +62,11 @@ Deno.test("resolveModel() takes files of weights: by path, in a repository, alon
     for (const number of [1, 2]) {
       await Deno.writeTextFile(join(parts, `m-0000${number}-of-00002.gguf`), "");
     }
-    assert.equal((await resolveModel(parts)).path, join(parts, "m-00001-of-00002.gguf"));
+    assert.equal(await resolveModel(parts), join(parts, "m-00001-of-00002.gguf"));
     await Deno.remove(join(snapshot, "model_index.json"));
     await Deno.rename(file, join(snapshot, "a.gguf"));
     assert.equal(
-      (await resolveModel("org/model", { cacheFolder })).path,
+      await resolveModel("org/model", { cacheFolder }),
       join(snapshot, "a.gguf"),
     );
     await Deno.writeTextFile(join(snapshot, "b.gguf"), "");

@@ -395,7 +395,7 @@ function missingParts(
 async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex | undefined> {
   for (const id of repositories) {
     try {
-      return await readModelIndex((await findSnapshot(id)).path);
+      return await readModelIndex(await findSnapshot(id));
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
