@@ -39,7 +39,6 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
   return 0;
 }
 
-/** Removes models from the cache. */
 export async function runRemove(ids: readonly string[]): Promise<number> {
   const folder = hubCacheFolder();
   for (const id of ids) {
@@ -78,7 +77,6 @@ function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
   return [repository, ...(quantised ? [quantised.repository] : [])];
 }
 
-/** A table of models. */
 function describeModels(models: readonly CachedModel[]): string {
   return columns(models.map(({ id, bytes, partialBytes, revisions, fetchedAt }) => [
     id,

@@ -76,7 +76,6 @@ export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean)
   return ["GPUs", ...lines, use].join("\n");
 }
 
-/** A report for people. */
 export function describeReport(report: DeviceReport): string {
   const { os, arch } = Deno.build;
   const lines = [

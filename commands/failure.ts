@@ -31,7 +31,6 @@ interface Failure {
   status: number;
 }
 
-/** Flags of other programs. */
 const FOREIGN_FLAGS: ReadonlyMap<string, string> = new Map([
   ...["--steps", "--sample-steps"].map((name) => [name, "--num-inference-steps"] as const),
   ...["--cfg-scale", "--cfg", "--guidance"].map((name) => [name, "--guidance-scale"] as const),

@@ -28,7 +28,6 @@ type RequestValues = {
     : KindValues[(typeof REQUEST_FIELDS)[Name]["kind"]];
 };
 
-/** Values of all fields, as their flags give them. */
 type AllFieldValues = RequestValues & Required<SamplingSettings>;
 
 const READERS = { integer: integer(1), number: nonNegative, integers: seeds, numbers };
@@ -50,7 +49,6 @@ const FLAGS_OF_FIELDS: ReadonlyMap<string, string> = new Map([
   ),
 ]);
 
-/** Flags of all fields. */
 export const FIELD_FLAGS = Object.fromEntries(
   Object.entries({ ...REQUEST_FIELDS, ...SETTING_FIELDS })
     .map(([name, field]) => [name, fieldFlag(field)]),

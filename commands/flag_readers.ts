@@ -21,7 +21,6 @@ export function numbers(text: string, before: readonly number[] = []): number[] 
   return [...before, ...text.trim().split(/[\s,]+/).map(nonNegative)];
 }
 
-/** Reads numbers of GPUs, such as `0,2`. */
 export function gpuNumbers(text: string): number[] {
   return text.trim().split(/[\s,]+/).map(integer(0, 255));
 }
@@ -36,7 +35,6 @@ export function pin(
   throw new RangeError("It must be a model's name and numbers of GPUs: small=0,1.");
 }
 
-/** A LoRA as a flag names it. */
 export interface LoraFlag {
   /** A file, a folder or a hub id. */
   path: string;
@@ -46,7 +44,6 @@ export interface LoraFlag {
   alpha?: number;
 }
 
-/** How a LoRA is written. */
 export const LORA_SYNTAX = "path[:strength[:target]][:alpha=number]";
 
 /** Collects LoRAs, each as {@linkcode LORA_SYNTAX}. */

@@ -82,7 +82,6 @@ export const PART_FLAGS = {
   tokenizer2: flag("path", "replaces the tokenizer of the second text encoder"),
 };
 
-/** How a model is loaded. */
 const LOAD_FLAGS = {
   ...PART_FLAGS,
   ...DEVICE_FLAGS,
@@ -170,7 +169,6 @@ export const WORKER_FLAGS = {
   keepAliveMs,
 };
 
-/** The model, and how it is loaded. */
 export const MODEL_FLAGS = {
   modelPath: flag("path", "folder, file, name, hub id or org/name:file", { default: "bundled" }),
   ...LOAD_FLAGS,

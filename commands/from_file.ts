@@ -22,7 +22,6 @@ import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";
 import type { Media, readOptions } from "./generate_flags.ts";
 
-/** Flags with a file's recipe in them. */
 interface FilledFlags {
   readonly flags: GenerateFlags;
   /** Flags that have their value from the file. */

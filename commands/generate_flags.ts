@@ -28,7 +28,6 @@ import { asUsage, UsageError } from "./failure.ts";
 import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";
 
-/** What is made. */
 export type Media = "image" | "video";
 
 /** A mask, as images and as videos have it; images have none where it is a video. */
@@ -79,7 +78,6 @@ export function mediaOf(flags: GenerateFlags): Media | undefined {
   });
 }
 
-/** What a task makes. */
 export function mediaOfTask(task: TaskType): Media {
   return outputOf(task) === "VIDEO" ? "video" : "image";
 }
@@ -150,7 +148,6 @@ function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
   return settings;
 }
 
-/** What only videos have. */
 export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions> {
   const { video, numFrames, seconds, fps, audio } = flags;
   return {

@@ -20,7 +20,6 @@ import type { InspectFlags } from "./flags.ts";
 import { localModel } from "./model_options.ts";
 import { columns, gigabytes, print } from "./print.ts";
 
-/** How a LoRA goes with a model. */
 interface LoraFit {
   /** The model as the command line names it. */
   readonly model: string;
@@ -85,7 +84,6 @@ async function isImage(path: string): Promise<boolean> {
   }
 }
 
-/** How an image was made, for programs. */
 function imageJson(path: string, { format, width, height, recipe }: ImageFileInfo) {
   return {
     ...{ path, kind: "image", format, width, height },
@@ -95,7 +93,6 @@ function imageJson(path: string, { format, width, height, recipe }: ImageFileInf
   };
 }
 
-/** How an image was made, for people. */
 export function describeImage(
   input: string,
   { format, width, height, recipe }: ImageFileInfo,
@@ -145,7 +142,6 @@ async function fitOf(path: string, model: string): Promise<LoraFit> {
   }
 }
 
-/** An inspection for people. */
 export function describe(input: string, found: Inspection, fit?: LoraFit): string {
   const { components, lora, problem, names } = found;
   const lines = [`${input}: ${titleOf(found)}, ${gigabytes(found.bytes)}`];

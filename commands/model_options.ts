@@ -19,7 +19,6 @@ export function pick<Values extends object, Table extends Flags>(
   return Object.fromEntries(known) as Partial<Values>;
 }
 
-/** The parts of a model that flags name. */
 export function partsOf(flags: ModelParts): ModelParts {
   return pick(flags, PART_FLAGS);
 }

@@ -4,7 +4,6 @@ import { accessSync, constants, statSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";
 import { describeWriteError } from "../generation/write_error.ts";
 
-/** Longest name that is made of a prompt. */
 const MAX_LENGTH = 150;
 
 /** The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more. */

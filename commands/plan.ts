@@ -29,7 +29,6 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
   return plan.memory.fits ? 0 : 1;
 }
 
-/** A plan for people. */
 export function describe(model: string, plan: ModelPlan): string {
   const frames = plan.numFrames === 1 ? "1 frame" : `${plan.numFrames} frames`;
   const lines = [

@@ -9,7 +9,6 @@ const WIDTH = 24;
 /** Milliseconds between lines about a download where no bar can be drawn. */
 const LINES_EVERY = 15_000;
 
-/** Where the line goes. */
 interface ProgressTerminal {
   /** Whether lines can be drawn over; nothing is drawn otherwise, but for lines now and then where they are wanted. */
   readonly isTerminal: boolean;
@@ -102,7 +101,6 @@ export function describeProgress(progress: Progress): string {
   return etaSeconds === undefined ? what : `${what}, ${duration(etaSeconds)} left`;
 }
 
-/** Such as `compiling kernels 12/44`. */
 function describeKernels(done = 0, total = 0): string {
   return `compiling kernels ${done}/${total}`;
 }

@@ -10,7 +10,6 @@ import type { PixelImage } from "../media/image.ts";
 import { resize } from "../media/resize.ts";
 import { terminalColumns } from "./progress_bar.ts";
 
-/** How a terminal shows images. */
 type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";
 
 /** Cells that an image may take. */
@@ -19,7 +18,6 @@ const ROWS = 24;
 /** Pixels of a cell, about, for sixels: they have no size in cells. */
 const CELL = { width: 8, height: 16 };
 
-/** Where images are drawn. */
 interface ImageTerminal {
   readonly columns: number;
   write(text: string): void;

@@ -8,7 +8,6 @@
 import { join } from "node:path";
 import { describeFileError } from "./json_file.ts";
 
-/** Where to look, and for what. */
 export interface CacheOptions {
   /** The cache itself; taken from the environment when left out, see {@link hubCacheFolder}. */
   readonly cacheFolder?: string;
@@ -51,7 +50,6 @@ export function hubCacheFolder(
   );
 }
 
-/** Where the cache has a repository. */
 export function repositoryFolder(id: string, cacheFolder: string): string {
   if (!isHubId(id)) {
     throw new TypeError(`Cannot look up ${JSON.stringify(id)}: a hub id has the form org/name`);
@@ -128,7 +126,6 @@ function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 
-/** A repository in the cache. */
 export interface CachedModel {
   readonly id: string;
   readonly bytes: number;
@@ -142,7 +139,6 @@ export interface CachedModel {
 
 const PREFIX = "models--";
 
-/** Lists the repositories in the cache. */
 export async function listCachedModels(cacheFolder: string): Promise<CachedModel[]> {
   const models: CachedModel[] = [];
   for (const entry of await readFolder(cacheFolder)) {

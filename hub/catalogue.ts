@@ -5,7 +5,6 @@
  * when it is asked; `types` are those that are known of.
  */
 
-/** A model of the hub. */
 export interface CatalogueModel {
   /** Name by which the model is called, such as `z-image-turbo`. */
   readonly name: string;
@@ -178,7 +177,6 @@ export const CATALOGUE: readonly CatalogueModel[] = MODELS.trim().split("\n").ma
   return { ...KINDS[kind]!, name, title, repository, ...quantised };
 });
 
-/** A ControlNet of the hub. */
 export interface CatalogueControlNet {
   /** Name by which the ControlNet is called, such as `qwen-image-controlnet-union`. */
   readonly name: string;

@@ -16,7 +16,6 @@ const MAX_ATTEMPTS = 6;
 const FIRST_WAIT_MS = 500;
 const HASH_CHUNK = 4 * 2 ** 20;
 
-/** How a download is watched and stopped. */
 interface DownloadControl {
   /** Told of bytes that are there; a negative count when some of them are thrown away. */
   onBytes(count: number, from: "network" | "disk"): void;
@@ -26,7 +25,6 @@ interface DownloadControl {
   readonly firstWaitMs?: number;
 }
 
-/** Brings a file into the cache, unless it is there. */
 export async function downloadFile(
   client: HubClient,
   file: HubFile,

@@ -8,7 +8,6 @@
 import { z } from "zod";
 import type { HubSettings } from "./hub_settings.ts";
 
-/** A file of a repository. */
 export interface HubFile {
   /** Path within the repository, with forward slashes; checked to stay inside. */
   readonly path: string;
@@ -18,7 +17,6 @@ export interface HubFile {
   readonly hashKind: "sha256" | "git-sha1";
 }
 
-/** A repository at a commit. */
 interface HubRepository {
   readonly commit: string;
   readonly files: readonly HubFile[];
@@ -48,7 +46,6 @@ const treeSchema = z.array(z.object({
   lfs: z.object({ oid: z.string(), size: z.int().nonnegative() }).nullish(),
 }));
 
-/** A client of one hub, as one user. */
 export class HubClient {
   readonly #settings: HubSettings;
 

@@ -5,7 +5,6 @@
 
 import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
 
-/** Any JSON value. */
 type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 
 /** A JSON object; a key that is not there gives `undefined`. */
@@ -23,7 +22,6 @@ interface JsonFileOptions {
   readonly maxBytes?: number;
 }
 
-/** Longest excerpt of a file in a message. */
 const MAX_EXCERPT = 80;
 
 const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
@@ -31,7 +29,6 @@ const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 /** Values at the end of a line that Python writes and JSON does not have; they are read as null. */
 const INFINITE_VALUES = /^([ \t]*"\w+": )(?:-?Infinity|NaN)(?=,?\r?$)/gm;
 
-/** Reads a JSON file. */
 export async function readJsonFile(
   path: string,
   { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},

@@ -16,10 +16,8 @@ const USUAL_NAMES: readonly string[] = [
 const SETTINGS = "adapter_config.json";
 const FORMS = "a .safetensors file, a folder that has one, or a hub id: org/name, or " +
   "org/name:file.safetensors where the repository has several";
-/** Most names of files that a message lists. */
 const MAX_LISTED = 8;
 
-/** A LoRA on a hub. */
 export interface HubLora {
   readonly id: string;
   /** Path of the file in it; absent where it has one only. */

@@ -151,5 +151,4 @@ export const PART_COMPONENTS = {
   tokenizer2: "tokenizer_2",
 } as const;
 
-/** A part of a model. */
 export type PartName = keyof typeof PART_COMPONENTS;

@@ -15,7 +15,6 @@ import {
 } from "./precision.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 
-/** What a name stands for. */
 export type NamedModel =
   | { readonly own: OwnModel }
   | {
@@ -24,7 +23,6 @@ export type NamedModel =
     readonly precision?: string;
   };
 
-/** Where a model of the catalogue lies. */
 interface ObtainedModel {
   /** The folder of its repository. */
   readonly path: string;
@@ -33,7 +31,6 @@ interface ObtainedModel {
   readonly precision: string;
 }
 
-/** How a model of the catalogue is fetched. */
 interface ObtainNamedOptions extends PullOptions {
   /** Bytes that the GPU can give, of so many that are wanted. */
   readonly measure: (wantedBytes: number) => Promise<number>;

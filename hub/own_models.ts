@@ -5,7 +5,6 @@ import { z } from "zod";
 import { readJsonObject } from "./json_file.ts";
 import { PART_COMPONENTS } from "./model_index.ts";
 
-/** A model as a user wrote it down. */
 export interface OwnModel {
   /** What `--model-path` would take. */
   readonly model: string;

@@ -5,7 +5,6 @@
 
 const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
 
-/** A part, and the file that all parts are. */
 export interface Part {
   /** From 1 on; some writers begin with 0. */
   readonly number: number;
@@ -15,7 +14,6 @@ export interface Part {
   readonly pattern: string;
 }
 
-/** Which part a file is. */
 export function partOf(path: string): Part | undefined {
   const [, stem, number = "", count = "", ending] = PART_NAME.exec(path) ?? [];
   if (stem === undefined || !(Number(count) > 1)) return undefined;

@@ -30,7 +30,6 @@ export function precisionsOf({ quantised }: CatalogueModel): readonly string[] {
   return ["bf16", ...quantised?.types ?? []];
 }
 
-/** Bytes of a transformer in a precision. */
 export function transformerBytes({ parameters }: CatalogueModel, precision: string): number {
   return parameters * (BITS.get(precision) ?? 16) / 8;
 }
@@ -51,7 +50,6 @@ export function choosePrecision(model: CatalogueModel, availableBytes: number): 
   return usual.find((name) => fits(model, name, availableBytes)) ?? usual.at(-1)!;
 }
 
-/** A model, and the precision in which it suits a GPU. */
 interface SuitingModel {
   readonly model: CatalogueModel;
   readonly precision: string;

@@ -8,7 +8,6 @@ import { downloadFile } from "./download_file.ts";
 import { HubBusyError, HubClient, HubError, type HubFile } from "./hub_client.ts";
 import { type HubSettings, hubSettings } from "./hub_settings.ts";
 
-/** How far a pull is. */
 export interface PullProgress {
   /** Bytes that are there, those of earlier attempts included. */
   readonly doneBytes: number;
@@ -51,7 +50,6 @@ export interface PullOptions {
   readonly firstWaitMs?: number;
 }
 
-/** What was pulled. */
 interface PulledModel {
   readonly path: string;
   readonly commit: string;
@@ -61,7 +59,6 @@ interface PulledModel {
 
 /** Files that come at the same time. */
 const CONNECTIONS = 4;
-/** Attempts to list a repository. */
 const LIST_ATTEMPTS = 4;
 
 /** Fetches a repository, or the rest of it. */

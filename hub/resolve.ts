@@ -12,7 +12,6 @@ interface HubFileName {
   readonly file: string;
 }
 
-/** Names of files that hold weights. */
 const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 
 /** The path of a file of weights inside of a repository: no way out of it. */

@@ -15,7 +15,6 @@ const GREY = [9798, 19235, 3735] as const;
 /** Where an edge may be, where none is, and where one is. */
 const [MAYBE, NONE, EDGE] = [0, 1, 2];
 
-/** Pixels whose gradient counts. */
 interface CannyThresholds {
   /** Shorter gradients are no edges. */
   readonly low: number;

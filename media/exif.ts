@@ -47,7 +47,6 @@ export const EXIF_PREFIX = "Exif\0\0";
 /** Our own MakerNote begins with it; UTF-8 follows. */
 const NOTE_MARK = "denoise\0";
 
-/** An entry of a directory. */
 interface Entry {
   /** Where its value field is. */
   readonly at: number;

@@ -3,7 +3,6 @@
 import { channelsOf, crop, type PixelImage, type RgbImage, toRgb } from "./image.ts";
 import { resize, type ResizeFilter } from "./resize.ts";
 
-/** A width and a height in pixels. */
 interface Sides {
   readonly width: number;
   readonly height: number;

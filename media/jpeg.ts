@@ -14,7 +14,6 @@ import { EXIF_PREFIX, startsWith } from "./exif.ts";
 import { checkImage, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts";
 import { wasmCodec } from "./wasm_codec.ts";
 
-/** What the markers of a JPEG file say. */
 interface JpegHeader {
   readonly width: number;
   readonly height: number;

@@ -8,13 +8,11 @@ import { Buffer } from "node:buffer";
 import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
 import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts";
 
-/** How {@link encodePng} writes a file. */
 interface PngOptions {
   /** Metadata by keyword. Latin-1 values become tEXt chunks, all others iTXt (UTF-8). */
   readonly text?: Readonly<Record<string, string>>;
 }
 
-/** One chunk of a PNG file. */
 interface PngChunk {
   /** The four letters, such as `IDAT`. */
   readonly type: string;
@@ -99,7 +97,6 @@ export function readPngText(bytes: Uint8Array): Record<string, string> {
   return Object.fromEntries(found);
 }
 
-/** Refuses the texts of a file. */
 export function tooMuchText(): ImageError {
   return new ImageError(
     `Cannot read the image's text: it has more than ${MAX_TEXT_BYTES} bytes, which is the most that is read`,

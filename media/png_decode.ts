@@ -5,7 +5,6 @@ import { inflateSync } from "node:zlib";
 import { ImageError, type PixelImage } from "./image.ts";
 import { paethPredictor, pngChunks } from "./png.ts";
 
-/** What the header of a PNG file says. */
 interface PngHeader {
   readonly width: number;
   readonly height: number;

@@ -5,7 +5,6 @@
  * a cache, in a worker, in a bundle and in a compiled executable alike.
  */
 
-/** A codec that can be used again and again. */
 interface WasmCodec<T> {
   /**
    * Calls the codec, and makes a fresh instance next time if the call throws or has made the instance's memory large:

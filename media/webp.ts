@@ -13,7 +13,6 @@ import { defaultOptions } from "@jsquash/webp/meta.js";
 import { checkImage, ImageError, type PixelImage, toRgb, toRgba } from "./image.ts";
 import { wasmCodec } from "./wasm_codec.ts";
 
-/** What the container of a WebP file says. */
 interface WebpHeader {
   /** Pixels per row, of the largest image or canvas in the file. */
   readonly width: number;
@@ -91,7 +90,6 @@ export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<Pix
   return alpha ? image : toRgb(image);
 }
 
-/** Walks the chunks of a WebP file, without decoding. */
 export function scanWebp(bytes: Uint8Array): WebpHeader {
   if (tagAt(bytes, 0) !== "RIFF" || tagAt(bytes, 8) !== "WEBP") {
     throw new ImageError("Cannot read WebP: the file does not begin with RIFF and WEBP");

@@ -43,7 +43,6 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   throw await refusalOf(response);
 }
 
-/** Calls a route that answers with JSON. */
 export async function callJson<T>(path: string, init: RequestInit = {}): Promise<T> {
   return await (await call(path, init)).json();
 }
@@ -57,7 +56,6 @@ async function refusalOf(response: Response): Promise<Refusal> {
   }
 }
 
-/** An event of a stream. */
 interface ServerEvent {
   type: string;
   data: unknown;

@@ -3,7 +3,6 @@
 import type { Output } from "./model.ts";
 import { memory, Store } from "./store.ts";
 
-/** A LoRA of the request. */
 export interface LoraUse {
   path: string;
   strength: number;

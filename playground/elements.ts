@@ -2,7 +2,6 @@
 
 import { type ComponentChildren, h as make, type JSX, type VNode as AnyNode } from "preact";
 
-/** What is drawn. */
 // deno-lint-ignore no-explicit-any -- of whatever properties
 export type VNode = AnyNode<any>;
 

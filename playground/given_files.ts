@@ -18,7 +18,6 @@ interface Offer {
   unused: string[];
 }
 
-/** The recipe that is offered, or none. */
 export const offer: Store<{ found: Offer | null }> = new Store<{ found: Offer | null }>({
   found: null,
 });

@@ -32,7 +32,6 @@ export interface Job {
 /** What was asked for, with the names of requests. */
 export type Recipe = Record<string, unknown> & { prompt: string };
 
-/** The jobs that are known here. */
 interface Jobs {
   /** The newest first; those of other keys are not among them. */
   list: Job[];
@@ -87,7 +86,6 @@ const BUSY_MS = 1000;
 const IDLE_MS = 5000;
 const PAGE = 60;
 
-/** Whether a job has not ended. */
 export function isPending({ status }: Job): boolean {
   return status === "queued" || status === "in_progress";
 }

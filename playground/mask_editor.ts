@@ -158,7 +158,6 @@ interface Stroke {
   erases: boolean;
 }
 
-/** Draws strokes over a clean canvas. */
 function drawMask(
   context: CanvasRenderingContext2D,
   strokes: readonly Stroke[],

@@ -60,7 +60,6 @@ function forgetOldest(): void {
   oldest[1].then((url) => URL.revokeObjectURL(url), () => {});
 }
 
-/** Saves a result as a file. */
 export async function download(result: Result, name: string): Promise<void> {
   const url = URL.createObjectURL(await blobOf(result));
   const link = document.createElement("a");

@@ -3,7 +3,6 @@
 /** What a result is. */
 export type Output = "image" | "video";
 
-/** A setting that the model takes. */
 export interface Setting {
   name: string;
   description: string;

@@ -153,7 +153,6 @@ export async function reuse(job: Job): Promise<void> {
   if (other) draft.set(draftOf(other, job, recipe));
 }
 
-/** Makes the same with other seeds; the draft stays. */
 export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job> {
   return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false });
 }

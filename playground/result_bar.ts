@@ -12,7 +12,6 @@ import { attempt, show, tell } from "./view.ts";
 /** How long a second click deletes, in milliseconds. */
 const SURE_MS = 4000;
 
-/** The bar below a result. */
 export function ResultBar(
   { job, index, model }: { job: Job; index: number; model: Model | undefined },
 ): VNode {

@@ -4,10 +4,8 @@ import { apiKey, callJson, Refusal } from "./api.ts";
 import type { Model } from "./model.ts";
 import { memory, Store } from "./store.ts";
 
-/** Where the connection is. */
 type Link = "connecting" | "loading" | "ready" | "failed" | "lost" | "locked";
 
-/** State of the connection. */
 export interface Session {
   link: Link;
   /** Loaded share of the model, 0 to 1. */
@@ -94,7 +92,6 @@ export function useKey(key: string): Promise<void> {
   return connect();
 }
 
-/** The model that is drawn with. */
 export function currentModel({ models, modelId }: Session): Model | undefined {
   return models.find(({ id }) => id === modelId);
 }

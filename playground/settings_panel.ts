@@ -42,7 +42,6 @@ const NAMES: Readonly<Record<string, string>> = {
   riflex: "RIFLEx",
 };
 
-/** Settings that need a switch. */
 const NEEDS: Readonly<Record<string, string>> = {
   upscaling_scale: "enable_upscaling",
   frame_interpolation_exp: "enable_frame_interpolation",

@@ -5,7 +5,6 @@ import { isPending, type Job, refreshSoon, type Result } from "./jobs.ts";
 import { connect, noteRefusal } from "./session.ts";
 import { Store } from "./store.ts";
 
-/** What the stage shows. */
 interface View {
   /** Id of the job that was chosen; the newest one when empty. */
   id: string;
@@ -27,7 +26,6 @@ export const view: Store<View> = new Store<View>({
   notice: "",
 });
 
-/** Looks at a job. */
 export function show(id: string, index = 0): void {
   view.set({ id, index, isMasking: false });
 }
@@ -37,14 +35,12 @@ export function tell(notice: string): void {
   view.set({ notice });
 }
 
-/** The job that is looked at. */
 export function selectedJob(list: readonly Job[]): Job | undefined {
   const { id } = view.state;
   return list.find((job) => job.id === id) ??
     list.find((job) => job.status === "completed" || isPending(job));
 }
 
-/** The result that is looked at. */
 export function selectedResult(list: readonly Job[]): Result | undefined {
   const job = selectedJob(list);
   return job?.outputs?.[job.id === view.state.id ? view.state.index : 0];

@@ -16,7 +16,6 @@ import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts
 import type { TerminalImage } from "../terminal_image.ts";
 import type { Job, ServerClient } from "./server_client.ts";
 
-/** What the making on a server needs. */
 interface RemoteWork {
   readonly client: ServerClient;
   readonly flags: GenerateFlags;

@@ -19,7 +19,6 @@ export interface JobList {
   readonly data: readonly Job[];
 }
 
-/** Talks to one server. */
 export class ServerClient {
   readonly #url: string;
   readonly #headers: Readonly<Record<string, string>>;
@@ -85,7 +84,6 @@ async function errorOf(response: Response): Promise<string> {
   return `Cannot go on: the server answered ${response.status} ${response.statusText}`.trimEnd();
 }
 
-/** One event. */
 export interface ServerEvent {
   /** The event's name; `message` where it has none. */
   readonly event: string;

@@ -68,7 +68,6 @@ function toSrgb(light: number): number {
   return light <= 0.0031308 ? light * 12.92 : 1.055 * light ** (1 / 2.4) - 0.055;
 }
 
-/** A curve from a function. */
 export function curveOf(transfer: Transfer): Curve {
   return Float64Array.from({ length: 256 }, (_, sample) => transfer(sample / 255));
 }

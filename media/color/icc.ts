@@ -90,7 +90,6 @@ function readCurve(view: DataView, at: number): Curve {
   });
 }
 
-/** How many parameters each function type has. */
 const PARAMETERS = [1, 3, 4, 5, 7];
 
 function parametricCurve(view: DataView, at: number): Curve {

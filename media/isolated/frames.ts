@@ -3,7 +3,6 @@
 /** Lengths of the JSON and of the bytes, big-endian, come first. */
 const PREFIX_BYTES = 12;
 
-/** One message. */
 export interface Frame<T> {
   readonly message: T;
   readonly bytes: Uint8Array<ArrayBuffer>;

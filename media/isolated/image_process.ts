@@ -12,7 +12,6 @@ export class ProcessEndedError extends Error {
   override readonly name = "ProcessEndedError";
 }
 
-/** Thrown when a task took longer than it may. */
 export class TimeLimitError extends Error {
   override readonly name = "TimeLimitError";
 }
@@ -24,7 +23,6 @@ export class TaskError extends Error {
   }
 }
 
-/** When a task is given up. */
 interface TaskLimits {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -39,7 +37,6 @@ const LIMITS = { memoryBytes: 1.6e9, cpuSeconds: 600 };
 /** How long a process works in all, in milliseconds: one task more is still within its limit. */
 const LIFE_MS = 100_000;
 
-/** A process that does one task after the other. */
 export class ImageProcess {
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;

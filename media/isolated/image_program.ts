@@ -66,7 +66,6 @@ export type ImageTask =
     readonly options: EncodeOptions;
   };
 
-/** A task of one kind. */
 export type ImageTaskOf<Kind extends ImageTask["kind"]> = Extract<ImageTask, { kind: Kind }>;
 
 /** What each kind of task gives, besides bytes. */

@@ -3,7 +3,6 @@
  * its own, and takes nothing else with it when it breaks down; of a worker's thread all of that cannot be said.
  */
 
-/** Programs that there are. */
 type ProgramName = "images" | "ffmpeg";
 
 /** The command of a compiled executable that is one of the programs instead. */
@@ -27,7 +26,6 @@ export function announceProgramCommand(): void {
   isInExecutable = true;
 }
 
-/** The command that starts a program of ours. */
 export function programCommand(
   name: ProgramName,
   { read = [], write = [] }: ProgramPermissions = {},

@@ -5,12 +5,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 /** Says for whom all that is done within it is done. */
 export const onBehalfOf: AsyncLocalStorage<string> = new AsyncLocalStorage<string>();
 
-/** Thrown when too many wait already. */
 export class BusyError extends Error {
   override readonly name = "BusyError";
 }
 
-/** Limits of {@link Slots}. */
 interface SlotLimits {
   readonly count: number;
   /** Most works of one client at once; as many as there are when left out. */
@@ -21,7 +19,6 @@ interface SlotLimits {
   readonly waiting?: number;
 }
 
-/** What is said of one work. */
 interface SlotOptions {
   /** Share of {@link SlotLimits.weight} that the task takes; 0 when left out. */
   readonly weight?: number | undefined;

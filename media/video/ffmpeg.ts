@@ -22,7 +22,6 @@ export interface FfmpegLimits {
   readonly timeoutMs?: number;
 }
 
-/** One call. */
 interface FfmpegCall {
   arguments(files: FfmpegFiles): string[];
   /** Absolute paths of files that it reads. */
@@ -43,7 +42,6 @@ interface FfmpegSink {
   finish(): Promise<void>;
 }
 
-/** A build of FFmpeg. */
 export interface Ffmpeg {
   /** Version and kind of ffmpeg, for people. */
   readonly description: string;
@@ -56,7 +54,6 @@ export interface Ffmpeg {
   decode(call: FfmpegCall): ReadableStream<Uint8Array>;
 }
 
-/** Thrown when FFmpeg ends with an error. */
 export class FfmpegError extends Error {
   override readonly name: string = "FfmpegError";
 }
@@ -87,7 +84,6 @@ interface FfmpegPaths {
   readonly write: readonly string[];
 }
 
-/** How a build is started. */
 interface FfmpegBuild {
   /** Version and kind of ffmpeg, for people. */
   readonly description: string;
@@ -97,7 +93,6 @@ interface FfmpegBuild {
   readonly ownMemoryBytes: number;
 }
 
-/** FFmpeg, called as a program. */
 export class FfmpegProcess implements Ffmpeg {
   readonly #build: FfmpegBuild;
 

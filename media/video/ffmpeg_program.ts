@@ -65,7 +65,6 @@ interface HostFile {
   write?(bytes: Uint8Array, position: number): void;
 }
 
-/** Mounts a file. */
 function mountFile(fs: EmscriptenFs, path: string, hostPath: string, isOutput: boolean): void {
   const file = Deno.openSync(
     hostPath,
@@ -89,12 +88,10 @@ function mountFile(fs: EmscriptenFs, path: string, hostPath: string, isOutput: b
   });
 }
 
-/** Mounts standard input. */
 function mountInput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { read: (bytes) => Deno.stdin.readSync(bytes) ?? 0 });
 }
 
-/** Mounts standard output. */
 function mountOutput(fs: EmscriptenFs, path: string): void {
   mount(fs, path, { write: (bytes) => writeWhole(Deno.stdout, bytes) });
 }

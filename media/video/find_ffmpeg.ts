@@ -3,7 +3,6 @@
 import { programCommand, startFolder } from "../isolated/program.ts";
 import { type Ffmpeg, FfmpegProcess } from "./ffmpeg.ts";
 
-/** Which build to look for. */
 export interface FindFfmpegOptions {
   /** The program; by default what `FFMPEG` names, else `ffmpeg` on the path. */
   readonly program?: string;

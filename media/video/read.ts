@@ -6,7 +6,6 @@ import type { Ffmpeg } from "./ffmpeg.ts";
 import type { VideoInfo } from "./probe.ts";
 import { openUntrusted, READ_LIMITS, VideoError, videoError } from "./video_file.ts";
 
-/** What to make of a file. */
 export interface ReadVideoOptions {
   readonly width: number;
   readonly height: number;

@@ -3,7 +3,6 @@
 import type { Ffmpeg } from "./ffmpeg.ts";
 import { openUntrusted } from "./video_file.ts";
 
-/** An H.264 file to make. */
 export interface WriteVideoOptions {
   /** Absolute path of the file; it is replaced. */
   readonly path: string;
@@ -25,7 +24,6 @@ export interface WriteVideoOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A file in the making. */
 export interface VideoWriter {
   /** Adds a frame of `width * height * 3` bytes, RGB, row by row. */
   write(frame: Uint8Array): Promise<void>;
