@@ -24,9 +24,7 @@ export class ProgressBar {
   #lineAt = performance.now();
   #shown = "";
 
-  /**
-   * @param linesEvery milliseconds between lines where there is no terminal; none are written when left out
-   */
+  /** Without a terminal, a line is written every `linesEvery` milliseconds. */
   constructor(terminal: ProgressTerminal = standardError(), linesEvery = Infinity) {
     this.#terminal = terminal;
     this.#linesEvery = linesEvery;

@@ -20,10 +20,7 @@ export class StopSignals implements Disposable {
     this.#listeners.length = 0;
   }
 
-  /**
-   * Ends the process at once, by the signal that came: while a thread is at work on the GPU, an exit would run the
-   * driver's clean-up beside it, and crash.
-   */
+  /** Ends the process by the signal that came: an exit beside a GPU thread at work would crash in the driver's clean-up. */
   die(): Promise<never> {
     this[Symbol.dispose]();
     const signal = this.#first ?? "SIGTERM";

@@ -5,10 +5,7 @@ import type { DeviceReport, TuningReport } from "../engine/reports.ts";
 import type { TuneFlags } from "./flags.ts";
 import { print, tell } from "./print.ts";
 
-/**
- * Measures which kernels are the fastest on the GPU and keeps that for every later start. It goes on where the last run
- * ended, and begins anew once all is measured.
- */
+/** Measures which kernels are the fastest on the GPU and keeps that; it goes on where the last run ended. */
 export async function runTune(flags: TuneFlags): Promise<number> {
   const report = await tuneDevice(flags, (event) => {
     if (event.type === "note") return tell(event.line);

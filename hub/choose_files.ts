@@ -14,10 +14,7 @@ const VARIANTS = ["", "bf16", "fp16", "fp32", "ema", "non_ema"];
 /** Such as `model.fp16.safetensors`, `model.fp16-00001-of-00002.safetensors`, `model.safetensors.index.fp16.json`. */
 const VARIANT = /\.(fp16|bf16|fp32|non_ema|ema)(?=[.-])/;
 
-/**
- * Chooses by patterns with `*`, `?` and `[…]` over whole paths or file names, or what a model needs when there are
- * none.
- */
+/** Chooses by patterns with `*`, `?` and `[…]` over paths or names, or else what a model needs. */
 export function chooseFiles(
   id: string,
   files: readonly HubFile[],

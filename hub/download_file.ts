@@ -175,10 +175,7 @@ async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) done += await file.write(bytes.subarray(done));
 }
 
-/**
- * A link as the Python tools make it; where the file system has none, the file itself. It takes its place in one step:
- * others may look at it, or make the same one.
- */
+/** A link as the Python tools make it, or a copy on Windows; it takes its place in one step, as others may look. */
 async function link(blob: string, path: string): Promise<void> {
   await Deno.mkdir(dirname(path), { recursive: true });
   const temporary = `${path}.${crypto.randomUUID()}`;

@@ -26,10 +26,7 @@ const SIGNS: readonly (readonly [offset: number, bytes: string, kind: string])[]
 /** How a file begins that was cloned without its large files. */
 const LFS_POINTER = "version https://git-lfs";
 
-/**
- * Says by its first {@link FIRST_BYTES} bytes what a file is that is not what its reader wants, in words that follow a
- * colon.
- */
+/** What a file is by its first {@link FIRST_BYTES} bytes, if its reader does not want it, in words after a colon. */
 export function foreignFile(head: Uint8Array, wanted: string): string | undefined {
   const bytes = String.fromCharCode(...head.subarray(0, FIRST_BYTES));
   if (bytes.startsWith(LFS_POINTER)) {

@@ -18,10 +18,7 @@ export interface HubSettings {
 const DEFAULT_ENDPOINT = "https://huggingface.co";
 const TRUE_VALUES = ["1", "ON", "YES", "TRUE"];
 
-/**
- * Reads `HF_ENDPOINT`, `HF_TOKEN` (else the file `HF_TOKEN_PATH`, else `token` in `HF_HOME`), `HF_HUB_OFFLINE`, and the
- * variables of {@link hubCacheFolder}.
- */
+/** Reads `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`, and where the cache is. */
 export async function hubSettings(
   env: (name: string) => string | undefined = (name) => Deno.env.get(name),
 ): Promise<HubSettings> {

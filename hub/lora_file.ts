@@ -32,10 +32,7 @@ export function readHubLora(text: string): HubLora | undefined {
   return named && isLoraName(named.file) ? named : undefined;
 }
 
-/**
- * Finds the file of a LoRA; one on the hub is fetched where the cache does not have it. A path that exists wins over a
- * hub id of the same spelling.
- */
+/** Finds the file of a LoRA, or fetches it; a path that exists overrides a hub id of the same spelling. */
 export async function obtainLora(
   pathOrId: string,
   options: PullOptions = {},

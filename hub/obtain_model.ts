@@ -10,10 +10,7 @@ import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { parseHubFile, resolveModel } from "./resolve.ts";
 
-/**
- * Finds a model; a hub id that is not in the cache, or not whole, is fetched, and of `org/name:file` that file with the
- * other parts of it.
- */
+/** Finds a model, or fetches what the cache lacks of it; of `org/name:file` that file with its other parts. */
 export async function obtainModel(
   pathOrId: string,
   options: PullOptions = {},
@@ -37,10 +34,7 @@ export async function obtainModel(
   return await resolveModel(pathOrId, cache);
 }
 
-/**
- * Finds a part of a model: a path, `org/name:file`, or `org/name`, of which only the component is fetched; of a
- * ControlNet also a repository of its own, or its name in the catalogue.
- */
+/** Finds a part by a path, `org/name:file` or `org/name`, or a ControlNet by its name; fetches what is missing. */
 export async function obtainPart(
   named: string,
   part: PartName,

@@ -25,10 +25,7 @@ export function parseHubFile(text: string): HubFileName | undefined {
     : undefined;
 }
 
-/**
- * Finds a model: a folder or a file of weights, `org/name` of a repository in the cache, or `org/name:file` of a file
- * in it. A path that exists wins over a hub id of the same spelling; nothing is downloaded.
- */
+/** Finds a model by a path, or in the cache by `org/name` or `org/name:file`; a path that exists comes first. */
 export async function resolveModel(
   pathOrId: string,
   options: CacheOptions = {},

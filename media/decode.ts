@@ -149,9 +149,7 @@ const DECODERS: Readonly<Record<ImageFormat, (bytes: Uint8Array) => Promise<Pixe
   bmp: (bytes) => decodeBuiltIn(bytes, "image/bmp", "BMP"),
 };
 
-/**
- * Decodes with what Deno has built in. It gives no pixels but a PNG file of them, which costs time but no quality.
- */
+/** Decodes with what Deno has built in, by way of a PNG file, which costs time but no quality. */
 async function decodeBuiltIn(bytes: Uint8Array, type: string, name: string): Promise<PixelImage> {
   let png: Uint8Array;
   try {

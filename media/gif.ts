@@ -16,10 +16,7 @@ const HEAD_BYTES = 13;
 /** Bytes of an image descriptor, with the byte that says what it is. */
 const DESCRIPTOR_BYTES = 10;
 
-/**
- * Walks the blocks of a GIF file, without decoding: every frame has to lie on the screen, whose size is that of the
- * image.
- */
+/** Walks the blocks of a GIF file: every frame has to lie on the screen, whose size is that of the image. */
 export function scanGif(bytes: Uint8Array): { width: number; height: number; frames: number } {
   if (bytes.length < HEAD_BYTES) throw new ImageError("Cannot read GIF: the file is truncated");
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -27,10 +27,7 @@ export interface RgbaImage {
 /** What the encoders and the resizer take: RGB, or RGB with alpha. */
 export type PixelImage = RgbImage | RgbaImage;
 
-/**
- * Thrown when bytes that came from outside cannot be used as an image: unknown format, damaged,
- * truncated, or larger than allowed. A server answers it with a client error.
- */
+/** Thrown when foreign bytes cannot be used as an image; a server answers it with a client error. */
 export class ImageError extends Error {
   /** Tells it from other errors in logs. */
   override readonly name = "ImageError";
@@ -58,10 +55,7 @@ export function checkImage(image: PixelImage): void {
   }
 }
 
-/**
- * The RGB samples of an image. What is transparent lies on white, as viewers show it: colours that alpha hides stay
- * hidden.
- */
+/** The RGB samples of an image; what is transparent lies on white, so that colours under alpha stay hidden. */
 export function toRgb(image: PixelImage): RgbImage {
   if (image.channels !== 4) return image;
   const { width, height, data } = image;

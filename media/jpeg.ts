@@ -32,10 +32,7 @@ const APP2 = 0xe2;
 
 const MAX_SIDE = 65_535;
 
-/**
- * Most scans of a file that is read. Encoders write about ten; each one is a walk over the whole image, whatever the
- * number of its bytes.
- */
+/** Most scans of a file: encoders write about ten, and each is a walk over the whole image. */
 const MAX_SCANS = 100;
 /** In front of two bytes: the place of a part of the profile, from 1 on, and how many there are. */
 const PROFILE_PREFIX = "ICC_PROFILE\0";
@@ -69,10 +66,7 @@ export async function encodeJpeg(
   return exif ? insertExif(file, exif) : file;
 }
 
-/**
- * Decodes a grey or colour JPEG file as stored, without its EXIF orientation. Check the size first with {@link
- * scanJpeg}.
- */
+/** Decodes a grey or colour JPEG file as stored, without its EXIF orientation; check its size first. */
 export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
   let pixels: ImageData | null;
   try {

@@ -46,10 +46,7 @@ export function paintedShare({ data }: RgbImage): number {
   return count * 3 / data.length;
 }
 
-/**
- * How much of each pixel a mask of a byte each paints, 0 to 1, with an edge that is soft on the inside: what it keeps
- * stays.
- */
+/** How much of each pixel a mask of a byte each paints, 0 to 1; its edge is soft on the inside. */
 export function softEdge(mask: Uint8Array, width: number, height: number): Float32Array {
   const reach = Math.max(1, Math.round(Math.min(width, height) / 128));
   const distances = distancesToKept(mask, width, height, reach);

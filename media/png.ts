@@ -103,10 +103,7 @@ export function tooMuchText(): ImageError {
   );
 }
 
-/**
- * Filters every row with the type that leaves the smallest sum of absolute differences, the heuristic of the
- * specification (section 12.7), over the types that pay: Sub, Up and Paeth.
- */
+/** Filters every row by the heuristic of section 12.7, the smallest sum of differences, over Sub, Up and Paeth. */
 function filterRows(image: PixelImage): Uint8Array {
   const pixel = channelsOf(image);
   const stride = image.width * pixel;

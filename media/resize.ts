@@ -36,15 +36,7 @@ const KERNELS: Readonly<Record<Exclude<ResizeFilter, "nearest">, Kernel>> = {
   lanczos: { radius: 3, weight: (x) => (x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0) },
 };
 
-/**
- * Scales an image to another size.
- *
- * Alpha is handled as Pillow does: colours are weighted by it, except with `nearest`.
- *
- * @param width of the result, in pixels
- * @param height of the result, in pixels
- * @param filter how to weigh the pixels; Lanczos when left out
- */
+/** Scales an image to a size in pixels; colours are weighted by alpha as in Pillow, except with `nearest`. */
 export function resize<T extends PixelImage>(
   image: T,
   width: number,

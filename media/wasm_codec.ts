@@ -6,10 +6,7 @@
  */
 
 interface WasmCodec<T> {
-  /**
-   * Calls the codec, and makes a fresh instance next time if the call throws or has made the instance's memory large:
-   * after a failure its state cannot be trusted, and WebAssembly memory never shrinks.
-   */
+  /** Calls the codec; after a failure or much memory, which never shrinks, the next call gets a fresh instance. */
   run<R>(use: (codec: T) => R): Promise<R>;
 }
 

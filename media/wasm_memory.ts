@@ -7,9 +7,7 @@
 const MEMORY_SECTION = 5;
 const PAGE_BYTES = 65_536;
 
-/**
- * Lowers the most memory that a module may have: what it asks for beyond that fails, as on a machine that has no more.
- */
+/** Lowers the most memory of a module: what it asks for beyond that fails, as on a machine without more. */
 export function capWasmMemory(
   wasm: Uint8Array<ArrayBuffer>,
   maxBytes: number,

@@ -22,13 +22,7 @@ export function apiKey(): string {
   return memory.read("key", "");
 }
 
-/**
- * Calls a route.
- *
- * @param init as of `fetch()`
- * @returns an answer of status 2xx
- * @throws {Refusal} for any other
- */
+/** Calls a route; any status but 2xx is a {@link Refusal}. */
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (apiKey()) headers.set("authorization", `Bearer ${apiKey()}`);

@@ -68,11 +68,7 @@ const OTHER_IMAGE = /^.{4}ftyp(?:avi[fs]|hei|hev|mif1|msf1)/s;
 /** Whether a byte stands in no text: a control character but tab, line feed and carriage return. */
 const isControl = (byte: number) => byte < 9 || byte > 13 && byte < 32;
 
-/**
- * Looks at a file.
- *
- * @throws {Error} for what is neither an image nor a clip, with a sentence for people
- */
+/** Tells images from clips; anything else is an error with a sentence for people. */
 export async function kindOf(file: File): Promise<FileKind> {
   const bytes = new Uint8Array(await file.slice(0, 64).arrayBuffer());
   const start = String.fromCharCode(...bytes);

@@ -180,11 +180,7 @@ function drawMask(
   context.globalCompositeOperation = "source-over";
 }
 
-/**
- * The mask of an image as a file: white where the image is redrawn, black elsewhere.
- *
- * @returns null where nothing was painted
- */
+/** The mask as a file, white where the image is redrawn; null where nothing was painted. */
 async function maskBlob(
   { width, height }: { width: number; height: number },
   strokes: readonly Stroke[],

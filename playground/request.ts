@@ -157,11 +157,7 @@ export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job>
   return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false });
 }
 
-/**
- * Puts the recipe of a file into the draft, with its model where that is here.
- *
- * @returns what of it cannot be used, in words
- */
+/** Puts the recipe of a file into the draft, with its model where that is here; returns what cannot be used. */
 export function applyRecipe(recipe: Partial<Recipe>): string[] {
   const { prompt = "", model: id, seed, size = "", loras = [], ...others } = recipe;
   const own = session.state.models.find((model) => model.id === id);

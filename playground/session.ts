@@ -71,11 +71,7 @@ async function askHealth(): Promise<void> {
   }
 }
 
-/**
- * Takes note of a refusal that concerns the connection.
- *
- * @returns whether a key has to be typed before anything else
- */
+/** Takes note of a refusal that concerns the connection; returns whether a key has to be typed. */
 export function noteRefusal(error: unknown): boolean {
   if (!(error instanceof Refusal)) return false;
   if (error.status === 401) {

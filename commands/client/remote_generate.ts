@@ -30,10 +30,7 @@ interface RemoteWork {
   readonly onNote: (line: string) => void;
 }
 
-/**
- * Sends a request, waits for its job and writes the results to files, whose paths go to standard output. The job is
- * cancelled when `signal` fires.
- */
+/** Sends a request, waits for its job and writes the results to files; the job is cancelled when `signal` fires. */
 export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { client, flags, bar, signal, onNote } = work;
   const media = work.media ?? await mediaOfServer(client);

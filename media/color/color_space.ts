@@ -86,10 +86,7 @@ export function adobeRgb(): ColorSpace {
   );
 }
 
-/**
- * The space of primaries and transfer characteristics as H.273 numbers or FFmpeg names them; BT.709's primaries and
- * sRGB's curve in place of those that are not specified.
- */
+/** The space of H.273's numbers or FFmpeg's names; BT.709's primaries and sRGB's curve where one is not specified. */
 export function namedSpace(primaries: string, transfer: string): ColorSpace | undefined {
   const isOpen = (name: string) => /^(?:|0|2|unknown|reserved|unspecified)$/.test(name);
   const known = PRIMARIES[isOpen(primaries) ? "bt709" : primaries];

@@ -28,10 +28,7 @@ interface TaskLimits {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * What the process may write to: the largest image that is decoded takes 0.7 GB, and the engine of JavaScript counts
- * half a gigabyte that it never touches.
- */
+/** What the process may write to: the largest image takes 0.7 GB, and the engine counts 0.5 GB that it never touches. */
 const LIMITS = { memoryBytes: 1.6e9, cpuSeconds: 600 };
 
 /** How long a process works in all, in milliseconds: one task more is still within its limit. */

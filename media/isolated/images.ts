@@ -154,10 +154,7 @@ export async function decodeOwnImage(
   return { ...result, data: bytes } as PixelImage;
 }
 
-/**
- * Encodes an image that we made. Small ones are encoded where they are, and so is what a process cannot be had for: an
- * image that took minutes to make is not lost for that.
- */
+/** Encodes an image that we made: here if it is small, or if no process can be had, so that no result is lost. */
 export async function encodeOwnImage(
   image: PixelImage,
   options: EncodeOptions,

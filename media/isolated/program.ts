@@ -70,10 +70,7 @@ interface ProcessLimits {
   readonly cpuSeconds: number;
 }
 
-/**
- * Puts a command under limits. Systems without such limits run it as it is: there, the checks before and the time limit
- * have to do.
- */
+/** Puts a command under limits; on Windows, checks before and the time limit have to do. */
 export function limited(
   command: readonly string[],
   { memoryBytes, cpuSeconds }: ProcessLimits,

@@ -47,10 +47,7 @@ export interface Ffmpeg {
   readonly description: string;
   /** Starts a call that reads what it is given and makes a file. */
   encode(call: FfmpegCall, output: string): FfmpegSink;
-  /**
-   * Starts a call whose result is a stream of bytes, which fails with an {@link FfmpegError} where the call does. It
-   * must be read to its end, or cancelled.
-   */
+  /** Starts a call that gives a stream of bytes, to be read to its end or cancelled; it fails where the call does. */
   decode(call: FfmpegCall): ReadableStream<Uint8Array>;
 }
 

@@ -93,10 +93,7 @@ const WITH_ALPHA = /^(?:yuva|rgba|argb|bgra|abgr|gbrap|ya8|ya16|pal8)/;
 /** Decoders that read the alpha which VP8 and VP9 keep beside the picture. */
 const ALPHA_DECODERS: Readonly<Record<string, string>> = { vp8: "libvpx", vp9: "libvpx-vp9" };
 
-/**
- * What FFmpeg's description of the first track tells beyond the listing, such as `Video: vp9, yuv420p(tv,
- * bt2020nc/bt2020/smpte2084)`.
- */
+/** What a line of FFmpeg tells of the first track, such as `Video: vp9, yuv420p(tv, bt2020nc/bt2020/smpte2084)`. */
 function videoTraits(said: string): Partial<VideoInfo> {
   const line = /Stream #0:0\b.*: Video: (\w+).*?, (\w+)(?:\(([^()]*))?/.exec(said);
   const [, codec = "", format = "", list = ""] = line ?? [];
@@ -133,10 +130,7 @@ export class Listing {
   #end = -Infinity;
   #rest = "";
 
-  /**
-   * Takes lines `#key track: value`, then `track, dts, pts, duration, size, checksum`; the last one may go on in the
-   * next part.
-   */
+  /** Takes lines `#key track: value` and `track, dts, pts, duration, size, checksum`; the last may be cut. */
   add(text: string): void {
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop()!;

@@ -2,24 +2,15 @@
 
 import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
 
-/**
- * Thrown when bytes that came from outside cannot be used as a video: unknown format, damaged, or larger than allowed.
- * A server answers it with a client error.
- */
+/** Thrown when foreign bytes cannot be used as a video; a server answers it with a client error. */
 export class VideoError extends Error {
   override readonly name = "VideoError";
 }
 
-/**
- * Containers that are read. None of them can name other files or addresses, as playlists do: an upload must not make
- * the server open what its sender cannot.
- */
+/** Containers that are read: none names other files or addresses, as playlists do. */
 const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf";
 
-/**
- * Decoders that are used: what cameras, phones, browsers and editors write, and what they wrote. Only libvpx reads the alpha
- * of VP8 and VP9.
- */
+/** Decoders of what cameras, phones and editors write and wrote; only libvpx reads the alpha of VP8 and VP9. */
 const VIDEO_DECODERS = `
   h264 hevc vp8 vp9 libdav1d libaom-av1 av1 mpeg4 mpeg2video mpeg1video h263 h263i flv vc1 wmv1
   wmv2 wmv3 msmpeg4v1 msmpeg4v2 msmpeg4 theora mjpeg mjpegb gif png prores dnxhd dvvideo ffv1
@@ -47,10 +38,7 @@ export const PROBE_LIMITS: FfmpegLimits = { memoryBytes: 640e6, timeoutMs: 20_00
 /** What decoding a file may take. */
 export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 };
 
-/**
- * Arguments that open an untrusted file: no other files or addresses, no frame that is too large, no decoder that
- * hardly anybody uses.
- */
+/** Arguments that open an untrusted file: no other files or addresses, no large frames, no rare decoders. */
 export function openUntrusted(input: string, tracks: "audio" | "all"): string[] {
   const decoders = tracks === "audio" ? AUDIO_DECODERS : VIDEO_DECODERS + AUDIO_DECODERS;
   return [

@@ -30,19 +30,13 @@ export interface VideoWriter {
   finish(): Promise<void>;
 }
 
-/**
- * What encoding may take where it reads a foreign file beside our frames: they alone need up to half of it, at 2048 x
- * 2048 with the slowest preset on many cores.
- */
+/** What encoding beside a foreign file may take: our frames alone need half of it at 2048 x 2048. */
 const AUDIO_LIMITS = { memoryBytes: 4e9 };
 
 /** Puts the index in front when the file is complete. */
 const INDEXED = ["-movflags", "+faststart"];
 
-/**
- * Writes a fragment for every half second; the index in front of them is empty. The encoder does not look ahead: it
- * would keep dozens of frames, of which each may take seconds to make.
- */
+/** A fragment for every half second. The encoder does not look ahead: it would hold dozens of slow frames. */
 const FRAGMENTED = [
   ...["-tune", "zerolatency"],
   ...["-movflags", "+empty_moov+default_base_moof", "-frag_duration", "500000"],
@@ -52,10 +46,7 @@ const FRAGMENTED = [
 /** Audio that goes into an MP4 as it is; any other is encoded anew. */
 const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 
-/**
- * Starts an MP4 file: H.264, 4:2:0, BT.709 and tagged so, index in front so that it plays while it still loads, or in
- * fragments that play while it is still written. Odd sides grow by a pixel.
- */
+/** Starts an MP4 file: H.264, 4:2:0, BT.709, index in front or in fragments. Odd sides grow by a pixel. */
 export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWriter {
   const { path, width, height, fps, crf, preset = DEFAULT_X264_PRESET, audio, signal } = options;
   const even = (side: number) => side + side % 2;
