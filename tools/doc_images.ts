@@ -2,7 +2,7 @@
  * Draws the images of the documents with the bundled model (`deno run -A tools/doc_images.ts`): `docs/readme.png`, as the
  * commands in README.md do, and `docs/bundled-adapters.png`, from the same noise without LoRAs, with each and with both.
  */
-import { contactSheet } from "../media/contact_sheet.ts";
+import { contactSheet } from "./contact_sheet.ts";
 import type { PixelImage } from "../media/image.ts";
 import { encodePng } from "../media/png.ts";
 import { loadModel, type Model } from "../mod.ts";
@@ -47,7 +47,7 @@ async function adapters(model: Model): Promise<PixelImage[]> {
 
 async function write(path: string, images: readonly PixelImage[], columns: number): Promise<void> {
   const cells = images.map(({ width, height, data }) => ({ width, height, data }));
-  const png = encodePng(contactSheet(cells, { columns, gap: 4 }));
+  const png = encodePng(contactSheet(cells, columns, 4));
   await Deno.writeFile(new URL(`../docs/${path}`, import.meta.url), png);
 }
 
