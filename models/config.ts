@@ -1,11 +1,6 @@
 import type { z } from "zod";
 import { excerpt } from "../hub/json_file.ts";
 
-/** Whether a JSON value is an object, and neither null nor an array. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Width of the tokens inside of a transformer. */
 export function hiddenSize(
   { num_attention_heads, attention_head_dim }: {

@@ -4,7 +4,8 @@
  * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
  */
 import { z } from "zod";
-import { isObject, refuse } from "../config.ts";
+import { isObject } from "../../hub/json_file.ts";
+import { refuse } from "../config.ts";
 import {
   PATCHES_PER_SIDE,
   type PatchGrid,

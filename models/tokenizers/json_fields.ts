@@ -1,7 +1,7 @@
 /** Reading of untyped JSON with errors that name the file and the field. */
 
 import { excerpt } from "../../hub/json_file.ts";
-import { isObject } from "../config.ts";
+import { isObject } from "../../hub/json_file.ts";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 

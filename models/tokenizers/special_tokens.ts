@@ -2,7 +2,7 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { AddedToken } from "./added_tokens.ts";
-import { isObject } from "../config.ts";
+import { isObject } from "../../hub/json_file.ts";
 import { JsonReader } from "./json_fields.ts";
 
 /** The part of a `tokenizer_config.json` that changes ids. */

@@ -1,6 +1,6 @@
 /** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
 import { excerpt, readJsonObject } from "../../../hub/json_file.ts";
-import { isObject } from "../../config.ts";
+import { isObject } from "../../../hub/json_file.ts";
 import { LoraError } from "../lora_error.ts";
 import { MisfitError } from "./change_kinds.ts";
 
