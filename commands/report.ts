@@ -11,7 +11,7 @@ import { UsageError } from "./failure.ts";
 import type { ReportFlags } from "./flags.ts";
 import { print, tell } from "./print.ts";
 
-/** Measures the GPU and writes what it found, after every section anew. */
+/** Measures the GPU and writes what it found, again after each section. */
 export async function runReportCommand(flags: ReportFlags): Promise<number> {
   const sections = flags.sections === undefined ? undefined : sectionsOf(flags.sections);
   const torch = flags.torch === undefined ? undefined : await readTorchReport(flags.torch);

@@ -156,7 +156,7 @@ function resolveLoraUses(
   const applied = meant.map(({ key, lora, targets }, index): AppliedLora => {
     const { path, strength = 1 } = uses[index]!;
     const { mode, note } = modes[index]!;
-    // Whoever asks knows of one text encoder.
+    // Callers know of one text encoder.
     const names = new Set(targets.map((name) => name === "text_encoder_2" ? TEXT : name));
     const changed = [...names].flatMap((target) => {
       const changes = lora.changes.filter(({ target: own }) =>

@@ -12,7 +12,7 @@ export type OffloadableComponent = "textEncoder" | "vae";
 
 /** Which GPU is used, and how much of its memory. */
 export interface DeviceOptions {
-  /** Device memory that may be taken, in bytes; as much as there is when left out. */
+  /** Device memory that may be taken, in bytes; as much as there is by default. */
   maxVramBytes?: number;
   /** Components whose weights leave the device after their work, even where there is room; the next one waits for them. */
   offload?: readonly OffloadableComponent[];
@@ -29,9 +29,9 @@ export interface DeviceOptions {
    * default), or so and with a tuning run of up to 20 s first where a GPU was not measured yet (`auto`).
    */
   tuning?: "off" | "cached" | "auto";
-  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's when left out. */
+  /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's by default. */
   gpuBackend?: "deno" | "dawn" | "auto";
-  /** Several GPUs make every request together; one when left out. */
+  /** Several GPUs make every request together; one by default. */
   parallel?: ParallelOptions;
 }
 
@@ -54,7 +54,7 @@ export interface ParallelOptions {
 export interface LoadModelOptions extends DeviceOptions {
   /** What does not come from the model's own folder or file. */
   parts?: ModelParts;
-  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB when left out. */
+  /** Most bytes of LoRAs kept in memory, those in use aside; 2 GiB by default. */
   loraCacheBytes?: number;
   /**
    * Called while the model is fetched from the hub (stage `download`), kernels are tuned (`tuning`) and compiled
@@ -63,7 +63,7 @@ export interface LoadModelOptions extends DeviceOptions {
   onLoadProgress?: (
     progress: { stage: string; fraction: number; done?: number; total?: number },
   ) => void;
-  /** The request whose kernels are compiled while the weights come in; those of no request when left out. */
+  /** The request whose kernels are compiled while the weights come in; those of no request by default. */
   prepared?: PreparedRequest;
   /** Called with lines for a log, such as that kernels are tuned. */
   onNote?: (line: string) => void;
@@ -78,15 +78,15 @@ export type CardAddress = Pick<DeviceSettings, "environment" | "powerPreference"
 export interface EngineOptions extends LoadModelOptions {
   /** A model folder in the diffusers layout, a file with its transformer, a hub id, or `org/name:file`. */
   modelPath: string;
-  /** Whether kernels are measured first, as in {@linkcode DeviceOptions}; `off` when left out. */
+  /** Whether kernels are measured first, as in {@linkcode DeviceOptions}; `off` by default. */
   tuning?: "off" | "cached" | "auto";
   /** Files of LoRAs by names that may be given in place of their paths. */
   namedLoras?: Readonly<Record<string, string>>;
   /** Look at the model alone, and load it with the first request. */
   isLazy?: boolean;
-  /** Which card, where the machine has several; the first one when left out. */
+  /** Which card, where the machine has several; the first one by default. */
   card?: CardAddress;
-  /** Which cards, where several make every request together; the first ones when left out. */
+  /** Which cards, where several make every request together; the first ones by default. */
   groupCards?: readonly CardAddress[];
   /** LoRAs that another engine of this model has read. */
   loras?: ModelLoras;

@@ -66,7 +66,7 @@ export interface Room {
   readonly target: Target;
   /** Bytes that may be taken; infinite where only taking them tells. */
   readonly budgetBytes: number;
-  /** Bytes of host memory that results may wait in; none when left out. */
+  /** Bytes of host memory that results may wait in; none by default. */
   readonly hostBytes?: number | undefined;
 }
 
@@ -74,7 +74,7 @@ export interface Room {
 export interface TuningSettings {
   readonly folder: string;
   readonly mode: "cached" | "auto";
-  /** How long a run may take; by class of adapter when left out. */
+  /** How long a run may take; by class of adapter by default. */
   readonly budgetMs?: number;
 }
 

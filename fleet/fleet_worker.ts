@@ -41,7 +41,7 @@ interface FleetWorkerOptions {
   readonly leases: Leases;
   readonly models: ServedModels;
   readonly runners: Runners;
-  /** Where jobs run; one at a time when left out. */
+  /** Where jobs run; one at a time by default. */
   readonly places: Places | undefined;
   readonly inputRoot: string;
 }

@@ -68,7 +68,7 @@ export class PostgresJobStore implements JobStore {
   readonly #database: Database;
   readonly #known: KnownRecords;
 
-  /** @param bell tells of changes: records that were read are kept until then; they are read each time when left out */
+  /** @param bell tells of changes: records that were read are kept until then; they are read each time by default */
   constructor(database: Database, bell?: Bell) {
     this.#database = database;
     this.#known = new KnownRecords((ids) => this.#read(ids), bell);
@@ -82,7 +82,7 @@ export class PostgresJobStore implements JobStore {
    * Adds a queued job with the files that it needs, and gives it its turn.
    *
    * @param room how many jobs may wait beside those that could begin at once
-   * @param places how many jobs can run at once; none when left out
+   * @param places how many jobs can run at once; none by default
    * @returns whether there was room for another job of that client
    * @throws {RepeatedRequestError} when another job has its key
    */

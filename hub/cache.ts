@@ -9,11 +9,11 @@ import { join } from "node:path";
 import { describeFileError } from "./json_file.ts";
 
 export interface CacheOptions {
-  /** The cache itself; taken from the environment when left out, see {@link hubCacheFolder}. */
+  /** The cache itself; taken from the environment by default, see {@link hubCacheFolder}. */
   readonly cacheFolder?: string;
-  /** A branch, a tag or a whole commit; `main` when left out. */
+  /** A branch, a tag or a whole commit; `main` by default. */
   readonly revision?: string;
-  /** Reads an environment variable; the process's own when left out. */
+  /** Reads an environment variable; the process's own by default. */
   readonly env?: (name: string) => string | undefined;
 }
 

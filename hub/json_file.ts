@@ -18,7 +18,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 interface JsonFileOptions {
-  /** Largest file that is read, in bytes; 64 MiB when left out, which holds any tokenizer. */
+  /** Largest file that is read, in bytes; 64 MiB by default, which holds any tokenizer. */
   readonly maxBytes?: number;
 }
 

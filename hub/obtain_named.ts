@@ -19,7 +19,7 @@ export type NamedModel =
   | { readonly own: OwnModel }
   | {
     readonly entry: CatalogueModel;
-    /** Precision behind the name's colon; that which fits when left out. */
+    /** Precision behind the name's colon; that which fits by default. */
     readonly precision?: string;
   };
 

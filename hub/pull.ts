@@ -28,19 +28,19 @@ export interface ChosenFiles {
 
 /** What to pull, and how it is watched. */
 export interface PullOptions {
-  /** A branch, tag or commit; `main` when left out. */
+  /** A branch, tag or commit; `main` by default. */
   readonly revision?: string;
-  /** Patterns of paths; what the model needs when left out. */
+  /** Patterns of paths; what the model needs by default. */
   readonly include?: readonly string[];
-  /** Chooses files where no patterns do; what the model needs when left out. */
+  /** Chooses files where no patterns do; what the model needs by default. */
   readonly choose?: (id: string, files: readonly HubFile[]) => readonly HubFile[];
   /** Told what was chosen, before the first byte is asked for. */
   readonly onChosen?: (chosen: ChosenFiles) => void;
-  /** Most bytes of what is chosen; any number when left out. */
+  /** Most bytes of what is chosen; any number by default. */
   readonly maxBytes?: number;
-  /** Bytes of the disk that stay free; none when left out. */
+  /** Bytes of the disk that stay free; none by default. */
   readonly minFreeBytes?: number;
-  /** Hub and cache; those of the environment when left out. */
+  /** Hub and cache; those of the environment by default. */
   readonly settings?: HubSettings;
   /** Told often how far the download is. */
   readonly onProgress?: (progress: PullProgress) => void;

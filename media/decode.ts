@@ -16,7 +16,7 @@ export type ImageFormat = "png" | "jpeg" | "webp" | "gif" | "bmp";
 
 /** Limits of {@link inspectImage} and {@link decodeImage}. */
 export interface DecodeOptions {
-  /** Largest width times height that is decoded; {@link DEFAULT_MAX_PIXELS} when left out. */
+  /** Largest width times height that is decoded; {@link DEFAULT_MAX_PIXELS} by default. */
   readonly maxPixels?: number | undefined;
 }
 

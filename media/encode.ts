@@ -14,7 +14,7 @@ export type OutputFormat = "png" | "jpeg" | "webp";
 export interface EncodeOptions {
   /** The format of the file. */
   readonly format: OutputFormat;
-  /** 0 to 100, 75 when left out; PNG, which is exact at any, ignores it. */
+  /** 0 to 100, 75 by default; PNG, which is exact at any, ignores it. */
   readonly quality?: number;
   /** What the file says of itself. */
   readonly text?: ImageText;

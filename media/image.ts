@@ -6,7 +6,7 @@ export interface RgbImage {
   readonly width: number;
   /** Number of rows, at least 1. */
   readonly height: number;
-  /** Bytes per pixel. May be left out: an image that does not say is RGB. */
+  /** Bytes per pixel. May be omitted: an image that does not say is RGB. */
   readonly channels?: 3;
   /** The samples, 0 to 255, in sRGB as every file format here has them. */
   readonly data: Uint8Array;

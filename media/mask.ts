@@ -1,4 +1,4 @@
-/** Masks: which pixels of an image are painted anew, as pictures say it. */
+/** Masks: which pixels of an image are redrawn, as pictures say it. */
 
 import { type Fit, fit } from "./fit.ts";
 import type { PixelImage, RgbImage } from "./image.ts";
@@ -22,7 +22,7 @@ export interface MaskWay {
   readonly isInverted?: boolean;
 }
 
-/** A mask of an image: white is painted anew, black is kept, and grey lies between. */
+/** A mask of an image: white is redrawn, black is kept, and grey lies between. */
 export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage {
   const { width, height, data } = image;
   const isCut = image.channels === 4 && someAlpha(data, (alpha) => alpha < 255);

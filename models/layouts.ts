@@ -9,7 +9,7 @@ export interface LayoutEntry {
   readonly theirs: string;
   /** Ours; several where theirs joins the output rows of several, in the order of the rows. */
   readonly ours: readonly string[];
-  /** How many rows each of `ours` has, as shares; equal when left out. */
+  /** How many rows each of `ours` has, as shares; equal by default. */
   readonly shares?: readonly number[];
   /** Theirs has the two halves of its rows the other way round. */
   readonly swapsHalves?: boolean;

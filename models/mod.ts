@@ -83,7 +83,7 @@ const OPTIONAL_FORMATS = [
  *
  * @param model its folder, or a file with its transformer
  * @param parts that lie elsewhere
- * @param ranks with which other GPUs it makes results; alone when left out
+ * @param ranks with which other GPUs it makes results; alone by default
  * @throws {Error} naming the file and what is wrong with it
  */
 export async function openPipeline(

@@ -8,7 +8,7 @@ import { permute, type Tensor } from "../runtime/mod.ts";
  * Source: Rogozhnikov 2022, "Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation".
  *
  * @param pattern dimensions before and after the arrow; axes in parentheses lie in one dimension, 1 has no axis
- * @param sizes of axes in parentheses; one in each pair may be left out
+ * @param sizes of axes in parentheses; one in each pair may be omitted
  */
 export function rearrange(
   x: Tensor,

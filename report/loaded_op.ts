@@ -66,7 +66,7 @@ export class LoadedOp {
   /**
    * Compiles the op.
    *
-   * @param variant forces one of {@linkcode variantsOf}; the adapter's own choice when left out
+   * @param variant forces one of {@linkcode variantsOf}; the adapter's own choice by default
    */
   async prepare(variant?: string): Promise<OpRun> {
     const { op: name, bench } = benchOf(this.#op.op);

@@ -29,7 +29,7 @@ export class MadeUpWeights extends Weights {
   /**
    * Nothing is made up yet.
    *
-   * @param hasBias whether a linear layer has a bias, by the name of that; none has when left out
+   * @param hasBias whether a linear layer has a bias, by the name of that; none has by default
    */
   constructor(format: MatrixFormat, hasBias: (name: string) => boolean = () => false) {
     const stored = new Map<string, StoredTensor>();

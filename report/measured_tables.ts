@@ -161,7 +161,7 @@ export function partsTables(
       `- ${title}, ${format}, ${BACKEND_NAMES[backend]}: ${oneLine(error ?? "no time was left")}`,
     ]
   );
-  // Columns that have nothing in them are left out.
+  // Columns that have nothing in them are omitted.
   const others =
     ([["By the rule", "untuned"], ["Exact", "exact"], ["Streamed", "streamed"]] as const)
       .filter(([, key]) => rows.some(({ row }) => row[key]));

@@ -48,7 +48,7 @@ export interface ModelPart {
 
 /** Pixels along a side of a token, with all of these models. */
 const TOKEN_SIDE = 16;
-/** Tokens of a prompt of usual length; pads are left out. */
+/** Tokens of a prompt of usual length; pads are omitted. */
 const Z_IMAGE_TEXT_TOKENS = 64;
 /** Tokens of every prompt, pads included. */
 const TEXT_TOKENS = 512;

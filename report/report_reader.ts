@@ -44,7 +44,7 @@ export class ReportReader {
     return found?.data;
   }
 
-  /** A table with a row for each title, and a column for each backend; rows without a cell are left out. */
+  /** A table with a row for each title, and a column for each backend; rows without a cell are omitted. */
   byBackend(
     corner: string,
     rows: readonly Row[],

@@ -32,9 +32,9 @@ const RESERVE = 0.03;
 interface ReportOptions {
   /** Minutes that the report may take. */
   readonly minutes: number;
-  /** Backends to measure; both where Dawn is installed when left out. */
+  /** Backends to measure; both where Dawn is installed by default. */
   readonly backends?: readonly GpuBackend[] | undefined;
-  /** All when left out. */
+  /** All by default. */
   readonly sections?: readonly SectionName[] | undefined;
   readonly powerPreference?: GPUPowerPreference | undefined;
   readonly forceSoftware?: boolean | undefined;

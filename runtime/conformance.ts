@@ -43,9 +43,9 @@ export interface OpSuite {
   /** Variant names; one empty name for ops with a single way. */
   readonly variants: readonly string[];
   readonly cases: readonly OpCase[];
-  /** Cases of so much work that software adapters take kernels of their own for it; none when left out. */
+  /** Cases of so much work that software adapters take kernels of their own for it; none by default. */
   readonly heavy?: readonly OpCase[];
-  /** What kernels may round their operands to; f32 when left out. */
+  /** What kernels may round their operands to; f32 by default. */
   readonly operands?: Target["operands"];
 }
 

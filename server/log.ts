@@ -7,7 +7,7 @@ export type LogLevel = "info" | "warning" | "error";
 
 /** What a line is about, beside its sentence. Never a prompt, a key or what a client uploaded. */
 export interface LogFields {
-  /** `info` when left out. */
+  /** `info` by default. */
   level?: LogLevel;
   /** Names the request, as in its header `x-request-id`. */
   request_id?: string;

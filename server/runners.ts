@@ -53,7 +53,7 @@ interface JobOf<T> {
   readonly owner?: string;
   /** The prompt as it was rewritten, where that is done already. */
   readonly revisedPrompt?: string | null | undefined;
-  /** When it was queued, in Unix milliseconds; now when left out. */
+  /** When it was queued, in Unix milliseconds; now by default. */
   readonly queuedAt?: number;
 }
 

@@ -27,13 +27,13 @@ export interface ServeOptions
   parts?: ModelParts;
   /** Further models, which requests name; they take turns on the GPU, and are loaded when they are asked for. */
   otherModels?: readonly ModelSource[];
-  /** How many GPUs work, or which of those that `denoise doctor` lists; one when left out. */
+  /** How many GPUs work, or which of those that `denoise doctor` lists; one by default. */
   gpus?: number | readonly number[];
   /** Models that may be on some of the GPUs alone: names, and numbers of GPUs. */
   pins?: Readonly<Record<string, readonly number[]>>;
   /** Whether all jobs run elsewhere, so that no GPU is opened. */
   isFront?: boolean;
-  /** Starts the server, such as a member of a fleet; a server of its own when left out. */
+  /** Starts the server, such as a member of a fleet; a server of its own by default. */
   start?: Start;
   /** The text of a prompt enhancer's configuration file. */
   promptEnhancerConfig?: string;

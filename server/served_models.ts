@@ -74,7 +74,7 @@ export class EngineState {
 export interface ServedModel {
   /** Public name of the model. */
   readonly name: string;
-  /** Path of the model, as given by whoever started the server. */
+  /** Path of the model, as given by the operator. */
   readonly path: string;
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
@@ -135,7 +135,7 @@ export class ServedModels {
 }
 
 /**
- * Where a model is, for whoever asks.
+ * Where a model is, for the client.
  *
  * @returns `failed` where it cannot be loaded
  */

@@ -20,7 +20,7 @@ export interface OtherSource {
   readonly name: string;
   /** A folder, a file or a hub id. */
   readonly path: string;
-  /** Folders whose LoRAs clients may name; those of the first model when left out. */
+  /** Folders whose LoRAs clients may name; those of the first model by default. */
   readonly loraFolders?: readonly string[];
   /** Files of LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras?: Readonly<Record<string, string>>;
@@ -42,11 +42,11 @@ export interface StartOptions extends Partial<ServerSettings> {
   enhancer?: PromptEnhancer;
   /** Takes lines for the log. */
   log?: Log;
-  /** How long a generation may go on when the server stops, in milliseconds; 10 s when left out. */
+  /** How long a generation may go on when the server stops, in milliseconds; 10 s by default. */
   graceMs?: number;
 }
 
-/** What a server is started with, and what its engines share; one job runs at a time when that is left out. */
+/** What a server is started with, and what its engines share; one job runs at a time by default. */
 export type StartOnCards = StartOptions & { readonly cards?: Scheduler };
 
 /** Starts a server. */

@@ -1,4 +1,4 @@
-/** What the GPUs of a server do, for whoever operates it. */
+/** What the GPUs of a server do, for operators. */
 
 import { hostname } from "node:os";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
@@ -45,7 +45,7 @@ interface WorkerServices {
   readonly queue: Queue;
 }
 
-/** The state of the GPUs of a server, for whoever operates it. */
+/** The state of the GPUs of a server, for operators. */
 export class Workers {
   readonly #services: WorkerServices;
   #jobsDone = 0;

@@ -91,7 +91,7 @@ export interface ServerEvent {
   readonly data: any;
 }
 
-/** The events of a stream, in their order; comments are left out. */
+/** The events of a stream, in their order; comments are omitted. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
 ): AsyncGenerator<ServerEvent> {

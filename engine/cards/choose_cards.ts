@@ -13,14 +13,14 @@ export interface CardPlan {
   readonly memoryBytes: number;
   /** How it is opened. */
   readonly address: CardAddress;
-  /** How the cards of a group are opened that work together, itself included; it works alone when left out. */
+  /** How the cards of a group are opened that work together, itself included; it works alone by default. */
   readonly group?: readonly CardAddress[];
 }
 
 /** Which cards are wanted: so many, or these. */
 export type WantedCards = { readonly count: number } | { readonly gpus: readonly number[] };
 
-/** What is known of a machine; this one's where it is left out. */
+/** What is known of a machine; this one's by default. */
 interface Machine {
   /** What the Vulkan loader has; nothing where it cannot be asked. */
   readonly listing?: VulkanListing | undefined;

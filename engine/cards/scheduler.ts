@@ -43,7 +43,7 @@ export interface ModelSource {
   readonly isLoaded?: boolean;
 }
 
-/** Losses in a row after which a card is left out. */
+/** Losses in a row after which a card is no longer used. */
 const MAX_LOSSES = 3;
 /** How long a lost card is left alone, in milliseconds; four times as long after each further loss. */
 const REOPEN_MS = 1000;

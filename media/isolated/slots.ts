@@ -11,7 +11,7 @@ export class BusyError extends Error {
 
 interface SlotLimits {
   readonly count: number;
-  /** Most works of one client at once; as many as there are when left out. */
+  /** Most works of one client at once; as many as there are by default. */
   readonly perClient?: number;
   /** Largest sum of their weights; a work that is heavier by itself runs alone. */
   readonly weight?: number;
@@ -20,11 +20,11 @@ interface SlotLimits {
 }
 
 interface SlotOptions {
-  /** Share of {@link SlotLimits.weight} that the task takes; 0 when left out. */
+  /** Share of {@link SlotLimits.weight} that the task takes; 0 by default. */
   readonly weight?: number | undefined;
   /** Takes it out of the line. */
   readonly signal?: AbortSignal | undefined;
-  /** Whose work it is; that of {@link onBehalfOf} when left out. */
+  /** Whose work it is; that of {@link onBehalfOf} by default. */
   readonly client?: string | undefined;
 }
 

@@ -18,7 +18,7 @@ interface FfmpegFiles {
 /** What a call may take of the machine. */
 export interface FfmpegLimits {
   readonly memoryBytes: number;
-  /** Most time, in milliseconds; as long as it takes when left out. */
+  /** Most time, in milliseconds; as long as it takes by default. */
   readonly timeoutMs?: number;
 }
 

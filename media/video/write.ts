@@ -11,7 +11,7 @@ export interface WriteVideoOptions {
   readonly fps: number;
   /** Constant rate factor, 0 (lossless) to 51, as `crfOfQuality` gives it. */
   readonly crf: number;
-  /** Effort of the encoder; `fast` when left out. */
+  /** Effort of the encoder; `fast` by default. */
   readonly preset?: X264Preset | undefined;
   /** Whether the file can be played while it is written: in fragments of half a second, without an index. */
   readonly isFragmented?: boolean | undefined;
@@ -43,7 +43,7 @@ const FRAGMENTED = [
   ...["-flush_packets", "1"],
 ];
 
-/** Audio that goes into an MP4 as it is; any other is encoded anew. */
+/** Audio that goes into an MP4 as it is; any other is encoded again. */
 const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 
 /** Starts an MP4 file: H.264, 4:2:0, BT.709, index in front or in fragments. Odd sides grow by a pixel. */

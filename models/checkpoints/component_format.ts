@@ -69,7 +69,7 @@ export interface FamilyFiles {
   defaults(transformer: JsonObject, path: string, hasSecond?: boolean): FamilyDefaults;
 }
 
-/** Shape of a tensor that a component must have; trailing sizes of 1 beyond the rank are left out. */
+/** Shape of a tensor that a component must have; trailing sizes of 1 beyond the rank are omitted. */
 export function shapeOf(tensors: TensorSource, name: string, rank: number): number[] {
   const shape = tensors.find(name)?.shape ?? [];
   const extra = shape.slice(rank);

@@ -62,7 +62,7 @@ class LayoutView implements TensorSource {
  * are; names that no entry of the table knows are ours already.
  *
  * @param layout how the file names them; nothing where it does as we do
- * @param prefix what stands before every name; tensors without it are left out
+ * @param prefix what stands before every name; tensors without it are omitted
  */
 export function viewLayout(
   source: TensorSource,

@@ -5,7 +5,7 @@ import type { Checkpoint } from "../../runtime/mod.ts";
 
 const KEY = "denoise.config";
 
-/** Longer ones are left out: readers keep no such texts. */
+/** Longer ones are omitted: readers keep no such texts. */
 const MAX_BYTES = 2048;
 
 /** Classes by `model_type`, where a configuration names no class. */

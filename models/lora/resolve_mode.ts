@@ -8,7 +8,7 @@ const MAX_DYNAMIC_RANK = 128;
 /** A LoRA, and how it is asked to be brought in. */
 export interface ModeRequest {
   readonly lora: Lora;
-  /** Changes of other targets are left out. */
+  /** Changes of other targets are omitted. */
   readonly targets: readonly LoraComponent[];
   readonly mode: "auto" | "merge" | "dynamic";
 }

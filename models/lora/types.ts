@@ -45,7 +45,7 @@ export interface LoraTensor {
   readonly bytes: Uint8Array;
 }
 
-/** Output rows of a module that a change is for; all of them when left out. */
+/** Output rows of a module that a change is for; all of them by default. */
 export type Rows = readonly [start: number, count: number];
 
 /**
@@ -111,7 +111,7 @@ export interface AppliedLora {
   readonly lora: Lora;
   /** 0 leaves the model as it is, 1 is as trained. */
   readonly strength: number;
-  /** Changes of other targets are left out. */
+  /** Changes of other targets are omitted. */
   readonly targets: readonly LoraComponent[];
   /** `dynamic`: a low-rank branch beside the layer; `merge`: written into the weights. */
   readonly mode: "dynamic" | "merge";

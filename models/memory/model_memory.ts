@@ -23,7 +23,7 @@ export interface Variant {
   readonly tileSide: number;
   /**
    * How the prompts pass through the transformer: one, both together, or one after the other in half the memory; or
-   * likewise, and what each pass could keep for the next waits in host memory, or is computed anew.
+   * likewise, and what each pass could keep for the next waits in host memory, or is computed again.
    */
   readonly passes: "single" | "batched" | "sequential" | "streamed" | "recomputed";
 }
@@ -34,7 +34,7 @@ export interface RequestKind<Session> {
   readonly key: string;
   /**
    * Ways to run it, the largest tiles first. Of those with the same tiles the first that can be kept together is taken,
-   * else the one that brings the fewest bytes to the device again, one that computes anew only where no other fits;
+   * else the one that brings the fewest bytes to the device again, one that computes again only where no other fits;
    * smaller tiles are for when no larger ones fit.
    */
   readonly variants: readonly [Variant, ...Variant[]];
@@ -64,7 +64,7 @@ export interface PlanRoom {
   readonly availableBytes: number;
   /** How many of the bytes that are wanted can be had. */
   measure(wantedBytes: number): number | Promise<number>;
-  /** Bytes of host memory that results may wait in; none when left out. */
+  /** Bytes of host memory that results may wait in; none by default. */
   readonly hostBytes?: number | undefined;
 }
 
@@ -413,7 +413,7 @@ function firstTraced<Session>(
 /** Part of the free host memory that copies of weights, and results, may take. */
 const HOST_SHARE = 0.8;
 
-/** Of variants that fit the best; computing anew takes longer than anything that is brought to the device again. */
+/** Of variants that fit the best; computing again takes longer than anything that is brought to the device again. */
 function bestOf<Session>(fitting: readonly Choice<Session>[]): Choice<Session> {
   const others = fitting.filter(({ variant }) => variant.passes !== "recomputed");
   const best = others.length > 0 ? others : fitting;

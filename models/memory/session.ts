@@ -19,9 +19,9 @@ import { ALONE, type Ranks } from "../sharing/ranks.ts";
 export type Phase = "encode" | "denoise" | "decode";
 
 interface StageOptions {
-  /** Name of the stage in reports; that of the phase when left out. */
+  /** Name of the stage in reports; that of the phase by default. */
   readonly name?: string;
-  /** How often its programs run in a request, which is how often streamed weights are read; 1 when left out. */
+  /** How often its programs run in a request, which is how often streamed weights are read; 1 by default. */
   readonly repeats?: number;
 }
 

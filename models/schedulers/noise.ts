@@ -193,7 +193,7 @@ export class TorchGenerator {
     for (let i = 0; i < n; i++) data[i] = (this.#uint32() & 0xffffff) * 2 ** -24;
     for (let start = 0; start + BLOCK <= n; start += BLOCK) transformBlock(data, start);
     if (n % BLOCK !== 0) {
-      // The last 16 values are drawn anew, those among them that a whole block had set included.
+      // The last 16 values are drawn again, those among them that a whole block had set included.
       const start = n - BLOCK;
       for (let i = start; i < n; i++) data[i] = (this.#uint32() & 0xffffff) * 2 ** -24;
       transformBlock(data, start);

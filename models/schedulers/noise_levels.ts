@@ -2,7 +2,7 @@
  * What schedulers of rectified flows share, and the noise levels that a run visits, spaced by name.
  *
  * `simple` and `sgm_uniform` choose levels before the shift, as lists that are given do. `karras`, `exponential` and
- * `beta` space levels anew between the ends of the shifted ones.
+ * `beta` redistribute levels between the ends of the shifted ones.
  *
  * Sources: diffusers' FlowMatchEulerDiscreteScheduler with `use_karras_sigmas`, `use_exponential_sigmas` or
  * `use_beta_sigmas`; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI's comfy/samplers.py.

@@ -43,7 +43,7 @@ export interface Schedule {
   readonly sigmas: Float64Array;
   /** Number of history slots. No step reads a slot that an earlier one has not written. */
   readonly history: number;
-  /** Whether a step reads "noise"; the caller then fills it anew before every step that does. */
+  /** Whether a step reads "noise"; the caller then fills it again before every step that does. */
   readonly needsNoise: boolean;
   /** The coefficients of step i. */
   step(i: number): StepCoefficients;

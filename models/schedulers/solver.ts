@@ -16,7 +16,7 @@ interface SolverState {
   readonly sample: DeviceTensor;
   /** What the transformer gives, [n, ...]: n outputs of the shape of the sample. */
   readonly outputs: readonly DeviceTensor[];
-  /** Tensors of {@linkcode solverHistory}, where several solvers share the steps; the solver's own when left out. */
+  /** Tensors of {@linkcode solverHistory}, where several solvers share the steps; the solver's own by default. */
   readonly history?: readonly DeviceTensor[] | undefined;
   /** Fresh noise of the shape of the sample, for samplers that add it. */
   readonly noise?: DeviceTensor | undefined;

@@ -41,7 +41,7 @@ interface QwenInputs {
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */
   readonly lengths: Tensor;
-  /** Positions of the rows, [tokens, head_dim / 2]; one after the other when left out. */
+  /** Positions of the rows, [tokens, head_dim / 2]; one after the other by default. */
   readonly rotary?: Rotation;
 }
 

@@ -64,7 +64,7 @@ type Umt5Config = Omit<z.output<typeof UMT5_CONFIG>, "model_type"> & {
 interface Umt5Inputs {
   /** f32 [batch, tokens, d_model] of {@linkcode umt5Embeddings}, padded to the longest. */
   readonly embeddings: Tensor;
-  /** u32 [batch]: real tokens per row; keys beyond are not attended. All are when left out. */
+  /** u32 [batch]: real tokens per row; keys beyond are not attended. All are by default. */
   readonly lengths?: Tensor;
 }
 

@@ -60,7 +60,7 @@ export class BytePairEncoding {
     });
   }
 
-  /** The ids of a piece; characters that the vocabulary lacks are left out. */
+  /** The ids of a piece; characters that the vocabulary lacks are omitted. */
   encode(text: string): number[] {
     if (text === "") return [];
     const whole = this.#keepsWholePieces ? this.#ids.get(text) : undefined;

@@ -103,7 +103,7 @@ const USUAL = 0.2;
 const UPLOAD_BYTES = 1.5e9;
 /** Kernels that are named. */
 const TOP_KERNELS = 8;
-/** Factor by which the expected time may exceed the time left before a part is left out. */
+/** Factor by which the expected time may exceed the time left before a part is omitted. */
 const TOO_LONG = 2;
 /** Part of the memory that weights and workspace may take. */
 const MEMORY_SHARE = 0.9;

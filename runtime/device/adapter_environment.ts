@@ -17,7 +17,7 @@ const PATIENCE_MS = 15_000;
 /**
  * Runs with variables set, and puts back what was there.
  *
- * @param environment nothing is set where it is left out
+ * @param environment nothing is set by default
  */
 export async function withEnvironment<Result>(
   environment: AdapterEnvironment | undefined,

@@ -33,7 +33,7 @@ export class Turns {
   /**
    * Begins with the first kernel, or goes on.
    *
-   * @param shared of the thread that began; a new one when left out
+   * @param shared of the thread that began; a new one by default
    */
   constructor(shared = new SharedArrayBuffer(8)) {
     this.shared = shared;

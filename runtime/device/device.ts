@@ -137,7 +137,7 @@ export class Device {
     return this.#peakBytes;
   }
 
-  /** Starts the measurement of {@linkcode Device.peakBytes} anew. */
+  /** Starts the measurement of {@linkcode Device.peakBytes} again. */
   resetPeak(): void {
     this.#peakBytes = this.#allocatedBytes;
   }

@@ -187,7 +187,7 @@ export class DeviceTensor {
 
   /**
    * Takes all elements as they lie on the device: into its memory where it has some, else into host memory, for
-   * every {@linkcode DeviceTensor.fill} until they are taken anew or unpinned.
+   * every {@linkcode DeviceTensor.fill} until they are taken again or unpinned.
    *
    * @param bytes without padding; they belong to the tensor from then on
    * @throws {TypeError} when the tensor has no source

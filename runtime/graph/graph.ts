@@ -49,13 +49,13 @@ export interface DispatchSpec {
   readonly params: Readonly<Record<string, number>>;
   /** Size of the grid. */
   readonly workgroups: readonly [number, number, number];
-  /** Arithmetic operations; 0 when left out. */
+  /** Arithmetic operations; 0 by default. */
   readonly flops?: number;
-  /** Bytes read and written; those of all tensors when left out. */
+  /** Bytes read and written; those of all tensors by default. */
   readonly bytes?: number;
-  /** Names of the buffers whose elements may be rounded to f16; none when left out. */
+  /** Names of the buffers whose elements may be rounded to f16; none by default. */
   readonly factors?: readonly string[] | undefined;
-  /** Whose counter a kernel that rounds to f16 adds to; the name of its result when left out. */
+  /** Whose counter a kernel that rounds to f16 adds to; the name of its result by default. */
   readonly layer?: string;
   /** What happens in place of the kernel, which binds nothing then. */
   readonly exchange?: Exchange;
@@ -110,7 +110,7 @@ export class Graph {
    * Starts an empty graph.
    *
    * @param target what its kernels are chosen for
-   * @param saturation counters that it shares with other programs, allocated by their owner; its own when left out
+   * @param saturation counters that it shares with other programs, allocated by their owner; its own by default
    */
   constructor(name: string, target: Target, saturation?: Saturation) {
     this.name = name;

@@ -6,7 +6,7 @@ const COUNTERS = 1024;
 
 /**
  * Counters for the layers of several programs. A kernel adds to its layer's where a factor is beyond ±65504, NaN or
- * infinite; whoever runs the programs reads them, and traces those layers anew with f32.
+ * infinite; whoever runs the programs reads them, and traces those layers again with f32.
  */
 export class Saturation {
   /** One for each layer in the order of their first use, u32; zeros at first. */
@@ -44,7 +44,7 @@ export class Saturation {
   }
 }
 
-/** Factors of these layers were beyond f16: what came out is wrong, and tracing them anew with f32 puts it right. */
+/** Factors of these layers were beyond f16: what came out is wrong, and tracing them again with f32 puts it right. */
 export class SaturationError extends Error {
   /** Survives the way between threads. */
   override readonly name = "SaturationError";

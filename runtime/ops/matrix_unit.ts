@@ -30,13 +30,13 @@ export interface MatrixTile {
   readonly rows: number;
   /** Columns of the result, a multiple of 32. */
   readonly columns: number;
-  /** `vec4`s along the sum in a tile; {@linkcode MATRIX_DEPTH} when left out. */
+  /** `vec4`s along the sum in a tile; {@linkcode MATRIX_DEPTH} by default. */
   readonly depth?: number;
-  /** Tiles of each factor: one is filled while another is multiplied; 1 when left out. */
+  /** Tiles of each factor: one is filled while another is multiplied; 1 by default. */
   readonly tiles?: 1 | 2;
-  /** Of the workgroup; {@linkcode MATRIX_SUBGROUPS} when left out. */
+  /** Of the workgroup; {@linkcode MATRIX_SUBGROUPS} by default. */
   readonly subgroups?: number;
-  /** Columns of a subgroup's sums that go through workgroup memory at a time; all of them when left out. */
+  /** Columns of a subgroup's sums that go through workgroup memory at a time; all of them by default. */
   readonly sumColumns?: number;
 }
 

@@ -12,7 +12,7 @@ export interface Op {
   readonly name: string;
   /** Case tables, which every variant must pass. */
   readonly suites: readonly OpSuite[];
-  /** What the doctor runs; the first two cases of the first suite when left out. */
+  /** What the doctor runs; the first two cases of the first suite by default. */
   readonly checks?: readonly Check[];
   /** One problem for each class that models often meet; left out for ops with a single way. */
   readonly races?: readonly RaceProblem[];
@@ -26,7 +26,7 @@ export interface Check {
   readonly name: string;
   /** Cases of the op's suites. */
   readonly cases: readonly OpCase[];
-  /** The variant that must take them, on an adapter that can; the adapter's own choice when left out. */
+  /** The variant that must take them, on an adapter that can; the adapter's own choice by default. */
   readonly variant?: string;
   /** Why the variant cannot run on a target; undefined where it can. */
   whyNot?(target: Target): string | undefined;
@@ -45,7 +45,7 @@ export interface Race {
   readonly inputs: readonly RaceInput[];
   /** Calls the op. */
   build(...tensors: Tensor[]): Tensor;
-  /** Inputs of about `factor` times the work, of the same class, as far as there are such; only those given if left out. */
+  /** Inputs of about `factor` times the work, of the same class, as far as there are such; only those given by default. */
   grow?(factor: number): readonly RaceInput[];
 }
 
@@ -94,7 +94,7 @@ export function raceInput(
 export interface Bench {
   /** Names of the sizes, in the order of a spec such as `linear:32x640x160`. */
   readonly sizes: readonly string[];
-  /** Formats that the second input, a weight, may be stored in; f32 only when left out. */
+  /** Formats that the second input, a weight, may be stored in; f32 only by default. */
   readonly weights?: readonly StorageFormat[];
   /** Shapes, and arithmetic operations; of attention the products only. */
   describe(sizes: readonly number[]): BenchShapes;

@@ -7,7 +7,7 @@ import { slice } from "../ops/layout/mod.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { BASELINE_TARGET } from "../target.ts";
 
-/** Buffers that each dispatch reads and the one that it writes, after copies are left out. */
+/** Buffers that each dispatch reads and the one that it writes, after copies are omitted. */
 function traced(build: (graph: Graph, x: Tensor, y: DeviceTensor) => void): string[] {
   const graph = new Graph("test", BASELINE_TARGET);
   const [x, y] = [new DeviceTensor("x", [64]), new DeviceTensor("y", [64])];

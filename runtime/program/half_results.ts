@@ -20,7 +20,7 @@ const STORED_AT_ONCE = 4;
  * Stores intermediates of a graph as f16 where kernels may round factors to it, and every kernel that reads one takes its
  * elements as factors. What f16 does not hold is counted for the layer that stores it; see {@linkcode Saturation}.
  *
- * @param isFactor whether a kernel takes the elements of one of its buffers as factors; what the dispatch says when left out
+ * @param isFactor whether a kernel takes the elements of one of its buffers as factors; what the dispatch says by default
  */
 export function storeFactorsAsHalf(
   graph: Graph,

@@ -40,9 +40,9 @@ export interface BlockFormat {
   readonly blockBytes: number;
   /** Blocks that are repacked together. */
   readonly groupBlocks: number;
-  /** Where in a block the scale lies that moves behind the group; nothing moves when it is left out. */
+  /** Where in a block the scale lies that moves behind the group; nothing moves by default. */
   readonly looseScale?: number;
-  /** Bytes of that scale, 2 when left out. */
+  /** Bytes of that scale, 2 by default. */
   readonly looseBytes?: 1 | 2;
   /** Puts the `u32`s of one block, from number `at` on and without its loose scale, in the order that its file in `shaders/formats/` reads. */
   shuffle?(words: Uint32Array, at: number): void;

@@ -25,7 +25,7 @@ export interface BufferSlot {
   readonly isExact?: boolean;
   /** What is stored as f16 is counted where f16 does not hold it; see `shared/saturation.wgsl`. */
   readonly isCounted?: boolean;
-  /** Where in the tensor its elements lie, of a slot that is only written; one after the other when left out. */
+  /** Where in the tensor its elements lie, of a slot that is only written; one after the other by default. */
   readonly place?: SlotPlace;
 }
 

@@ -30,7 +30,7 @@ export class KernelFile {
     this.#file = { path, nodes: parseShader(path, source) };
   }
 
-  /** The kernel for some values of the file's parameters; those with a default, and undefined ones, may be left out. */
+  /** The kernel for some values of the file's parameters; those with a default, and undefined ones, may be omitted. */
   kernel(values: ParamValues = {}): Kernel {
     const key = JSON.stringify(values);
     let kernel = this.#kernels.get(key);

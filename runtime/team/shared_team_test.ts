@@ -36,7 +36,7 @@ async function withThreads(
   }
 }
 
-/** What every rank sums up: bytes of rank r are r + 1, and the first r are left out. */
+/** What every rank sums up: bytes of rank r are r + 1, and the first r are omitted. */
 function sumOf(size: number, bytes: number): number {
   return Array.from({ length: size }, (_, rank) => (bytes - rank) * (rank + 1))
     .reduce((sum, value) => sum + value, 0);

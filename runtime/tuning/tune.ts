@@ -31,7 +31,7 @@ export interface Tuning {
 export interface TuneOptions {
   /** Time after which no further race begins; one that runs then is dropped. */
   readonly budgetMs?: number;
-  /** Races to run, in this order; all when left out. */
+  /** Races to run, in this order; all by default. */
   readonly races?: readonly Race[];
   /** What earlier runs found: its classes are not measured again. */
   readonly known?: Tuning | undefined;

@@ -75,7 +75,7 @@ export interface StoredTensor {
   readonly shape: Shape;
   /** What shape and format ask for. */
   readonly byteLength: number;
-  /** Multiplies every element; 1 when left out. */
+  /** Multiplies every element; 1 by default. */
   readonly scale?: number;
   /** The format in the file, of one byte for each element, where it is decoded to `format` while it is read. */
   readonly storedAs?: string;

@@ -279,7 +279,7 @@ export class Weights {
    * these stays there.
    *
    * @param onProgress called with bytes done and bytes in all
-   * @param wanted all of them when left out
+   * @param wanted all of them by default
    * @throws {OutOfMemoryError} when the device has no room
    * @throws {SyntaxError} when the files are no longer as long as they were
    */
@@ -437,7 +437,7 @@ export class Weights {
   /**
    * Frees the device memory of weights; those that are declared stay so.
    *
-   * @param kept those that stay on the device; none when left out
+   * @param kept those that stay on the device; none by default
    */
   destroy(kept: Pick<ReadonlySet<DeviceTensor>, "has"> = { has: () => false }): void {
     for (const tensor of this.deviceTensors) {

@@ -75,7 +75,7 @@ export class ApiError extends Error {
  * A client's mistake in a value, status 400.
  *
  * @param message what is wrong, with the value and what is allowed
- * @param code a word for programs, `invalid_value` when left out
+ * @param code a word for programs, `invalid_value` by default
  */
 export function badRequest(message: string, param?: string, code = "invalid_value"): ApiError {
   return new ApiError(400, message, param === undefined ? { code } : { code, param });
@@ -150,7 +150,7 @@ export type ServiceFailure =
   | "shutting_down"
   | "storage_failed";
 
-/** A failure that whoever asked may read. */
+/** A failure that the client may read. */
 export class ServiceError extends Error {
   /** Tells it from other errors in logs. */
   override readonly name = "ServiceError";

@@ -27,7 +27,7 @@ export interface RequestContext {
   readonly canEnhance: boolean;
   /** Seed of a request that names none; a new one is drawn where there is no such seed. */
   readonly defaultSeed: number | undefined;
-  /** Whether webhooks are signed, and may lead to private networks; none may be asked for where it is left out. */
+  /** Whether webhooks are signed, and may lead to private networks; none may be asked for by default. */
   readonly webhooks?: { readonly allowPrivate: boolean };
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;

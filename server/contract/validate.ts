@@ -46,7 +46,7 @@ export function validate<T extends z.ZodType>(
 /**
  * The query of a request, for {@link validate}.
  *
- * @returns its parameters; `after=` and the like are left out, for they say nothing
+ * @returns its parameters; `after=` and the like are omitted, for they say nothing
  */
 export function queryOf(c: Context): Record<string, string> {
   return Object.fromEntries(Object.entries(c.req.query()).filter(([, value]) => value !== ""));

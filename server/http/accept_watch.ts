@@ -1,5 +1,5 @@
 /**
- * Noticing that a server has become deaf, and letting it listen anew.
+ * Noticing that a server has become deaf, and letting it listen again.
  *
  * When the process has run out of descriptors, Deno's listener fails without an event and accepts
  * nothing from then on, while the system goes on taking connections for it.
@@ -16,9 +16,9 @@ interface AcceptWatchOptions {
   readonly port: number;
   /** Backlog with which the socket was bound. */
   readonly backlog: number;
-  /** Told when the server had to listen anew. */
+  /** Told when the server had to listen again. */
   readonly log: Log;
-  /** Time between two looks, in milliseconds; 10 s when left out. */
+  /** Time between two looks, in milliseconds; 10 s by default. */
   readonly everyMs?: number;
 }
 

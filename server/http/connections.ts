@@ -8,7 +8,7 @@ import type { Log } from "../log.ts";
 
 /** Bounds on the connections of a server. */
 export interface ConnectionLimits {
-  /** Most connections; follows from the limit of open files when left out. */
+  /** Most connections; follows from the limit of open files by default. */
   maxConnections?: number;
   /** How long the head of a request may take, in milliseconds. */
   headMs?: number;

@@ -15,7 +15,7 @@ import { DEFAULT_SETTINGS, type ServerSettings } from "../settings.ts";
 /** Where to listen, and to how many. */
 export interface ListenOptions
   extends ConnectionLimits, Partial<Pick<ServerSettings, "host" | "port" | "strictPorts">> {
-  /** Time between two looks whether it still accepts, in milliseconds; 10 s when left out. */
+  /** Time between two looks whether it still accepts, in milliseconds; 10 s by default. */
   watchMs?: number;
   /** Is told of a port that is not the one asked for, and of too many connections. */
   log: Log;
@@ -123,7 +123,7 @@ function answering(
       headersTimeout: headMs,
       keepAliveTimeout: keepAliveMs,
       highWaterMark: READ_AHEAD,
-      // Whoever reads a body gives up before, and says why.
+      // The reader of a body gives up before, and says why.
       requestTimeout: BODY_DEADLINE_MS + headMs,
       connectionsCheckingInterval: Math.min(5000, headMs),
     },

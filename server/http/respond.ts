@@ -1,4 +1,4 @@
-/** From anything that was thrown to an answer that may be read by whoever asked. */
+/** From anything that was thrown to an answer that may be read by the client. */
 
 import type { Log } from "../log.ts";
 import {

@@ -11,11 +11,11 @@ export interface JobContext {
   readonly id: string;
   /** Fires when the job is cancelled. */
   readonly signal: AbortSignal;
-  /** Records how far the work is, and tells whoever watches. */
+  /** Records how far the work is, and tells watchers. */
   progress(progress: JobProgress): void;
-  /** Shows an unfinished result to whoever watches. */
+  /** Shows an unfinished result to watchers. */
   preview(preview: JobPreview): void;
-  /** Shows a finished result to whoever watches, before all of them are. */
+  /** Shows a finished result to watchers, before all of them are. */
   output(output: JobOutput): void;
 }
 
@@ -83,9 +83,9 @@ export type JobEvent =
 export interface NewJob<T> extends NewRecord {
   /** Whose job it is: clients take turns. Jobs without a client share one turn. */
   client?: string;
-  /** Public name of the model that it needs; any place will do when left out. */
+  /** Public name of the model that it needs; any place will do by default. */
   model?: string;
-  /** Higher goes first; 0 when left out. */
+  /** Higher goes first; 0 by default. */
   priority?: number;
   /** Whether the job's record is there already. */
   isRecorded?: boolean;
@@ -128,7 +128,7 @@ export class JobWatchers {
   readonly #latest = new Map<string, Map<string, JobEvent>>();
 
   /**
-   * Watches a job. Whoever comes late is told at once how far it is, and has its latest preview and what is finished.
+   * Watches a job. A late watcher is told at once how far it is, and has its latest preview and what is finished.
    *
    * @param watcher called with each event; what it throws is dropped
    */
@@ -164,7 +164,7 @@ export class JobWatchers {
   }
 }
 
-/** Whoever watches must not end the work. */
+/** Watchers must not end the work. */
 function attempt(call: () => void): void {
   try {
     call();

@@ -33,7 +33,7 @@ export function isStopping(reason: unknown): boolean {
 /**
  * The end of a job that was not completed, for its record.
  *
- * @param reason what it ended with; what is not meant for clients is left out
+ * @param reason what it ended with; what is not meant for clients is omitted
  * @returns status, time, and the error of a job that failed
  */
 export function endOf(reason: unknown): JobChange {

@@ -24,13 +24,13 @@ import type { Queue } from "./queue.ts";
 interface JobQueueOptions {
   /** Most jobs that wait; those that run do not count. */
   maxQueue: number;
-  /** Where jobs run; one at a time when left out. */
+  /** Where jobs run; one at a time by default. */
   places?: Places;
   /** Leave what is not finished queued when the queue is closed, for the next server. */
   resumes?: boolean;
   /** Called after each job's end. */
   onEnd?: (id: string) => void;
-  /** Jobs wait until this resolves; they run from the start when it is left out. */
+  /** Jobs wait until this resolves; they run from the start by default. */
   ready?: Promise<void>;
 }
 
@@ -152,7 +152,7 @@ export class JobQueue implements Queue {
   }
 
   /**
-   * Waits for the end of a job that is on record, whoever queued it.
+   * Waits for the end of a job that is on record, queued by anyone.
    *
    * @returns its outcome; rejects with what it failed with
    */
@@ -301,7 +301,7 @@ export class JobQueue implements Queue {
     }
   }
 
-  /** Changes a record, then tells whoever watches; resolves with whether the record is there. */
+  /** Changes a record, then tells watchers; resolves with whether the record is there. */
   async #record(id: string, change: JobChange): Promise<boolean> {
     const isThere = await this.#store.update(id, change);
     const { status } = change;

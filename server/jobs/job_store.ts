@@ -85,15 +85,15 @@ export type JobChange = Partial<
 
 /** Which records {@link JobStore.list} gives, and in what order. */
 export interface JobFilter {
-  /** What the jobs make; all of them when left out. */
+  /** What the jobs make; all of them by default. */
   kind?: string;
-  /** Statuses of the jobs; any when left out. */
+  /** Statuses of the jobs; any by default. */
   statuses?: readonly JobStatus[];
   /** Begin after the record of this id. */
   after?: string;
   /** Most records. */
   limit?: number;
-  /** Order by the time the jobs were queued; the newest first when left out. */
+  /** Order by the time the jobs were queued; the newest first by default. */
   order?: "asc" | "desc";
 }
 

@@ -109,7 +109,7 @@ export async function makeOutputs(
 interface Lanes {
   /** How many. */
   readonly count: number;
-  /** How many at once; 1 when left out. */
+  /** How many at once; 1 by default. */
   readonly lanes?: number | undefined;
   /** Stops all of them. */
   readonly signal: AbortSignal;
@@ -201,7 +201,7 @@ class PreviewEncoder {
     this.#context = context;
   }
 
-  /** Takes a preview; a preview that cannot be encoded is left out. */
+  /** Takes a preview; a preview that cannot be encoded is omitted. */
   encode(image: Image, index: number): void {
     this.#last = this.#last.then(async () => {
       const { width, height, data } = image;
@@ -224,7 +224,7 @@ class PreviewEncoder {
  */
 export type JobStage = "prepare" | Progress["stage"] | "store";
 
-/** Seconds by stage; those that a job did not have are left out. */
+/** Seconds by stage; those that a job did not have are omitted. */
 export type StageSeconds = Partial<Record<JobStage, number>>;
 
 /** The time that a job spends in each stage. */

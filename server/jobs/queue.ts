@@ -23,7 +23,7 @@ export interface Queue {
    */
   add<T>(job: NewJob<T>): Promise<QueuedJob<T>>;
   /**
-   * Waits for the end of a job that is on record, whoever queued it.
+   * Waits for the end of a job that is on record, queued by anyone.
    *
    * @returns its outcome; rejects with what it failed with
    */

@@ -92,7 +92,7 @@ export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Pr
   // Nobody knows any more what became of that job.
   if (error?.code === DAMAGED.code) return false;
   if (status === "failed" || status === "cancelled") return true;
-  // A job that is to run again writes its file anew.
+  // A job that is to run again writes its file again.
   return name.endsWith(".part") && status !== "in_progress";
 }
 

@@ -53,7 +53,7 @@ export function isInPlace(folder: string, { inode }: Place): boolean {
 }
 
 /**
- * Opens the records of a folder anew, with all that was in a file that it has no more.
+ * Opens the records of a folder again, with all that was in a file that it has no more.
  *
  * @throws {Error} what the file system or SQLite says; `lost` stays open then
  */

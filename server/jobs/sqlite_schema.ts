@@ -73,7 +73,7 @@ const REMOVED: readonly string[] = ["owner", "cancel"];
 /**
  * Opens the table of jobs.
  *
- * @param path of the file; in memory when left out
+ * @param path of the file; in memory by default
  * @returns the database, with a busy timeout of zero
  * @throws {Error} what SQLite says, a lock of another program among it
  */
@@ -132,7 +132,7 @@ function shrinks(database: DatabaseSync): boolean {
   return database.prepare("PRAGMA auto_vacuum").get()?.["auto_vacuum"] !== 0;
 }
 
-/** A file that was made without auto-vacuum gets it when it is written anew. */
+/** A file that was made without auto-vacuum gets it when it is written again. */
 function rewrite(database: DatabaseSync): void {
   try {
     database.exec("VACUUM");

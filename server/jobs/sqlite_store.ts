@@ -43,7 +43,7 @@ export interface SqliteStoreOptions {
   resumes?: boolean;
   /** Takes lines for the log. */
   log?: Log;
-  /** How long to wait for a database that another program has locked, in milliseconds; 5 s when left out. */
+  /** How long to wait for a database that another program has locked, in milliseconds; 5 s by default. */
   patienceMs?: number;
 }
 
@@ -248,7 +248,7 @@ export class SqliteJobStore implements JobStore {
     );
   }
 
-  /** Writes the records anew when their file was removed or moved away under the server. */
+  /** Writes the records again when their file was removed or moved away under the server. */
   async #returnToPlace(): Promise<void> {
     const folder = this.#folder;
     if (folder === undefined || isInPlace(folder, this.#place)) return;

@@ -10,11 +10,11 @@ export interface Turn {
   /** Unique. */
   readonly id: string;
   readonly client: string;
-  /** Public name of the model that it needs; any will do when left out. */
+  /** Public name of the model that it needs; any will do by default. */
   readonly model?: string;
-  /** Higher goes first; 0 when left out. */
+  /** Higher goes first; 0 by default. */
   readonly priority?: number;
-  /** When it came, in Unix milliseconds; now when left out. */
+  /** When it came, in Unix milliseconds; now by default. */
   readonly since?: number;
 }
 
@@ -75,7 +75,7 @@ export interface Places {
   /**
    * Whether a job can begin now.
    *
-   * @param ahead how many others were told so far that they better wait; none when left out
+   * @param ahead how many others were told so far that they better wait; none by default
    */
   hasRoomFor(job: Turn, ahead?: number): boolean;
   take(job: Turn): () => void;

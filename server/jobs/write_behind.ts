@@ -196,7 +196,7 @@ export class WriteBehindStore implements JobStore {
 /**
  * Opens a server's records.
  *
- * @param folder for the records; they end with the process when it is left out
+ * @param folder for the records; they end with the process by default
  * @returns records whose changes are never lost while the process lives, and the jobs that the last server left
  * @throws {Error} when the folder cannot be used
  */

@@ -46,7 +46,7 @@ export class HubFetches {
   /**
    * Fetches nothing yet.
    *
-   * @param settings hub and cache; those of the environment when left out
+   * @param settings hub and cache; those of the environment by default
    */
   constructor(settings?: HubSettings, limits: Partial<HubLimits> = {}) {
     this.#settings = settings;

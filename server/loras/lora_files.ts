@@ -21,7 +21,7 @@ export interface LoraFilesOptions {
   readonly allowHub: boolean;
   /** Bounds on what is fetched, where they are not the usual ones. */
   readonly hubLimits?: Partial<HubLimits>;
-  /** Hub and cache; those of the environment when left out. */
+  /** Hub and cache; those of the environment by default. */
   readonly hub?: HubSettings;
   /** Told what is fetched. */
   readonly log: Log;

@@ -213,7 +213,7 @@ export class ServerLoras {
   }
 
   /**
-   * Sets the LoRAs that the server was started with; whoever starts it may name any file.
+   * Sets the LoRAs that the server was started with; the operator may name any file.
    *
    * @param engine of the server, which does not answer yet
    * @throws {ApiError} when one of them cannot be used

@@ -9,7 +9,7 @@ import { hubCacheFolder } from "../../hub/cache.ts";
 
 /** A LoRA that is in use from the start. */
 export interface StartLora extends LoraUse {
-  /** What clients call it; the name of its file when left out. */
+  /** What clients call it; the name of its file by default. */
   nickname?: string;
 }
 

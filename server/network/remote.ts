@@ -19,7 +19,7 @@ export interface RemotePolicy {
   readonly maxBytes: number;
   /** Kinds of media that are taken, as content types begin. */
   readonly media: readonly ("image" | "video")[];
-  /** Longest time altogether, in milliseconds; a minute when left out. */
+  /** Longest time altogether, in milliseconds; a minute by default. */
   readonly maxMs?: number;
 }
 
@@ -59,7 +59,7 @@ const slots = new Slots({ count: 16, perClient: 8, waiting: 512 });
 
 /**
  * Fetches a file. Name resolution is part of the connection, so that the address that was checked is
- * the one that is spoken to; each redirect is checked anew.
+ * the one that is spoken to; each redirect is checked again.
  *
  * @throws {RemoteError} when it may not or cannot be fetched
  * @throws {BusyError} when too many wait
@@ -156,7 +156,7 @@ export function parseRemoteUrl(text: string, base?: URL, advice = "http or https
 interface RemoteRequest {
   /** Whether addresses of private networks are allowed, this machine's among them. */
   readonly allowPrivate: boolean;
-  /** GET when left out. */
+  /** GET by default. */
   readonly method?: "GET" | "POST";
   /** Headers beside the usual ones. */
   readonly headers: Readonly<Record<string, string>>;

@@ -91,7 +91,7 @@ function row(name: string, type: string, note: string): string {
     `<td>${prose(note)}</td></tr>`;
 }
 
-/** Such as `integer`, `string or list`; that most fields may be null is left out. */
+/** Such as `integer`, `string or list`; that most fields may be null is omitted. */
 function typeName({ anyOf, type, items, contentMediaType }: JsonSchema): string {
   if (contentMediaType) return "file";
   const names = anyOf?.map(typeName) ??

@@ -63,7 +63,7 @@ export interface OpenApiDocument {
 interface Body {
   readonly schema: z.ZodObject;
   readonly table: FieldTable;
-  /** What fields mean; {@link FIELD_NOTES} when left out. */
+  /** What fields mean; {@link FIELD_NOTES} by default. */
   readonly notes?: Readonly<Record<string, string>>;
 }
 
@@ -227,7 +227,7 @@ function bodySchema(
   return document;
 }
 
-/** Says what a field may be; null, with which it is as if left out, stays. */
+/** Says what a field may be; null, with which it is as by default, stays. */
 function restrict(field: JsonSchema, values: FieldValues): void {
   if (field.anyOf) Object.assign(field.anyOf[0]!, values);
   else if ("enum" in values) field["enum"] = [...values.enum, null];

@@ -39,7 +39,7 @@ export interface Operation {
   readonly body?: {
     readonly schema: BodyName;
     readonly types: readonly string[];
-    /** Whether the body may be left out. */
+    /** Whether the body may be omitted. */
     readonly isOptional?: boolean;
   };
   /** Answer with status 200. */

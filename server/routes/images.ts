@@ -166,14 +166,14 @@ function respondsAsync(c: Context<AppEnv>): boolean {
   return preferences.some((preference) => preference.trim() === "respond-async");
 }
 
-/** The job goes on whoever leaves; its record leads to the results. */
+/** The job goes on even if its client leaves; its record leads to the results. */
 async function answerWithJob(
   c: Context<AppEnv>,
   job: NewJob<ImageOutcome>,
   services: Services,
 ): Promise<Response> {
   if (!services.storage) throw noStorage("answer with a job");
-  // Whoever has gone would never learn the id.
+  // A client that has gone would never learn the id.
   c.req.raw.signal.throwIfAborted();
   const { outcome } = await services.queue.add(job);
   // Its end is in its record; what clients may not see of it goes to the log.

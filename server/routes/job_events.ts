@@ -36,7 +36,7 @@ export function jobEvents(
     const status = (await services.store.get(id, { mayBeOld: true }))?.status;
     if (status === undefined || isEnd(status)) news.end();
   };
-  // The whole record: whoever joins late has missed nothing.
+  // The whole record: a late client has missed nothing.
   const sendStatus = async (stream: SSEStreamingApi, mayBeOld = false) => {
     const job = await services.store.get(id, { mayBeOld });
     const data = job ? await show(job) : { id, status: "deleted" };

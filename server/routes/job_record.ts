@@ -16,7 +16,7 @@ import type { JobSummary } from "../jobs/job.ts";
 interface RecordContext {
   /** Place of the job in the queue, from 1; null for what does not wait. */
   readonly place: number | null;
-  /** Whether whoever asks may see what it makes: it is theirs. */
+  /** Whether the client may see what it makes: it is theirs. */
   readonly isOwn: boolean;
   /** Keeps the results. */
   readonly storage: ResultStorage | undefined;

@@ -42,7 +42,7 @@ export async function events(c: Context<AppEnv>, services: Services): Promise<Re
   return jobEvents(c, found, services, (job) => show(job, c, services));
 }
 
-/** A job for whoever asks. */
+/** A job for the client. */
 export function show(
   job: JobRecord,
   c: Context<AppEnv>,

@@ -116,7 +116,7 @@ async function queue(
   nameIgnored(c, request.ignored, services);
   if (request.rounded) c.header("x-rounded-fields", request.rounded.join(", "));
   nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
-  // Whoever has gone would never learn the id.
+  // A client that has gone would never learn the id.
   signal.throwIfAborted();
   const client = c.get("client");
   const owner = ownerOf(client, settings.apiKeys);
@@ -149,7 +149,7 @@ async function readVideoForm(
   return { body: formBody(texts, videoSchema), files: form.files };
 }
 
-/** A video for whoever asks. */
+/** A video for the client. */
 export function show(
   job: JobEntry,
   c: Context<AppEnv>,

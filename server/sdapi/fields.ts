@@ -101,7 +101,7 @@ export interface WebuiRequest {
   readonly fields: Record<string, unknown>;
   /** Images to start from, in base64 or as data addresses. */
   readonly images: readonly string[];
-  /** What is painted anew of the first. */
+  /** What is redrawn of the first. */
   readonly mask: string | undefined;
   /** Whether the mask says what is kept. */
   readonly isInverted: boolean;
@@ -233,7 +233,7 @@ export function refuseIgnored(
   throw badRequest(`Cannot use field '${shown}': it has no effect here`, name, "unused_field");
 }
 
-/** A side that is left out is the model's own; others come to the nearest that it makes. */
+/** A side that is omitted is the model's own; others come to the nearest that it makes. */
 function sizeOf(
   { width, height }: { width?: number | null | undefined; height?: number | null | undefined },
   info: ModelInfo,

@@ -139,7 +139,7 @@ async function answer(
     outputs = made.outputs;
     nameCuts(c, made);
   } catch (error) {
-    // Whoever interrupts gets what there is.
+    // A client that interrupts gets the finished images.
     if (!job.isInterrupted || c.req.raw.signal.aborted) throw error;
     outputs = await readOutputs(job.outputs, services);
   } finally {

@@ -20,9 +20,9 @@ export type SpanAttributes = Readonly<Record<string, string | number>>;
 
 /** How a span begins. */
 export interface SpanStart {
-  /** The span that it belongs to, as a `traceparent`; what is under way when left out. */
+  /** The span that it belongs to, as a `traceparent`; what is under way by default. */
   readonly parent?: string | undefined;
-  /** When it began, in Unix milliseconds; now when left out. */
+  /** When it began, in Unix milliseconds; now by default. */
   readonly at?: number;
   /** Whether the span answers a request of another process. */
   readonly isServer?: boolean;
@@ -30,7 +30,7 @@ export interface SpanStart {
 }
 
 export interface SpanEnd {
-  /** When it ended, in Unix milliseconds; now when left out. */
+  /** When it ended, in Unix milliseconds; now by default. */
   readonly at?: number;
   /** A word for why it failed. */
   readonly failure?: string;

@@ -27,7 +27,7 @@ export function videoSummary(request: VideoRequest): VideoSummary {
  * The record of a job.
  *
  * @param job of kind `video`
- * @param isOwn whether it is that of whoever asks; prompts and seeds are not for others
+ * @param isOwn whether it is that of the client; prompts and seeds are not for others
  * @param services say where results are, and how long they are kept
  */
 export async function videoRecord(

@@ -18,7 +18,7 @@ interface WebhookOptions {
   readonly allowPrivate: boolean;
   /** Told of webhooks that nobody takes. */
   readonly log: Log;
-  /** Pauses before each further attempt, in milliseconds; {@link PAUSES_MS} when left out. */
+  /** Pauses before each further attempt, in milliseconds; {@link PAUSES_MS} by default. */
   readonly pausesMs?: readonly number[];
 }
 

@@ -87,7 +87,7 @@ function checkRight({ changes, unmatchedKeys }: Lora, bytes: Uint8Array): void {
       checkTensor(tensor);
       if (length) assert.deepEqual(tensor.shape, [length]);
     }
-    // What is neither multiplied out nor put together anew lies in the file as it is.
+    // What is neither multiplied out nor put together again lies in the file as it is.
     const isPlain = name !== "conv" && name !== "norm_out.linear";
     if (!isPlain) continue;
     for (const tensor of weight.flatMap(tensorsOf)) {

@@ -56,7 +56,7 @@ export type StoreKind = keyof typeof KINDS;
 /** All kinds of stores. */
 export const STORE_KINDS = Object.keys(KINDS) as StoreKind[];
 
-/** Makes a test for each of some kinds; those on PostgreSQL are left out where it is not installed. */
+/** Makes a test for each of some kinds; those on PostgreSQL are omitted where it is not installed. */
 export function onStores(
   kinds: readonly StoreKind[],
   title: string,

@@ -48,11 +48,11 @@ interface TestServiceOptions {
   /** Keeps results; the default is a folder on the disk. */
   storage?: (local: LocalStorage) => ResultStorage;
   enhancer?: PromptEnhancer;
-  /** Takes the log; its lines are kept when left out. */
+  /** Takes the log; its lines are kept by default. */
   log?: Log;
   /** Makes spans. */
   tracing?: Tracing | undefined;
-  /** Reads and writes video files; the bundled build when left out, which every machine has. */
+  /** Reads and writes video files; the bundled build by default, which every machine has. */
   ffmpeg?: Ffmpeg;
 }
 

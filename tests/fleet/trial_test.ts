@@ -72,7 +72,7 @@ const IDLE_LOAD = 1;
 /** In which 99 of 100 polls are to be answered, in milliseconds. */
 const P99_MS = 100;
 
-/** How long after a strike its members are not what they were: connections are made anew, code is compiled. */
+/** How long after a strike its members are not what they were: connections are made again, code is compiled. */
 const AFTER_MS = 2000;
 
 /** What the slow answers met. */

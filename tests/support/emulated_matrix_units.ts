@@ -8,7 +8,7 @@ import type { SubgroupMatrix } from "../../runtime/mod.ts";
 const LANES = 8;
 const FEATURE = "chromium-experimental-subgroup-matrix";
 
-/** Sizes of one multiplication, rows a multiple of 8, and the type of its factors, f16 when left out. */
+/** Sizes of one multiplication, rows a multiple of 8, and the type of its factors, f16 by default. */
 export type EmulatedMatrix =
   & Pick<SubgroupMatrix, "m" | "n" | "k">
   & Partial<Pick<SubgroupMatrix, "componentType">>;

@@ -12,9 +12,9 @@ export type GgufField =
   | { readonly f32s: readonly number[] }
   | { readonly bytes: Uint8Array };
 
-/** A tensor to be written; what is left out follows from the others. */
+/** A tensor to be written; what is omitted follows from the others. */
 export interface GgufTensor {
-  /** ggml's number of the type; F32 when left out. */
+  /** ggml's number of the type; F32 by default. */
   readonly type?: number;
   /** Outermost first. */
   readonly shape: readonly (number | bigint)[];

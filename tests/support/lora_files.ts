@@ -12,7 +12,7 @@ export interface FileOptions {
   /** Contents of `adapter_config.json`; text as it is. */
   readonly config?: unknown;
   readonly alpha?: number;
-  /** Of the file; PEFT's when left out. */
+  /** Of the file; PEFT's by default. */
   readonly name?: string;
 }
 

@@ -8,7 +8,7 @@ import {
 
 /** What a card has beside its matrix units. */
 export interface MatrixCard {
-  /** KiB of workgroup memory; 32 when left out. */
+  /** KiB of workgroup memory; 32 by default. */
   readonly kilobytes?: number;
   /** Features in the place of subgroups of 32 and f16. */
   readonly features?: Partial<TargetFeatures>;
@@ -26,7 +26,7 @@ export function matrixUnit(
   return { componentType, resultComponentType: "f32", m, n, k };
 }
 
-/** A card with these multiplications, of 16×16×16 and f16 when left out. */
+/** A card with these multiplications, of 16×16×16 and f16 by default. */
 export function matrixTarget(
   subgroupMatrices: readonly SubgroupMatrix[] = [matrixUnit(16, 16, 16)],
   { kilobytes = 32, features, limits }: MatrixCard = {},

@@ -68,7 +68,7 @@ export async function openTestDevice(
 
 /** An input of a traced model. */
 export interface InputValues extends Values {
-  /** `f32` when left out. */
+  /** `f32` by default. */
   readonly dtype?: DType;
 }
 
@@ -158,7 +158,7 @@ export class ModelRun implements Disposable {
 /**
  * Checks calls of a golden, each in a step of its own.
  *
- * @param calls all of them when left out
+ * @param calls all of them by default
  * @returns names of the tensors that no call has used
  */
 export async function checkCalls(

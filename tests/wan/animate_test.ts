@@ -112,7 +112,7 @@ function heldStates({ stages }: ResidencyPlan): number {
 /**
  * Makes two clips in one way.
  *
- * @param isRight whether a budget of the device leads to the plan that is wanted; there is no budget where it is left out
+ * @param isRight whether a budget of the device leads to the plan that is wanted; there is no budget by default
  */
 async function made(
   passes: Variant["passes"],

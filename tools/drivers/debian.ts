@@ -6,7 +6,7 @@ interface Wanted {
   /** Where packages are unpacked and lists are kept. */
   readonly folder: string;
   readonly package: string;
-  /** Release, such as `sid`; this machine's when left out. */
+  /** Release, such as `sid`; this machine's by default. */
   readonly suite?: string;
   /** Whether all that the package needs comes along, as if nothing were installed. */
   readonly complete: boolean;

@@ -12,7 +12,7 @@ export interface DriverStart {
   /** The program to start. */
   readonly deno: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Which tests of the ops it can run, as `--filter` takes it; all when left out. */
+  /** Which tests of the ops it can run, as `--filter` takes it; all by default. */
   readonly filter?: string;
 }
 

@@ -192,7 +192,7 @@ export class ConvertPool implements Disposable {
   readonly #all: readonly Worker[];
   readonly #waiting: ((worker: Worker) => void)[] = [];
 
-  /** @param threads as many as the machine has cores when left out */
+  /** @param threads as many as the machine has cores by default */
   constructor(threads = Math.min(MAX_THREADS, navigator.hardwareConcurrency)) {
     this.#all = Array.from(
       { length: threads },

@@ -25,7 +25,7 @@ export interface QuantizeOptions extends CopyControl {
   readonly type: QuantizedType;
   /** Other types for some tensors; the first whose pattern fits counts. */
   readonly rules?: readonly TypeRule[];
-  /** Whether fp8 weights get a scale for each matrix; true when left out. Without, they are cast as they are. */
+  /** Whether fp8 weights get a scale for each matrix; true by default. Without, they are cast as they are. */
   readonly scales?: boolean;
   /** What the weights can be of, by which the copy names its architecture. */
   readonly formats?: readonly ComponentFormat[];
@@ -93,7 +93,7 @@ export async function quantizeCheckpoint(
   };
 }
 
-/** What a GGUF file states of its model, but for arrays and what is made anew. */
+/** What a GGUF file states of its model, but for arrays and what its writer makes. */
 function toldBy({ metadata }: Checkpoint): Record<string, string | number | boolean> {
   if (!metadata.has("general.architecture")) return {};
   return Object.fromEntries(

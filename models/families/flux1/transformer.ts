@@ -33,7 +33,7 @@ interface Flux1Inputs {
   readonly modulation: Modulation;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** GPUs that compute the pass together; this one alone when left out. */
+  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -46,7 +46,7 @@ interface Flux2Inputs {
   readonly referenceGrids: readonly TokenGrid[];
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
-  /** GPUs that compute the pass together; this one alone when left out. */
+  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -31,7 +31,7 @@ interface QwenImageInputs extends ModulationTables {
   readonly step: Tensor;
   /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** GPUs that compute the pass together; this one alone when left out. */
+  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -1,5 +1,5 @@
 /**
- * VACE's control: a clip cut by a mask into what is kept and what is made anew, the mask itself, and reference images
+ * VACE's control: a clip cut by a mask into what is kept and what is redrawn, the mask itself, and reference images
  * in latent frames of their own before the video's.
  *
  * Source: Jiang et al. 2025, "VACE: All-in-One Video Creation and Editing"; diffusers `WanVACEPipeline`.
@@ -22,10 +22,10 @@ import type { WanParts } from "./config.ts";
 import { type Given, type GivenKind, type GivenShape, placedFrames } from "./given.ts";
 import { patchifyClip } from "./patches.ts";
 
-/** Byte of a mask from which on a pixel is made anew. */
+/** Byte of a mask from which on a pixel is redrawn. */
 const ANEW = 128;
 
-/** Traces the encoders of reference images and frames; without frames both what is kept and what is made anew are 0. */
+/** Traces the encoders of reference images and frames; without frames both what is kept and what is redrawn are 0. */
 export function traceControl(
   session: Session,
   { transformer: { config }, vae }: WanParts,
@@ -56,7 +56,7 @@ export function traceControl(
     "control",
     { kept, anew: encoder.latents, images, mask: f32(total, height, width, scale ** 2) },
     ({ kept, anew, images, mask }) => {
-      // The last image comes first, as the reference has them; nothing of them is made anew.
+      // The last image comes first, as the reference has them; nothing of them is redrawn.
       const pairs = images.toReversed().map((x) => concat([x, elementwise("0.0 * x", { x })], 3));
       const clip = concat([...pairs, concat([kept, anew], 3)], 0);
       return patchifyClip(config, concat([clip, mask], 3));
@@ -92,7 +92,7 @@ interface Size {
   readonly height: number;
 }
 
-/** The mask of a frame, a byte for each pixel; nothing where all of it is made anew. */
+/** The mask of a frame, a byte for each pixel; nothing where all of it is redrawn. */
 type MaskOf = (frame: number) => Uint8Array | undefined;
 
 /** A clip in two, each 0 where the other one is not. */

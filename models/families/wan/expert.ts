@@ -91,7 +91,7 @@ export class WanExpert {
   /** Run before its steps: what it makes of prompts and images. */
   readonly #before: readonly Pass[];
   readonly #timesteps: Pass<DeviceTensor>;
-  /** How steps can be spared; by the timesteps alone when left out. */
+  /** How steps can be spared; by the timesteps alone by default. */
   readonly #teaCache: TeaCache | undefined;
   readonly #denoiser: Denoiser<PassInputs>;
 

@@ -97,7 +97,7 @@ export interface GridOrigin {
   readonly frame: number;
   readonly row: number;
   readonly column: number;
-  /** Distance from one frame to the next; 1 when left out. */
+  /** Distance from one frame to the next; 1 by default. */
   readonly stride?: number;
 }
 
@@ -108,7 +108,7 @@ export interface GridOrigin {
  * with its authors' k of 6 for Wan.
  *
  * @param options.riflex whether the pair that would repeat itself within the video turns less than once
- * @param options.origin where the grid begins; at 0 when left out
+ * @param options.origin where the grid begins; at 0 by default
  */
 export function rotaryConstants(
   graph: Graph,

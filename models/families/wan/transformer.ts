@@ -53,7 +53,7 @@ interface WanContext {
 
 /** What VACE steers a video by. */
 interface WanControl {
-  /** Patches of a clip to keep, one to make anew, and the mask between them, [1, tokens, features]. */
+  /** Patches of a clip to keep, one to redraw, and the mask between them, [1, tokens, features]. */
   readonly tokens: Tensor;
   /** f32 [1, 1, control blocks]: weight of what each of them adds. */
   readonly scales: Tensor;
@@ -65,7 +65,7 @@ export interface WanInputs {
   readonly grid: TokenGrid;
   readonly skipped?: readonly number[] | undefined;
   readonly riflex?: boolean;
-  /** The first of the positions along each axis; 0 when left out. */
+  /** The first of the positions along each axis; 0 by default. */
   readonly origin?: GridOrigin;
   /** Rows of `timestepRows()`. */
   readonly timesteps: Tensor;
@@ -79,7 +79,7 @@ export interface WanInputs {
   readonly context: WanContext;
   /** The control of a VACE model, which needs one. */
   readonly control?: WanControl;
-  /** GPUs that compute the pass together; this one alone when left out. */
+  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -37,7 +37,7 @@ interface ZImageInputs {
   readonly modulation: Tensor;
   /** What a ControlNet adds to the layers. */
   readonly control?: ZImageControl | undefined;
-  /** GPUs that compute the pass together; this one alone when left out. */
+  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -248,7 +248,7 @@ function rankOf({ name, shape: own }: TensorEntry, rank: number | undefined, sha
   );
 }
 
-/** The first size counts as it is; of the others, ones may be left out, and all may be one. */
+/** The first size counts as it is; of the others, ones may be omitted, and all may be one. */
 function checkShape(entry: TensorEntry, expected: readonly number[]): void {
   const [first, ...others] = entry.shape;
   const [expectedFirst, ...inner] = expected;

@@ -14,7 +14,7 @@ export interface PlacePart {
   readonly module: AdaptableModule;
   /** Rows of theirs. */
   readonly theirs: Rows;
-  /** Rows of ours that they are; all when left out. */
+  /** Rows of ours that they are; all by default. */
   readonly ours?: Rows;
 }
 
@@ -86,7 +86,7 @@ interface Named {
 interface ComponentNames {
   readonly target: LoraComponent;
   readonly dotted: ReadonlyMap<string, Named>;
-  /** Modules with underscores for dots; names that two modules share then are left out. */
+  /** Modules with underscores for dots; names that two modules share then are omitted. */
   readonly flat: ReadonlyMap<string, Named>;
 }
 

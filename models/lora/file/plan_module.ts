@@ -145,7 +145,7 @@ function checkLength({ name, shape }: TensorEntry, length: number): void {
   throw new MisfitError(`"${name}" is ${formatShape(shape)}, the module needs [${length}]`);
 }
 
-/** Rows of a change and the rows of our module that they are for; of all rows where the second is left out. */
+/** Rows of a change and the rows of our module that they are for; of all rows where the second is omitted. */
 interface RowCut {
   readonly theirs: Rows;
   readonly ours?: Rows;

@@ -3,7 +3,7 @@ import type { Activation } from "../activations.ts";
 
 /**
  * What a matrix product does with its sums before it stores them: y = residual + gate * activation(scale * sum + bias).
- * Parts that are left out cost nothing; `shaders/gemm/epilogue.wgsl` has them.
+ * Parts that are omitted cost nothing; `shaders/gemm/epilogue.wgsl` has them.
  */
 export interface GemmEpilogue {
   readonly scale: boolean;

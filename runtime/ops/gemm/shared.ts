@@ -43,7 +43,7 @@ interface SharedTile {
   readonly columns: 4 | 8;
   /** Parts of the sum, each with invocations of its own. */
   readonly slices?: number;
-  /** Type of the factors in workgroup memory; f32 when left out. */
+  /** Type of the factors in workgroup memory; f32 by default. */
   readonly element?: MatrixElement;
 }
 

@@ -114,7 +114,7 @@ export function permute(
  *
  * @param axis negative counts from the end
  * @param start negative counts from the end
- * @param end negative counts from the end; the whole rest when left out
+ * @param end negative counts from the end; the whole rest by default
  * @returns f32 for floats. What lies in one range that can be bound, of an f32 tensor, is shown where it is; anything
  *   else is a dense copy
  * @throws {RangeError} when the range is empty or leaves the tensor

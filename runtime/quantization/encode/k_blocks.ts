@@ -56,7 +56,7 @@ function searchParts(
   return { scale, min };
 }
 
-/** Numbers of one part anew, for the factor and the offset as they are stored; as they were where the factor is zero. */
+/** New numbers of one part, for the factor and the offset as they are stored; as they were where the factor is zero. */
 function requantise(
   x: Float32Array,
   at: number,

@@ -111,7 +111,7 @@ function errorOf(
   limit: number,
 ): number {
   let error = 0;
-  // It only grows, so that the rest may be left out.
+  // It only grows, so that the rest may be omitted.
   for (let i = 0; i < size && !(error >= limit); i++) {
     const difference = fround(fround(fround(scale * TRY[i]!) + min) - PART[i]!);
     const own = isAbsolute ? abs(difference) : fround(difference * difference);

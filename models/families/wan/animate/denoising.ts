@@ -63,7 +63,7 @@ type PassInputs = Context & {
   readonly timesteps: DeviceTensor;
   readonly channels: DeviceTensor;
   readonly images: States;
-  /** What each frame of the driving video is to each block; where it is left out, what that is computed from. */
+  /** What each frame of the driving video is to each block; by default, what that is computed from. */
   readonly states: States | undefined;
 } & { readonly [Name in keyof Driving]: Driving[Name] | undefined };
 
@@ -97,7 +97,7 @@ interface Denoising {
 /**
  * Traces the steps in a stage of their own. What the driving video is to each block is kept for all of them; where that
  * takes too much memory, it waits in host memory, and every pass brings it to the device frame by frame, or it is computed
- * anew in every pass.
+ * again in every pass.
  */
 export function traceDenoising(
   session: Session,

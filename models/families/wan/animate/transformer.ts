@@ -96,7 +96,7 @@ export function drivingStates<T>(
  * Predicts the velocity of the flow.
  *
  * @param driving what {@linkcode drivingStates} gave, whole or each frame by itself, block by block; or what it would be
- *   given: it is computed anew, block by block, then
+ *   given: it is computed again, block by block, then
  * @returns patches as the tokens are, [1, tokens, features]
  */
 export function animateTransformer(
