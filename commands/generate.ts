@@ -87,7 +87,14 @@ export async function runGenerate(
     if (url !== undefined) {
       const client = new ServerClient({ url, ...(apiKey === undefined ? {} : { apiKey }) });
       const what = await generateRemotely({
-        ...{ client, flags, media: asked, name, bar, screen, signal, onNote },
+        client,
+        flags,
+        media: asked,
+        name,
+        bar,
+        screen,
+        signal,
+        onNote,
       });
       tell(`Generated ${what}`);
       return 0;
@@ -120,7 +127,12 @@ export async function runGenerate(
       },
     };
     const work = {
-      ...{ model, flags, seeds, paths, bar, signal },
+      model,
+      flags,
+      seeds,
+      paths,
+      bar,
+      signal,
       options: shown ?? fitted.options,
     };
     const what = media === "video" ? await makeVideos(work) : await makeImages(work);
@@ -162,8 +174,11 @@ async function makeImages(work: Work): Promise<string> {
     throw new Error(`Cannot use the mask ${flags.mask}: it is a video; name an image`);
   }
   const images = await model.generate({
-    ...{ ...options, ...(mask ? { mask } : {}) },
-    ...{ signal, numOutputs: flags.numOutputs, seed: [...seeds] },
+    ...options,
+    ...(mask ? { mask } : {}),
+    signal,
+    numOutputs: flags.numOutputs,
+    seed: [...seeds],
     onProgress: (progress) =>
       bar.show(
         progress.fraction,
@@ -205,9 +220,11 @@ async function makeVideos(work: Work): Promise<string> {
   for (const [index, seed] of seeds.entries()) {
     const before = `Generating${place(index, paths)}`;
     const video = await model.saveVideo(paths[index]!, {
-      ...{ ...options, ...(mask ? { mask } : {}) },
+      ...options,
+      ...(mask ? { mask } : {}),
       ...videoOptions(flags),
-      ...{ signal, seed },
+      signal,
+      seed,
       onProgress: (progress) => bar.show(progress.fraction, before, describeProgress(progress)),
     }, {
       quality: fileQuality(flags, "video"),

@@ -86,7 +86,11 @@ async function isImage(path: string): Promise<boolean> {
 
 function imageJson(path: string, { format, width, height, recipe }: ImageFileInfo) {
   return {
-    ...{ path, kind: "image", format, width, height },
+    path,
+    kind: "image",
+    format,
+    width,
+    height,
     made_by: recipe?.source ?? null,
     recipe: recipe ? recipeFields(recipe) : null,
     unused: recipe?.unused ?? [],
@@ -114,8 +118,11 @@ export function describeImage(
 }
 
 const IMAGE_WORDS = {
-  ...{ png: "a PNG image", jpeg: "a JPEG image", webp: "a WebP image" },
-  ...{ gif: "a GIF image", bmp: "a BMP image" },
+  png: "a PNG image",
+  jpeg: "a JPEG image",
+  webp: "a WebP image",
+  gif: "a GIF image",
+  bmp: "a BMP image",
 };
 
 /** A folder without an index is looked at as it is; all else is found as models are, or is a LoRA of the bundled model. */

@@ -168,7 +168,11 @@ function resolveLoraUses(
     if (changed.length === 0) throw unmatched(path, targets, lora.unmatchedKeys);
     for (const { target, layers } of changed) {
       reports.push({
-        ...{ index, path, target, strength, layers },
+        index,
+        path,
+        target,
+        strength,
+        layers,
         mode: mode === "merge" ? "merged" : "dynamic",
         ...(note === undefined ? {} : { note }),
         dialect: lora.dialect,

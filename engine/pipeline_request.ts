@@ -27,7 +27,9 @@ export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): Pi
   }
   const isInpainting = task === "TI2I" && mask.length > 0 && info.inpainting !== undefined;
   const own = {
-    ...{ ...defaults, strength: 1, ...info.taskDefaults[task] },
+    ...defaults,
+    strength: 1,
+    ...info.taskDefaults[task],
     ...(isInpainting && info.inpainting),
   };
   const isImage = IMAGE_TASKS.includes(task);

@@ -91,7 +91,10 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   if (request.hasMask) given[0] = { width, height, data };
   return {
     ...Object.fromEntries(settings) as Pick<RoomRequest, RoomSetting>,
-    ...{ width, height, numFrames, previews },
+    width,
+    height,
+    numFrames,
+    previews,
     task: taskType,
     promptTokens: 1,
     ...(images > 0 && { images: given }),

@@ -112,7 +112,9 @@ export class WorkerGroup extends EngineWorker {
     const { ranks } = this.#seats;
     this.#others = ranks.slice(1).map((_, i) => this.#newWorker(i + 1));
     const messages = ranks.map((seat, rank) => ({
-      ...{ ...message, ranks: seat, device: { ...message.device, ...this.#devices[rank] } },
+      ...message,
+      ranks: seat,
+      device: { ...message.device, ...this.#devices[rank] },
     }));
     const first = super.ask(messages[0]!, onEvent);
     // The others find what the first measures of its kernels.

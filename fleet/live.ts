@@ -56,7 +56,8 @@ export class Live {
     const { progress, preview, about, outputs } = row ?? {};
     const files = Object.entries<StoredFile>(outputs ?? {});
     const latest: JobEvent = {
-      ...{ type: "preview", bytes: new Uint8Array(preview ?? []) },
+      type: "preview",
+      bytes: new Uint8Array(preview ?? []),
       ...JSON.parse(about ?? "{}"),
     };
     return [

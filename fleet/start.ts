@@ -145,7 +145,10 @@ function createFront(
   const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = new FleetModels(fleet, settings.loraMergeMode);
   const queue = new FleetQueue({
-    ...{ fleet, models, storage, inputRoot },
+    fleet,
+    models,
+    storage,
+    inputRoot,
     maxQueue: settings.maxQueue,
     adopt: (jobs) => resumeJobs(services, jobs),
   });
@@ -201,7 +204,11 @@ function createWorker(
   const leases = new Leases(fleet.database, fleet.member);
   let found: Promise<Ffmpeg> | undefined;
   const runners = new Runners({
-    ...{ models, settings, storage: keepingLost(storage, leases), enhancer: undefined, tracing },
+    models,
+    settings,
+    storage: keepingLost(storage, leases),
+    enhancer: undefined,
+    tracing,
     ffmpeg: () => found ??= ffmpeg ? Promise.resolve(ffmpeg) : findFfmpeg(),
   });
   const worker = new FleetWorker({ fleet, leases, models, runners, places: cards, inputRoot });
@@ -262,7 +269,9 @@ function keepingLost(storage: ResultStorage, leases: Leases): ResultStorage {
 async function describeModels(models: ServedModels): Promise<FleetModel[]> {
   const known = models.all.filter(({ engine }) => engine.status === "ready");
   return await Promise.all(known.map(async ({ name, path, engine, loras }) => ({
-    ...{ name, path, info: engine.engine.info },
+    name,
+    path,
+    info: engine.engine.info,
     loras: (await loras.offered()).map(({ name, path }) => ({ name, path })),
   })));
 }

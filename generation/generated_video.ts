@@ -145,8 +145,15 @@ export async function saveFrames(
     const ffmpeg = await findFfmpeg();
     const { width, height, fps, audio } = stream;
     const file = writeVideo(ffmpeg, {
-      ...{ path: resolve(path), width, height, fps, audio },
-      ...{ crf, preset, isFragmented, signal: own },
+      path: resolve(path),
+      width,
+      height,
+      fps,
+      audio,
+      crf,
+      preset,
+      isFragmented,
+      signal: own,
     });
     await give((frame) => file.write(frame)).catch((error) => {
       failure = { error };

@@ -268,7 +268,10 @@ function readLora(value: unknown): RecipeLora | undefined {
   if (!LORA_TARGETS.includes(target as LoraTargetName)) return undefined;
   if (!MERGE_MODES.includes(mode as MergeMode)) return undefined;
   return {
-    ...{ path, strength, target: target as LoraTargetName, mode: mode as MergeMode },
+    path,
+    strength,
+    target: target as LoraTargetName,
+    mode: mode as MergeMode,
     ...(alpha === undefined ? {} : { alpha }),
   };
 }

@@ -102,7 +102,10 @@ function toJson(recipe: Recipe): Record<string, unknown> {
   const { prompt, model, seed, width, height, drawnAt, layer, loras = [] } = recipe;
   const settings = Object.entries(settingsOf(recipe)).filter(([, value]) => value !== "");
   return {
-    ...{ prompt, model, seed, size: `${width}x${height}` },
+    prompt,
+    model,
+    seed,
+    size: `${width}x${height}`,
     ...(drawnAt && { drawn_at: `${drawnAt.width}x${drawnAt.height}` }),
     ...Object.fromEntries(settings.map(([name, value]) => [snakeCase(name), value])),
     ...(layer === undefined ? {} : { layer }),
@@ -123,7 +126,9 @@ export function loraFields(
   { path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora,
 ): Record<string, unknown> {
   return {
-    ...{ path, strength, target },
+    path,
+    strength,
+    target,
     ...(alpha === undefined ? {} : { alpha }),
     ...(mode === "auto" ? {} : { merge_mode: mode }),
   };

@@ -31,7 +31,9 @@ const TASKS: Readonly<Record<TaskType, TaskTraits>> = {
 
 /** V2V of models that move what an image shows. */
 const ANIMATION: TaskTraits = {
-  ...{ output: "VIDEO", needs: ["image", "video"], accepts: ["image", "video"] },
+  output: "VIDEO",
+  needs: ["image", "video"],
+  accepts: ["image", "video"],
 };
 
 function traitsOf(task: TaskType, { animates }: Pick<TaskSupport, "animates">): TaskTraits {

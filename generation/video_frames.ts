@@ -40,7 +40,11 @@ export async function readFrames(
   const { width, height, numFrames, isEnd = false, isContained, fps, signal } = options;
   const frames: Image[] = [];
   const reading = readVideo(ffmpeg, path, info, {
-    ...{ width, height, fps, signal, isContained },
+    width,
+    height,
+    fps,
+    signal,
+    isContained,
     maxFrames: isEnd ? wholeLength(info, fps) : numFrames,
   });
   for await (const data of reading) {

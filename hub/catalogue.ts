@@ -200,31 +200,47 @@ export function controlNetNamed(name: string): CatalogueControlNet | undefined {
 /** ControlNets, which are parts of models and none by themselves. */
 export const CONTROLNETS: readonly CatalogueControlNet[] = [
   {
-    ...{ name: "flux.1-controlnet-union-pro-2.0", ...FLUX1_CONTROL, parameters: 2.14e9 },
+    name: "flux.1-controlnet-union-pro-2.0",
+    ...FLUX1_CONTROL,
+    parameters: 2.14e9,
     source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro-2.0",
   },
   {
-    ...{ name: "flux.1-controlnet-union-pro", ...FLUX1_CONTROL, parameters: 3.3e9 },
+    name: "flux.1-controlnet-union-pro",
+    ...FLUX1_CONTROL,
+    parameters: 3.3e9,
     source: "Shakker-Labs/FLUX.1-dev-ControlNet-Union-Pro",
   },
   {
-    ...{ name: "flux.1-controlnet-union", ...FLUX1_CONTROL, parameters: 3.3e9 },
+    name: "flux.1-controlnet-union",
+    ...FLUX1_CONTROL,
+    parameters: 3.3e9,
     source: "InstantX/FLUX.1-dev-Controlnet-Union",
   },
   {
-    ...{ name: "qwen-image-controlnet-union", family: "Qwen-Image", ...APACHE },
-    ...{ parameters: 1.77e9, source: "InstantX/Qwen-Image-ControlNet-Union" },
+    name: "qwen-image-controlnet-union",
+    family: "Qwen-Image",
+    ...APACHE,
+    parameters: 1.77e9,
+    source: "InstantX/Qwen-Image-ControlNet-Union",
   },
   {
-    ...{ name: "qwen-image-controlnet-inpainting", family: "Qwen-Image", ...APACHE },
-    ...{ parameters: 2.12e9, source: "InstantX/Qwen-Image-ControlNet-Inpainting" },
+    name: "qwen-image-controlnet-inpainting",
+    family: "Qwen-Image",
+    ...APACHE,
+    parameters: 2.12e9,
+    source: "InstantX/Qwen-Image-ControlNet-Inpainting",
   },
   {
-    ...{ name: "z-image-turbo-controlnet-union-2.1", ...Z_IMAGE_CONTROL, parameters: 3.36e9 },
+    name: "z-image-turbo-controlnet-union-2.1",
+    ...Z_IMAGE_CONTROL,
+    parameters: 3.36e9,
     source: `${ALIBABA}-2.1:Z-Image-Turbo-Fun-Controlnet-Union-2.1.safetensors`,
   },
   {
-    ...{ name: "z-image-turbo-controlnet-union", ...Z_IMAGE_CONTROL, parameters: 1.55e9 },
+    name: "z-image-turbo-controlnet-union",
+    ...Z_IMAGE_CONTROL,
+    parameters: 1.55e9,
     source: `${ALIBABA}:Z-Image-Turbo-Fun-Controlnet-Union.safetensors`,
   },
 ];

@@ -148,7 +148,9 @@ export class Model implements AsyncDisposable {
     const result = await this.#engine.generate(request, control);
     const { fps, audio } = stream;
     return new GeneratedVideo({
-      ...{ recipe: recipeOf(result), frames: result.frames, fps },
+      recipe: recipeOf(result),
+      frames: result.frames,
+      fps,
       ...(audio ? { audio } : {}),
     });
   }

@@ -27,7 +27,9 @@ export function Gallery(): VNode {
       ...items.map(({ job, result, i }) =>
         h(Tile, {
           key: `${job.id} ${i}`,
-          ...{ job, result, index: i },
+          job,
+          result,
+          index: i,
           isSelected: job.id === selected && i === (job.id === id ? index : 0),
         })
       ),

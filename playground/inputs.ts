@@ -65,7 +65,8 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
     ? "Add a video"
     : "Add an image";
   return h(FileButton, {
-    ...{ label, name: "image" },
+    label,
+    name: "image",
     multiple: maxImages(model, state.output) > 1,
     accept: [...takesImages ? ["image/*"] : [], ...takesClips ? ["video/*"] : []].join(","),
     onPick: (files) => void takeFiles(model, files),
@@ -76,7 +77,10 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
 export function PickControl({ model, state }: { model: Model; state: Draft }): VNode | null {
   if (!takesControl(model, state)) return null;
   return h(FileButton, {
-    ...{ label: "Add a control picture", name: "steer", multiple: false, accept: "image/*" },
+    label: "Add a control picture",
+    name: "steer",
+    multiple: false,
+    accept: "image/*",
     onPick: async (files) => {
       const { images: [image], notes } = await sorted([...files ?? []].slice(0, 1));
       if (image) draft.set({ control: givenFile(image, image.name) });

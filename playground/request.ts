@@ -182,8 +182,12 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
   const uses = loras as LoraUse[];
   if (uses.length > 0 && !model.takes_loras) unused.push("LoRAs");
   draft.set({
-    ...{ prompt, settings, size: problem ? "" : String(size), count: 1 },
-    ...{ keepsSeed: seed !== undefined, seed: (seed ?? null) as number | null },
+    prompt,
+    settings,
+    size: problem ? "" : String(size),
+    count: 1,
+    keepsSeed: seed !== undefined,
+    seed: (seed ?? null) as number | null,
     loras: model.takes_loras ? uses : [],
     ...(task === undefined ? {} : { output: "image" as const }),
   });

@@ -119,13 +119,19 @@ function SettingField(
   if (type === "flag") return h(Switch, { name, title, value: value === true, onChange });
   if (choices) {
     return h(Choice, {
-      ...{ name, title, choices, onChange },
+      name,
+      title,
+      choices,
+      onChange,
       own: own as string | null,
       value: value as string | undefined,
     });
   }
   return h(NumberSlider, {
-    ...{ id, name, title, onChange },
+    id,
+    name,
+    title,
+    onChange,
     value: value as number | undefined,
     own: own as number | null,
     least: minimum ?? 0,
@@ -243,7 +249,13 @@ function ControlSettings({ model, state }: { model: Model; state: Draft }): VNod
       : null,
     ...NUMBERS.map(([id, name, most, own]) =>
       h(NumberSlider, {
-        ...{ key: id, id, name, own, most, least: 0, step: 0.05 },
+        key: id,
+        id,
+        name,
+        own,
+        most,
+        least: 0,
+        step: 0.05,
         value: value(id) as number | undefined,
         onChange: (number: number | undefined) => choose(id, number),
       })

@@ -60,7 +60,8 @@ export async function measureCeilings(device: Device, stopwatch: Stopwatch): Pro
   const copies = await probeCopies(device, stopwatch.idleMs, reads[0]!.bytes);
   return {
     flopsPerSecond,
-    ...{ matrixFlopsPerSecond, bytesPerSecond: memoryRate({ reads, copies })! },
+    matrixFlopsPerSecond,
+    bytesPerSecond: memoryRate({ reads, copies })!,
   };
 }
 

@@ -80,8 +80,10 @@ export function zImage(layers = 30): ModelPart {
 export function klein4B(layers = 25): ModelPart {
   const num_layers = Math.max(1, Math.round(layers / 5));
   const config = FLUX2_TRANSFORMER_CONFIG.parse({
-    ...{ num_layers, num_single_layers: Math.max(1, layers - num_layers) },
-    ...{ num_attention_heads: 24, guidance_embeds: false },
+    num_layers,
+    num_single_layers: Math.max(1, layers - num_layers),
+    num_attention_heads: 24,
+    guidance_embeds: false,
   });
   const dim = hiddenSize(config);
   return {
@@ -107,7 +109,9 @@ export function klein4B(layers = 25): ModelPart {
 /** Wan 2.1 1.3B from text alone, with as many of its 30 layers. */
 export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
   const config = WAN_TRANSFORMER_CONFIG.parse({
-    ...{ num_attention_heads: 12, num_layers: layers, ffn_dim: 8960 },
+    num_attention_heads: 12,
+    num_layers: layers,
+    ffn_dim: 8960,
   });
   const dim = hiddenSize(config);
   const { num_attention_heads: heads, attention_head_dim: headDim } = config;
@@ -212,8 +216,12 @@ export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
 export function qwen3Of4B(tokens: number, layers = 36): ModelPart {
   return qwen3Encode(
     QWEN3_CONFIG.parse({
-      ...{ hidden_size: 2560, intermediate_size: 9728, num_hidden_layers: layers },
-      ...{ num_attention_heads: 32, num_key_value_heads: 8, rope_theta: 1e6 },
+      hidden_size: 2560,
+      intermediate_size: 9728,
+      num_hidden_layers: layers,
+      num_attention_heads: 32,
+      num_key_value_heads: 8,
+      rope_theta: 1e6,
     }),
     tokens,
   );
@@ -224,8 +232,10 @@ export const Z_IMAGE_VAE: KlVaeConfig = KL_VAE_CONFIG.parse({
   block_out_channels: [128, 256, 512, 512],
   down_block_types: new Array(4).fill("DownEncoderBlock2D"),
   up_block_types: new Array(4).fill("UpDecoderBlock2D"),
-  ...{ latent_channels: 16, layers_per_block: 2 },
-  ...{ use_quant_conv: false, use_post_quant_conv: false },
+  latent_channels: 16,
+  layers_per_block: 2,
+  use_quant_conv: false,
+  use_post_quant_conv: false,
 });
 
 /** The autoencoder of Wan 2.1. */

@@ -129,7 +129,9 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     openEngine: (...how) =>
       open({ name: servedModelName, modelPath, parts, isFirst: true }, ...how),
     others: otherModels.map(({ name, modelPath: path }) => ({
-      ...{ name, path, ...loraPlaces(path) },
+      name,
+      path,
+      ...loraPlaces(path),
       ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
       open: (...how) => open({ name, modelPath: path }, ...how),
     })),

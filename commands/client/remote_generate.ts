@@ -97,7 +97,10 @@ async function follow(
         const { progress, stage, step, total_steps: totalSteps, eta_s: etaSeconds } = data;
         const after = stage
           ? describeProgress({
-            ...{ stage, step, totalSteps, fraction: progress / 100 },
+            stage,
+            step,
+            totalSteps,
+            fraction: progress / 100,
             ...(etaSeconds === null ? {} : { etaSeconds }),
           })
           : "";

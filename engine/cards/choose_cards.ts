@@ -147,7 +147,9 @@ function chooseByPreference(wanted: WantedCards, os: string): CardPlan[] {
   }
   const preferences = ["high-performance", "low-power"] as const;
   return gpus.map((gpu) => ({
-    ...{ gpu, name: "", memoryBytes: 0 },
+    gpu,
+    name: "",
+    memoryBytes: 0,
     address: { powerPreference: preferences[gpu]! },
   }));
 }

@@ -63,7 +63,10 @@ export class ScheduledModel implements Engine {
       }),
     };
     return this.#scheduler.run({
-      ...{ model: this.#name, work: workOf(request, this.info), job, signal },
+      model: this.#name,
+      work: workOf(request, this.info),
+      job,
+      signal,
       canRepeat: () => !hasGiven,
       run: (card) => {
         const engine = this.#engine(card);

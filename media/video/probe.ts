@@ -158,7 +158,10 @@ export class Listing {
     const audioCodec = headers.get("codec_id 1");
     checkLimits(width * height, seconds, fps, `${width}x${height}`);
     return {
-      ...{ width, height, frames, fps },
+      width,
+      height,
+      frames,
+      fps,
       ...(aspect !== 1 && { pixelAspect: aspect }),
       ...(audioCodec !== undefined && { audioCodec }),
     };

@@ -114,7 +114,8 @@ export class ModelFiles implements Disposable {
     const path = join(folder, "config.json");
     const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
     return {
-      ...{ path, config },
+      path,
+      config,
       openWeights: (view = same) => new Weights(view(this.#keep(Checkpoint.open(folder)))),
     };
   }

@@ -81,7 +81,8 @@ export function middleFrame(
     const [a, b] = halves(moveAlong(concat(frames, 0), guess!.flow));
     // The sigmoid of m, as tanh has it.
     const merged = elementwise("b + (a - b) * (0.5 + 0.5 * act_tanh(0.5 * m))", {
-      ...{ a: a!, b: b! },
+      a: a!,
+      b: b!,
       m: guess!.mask,
     });
     return slice(slice(merged, 1, 0, height), 2, 0, width);

@@ -78,7 +78,12 @@ async function inspectFile(
     const lora = await inspectLora(path);
     const isUsable = lora.refused.length === 0 && !lora.hasUnreadFormats;
     return {
-      ...{ path, kind: "lora", isUsable, bytes, components: [], lora },
+      path,
+      kind: "lora",
+      isUsable,
+      bytes,
+      components: [],
+      lora,
       ...(lora.hasUnreadFormats
         ? { problem: `Cannot use it: LoRAs are read in F32, F16 and BF16` }
         : {}),
@@ -90,7 +95,11 @@ async function inspectFile(
   if (found.length === 0) {
     const names = [...checkpoint.names].slice(0, SHOWN_NAMES);
     return {
-      ...{ path, kind: "unknown", isUsable: false, bytes, names },
+      path,
+      kind: "unknown",
+      isUsable: false,
+      bytes,
+      names,
       components: [inspectTensors("unknown", "tensors of no model that is known", checkpoint)],
     };
   }
@@ -108,7 +117,11 @@ async function inspectFile(
     problems.push(...await modelProblem(path, files, optional));
   }
   return {
-    ...{ path, kind: "weights", isUsable, bytes, components },
+    path,
+    kind: "weights",
+    isUsable,
+    bytes,
+    components,
     ...(family === undefined ? {} : { family }),
     ...problemLines(problems),
   };
@@ -168,7 +181,10 @@ async function inspectModel(
     }
   }
   return {
-    ...{ path, kind: "model", pipeline: index.className, components },
+    path,
+    kind: "model",
+    pipeline: index.className,
+    components,
     isUsable: problems.length === 0 && !components.some((each) => each.hasUnreadFormats),
     bytes: components.reduce((sum, { bytes }) => sum + bytes, 0),
     ...(family ? { family: family.name } : {}),
@@ -193,7 +209,9 @@ async function inspectFolder(
   const isOwn = format?.component === "transformer" || format?.component === "controlnet";
   const family = families.find(({ files }) => isOwn && files.formats.includes(format));
   return {
-    ...{ path, kind: format ? "weights" : "unknown", components: [component] },
+    path,
+    kind: format ? "weights" : "unknown",
+    components: [component],
     isUsable: format !== undefined && !component.hasUnreadFormats,
     bytes: component.bytes,
     ...(family ? { family: family.name } : {}),

@@ -289,7 +289,8 @@ export class ModelMemory<Session extends PlannedSession> {
   ): Promise<Choice<Session> & Planned & { readonly fits: boolean }> {
     const { variants } = kind;
     const plan = (variant: Variant, session: Session, budgetBytes: number) => ({
-      ...{ variant, session },
+      variant,
+      session,
       plan: session.runner.plan({ budgetBytes, offloaded }),
     });
     const { session, index } = firstTraced(kind);

@@ -203,8 +203,12 @@ export async function openParts<Table extends PartsTable>(
         weights.filter(([name]) => !specs[name]!.isIdle)
           .map(([name, weights]) => [spokenName(name), weights]),
       ),
-      ...{ className: files.className, settings, tokenizer, pooledTokenizer },
-      ...{ scheduler, schedulerFile },
+      className: files.className,
+      settings,
+      tokenizer,
+      pooledTokenizer,
+      scheduler,
+      schedulerFile,
       [Symbol.dispose]: () => files[Symbol.dispose](),
     } as unknown as PartsOf<Table>;
   } catch (error) {

@@ -96,7 +96,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       fromText.includes(info.defaultTask);
     this.info = {
       ...info,
-      ...{ lacksEncoder, supportedTasks: lacksEncoder ? fromText : info.supportedTasks },
+      lacksEncoder,
+      supportedTasks: lacksEncoder ? fromText : info.supportedTasks,
       // A sampler that a family names has sigmas of its own.
       defaults: info.defaults.sampler
         ? info.defaults
@@ -237,7 +238,12 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     lap("prepare");
     return await runner.run(async (queue) => {
       const work = new Work({
-        ...{ ...prompts, request, queue, lap, attempt, finishing },
+        ...prompts,
+        request,
+        queue,
+        lap,
+        attempt,
+        finishing,
         control: onFrame ? { ...control, onFrame } : control,
         encoded: this.#encoded,
         components: this.#parts.components,
@@ -274,7 +280,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const cut: CutPrompt[] = [];
     const tell = (prompt: CutPrompt["prompt"], read: number) => (rest: readonly number[]) =>
       void cut.push({
-        ...{ prompt, read, tokens: read + rest.length },
+        prompt,
+        read,
+        tokens: read + rest.length,
         unread: firstWords(tokenizer.decode(rest.slice(0, SHOWN_TOKENS))),
       });
     const tokens = prompts.map((prompt, i) => {

@@ -45,8 +45,11 @@ export function completeInfo<Info extends FamilyInfo>(
   info: Info,
 ): Info & ImageModelInfo & Pick<PipelineInfo, "defaults"> {
   return {
-    ...{ taskDefaults: {}, frameMultiple: 1, maxFrames: 1 },
-    ...{ maxEditImages: info.maxImages, maxSequenceLength: USUAL_SEQUENCE_LENGTH },
+    taskDefaults: {},
+    frameMultiple: 1,
+    maxFrames: 1,
+    maxEditImages: info.maxImages,
+    maxSequenceLength: USUAL_SEQUENCE_LENGTH,
     ...info,
     defaults: { numFrames: 1, fps: 1, negativePrompt: "", ...info.defaults },
   };
@@ -62,7 +65,11 @@ export function usualRequest(
     ? task === "TI2I" && { mask: [new Uint8Array()], ...info.inpainting }
     : { control: { width, height, data: new Uint8Array() } };
   return {
-    ...{ ...defaults, ...taskDefaults[task], task, prompt: "", seed: 0 },
+    ...defaults,
+    ...taskDefaults[task],
+    task,
+    prompt: "",
+    seed: 0,
     ...(optionalParts.includes("controlnet") && control),
   };
 }

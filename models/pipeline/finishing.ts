@@ -164,9 +164,13 @@ class Upscaling implements Step {
     // Tiles have whole pixels of what the network works on.
     const unit = inputUnit(config);
     this.#coder = new TiledCoder(session.stage("decode", { name: "upscale" }), {
-      ...{ name: "upscale", height: height / unit, width: width / unit, channels: 3 },
+      name: "upscale",
+      height: height / unit,
+      width: width / unit,
+      channels: 3,
       tileSide: TILE_SIDES[config._class_name] / unit,
-      ...{ inputScale: unit, resultScale: unit * config.scale },
+      inputScale: unit,
+      resultScale: unit * config.scale,
       trace: (graph, part) => upscale(graph, config, weights.root, part),
     });
   }

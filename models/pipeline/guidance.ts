@@ -89,7 +89,11 @@ export const ZERO_STAR_GUIDANCE: CombinedGuidance = {
     const product = sumOfAll(elementwise("p * n", { p: positive, n: negative }));
     const square = sumOfAll(elementwise("n * n", { n: negative }));
     return elementwise("a / (s + 1e-8) * n + g * (p - a / (s + 1e-8) * n)", {
-      ...{ a: product, s: square, p: positive, n: negative, g: settings },
+      a: product,
+      s: square,
+      p: positive,
+      n: negative,
+      g: settings,
     }, { name: "guided" });
   },
 };

@@ -24,7 +24,10 @@ export function klImageDecoder(
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
-      ...{ ...size, name, inputScale: 1, resultScale: scaleFactor(config) },
+      ...size,
+      name,
+      inputScale: 1,
+      resultScale: scaleFactor(config),
       channels: config.latent_channels,
       trace: (graph, part) => klDecoder(graph, config, weights.root, part),
     });
@@ -37,7 +40,10 @@ export function klImageEncoder(
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
-      ...{ ...size, name, inputScale: scaleFactor(config), resultScale: 1 },
+      ...size,
+      name,
+      inputScale: scaleFactor(config),
+      resultScale: 1,
       channels: 3,
       trace: (graph, part) => klEncoder(graph, config, weights.root, part),
     });

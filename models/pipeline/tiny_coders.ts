@@ -26,7 +26,10 @@ export function tinyImageCoder(
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
-      ...{ ...size, name, inputScale: 1, resultScale: tinySpatialScale(config) },
+      ...size,
+      name,
+      inputScale: 1,
+      resultScale: tinySpatialScale(config),
       channels: config.latent_channels,
       trace: (graph, part) => tinyImageDecoder(graph, config, weights.root, part),
     });

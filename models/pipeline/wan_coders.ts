@@ -247,8 +247,10 @@ export class WanVideoEncoder {
       const inputs = {
         pixels: f32(1, length, rows.size, columns.size, 3),
         // Which latent frame it is, where its positions come from, and how much each counts: nothing outside its tile.
-        ...{ chunk: f32(frames, 1, 1, 1), positions: u32(1, height, width) },
-        ...{ shares: f32(1, height, width, 1), latents },
+        chunk: f32(frames, 1, 1, 1),
+        positions: u32(1, height, width),
+        shares: f32(1, height, width, 1),
+        latents,
       };
       return stage.program(
         `encode ${place === "next" ? place : "first"}`,

@@ -25,7 +25,10 @@ export function wanImageDecoder(
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
-      ...{ ...size, name, inputScale: 1, resultScale: config.scale_factor_spatial },
+      ...size,
+      name,
+      inputScale: 1,
+      resultScale: config.scale_factor_spatial,
       channels: config.z_dim,
       trace: (graph, part) => {
         const pixels = withoutTime(wanDecoder(graph, config, weights.root, withTime(part), IMAGE));
@@ -41,7 +44,10 @@ function wanImageEncoder(
 ): (stage: Stage, name: string) => TiledCoder {
   return (stage, name) =>
     new TiledCoder(stage, {
-      ...{ ...size, name, inputScale: config.scale_factor_spatial, resultScale: 1 },
+      ...size,
+      name,
+      inputScale: config.scale_factor_spatial,
+      resultScale: 1,
       channels: config.in_channels,
       trace: (graph, part) =>
         withoutTime(wanEncoder(graph, config, weights.root, withTime(part), IMAGE)),

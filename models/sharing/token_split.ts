@@ -75,7 +75,9 @@ export class TokenSplit {
     const sizes = allRanks(team).map((rank) => sizeOfShare(tokens, team.size, rank));
     const [all] = exchangeParts(team, "all tokens", [x], [{
       own: x,
-      ...{ axis: 1, ranks: allRanks(team), shape: (size) => [batch, size, ...rest] },
+      axis: 1,
+      ranks: allRanks(team),
+      shape: (size) => [batch, size, ...rest],
       sizeOf: (rank) => sizes[rank]!,
       pieces: (rank) =>
         samples(batch).map((sample) => {
@@ -136,7 +138,8 @@ export class TokenSplit {
         ulysses * headDim;
       return {
         own: slice(blocks[i]!, 0, own, own + 1).reshape(batch, -1, part.dim(2) / ulysses, headDim),
-        ...{ axis: 1, ranks: ranks[i]! },
+        axis: 1,
+        ranks: ranks[i]!,
         shape: (tokens) => [batch, tokens, part.dim(2) / ulysses, headDim],
         sizeOf: (rank) => this.#counts[rank]!,
         pieces: (rank) => {
@@ -166,7 +169,9 @@ export class TokenSplit {
       ...[team, "tokens", around(result, 1, start, start + own)] as const,
       [{
         own: slice(result, 1, start, start + own).reshape(1, batch, own, heads, headDim),
-        ...{ axis: 0, ranks: group, sizeOf: () => 1 },
+        axis: 0,
+        ranks: group,
+        sizeOf: () => 1,
         shape: (count) => [count, batch, own, heads, headDim],
         pieces: (rank) => {
           // What a rank brings are the tokens before its own, then those behind them.

@@ -173,10 +173,13 @@ export function qwen25VlTextEncoder(
   const { hidden_size: dim, head_dim: headDim, num_hidden_layers: layers } = config;
   return {
     inputs: (prompts, rows) => ({
-      ...{ embeddings: f32(prompts, rows, dim), lengths: u32(prompts), seen: states },
+      embeddings: f32(prompts, rows, dim),
+      lengths: u32(prompts),
+      seen: states,
       // Where each row comes from: the embeddings, and behind them the images' tokens.
       sources: u32(prompts, rows),
-      ...{ cos: f32(rows, headDim / 2), sin: f32(rows, headDim / 2) },
+      cos: f32(rows, headDim / 2),
+      sin: f32(rows, headDim / 2),
     }),
     trace: ({ embeddings, lengths, seen, sources, cos, sin }, graph) => {
       const rows = concat([embeddings!.reshape(-1, dim), seen!], 0);

@@ -50,45 +50,78 @@ const WAN = { frames: 9, prompts: 2 };
 const STEPS: readonly PartJob[] = [
   {
     title: "Z-Image-Turbo, a step",
-    ...{ format: "BF16", weight: 7, layers: 30, sizes: IMAGES, isCompared: true, part: zImage },
+    format: "BF16",
+    weight: 7,
+    layers: 30,
+    sizes: IMAGES,
+    isCompared: true,
+    part: zImage,
   },
   {
     title: "FLUX.2 klein 4B, a step",
-    ...{ format: "BF16", weight: 4, layers: 25, sizes: IMAGES, isCompared: true, part: klein4B },
+    format: "BF16",
+    weight: 4,
+    layers: 25,
+    sizes: IMAGES,
+    isCompared: true,
+    part: klein4B,
   },
   {
     title: "Wan 2.1 1.3B, a guided step of 33 frames",
-    ...{ format: "BF16", weight: 5, layers: 30, sizes: VIDEOS, isCompared: true },
+    format: "BF16",
+    weight: 5,
+    layers: 30,
+    sizes: VIDEOS,
+    isCompared: true,
     part: (layers) => wan1B(WAN.frames, WAN.prompts, layers),
   },
   {
     title: "Z-Image-Turbo, a step",
-    ...{ format: "Q4_K", weight: 4, layers: 30, sizes: IMAGES, part: zImage },
+    format: "Q4_K",
+    weight: 4,
+    layers: 30,
+    sizes: IMAGES,
+    part: zImage,
   },
 ];
 
 const STAGES: readonly PartJob[] = [
   {
     title: "Z-Image's decoder",
-    ...{ format: "BF16", weight: 2, sizes: IMAGES, part: () => klDecode(Z_IMAGE_VAE) },
+    format: "BF16",
+    weight: 2,
+    sizes: IMAGES,
+    part: () => klDecode(Z_IMAGE_VAE),
   },
   {
     title: "Wan 2.1's decoder, 4 frames",
-    ...{ format: "BF16", weight: 3, sizes: VIDEOS, part: () => wanDecode(WAN_VAE) },
+    format: "BF16",
+    weight: 3,
+    sizes: VIDEOS,
+    part: () => wanDecode(WAN_VAE),
   },
   {
     title: "Qwen3-4B, a prompt of 64 tokens",
-    ...{ format: "BF16", weight: 4, layers: 36, sizes: [{ width: 0, height: 0 }] },
+    format: "BF16",
+    weight: 4,
+    layers: 36,
+    sizes: [{ width: 0, height: 0 }],
     part: (layers) => qwen3Of4B(64, layers),
   },
   {
     title: "Qwen3-4B, a prompt of 64 tokens",
-    ...{ format: "Q4_K", weight: 2, layers: 36, sizes: [{ width: 0, height: 0 }] },
+    format: "Q4_K",
+    weight: 2,
+    layers: 36,
+    sizes: [{ width: 0, height: 0 }],
     part: (layers) => qwen3Of4B(64, layers),
   },
   {
     title: "Z-Image's encoder",
-    ...{ format: "BF16", weight: 1, sizes: IMAGES, part: () => klEncode(Z_IMAGE_VAE) },
+    format: "BF16",
+    weight: 1,
+    sizes: IMAGES,
+    part: () => klEncode(Z_IMAGE_VAE),
   },
 ];
 
@@ -162,8 +195,14 @@ async function measurePart<Name extends SectionName>(
     traced = fit(job, device.target, known, seconds, room);
   } catch (error) {
     return {
-      ...{ title, ...asked, format: format.toLowerCase(), error: (error as Error).message },
-      ...{ flops: 0, dispatches: 0, weightBytes: 0, workspaceBytes: 0 },
+      title,
+      ...asked,
+      format: format.toLowerCase(),
+      error: (error as Error).message,
+      flops: 0,
+      dispatches: 0,
+      weightBytes: 0,
+      workspaceBytes: 0,
     };
   }
   const { part, size, layers } = traced;

@@ -42,8 +42,13 @@ export async function probe(context: SectionContext<"probes">): Promise<boolean>
   using stopwatch = await Stopwatch.open(device);
   const { clock, idleMs } = stopwatch;
   let data: ProbesData = {
-    ...{ clock, idleMs, arithmetic: {} },
-    ...{ reads: [], uploads: [], readBacks: [], compilations: [] },
+    clock,
+    idleMs,
+    arithmetic: {},
+    reads: [],
+    uploads: [],
+    readBacks: [],
+    compilations: [],
   };
   const arithmetic = async (type: "f32" | "f16" | "i8") => ({
     arithmetic: { ...data.arithmetic, [type]: await probeArithmetic(device, stopwatch, type) },

@@ -100,7 +100,10 @@ export function matrixTileOf(
   const subgroups = rows / LARGE_ROWS * (unit.lanes <= NARROW_SUBGROUP ? 2 : 1);
   if (subgroups * unit.lanes > limits.maxWorkgroupInvocations) return undefined;
   const tile: MatrixTile = {
-    ...{ unit, rows, columns, depth: Math.max(SHORT_DEPTH, unit.k / 4) },
+    unit,
+    rows,
+    columns,
+    depth: Math.max(SHORT_DEPTH, unit.k / 4),
     ...(subgroups !== MATRIX_SUBGROUPS && { subgroups }),
   };
   const strips: MatrixTile[] = [tile, ...[32, 16].map((sumColumns) => ({ ...tile, sumColumns }))];

@@ -158,7 +158,9 @@ function writingThere(
   const tensors = dispatch.tensors.with(slot, range ?? y);
   if (graph.bindingsOf(tensors) > graph.target.limits.maxStorageBuffers) return undefined;
   const kernel = range ? dispatch.kernel : placed(dispatch.kernel, slot, {
-    ...{ run: run / width, step: yStride / width, first: yStart / width },
+    run: run / width,
+    step: yStride / width,
+    first: yStart / width,
   });
   const unused = range ? 0 : y.byteLength - own.byteLength;
   return { ...dispatch, kernel, tensors, bytes: touchedBytes(tensors) - unused };

@@ -125,7 +125,8 @@ function countingKernel(kernel: Kernel, slot: number): Kernel {
     if (isCounting(kernel)) return { ...kernel, name, buffers };
     return {
       ...kernel,
-      ...{ name, body: `${kernel.body}\n${expandInclude("shared/saturation.wgsl", {})}` },
+      name,
+      body: `${kernel.body}\n${expandInclude("shared/saturation.wgsl", {})}`,
       buffers: [...buffers, { name: "saturation", access: "count", width: 1 }],
       params: { ...kernel.params, layer: "u32" },
     };

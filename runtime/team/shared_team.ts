@@ -40,7 +40,8 @@ export interface TeamMemory {
 /** Memory for a team of this many ranks. */
 export function teamMemory(size: number, chunkBytes = CHUNK_BYTES): TeamMemory {
   return {
-    ...{ size, chunkBytes },
+    size,
+    chunkBytes,
     control: new SharedArrayBuffer((FIRST_WORD + size * RANK_WORDS) * 4),
     notes: new SharedArrayBuffer(size * 2 * NOTE_BYTES),
     areas: new SharedArrayBuffer(size * 2 * chunkBytes),

@@ -40,7 +40,10 @@ export function explainEngineFailure(error: unknown, loras: readonly JobLora[] =
  */
 export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
   return loras.map(({ file, alpha, strength, target, mode }) => ({
-    ...{ path: file, strength, target, mode },
+    path: file,
+    strength,
+    target,
+    mode,
     ...(alpha === undefined ? {} : { alpha }),
   }));
 }

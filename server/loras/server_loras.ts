@@ -99,7 +99,8 @@ export class ServerLoras {
     const { info } = this.#engine.engine;
     if (info.loraTargets.length === 0) return [];
     const known = [...this.#state.nicknames].map(([name, { path }]) => ({
-      ...{ name, path },
+      name,
+      path,
       isNickname: true,
     }));
     const model = resolve(info.modelPath);

@@ -32,7 +32,12 @@ export function nameStartLoras(
     for (let count = 2; taken.has(nickname); count++) nickname = `${name}-${count}`;
     taken.add(nickname);
     return {
-      ...{ nickname, path, file: path, strength, target, mode: lora.mode ?? mode },
+      nickname,
+      path,
+      file: path,
+      strength,
+      target,
+      mode: lora.mode ?? mode,
       ...(alpha === undefined ? {} : { alpha }),
     };
   });

@@ -150,7 +150,8 @@ async function ask(
       body: JSON.stringify({
         max_tokens: 512,
         temperature: 0,
-        ...{ ...config.generation_kwargs, ...own?.generation_kwargs },
+        ...config.generation_kwargs,
+        ...own?.generation_kwargs,
         model: config.model,
         messages: [
           { role: "system", content: system },

@@ -107,7 +107,8 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
     loras: loras.map(loraFields),
     ...(kind === "video"
       ? {
-        ...{ num_frames: request.numFrames, fps: request.fps },
+        num_frames: request.numFrames,
+        fps: request.fps,
         ...(request.isFragmented && { fragmented: true }),
       }
       : { output_format: request.format }),

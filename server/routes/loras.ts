@@ -80,7 +80,12 @@ function prefixed(error: ApiError, what: string): ApiError {
 function describe({ nickname, path, target, strength, report }: ActiveLora) {
   const { mode, note, dialect, layers, unmatchedKeys } = report;
   return {
-    ...{ nickname, path, target, strength, mode, dialect },
+    nickname,
+    path,
+    target,
+    strength,
+    mode,
+    dialect,
     note: note ?? null,
     matched_layers: layers.length,
     unmatched_keys: unmatchedKeys.slice(0, MAX_KEYS),
@@ -90,7 +95,11 @@ function describe({ nickname, path, target, strength, report }: ActiveLora) {
 /** The LoRAs that are loaded, and those in use. */
 export function listLoras({ loras }: Services): unknown {
   const entry = ({ nickname, path, strength, report: { mode } }: ActiveLora) => ({
-    ...{ nickname, path, merged: mode === "merged", mode, strength },
+    nickname,
+    path,
+    merged: mode === "merged",
+    mode,
+    strength,
   });
   const byTarget = Map.groupBy(loras.active, ({ target }) => target);
   const layers = [...byTarget].map(([target, active]) => {

@@ -107,7 +107,8 @@ async function queue(
     files,
     await requestContext(services, signal, { model }),
     {
-      ...{ folder, signal },
+      folder,
+      signal,
       ffmpeg: await services.ffmpeg(),
       allowPrivateUrls: settings.allowPrivateUrls,
     },
@@ -122,7 +123,8 @@ async function queue(
   const owner = ownerOf(client, settings.apiKeys);
   const job = {
     ...runners.video({ id, request, owner }),
-    ...{ client, ...(key ? { requestKey: key } : {}) },
+    client,
+    ...(key ? { requestKey: key } : {}),
   };
   // What waits has its images and videos on the disk.
   c.get("share").release();

@@ -45,9 +45,13 @@ export class CurrentJobs {
     layers = 1,
   ): { job: Current; end: () => void } {
     const job: Current = {
-      ...{ id, client, count, layers },
+      id,
+      client,
+      count,
+      layers,
       startedAt: new Date(),
-      ...{ outputs: [], isInterrupted: false },
+      outputs: [],
+      isInterrupted: false,
     };
     this.#jobs.set(id, job);
     const stop = this.#queue.watch(id, (event) => {

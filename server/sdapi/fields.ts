@@ -66,9 +66,16 @@ const QUIET: Quiet = {
       ...["distilled_cfg_scale"],
     ].map((name) => [name, "any"] as const),
   ),
-  ...{ s_noise: [1], s_tmax: ["Infinity"], eta: [1, 31337], initial_noise_multiplier: [1] },
+  s_noise: [1],
+  s_tmax: ["Infinity"],
+  eta: [1, 31337],
+  initial_noise_multiplier: [1],
   // Clients send WebUI's own values, whatever is asked for.
-  ...{ mask_blur: [4], mask_blur_x: [4], mask_blur_y: [4], inpainting_fill: [1], clip_skip: [1] },
+  mask_blur: [4],
+  mask_blur_x: [4],
+  mask_blur_y: [4],
+  inpainting_fill: [1],
+  clip_skip: [1],
   CLIP_stop_at_last_layers: [1],
 };
 
@@ -185,7 +192,9 @@ export function readWebui(
   });
   const { init_images: _, mask: __, alwayson_scripts: ___, ...told } = given;
   return {
-    ...{ fields, images, told },
+    fields,
+    images,
+    told,
     mask: startsFromImages && given.mask ? given.mask : undefined,
     isInverted: Boolean(given.inpainting_mask_invert),
     sendsImages: given.send_images !== false,

@@ -25,7 +25,8 @@ export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unkn
 export function schedulesOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
   const others = optionalSettings.includes("scheduler") ? [...WEBUI_SCHEDULES] : [];
   return [[OWN_NAMES.schedule, "automatic"] as const, ...others].map(([label, name]) => ({
-    ...{ name, label },
+    name,
+    label,
     aliases: null,
     default_rho: -1,
     need_inner_model: false,

@@ -27,7 +27,9 @@ export async function pngInfo(
   const { parameters: info = "", ...items } = text;
   const recipe = readRecipe(text);
   return {
-    ...{ info, items, parameters: parametersOf(info) },
+    info,
+    items,
+    parameters: parametersOf(info),
     // Not WebUI's: the same in the words of this server, whoever made the image.
     recipe: recipe ? recipeFields(recipe) : null,
     unused: recipe?.unused ?? [],

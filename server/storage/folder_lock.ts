@@ -14,7 +14,9 @@ const NAME = ".server.lock";
  */
 export function lockFolder(folder: string): Disposable | undefined {
   const file = Deno.openSync(join(folder, NAME), {
-    ...{ write: true, create: true, mode: PRIVATE_FILE },
+    write: true,
+    create: true,
+    mode: PRIVATE_FILE,
   });
   if (file.tryLockSync(true)) return file;
   file.close();

@@ -26,7 +26,7 @@ export function findBounds(figures: Figures): Bound[] {
   const rates = Object.entries(figures).filter(([, { unit }]) => unit === "GFLOP/s")
     .map(([spec, { value }]) => {
       const [op = "", shape = "", weights = "f32"] = spec.split(":");
-      return { ...{ spec, op, shape, weights, value }, sizes: shape.split("x").map(Number) };
+      return { spec, op, shape, weights, value, sizes: shape.split("x").map(Number) };
     });
   const product = rates.filter(({ op }) => op === "matmul")
     .sort((a, b) => elementCount(b.sizes) - elementCount(a.sizes))[0];

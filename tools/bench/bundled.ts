@@ -13,8 +13,13 @@ export const BUNDLED: string = fileURLToPath(new URL("models/bundled", ROOT));
 
 /** The image that every bench makes: guided, so each step runs both prompts. */
 export const IMAGE = {
-  ...{ prompt: "a red circle on a blue background", width: 64, height: 64, numFrames: 1 },
-  ...{ seed: 7, numInferenceSteps: 20, guidanceScale: 3.5 },
+  prompt: "a red circle on a blue background",
+  width: 64,
+  height: 64,
+  numFrames: 1,
+  seed: 7,
+  numInferenceSteps: 20,
+  guidanceScale: 3.5,
 } satisfies GenerateRequest;
 
 /** Words of the stand-in prompts. */

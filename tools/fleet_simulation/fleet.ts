@@ -94,8 +94,14 @@ export class Fleet {
       id: String(number),
       turn: isFair ? turn : number,
       priority: isFair ? priority : 0,
-      ...{ model: name, loras, memory: gigabytes * GIGABYTE, queuedAt: now, attempts: 0 },
-      ...{ passedAt: null, arrival, number },
+      model: name,
+      loras,
+      memory: gigabytes * GIGABYTE,
+      queuedAt: now,
+      attempts: 0,
+      passedAt: null,
+      arrival,
+      number,
     };
     this.#byId.set(job.id, job);
     this.#waitingOf.set(client, own + 1);

@@ -89,7 +89,9 @@ export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
   const flags: unknown[] = Array.isArray(levels) ? levels : [];
   return {
     ...config,
-    ...{ in_channels: input_channels, out_channels: input_channels, temperal_downsample: levels },
+    in_channels: input_channels,
+    out_channels: input_channels,
+    temperal_downsample: levels,
     scale_factor_spatial: 2 ** flags.length,
     scale_factor_temporal: 2 ** flags.filter(Boolean).length,
   };

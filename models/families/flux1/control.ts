@@ -98,7 +98,10 @@ export function flux1Control(
     const split = outer.like([text.dim(1), sample.dim(1)]);
     const own = split.ownCount(text.dim(1));
     const blocks = new Flux1Blocks(graph, config, weights, {
-      ...{ textTokens: text.dim(1), grids: [grid], modulation, split },
+      textTokens: text.dim(1),
+      grids: [grid],
+      modulation,
+      split,
     });
     const image = within(() =>
       linearLayer(weights, "controlnet_x_embedder", split.own(picture), dim, {
@@ -198,7 +201,8 @@ export function traceControlBranch(
       const { graph } = sample;
       const vectors = tensorsIn<BlockTables>(graph, tables);
       return flux1Control(graph, config, weights, {
-        ...{ sample, grid },
+        sample,
+        grid,
         context: graph.use(context),
         picture: graph.use(picture.tokens),
         mode: mode && graph.use(mode),

@@ -44,7 +44,9 @@ export function givenShape(
   const isPureNoise = start === 0 && (sigmas?.[0] ?? 1) === 1;
   return {
     // Of pure noise nothing of the image is left; Fill sees it beside.
-    ...{ isDrawn: isRedrawn && !(isPureNoise && seen === "fill"), seen, start },
+    isDrawn: isRedrawn && !(isPureNoise && seen === "fill"),
+    seen,
+    start,
     reference: isKontext && image ? gridOf(image, sizeMultiple) : undefined,
   };
 }

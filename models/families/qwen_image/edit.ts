@@ -41,7 +41,9 @@ export function editRules(
   const isPlus = className === EDIT_CLASSES[1];
   const { vae_image_size: latentArea, condition_image_size } = settings;
   return {
-    ...{ isPlus, latentArea, visionArea: isPlus ? condition_image_size : latentArea },
+    isPlus,
+    latentArea,
+    visionArea: isPlus ? condition_image_size : latentArea,
     patchSide: textEncoder.config.vision!.patch_size,
   };
 }

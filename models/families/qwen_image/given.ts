@@ -153,7 +153,9 @@ export function traceGiven(
     ...(start && { moments: encoder.moments[0]! }),
     references: tokens?.outputs,
     textEncoder: qwen25VlTextEncoder(textEncoder, tokenizer.padId, {
-      ...{ states: vision.states, grids: seen, placeholder },
+      states: vision.states,
+      grids: seen,
+      placeholder,
     }),
     run: async (work) => {
       const images = work.request.images!;

@@ -14,7 +14,10 @@ const DEFAULT_SIDE = 128;
 const MAX_EDIT_IMAGES = 3;
 /** What is allowed of them: they are brought to the model's own numbers of pixels. */
 const EDIT_LIMITS: ImageLimits = {
-  ...{ multiple: 1, maxPixels: 2048 * 2048, minSide: 16, maxAspect: 8 },
+  multiple: 1,
+  maxPixels: 2048 * 2048,
+  minSide: 16,
+  maxAspect: 8,
   shapeMultiple: SIDE_MULTIPLE,
 };
 
@@ -30,8 +33,11 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: {
-      ...{ width: side, height: side },
-      ...{ numInferenceSteps: edit?.isPlus ? 40 : 50, guidanceScale: 4, negativePrompt: " " },
+      width: side,
+      height: side,
+      numInferenceSteps: edit?.isPlus ? 40 : 50,
+      guidanceScale: 4,
+      negativePrompt: " ",
     },
     taskDefaults: needsImage ? {} : { TI2I: { strength: 0.6 } },
     ...(!layers && { inpainting: { strength: byMask ? 1 : 0.6 } }),

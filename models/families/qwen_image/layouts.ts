@@ -35,7 +35,9 @@ const CONTROLNET: ComponentFormat = {
   config: (tensors) => {
     const { in_channels, ...sizes } = sizesOf(tensors);
     return {
-      ...{ ...sizes, in_channels, _class_name: CONTROLNET.className },
+      ...sizes,
+      in_channels,
+      _class_name: CONTROLNET.className,
       out_channels: Number(in_channels) / PATCH_SIDE ** 2,
       extra_condition_channels: shapeOf(tensors, CONTROL_EMBEDDER, 2)[1]! - Number(in_channels),
     };
@@ -98,9 +100,15 @@ export const QWEN_IMAGE_FILES: FamilyFiles = {
       settings: {},
       scheduler: {
         _class_name: "FlowMatchEulerDiscreteScheduler",
-        ...{ num_train_timesteps: 1000, shift: 1, time_shift_type: "exponential" },
-        ...{ use_dynamic_shifting: true, base_shift: 0.5, max_shift: 0.9, shift_terminal: 0.02 },
-        ...{ base_image_seq_len: 256, max_image_seq_len: 8192 },
+        num_train_timesteps: 1000,
+        shift: 1,
+        time_shift_type: "exponential",
+        use_dynamic_shifting: true,
+        base_shift: 0.5,
+        max_shift: 0.9,
+        shift_terminal: 0.02,
+        base_image_seq_len: 256,
+        max_image_seq_len: 8192,
       },
       repositories,
     };

@@ -28,8 +28,11 @@ export function qwenImageSchedule(
   const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
   const own = shift === undefined ? scheduler : new FlowMatchEulerScheduler({
     ...schedulerFile.config,
-    ...{ use_dynamic_shifting: true, time_shift_type: "exponential", shift_terminal: null },
-    ...{ base_shift: Math.log(shift), max_shift: Math.log(shift) },
+    use_dynamic_shifting: true,
+    time_shift_type: "exponential",
+    shift_terminal: null,
+    base_shift: Math.log(shift),
+    max_shift: Math.log(shift),
   });
   const isLayered = layerRules(parts) !== undefined && shift === undefined;
   const mu = isLayered ? layeredShift(tokens) : own.mu(tokens);

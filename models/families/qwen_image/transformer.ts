@@ -66,7 +66,8 @@ export function qwenImageTransformer(
   const embed = (x: Tensor) => linearLayer(weights, "img_in", split.own(x), hiddenSize(config));
   const layers = new LayerSplit(ranks.layers, blocks.map(() => 1));
   let streams: Streams<Tensor> = {
-    ...{ text: split.own(context), image: embed(tokens) },
+    text: split.own(context),
+    image: embed(tokens),
     ...(isSplit && { reference: embed(references) }),
   };
   const clean = isSplit ? graph.constant("clean", [1], "u32", [out.dim(0) - 1]) : undefined;

@@ -38,7 +38,8 @@ export function traceControl(
   const pixelFrames = 1 + (frames - 1) * temporal;
   const imageEncoder = references > 0
     ? new WanVideoEncoder(session, vae, { ...shape, frames: 1 }, {
-      ...{ name: "references", runs: references },
+      name: "references",
+      runs: references,
     })
     : undefined;
   const encoder = new WanVideoEncoder(session, vae, shape, { runs: hasFrames ? 2 : 1 });

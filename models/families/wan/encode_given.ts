@@ -39,7 +39,9 @@ function traceMasked(
   }));
   const { first, kept } = tokens.outputs;
   return {
-    ...{ tokens: { first }, clip, kept },
+    tokens: { first },
+    clip,
+    kept,
     run: async (work) => {
       await encoder.run(work, [work.request.images![0]!.data]);
       await work.run([tokens.call({})]);

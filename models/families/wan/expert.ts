@@ -131,13 +131,17 @@ export class WanExpert {
     const frameGrid = { ...grid, frames: 1 };
     const steps = schedule.timesteps.length;
     this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
-      ...{ schedule, sample: options.sample, range, history: options.history },
+      schedule,
+      sample: options.sample,
+      range,
+      history: options.history,
       noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
       kept: given.kept,
       passes: [...text.context, ...shape.skipped ? text.context.slice(0, 1) : []].map((own) => ({
         ...own,
         ...given.tokens,
-        ...{ timesteps: timesteps.outputs, images: images?.outputs },
+        timesteps: timesteps.outputs,
+        images: images?.outputs,
       })),
       step: {
         shape: [tableRows(config), first ? 2 : 1],
@@ -149,7 +153,11 @@ export class WanExpert {
         { pass },
       ) =>
         wanTransformer(graph, config, weights, {
-          ...{ grid, timesteps, context, modulationIndices: step, riflex: shape.riflex },
+          grid,
+          timesteps,
+          context,
+          modulationIndices: step,
+          riflex: shape.riflex,
           ranks: session.ranks,
           skipped: pass === text.context.length ? shape.skipped : undefined,
           tokens: channels

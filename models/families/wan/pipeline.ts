@@ -56,7 +56,10 @@ export const WAN = defineFamily({
     const numFrames = { T2I: 1, TI2I: 1 + temporal }[task as string] ?? request.numFrames;
     const frames = latentFrameCount(numFrames, temporal);
     const shape = {
-      ...{ frames, height: height / spatial, width: width / spatial, steps },
+      frames,
+      height: height / spatial,
+      width: width / spatial,
+      steps,
       prompts: lengths.length,
       rows: contextRows(Math.max(...lengths), maxLength),
       given: givenKind(request, parts, frames),
@@ -113,7 +116,16 @@ export const WAN = defineFamily({
     const history = solverHistory(session, schedule, sample);
     const experts = ranges.map((range, i) =>
       new WanExpert(session, shape, {
-        ...{ vae, tinyDecoder, schedule, range, sample, history, latents, grid, text, given },
+        vae,
+        tinyDecoder,
+        schedule,
+        range,
+        sample,
+        history,
+        latents,
+        grid,
+        text,
+        given,
         isAlone: ranges.length === 1,
         ...i === 0 ? { transformer, suffix: "" } : { transformer: transformer2!, suffix: " 2" },
       })

@@ -135,7 +135,8 @@ export function wanPass(
     tokenRows,
   );
   return {
-    ...{ embedded, split },
+    embedded,
+    split,
     block(index, x, attend = (q, k, v) => split.attention(q, k, v, { name: "attn1" })) {
       const scope = weights.scope(names[index]!);
       const positions = { ...rotary, tiles };

@@ -144,7 +144,8 @@ export class ZImageControl {
     const residual = residuals[this.#refinerPlaces.indexOf(refiner)];
     const { scale } = this.#inputs;
     return {
-      ...{ ...given, residuals },
+      ...given,
+      residuals,
       sample: refined && residual ? steered(refined, residual, scale) : refined,
     };
   }

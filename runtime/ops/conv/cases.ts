@@ -154,7 +154,11 @@ function convCase(spec: ConvCase): OpCase {
 const SAME: [number, number, number, number] = [1, 1, 1, 1];
 
 const NORMED = convCase({
-  ...{ x: [2, 6, 5, 16], channels: 20, kernel: [3, 3], padding: SAME, bias: true },
+  x: [2, 6, 5, 16],
+  channels: 20,
+  kernel: [3, 3],
+  padding: SAME,
+  bias: true,
   norm: { groups: 4, activation: "silu" },
 });
 
@@ -177,15 +181,27 @@ export const CONV2D_SUITE: OpSuite = {
     convCase({ x: [1, 9, 9, 8], channels: 72, kernel: [3, 3], padding: SAME, bias: true }),
     NORMED,
     convCase({
-      ...{ x: [2, 5, 7, 6], channels: 5, kernel: [3, 3], padding: SAME, upsample: 2 },
+      x: [2, 5, 7, 6],
+      channels: 5,
+      kernel: [3, 3],
+      padding: SAME,
+      upsample: 2,
       norm: { groups: 2, activation: "none" },
     }),
     convCase({
-      ...{ x: [1, 9, 8, 12], channels: 68, kernel: [3, 3], padding: SAME, bias: true },
-      ...{ residual: true, dtype: "f16", norm: { groups: 4, activation: "silu" } },
+      x: [1, 9, 8, 12],
+      channels: 68,
+      kernel: [3, 3],
+      padding: SAME,
+      bias: true,
+      residual: true,
+      dtype: "f16",
+      norm: { groups: 4, activation: "silu" },
     }),
     convCase({
-      ...{ x: [1, 3, 4, 8], channels: 12, kernel: [1, 1] },
+      x: [1, 3, 4, 8],
+      channels: 12,
+      kernel: [1, 1],
       norm: { groups: 2, activation: "silu" },
     }),
     convCase({ x: [2, 5, 7, 40], channels: 24, kernel: [1, 1], bias: true }),
@@ -263,7 +279,10 @@ export const CONV2D_SUITE: OpSuite = {
   heavy: [
     convCase({ x: [1, 63, 69, 64], channels: 64, kernel: [3, 3], padding: SAME, bias: true }),
     convCase({
-      ...{ x: [1, 1100, 4, 64], channels: 64, kernel: [3, 3] as const, padding: SAME },
+      x: [1, 1100, 4, 64],
+      channels: 64,
+      kernel: [3, 3] as const,
+      padding: SAME,
       residual: true,
     }),
   ],

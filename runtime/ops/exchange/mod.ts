@@ -54,7 +54,9 @@ export function exchange(
   };
   graph.dispatch({
     kernel: exchangeKernel(name, brought.length, taken.length),
-    ...{ buffers, params: {}, workgroups: [1, 1, 1] },
+    buffers,
+    params: {},
+    workgroups: [1, 1, 1],
     ...(areFactors && { factors: brought.map((_, i) => `brought${i}`) }),
     exchange: {
       team,
@@ -75,6 +77,8 @@ function exchangeKernel(name: string, brought: number, taken: number): Kernel {
   return {
     name,
     buffers: [...slots(brought, "brought", "read"), ...slots(taken, "taken", "read_write")],
-    ...{ params: {}, workgroupSize: [1, 1, 1], body: "" },
+    params: {},
+    workgroupSize: [1, 1, 1],
+    body: "",
   };
 }

@@ -32,8 +32,15 @@ function mergeCase(
       const [weight, up, down, scales, flags] = ["weight", "up", "down", "scales", "flags"]
         .map((name) => tensors[name]!.memory as DeviceTensor);
       mergeLowRank(graph, {
-        ...{ weight: weight!, firstRow: before, rows, columns },
-        ...{ up: up!, down: down!, scales: scales!, flags: flags!, flag: 1 },
+        weight: weight!,
+        firstRow: before,
+        rows,
+        columns,
+        up: up!,
+        down: down!,
+        scales: scales!,
+        flags: flags!,
+        flag: 1,
       });
       return [graph.use(weight!), graph.use(flags!)];
     },

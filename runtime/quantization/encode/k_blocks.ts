@@ -19,15 +19,27 @@ const SCALES = new Float32Array(16);
 const MINS = new Float32Array(16);
 
 const TWO_BITS: OffsetSearch = {
-  ...{ size: 16, highest: 3, first: -0.5, step: 0.1, tries: 15 },
+  size: 16,
+  highest: 3,
+  first: -0.5,
+  step: 0.1,
+  tries: 15,
   isAbsolute: true,
 };
 const FOUR_BITS: OffsetSearch = {
-  ...{ size: 32, highest: 15, first: -1, step: 0.1, tries: 20 },
+  size: 32,
+  highest: 15,
+  first: -1,
+  step: 0.1,
+  tries: 20,
   isAbsolute: false,
 };
 const FIVE_BITS: OffsetSearch = {
-  ...{ size: 32, highest: 31, first: -0.5, step: 0.1, tries: 15 },
+  size: 32,
+  highest: 31,
+  first: -0.5,
+  step: 0.1,
+  tries: 15,
   isAbsolute: false,
 };
 

@@ -157,7 +157,8 @@ export function animateInfo({ settings, transformer: { config }, vae }: AnimateP
     // A result has as many frames as the driving video.
     frameMultiple: 1,
     maxFrames: MAX_FRAMES,
-    ...{ minImages: 1, maxImages: 1 },
+    minImages: 1,
+    maxImages: 1,
     optionalSettings: [
       ...["clipLen", "promptRef", "flowShift", "maxSequenceLength"] as const,
       ...SAMPLING_CHOICES,

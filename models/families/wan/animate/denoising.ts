@@ -69,8 +69,11 @@ type PassInputs = Context & {
 
 /** What stands in the place of the driving video where its states are at hand. */
 const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
-  ...{ drivingTokens: undefined, drivingImages: undefined, drivingBlocks: undefined },
-  ...{ drivingLengths: undefined, drivingPadLogit: undefined },
+  drivingTokens: undefined,
+  drivingImages: undefined,
+  drivingBlocks: undefined,
+  drivingLengths: undefined,
+  drivingPadLogit: undefined,
 };
 
 /** Keeps what a block has of the driving video, each frame by itself: each is read by one attention. */
@@ -135,8 +138,10 @@ export function traceDenoising(
       modulationIndices(config, [steps]),
     ),
     context: {
-      ...{ blocks, images: given.drivingImages },
-      ...{ lengths: given.drivingLengths, padLogit: given.drivingPadLogit },
+      blocks,
+      images: given.drivingImages,
+      lengths: given.drivingLengths,
+      padLogit: given.drivingPadLogit,
     },
   });
   const { operands } = shape;
@@ -158,10 +163,14 @@ export function traceDenoising(
     for (const { key, value } of states ?? []) stage.tensors.add(key).add(value);
   }
   const denoiser = new Denoiser<PassInputs>(stage, shape, {
-    ...{ schedule, sample },
+    schedule,
+    sample,
     noise: { shape: latents, arrange: (noise) => patchify(config, noise) },
     passes: contexts.map((context) => ({
-      ...{ ...context, timesteps: timesteps.outputs, channels, images },
+      ...context,
+      timesteps: timesteps.outputs,
+      channels,
+      images,
       ...(states ? { ...NO_DRIVING, states } : { ...driving, states: undefined }),
     })),
     step: {
@@ -171,7 +180,9 @@ export function traceDenoising(
     predict: ({ sample, step, timesteps, channels, states, ...given }, graph, { pass }) => {
       const { blocks, images, lengths, padLogit, ...driving } = given;
       const inputs = {
-        ...{ grid, timesteps, modulationIndices: step },
+        grid,
+        timesteps,
+        modulationIndices: step,
         context: { blocks, images, lengths, padLogit },
         tokens: besideSample(sample, channels, patchFeatures(config, 1)),
         skipped: pass === 0 ? undefined : NEGATIVE_SKIPS,

@@ -50,7 +50,10 @@ export const WAN_ANIMATE = defineFamily({
     const { width, height, numInferenceSteps: steps, clipLen: clipLength = CLIP_LENGTH } = request;
     const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
     const shape = {
-      ...{ height: height / spatial, width: width / spatial, steps, clipLength },
+      height: height / spatial,
+      width: width / spatial,
+      steps,
+      clipLength,
       frames: latentFrameCount(clipLength, temporal),
       clips: clipsOf(request),
       prompts: lengths.length,
@@ -85,7 +88,8 @@ export const WAN_ANIMATE = defineFamily({
           const own = (x: Tensor) => ofPrompt(x, prompt);
           return {
             blocks: blocks.map(({ key, value }) => ({ key: own(key), value: own(value) })),
-            ...{ lengths: own(lengths), padLogit: own(padLogits) },
+            lengths: own(lengths),
+            padLogit: own(padLogits),
           };
         });
       },
@@ -106,12 +110,20 @@ export const WAN_ANIMATE = defineFamily({
     ]);
     const told = text.context.at(-1)!;
     const driving = {
-      ...{ drivingTokens: given.driving, drivingImages: driver!, drivingBlocks: told.blocks },
-      ...{ drivingLengths: told.lengths, drivingPadLogit: told.padLogit },
+      drivingTokens: given.driving,
+      drivingImages: driver!,
+      drivingBlocks: told.blocks,
+      drivingLengths: told.lengths,
+      drivingPadLogit: told.padLogit,
     };
     const denoising = traceDenoising(session, parts, shape, {
-      ...{ schedule, sample, grid, latents, driving },
-      ...{ channels: given.channels, images: character! },
+      schedule,
+      sample,
+      grid,
+      latents,
+      driving,
+      channels: given.channels,
+      images: character!,
       contexts: text.context.slice(0, -1),
     });
     const begin = denoising.stage.program(
