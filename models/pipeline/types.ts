@@ -212,6 +212,7 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
 /** A setting on which the memory of a request depends. */
 export type RoomSetting =
   | "numInferenceSteps"
+  | "sampler"
   | "guidanceScale"
   | "quality"
   | "decoder"
@@ -226,6 +227,7 @@ export type RoomSetting =
 
 const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   numInferenceSteps: true,
+  sampler: true,
   guidanceScale: true,
   quality: true,
   decoder: true,
