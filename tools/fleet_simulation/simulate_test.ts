@@ -21,8 +21,10 @@ Deno.test("simulate() shows that turns are fair and that affinity saves loading"
 
 Deno.test("simulate() gives the same day for the same seed, and its tables name every policy", () => {
   const day = { ...SIZE, hours: 2, load: 1.5 };
+  // As texts: once, V8 15 had the numbers of a later result in an earlier one.
+  const [first, again] = [0, 1].map(() => JSON.stringify(simulate(POLICIES[0]!, day)));
+  assert.equal(again, first);
   const outcomes = POLICIES.map((policy) => simulate(policy, day));
-  assert.deepEqual(simulate(POLICIES[0]!, day), outcomes[0]);
   const tables = simulationTables(outcomes);
   for (const { name } of POLICIES) assert.ok(tables.includes(name), name);
   assert.doesNotMatch(tables, /NaN|Infinity|undefined/);
