@@ -174,7 +174,12 @@ const OPENING: Case[] = [
     unipc({ solver_order: 1e9 }),
     /solver_order 1000000000: it must/,
   ],
-  ["has half an order", SCHEDULER, unipc({ solver_order: 1.5 }), /solver_order 1.5: it must be a whole number/],
+  [
+    "has half an order",
+    SCHEDULER,
+    unipc({ solver_order: 1.5 }),
+    /solver_order 1.5: it must be a whole number/,
+  ],
   ["has no flow shift", SCHEDULER, unipc({ flow_shift: 0 }), /flow_shift 0: it must be from/],
 
   ["are missing", WEIGHTS, "missing", /neither .*\.safetensors .* fetch the model as safetensors/],
