@@ -21,7 +21,7 @@ import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { columns, gigabytes, print, tell } from "./print.ts";
 
-/** Prints what is on this machine, or which names there are. */
+/** Prints the models on this machine, or the names of the catalogue. */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
   const own = await readOwnModels();
   if (flags.all) {

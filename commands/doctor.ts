@@ -97,7 +97,7 @@ export function describeReport(report: DeviceReport): string {
   return lines.join("\n");
 }
 
-/** What is off about a device. */
+/** What is wrong with a device. */
 export function findProblem(report: DeviceReport): string | undefined {
   const failed = report.selfTests.filter(({ outcome }) => outcome === "failed")
     .map(({ name }) => name);

@@ -72,7 +72,7 @@ export class FlagCommand extends Command {
     this.description(description)
       .exitOverride()
       .allowExcessArguments(false)
-      // Whoever ends the program writes to standard error, in one sentence.
+      // The end of the program writes one sentence to standard error.
       .configureOutput({ outputError: () => {} });
   }
 

@@ -204,7 +204,7 @@ async function makeVideos(work: Work): Promise<string> {
     throw new UsageError("Cannot use --control for a video: ControlNets steer images; omit it");
   }
   const { fps = model.info.defaults.fps } = flags;
-  // A length that is not given is one that the model makes.
+  // Without a length, the model's own is used, which it can make.
   const asked = wantedFrames(flags, fps, { numFrames: 1 });
   const made = nearestFrames(asked, model.info);
   if (made !== asked && made <= model.info.maxFrames && !model.info.animates) {

@@ -156,7 +156,7 @@ export function videoOptions(flags: GenerateFlags): Partial<GenerateVideoOptions
   };
 }
 
-/** One seed for each output; those that are drawn differ from call to call. */
+/** One seed for each output; random seeds differ from call to call. */
 export function seedsOf({ seed, numOutputs, defaultSeed }: GenerateFlags): number[] {
   return resolveSeeds(seed?.length === 1 ? seed[0] : seed, numOutputs, defaultSeed);
 }

@@ -55,7 +55,7 @@ export function localReader(signal?: AbortSignal): VideoReader<LocalInputs> {
         image: givenImage(fitWithAlpha(image, how)),
         hasHoles: hasHoles(image),
       }),
-    mask: (image, how, way) => Promise.resolve(fitMask(image, how, way)),
+    mask: (image, how, way) => Promise.try(() => fitMask(image, how, way)),
     openClip,
     openMask: openClip,
     // Reading looks at that itself.

@@ -1,6 +1,6 @@
 /**
  * A request made ready for the engine: the one place that orders the steps, for the library and for the server.
- * Whatever is wrong is a {@link FieldError}, which names the field.
+ * Whatever is wrong is a `FieldError`, which names the field.
  */
 
 import type {
@@ -29,7 +29,7 @@ import {
   visionFit,
 } from "./fit_inputs.ts";
 import { checkPrompt } from "./field_values.ts";
-import { completeSettings, FieldError, settingsOf } from "./settings.ts";
+import { checked, completeSettings, refused, settingsOf } from "./settings.ts";
 import { checkSize, type Size } from "./size.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
@@ -80,11 +80,11 @@ export interface Asked<T extends InputTypes> extends AskedText {
 export interface Preparation<T extends InputTypes> {
   readonly info: ModelInfo;
   readonly reader: InputReader<T>;
-  /** Refuses with a `RangeError` what the model cannot make on this machine. */
-  readonly checkRoom: (request: RoomRequest) => Promise<void>;
+  /** Refuses with a `RangeError` what the model cannot make on this machine; by default the engine does, at the job's turn. */
+  readonly checkRoom?: (request: RoomRequest) => Promise<void>;
   /** What messages call a setting; the name of its row by default. */
   readonly spell?: (name: keyof SamplingSettings) => string;
-  readonly howToSend?: TaskQuery["howToSend"];
+  readonly howToSend?: TaskQuery["howToSend"] & { readonly lastImage?: string };
 }
 
 /** A request that the engine can take once its inputs are in memory. */
@@ -123,48 +123,48 @@ export async function prepareImages<T extends InputTypes>(
 ): Promise<{ request: Prepared<T["kept"]>; idle: Idle }> {
   const { info, reader } = by;
   const count = asked.images.length;
-  const taskType = await chooseTask(asked, { output: "IMAGE", hasVideo: false }, by);
-  await named("images", () => checkImageCount(count, info.maxEditImages));
-  if (asked.control !== undefined) await named("control", () => checkTakesControl(info));
+  const taskType = chooseTask(asked, { output: "IMAGE", hasVideo: false }, by);
+  checked("images", () => checkImageCount(count, info.maxEditImages));
+  const references = countReferences(asked, info);
+  if (asked.control !== undefined) checked("control", () => checkTakesControl(info));
   const isMaskTaken = takesMask(info, taskType);
   const hasMask = isMaskTaken && asked.mask !== undefined;
   const complete = (isMasked: boolean) =>
     completeRequest(asked, taskType, { ...by, info: isMasked ? maskedRules(info) : info });
-  let { settings, idle } = await complete(hasMask);
+  let { settings, idle } = complete(hasMask);
   if (asked.control !== undefined) {
     const name = by.spell?.("controlMode") ?? "controlMode";
-    await named("controlMode", () => checkControlMode(settings, info, name));
+    checked("controlMode", () => checkControlMode(settings, info, name));
   }
   const images: T["open"][] = [];
   for (const image of asked.images) images.push(await reader.open(image));
   const [first] = images;
   const mask = hasMask ? await reader.open(asked.mask) : undefined;
-  if (mask) await named("mask", () => checkMaskShape(mask, first!));
+  if (mask) checked("mask", () => checkMaskShape(mask, first!));
   const control = asked.control === undefined ? undefined : await reader.open(asked.control);
   const ownSize = (isMasked: boolean): Size => {
     if (first) return (isMasked ? sizeFromMasked : sizeFromImage)(first, info);
     return control ? controlSize(control, info) : info.defaults;
   };
   const sizeOf = async (isMasked: boolean) => {
-    const size = await chooseSize(asked, await named("images", () => ownSize(isMasked)), info);
+    const size = chooseSize(asked, checked("images", () => ownSize(isMasked)), info);
     const given = { images: count, hasMask: isMasked, hasControl: control !== undefined };
-    const room = { ...settings, ...size, taskType, ...given, previews: asked.previews ?? 0 };
-    await named("size", () => by.checkRoom(room));
+    await checkRoom({ ...settings, ...size, taskType, ...given, references }, asked, by);
     return size;
   };
   let size = await sizeOf(hasMask);
   const keep = async (own: T["open"], way?: MaskWay) => {
     const how = fitMasked(first!, size, info, asked.fit);
-    const mask = await named(own === first ? "images" : "mask", () => reader.mask(own, how, way));
+    const mask = await reader.mask(own, how, way).catch(refused(own === first ? "images" : "mask"));
     return { mask, image: (await reader.fit(first!, how)).image };
   };
-  const fitUsually = async (image: T["open"]) =>
-    await reader.fit(image, await named("images", () => fitOf(image, size, info, asked.fit)));
+  const fitUsually = (image: T["open"]) =>
+    reader.fit(image, checked("images", () => fitOf(image, size, info, asked.fit)));
   let kept = mask && await keep(mask, asked.maskWay);
   const usual = first && !kept ? await fitUsually(first) : undefined;
   // An image with holes, alone, is its own mask.
   if (first && usual?.hasHoles && isMaskTaken && count === 1) {
-    ({ settings, idle } = await complete(true));
+    ({ settings, idle } = complete(true));
     size = await sizeOf(true);
     kept = await keep(first);
   }
@@ -210,8 +210,8 @@ export function chooseTask<T extends InputTypes>(
   { taskType, images }: Pick<Asked<T>, "taskType" | "images">,
   query: Pick<TaskQuery, "output" | "hasVideo">,
   { info, howToSend }: Pick<Preparation<T>, "info" | "howToSend">,
-): Promise<TaskType> {
-  return named("taskType", () =>
+): TaskType {
+  return checked("taskType", () =>
     resolveTask({
       ...query,
       hasImage: images.length > 0,
@@ -221,23 +221,23 @@ export function chooseTask<T extends InputTypes>(
 }
 
 /** The settings of a request, and those that change nothing. */
-export async function completeRequest<T extends InputTypes>(
+export function completeRequest<T extends InputTypes>(
   { prompt, given }: Asked<T>,
   taskType: TaskType,
   { info, spell }: Pick<Preparation<T>, "info" | "spell">,
-): Promise<ReturnType<typeof completeSettings>> {
-  await named("prompt", () => checkPrompt("prompt", prompt));
+): ReturnType<typeof completeSettings> {
+  checked("prompt", () => checkPrompt("prompt", prompt));
   return completeSettings(given, taskType, info, spell);
 }
 
 /** The size that is asked for, else its own. */
-export async function chooseSize<T extends InputTypes>(
+export function chooseSize<T extends InputTypes>(
   { width, height }: Pick<Asked<T>, "width" | "height">,
   own: Size,
   info: ModelInfo,
-): Promise<Size> {
+): Size {
   const size = { width: width ?? own.width, height: height ?? own.height };
-  await named("size", () => checkSize(size, info));
+  checked("size", () => checkSize(size, info));
   return size;
 }
 
@@ -250,6 +250,25 @@ export function checkImageCount(count: number, most: number): void {
   if (count <= most) return;
   const what = count === 1 ? "an image" : `${count} images`;
   throw new RangeError(`Cannot use ${what}: this model takes ${most || "none"}`);
+}
+
+/** How many reference images the model is given: none where it takes none, which is told as idle. */
+export function countReferences<T extends InputTypes>(
+  { references = [] }: Pick<Asked<T>, "references">,
+  info: ModelInfo,
+): number {
+  const count = info.maxReferences ? references.length : 0;
+  checked("references", () => checkReferenceCount(count, info));
+  return count;
+}
+
+/** Asks whether this machine has room for a request. */
+export async function checkRoom<T extends InputTypes>(
+  room: RoomRequest,
+  { previews = 0 }: Pick<Asked<T>, "previews">,
+  by: Pick<Preparation<T>, "checkRoom">,
+): Promise<void> {
+  await by.checkRoom?.({ ...room, previews }).catch(refused("size"));
 }
 
 /** What the model's image encoder sees, where it has one. */
@@ -271,7 +290,6 @@ export async function referencesOf<T extends InputTypes>(
   { info, reader }: Pick<Preparation<T>, "info" | "reader">,
 ): Promise<{ references?: T["kept"][] }> {
   if (references.length === 0 || !info.maxReferences) return {};
-  await named("references", () => checkReferenceCount(references.length, info));
   const kept: T["kept"][] = [];
   for (const source of references) {
     const image = await reader.open(source);
@@ -298,18 +316,4 @@ export function idleInputs<T extends InputTypes>(
     if (why !== undefined && isGiven) idle.set(name, why);
   }
   return idle;
-}
-
-/**
- * Does a step that is about one field.
- *
- * @throws {FieldError} in place of a `RangeError`
- */
-export async function named<T>(field: string, step: () => T | Promise<T>): Promise<T> {
-  try {
-    return await step();
-  } catch (error) {
-    if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
-    throw new FieldError(field, error.message, { cause: error });
-  }
 }

@@ -4,24 +4,26 @@ import { resultRate, resultSize } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import type { VideoInfo } from "../media/video/mod.ts";
 import { checkFps, countFrames, type GivenDuration, isAbsent, wantedFrames } from "./duration.ts";
-import { checkReferenceCount, fitOf } from "./fit_inputs.ts";
+import { fitOf } from "./fit_inputs.ts";
 import type { VideoStream } from "./generated_video.ts";
 import {
   type Asked,
   checkImageCount,
+  checkRoom,
   chooseSize,
   chooseTask,
   completeRequest,
+  countReferences,
   type Idle,
   idleInputs,
   type InputReader,
   type InputTypes,
-  named,
   type Preparation,
   type Prepared,
   referencesOf,
   visionsOf,
 } from "./prepare.ts";
+import { checked } from "./settings.ts";
 import { sizeWithin } from "./size.ts";
 import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts";
 
@@ -85,14 +87,15 @@ export async function prepareVideo<T extends VideoInputTypes>(
   const { info, reader } = by;
   const count = asked.images.length;
   const hasVideo = asked.video !== undefined;
-  const taskType = await chooseTask(asked, { output: "VIDEO", hasVideo }, by);
-  await named("images", () => {
+  const taskType = chooseTask(asked, { output: "VIDEO", hasVideo }, by);
+  checked("images", () => {
     checkImageCount(count, info.maxImages);
-    checkLeastImages(count, taskType, info);
+    checkLeastImages(count, taskType, by);
   });
-  const { settings, idle } = await completeRequest(asked, taskType, by);
+  const references = countReferences(asked, info);
+  const { settings, idle } = completeRequest(asked, taskType, by);
   const fps = asked.fps ?? info.defaults.fps;
-  await named("fps", () => checkFps(fps));
+  checked("fps", () => checkFps(fps));
   const video = hasVideo ? await reader.openClip(asked.video, fps) : undefined;
   const opened: T["open"][] = [];
   for (const image of asked.images) opened.push(await reader.open(image));
@@ -101,7 +104,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
     width: asked.width ?? info.defaults.width,
     height: asked.height ?? info.defaults.height,
   };
-  const size = await chooseSize(
+  const size = chooseSize(
     shape ? sizeWithin(shape, budget, info.sizeMultiple) : asked,
     info.defaults,
     info,
@@ -117,19 +120,16 @@ export async function prepareVideo<T extends VideoInputTypes>(
   const lengthField = isAbsent(asked.numFrames) && !isAbsent(asked.seconds)
     ? "seconds"
     : "numFrames";
-  const numFrames = await named(lengthField, () => countFrames(length, fps, limits));
+  const numFrames = checked(lengthField, () => countFrames(length, fps, limits));
   if (video) {
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     reader.checkClip(asked.video, video, { fps, numFrames: decoded });
   }
-  const references = info.maxReferences ? asked.references?.length ?? 0 : 0;
-  await named("references", () => checkReferenceCount(references, info));
-  const previews = asked.previews ?? 0;
-  const room = { ...settings, ...size, taskType, numFrames, images: count, references, previews };
-  await named("size", () => by.checkRoom(room));
+  const room = { ...settings, ...size, taskType, numFrames, images: count, references };
+  await checkRoom(room, asked, by);
   const images: T["kept"][] = [];
   for (const image of opened) {
-    const how = await named("images", () => fitOf(image, size, info, asked.fit));
+    const how = checked("images", () => fitOf(image, size, info, asked.fit));
     images.push((await reader.fit(image, how)).image);
   }
   const isMaskTaken = info.takesMasks === true && taskType === "V2V";
@@ -185,10 +185,15 @@ export function videoStream(
   return { ...resultSize(request), fps: resultRate(fps, request), audio };
 }
 
-function checkLeastImages(count: number, taskType: string, { minImages = 1 }: ModelInfo): void {
+function checkLeastImages(
+  count: number,
+  taskType: string,
+  { info: { minImages = 1 }, howToSend }: Pick<Preparation<InputTypes>, "info" | "howToSend">,
+): void {
   if (count === 0 || count >= minImages) return;
+  const hint = howToSend?.lastImage ? `; send ${howToSend.lastImage} too` : "";
   throw new RangeError(
-    `Cannot do ${taskType} with ${count} input image: this model takes ${minImages}, the first frame and the last`,
+    `Cannot do ${taskType} with ${count} input image: this model takes ${minImages}, the first frame and the last${hint}`,
   );
 }
 

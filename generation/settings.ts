@@ -87,13 +87,20 @@ export function settingsOf(request: SamplingSettings): SamplingSettings {
  * @returns what the check gives
  * @throws {FieldError} in its place
  */
-function checked<T>(field: string, check: () => T): T {
+export function checked<T>(field: string, check: () => T): T {
   try {
     return check();
   } catch (error) {
+    return refused(field)(error);
+  }
+}
+
+/** Names the field that a `RangeError` is about; throws what else it is given as it is. */
+export function refused(field: string): (error: unknown) => never {
+  return (error) => {
     if (error instanceof FieldError || !(error instanceof RangeError)) throw error;
     throw new FieldError(field, error.message, { cause: error });
-  }
+  };
 }
 
 /** Names that are no words of their own. */

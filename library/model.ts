@@ -6,7 +6,6 @@ import type {
   GenerateRequest,
   GenerationControl,
   ModelInfo,
-  RoomRequest,
 } from "../engine/types.ts";
 import {
   checkVideoPath,
@@ -89,7 +88,7 @@ export class Model implements AsyncDisposable {
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
     const asked = { ...this.#asked(options), control: options.control, mask: options.mask };
-    const prepared = await prepareImages<LocalInputs>(asked, this.#with(localReader(signal)));
+    const prepared = await prepareImages<LocalInputs>(asked, { info, reader: localReader(signal) });
     refuseIdle(prepared.idle, options);
     const { loras } = options;
     const request = { ...prepared.request, ...(loras && { loras }) };
@@ -210,7 +209,7 @@ export class Model implements AsyncDisposable {
         video: options.video,
         mask: options.mask,
       },
-      this.#with(localReader(signal)),
+      { info: this.info, reader: localReader(signal) },
     );
     refuseIdle(idle, options);
     const { images, visions, video, mask, references } = request;
@@ -254,11 +253,6 @@ export class Model implements AsyncDisposable {
     const { prompt, width, height, taskType, fit, images = [], references } = options;
     const { previews } = previewControl(options);
     return { prompt, given: options, width, height, taskType, fit, images, references, previews };
-  }
-
-  #with<Reader>(reader: Reader) {
-    const { info } = this;
-    return { info, reader, checkRoom: (room: RoomRequest) => this.#engine.checkRoom(room) };
   }
 }
 

@@ -19,7 +19,7 @@ import type { Job, ServerClient } from "./server_client.ts";
 interface RemoteWork {
   readonly client: ServerClient;
   readonly flags: GenerateFlags;
-  /** What is made; the server's model says it by default. */
+  /** The kind of result; by default the one that the server's model makes. */
   readonly media: Media | undefined;
   /** The file to write, without its ending where `--output` does not name it. */
   readonly name: string;

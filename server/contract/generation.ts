@@ -62,7 +62,6 @@ interface GenerationBody {
   readonly height?: number | null | undefined;
   readonly task_type?: string | null | undefined;
   readonly fit?: string | null | undefined;
-  readonly loras?: readonly LoraItem[] | null | undefined;
   readonly seed?: number | number[] | null | undefined;
   readonly generator_device?: string | null | undefined;
   readonly quality?: string | null | undefined;
@@ -76,8 +75,8 @@ interface GenerationBody {
 interface ReadGeneration {
   /** For the preparation, which checks it. */
   readonly asked: AskedText;
-  /** Checked. */
-  readonly options: RequestOptions;
+  /** Checked; LoRAs are looked for when all else is right. */
+  readonly options: Omit<RequestOptions, "loras">;
   /** What messages call a setting. */
   readonly spell: (name: keyof SamplingSettings) => string;
   /** The field of the request that a field of the preparation came in. */
@@ -110,10 +109,10 @@ export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
  *
  * @throws {ApiError} 400 for wrong values
  */
-export async function readGeneration(
+export function readGeneration(
   fields: GenerationBody,
-  { canEnhance, defaultSeed, webhooks, findLoras }: RequestContext,
-): Promise<ReadGeneration> {
+  { canEnhance, defaultSeed, webhooks }: RequestContext,
+): ReadGeneration {
   const names = settingNames(fields);
   const given = Object.fromEntries([...names].map(([name, http]) => [name, fields[http]]));
   checkChoice("generator_device", fields.generator_device, DEVICES);
@@ -140,7 +139,6 @@ export async function readGeneration(
     options: {
       seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
       enhancePrompt: fields.enhance_prompt === true,
-      loras: await findLoras(fields.loras),
       ...(fields.service_tier === "flex" ? { serviceTier: "flex" as const } : {}),
       ...(fields.webhook_url ? { webhookUrl: readWebhookUrl(fields.webhook_url, webhooks) } : {}),
     },

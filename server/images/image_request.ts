@@ -94,7 +94,7 @@ export async function readImageRequest(
   const output = readImageOutput(fields, context);
   const mask = kind === "edit" ? oneSource("mask", fields.mask, files) : undefined;
   const control = oneSource("control", fields.control, files);
-  const { asked, options, spell, paramOf } = await readGeneration(fields, context);
+  const { asked, options, spell, paramOf } = readGeneration(fields, context);
   const { maskWay } = inputs;
   const { previews } = output;
   const { ready, idle } = await prepared(
@@ -112,7 +112,9 @@ export async function readImageRequest(
     ...idle,
     ...unread.idle,
   });
-  return { ...ready.request, ...options, ...output, model: context.servedModelName, ignored };
+  const loras = await context.findLoras(fields.loras);
+  const model = context.servedModelName;
+  return { ...ready.request, ...options, ...output, loras, model, ignored };
 }
 
 /**

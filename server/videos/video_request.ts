@@ -122,14 +122,16 @@ export async function readVideoRequest(
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
   const files = await readSources(findSources(fields, uploads), info, sources);
   const images = files.filter(({ kind }) => kind === "image");
-  const [video, secondVideo] = files.filter(({ kind }) => kind === "video");
+  const videos = files.filter(({ kind }) => kind === "video");
+  const [video, secondVideo] = videos;
   if (secondVideo) {
-    throw badRequest("Cannot use several videos: this model takes one", secondVideo.field);
+    const message = `Cannot use ${videos.length} videos: this model takes one; omit the others`;
+    throw badRequest(message, secondVideo.field);
   }
   const mask = oneSource("mask", fields.mask, uploads);
   const references = sourcesOf("reference", fields.reference, uploads);
   const n = fields.num_outputs_per_prompt ?? fields.n;
-  const { asked, options, spell, paramOf } = await readGeneration({ ...fields, n }, context);
+  const { asked, options, spell, paramOf } = readGeneration({ ...fields, n }, context);
   const { fps, num_frames: numFrames, seconds } = fields;
   const length = { fps, numFrames, seconds };
   const { ready: { request, isRounded }, idle } = await prepared(
@@ -162,6 +164,7 @@ export async function readVideoRequest(
   return {
     ...request,
     ...options,
+    loras: await context.findLoras(fields.loras),
     model: fields.model || context.servedModelName,
     servedModel: context.servedModelName,
     ...(hasInputs ? { inputs: sources.folder.path } : {}),
@@ -206,6 +209,7 @@ function videoReader(sources: VideoSources): VideoReader<RequestInputs> {
 const HOW_TO_SEND = {
   image: "'input_reference' or 'reference_url'",
   video: "'video_reference' or 'video_url'",
+  lastImage: "'last_image'",
 };
 
 /** Brings what a request starts from to disk, where the model takes it. */
