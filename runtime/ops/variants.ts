@@ -98,6 +98,16 @@ export function explainChoice(
 /** What the variants for software adapters were raced on. */
 export const MESA_SOFTWARE = "Mesa's software adapter";
 
+/**
+ * Whether 8 x 8 sums of an invocation are too many for the registers: Intel's GPUs, with subgroups of 8 or 16 to 32,
+ * spill them, and AMD's before RDNA, with subgroups of 64, keep a single wave.
+ */
+export function hasFewRegisters(
+  { subgroups, subgroupMinSize, subgroupMaxSize }: TargetFeatures,
+): boolean {
+  return subgroups && (subgroupMinSize === 64 || subgroupMinSize <= 16 && subgroupMaxSize === 32);
+}
+
 /** Whether every subgroup has exactly `size` invocations. */
 export function hasSubgroupsOf(size: number, features: TargetFeatures): boolean {
   return features.subgroups && features.subgroupMinSize === size &&

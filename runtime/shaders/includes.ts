@@ -14,6 +14,7 @@ import attentionRegistersLoad from "./attention/registers_load.wgsl" with { type
 import attentionRegistersWord from "./attention/registers_word.wgsl" with { type: "text" };
 import attentionSharedFetch from "./attention/shared_fetch.wgsl" with { type: "text" };
 import attentionSharedPlace from "./attention/shared_place.wgsl" with { type: "text" };
+import attentionSharedPutValues from "./attention/shared_put_values.wgsl" with { type: "text" };
 import attentionSharedValues from "./attention/shared_values.wgsl" with { type: "text" };
 import attentionSlice from "./attention/slice.wgsl" with { type: "text" };
 import convMatrixFetch from "./conv/matrix_fetch.wgsl" with { type: "text" };
@@ -80,6 +81,7 @@ export const INCLUDES: Readonly<Record<string, string>> = {
   "attention/registers_word.wgsl": attentionRegistersWord,
   "attention/shared_fetch.wgsl": attentionSharedFetch,
   "attention/shared_place.wgsl": attentionSharedPlace,
+  "attention/shared_put_values.wgsl": attentionSharedPutValues,
   "attention/shared_values.wgsl": attentionSharedValues,
   "attention/slice.wgsl": attentionSlice,
   "conv/matrix_fetch.wgsl": convMatrixFetch,

@@ -5,7 +5,7 @@ import registersSource from "../../shaders/attention/registers.wgsl" with { type
 import sharedSource from "../../shaders/attention/shared.wgsl" with { type: "text" };
 import type { ParamValues } from "../../shaders/expand.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
-import type { Target, TargetFeatures } from "../../target.ts";
+import type { Target } from "../../target.ts";
 import {
   MATRIX_SUBGROUPS,
   type MatrixElement,
@@ -13,7 +13,7 @@ import {
   matrixUnitFor,
   unitParams,
 } from "../matrix_unit.ts";
-import { hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
+import { hasFewRegisters, hasSubgroupsOf, MESA_SOFTWARE, type Variant } from "../variants.ts";
 
 const MATRIX = new KernelFile("attention/matrix", matrixSource);
 const REGISTERS = new KernelFile("attention/registers", registersSource);
@@ -81,28 +81,45 @@ function registersVariant(name: string, broadcasts: boolean, isSpare = false): A
   };
 }
 
-/** Invocations of `shared` along each side of a workgroup, keys per step, and values in their tile. */
-const SHARED = { across: 8, down: 16, keys: 64, values: 16 };
+/** Invocations of a workgroup of `shared`, and keys per step. */
+const SHARED = { threads: 128, keys: 64 };
 
-/** Whether neighbours in x of a workgroup that is 8 wide are in one subgroup. */
-function holdsEights({ subgroups, subgroupMinSize }: TargetFeatures): boolean {
-  return subgroups && subgroupMinSize >= SHARED.across;
+/** Shape of `shared`. */
+interface SharedShape {
+  /** Invocations of a row. */
+  readonly across: 8 | 16;
+  /** Queries per invocation. */
+  readonly rows: 2 | 4;
+  /** Queries per workgroup. */
+  readonly queries: number;
+  /** Exchanges by which subgroups reduce a row, which leave `parts` of it. */
+  readonly shuffled: number;
+  readonly parts: number;
 }
 
-/** Queries per invocation of `shared`: fewer where they hold them all. */
-function sharedRows(lq: number): number {
-  return lq <= 2 * SHARED.down ? 2 : 4;
+/** Fewer queries where they hold them all, or where registers are few. */
+function sharedShape(lq: number, { features }: Target): SharedShape {
+  const across = hasFewRegisters(features) ? 16 : 8;
+  const rows = across === 8 && lq <= 32 ? 2 : 4;
+  const least = features.subgroups ? features.subgroupMinSize : 1;
+  const shuffled = least >= across ? Math.log2(across) : least >= 8 ? 3 : 0;
+  return {
+    across,
+    rows,
+    queries: SHARED.threads / across * rows,
+    shuffled,
+    parts: across / 2 ** shuffled,
+  };
 }
 
-/** Bytes of workgroup memory of `shared`: parts of keys and queries or weights, values, queries that stay, maxima. */
+/** Bytes of workgroup memory of `shared`: keys or values, queries or weights, queries that stay, maxima. */
 function sharedBytes({ lq, headDim }: AttentionProblem, isHalf: boolean, target: Target): number {
-  const { across, down, keys, values } = SHARED;
-  const queries = down * sharedRows(lq);
-  const parts = 2 * 5 * (isHalf ? keys : keys + queries);
-  const weights = queries * (keys / 4 + 1);
+  const { across, queries, parts } = sharedShape(lq, target);
+  const blocks = Math.max(2 * 5, Math.ceil(headDim / 64) * SHARED.threads / across / 4);
+  const weights = queries * (SHARED.keys / 4 + 1);
   const own = isHalf ? queries * (roundUp(headDim / 4, 4) + 1) : 0;
-  const words = Math.max(parts, weights) + values * roundUp(headDim / 4, across) + own;
-  const maxima = holdsEights(target.features) ? 0 : 4 * queries * across;
+  const words = SHARED.keys * blocks + weights + own;
+  const maxima = parts > 1 ? 4 * queries * parts : 0;
   return words * (isHalf ? 8 : 16) + maxima;
 }
 
@@ -113,18 +130,20 @@ function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
     supports: (problem, target) =>
       (!isHalf || (target.features.f16 && problem.mayRound)) &&
       target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, isHalf, target) &&
-      target.limits.maxWorkgroupInvocations >= SHARED.across * SHARED.down,
-    plan({ lq, headDim, logits }, { features }) {
-      const rows = sharedRows(lq);
+      target.limits.maxWorkgroupInvocations >= SHARED.threads,
+    plan({ lq, headDim, logits }, target) {
+      const { across, rows, queries, shuffled, parts } = sharedShape(lq, target);
       return {
         kernel: SHARED_FILE.kernel({
           HEAD_DIM: headDim,
+          ACROSS: across,
           ROWS: rows,
           HALF: isHalf,
-          SHUFFLES: holdsEights(features),
+          SHUFFLED: shuffled,
+          PARTS: parts,
           ...logits,
         }),
-        rows: SHARED.down * rows,
+        rows: queries,
       };
     },
   };
@@ -198,7 +217,7 @@ export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   registersVariant("registers", false),
   matrixVariant("matrix", 16),
   matrixVariant("matrix128", 32),
-  sharedVariant("half", true),
   sharedVariant("shared", false),
+  sharedVariant("half", true),
   registersVariant("broadcast8", true, true),
 ];

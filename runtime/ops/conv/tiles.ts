@@ -5,6 +5,7 @@ import tilesSource from "../../shaders/conv/tiles.wgsl" with { type: "text" };
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import type { Target } from "../../target.ts";
 import { matrixTileOf, matrixUnitFor, tileParams } from "../matrix_unit.ts";
+import { hasFewRegisters } from "../variants.ts";
 import type { ConvProblem, ConvVariant } from "./problem.ts";
 
 const MATRIX_FILE = new KernelFile("conv/matrix", matrixSource);
@@ -19,7 +20,7 @@ interface Tile {
   readonly channels: number;
 }
 
-/** 128 x 128 outputs, 64 x 64, and 128 x 16 where there are few channels. */
+/** 128 x 128 outputs, 64 x 64, and 128 x 16 where there are few channels; half as many channels where registers are few. */
 const LARGE_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 16, channels: 8 };
 const WIDE_TILE: Tile = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
 const NARROW_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
@@ -40,7 +41,8 @@ function tableBytes(problem: ConvProblem, pixels: number): number {
 /** Bytes of workgroup memory of `tiles`: both tiles, and the table. */
 function tilesBytes(shape: Tile, problem: ConvProblem): number {
   const pixels = shape.pixelThreads * shape.pixels;
-  const tiles = 16 * 4 * (pixels + shape.channelThreads * shape.channels + 2);
+  const tiles = 16 * 4 *
+    ((shape.pixelThreads + 2) * shape.pixels + (shape.channelThreads + 2) * shape.channels);
   return tiles + tableBytes(problem, pixels);
 }
 
@@ -96,22 +98,27 @@ export const MATRIX_VARIANTS: readonly ConvVariant[] = [
 
 function tilesVariant(
   name: string,
-  shapeOf: (problem: ConvProblem) => Tile,
+  tileOf: (problem: ConvProblem) => Tile,
   suits: (problem: ConvProblem) => boolean = () => true,
 ): ConvVariant {
+  const shapeOf = (problem: ConvProblem, { features }: Target) => {
+    const tile = tileOf(problem);
+    return hasFewRegisters(features) ? { ...tile, channels: 4 } : tile;
+  };
   return {
     name,
     schedule: "gpu",
     takesCache: true,
-    supports(problem, { limits }) {
-      const shape = shapeOf(problem);
+    supports(problem, target) {
+      const { limits } = target;
+      const shape = shapeOf(problem, target);
       return suits(problem) &&
         limits.maxWorkgroupInvocations >= shape.pixelThreads * shape.channelThreads &&
         limits.maxWorkgroupMemoryBytes >= tilesBytes(shape, problem);
     },
-    plan(features, problem) {
+    plan(features, problem, target) {
       const { channels, height, width } = problem;
-      const shape = shapeOf(problem);
+      const shape = shapeOf(problem, target);
       return {
         kernel: TILES_FILE.kernel({
           ...features,

@@ -2,10 +2,11 @@
 import { isFloat } from "../../dtype.ts";
 import type { Tensor } from "../../graph/graph.ts";
 import type { ParamValues } from "../../shaders/expand.ts";
+import type { Target } from "../../target.ts";
 import { FEW_LARGE_TILES, FEW_TILES, matrixOrder } from "../matrix_unit.ts";
 import { layerNorm, type LayerNormOptions } from "../norm/layer_norm.ts";
 import { linearClass, matmulClass } from "../problem_class.ts";
-import { chooseVariant } from "../variants.ts";
+import { chooseVariant, hasFewRegisters } from "../variants.ts";
 import { INT8 } from "./int8.ts";
 import { MATRIX_VARIANTS } from "./matrix.ts";
 import { normOperands } from "./norm.ts";
@@ -58,7 +59,13 @@ export function dispatchGemm(
   const bindings = graph.bindingsOf(Object.values(buffers)) + 1;
   const mayRound = given.mayRound && bindings <= graph.target.limits.maxStorageBuffers;
   const problem = { ...given, mayRound };
-  const variant = chooseVariant(op, byPreference(problem), problem, graph.target, problemClass);
+  const variant = chooseVariant(
+    op,
+    byPreference(problem, graph.target),
+    problem,
+    graph.target,
+    problemClass,
+  );
   const own = norm && variant.normalizes?.(problem) ? normOperands(norm, k, buffers) : undefined;
   const input = norm && !own ? layerNorm(buffers["a"]!, norm) : buffers["a"]!;
   const a = variant.prepare?.(problem, input) ?? input;
@@ -98,13 +105,15 @@ export function dispatchGemm(
   });
 }
 
-function byPreference(problem: GemmProblem): readonly GemmVariant[] {
+function byPreference(problem: GemmProblem, { features }: Target): readonly GemmVariant[] {
   const { m, n, batch } = problem;
   const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
   const isFew = tiles(64) < FEW_TILES;
   const large = Math.ceil(m / 128) * Math.ceil(n / 128) * (batch?.count ?? 1);
   const shared = isFew || m <= SHORT_ROWS
     ? [SLICED_32, SHARED_32, SHARED_64, SHARED_128X64, SHARED_128]
+    : hasFewRegisters(features)
+    ? [SHARED_128X64, SHARED_32, SLICED_32, SHARED_64, SHARED_128]
     : large >= FEW_LARGE_TILES
     ? [SHARED_128, SHARED_128X64, SHARED_64, SHARED_32, SLICED_32]
     : 2 * large >= FEW_LARGE_TILES

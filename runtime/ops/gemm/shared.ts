@@ -71,6 +71,7 @@ function sharedVariant(
           SLICES: slices,
           ELEMENT: element,
           VECTOR_K: k % 4 === 0,
+          WHOLE_K: k % (16 * slices) === 0,
           BATCHED: batch !== undefined,
           QUANTIZED: format !== undefined,
           ...epilogueParams(epilogue),

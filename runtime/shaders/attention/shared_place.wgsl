@@ -1,13 +1,15 @@
 // In attention/shared.wgsl: puts what came into a part of the tile.
 
-//#param PLACE: wgsl // of the first row's word
+//#param PART: wgsl
 
-// Key 4x + j of a half lies in row 8j + x of it, so that the invocations of a row read neighbouring rows.
+// Key 4x + j lies in row x of block j, so that the invocations of a row read neighbouring rows.
 //#for I in 0..KEY_LOADS
-tile[PLACE + (I * LOADED + load_row % 4u * ACROSS + load_row / 4u) * STRIDE] = ROUND(next_k_I);
+//#let BLOCK = I * LOADED / FOURS_KEYS * 4
+//#let ROW = I * LOADED % FOURS_KEYS / 4
+tile_kv[BLOCK + load_row % 4u][(PART * ACROSS + ROW + load_row / 4u) * STRIDE + load_word] = ROUND(next_k_I);
 //#endfor
 //#if !HALF
 //#for I in 0..QUERY_LOADS
-tile[PLACE + KEY_PART + (I * LOADED + load_row) * STRIDE] = next_q_I;
+tile_qw[I * LOADED / DOWN + load_row / DOWN][(PART * DOWN + load_row % DOWN) * STRIDE + load_word] = next_q_I;
 //#endfor
 //#endif

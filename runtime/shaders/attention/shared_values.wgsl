@@ -1,9 +1,9 @@
 // In attention/shared.wgsl: asks memory for the words of a value that an invocation brings.
 
-//#param VALUE: wgsl
+//#param FIRST: wgsl // of the values in the tile
 
 {
-  let start = kv_start + min(VALUE, end - 1u) * kv_step;
+  let start = kv_start + min(FIRST + local.y, end - 1u) * kv_step;
   //#for C in 0..STRIPS
   next_v_C = v_slice(start, local.x + C * ACROSS);
   //#endfor

@@ -3,10 +3,14 @@
 // memory. While one tile is multiplied the next one is on its way.
 //
 // Taps on the zero frames before the cache are skipped. Workgroup: CHANNEL_THREADS x PIXEL_THREADS
-// x 1; grid: pixels of a frame / TILE_PIXELS, channels / TILE_CHANNELS, batch * y_frames. Channel 4
-// (g * CHANNEL_THREADS + x) + c of a tile lies in place (4 g + c) * CHANNEL_THREADS + x, and one
-// place is left free after every word, so that neighbouring invocations use different banks.
-// Workgroup memory: 64 * (TILE_PIXELS + TILE_CHANNELS + 2) + 16 * (TILE_PIXELS + TAPS + 1) bytes.
+// x 1; grid: pixels of a frame / TILE_PIXELS, channels / TILE_CHANNELS, batch * y_frames.
+//
+// A tile has a block for each pixel or channel of an invocation. The block's index is a constant, so
+// that one check of bounds serves all blocks, and their distance stands in the instruction. Channel
+// 4 (g * CHANNEL_THREADS + x) + c lies in block 4 g + c. Two places stay free after every word, so that
+// neighbouring invocations use different banks.
+// Workgroup memory: 64 * ((PIXEL_THREADS + 2) * PIXELS + (CHANNEL_THREADS + 2) * CHANNELS)
+// + 16 * (TILE_PIXELS + TAPS + 1) bytes.
 
 //#param PIXEL_THREADS: u32 // invocations of a workgroup along the pixels
 //#param PIXELS: u32 // that each of them computes
@@ -18,8 +22,8 @@
 //#let TILE_CHANNELS = CHANNEL_THREADS * CHANNELS
 //#let THREADS = PIXEL_THREADS * CHANNEL_THREADS
 //#let STEP = THREADS / DEPTH
-//#let PIXEL_STRIDE = TILE_PIXELS + 1
-//#let CHANNEL_STRIDE = TILE_CHANNELS + 1
+//#let PIXEL_STRIDE = PIXEL_THREADS + 2
+//#let CHANNEL_STRIDE = CHANNEL_THREADS + 2
 //#let GROUPS = CHANNELS / 4
 //#let PIXEL_LOADS = TILE_PIXELS / STEP // words of a tile that an invocation brings
 //#let CHANNEL_LOADS = TILE_CHANNELS / STEP
@@ -27,8 +31,10 @@
 //#include "conv/taps.wgsl"
 //#workgroup CHANNEL_THREADS, PIXEL_THREADS, 1
 
-var<workgroup> x_tile: array<vec4<f32>, DEPTH * PIXEL_STRIDE>;
-var<workgroup> w_tile: array<vec4<f32>, DEPTH * CHANNEL_STRIDE>;
+//#let PIXEL_BLOCK = DEPTH * PIXEL_STRIDE
+//#let CHANNEL_BLOCK = DEPTH * CHANNEL_STRIDE
+var<workgroup> x_tile: array<array<vec4<f32>, PIXEL_BLOCK>, PIXELS>;
+var<workgroup> w_tile: array<array<vec4<f32>, CHANNEL_BLOCK>, CHANNELS>;
 var<workgroup> origins: array<vec3<u32>, TILE_PIXELS>;
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
@@ -72,11 +78,14 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     }
     if (k0 > 0u) {
       for (var d = 0u; d < DEPTH; d += 1u) {
+        let at_x = d * PIXEL_STRIDE + local.y;
+        let at_w = d * CHANNEL_STRIDE + local.x;
         //#for I in 0..PIXELS
-        let x_I = x_tile[d * PIXEL_STRIDE + I * PIXEL_THREADS + local.y];
+        let x_I = x_tile[I][at_x];
         //#endfor
         //#for G in 0..GROUPS, C in 0..4
-        let w_G_C = w_tile[d * CHANNEL_STRIDE + (G * 4u + C) * CHANNEL_THREADS + local.x];
+        //#let BLOCK = 4 * G + C
+        let w_G_C = w_tile[BLOCK][at_w];
         //#endfor
         //#for I in 0..PIXELS, G in 0..GROUPS, C in 0..4, P in x y z w
         s_I_G_C = fma(x_I.P, w_G_C.P, s_I_G_C);
@@ -85,15 +94,13 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     }
     workgroupBarrier();
     //#for I in 0..PIXEL_LOADS
-    x_tile[lane_k * PIXEL_STRIDE + lane_m + I * STEP] = next_x_I;
+    x_tile[lane_m / PIXEL_THREADS + I * STEP / PIXEL_THREADS][lane_k * PIXEL_STRIDE + lane_m % PIXEL_THREADS] = next_x_I;
     //#endfor
     //#for I in 0..CHANNEL_LOADS
     {
       let m = lane_m + I * STEP;
       let group = m / (4u * CHANNEL_THREADS);
-      let in_group = m % (4u * CHANNEL_THREADS);
-      let place = (group * 4u + m % 4u) * CHANNEL_THREADS + in_group / 4u;
-      w_tile[lane_k * CHANNEL_STRIDE + place] = next_w_I;
+      w_tile[4u * group + m % 4u][lane_k * CHANNEL_STRIDE + m / 4u % CHANNEL_THREADS] = next_w_I;
     }
     //#endfor
     workgroupBarrier();

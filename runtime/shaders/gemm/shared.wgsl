@@ -16,6 +16,7 @@
 //#param SLICES: u32 = 1
 //#param ELEMENT: f16 | f32 = f32 // of the factors in workgroup memory; f32 where there are slices
 //#param VECTOR_K: bool // k is a multiple of 4
+//#param WHOLE_K: bool = false // k fills tiles: only the last load is past the end of a row, and not used
 //#param BATCHED: bool = false
 //#param QUANTIZED: bool = false // b is a quantised weight; layout nk
 //#param GLU: bool = false // layout nk
@@ -39,7 +40,7 @@
 //#workgroup THREADS, THREADS, SLICES
 
 //#include "gemm/row.wgsl" NAME=a, VECTOR=VECTOR_K
-//#include "gemm/slice.wgsl" NAME=a, VECTOR=VECTOR_K
+//#include "gemm/slice.wgsl" NAME=a, VECTOR=VECTOR_K, WHOLE=WHOLE_K
 //#if LAYOUT == kn
 // Elements 4k … 4k + 3 of the column at start, zeros past its end.
 fn b_one(start: u32, i: u32) -> f32 {
@@ -53,10 +54,10 @@ fn b_four(start: u32, k: u32) -> vec4<f32> {
     b_one(start, 4u * k + 3u),
   );
 }
-//#include "gemm/slice.wgsl" NAME=b, VECTOR=false
+//#include "gemm/slice.wgsl" NAME=b, VECTOR=false, WHOLE=WHOLE_K
 //#elif !QUANTIZED
 //#include "gemm/row.wgsl" NAME=b, VECTOR=VECTOR_K
-//#include "gemm/slice.wgsl" NAME=b, VECTOR=VECTOR_K
+//#include "gemm/slice.wgsl" NAME=b, VECTOR=VECTOR_K, WHOLE=WHOLE_K
 //#endif
 //#if ELEMENT == f16
 //#include "shared/half.wgsl"
@@ -66,10 +67,13 @@ fn b_four(start: u32, k: u32) -> vec4<f32> {
 //#include "gemm/slice.wgsl" NAME=up, LENGTH=params.rank, VECTOR=VECTOR_RANK
 //#endif
 
-var<workgroup> tile_a: array<vec4<ELEMENT>, TILE_ROWS * STRIDE>;
-var<workgroup> tile_b: array<vec4<ELEMENT>, TILE_COLUMNS * STRIDE>;
+// The rows of an invocation lie in one block each. The block's index is a constant, so that one check of
+// bounds serves all blocks, and their distance stands in the instruction.
+//#let BLOCK = THREADS * STRIDE
+var<workgroup> tile_a: array<array<vec4<ELEMENT>, BLOCK>, ROWS>;
+var<workgroup> tile_b: array<array<vec4<ELEMENT>, BLOCK>, COLUMNS>;
 
-// Where a vec4 of a row lies in a tile: so that neighbouring rows, eight of f32 or sixteen of f16, lie
+// Where a vec4 of a row lies in its block: so that neighbouring rows, eight of f32 or sixteen of f16, lie
 // in different banks.
 //#let SHIFT = ELEMENT == f16 ? 2 : 1
 fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> SHIFT) & 3u)); }
@@ -78,8 +82,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
   let n0 = wg.x * STORED_COLUMNS;
   let m0 = wg.y * TILE_ROWS;
-  let own_a = local.z * TILE_ROWS * DEPTH;
-  let own_b = local.z * TILE_COLUMNS * DEPTH;
+  let own = local.z * THREADS * DEPTH;
   let own_k = local.z * DEPTH;
   let a_start = a_first(wg.z);
   let b_start = b_first(wg.z);
@@ -98,23 +101,27 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     var next_b_I = vec4<ELEMENT>();
     //#endfor
     //#include "gemm/shared_fetch.wgsl" FROM="own_k"
+    let own_block = thread / DEPTH / THREADS;
+    let own_place = own + place(thread / DEPTH % THREADS, thread % DEPTH);
     for (var k0 = 0u; k0 < steps; k0 = k0 + STRIDE) {
       //#for I in 0..A_LOADS
-      tile_a[own_a + place(thread / DEPTH + I * COUNT / DEPTH, thread % DEPTH)] = next_a_I;
+      tile_a[own_block + I * COUNT / DEPTH / THREADS][own_place] = next_a_I;
       //#endfor
       //#for I in 0..B_LOADS
       //#include "gemm/shared_place.wgsl"
-      tile_b[own_b + place(ROW, WORD)] = next_b_I;
+      tile_b[ROW / THREADS][own + place(ROW % THREADS, WORD)] = next_b_I;
       //#endfor
       workgroupBarrier();
       //#include "gemm/shared_fetch.wgsl" FROM="(k0 + STRIDE + own_k)"
-      // A loop, so that software adapters compile it in seconds; compilers of GPUs unroll it.
+      // A loop, so that software adapters compile it in seconds; no compiler of a GPU unrolls it.
       for (var d = 0u; d < DEPTH; d = d + 1u) {
+        let at_b = own + place(local.x, d);
+        let at_a = own + place(local.y, d);
         //#for C in 0..COLUMNS
-        let w_C = vec4<f32>(tile_b[own_b + place(local.x + C * THREADS, d)]);
+        let w_C = vec4<f32>(tile_b[C][at_b]);
         //#endfor
         //#for R in 0..ROWS
-        let x_R = vec4<f32>(tile_a[own_a + place(local.y + R * THREADS, d)]);
+        let x_R = vec4<f32>(tile_a[R][at_a]);
         //#for P in x y z w, C in 0..COLUMNS
         s_R_C = fma(x_R.P, w_C.P, s_R_C);
         //#endfor
@@ -127,13 +134,13 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#for S in 1..SLICES
   if (local.z == S) {
     //#for R in 0..ROWS
-    tile_a[R * COUNT + thread] = vec4<f32>(s_R_0, s_R_1, s_R_2, s_R_3);
+    tile_a[R][thread] = vec4<f32>(s_R_0, s_R_1, s_R_2, s_R_3);
     //#endfor
   }
   workgroupBarrier();
   if (local.z == 0u) {
     //#for R in 0..ROWS
-    let more_S_R = tile_a[R * COUNT + thread];
+    let more_S_R = tile_a[R][thread];
     //#for C in 0..4
     s_R_C = s_R_C + more_S_R[C];
     //#endfor
