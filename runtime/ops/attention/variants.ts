@@ -167,10 +167,11 @@ function matrixBytes(
   rows: number,
   keys: number,
 ): number {
-  const keyStep = roundUp(headDim, Math.max(16, k)) / 4 + 2;
+  const dim = roundUp(headDim, Math.max(16, k));
+  const tile = Math.max(keys * (dim / 4 + 2), dim * (keys / 4 + 2));
   const vectorBytes = element === "f16" ? 8 : 16;
   const row = 16 * (keys / 4 + 1) + vectorBytes * (keys / 4 + 2) + 4;
-  return vectorBytes * keys * keyStep + rows * row + 4;
+  return vectorBytes * tile + rows * row + 4;
 }
 
 function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {

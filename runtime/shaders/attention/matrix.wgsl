@@ -32,12 +32,20 @@
 //#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
 //#let PASSES = ROWS * PER_ROW / THREADS // rows that each invocation has a share of
 //#let ROWS_AT_ONCE = THREADS / PER_ROW
-//#let LOADS = (KEYS * DIM_WORDS + THREADS - 1) / THREADS // words of a tile that an invocation brings
+//#let LOADS = (KEYS * DIM_WORDS + THREADS - 1) / THREADS // words of keys that an invocation brings
+// Of values it brings the words of four keys, and turns them: what a matrix needs of a column lies together then.
+//#let FOURS = KEYS / 4 * DIM_WORDS
+//#let TURNS = (FOURS + THREADS - 1) / THREADS
+//#let BROUGHT = 4 * TURNS
+//#let VALUE_STEP = KEYS / 4 + 2 // vec4s from one element of the values to the next
+//#let KEY_TILE = KEYS * TILE_STEP
+//#let VALUE_TILE = DIM * VALUE_STEP
+//#let TILE = KEY_TILE > VALUE_TILE ? KEY_TILE : VALUE_TILE
 
 // Weights may grow to 2 to the power of this before the sums are scaled down; f16 holds them.
 const SLACK = 8.0;
 
-var<workgroup> tile: array<vec4<ELEMENT>, KEYS * TILE_STEP>;
+var<workgroup> tile: array<vec4<ELEMENT>, TILE>;
 var<workgroup> scores: array<vec4<f32>, ROWS * SCORE_STEP>;
 var<workgroup> weights: array<vec4<ELEMENT>, ROWS * WEIGHT_STEP>;
 var<workgroup> row_factor: array<f32, ROWS>;
@@ -91,16 +99,25 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   let brought_L = thread + L * THREADS;
   let key_L = brought_L / DIM_WORDS;
   let word_L = brought_L % DIM_WORDS;
+  //#endfor
+  //#for T in 0..TURNS
+  let four_T = (thread + T * THREADS) / DIM_WORDS;
+  let turned_T = (thread + T * THREADS) % DIM_WORDS;
+  //#endfor
+  //#for L in 0..BROUGHT
   var next_L = vec4<ELEMENT>();
   //#endfor
   if (end > 0u) {
-    //#include "attention/matrix_fetch.wgsl" X=k, FROM="0u"
+    //#include "attention/matrix_fetch.wgsl" FROM="0u"
   }
   for (var key0 = 0u; key0 < end; key0 = key0 + KEYS) {
     //#include "attention/matrix_place.wgsl"
     if (thread == 0u) { atomicStore(&must_scale, 0u); }
     workgroupBarrier();
-    //#include "attention/matrix_fetch.wgsl" X=v, FROM=key0
+    //#for T in 0..TURNS, J in 0..4
+    //#let L = 4 * T + J
+    next_L = FACTOR(v_slice(kv_start + min(key0 + 4u * four_T + J, end - 1u) * kv_step, turned_T));
+    //#endfor
 
     // Scores. Loops over matrices, so that software adapters compile them in seconds; compilers of
     // GPUs unroll them.
@@ -120,7 +137,18 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       //#endfor
     }
     workgroupBarrier();
-    //#include "attention/matrix_place.wgsl"
+    //#for T in 0..TURNS
+    //#let A = 4 * T
+    //#let B = 4 * T + 1
+    //#let C = 4 * T + 2
+    //#let D = 4 * T + 3
+    //#let IS_WHOLE = FOURS == TURNS * THREADS
+    if (IS_WHOLE || four_T < KEYS / 4u) {
+      //#for E in 0..4
+      tile[(4u * turned_T + E) * VALUE_STEP + four_T] = vec4<ELEMENT>(next_A[E], next_B[E], next_C[E], next_D[E]);
+      //#endfor
+    }
+    //#endfor
 
     // Softmax: four invocations have eight scores each of a row.
     //#for P in 0..PASSES
@@ -181,7 +209,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
 
     let next0 = key0 + KEYS;
     if (next0 < end) {
-      //#include "attention/matrix_fetch.wgsl" X=k, FROM=next0
+      //#include "attention/matrix_fetch.wgsl" FROM=next0
     }
     //#let KEY_DEPTHS = KEYS / UNIT_K
     for (var c = 0u; c < KEY_DEPTHS; c = c + 1u) {
@@ -189,7 +217,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       let w_I = subgroupMatrixLoad<LEFT, row_major>(&weights, weight_row_I + c * UNIT_K / 4u, WEIGHT_STEP);
       //#endfor
       //#for J in 0..COLUMN_UNITS
-      let v_J = subgroupMatrixLoad<RIGHT, row_major>(&tile, c * UNIT_K * TILE_STEP + J * UNIT_N / 4u, TILE_STEP);
+      let v_J = subgroupMatrixLoad<RIGHT, col_major>(&tile, J * UNIT_N * VALUE_STEP + c * UNIT_K / 4u, VALUE_STEP);
       //#for I in 0..ROW_UNITS
       o_I_J = subgroupMatrixMultiplyAccumulate(w_I, v_J, o_I_J);
       //#endfor

@@ -1,4 +1,4 @@
-// In attention/matrix.wgsl: puts what came into its tile.
+// In attention/matrix.wgsl: puts the keys that came into their tile.
 
 //#for L in 0..LOADS
 //#if LOADS * THREADS > KEYS * DIM_WORDS
