@@ -20,7 +20,7 @@ interface Tile {
   readonly channels: number;
 }
 
-/** 128 x 128 outputs, 64 x 64, and 128 x 16 where there are few channels; half as many channels where registers are few. */
+/** 128 x 128 outputs, 64 x 64, and 128 x 16 where there are few channels; half as many of an invocation where registers are few. */
 const LARGE_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 16, channels: 8 };
 const WIDE_TILE: Tile = { pixelThreads: 8, pixels: 8, channelThreads: 8, channels: 8 };
 const NARROW_TILE: Tile = { pixelThreads: 16, pixels: 8, channelThreads: 4, channels: 4 };
@@ -103,7 +103,8 @@ function tilesVariant(
 ): ConvVariant {
   const shapeOf = (problem: ConvProblem, { features }: Target) => {
     const tile = tileOf(problem);
-    return hasFewRegisters(features) ? { ...tile, channels: 4 } : tile;
+    if (!hasFewRegisters(features)) return tile;
+    return tile.channels === 4 ? { ...tile, pixels: 4 } : { ...tile, channels: 4 };
   };
   return {
     name,

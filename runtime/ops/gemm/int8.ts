@@ -24,8 +24,9 @@ const BLOCK_WORDS = 12;
 export const INT8: GemmVariant = {
   name: "int8",
   schedule: "gpu",
-  supports: ({ format }, { operands, limits }) =>
-    operands === "int8" && format !== undefined &&
+  supports: ({ format }, { operands, features, limits }) =>
+    // AMD's GPUs before RDNA have no such instruction: the compiler spills a thousand registers for it.
+    operands === "int8" && features.subgroupMinSize < 64 && format !== undefined &&
     BLOCK_FORMATS[format].integerBits !== undefined &&
     limits.maxWorkgroupMemoryBytes >= WORKGROUP_BYTES && limits.maxWorkgroupInvocations >= 64,
   prepare({ m, k, mayRound }, a) {
