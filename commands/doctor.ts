@@ -1,11 +1,14 @@
 /** `denoise doctor`. */
 
 import {
+  direct3DAdvice,
   inspectDevice,
+  isDirect3D,
   listVulkanAdapters,
   measureDevice,
   usableAdapters,
   type VulkanAdapter,
+  vulkanAdvice,
 } from "../engine/mod.ts";
 import type { DeviceReport } from "../engine/reports.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
@@ -42,6 +45,7 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
   print(`Video     ${(await findFfmpeg()).description}`);
   if (flags.kernels) print(["Kernels", ...describeKernels(report.kernels)].join("\n"));
   if (report.dump) print(`Wrote ${report.dump.files} kernels to ${report.dump.folder}`);
+  for (const advice of describeAdvice(report, gpus)) print(advice);
   const problem = findProblem(report);
   if (problem === undefined) return 0;
   tell(`denoise: ${problem}`);
@@ -95,6 +99,22 @@ export function describeReport(report: DeviceReport): string {
     ),
   ];
   return lines.join("\n");
+}
+
+/** What another driver would give. */
+function describeAdvice(
+  { adapter, backend, features }: DeviceReport,
+  gpus: readonly VulkanAdapter[],
+): string[] {
+  const direct3D = isDirect3D({
+    backend,
+    f16: features.includes("f16"),
+    subgroups: features.includes("subgroups"),
+  });
+  const slow = gpus.map(vulkanAdvice).filter((advice) => advice !== undefined);
+  return [...(direct3D ? [direct3DAdvice(adapter)] : []), ...slow].map((text) =>
+    `Advice    ${text}`
+  );
 }
 
 /** What is wrong with a device. */

@@ -45,7 +45,7 @@ Deno.test("findProblem() is content only when tests ran and all passed", () => {
 });
 
 Deno.test("describeGpus() numbers the GPUs, and says how to use them", () => {
-  const ids = { vendorId: 1, deviceId: 1 };
+  const ids = { vendorId: 1, deviceId: 1, driverVersion: 0 };
   const gpus = [
     { ...ids, name: "Big", kind: "discrete", memoryBytes: 24e9, pci: "0000:01:00.0" },
     { ...ids, name: "Small", kind: "integrated", memoryBytes: 8e9 },

@@ -19,6 +19,7 @@ export type * from "./options.ts";
 export type * from "./reports.ts";
 export type * from "./types.ts";
 export { type CardPlan, chooseCards, usableAdapters } from "./cards/choose_cards.ts";
+export { direct3DAdvice, isDirect3D, vulkanAdvice } from "./driver_advice.ts";
 export { listVulkanAdapters, type VulkanAdapter } from "./cards/vulkan_adapters.ts";
 
 /** An engine of this process. */

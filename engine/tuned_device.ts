@@ -16,6 +16,7 @@ import {
 } from "../runtime/mod.ts";
 import { defaultBackend, type GpuBackend } from "../runtime/device/backends/backend.ts";
 import { DAWN_VERSION, findDawn } from "../runtime/device/backends/dawn_package.ts";
+import { direct3DAdvice, isDirect3D } from "./driver_advice.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import type { TuningReport } from "./reports.ts";
 
@@ -40,6 +41,11 @@ export async function openTunedDevice(
   events: OpenEvents,
 ): Promise<Device> {
   const device = await openChosenDevice(settings, tuning.folder, (line) => events.note(line));
+  if (isDirect3D({ ...device.target.features, backend: device.adapter.backend })) {
+    events.note(direct3DAdvice(device.adapter.name));
+    // A run would compile for an hour.
+    tuning = { ...tuning, mode: "cached" };
+  }
   const record = await tuningRecordOf(device, tuning.folder);
   const known = record.state === "tuned" ? record.tuning : undefined;
   if (known) device.applyTuning(known);

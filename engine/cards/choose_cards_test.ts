@@ -9,6 +9,7 @@ function adapter(name: string, kind: AdapterKind, ids: readonly number[], pci?: 
     kind,
     vendorId,
     deviceId,
+    driverVersion: 0,
     memoryBytes: 8e9,
     ...(pci === undefined ? {} : { pci }),
   };

@@ -14,6 +14,8 @@ export interface VulkanAdapter {
   /** The maker's id of the model. */
   readonly deviceId: number;
   readonly kind: AdapterKind;
+  /** As the driver packs it; Mesa's major version stands from bit 22 on. */
+  readonly driverVersion: number;
   /** Memory of its own, in bytes; the system's where it has none. */
   readonly memoryBytes: number;
   /** Place on the bus, such as `0000:01:00.0`; absent where the driver does not tell. */
@@ -118,6 +120,7 @@ function describe(vulkan: Vulkan, device: Deno.PointerValue): VulkanAdapter {
   vulkan.vkGetPhysicalDeviceProperties2(device, bytesOf(view));
   return {
     name: textAt(view, 16 + 20, 256),
+    driverVersion: view.getUint32(16 + 4, true),
     vendorId: view.getUint32(16 + 8, true),
     deviceId: view.getUint32(16 + 12, true),
     kind: KINDS[view.getUint32(16 + 16, true)] ?? "other",
