@@ -331,7 +331,7 @@ export const SETTING_FIELDS: {
   },
   quality: {
     text:
-      "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums), `high` (int8 and step reuse, where faster)",
+      "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums), `high` (int8, short sums in f16 and step reuse, where faster)",
     ...oneOf(QUALITY_TIERS),
     placeholder: "tier",
   },

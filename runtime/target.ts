@@ -19,8 +19,8 @@ export interface Target {
   readonly submitBudget: { readonly flops: number; readonly bytes: number };
   /**
    * The narrowest factors that kernels may multiply where the tensors hold more: `f16` allows f16 wherever no factor is
-   * a weight stored as f32, `int8` also activations rounded to int8 row by row. Sums are f32 in every case. A kernel
-   * that rounds is used where it is allowed and faster; what is stored does not depend on this.
+   * a weight stored as f32, `int8` also activations rounded to int8 row by row, and sums of 16 products in f16. All
+   * other sums are f32. A kernel that rounds is used where it is allowed and faster; what is stored does not depend on this.
    */
   readonly operands: "f32" | "f16" | "int8";
   /** Variant to use per op name, for tests and benches; empty in production. */

@@ -8,8 +8,8 @@ import type { NoiseScheduleName, SamplerName } from "../schedulers/mod.ts";
 
 /**
  * How freely a result may be computed: `exact` with f32 throughout; `lossless` also with factors of f16 where weights
- * have 16 bits or fewer; `high` also with activations of int8 in the transformer where that is faster (see
- * `Target.operands`), and steps that reuse what it gave the step before.
+ * have 16 bits or fewer; `high` also with activations of int8 and short sums in f16 in the transformer where that is faster
+ * (see `Target.operands`), and steps that reuse what it gave the step before.
  */
 export type QualityTier = "exact" | "lossless" | "high";
 

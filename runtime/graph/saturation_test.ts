@@ -13,15 +13,22 @@ import { DeviceTensor } from "../device/device_tensor.ts";
 import { Saturation } from "./saturation.ts";
 
 const SIDE = 32;
+/** More rows than half a tile of f16 has. */
+const ROWS = 80;
 /** More columns than any kernel for few columns takes. */
 const COLUMNS = 160;
 
 /** Multiplies x by a weight whose first rows are half of the unit matrix; gives the result and what was counted. */
-async function halve(device: Device, x: Float32Array, saturation = new Saturation()) {
+async function halve(
+  device: Device,
+  x: Float32Array,
+  saturation = new Saturation(),
+  weight = (i: number) => i % (SIDE + 1) ? 0 : 0.5,
+) {
   const tensors = {
-    x: new DeviceTensor("x", [SIDE, SIDE]),
+    x: new DeviceTensor("x", [ROWS, SIDE]),
     w: new DeviceTensor("layers.3.w2", [COLUMNS, SIDE], "f16"),
-    y: new DeviceTensor("y", [SIDE, COLUMNS]),
+    y: new DeviceTensor("y", [ROWS, COLUMNS]),
   };
   const graph = new Graph("test", device.target, saturation);
   copyTo(linear(graph.use(tensors.x), graph.use(tensors.w)), tensors.y);
@@ -29,7 +36,7 @@ async function halve(device: Device, x: Float32Array, saturation = new Saturatio
   for (const tensor of all) tensor.allocate(device);
   tensors.x.write(x);
   tensors.w.write(
-    Float32Array.from({ length: COLUMNS * SIDE }, (_, i) => i % (SIDE + 1) ? 0 : 0.5),
+    Float32Array.from({ length: COLUMNS * SIDE }, (_, i) => weight(i)),
   );
   const programs = await instantiate(planMemory({ main: graph }), device);
   try {
@@ -46,8 +53,8 @@ async function halve(device: Device, x: Float32Array, saturation = new Saturatio
 /** A choice of f16 tiles, as a tuning run may make it. */
 const HALF_TILES = {
   linear: {
-    [linearClass({ rows: SIDE, columns: COLUMNS, weight: "f16" })]: [
-      { variant: "half64", microseconds: 1 },
+    [linearClass({ rows: ROWS, columns: COLUMNS, weight: "f16" })]: [
+      { variant: "half128x64", microseconds: 1 },
     ],
   },
 };
@@ -60,9 +67,10 @@ for (const kernels of ["matrix units", "f16 tiles"] as const) {
       gpu: kernels === "matrix units" ? withMatrixUnits(navigator.gpu) : navigator.gpu,
       schedule: "gpu",
       forceFallbackAdapter: true,
+      operands: kernels === "matrix units" ? "f16" : "int8",
     });
     if (kernels === "f16 tiles") device.applyTuning({ choices: HALF_TILES });
-    const rowsWith = (value: number) => new Float32Array(SIDE ** 2).fill(value, 5, 6);
+    const rowsWith = (value: number) => new Float32Array(ROWS * SIDE).fill(value, 5, 6);
     try {
       for (const value of [0, 1, -65504, 65519, 65520, -1e6, Infinity, NaN]) {
         await t.step(`${value}`, async () => {
@@ -78,6 +86,13 @@ for (const kernels of ["matrix units", "f16 tiles"] as const) {
         const { y, layers, isRounded } = await halve(device, rowsWith(-1e6), saturation);
         assert.deepEqual([y[5], layers, isRounded], [-5e5, [], false]);
       });
+      if (kernels === "f16 tiles") {
+        await t.step("so does a sum of factors that f16 holds", async () => {
+          const x = new Float32Array(ROWS * SIDE).fill(30_000, 0, SIDE);
+          const { layers } = await halve(device, x, new Saturation(), () => 0.5);
+          assert.deepEqual(layers, ["layers.3.w2"]);
+        });
+      }
     } finally {
       device.destroy();
     }

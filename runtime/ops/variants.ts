@@ -108,6 +108,11 @@ export function hasFewRegisters(
   return subgroups && (subgroupMinSize === 64 || subgroupMinSize <= 16 && subgroupMaxSize === 32);
 }
 
+/** Whether a variant may add up short runs of products in f16: those that ask for speed allow it, and the user who forces it. */
+export function maySumInHalf(variant: string, { operands, forcedVariants }: Target): boolean {
+  return operands === "int8" || Object.values(forcedVariants).includes(variant);
+}
+
 /** Whether every subgroup has exactly `size` invocations. */
 export function hasSubgroupsOf(size: number, features: TargetFeatures): boolean {
   return features.subgroups && features.subgroupMinSize === size &&

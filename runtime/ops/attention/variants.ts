@@ -112,42 +112,35 @@ function sharedShape(lq: number, { features }: Target): SharedShape {
   };
 }
 
-/** Bytes of workgroup memory of `shared`: keys or values, queries or weights, queries that stay, maxima. */
-function sharedBytes({ lq, headDim }: AttentionProblem, isHalf: boolean, target: Target): number {
+/** Bytes of workgroup memory of `shared`: keys or values, queries or weights, maxima. */
+function sharedBytes({ lq, headDim }: AttentionProblem, target: Target): number {
   const { across, queries, parts } = sharedShape(lq, target);
   const blocks = Math.max(2 * 5, Math.ceil(headDim / 64) * SHARED.threads / across / 4);
   const weights = queries * (SHARED.keys / 4 + 1);
-  const own = isHalf ? queries * (roundUp(headDim / 4, 4) + 1) : 0;
-  const words = SHARED.keys * blocks + weights + own;
-  const maxima = parts > 1 ? 4 * queries * parts : 0;
-  return words * (isHalf ? 8 : 16) + maxima;
+  return 16 * (SHARED.keys * blocks + weights) + (parts > 1 ? 4 * queries * parts : 0);
 }
 
-function sharedVariant(name: string, isHalf: boolean): AttentionVariant {
-  return {
-    name,
-    schedule: "gpu",
-    supports: (problem, target) =>
-      (!isHalf || (target.features.f16 && problem.mayRound)) &&
-      target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, isHalf, target) &&
-      target.limits.maxWorkgroupInvocations >= SHARED.threads,
-    plan({ lq, headDim, logits }, target) {
-      const { across, rows, queries, shuffled, parts } = sharedShape(lq, target);
-      return {
-        kernel: SHARED_FILE.kernel({
-          HEAD_DIM: headDim,
-          ACROSS: across,
-          ROWS: rows,
-          HALF: isHalf,
-          SHUFFLED: shuffled,
-          PARTS: parts,
-          ...logits,
-        }),
-        rows: queries,
-      };
-    },
-  };
-}
+const SHARED_VARIANT: AttentionVariant = {
+  name: "shared",
+  schedule: "gpu",
+  supports: (problem, target) =>
+    target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, target) &&
+    target.limits.maxWorkgroupInvocations >= SHARED.threads,
+  plan({ lq, headDim, logits }, target) {
+    const { across, rows, queries, shuffled, parts } = sharedShape(lq, target);
+    return {
+      kernel: SHARED_FILE.kernel({
+        HEAD_DIM: headDim,
+        ACROSS: across,
+        ROWS: rows,
+        SHUFFLED: shuffled,
+        PARTS: parts,
+        ...logits,
+      }),
+      rows: queries,
+    };
+  },
+};
 
 /**
  * Keys per step of `matrix`, by factor: twice as wide ones leave room for half as many. The first that fit are taken;
@@ -209,7 +202,7 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
 }
 
 /**
- * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix`, `half` and
+ * In order of preference within a class of adapters. Of real cards remain to be measured: `matrix` and
  * `shared` against each other; `matrix128`, which has 32 queries per subgroup in
  * place of 16; and 32 keys per step against 64.
  */
@@ -218,7 +211,6 @@ export const ATTENTION_VARIANTS: readonly AttentionVariant[] = [
   registersVariant("registers", false),
   matrixVariant("matrix", 16),
   matrixVariant("matrix128", 32),
-  sharedVariant("shared", false),
-  sharedVariant("half", true),
+  SHARED_VARIANT,
   registersVariant("broadcast8", true, true),
 ];

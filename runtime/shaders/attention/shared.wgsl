@@ -12,13 +12,9 @@
 
 //#param ACROSS: u32 // invocations of a row: 8, or 16, which halves the results that an invocation keeps
 //#param ROWS: u32 // queries per invocation: 2 or 4
-//#param HALF: bool = false // factors and weights are f16 in workgroup memory, and all queries stay there
 //#param SHUFFLED: u32 // exchanges by which subgroups reduce rows: they hold 2^SHUFFLED neighbours in x
 //#param PARTS: u32 // of a row, which workgroup memory brings together: ACROSS / 2^SHUFFLED
 
-//#if HALF
-//#include "shared/half.wgsl"
-//#endif
 //#include "attention/logits.wgsl"
 //#include "attention/slice.wgsl"
 //#let DOWN = 128 / ACROSS
@@ -36,23 +32,16 @@
 //#let WEIGHT_STRIDE = KEYS / 4 + 1
 //#let VALUES = DOWN // that lie in their tile at once, each brought by a row of invocations
 //#let STRIPS = (WORDS + ACROSS - 1) / ACROSS // words of the result per invocation
-//#let QUERY_STRIDE = STEPS * DEPTH + 1
 //#let KEY_BLOCK = 2 * ACROSS * STRIDE
 //#let STRIP = VALUES / 4 * ACROSS // words that a strip has in a block
 //#let VALUE_BLOCK = (STRIPS + FOURS - 1) / FOURS * STRIP
 //#let READ_BLOCK = KEY_BLOCK > VALUE_BLOCK ? KEY_BLOCK : VALUE_BLOCK
 //#let WEIGHT_BLOCK = DOWN * WEIGHT_STRIDE
-//#let STAYING_BLOCK = DOWN * QUERY_STRIDE
-//#let FOUR = HALF ? "vec4<f16>" : "vec4<f32>"
-//#let ROUND = HALF ? "half4" : ""
 //#workgroup ACROSS, DOWN, 1
 
-// Two parts of keys, then values; two parts of queries that do not stay, then weights.
-var<workgroup> tile_kv: array<array<FOUR, READ_BLOCK>, EACH>;
-var<workgroup> tile_qw: array<array<FOUR, WEIGHT_BLOCK>, ROWS>;
-//#if HALF
-var<workgroup> tile_q: array<array<FOUR, STAYING_BLOCK>, ROWS>;
-//#endif
+// Two parts of keys, then values; two parts of queries, then weights.
+var<workgroup> tile_kv: array<array<vec4<f32>, READ_BLOCK>, EACH>;
+var<workgroup> tile_qw: array<array<vec4<f32>, WEIGHT_BLOCK>, ROWS>;
 //#let PART = ACROSS / PARTS
 //#if PARTS > 1
 var<workgroup> row_values: array<f32, QUERIES * PARTS>;
@@ -75,13 +64,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#endfor
   //#for I in 0..QUERY_LOADS
   let query_I = q_start + min(row0 + load_row + I * LOADED, params.lq - 1u) * q_step;
-  //#if HALF
-  for (var word = load_word; word < STEPS * DEPTH; word = word + DEPTH) {
-    tile_q[load_row / DOWN + I * LOADED / DOWN][load_row % DOWN * QUERY_STRIDE + word] = half4(q_slice(query_I, word));
-  }
-  //#else
   var next_q_I = vec4<f32>();
-  //#endif
   //#endfor
   //#for I in 0..KEY_LOADS
   var next_k_I = vec4<f32>();
@@ -108,16 +91,11 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       for (var word = 0u; word < DEPTH; word = word + 1u) {
         let at_k = (part * ACROSS + local.x) * STRIDE + word;
         //#for J in 0..EACH
-        let k_J = vec4<f32>(tile_kv[J][at_k]);
+        let k_J = tile_kv[J][at_k];
         //#endfor
-        //#if HALF
-        let at_q = local.y * QUERY_STRIDE + step * DEPTH + word;
-        //#else
         let at_q = (part * DOWN + local.y) * STRIDE + word;
-        //#endif
-        //#let QUERY_TILE = HALF ? tile_q : tile_qw
         //#for I in 0..ROWS
-        let q_I = vec4<f32>(QUERY_TILE[I][at_q]);
+        let q_I = tile_qw[I][at_q];
         //#for P in x y z w, J in 0..EACH
         d_I_J = fma(q_I.P, k_J.P, d_I_J);
         //#endfor
@@ -158,8 +136,6 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#endif
     //#for I in 0..ROWS
     let next_I = max(top_I, own_I);
-    //#endfor
-    //#for I in 0..ROWS
     let fade_I = exp2(max(top_I - next_I, -200.0));
     top_I = next_I;
     total_I = total_I * fade_I;
@@ -172,9 +148,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#let C = 4 * H + 2
     //#let D = 4 * H + 3
     let s_I_of_H = vec4<f32>(s_I_A, s_I_B, s_I_C, s_I_D);
-    let p_I_H = FOUR(select(vec4<f32>(), exp2(s_I_of_H - next_I), s_I_of_H > vec4<f32>(HIDDEN_BELOW)));
-    let w_I_H = vec4<f32>(p_I_H);
-    total_I = total_I + (w_I_H.x + w_I_H.y + (w_I_H.z + w_I_H.w));
+    let p_I_H = select(vec4<f32>(), exp2(s_I_of_H - next_I), s_I_of_H > vec4<f32>(HIDDEN_BELOW));
+    total_I = total_I + (p_I_H.x + p_I_H.y + (p_I_H.z + p_I_H.w));
     tile_qw[I][local.y * WEIGHT_STRIDE + H * ACROSS + local.x] = p_I_H;
     //#endfor
     //#endfor
@@ -189,12 +164,12 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         let at_p = local.y * WEIGHT_STRIDE + part * (VALUES / 4u) + word;
         let at_v = word * ACROSS + local.x;
         //#for I in 0..ROWS
-        let p_I = vec4<f32>(tile_qw[I][at_p]);
+        let p_I = tile_qw[I][at_p];
         //#endfor
         //#for J in 0..4, C in 0..STRIPS
         //#let BLOCK = J * FOURS + C % FOURS
         //#let AHEAD = C / FOURS * STRIP
-        let v_J_C = vec4<f32>(tile_kv[BLOCK][AHEAD + at_v]);
+        let v_J_C = tile_kv[BLOCK][AHEAD + at_v];
         //#for I in 0..ROWS
         o_C_I = fma(vec4<f32>(p_I[J]), v_J_C, o_C_I);
         //#endfor

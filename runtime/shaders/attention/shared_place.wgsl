@@ -6,10 +6,8 @@
 //#for I in 0..KEY_LOADS
 //#let BLOCK = I * LOADED / FOURS_KEYS * 4
 //#let ROW = I * LOADED % FOURS_KEYS / 4
-tile_kv[BLOCK + load_row % 4u][(PART * ACROSS + ROW + load_row / 4u) * STRIDE + load_word] = ROUND(next_k_I);
+tile_kv[BLOCK + load_row % 4u][(PART * ACROSS + ROW + load_row / 4u) * STRIDE + load_word] = next_k_I;
 //#endfor
-//#if !HALF
 //#for I in 0..QUERY_LOADS
 tile_qw[I * LOADED / DOWN + load_row / DOWN][(PART * DOWN + load_row % DOWN) * STRIDE + load_word] = next_q_I;
 //#endfor
-//#endif

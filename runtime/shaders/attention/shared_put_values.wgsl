@@ -3,5 +3,5 @@
 //#for C in 0..STRIPS
 //#let BLOCK = C % FOURS
 //#let AHEAD = C / FOURS * STRIP
-tile_kv[local.y % 4u * FOURS + BLOCK][AHEAD + local.y / 4u * ACROSS + local.x] = ROUND(next_v_C);
+tile_kv[local.y % 4u * FOURS + BLOCK][AHEAD + local.y / 4u * ACROSS + local.x] = next_v_C;
 //#endfor

@@ -3,8 +3,10 @@
 //
 // a: [batch, m, k], b: [batch, n, k] (nk) or [batch, k, n] (kn), y: [batch, m, n]; epilogue
 // operands only without batches. Workgroup: THREADS x THREADS x SLICES; grid: n / STORED_COLUMNS,
-// m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes, half of it
-// where factors are rounded to f16.
+// m / TILE_ROWS, batch. Workgroup memory: 64 * SLICES * (TILE_ROWS + TILE_COLUMNS) bytes.
+//
+// With factors of f16, sums of 16 products are f16, which GPUs add up twice as fast, and those of all f32.
+// A sum that f16 does not hold is infinite, and counts as a factor that it does not hold.
 //
 // Slices are for products of few tiles: each has every SLICES-th tile along k, and the sums are
 // added at the end.
@@ -23,7 +25,7 @@
 
 //#let TILE_ROWS = ROWS * THREADS
 //#let TILE_COLUMNS = COLUMNS * THREADS
-//#let DEPTH = 4 // vec4s along k in a tile
+//#let DEPTH = ELEMENT == f16 ? 8 : 4 // vec4s along k in a tile, 32 or 16 elements
 //#let STRIDE = DEPTH * SLICES // vec4s along k from one tile of a slice to the next
 //#let STORED = GLU ? COLUMNS / 2 : COLUMNS // of them, that are stored
 //#let FACTOR = ELEMENT == f16 ? half4 : "vec4<f32>"
@@ -75,8 +77,7 @@ var<workgroup> tile_b: array<array<vec4<ELEMENT>, BLOCK>, COLUMNS>;
 
 // Where a vec4 of a row lies in its block: so that neighbouring rows, eight of f32 or sixteen of f16, lie
 // in different banks.
-//#let SHIFT = ELEMENT == f16 ? 2 : 1
-fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> SHIFT) & 3u)); }
+fn place(row: u32, word: u32) -> u32 { return row * DEPTH + (word ^ ((row >> 1u) % DEPTH)); }
 
 fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let thread = local.y * THREADS + local.x;
@@ -113,10 +114,26 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       //#endfor
       workgroupBarrier();
       //#include "gemm/shared_fetch.wgsl" FROM="(k0 + STRIDE + own_k)"
+      //#if ELEMENT == f16
+      //#for R in 0..ROWS, C in 0..COLUMNS
+      var h_R_C = vec2<f16>();
+      //#endfor
+      //#endif
       // A loop, so that software adapters compile it in seconds; no compiler of a GPU unrolls it.
       for (var d = 0u; d < DEPTH; d = d + 1u) {
         let at_b = own + place(local.x, d);
         let at_a = own + place(local.y, d);
+        //#if ELEMENT == f16
+        //#for C in 0..COLUMNS
+        let w_C = tile_b[C][at_b];
+        //#endfor
+        //#for R in 0..ROWS
+        let x_R = tile_a[R][at_a];
+        //#for C in 0..COLUMNS
+        h_R_C = fma(x_R.zw, w_C.zw, fma(x_R.xy, w_C.xy, h_R_C));
+        //#endfor
+        //#endfor
+        //#else
         //#for C in 0..COLUMNS
         let w_C = vec4<f32>(tile_b[C][at_b]);
         //#endfor
@@ -126,11 +143,22 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
         s_R_C = fma(x_R.P, w_C.P, s_R_C);
         //#endfor
         //#endfor
+        //#endif
       }
+      //#if ELEMENT == f16
+      //#for R in 0..ROWS, C in 0..COLUMNS
+      s_R_C = s_R_C + f32(h_R_C.x) + f32(h_R_C.y);
+      //#endfor
+      //#endif
       workgroupBarrier();
     }
   }
   //#endfor
+  //#if ELEMENT == f16
+  //#for R in 0..ROWS, C in 0..COLUMNS
+  count_sum(s_R_C);
+  //#endfor
+  //#endif
   //#for S in 1..SLICES
   if (local.z == S) {
     //#for R in 0..ROWS
