@@ -23,7 +23,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     "`<width>x<height>` in pixels (default: the model's own; of edits, the shape of the first image)",
   generator_device: "Accepted without effect: the noise is always that of `cpu`",
   quality:
-    "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums) or `high` (int8 and step reuse, where faster); " +
+    "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums) or `high` (int8, short sums in f16 and step reuse, where faster); " +
     "other servers' values mean `auto`",
   output_quality: "Quality of JPEG, WebP and MP4 files",
   output_compression: "0 (small) to 100 (best); overrides `output_quality`",
