@@ -1,6 +1,6 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
 import type { PlanRequest, RoomSetting } from "../models/mod.ts";
-import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
 import { drawnSize, type NativeSizes } from "./result_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
 import type { ToWorker } from "./protocol.ts";

@@ -4,7 +4,7 @@ import { mkdir, open } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Sql } from "postgres";
 import type { Engine, RoomRequest } from "../engine/types.ts";
-import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
 import { OutOfMemoryError } from "../runtime/errors.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
 import type { ImageRequest } from "../server/images/image_request.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { RoomRequest } from "../engine/types.ts";
-import { ROOM_SETTINGS } from "../models/pipeline/types.ts";
+import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
 import { onlyRoom, roomRequest } from "./requests.ts";
 
 const REQUEST: RoomRequest = {

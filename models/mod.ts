@@ -42,13 +42,18 @@ export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
   ControlType,
-  CutPrompt,
   DecoderKind,
+  OptionalSettings,
+  QualityTier,
+  RoomSetting,
+  SamplingSettings,
+} from "./pipeline/settings.ts";
+export type {
+  CutPrompt,
   ImageLimits,
   InputImage,
   LayerLimits,
   OptionalPart,
-  OptionalSettings,
   Pipeline,
   PipelineControl,
   PipelineDefaults,
@@ -57,9 +62,6 @@ export type {
   PipelineRequest,
   PipelineResult,
   PlanRequest,
-  QualityTier,
-  RoomSetting,
-  SamplingSettings,
   TaskDefaults,
   TaskType,
 } from "./pipeline/types.ts";

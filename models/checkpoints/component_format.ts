@@ -1,24 +1,14 @@
 /** How components are recognised in files that carry no `config.json`, by the names and shapes of their tensors. */
 import type { JsonObject } from "../../hub/json_file.ts";
+import type { PART_COMPONENTS, PartName } from "../../hub/model_index.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
 
 /** Components that have weights, as `model_index.json` names them. */
-export type ComponentName =
-  | "transformer"
-  | "text_encoder"
-  | "text_encoder_2"
-  | "image_encoder"
-  | "vision_tower"
-  | "vae"
-  | OptionalComponentName;
-
-/** Components that models can do without. */
-export type OptionalComponentName =
-  | "tiny_decoder"
-  | "controlnet"
-  | "upscaler"
-  | "frame_interpolator";
+export type ComponentName = Exclude<
+  typeof PART_COMPONENTS[PartName],
+  "transformer_2" | "tokenizer" | "tokenizer_2"
+>;
 
 export interface ComponentNaming {
   /** Tensors that together only this component has, without prefix and as files name them. */

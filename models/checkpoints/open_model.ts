@@ -6,6 +6,8 @@ import {
   componentFolder,
   MODEL_INDEX,
   type ModelIndex,
+  PART_COMPONENTS,
+  type PartName,
   readModelIndex,
 } from "../../hub/model_index.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
@@ -16,7 +18,6 @@ import type {
   ComponentName,
   FamilyDefaults,
   FamilyFiles,
-  OptionalComponentName,
 } from "./component_format.ts";
 import { isLora, recognise, type RecognisedComponent } from "./recognise.ts";
 import { JoinedSource } from "./layout_view.ts";
@@ -53,66 +54,42 @@ export interface ModelParts {
   tokenizer2?: string;
 }
 
-/** A component by its name in `model_index.json`. */
-type PartName = ComponentName | "transformer_2";
-
-/** What users call a component. */
-interface PartWords {
-  readonly part: keyof ModelParts;
+interface PartRow {
+  /** What users call it. */
   readonly words: string;
-  /** Not all models have it. */
-  readonly isOptional?: boolean;
+  /** Whether every model has it. */
+  readonly isNeeded?: true;
+  /** Whether it may lie in a model's folder though the `model_index.json` there does not name it. */
+  readonly isBeside?: true;
 }
 
-const COMPONENTS: Readonly<Record<PartName, PartWords>> = {
-  transformer: { part: "transformer", words: "transformer" },
-  transformer_2: { part: "transformer2", words: "second transformer", isOptional: true },
-  text_encoder: { part: "textEncoder", words: "text encoder" },
-  text_encoder_2: { part: "textEncoder2", words: "second text encoder", isOptional: true },
-  image_encoder: { part: "imageEncoder", words: "image encoder", isOptional: true },
-  vision_tower: { part: "mmproj", words: "vision tower", isOptional: true },
-  vae: { part: "vae", words: "autoencoder" },
-  tiny_decoder: { part: "tinyDecoder", words: "tiny decoder", isOptional: true },
-  controlnet: { part: "controlnet", words: "ControlNet", isOptional: true },
-  upscaler: { part: "upscaler", words: "upscaler", isOptional: true },
-  frame_interpolator: {
-    part: "frameInterpolator",
-    words: "frame interpolator",
-    isOptional: true,
-  },
+const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZERS>, PartRow>> = {
+  transformer: { words: "transformer", isNeeded: true },
+  transformer2: { words: "second transformer" },
+  textEncoder: { words: "text encoder", isNeeded: true },
+  textEncoder2: { words: "second text encoder" },
+  imageEncoder: { words: "image encoder" },
+  mmproj: { words: "vision tower" },
+  vae: { words: "autoencoder", isNeeded: true },
+  tinyDecoder: { words: "tiny decoder", isBeside: true },
+  controlnet: { words: "ControlNet", isBeside: true },
+  upscaler: { words: "upscaler", isBeside: true },
+  frameInterpolator: { words: "frame interpolator", isBeside: true },
 };
 
-const NAMES = Object.keys(COMPONENTS) as PartName[];
+const PARTS = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
 
-/** Tokenizers, each with the component that it is for. */
-const TOKENIZERS = [
-  { name: "tokenizer", part: "tokenizer", encoder: "text_encoder", words: "tokenizer" },
-  {
-    name: "tokenizer_2",
-    part: "tokenizer2",
-    encoder: "text_encoder_2",
-    words: "second tokenizer",
-  },
-] as const;
-
-/** Components that models can do without, which may lie in a model's folder though its `model_index.json` does not name them. */
-const BESIDE: readonly OptionalComponentName[] = [
-  "tiny_decoder",
-  "controlnet",
-  "upscaler",
-  "frame_interpolator",
-];
+/** Tokenizers, each with the text encoder that it is for. */
+const TOKENIZERS = {
+  tokenizer: { words: "tokenizer", encoder: "textEncoder" },
+  tokenizer2: { words: "second tokenizer", encoder: "textEncoder2" },
+} as const;
 
 /** What files can hold. */
 interface KnownFiles {
   readonly families: readonly FamilyFiles[];
   /** Components of no family. */
   readonly optional: readonly ComponentFormat[];
-}
-
-/** What a file of this component is recognised as. */
-function kindOf(name: PartName): ComponentName {
-  return name === "transformer_2" ? "transformer" : name;
 }
 
 /** Names of tensors that a message shows. */
@@ -155,19 +132,19 @@ async function collect(
   for (const component of inModel) {
     found.set(component.format.component, toPart(component, model, opened[0]!));
   }
-  for (const name of NAMES) {
-    const path = parts[COMPONENTS[name].part];
-    if (path !== undefined) found.set(name, await openPart(name, path, known, opened));
-  }
-  for (const name of isFile ? [] : BESIDE) {
-    const path = found.has(name) ? undefined : await beside(model, name);
-    if (path !== undefined) found.set(name, await openPart(name, path, known, opened));
+  for (const part of PARTS) {
+    const name = PART_COMPONENTS[part];
+    const mayBeBeside = COMPONENTS[part].isBeside && !isFile && !found.has(name);
+    const path = parts[part] ?? (mayBeBeside ? await beside(model, name) : undefined);
+    if (path !== undefined) found.set(name, await openPart(part, path, known, opened));
   }
   const named = await namedTokenizers(parts);
   const options = (index: ModelIndex | undefined) => {
     const tokenizers = new Map(named);
-    for (const { name, encoder } of TOKENIZERS) {
-      const embedded = index?.components.has(name) ? undefined : found.get(encoder)?.readTokenizer;
+    for (const part of ["tokenizer", "tokenizer2"] as const) {
+      const name = PART_COMPONENTS[part];
+      const encoder = found.get(PART_COMPONENTS[TOKENIZERS[part].encoder]);
+      const embedded = index?.components.has(name) ? undefined : encoder?.readTokenizer;
       if (embedded && !tokenizers.has(name)) tokenizers.set(name, embedded);
     }
     return { path: model, parts: found, opened, ...(index ? { index } : {}), tokenizers };
@@ -224,7 +201,7 @@ async function addVisionTower(
   }
   if (!isBlind || !named && !isNeeded) return;
   const path = named ? undefined : await towerBeside(encoder.path);
-  const tower = path === undefined ? named : await openPart("vision_tower", path, known, opened);
+  const tower = path === undefined ? named : await openPart("mmproj", path, known, opened);
   if (!tower) return;
   found.delete("vision_tower");
   found.set("text_encoder", {
@@ -286,7 +263,7 @@ function toPart(
 }
 
 /** An optional component that lies in a model's folder: `tiny_decoder.safetensors` or a folder `tiny_decoder`. */
-async function beside(model: string, name: OptionalComponentName): Promise<string | undefined> {
+async function beside(model: string, name: string): Promise<string | undefined> {
   for (const path of [join(model, `${name}.safetensors`), join(model, name)]) {
     if (await exists(path)) return path;
   }
@@ -295,16 +272,18 @@ async function beside(model: string, name: OptionalComponentName): Promise<strin
 
 /** A part that was named. */
 async function openPart(
-  name: PartName,
+  part: keyof typeof COMPONENTS,
   path: string,
   known: KnownFiles,
   opened: Checkpoint[],
 ): Promise<ForeignPart> {
-  const { words } = COMPONENTS[name];
-  const stat = await statPart(path, COMPONENTS[name]);
+  const { words } = COMPONENTS[part];
+  const name = PART_COMPONENTS[part];
+  const stat = await statPart(path, part, words);
   if (stat.isFile) {
     const components = openFile(path, known, opened);
-    const component = components.find(({ format }) => format.component === kindOf(name));
+    const kind = name === "transformer_2" ? "transformer" : name;
+    const component = components.find(({ format }) => format.component === kind);
     if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
@@ -335,8 +314,9 @@ function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | un
 /** Tokenizers that were named. */
 async function namedTokenizers(parts: ModelParts) {
   const named = new Map<string, () => Promise<Tokenizer>>();
-  for (const { name, part } of TOKENIZERS) {
+  for (const part of ["tokenizer", "tokenizer2"] as const) {
     const path = parts[part];
+    const name = PART_COMPONENTS[part];
     if (path !== undefined) named.set(name, () => openTokenizer(path, name, part));
   }
   const { tokenizer: whole } = parts;
@@ -352,9 +332,9 @@ async function namedTokenizers(parts: ModelParts) {
 async function openTokenizer(
   path: string,
   name: string,
-  part: "tokenizer" | "tokenizer2",
+  part: keyof typeof TOKENIZERS,
 ): Promise<Tokenizer> {
-  const { isFile } = await statPart(path, { part, words: "tokenizer" });
+  const { isFile } = await statPart(path, part, "tokenizer");
   if (isFile && !/\.(?:gguf|safetensors)$/i.test(path)) return await loadTokenizer(dirname(path));
   if (isFile) {
     using checkpoint = Checkpoint.open(path);
@@ -380,14 +360,17 @@ function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
   tokenizers: ReadonlyMap<string, unknown>,
   needs: readonly ComponentName[],
-): Pick<PartWords, "part" | "words">[] {
-  const isNeeded = (name: PartName) =>
-    !COMPONENTS[name].isOptional || needs.some((need) => need === name);
-  const missing = NAMES.filter((name) => !found.has(name) && isNeeded(name))
-    .map((name) => COMPONENTS[name]);
-  const untold = TOKENIZERS.filter(({ name, encoder }) =>
-    isNeeded(encoder) && !tokenizers.has(name) && !found.get(encoder)?.readTokenizer
-  );
+): { readonly part: PartName; readonly words: string }[] {
+  const isNeeded = (part: keyof typeof COMPONENTS) =>
+    COMPONENTS[part].isNeeded || needs.some((need) => need === PART_COMPONENTS[part]);
+  const missing = PARTS.filter((part) => !found.has(PART_COMPONENTS[part]) && isNeeded(part))
+    .map((part) => ({ part, words: COMPONENTS[part].words }));
+  const untold = (["tokenizer", "tokenizer2"] as const)
+    .map((part) => ({ part, ...TOKENIZERS[part] }))
+    .filter(({ part, encoder }) =>
+      isNeeded(encoder) && !tokenizers.has(PART_COMPONENTS[part]) &&
+      !found.get(PART_COMPONENTS[encoder])?.readTokenizer
+    );
   return [...missing, ...untold];
 }
 
@@ -406,7 +389,7 @@ async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex
 function missingError(
   model: string,
   inModel: readonly RecognisedComponent[],
-  missing: readonly Pick<PartWords, "part" | "words">[],
+  missing: ReturnType<typeof missingParts>,
   { repositories: [repository] }: FamilyDefaults,
 ): Error {
   const example = repository === undefined ? "" : `, such as ${repository}`;
@@ -429,7 +412,7 @@ function listed(all: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-async function statPart(path: string, { part, words }: PartWords): Promise<Deno.FileInfo> {
+async function statPart(path: string, part: PartName, words: string): Promise<Deno.FileInfo> {
   try {
     return await Deno.stat(path);
   } catch (cause) {

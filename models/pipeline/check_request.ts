@@ -2,7 +2,7 @@
 import { missingEncoder } from "../autoencoders/require_encoder.ts";
 import { checkControl } from "./control.ts";
 import { isInpainting } from "./inpainting.ts";
-import { OPTIONAL_SETTINGS } from "./types.ts";
+import { OPTIONAL_SETTINGS } from "./settings.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, TaskType } from "./types.ts";
 
 /** What a task starts from beside text. */

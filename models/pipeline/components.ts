@@ -13,7 +13,7 @@ import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
-import { OPTIONAL_PARTS, type OptionalPart } from "./types.ts";
+import type { OptionalPart } from "./types.ts";
 
 export interface Component<Config = unknown> {
   readonly config: Config;
@@ -155,7 +155,8 @@ export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings,
 
 /** Which of the parts that models can do without are there. */
 export function optionalPartsOf(parts: Parts): OptionalPart[] {
-  return OPTIONAL_PARTS.filter((part) => parts[part] !== undefined);
+  return (["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"] as const)
+    .filter((part) => parts[part] !== undefined);
 }
 
 /** Opens all parts; the files belong to them from here on, and are closed when it fails. */

@@ -18,7 +18,8 @@ import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import type { Session } from "../memory/session.ts";
 import { cutOut, isInpainting } from "./inpainting.ts";
 import type { TokenGrid } from "./latents.ts";
-import type { InputImage, OptionalSettings, PipelineInfo, PipelineRequest } from "./types.ts";
+import type { OptionalSettings } from "./settings.ts";
+import type { InputImage, PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;

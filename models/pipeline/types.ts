@@ -5,27 +5,10 @@ import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
 import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import type { NoiseScheduleName, SamplerName } from "../schedulers/mod.ts";
-
-/**
- * How freely a result may be computed: `exact` with f32 throughout; `lossless` also with factors of f16 where weights
- * have 16 bits or fewer; `high` also with activations of int8 and short sums in f16 in the transformer where that is faster
- * (see `Target.operands`), and steps that reuse what it gave the step before.
- */
-export type QualityTier = "exact" | "lossless" | "high";
-
-/** What makes pixels of latents: the autoencoder, or a tiny decoder, which is faster and less exact. */
-export type DecoderKind = "full" | "tiny";
+import type { OptionalSettings, RoomSetting, SamplingSettings } from "./settings.ts";
 
 /** A part that a model can do without. */
 export type OptionalPart = "tinyDecoder" | "controlnet" | "upscaler" | "frameInterpolator";
-
-/** All optional parts. */
-export const OPTIONAL_PARTS: readonly OptionalPart[] = [
-  "tinyDecoder",
-  "controlnet",
-  "upscaler",
-  "frameInterpolator",
-];
 
 /**
  * What a request asks a model to make, from what; the names of the HTTP contract. Pipelines make an image or a video from
@@ -56,121 +39,6 @@ export interface InputImage {
   readonly alpha?: Uint8Array;
   /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
   readonly vision?: Uint8Array;
-}
-
-/** What becomes of a control picture before the model sees it: nothing, or its edges by Canny's detector. */
-export type ControlType = "map" | "canny";
-
-/** What a request may say of sampling that not every model has. */
-export interface OptionalSettings {
-  /** Weight of classifier-free guidance beside an embedded one (true CFG), or instead of `guidanceScale`, at least 0. */
-  trueCfgScale?: number;
-  /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
-  guidanceLimit?: number;
-  /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
-  guidanceEnd?: number;
-  /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
-  guidanceScale2?: number;
-  /** Whether guidance starts from the negative output as far as it is alike, and leaves the first step out (CFG-Zero*). */
-  cfgZeroStar?: boolean;
-  /** Layers whose absence the result is guided away from (skip-layer guidance), from 0. */
-  skipGuidanceLayers?: readonly number[];
-  /** Weight of skip-layer guidance, at least 0; default 2.8. */
-  skipLayerGuidanceScale?: number;
-  /** Share of the steps after which skip-layer guidance begins; default 0.01. */
-  skipLayerGuidanceStart?: number;
-  /** Share of the steps at which it ends; default 0.2. */
-  skipLayerGuidanceStop?: number;
-  /** Whether positions in time are spread so that a video longer than those of the training does not repeat (RIFLEx). */
-  riflex?: boolean;
-  /** Frames that are made at once of a video whose length follows from another's: a multiple of 4 and 1 more. */
-  clipLen?: number;
-  /** What the driving video shows, in words, where a character is moved by one. */
-  promptRef?: string;
-  /** How many layers an image is split into, where the model's `layers` says so. */
-  layers?: number;
-  /** Weights of what steers the result: one, or one for each control block of VACE; the model's own by default. */
-  controlScale?: readonly number[];
-  /** Share of the steps after which a control picture begins to steer, 0 to 1; default 0. */
-  controlStart?: number;
-  /** Share of the steps at which it ends; default 1. */
-  controlEnd?: number;
-  /** What kind of map the control picture is, one of the model's `controlModes`. */
-  controlMode?: string;
-  /** What becomes of it before the model sees it; default `map`. */
-  controlType?: ControlType;
-  /** Gradient below which `canny` sees no edge, 0 to 2040; default 100. */
-  cannyLow?: number;
-  /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
-  cannyHigh?: number;
-  /** Static shift of the sigmas, 0.001 to 1000: larger ones take more steps at high noise. */
-  flowShift?: number;
-  /** Most tokens of a prompt; the rest is cut off. */
-  maxSequenceLength?: number;
-  /** How a step goes from one noise level to the next; the model's own by default. */
-  sampler?: SamplerName;
-  /** How the sigmas are spaced; the model's own by default. */
-  scheduler?: NoiseScheduleName;
-  /** The sigmas before the shift, one for each step, descending from 1 at most. */
-  sigmas?: readonly number[];
-}
-
-/** The names of {@linkcode OptionalSettings}; the compiler asks for those that are missing here. */
-const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
-  trueCfgScale: true,
-  guidanceLimit: true,
-  guidanceEnd: true,
-  guidanceScale2: true,
-  cfgZeroStar: true,
-  skipGuidanceLayers: true,
-  skipLayerGuidanceScale: true,
-  skipLayerGuidanceStart: true,
-  skipLayerGuidanceStop: true,
-  riflex: true,
-  clipLen: true,
-  promptRef: true,
-  layers: true,
-  controlScale: true,
-  controlStart: true,
-  controlEnd: true,
-  controlMode: true,
-  controlType: true,
-  cannyLow: true,
-  cannyHigh: true,
-  flowShift: true,
-  maxSequenceLength: true,
-  sampler: true,
-  scheduler: true,
-  sigmas: true,
-};
-
-/** The names of {@linkcode OptionalSettings}. */
-export const OPTIONAL_SETTINGS = Object.keys(OPTIONAL_NAMES) as readonly (keyof OptionalSettings)[];
-
-/** What a request says of sampling. */
-export interface SamplingSettings extends OptionalSettings {
-  /** Negative prompt. */
-  negativePrompt: string;
-  /** Number of denoising steps, at least 1. */
-  numInferenceSteps: number;
-  /** Weight of classifier-free guidance, at least 0. */
-  guidanceScale: number;
-  /** Denoising strength, above 0 to 1: the share of the steps that an input video or image goes through. */
-  strength?: number;
-  /** Precision of the computation; default `lossless`. */
-  quality?: QualityTier;
-  /** What makes the pixels; default `full`. */
-  decoder?: DecoderKind;
-  /** Whether an upscaler enlarges what is decoded. */
-  enableUpscaling?: boolean;
-  /** How many times longer the sides of the result are then, 2 to 4; default 4. */
-  upscalingScale?: number;
-  /** Whether frames are put between those of a video. */
-  enableFrameInterpolation?: boolean;
-  /** How often the frames are doubled then, 1 or 2: n frames become (n − 1)·2^exp + 1; default 1. */
-  frameInterpolationExp?: number;
-  /** Scale at which motion is looked for: 0.25, 0.5, 1, 2 or 4; default 1. */
-  frameInterpolationScale?: number;
 }
 
 /** Everything that one image or video is made from; every field is filled in and checked by the pipeline. */
@@ -208,41 +76,6 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   /** LoRAs in the order in which they are applied; none by default. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
-
-/** A setting on which the memory of a request depends. */
-export type RoomSetting =
-  | "numInferenceSteps"
-  | "sampler"
-  | "guidanceScale"
-  | "quality"
-  | "decoder"
-  | "layers"
-  | "clipLen"
-  | "enableUpscaling"
-  | "enableFrameInterpolation"
-  | "frameInterpolationExp"
-  | "frameInterpolationScale"
-  | "controlStart"
-  | "controlEnd";
-
-const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
-  numInferenceSteps: true,
-  sampler: true,
-  guidanceScale: true,
-  quality: true,
-  decoder: true,
-  layers: true,
-  clipLen: true,
-  enableUpscaling: true,
-  enableFrameInterpolation: true,
-  frameInterpolationExp: true,
-  frameInterpolationScale: true,
-  controlStart: true,
-  controlEnd: true,
-};
-
-/** The settings on which the memory of a request depends. */
-export const ROOM_SETTINGS = Object.keys(ROOM_NAMES) as readonly RoomSetting[];
 
 /** What the memory of a request depends on; the model's own by default. */
 export interface PlanRequest extends
