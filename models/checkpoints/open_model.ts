@@ -63,7 +63,7 @@ interface PartRow {
   readonly isBeside?: true;
 }
 
-const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZERS>, PartRow>> = {
+export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZERS>, PartRow>> = {
   transformer: { words: "transformer", isNeeded: true },
   transformer2: { words: "second transformer" },
   textEncoder: { words: "text encoder", isNeeded: true },

@@ -2,8 +2,11 @@
 import type { z } from "zod";
 import type { TensorSource, Weights } from "../../runtime/mod.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
+import { COMPONENTS } from "../checkpoints/open_model.ts";
 import { parseConfig } from "../config.ts";
-import type { TinyDecoderConfig } from "../autoencoders/tiny/config.ts";
+import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
+import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
+import { type TinyDecoderConfig, tinyDecoderFit } from "../autoencoders/tiny/config.ts";
 import {
   FRAME_INTERPOLATOR_CONFIG,
   type FrameInterpolatorConfig,
@@ -53,16 +56,13 @@ const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet"
 /** Two sizes that must be equal, by their names. */
 export type SizeCheck = Readonly<Record<string, number>>;
 
-/** Sizes of a part that must be those of another part, by their keys in both configurations. */
-export function equalSizes<Key extends string>(
-  keys: readonly Key[],
-  [name, own]: readonly [name: string, sizes: Readonly<Record<Key, number>>],
-  [otherName, other]: readonly [name: string, sizes: Readonly<Record<Key, number>>],
-): SizeCheck[] {
-  return keys.map((key) => ({
-    [`${name}'s ${key}`]: own[key],
-    [`${otherName}'s ${key}`]: other[key],
-  }));
+/** Sizes of two components that have the same names in both. */
+export function sameSizes<
+  const One extends string,
+  const Other extends string,
+  const Key extends string,
+>(one: One, other: Other, keys: readonly Key[]): [`${One}.${Key}`, `${Other}.${Key}`][] {
+  return keys.map((key) => [`${one}.${key}`, `${other}.${key}`]);
 }
 
 /** Components in the order of use. `model_index.json` writes a name such as `textEncoder2` as `text_encoder_2`. */
@@ -74,6 +74,11 @@ type ConfigsOf<Own extends Specs> = {
     | z.output<Own[Name]["config"]>
     | (Own[Name] extends { readonly isOptional: true } ? undefined : never);
 };
+
+/** A key of a component's configuration, such as `transformer.in_channels`. */
+type SizeName<Own extends Specs> = {
+  [Name in keyof Own & string]: `${Name}.${keyof z.output<Own[Name]["config"]> & string}`;
+}[keyof Own & string];
 
 export interface PartsTable<
   Own extends Specs = Specs,
@@ -89,8 +94,10 @@ export interface PartsTable<
     /** Switches that the family has no use for. */
     readonly refused?: readonly string[];
   };
-  /** Sizes that must be equal for the components to belong together. */
-  fits(
+  /** Sizes that must be equal for the components to belong together, where the model has both. */
+  readonly equal: readonly (readonly [SizeName<NoInfer<Own>>, SizeName<NoInfer<Own>>])[];
+  /** What else must be so; refuses what does not go together whatever the sizes. */
+  fits?(
     configs: ConfigsOf<Own>,
     settings: z.output<Settings>,
     className: string,
@@ -182,7 +189,14 @@ export async function openParts<Table extends PartsTable>(
       configs[name] = parseConfig(config, component.config, component.path);
       opening.push([name, () => component.openWeights(view)]);
     }
-    checkFit(files.path, table.fits(configs, settings, files.className));
+    checkFit(files.path, [
+      ...table.fits?.(configs, settings, files.className) ?? [],
+      ...table.equal.flatMap((pair) => equalSizes(pair, configs)),
+      ...tinyDecoderFit(
+        configs["tinyDecoder"] as TinyDecoderConfig | undefined,
+        configs["vae"] as KlVaeConfig | WanVaeConfig,
+      ),
+    ]);
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
     const tokenizerOf = (encoder: string) =>
@@ -226,6 +240,21 @@ function spokenName(name: string): string {
 /** A component's name in `model_index.json`. */
 function indexName(name: string): string {
   return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
+}
+
+/** The check of a pair of sizes; none if the model lacks a component, or the component the size. */
+function equalSizes(
+  pair: readonly string[],
+  configs: Readonly<Record<string, unknown>>,
+): SizeCheck[] {
+  const sizes = pair.map((name) => {
+    const [part, key] = name.split(".") as [keyof typeof COMPONENTS, string];
+    const config = configs[part] as Readonly<Record<string, number | null>> | undefined;
+    return [`${COMPONENTS[part].words}'s ${key}`, config?.[key]] as const;
+  });
+  return sizes.every(([, size]) => typeof size === "number")
+    ? [Object.fromEntries(sizes) as SizeCheck]
+    : [];
 }
 
 function checkFit(path: string, checks: readonly SizeCheck[]): void {

@@ -3,6 +3,8 @@ import { z } from "zod";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { type ComponentFormat, shapeOf } from "../../checkpoints/component_format.ts";
 import { type Layout, renamed } from "../../layouts.ts";
+import { type KlVaeConfig, scaleFactor } from "../kl/config.ts";
+import type { WanVaeConfig } from "../wan/config.ts";
 
 /** Configuration of either kind of tiny decoder. Defaults are those of diffusers' `AutoencoderTiny`. */
 export const TINY_DECODER_CONFIG = z.object({
@@ -36,26 +38,25 @@ export function tinyTemporalScale(
   return time_upscale.reduce((product, factor) => product * factor, 1);
 }
 
-/** Sizes that a tiny decoder shares with the autoencoder; `frames` where that makes videos. */
+/** Sizes that a tiny decoder shares with an autoencoder of images, or of videos. */
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,
-  { channels, side, frames }: {
-    readonly channels: number;
-    readonly side: number;
-    readonly frames?: number;
-  },
+  vae: KlVaeConfig | WanVaeConfig,
 ): Record<string, number>[] {
   if (!tiny) return [];
   const fit = (name: string, own: number, other: number) => ({
     [`tiny decoder's ${name}`]: own,
     [`autoencoder's ${name}`]: other,
   });
+  const [channels, side] = "z_dim" in vae
+    ? [vae.z_dim, vae.scale_factor_spatial]
+    : [vae.latent_channels, scaleFactor(vae)];
   return [
     fit("latent channels", tiny.latent_channels, channels),
     fit("pixels a side of a latent", tinySpatialScale(tiny), side),
-    ...frames === undefined
-      ? []
-      : [fit("frames of a latent frame", tinyTemporalScale(tiny), frames)],
+    ..."z_dim" in vae
+      ? [fit("frames of a latent frame", tinyTemporalScale(tiny), vae.scale_factor_temporal)]
+      : [],
   ];
 }
 

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -35,16 +35,12 @@ export const CHROMA_PARTS = partsTable({
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae, tinyDecoder }) => [
+  equal: [["transformer.joint_attention_dim", "textEncoder.d_model"]],
+  fits: ({ transformer, vae }) => [
     {
-      "transformer's in_channels": in_channels,
+      "transformer's in_channels": transformer.in_channels,
       "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
     },
-    {
-      "transformer's joint_attention_dim": joint_attention_dim,
-      "text encoder's d_model": textEncoder.d_model,
-    },
-    ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
   ],
 });
 

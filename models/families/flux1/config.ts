@@ -2,15 +2,9 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
-import {
-  equalSizes,
-  optionalPart,
-  type PartsOf,
-  partsTable,
-  type SizeCheck,
-} from "../../pipeline/components.ts";
+import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
@@ -123,58 +117,42 @@ export const FLUX1_PARTS = partsTable({
   encoders: { tokens: "textEncoder2", pooled: "textEncoder" },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: (
-    { transformer, textEncoder, textEncoder2, vae, tinyDecoder, controlnet },
-    _,
-    className,
-  ) => [
-    {
-      "transformer's out_channels": latentFeatures(transformer),
-      "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
-    },
-    ...isFill(transformer)
-      ? [
-        {
-          "transformer's in_channels": transformer.in_channels,
-          "packed latents' width, twice, with the pixels of a token":
-            2 * latentFeatures(transformer) + (scaleFactor(vae) * PACKED_SIDE) ** 2,
-        },
-      ] as const
-      : [],
-    {
-      "transformer's joint_attention_dim": transformer.joint_attention_dim,
-      "second text encoder's d_model": textEncoder2.d_model,
-    },
-    {
-      "transformer's pooled_projection_dim": transformer.pooled_projection_dim,
-      "text encoder's hidden_size": textEncoder.hidden_size,
-    },
-    ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
-    ...controlNetFit(controlnet, transformer, className),
+  equal: [
+    ["transformer.joint_attention_dim", "textEncoder2.d_model"],
+    ["transformer.pooled_projection_dim", "textEncoder.hidden_size"],
+    ...sameSizes("controlnet", "transformer", [
+      "in_channels",
+      "num_attention_heads",
+      "attention_head_dim",
+      "joint_attention_dim",
+      "pooled_projection_dim",
+    ]),
   ],
+  fits: ({ transformer, vae, controlnet }, _, className) => {
+    const features = latentFeatures(transformer);
+    const fills = isFill(transformer);
+    if (controlnet && (KONTEXT.includes(className) || fills || drawsAfterPicture(transformer))) {
+      throw new TypeError(
+        "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; omit it",
+      );
+    }
+    const beside = 2 * features + (scaleFactor(vae) * PACKED_SIDE) ** 2;
+    return [
+      {
+        "transformer's out_channels": features,
+        "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
+      },
+      ...fills
+        ? [
+          {
+            "transformer's in_channels": transformer.in_channels,
+            "packed latents' width, twice, with the pixels of a token": beside,
+          },
+        ] as const
+        : [],
+    ];
+  },
 });
-
-/** What makes a ControlNet fit a transformer. */
-function controlNetFit(
-  controlnet: Flux1ControlNetConfig | undefined,
-  transformer: Flux1TransformerConfig,
-  className: string,
-): SizeCheck[] {
-  if (!controlnet) return [];
-  if (KONTEXT.includes(className) || isFill(transformer) || drawsAfterPicture(transformer)) {
-    throw new TypeError(
-      "Cannot use a ControlNet with FLUX.1 Kontext, Fill, Canny or Depth: it goes with dev, Krea and schnell; omit it",
-    );
-  }
-  const sizes = [
-    "in_channels",
-    "num_attention_heads",
-    "attention_head_dim",
-    "joint_attention_dim",
-    "pooled_projection_dim",
-  ] as const;
-  return equalSizes(sizes, ["ControlNet", controlnet], ["transformer", transformer]);
-}
 
 export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 

@@ -64,6 +64,7 @@ export const FLUX2_PARTS = partsTable({
   },
   settings: FLUX2_PIPELINE_CONFIG,
   scheduler: {},
+  equal: [],
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [
     {
       "transformer's in_channels": in_channels,

@@ -1,15 +1,14 @@
 /** The components of a Qwen-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes, refuse } from "../../config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import {
   type Component,
-  equalSizes,
   optionalPart,
   type PartsOf,
   partsTable,
-  type SizeCheck,
+  sameSizes,
 } from "../../pipeline/components.ts";
 import { FlowMatchEulerScheduler } from "../../schedulers/mod.ts";
 import { QWEN2_5_VL_CONFIG } from "../../text_encoders/qwen2_5_vl.ts";
@@ -114,55 +113,34 @@ export const QWEN_IMAGE_PARTS = partsTable({
   },
   settings: QWEN_IMAGE_SETTINGS,
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer, textEncoder, vae, tinyDecoder, controlnet }, _, className) => {
-    if (EDIT_CLASSES.some((name) => name === className) && !textEncoder.vision) {
+  equal: [
+    ["transformer.out_channels", "vae.z_dim"],
+    ["transformer.joint_attention_dim", "textEncoder.hidden_size"],
+    ...sameSizes("controlnet", "transformer", [
+      "in_channels",
+      "num_attention_heads",
+      "attention_head_dim",
+      "joint_attention_dim",
+    ]),
+  ],
+  fits: ({ transformer, textEncoder, vae, controlnet }, _, className) => {
+    const edits = EDIT_CLASSES.some((name) => name === className);
+    if (edits && !textEncoder.vision) {
       throw new TypeError(
         "Cannot edit images: the text encoder is a language model alone, which sees none; " +
           "name its tower with --mmproj, or one that has it with --text-encoder, such as Qwen/Qwen-Image-Edit-2509",
       );
     }
     checkLayers(className === LAYERED_CLASS, transformer, vae.in_channels);
-    const { z_dim, scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae;
-    const { out_channels, joint_attention_dim } = transformer;
-    const checks: SizeCheck[] = [
-      { "transformer's out_channels": out_channels, "autoencoder's z_dim": z_dim },
-      {
-        "transformer's joint_attention_dim": joint_attention_dim,
-        "text encoder's hidden_size": textEncoder.hidden_size,
-      },
-    ];
-    const own = { channels: z_dim, side: spatial, frames: temporal };
-    return [
-      ...checks,
-      ...tinyDecoderFit(tinyDecoder, own),
-      ...controlNetFit(controlnet, transformer, className),
-    ];
+    if (!controlnet || !edits && className !== LAYERED_CLASS) return [];
+    throw new TypeError(
+      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; omit it",
+    );
   },
   checkTokenizer: requireQwenChat,
 });
 
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
-
-/** What makes a ControlNet fit a transformer. */
-function controlNetFit(
-  controlnet: QwenImageControlNetConfig | undefined,
-  transformer: QwenImageTransformerConfig,
-  className: string,
-): SizeCheck[] {
-  if (!controlnet) return [];
-  if ([...EDIT_CLASSES, LAYERED_CLASS].some((name) => name === className)) {
-    throw new TypeError(
-      "Cannot use a ControlNet with Qwen-Image-Edit or -Layered: they go with Qwen-Image; omit it",
-    );
-  }
-  const sizes = [
-    "in_channels",
-    "num_attention_heads",
-    "attention_head_dim",
-    "joint_attention_dim",
-  ] as const;
-  return equalSizes(sizes, ["ControlNet", controlnet], ["transformer", transformer]);
-}
 
 /** Layers need a transformer that knows them, and an autoencoder with alpha; no other pipeline takes these. */
 function checkLayers(

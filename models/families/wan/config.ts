@@ -1,13 +1,13 @@
 /** The components of a Wan model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG, type WanVaeConfig } from "../../autoencoders/wan/config.ts";
 import { CLIP_VISION_CONFIG, clipTokenCount } from "../../image_encoders/clip_vision.ts";
 import {
-  equalSizes,
   optionalPart,
   type PartsOf,
   partsTable,
+  sameSizes,
   type SizeCheck,
 } from "../../pipeline/components.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -189,66 +189,52 @@ export const WAN_PARTS = partsTable({
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines do not give the size that decides the shift.
   scheduler: { refused: ["use_dynamic_shifting"] },
-  fits: (
-    { transformer, textEncoder, vae, tinyDecoder, transformer2, imageEncoder },
-    { boundary_ratio: boundary },
-  ) => {
-    const { image_dim, pos_embed_seq_len: positions } = transformer;
+  equal: [
+    ["transformer.out_channels", "vae.z_dim"],
+    ["transformer.text_dim", "textEncoder.d_model"],
+    ["transformer.image_dim", "imageEncoder.hidden_size"],
+    ...sameSizes("transformer", "transformer2", [
+      "in_channels",
+      "out_channels",
+      "text_dim",
+      "freq_dim",
+      "num_layers",
+      "num_attention_heads",
+      "attention_head_dim",
+    ]),
+  ],
+  fits: ({ transformer, vae, transformer2, imageEncoder }, { boundary_ratio: boundary }) => {
+    const { image_dim, pos_embed_seq_len: positions, vace_in_channels, vace_layers } = transformer;
     if (boundary !== null && !transformer2) {
       throw new TypeError(
         `Cannot use the model: its boundary_ratio is ${boundary}, for two transformers, and it has no transformer_2; ` +
           "name one with --transformer-2",
       );
     }
+    if (image_dim !== null && !imageEncoder) {
+      throw new TypeError(
+        "Cannot use the model: its transformer looks at images through an image encoder, and it has none; " +
+          "name one with --image-encoder",
+      );
+    }
     const checks: SizeCheck[] = [
       { "transformer's in_channels": transformer.in_channels, ...channelsFor(transformer, vae) },
-      { "transformer's out_channels": transformer.out_channels, "autoencoder's z_dim": vae.z_dim },
-      {
-        "transformer's text_dim": transformer.text_dim,
-        "text encoder's d_model": textEncoder.d_model,
-      },
     ];
-    if (transformer.vace_layers.length > 0) {
-      const { z_dim, scale_factor_spatial: spatial } = vae;
-      const seen = 2 * z_dim + spatial ** 2;
-      const { vace_in_channels: channels } = transformer;
+    if (vace_layers.length > 0) {
       checks.push({
-        "transformer's vace_in_channels": channels,
-        "autoencoder's, with masks": seen,
+        "transformer's vace_in_channels": vace_in_channels,
+        "autoencoder's, with masks": 2 * vae.z_dim + vae.scale_factor_spatial ** 2,
       });
-    }
-    if (image_dim !== null) {
-      if (!imageEncoder) {
-        throw new TypeError(
-          "Cannot use the model: its transformer looks at images through an image encoder, and it has none; " +
-            "name one with --image-encoder",
-        );
-      }
-      const { hidden_size: width } = imageEncoder;
-      checks.push({ "transformer's image_dim": image_dim, "image encoder's hidden_size": width });
     }
     if (positions !== null && imageEncoder) {
-      const states = 2 * clipTokenCount(imageEncoder);
       checks.push({
         "transformer's pos_embed_seq_len": positions,
-        "image encoder's states": states,
+        "image encoder's states": 2 * clipTokenCount(imageEncoder),
       });
-    }
-    const { z_dim: channels, scale_factor_spatial: side, scale_factor_temporal: frames } = vae;
-    checks.push(...tinyDecoderFit(tinyDecoder, { channels, side, frames }));
-    if (transformer2) {
-      const pair = [["transformer", transformer], ["transformer_2", transformer2]] as const;
-      checks.push(...equalSizes(EQUAL_IN_EXPERTS, ...pair));
     }
     return checks;
   },
 });
-
-/** Sizes of tensors that both experts work on. */
-const EQUAL_IN_EXPERTS = [
-  ...["in_channels", "out_channels", "text_dim", "freq_dim", "num_layers"] as const,
-  ...["num_attention_heads", "attention_head_dim"] as const,
-] as const;
 
 /** Channels that a transformer takes, by whether it sees frames beside the sample. */
 function channelsFor(

@@ -1,15 +1,9 @@
 /** The components of a Z-Image model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../autoencoders/tiny/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { refuse } from "../../config.ts";
-import {
-  equalSizes,
-  optionalPart,
-  type PartsOf,
-  partsTable,
-  type SizeCheck,
-} from "../../pipeline/components.ts";
+import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -130,41 +124,23 @@ export const Z_IMAGE_PARTS = partsTable({
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
-  fits: ({ transformer, textEncoder, vae, tinyDecoder, controlnet }) => [
-    {
-      "transformer's in_channels": transformer.in_channels,
-      "autoencoder's latent_channels": vae.latent_channels,
-    },
-    {
-      "transformer's cap_feat_dim": transformer.cap_feat_dim,
-      "text encoder's hidden_size": textEncoder.hidden_size,
-    },
-    ...tinyDecoderFit(tinyDecoder, { channels: vae.latent_channels, side: scaleFactor(vae) }),
-    ...controlNetFit(controlnet, transformer),
+  equal: [
+    ["transformer.in_channels", "vae.latent_channels"],
+    ["transformer.cap_feat_dim", "textEncoder.hidden_size"],
+    ...sameSizes("controlnet", "transformer", ["dim", "n_heads", "n_refiner_layers"]),
   ],
-  checkTokenizer: requireQwenChat,
-});
-
-/** What makes a ControlNet fit a transformer. */
-function controlNetFit(
-  controlnet: ZImageControlNetConfig | undefined,
-  transformer: ZImageTransformerConfig,
-): SizeCheck[] {
-  if (!controlnet) return [];
-  const { control_in_dim: channels, control_layers_places: places } = controlnet;
-  const last = places.at(-1)!;
-  if (last >= transformer.n_layers || channels < transformer.in_channels) {
+  fits: ({ transformer, controlnet }) => {
+    if (!controlnet) return [];
+    const { control_in_dim: channels, control_layers_places: places } = controlnet;
+    const last = places.at(-1)!;
+    if (last < transformer.n_layers && channels >= transformer.in_channels) return [];
     throw new TypeError(
       `Cannot use the ControlNet: it steers layer ${last} by ${channels} channels, and the transformer has ` +
         `${transformer.n_layers} layers and ${transformer.in_channels} channels; choose one of its own`,
     );
-  }
-  return equalSizes(
-    ["dim", "n_heads", "n_refiner_layers"],
-    ["ControlNet", controlnet],
-    ["transformer", transformer],
-  );
-}
+  },
+  checkTokenizer: requireQwenChat,
+});
 
 type ZImageParts = PartsOf<typeof Z_IMAGE_PARTS>;
 

@@ -1,6 +1,7 @@
 /** The components of Wan-Animate-2, what their files may say, and defaults. */
 import { z } from "zod";
-import { TINY_DECODER_CONFIG, tinyDecoderFit } from "../../../autoencoders/tiny/config.ts";
+import type { TensorSource } from "../../../../runtime/mod.ts";
+import { TINY_DECODER_CONFIG } from "../../../autoencoders/tiny/config.ts";
 import { WAN_VAE_CONFIG } from "../../../autoencoders/wan/config.ts";
 import { viewLayout } from "../../../checkpoints/layout_view.ts";
 import { CLIP_VISION_CONFIG } from "../../../image_encoders/clip_vision.ts";
@@ -95,15 +96,20 @@ export const ANIMATE_PARTS = partsTable({
     transformer: {
       classNames: [ANIMATE_TRANSFORMER, "WanTransformer3DModel"],
       config: ANIMATE_TRANSFORMER_CONFIG,
-      view: (tensors) => hasAnimateNames(tensors) ? viewLayout(tensors, ANIMATE_WAN) : tensors,
+      view: (tensors: TensorSource) =>
+        hasAnimateNames(tensors) ? viewLayout(tensors, ANIMATE_WAN) : tensors,
     },
     vae: { classNames: ["AutoencoderKLWan"], config: WAN_VAE_CONFIG },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: z.object({ modular_class_name: z.string().optional() }),
   scheduler: { refused: ["use_dynamic_shifting"] },
-  fits: ({ transformer, textEncoder, imageEncoder, vae, tinyDecoder }) => {
-    const { z_dim: channels, scale_factor_spatial: side, scale_factor_temporal: frames } = vae;
+  equal: [
+    ["transformer.out_channels", "vae.z_dim"],
+    ["transformer.text_dim", "textEncoder.d_model"],
+    ["transformer.image_dim", "imageEncoder.hidden_size"],
+  ],
+  fits: ({ transformer, vae: { z_dim: channels, scale_factor_temporal: frames } }) => {
     if (transformer.image_dim === null) {
       throw new TypeError(
         "Cannot use the model: Wan-Animate-2 looks at the character through an image encoder, and this transformer has no layers for it",
@@ -114,16 +120,6 @@ export const ANIMATE_PARTS = partsTable({
         "transformer's in_channels": transformer.in_channels,
         "autoencoder's, twice, with a mask": 2 * channels + frames,
       },
-      { "transformer's out_channels": transformer.out_channels, "autoencoder's z_dim": channels },
-      {
-        "transformer's text_dim": transformer.text_dim,
-        "text encoder's d_model": textEncoder.d_model,
-      },
-      {
-        "transformer's image_dim": transformer.image_dim,
-        "image encoder's hidden_size": imageEncoder.hidden_size,
-      },
-      ...tinyDecoderFit(tinyDecoder, { channels, side, frames }),
     ];
   },
 });
