@@ -65,6 +65,40 @@ interface TiledCoding extends TiledSize {
   readonly trace: (graph: Graph, part: Tensor) => Tensor;
 }
 
+/** An autoencoder of images, [1, height, width, channels]. */
+export interface ImageCodec {
+  /** Pixels along a side of a latent. */
+  readonly scale: number;
+  readonly latentChannels: number;
+  /** Latents in the autoencoder's units to pixels, in [-1, 1]. */
+  decode(graph: Graph, latents: Tensor): Tensor;
+  /** Channels of the pixels that it encodes. */
+  readonly channels: number;
+  /** Pixels to moments: means, then log-variances. */
+  encode(graph: Graph, pixels: Tensor): Tensor;
+}
+
+/** Traces a coder in a stage. */
+export type TraceCoder = (stage: Stage, name: string) => TiledCoder;
+
+/** From latents to pixels, [height·s, width·s, channels], in tiles. */
+export function tiledDecoder(
+  { scale, latentChannels: channels, decode }: Omit<ImageCodec, "channels" | "encode">,
+  size: TiledSize,
+): TraceCoder {
+  const coding = { ...size, inputScale: 1, resultScale: scale, channels, trace: decode };
+  return (stage, name) => new TiledCoder(stage, { ...coding, name });
+}
+
+/** From pixels, [height·s, width·s, channels], to moments, in tiles. */
+export function tiledEncoder(
+  { scale, channels, encode }: Omit<ImageCodec, "latentChannels" | "decode">,
+  size: TiledSize,
+): TraceCoder {
+  const coding = { ...size, inputScale: scale, resultScale: 1, channels, trace: encode };
+  return (stage, name) => new TiledCoder(stage, { ...coding, name });
+}
+
 /** Codes an image tile by tile, and blends the seams. */
 export class TiledCoder implements Decoder {
   /** The whole input, [height, width, channels]. */

@@ -95,7 +95,7 @@ export interface PartsTable<
     readonly refused?: readonly string[];
   };
   /** Sizes that must be equal for the components to belong together, where the model has both. */
-  readonly equal: readonly (readonly [SizeName<NoInfer<Own>>, SizeName<NoInfer<Own>>])[];
+  readonly equal: readonly (readonly [string, string])[];
   /** What else must be so; refuses what does not go together whatever the sizes. */
   fits?(
     configs: ConfigsOf<Own>,
@@ -115,7 +115,11 @@ export function partsTable<
   const Own extends Specs,
   Settings extends z.ZodType,
   Solver extends Scheduler = Scheduler,
->(table: PartsTable<Own, Settings, Solver>): PartsTable<Own, Settings, Solver> {
+>(
+  table: PartsTable<Own, Settings, Solver> & {
+    readonly equal: readonly (readonly [SizeName<NoInfer<Own>>, SizeName<NoInfer<Own>>])[];
+  },
+): PartsTable<Own, Settings, Solver> {
   return table;
 }
 

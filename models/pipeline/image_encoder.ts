@@ -3,7 +3,12 @@ import { type DeviceTensor, writing } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
 import type { Work } from "./work.ts";
-import type { TiledCoder, TiledSize } from "../autoencoders/tiled_coder.ts";
+import {
+  type ImageCodec,
+  type TiledCoder,
+  tiledEncoder,
+  type TiledSize,
+} from "../autoencoders/tiled_coder.ts";
 
 /** Encodes the images of a request; those of one size share their programs. */
 export class ImageEncoder {
@@ -15,9 +20,8 @@ export class ImageEncoder {
   /** Traces the programs, from pixels, [height·s, width·s, 3] in [-1, 1], to moments, in a stage of their own. */
   constructor(
     session: Session,
-    trace: (size: TiledSize) => (stage: Stage, name: string) => TiledCoder,
+    codec: ImageCodec,
     sizes: readonly TiledSize[],
-    channels: number,
     name = "encode",
   ) {
     const stage = session.stage("encode", { name });
@@ -25,13 +29,13 @@ export class ImageEncoder {
     this.stage = stage;
     this.#coders = sizes.map((size) => {
       const name = `encode ${size.width}x${size.height}`;
-      const coder = known.get(name) ?? trace(size)(stage, name);
+      const coder = known.get(name) ?? tiledEncoder(codec, size)(stage, name);
       known.set(name, coder);
       session.encodeSteps += coder.count;
       return coder;
     });
     this.moments = sizes.map(({ height, width }, i) =>
-      session.tensor(`${name} moments ${i}`, [1, height, width, channels])
+      session.tensor(`${name} moments ${i}`, [1, height, width, 2 * codec.latentChannels])
     );
   }
 

@@ -1,12 +1,11 @@
 /** The autoencoder's programs for images of one size, in tiles where that is asked for. */
 import type { DeviceTensor, Tensor, Weights } from "../../runtime/mod.ts";
-import type { Session, Stage } from "../memory/session.ts";
-import { ImageEncoder } from "./image_encoder.ts";
-import { TiledCoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
+import type { Session } from "../memory/session.ts";
+import { type ImageCodec, tiledDecoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import { type KlCoderConfig, type KlVaeConfig, scaleFactor } from "../autoencoders/kl/config.ts";
 import { klDecoder, klEncoder } from "../autoencoders/kl/coder.ts";
 import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
-import { type TinyDecoder, tinyImageCoder } from "./tiny_coders.ts";
+import { tinyCodec, type TinyDecoder } from "./tiny_coders.ts";
 import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
 import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
@@ -17,45 +16,14 @@ interface KlVae {
   readonly weights: Weights;
 }
 
-/** Traces the way from latents in the autoencoder's units to pixels, [height·s, width·s, 3]. */
-export function klImageDecoder(
-  { config, weights }: KlVae,
-  size: TiledSize,
-): (stage: Stage, name: string) => TiledCoder {
-  return (stage, name) =>
-    new TiledCoder(stage, {
-      ...size,
-      name,
-      inputScale: 1,
-      resultScale: scaleFactor(config),
-      channels: config.latent_channels,
-      trace: (graph, part) => klDecoder(graph, config, weights.root, part),
-    });
-}
-
-/** Traces the way from pixels, [height·s, width·s, 3] in [-1, 1], to the moments of latents. */
-export function klImageEncoder(
-  { config, weights }: KlVae,
-  size: TiledSize,
-): (stage: Stage, name: string) => TiledCoder {
-  return (stage, name) =>
-    new TiledCoder(stage, {
-      ...size,
-      name,
-      inputScale: scaleFactor(config),
-      resultScale: 1,
-      channels: 3,
-      trace: (graph, part) => klEncoder(graph, config, weights.root, part),
-    });
-}
-
-/** Input images on their way to the moments of latents. */
-export class KlImageEncoder extends ImageEncoder {
-  /** Traces the programs in a stage of their own. */
-  constructor(session: Session, vae: KlVae, sizes: readonly TiledSize[], name?: string) {
-    const channels = 2 * vae.config.latent_channels;
-    super(session, (size) => klImageEncoder(vae, size), sizes, channels, name);
-  }
+export function klCodec({ config, weights }: KlVae): ImageCodec {
+  return {
+    scale: scaleFactor(config),
+    latentChannels: config.latent_channels,
+    decode: (graph, latents) => klDecoder(graph, config, weights.root, latents),
+    channels: 3,
+    encode: (graph, pixels) => klEncoder(graph, config, weights.root, pixels),
+  };
 }
 
 /** What makes pixels. */
@@ -84,7 +52,7 @@ export function klImages(
 ): KlImages {
   // The autoencoder's latents are scaled, those of a tiny decoder are not.
   const by = (tiny: TinyDecoder | undefined): SampleDecoder => ({
-    decoder: tiny ? tinyImageCoder(tiny, size) : klImageDecoder(vae, size),
+    decoder: tiledDecoder(tiny ? tinyCodec(tiny) : klCodec(vae), size),
     decoded: (tokens) => tiny ? unpack(tokens) : unscaleLatents(vae.config, unpack(tokens)),
   });
   return {

@@ -3,12 +3,7 @@ import { clearing, type DeviceTensor, gather, type Program, u32 } from "../../ru
 import type { Stage } from "../memory/session.ts";
 import type { Component } from "./components.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
-import {
-  type DecodeOptions,
-  type Decoder,
-  TiledCoder,
-  type TiledSize,
-} from "../autoencoders/tiled_coder.ts";
+import type { DecodeOptions, Decoder, ImageCodec } from "../autoencoders/tiled_coder.ts";
 import type { VideoSize } from "./wan_coders.ts";
 import {
   type TinyDecoderConfig,
@@ -19,20 +14,15 @@ import { tinyImageDecoder, tinyVideoFrames } from "../autoencoders/tiny/decoder.
 
 export type TinyDecoder = Component<TinyDecoderConfig>;
 
-/** Traces the way from normalised latents to an image, [height·8, width·8, 3], in tiles. */
-export function tinyImageCoder(
+/** A tiny decoder of images, which takes normalised latents. */
+export function tinyCodec(
   { config, weights }: TinyDecoder,
-  size: TiledSize,
-): (stage: Stage, name: string) => TiledCoder {
-  return (stage, name) =>
-    new TiledCoder(stage, {
-      ...size,
-      name,
-      inputScale: 1,
-      resultScale: tinySpatialScale(config),
-      channels: config.latent_channels,
-      trace: (graph, part) => tinyImageDecoder(graph, config, weights.root, part),
-    });
+): Omit<ImageCodec, "channels" | "encode"> {
+  return {
+    scale: tinySpatialScale(config),
+    latentChannels: config.latent_channels,
+    decode: (graph, latents) => tinyImageDecoder(graph, config, weights.root, latents),
+  };
 }
 
 /** Traces the way from normalised latents, [frames, height, width, channels], to frames. */

@@ -19,6 +19,7 @@ import {
 } from "../../runtime/mod.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
+import { type TinyDecoder, tinyVideoDecoder } from "./tiny_coders.ts";
 import type { Work } from "./work.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
 import type { DecodeOptions, Decoder, TiledSize } from "../autoencoders/tiled_coder.ts";
@@ -93,6 +94,21 @@ export function wanVideoDecoder(
   size: VideoSize,
 ): (stage: Stage, name: string) => WanVideoDecoder {
   return (stage, name) => new WanVideoDecoder(stage, vae, size, name);
+}
+
+/** Traces the way from normalised latents to frames, by the tiny decoder if there is one and it is wanted. */
+export function wanFrames(
+  { vae, tinyDecoder }: { readonly vae: WanVae; readonly tinyDecoder?: TinyDecoder | undefined },
+  size: VideoSize,
+  isTiny = true,
+): {
+  readonly decoder: (stage: Stage, name: string) => Decoder;
+  /** What the decoder takes of normalised latents, which tiny decoders take as they are. */
+  readonly scaled: (latents: Tensor) => Tensor;
+} {
+  return isTiny && tinyDecoder
+    ? { decoder: tinyVideoDecoder(tinyDecoder, size), scaled: (x) => x }
+    : { decoder: wanVideoDecoder(vae, size), scaled: (x) => unscaleLatents(vae, x) };
 }
 
 /** Decodes latents in the autoencoder's units to frames. */

@@ -1,7 +1,8 @@
 /** Autoencoders in tiles: against what they give for every tile by itself, and against the whole. */
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
-import { klImageDecoder, klImageEncoder } from "../../models/pipeline/kl_coders.ts";
+import { tiledDecoder, tiledEncoder } from "../../models/autoencoders/tiled_coder.ts";
+import { klCodec } from "../../models/pipeline/kl_coders.ts";
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
 import type { Decoder, TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
@@ -97,19 +98,19 @@ function waves(height: number, width: number, channels: number): Float32Array {
   });
 }
 
-for (const [name, isEncoder] of [["klImageDecoder", false], ["klImageEncoder", true]] as const) {
+for (const [name, isEncoder] of [["tiledDecoder", false], ["tiledEncoder", true]] as const) {
   Deno.test(`${name}() codes every tile as if it were the whole, and blends the seams`, async () => {
     const device = await openTestDevice();
     const golden = new Golden("kl/sd-tiny");
     const config = parseConfig(KL_VAE_CONFIG, golden.config(), "config.json");
     using checkpoint = golden.checkpoint();
     const vae = { config, weights: new Weights(checkpoint) };
-    const trace = isEncoder ? klImageEncoder : klImageDecoder;
+    const trace = isEncoder ? tiledEncoder : tiledDecoder;
     const scale = 2;
     const [inputScale, resultScale] = isEncoder ? [scale, 1] : [1, scale];
     const channels = isEncoder ? 3 : config.latent_channels;
     const codeImage = (size: TiledSize, input: Float32Array) =>
-      code(device, vae.weights, input, trace(vae, size));
+      code(device, vae.weights, input, trace(klCodec(vae), size));
     try {
       const { height, width, tileSide } = { height: 11, width: 18, tileSide: 8 };
       const input = waves(height * inputScale, width * inputScale, channels);

@@ -1,6 +1,7 @@
 /** Tiny decoders against the reference: by themselves, and as the decoders of pipelines. */
 import { join } from "node:path";
-import { tinyImageCoder, tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
+import { tiledDecoder } from "../../models/autoencoders/tiled_coder.ts";
+import { tinyCodec, tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
 import {
   TAEHV_FORMAT,
   TAESD_FORMAT,
@@ -84,7 +85,7 @@ for (const name of ["tiny/taew21", "tiny/taew22", "tiny/taef1"]) {
         const latents = transpose({ ...given, shape }, isVideo ? [1, 2, 3, 0] : [1, 2, 0]);
         const [height, width] = shape.slice(-2) as [number, number];
         const size = { frames: shape[1]!, height, width, tileSide: Infinity };
-        const trace = isVideo ? tinyVideoDecoder(tiny, size) : tinyImageCoder(tiny, size);
+        const trace = isVideo ? tinyVideoDecoder(tiny, size) : tiledDecoder(tinyCodec(tiny), size);
         const pixels = await decode(device, tiny.weights, trace, latents.data);
         const expected = transpose(golden.tensor(call.name, "pixels"), [0, 2, 3, 1]);
         assertNear(call.name, pixels, expected.data);

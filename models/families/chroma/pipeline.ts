@@ -5,7 +5,8 @@
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder, klImages } from "../../pipeline/kl_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
@@ -66,7 +67,7 @@ export const CHROMA = defineFamily({
     const packed = (x: Tensor) => packLatents(rearrange(x, "1 c y x -> 1 y x c"));
 
     // 1. Encode: the input image; the prompts, of which a token of padding is seen.
-    const encoder = startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const encoder = startsFromImage ? new ImageEncoder(session, klCodec(vae), [size]) : undefined;
     const imageTokens = (x: Tensor) => packLatents(scaleLatents(vae.config, x));
     const start = new StartImage(encoder?.moments[0], latents, imageTokens);
     const prompts = textTokens.length;

@@ -33,7 +33,8 @@ import {
   steering,
   traceControlPicture,
 } from "../../pipeline/control.ts";
-import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec } from "../../pipeline/kl_coders.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
@@ -184,7 +185,7 @@ export function traceControlBranch(
   vae: Component<KlVaeConfig>,
   { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
 ): ControlBranch {
-  const encoder = new KlImageEncoder(session, vae, [size], "control");
+  const encoder = new ImageEncoder(session, klCodec(vae), [size], "control");
   const picture = traceControlPicture(session, encoder, {
     noise: latents,
     tokens: ([drawn]) => packLatents(scaleLatents(vae.config, drawn!)),

@@ -6,7 +6,8 @@ import {
   type InputSpec,
   type Tensor,
 } from "../../../runtime/mod.ts";
-import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec } from "../../pipeline/kl_coders.ts";
 import { type KlVaeConfig, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.ts";
@@ -71,7 +72,7 @@ export class GivenImage {
   readonly inputs: GivenInputs;
   readonly #vae: Component<KlVaeConfig>;
   readonly #shape: GivenShape;
-  readonly #encoder: KlImageEncoder | undefined;
+  readonly #encoder: ImageEncoder | undefined;
 
   /** Traces the encoder where there is something to encode. */
   constructor(session: Session, vae: Component<KlVaeConfig>, shape: GivenShape, size: TiledSize) {
@@ -82,7 +83,7 @@ export class GivenImage {
       ...reference ? [{ ...latentSize(reference, PACKED_SIDE), tileSide }] : [],
       ...seen ? [size] : [],
     ];
-    const encoder = sizes.length > 0 ? new KlImageEncoder(session, vae, sizes) : undefined;
+    const encoder = sizes.length > 0 ? new ImageEncoder(session, klCodec(vae), sizes) : undefined;
     const scale = scaleFactor(vae.config);
     const noise = f32(1, vae.config.latent_channels, height, width);
     this.#vae = vae;

@@ -4,7 +4,9 @@
  * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
  */
 import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
-import { klImageDecoder, KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec } from "../../pipeline/kl_coders.ts";
 import {
   denormaliseTokens,
   normaliseTokens,
@@ -76,7 +78,7 @@ export const FLUX2 = defineFamily({
 
     // 1. Encode: the input images, as tokens one after the other; the prompts.
     const images = references.length > 0
-      ? new KlImageEncoder(session, vae, references.map(sizeOf))
+      ? new ImageEncoder(session, klCodec(vae), references.map(sizeOf))
       : undefined;
     const tokens = images?.stage.program("tokens", { all: images.moments }, ({ all }) => {
       const packed = all.map((moments) => packLatents(posteriorMode(moments)));
@@ -109,7 +111,7 @@ export const FLUX2 = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation, kept } = begin.outputs;
-    const decoder = klImageDecoder(vae, sizeOf(grid));
+    const decoder = tiledDecoder(klCodec(vae), sizeOf(grid));
     const decoded = (tokens: Tensor) =>
       unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });

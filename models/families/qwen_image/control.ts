@@ -27,7 +27,8 @@ import {
 } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
-import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import {
@@ -135,7 +136,7 @@ export function traceControlBranch(
   { latents, size }: { readonly latents: readonly number[]; readonly size: TiledSize },
 ): ControlBranch {
   const isMasked = config.extra_condition_channels > 0;
-  const encoder = new WanImageEncoder(session, vae, [size], "control");
+  const encoder = new ImageEncoder(session, wanImageCodec(vae), [size], "control");
   const picture = traceControlPicture(session, encoder, {
     noise: isMasked ? undefined : latents,
     tokens: ([drawn], kept) => {

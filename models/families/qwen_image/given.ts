@@ -2,7 +2,8 @@
 import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
-import { WanImageEncoder } from "../../pipeline/wan_image_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import {
   type PatchGrid,
   patchPixels,
@@ -117,12 +118,12 @@ export function traceGiven(
     qwenTextEncoder(textEncoder, tokenizer.padId, [textEncoder.config.num_hidden_layers]);
   const rules = editRules(parts);
   if (start && !rules) {
-    const encoder = new WanImageEncoder(session, vae, [sizeOf(start)]);
+    const encoder = new ImageEncoder(session, wanImageCodec(vae), [sizeOf(start)]);
     const run = (work: Work) => encoder.run(work).then(() => "");
     return { moments: encoder.moments[0]!, textEncoder: plain(), run };
   }
   if (references.length === 0) return { textEncoder: plain(), run: () => Promise.resolve("") };
-  const encoder = new WanImageEncoder(session, vae, references.map(sizeOf));
+  const encoder = new ImageEncoder(session, wanImageCodec(vae), references.map(sizeOf));
   // What is redrawn in part is encoded with noise.
   const others = encoder.moments.slice(start ? 1 : 0);
   const tokens = others.length === 0

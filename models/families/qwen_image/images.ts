@@ -1,9 +1,9 @@
 /** Pixels of Qwen-Image's samples: an image, or the layers of one. */
 import { type DeviceTensor, gather, type InputSpec, slice, u32 } from "../../../runtime/mod.ts";
-import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
+import { tiledDecoder, type TiledSize } from "../../autoencoders/tiled_coder.ts";
 import { type TinyDecoder, tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
 import { unscaleLatents } from "../../pipeline/wan_coders.ts";
-import { wanImageDecoder } from "../../pipeline/wan_image_coders.ts";
+import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { ResultDecoder, type SampleDecoder } from "../../pipeline/decoding.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
@@ -39,7 +39,7 @@ export function qwenImages(
   const by = (tiny: TinyDecoder | undefined, channels?: number): SampleDecoder => ({
     decoder: tiny
       ? tinyVideoDecoder(tiny, { ...size, frames: 1 })
-      : wanImageDecoder(vae, size, channels),
+      : tiledDecoder(wanImageCodec(vae, channels), size),
     decoded: (tokens) => {
       const patches = { y: grid.rows, i: PATCH_SIDE, j: PATCH_SIDE };
       const latents = rearrange(tokens, "1 (y x) (c i j) -> (y i) (x j) c", patches);

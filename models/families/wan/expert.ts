@@ -3,8 +3,7 @@
  * for high noise and one for low. Each is in stages of its own, so that only one needs to be on the device.
  */
 import { copyTo, type DeviceTensor, type Graph, slice, type Tensor } from "../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
+import { wanFrames } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
@@ -128,6 +127,7 @@ export class WanExpert {
       ? teaCacheOf(config, shape.height * shape.width * spatial ** 2)
       : undefined;
     if (this.#teaCache) loop.willRead(timesteps.outputs);
+    const shown = wanFrames({ vae, tinyDecoder }, { ...shape, frames: 1 });
     const frameGrid = { ...grid, frames: 1 };
     const steps = schedule.timesteps.length;
     this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
@@ -168,17 +168,12 @@ export class WanExpert {
         }),
       guidance: shape.usesZeroStar ? ZERO_STAR_GUIDANCE : undefined,
       preview: {
-        decoder: tinyDecoder
-          ? tinyVideoDecoder(tinyDecoder, { ...shape, frames: 1 })
-          : wanVideoDecoder(vae, { ...shape, frames: 1 }),
+        decoder: shown.decoder,
         part: (x) => {
           const [frame, count] = [firstMade(shape, grid), tokenCount(frameGrid)];
           return slice(x, 1, frame * count, (frame + 1) * count);
         },
-        decoded: (part) => {
-          const latents = unpatchify(config, part, frameGrid);
-          return tinyDecoder ? latents : unscaleLatents(vae, latents);
-        },
+        decoded: (part) => shown.scaled(unpatchify(config, part, frameGrid)),
       },
     });
   }

@@ -6,8 +6,7 @@
  * a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../pipeline/tiny_coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../pipeline/wan_coders.ts";
+import { wanFrames } from "../../pipeline/wan_coders.ts";
 import { latentFrameCount } from "../../autoencoders/wan/config.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -145,14 +144,12 @@ export const WAN = defineFamily({
 
     // 4. Decode, frame by frame, without what lies before the video.
     const { first } = given.tokens;
-    const tiny = shape.isTinyDecoded ? tinyDecoder : undefined;
-    const decoder = tiny ? tinyVideoDecoder(tiny, shape) : wanVideoDecoder(vae, shape);
+    const { decoder, scaled } = wanFrames(parts, shape, shape.isTinyDecoded);
     const result = new ResultDecoder(session, { sample, first }, decoder, (last) => {
       const all = unpatchify(config, withFirstFrames(last.sample, last.first), grid);
       const video = before ? slice(all, 1, before, grid.frames) : all;
       return {
-        // The autoencoder's latents are scaled, those of a tiny decoder are not.
-        decoded: tiny ? video : unscaleLatents(vae, video),
+        decoded: scaled(video),
         latents: rearrange(all, "1 f y x c -> 1 c f y x"),
       };
     });

@@ -21,7 +21,8 @@ import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { type ControlledPass, steered, traceControlPicture } from "../../pipeline/control.ts";
 import type { Work } from "../../pipeline/work.ts";
-import { KlImageEncoder } from "../../pipeline/kl_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec } from "../../pipeline/kl_coders.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import { embedImage, zImageBlock } from "./block.ts";
 import { PATCH_KEY, type ZImageControlNetConfig, type ZImageTransformerConfig } from "./config.ts";
@@ -232,7 +233,12 @@ export function traceControlBranch(
   isMasked: boolean,
 ): ControlBranch {
   const scopes = { weights: transformer.weights.root, control: weights.root };
-  const encoder = new KlImageEncoder(session, vae, isMasked ? [size, size] : [size], "control");
+  const encoder = new ImageEncoder(
+    session,
+    klCodec(vae),
+    isMasked ? [size, size] : [size],
+    "control",
+  );
   const picture = traceControlPicture(session, encoder, {
     usualScale: USUAL_SCALE,
     tokens: (latents, kept) => {

@@ -7,7 +7,8 @@
  * `ZImageControlNetInpaintPipeline`.
  */
 import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
-import { KlImageEncoder, klImages } from "../../pipeline/kl_coders.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { Denoiser } from "../../pipeline/denoiser.ts";
@@ -101,7 +102,9 @@ export const Z_IMAGE = defineFamily({
     const images = klImages(parts, size, fromPatches);
 
     // 1. Encode: the input image; the prompts, by the text encoder and the context refiner.
-    const encoder = shape.startsFromImage ? new KlImageEncoder(session, vae, [size]) : undefined;
+    const encoder = shape.startsFromImage
+      ? new ImageEncoder(session, klCodec(vae), [size])
+      : undefined;
     const imagePatches = (x: Tensor) => patchesOf(scaleLatents(vae.config, x));
     const start = new StartImage(encoder?.moments[0], latents, imagePatches);
     const control = controlnet && shape.control

@@ -1,8 +1,7 @@
 /** The steps of a clip: what the driving video is to each block, and the passes for the prompts. */
 import type { DeviceTensor, Graph, Tensor, Traced } from "../../../../runtime/mod.ts";
 import { HostResult, slice } from "../../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
+import { wanFrames } from "../../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../../blocks/embeddings.ts";
 import type { Variant } from "../../../memory/model_memory.ts";
 import type { Session, Stage } from "../../../memory/session.ts";
@@ -162,6 +161,7 @@ export function traceDenoising(
   if (shape.passes !== "streamed") {
     for (const { key, value } of states ?? []) stage.tensors.add(key).add(value);
   }
+  const shown = wanFrames({ vae, tinyDecoder }, { ...shape, frames: 1 });
   const denoiser = new Denoiser<PassInputs>(stage, shape, {
     schedule,
     sample,
@@ -191,15 +191,10 @@ export function traceDenoising(
       return animateTransformer(graph, config, weights, inputs, seen);
     },
     preview: {
-      decoder: tinyDecoder
-        ? tinyVideoDecoder(tinyDecoder, { ...shape, frames: 1 })
-        : wanVideoDecoder(vae, { ...shape, frames: 1 }),
+      decoder: shown.decoder,
       // The first frame of the clip, behind the character's image.
       part: (x) => slice(x, 1, tokenCount(frame), 2 * tokenCount(frame)),
-      decoded: (part) => {
-        const latents = unpatchify(config, part, frame);
-        return tinyDecoder ? latents : unscaleLatents(vae, latents);
-      },
+      decoded: (part) => shown.scaled(unpatchify(config, part, frame)),
     },
   });
   const before: Pass[] = [timesteps, ...program ? [program] : []];

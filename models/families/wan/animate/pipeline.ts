@@ -6,8 +6,7 @@
  * Source: diffusers `WanAnimate2Blocks`.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";
-import { tinyVideoDecoder } from "../../../pipeline/tiny_coders.ts";
-import { unscaleLatents, wanVideoDecoder } from "../../../pipeline/wan_coders.ts";
+import { wanFrames } from "../../../pipeline/wan_coders.ts";
 import { latentFrameCount } from "../../../autoencoders/wan/config.ts";
 import { ResultDecoder } from "../../../pipeline/decoding.ts";
 import { defineFamily } from "../../../pipeline/family.ts";
@@ -70,7 +69,7 @@ export const WAN_ANIMATE = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, vae, tinyDecoder, scheduler } = parts;
+    const { transformer, textEncoder, vae, scheduler } = parts;
     const { frames, height, width, prompts, clips } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = scheduler.setTimesteps(shape.steps, shape);
@@ -133,13 +132,11 @@ export const WAN_ANIMATE = defineFamily({
     );
 
     // 3. Decode, frame by frame, without the character's image.
-    const tiny = shape.isTinyDecoded ? tinyDecoder : undefined;
-    const decoder = tiny ? tinyVideoDecoder(tiny, shape) : wanVideoDecoder(vae, shape);
+    const { decoder, scaled } = wanFrames(parts, shape, shape.isTinyDecoded);
     const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => {
       const video = slice(unpatchify(config, sample, grid), 1, 1, grid.frames);
       return {
-        // The autoencoder's latents are scaled, those of a tiny decoder are not.
-        decoded: tiny ? video : unscaleLatents(vae, video),
+        decoded: scaled(video),
         latents: rearrange(video, "1 f y x c -> 1 c f y x"),
       };
     });
