@@ -40,6 +40,14 @@ export type FamilyInfo =
 /** Tokens that prompts are cut to unless a request says otherwise, as in the reference's pipelines. */
 export const USUAL_SEQUENCE_LENGTH = 512;
 
+/** Sides of an image by default, in latents. */
+const DEFAULT_SIDE = 128;
+
+/** The usual size of an image, where a latent stands for so many pixels along a side. */
+export function usualSize(scale: number): { readonly width: number; readonly height: number } {
+  return { width: DEFAULT_SIDE * scale, height: DEFAULT_SIDE * scale };
+}
+
 /** Fills in what holds for models of images: one frame, no task with defaults of its own, no negative prompt. */
 export function completeInfo<Info extends FamilyInfo>(
   info: Info,

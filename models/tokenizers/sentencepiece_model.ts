@@ -29,19 +29,11 @@ interface SentencePieceModel {
   readonly escapeWhitespaces: boolean;
 }
 
-/** What a model file says. Field numbers are those of `sentencepiece_model.proto`. */
-interface ModelFile extends SentencePieceModel {
-  readonly pieces: string[];
-  readonly scores: number[];
-  readonly types: number[];
-  modelType: number;
-  byteFallback: boolean;
-  whitespaceAsSuffix: boolean;
-  charsmap: Uint8Array;
-  addDummyPrefix: boolean;
-  removeExtraWhitespaces: boolean;
-  escapeWhitespaces: boolean;
-}
+/** What a model file says, while it is read. Field numbers are those of `sentencepiece_model.proto`. */
+type ModelFile =
+  & { -readonly [Field in keyof SentencePieceModel]: SentencePieceModel[Field] }
+  & { readonly pieces: string[]; readonly scores: number[]; readonly types: number[] }
+  & { modelType: number };
 
 /**
  * A tokenizer of a SentencePiece model, with an end token. Tokens of the configuration are looked for first, as Hugging

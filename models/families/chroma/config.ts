@@ -5,7 +5,7 @@ import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { FLUX_SIZES, MAX_LAYERS } from "../flux1/config.ts";
@@ -22,9 +22,6 @@ export const CHROMA_TRANSFORMER_CONFIG = z.object({
 }).superRefine(checkRotaryAxes).superRefine(checkOutChannels);
 
 export type ChromaTransformerConfig = z.output<typeof CHROMA_TRANSFORMER_CONFIG>;
-
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
 
 export const CHROMA_PARTS = partsTable({
   components: {
@@ -49,11 +46,10 @@ type ChromaParts = PartsOf<typeof CHROMA_PARTS>;
 /** What its models can do, with the defaults of the published ones. */
 export function chromaInfo({ vae, scheduler }: ChromaParts): FamilyInfo {
   const scale = scaleFactor(vae.config);
-  const side = DEFAULT_SIDE * scale;
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { width: side, height: side, numInferenceSteps: 40, guidanceScale: 3 },
+    defaults: { ...usualSize(scale), numInferenceSteps: 40, guidanceScale: 3 },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 0.6 },
     sizeMultiple: scale * PACKED_SIDE,

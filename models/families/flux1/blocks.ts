@@ -111,15 +111,13 @@ export class Flux1Blocks {
       const block = this.#weights.scope("transformer_blocks").scope(layer);
       const vectors = this.#modulation.double[layer]!;
       return doubleBlock(
-        ...[
-          this.#heads,
-          block,
-          streams,
-          vectors,
-          this.#rotary,
-          geluFeedForward(EPS),
-          this.#split,
-        ] as const,
+        this.#heads,
+        block,
+        streams,
+        vectors,
+        this.#rotary,
+        geluFeedForward(EPS),
+        this.#split,
       );
     });
   }

@@ -6,7 +6,7 @@ import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
 import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
-import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
@@ -93,8 +93,6 @@ export const FLUX1_PIPELINES: readonly string[] = [
   ...["FluxControlPipeline", ...KONTEXT],
 ];
 
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
 /** Tokens of prompts with which the distilled and the other models were trained. */
 const [SCHNELL_TOKENS, DEV_TOKENS] = [256, 512];
 /** What is allowed of Kontext's input images, which are scaled; the reference has no bounds. */
@@ -162,7 +160,6 @@ export function flux1Info(
 ): FamilyInfo {
   const modes = controlnet && controlModes(controlnet.config);
   const scale = scaleFactor(vae.config);
-  const side = DEFAULT_SIDE * scale;
   const sizeMultiple = scale * PACKED_SIDE;
   const isKontext = KONTEXT.includes(className);
   const isGuided = transformer.config.guidance_embeds;
@@ -177,7 +174,7 @@ export function flux1Info(
   return {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
-    defaults: { width: side, height: side, ...sampling },
+    defaults: { ...usualSize(scale), ...sampling },
     taskDefaults: isKontext || needsImage ? {} : { TI2I: { strength: 0.6 } },
     ...(!isDrawnAfter && { inpainting: { strength: isKontext || fills ? 1 : 0.6 } }),
     sizeMultiple,

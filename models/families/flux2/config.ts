@@ -4,7 +4,7 @@ import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
-import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -42,8 +42,6 @@ const FLUX2_PIPELINE_CONFIG = z.object({
 /** States that the transformer sees side by side: `text_encoder_out_layers` in diffusers. */
 export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
 
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
 /** Most input images; the models were trained with a few. */
 const MAX_IMAGES = 10;
 /** What the reference allows of input images: most pixels, shortest side, longest shape. */
@@ -84,7 +82,6 @@ type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
 /** What its models can do, with the defaults of the published ones. */
 export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): FamilyInfo {
   const scale = scaleFactor(vae.config);
-  const side = DEFAULT_SIDE * scale;
   const sizeMultiple = scale * PACKED_SIDE;
   const sampling = is_distilled
     ? { numInferenceSteps: 4, guidanceScale: 1 }
@@ -92,7 +89,7 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { width: side, height: side, ...sampling },
+    defaults: { ...usualSize(scale), ...sampling },
     inpainting: { strength: 0.8 },
     sizeMultiple,
     maxImages: MAX_IMAGES,

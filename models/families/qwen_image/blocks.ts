@@ -83,17 +83,16 @@ export function qwenImageBlock(
   return graph.scope(`transformer_blocks.${layer}`, () => {
     const block = weights.scope("transformer_blocks").scope(layer);
     const heads = { ...config, eps: EPS };
+    const feedForward = geluFeedForward(EPS);
     return doubleBlock(
-      ...[
-        heads,
-        block,
-        streams,
-        vectors,
-        rotary,
-        geluFeedForward(EPS),
-        split,
-        FEED_FORWARDS,
-      ] as const,
+      heads,
+      block,
+      streams,
+      vectors,
+      rotary,
+      feedForward,
+      split,
+      FEED_FORWARDS,
     );
   });
 }

@@ -1,14 +1,11 @@
 /** What Qwen-Image's models can do, with the defaults of the published ones. */
 import { controlSettings } from "../../pipeline/control.ts";
-import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { editRules, layerRules, SIDE_MULTIPLE } from "./edit.ts";
 import { MAX_PROMPT_TOKENS } from "./prompt.ts";
-
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
 
 /** Images that an edit may bring: those of 2509 and later were trained with three. */
 const MAX_EDIT_IMAGES = 3;
@@ -26,15 +23,13 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const scale = parts.vae.config.scale_factor_spatial;
   const edit = editRules(parts);
   const layers = layerRules(parts);
-  const side = layers?.side ?? DEFAULT_SIDE * scale;
   const byMask = controlsByMask(parts);
   const needsImage = edit !== undefined || layers !== undefined;
   return {
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: {
-      width: side,
-      height: side,
+      ...layers ? { width: layers.side, height: layers.side } : usualSize(scale),
       numInferenceSteps: edit?.isPlus ? 40 : 50,
       guidanceScale: 4,
       negativePrompt: " ",

@@ -84,7 +84,8 @@ export function qwenImageTransformer(
     }));
   });
   const result = split.gatherFirst(
-    ...[streams.image, { count, tokens: tokens.dim(1) }] as const,
+    streams.image,
+    { count, tokens: tokens.dim(1) },
     (x) =>
       linearLayer(weights, "proj_out", x, config.in_channels, {
         norm: { eps: EPS, ...outModulation(out, step), name: "norm_out" },

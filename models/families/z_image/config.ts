@@ -6,7 +6,7 @@ import { refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
 import { controlSettings } from "../../pipeline/control.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
-import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
@@ -112,8 +112,6 @@ export function timestepChannels({ dim }: ZImageTransformerConfig): number {
 /** Largest shift of models that were distilled to few steps without guidance; Turbo has it, the base model more. */
 const DISTILLED_SHIFT = 3;
 
-/** Sides of an image by default, in latents. */
-const DEFAULT_SIDE = 128;
 export const Z_IMAGE_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["Qwen3Model", "Qwen3ForCausalLM"], config: QWEN3_CONFIG },
@@ -158,7 +156,6 @@ export function zImageInfo(
   { vae, scheduler, schedulerFile, controlnet }: ZImageParts,
 ): FamilyInfo {
   const scale = scaleFactor(vae.config);
-  const side = DEFAULT_SIDE * scale;
   const isDistilled = Number(schedulerFile.config["shift"] ?? 1) <= DISTILLED_SHIFT;
   const sampling = isDistilled
     ? { numInferenceSteps: 8, guidanceScale: 0 }
@@ -166,7 +163,7 @@ export function zImageInfo(
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { width: side, height: side, ...sampling },
+    defaults: { ...usualSize(scale), ...sampling },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,

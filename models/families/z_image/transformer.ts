@@ -125,7 +125,8 @@ export function zImageTransformer(
   }
   const final = weights.scope("all_final_layer").scope(PATCH_KEY);
   const result = split.gatherFirst(
-    ...[state.x, { count: tokenCount(grid), tokens: places.length }] as const,
+    state.x,
+    { count: tokenCount(grid), tokens: places.length },
     (x) =>
       linearLayer(final, "linear", x, patchFeatures(config), {
         norm: { eps: FINAL_EPS, scale: out, name: "norm_final" },

@@ -6,7 +6,7 @@
  */
 import { elementCount, formatShape, type Shape, type TensorEntry } from "../../../runtime/mod.ts";
 import type { LoraTensor, WeightChange } from "../types.ts";
-import type { Part } from "./keys.ts";
+import { HADAMARD, KRONECKER, type Part } from "./keys.ts";
 import { foldCore, transposed } from "./tucker.ts";
 
 export type Parts = ReadonlyMap<Part, TensorEntry>;
@@ -90,10 +90,6 @@ function planHadamard(parts: Parts, shape: Shape): PlannedChange | undefined {
   };
 }
 
-const HADAMARD = [
-  ...["hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "hada_t1", "hada_t2"] as const,
-];
-
 /** A product of two that has the weight's shape, or of three with a core between. */
 interface Factor {
   readonly rank: number;
@@ -162,10 +158,6 @@ function planKronecker(parts: Parts, shape: Shape): PlannedChange | undefined {
     }),
   };
 }
-
-const KRONECKER = [
-  ...["lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b", "lokr_t2"] as const,
-];
 
 interface KroneckerFactor {
   readonly shape: readonly [rows: number, columns: number];

@@ -19,29 +19,29 @@ import { LoraError } from "../lora_error.ts";
  * - `whole`: a weight or bias itself and no change
  */
 export type Part =
-  | "down"
-  | "up"
-  | "core"
-  | "up_bias"
-  | "hada_w1_a"
-  | "hada_w1_b"
-  | "hada_w2_a"
-  | "hada_w2_b"
-  | "hada_t1"
-  | "hada_t2"
-  | "lokr_w1"
-  | "lokr_w1_a"
-  | "lokr_w1_b"
-  | "lokr_w2"
-  | "lokr_w2_a"
-  | "lokr_w2_b"
-  | "lokr_t2"
-  | "alpha"
-  | "dora_scale"
-  | "magnitude"
-  | "diff"
-  | "diff_b"
-  | "whole";
+  | ("down" | "up" | "core" | "up_bias")
+  | typeof HADAMARD[number]
+  | typeof KRONECKER[number]
+  | ("alpha" | "dora_scale" | "magnitude")
+  | ("diff" | "diff_b" | "whole");
+
+export const HADAMARD = [
+  "hada_w1_a",
+  "hada_w1_b",
+  "hada_w2_a",
+  "hada_w2_b",
+  "hada_t1",
+  "hada_t2",
+] as const;
+export const KRONECKER = [
+  "lokr_w1",
+  "lokr_w1_a",
+  "lokr_w1_b",
+  "lokr_w2",
+  "lokr_w2_a",
+  "lokr_w2_b",
+  "lokr_t2",
+] as const;
 
 interface ParsedKey {
   /** The module as the file calls it, with whatever prefix. */
@@ -52,11 +52,6 @@ interface ParsedKey {
   /** PEFT's name of the LoRA, where keys have one. */
   readonly slot?: string;
 }
-
-const LYCORIS: readonly Part[] = [
-  ...["hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b", "hada_t1", "hada_t2"] as const,
-  ...["lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b", "lokr_t2"] as const,
-];
 
 /** Ends of keys; of several that fit, the first counts. */
 const TAILS: readonly (readonly [tail: string, part: Part])[] = [
@@ -74,7 +69,7 @@ const TAILS: readonly (readonly [tail: string, part: Part])[] = [
   [".lora_up.bias", "up_bias"],
   [".lora_mid.weight", "core"],
   [".alpha", "alpha"],
-  ...LYCORIS.map((part) => [`.${part}`, part] as const),
+  ...[...HADAMARD, ...KRONECKER].map((part) => [`.${part}`, part] as const),
   [".dora_scale", "dora_scale"],
   [".diff", "diff"],
   [".diff_b", "diff_b"],
@@ -95,25 +90,15 @@ const TAILS: readonly (readonly [tail: string, part: Part])[] = [
 ];
 
 /** Ends of keys that belong to methods which are not applied. */
-const OTHER_METHODS: readonly (readonly [tail: string, method: string])[] = [
-  [".oft_blocks", "OFT"],
-  [".oft_diag", "OFT"],
-  [".oft_R", "OFT"],
-  [".oft_R.weight", "OFT"],
-  [".boft_R", "BOFT"],
-  [".boft_s", "BOFT"],
-  [".lora_embedding_A", "a low-rank change of an embedding"],
-  [".lora_embedding_B", "a low-rank change of an embedding"],
-  [".vera_lambda_b", "VeRA"],
-  [".vera_lambda_d", "VeRA"],
-  [".ia3_l", "IA3"],
-  [".on_input", "IA3"],
-  [".a1.weight", "GLoRA"],
-  [".a2.weight", "GLoRA"],
-  [".b1.weight", "GLoRA"],
-  [".b2.weight", "GLoRA"],
-  [".set_weight", "a replaced weight"],
-  [".reshape_weight", "a weight of another shape"],
+const OTHER_METHODS: readonly (readonly [method: string, tails: readonly string[]])[] = [
+  ["OFT", [".oft_blocks", ".oft_diag", ".oft_R", ".oft_R.weight"]],
+  ["BOFT", [".boft_R", ".boft_s"]],
+  ["a low-rank change of an embedding", [".lora_embedding_A", ".lora_embedding_B"]],
+  ["VeRA", [".vera_lambda_b", ".vera_lambda_d"]],
+  ["IA3", [".ia3_l", ".on_input"]],
+  ["GLoRA", [".a1.weight", ".a2.weight", ".b1.weight", ".b2.weight"]],
+  ["a replaced weight", [".set_weight"]],
+  ["a weight of another shape", [".reshape_weight"]],
 ];
 
 /** Where PEFT puts the LoRA's name: `lora_A.default.weight`, `hada_w1_a.default`. */
@@ -130,8 +115,10 @@ export function parseKey(key: string): ParsedKey | undefined {
   const slot = named ? { slot: named[2]! } : {};
   const xlabs = XLABS.exec(plain);
   if (xlabs) return { module: xlabs[1]!, part: xlabs[2] as "down" | "up" };
-  const method = OTHER_METHODS.find(([tail]) => endsWith(plain, tail));
-  if (method) return { module: without(plain, method[0]), method: method[1], ...slot };
+  for (const [method, tails] of OTHER_METHODS) {
+    const tail = tails.find((tail) => endsWith(plain, tail));
+    if (tail !== undefined) return { module: without(plain, tail), method, ...slot };
+  }
   // A change of the modulation, which the Wan team's modules have as a parameter of their own.
   if (endsWith(plain, ".diff_m")) {
     return { module: `${without(plain, ".diff_m")}.modulation`, part: "diff" };
