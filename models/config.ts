@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { excerpt } from "../hub/json_file.ts";
 
-/** Width of the tokens inside of a transformer. */
 export function hiddenSize(
   { num_attention_heads, attention_head_dim }: {
     readonly num_attention_heads: number;
@@ -42,7 +41,6 @@ function valueAt(json: unknown, keys: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** Refuses rotary axes that do not share out the width of a head. */
 export function checkRotaryAxes(
   { axes_dims_rope, attention_head_dim }: {
     readonly axes_dims_rope: readonly number[];
@@ -54,7 +52,6 @@ export function checkRotaryAxes(
   refuse(context, "axes_dims_rope", `its sum must be attention_head_dim = ${attention_head_dim}`);
 }
 
-/** Refuses a transformer that gives other channels than it takes. */
 export function checkOutChannels(
   { in_channels, out_channels }: {
     readonly in_channels: number;
@@ -66,7 +63,6 @@ export function checkOutChannels(
   refuse(context, "out_channels", `it must be in_channels = ${in_channels}`);
 }
 
-/** Says what is wrong with a key of a configuration. */
 export function refuse(context: z.RefinementCtx, key: string, message: string): void {
   context.addIssue({ code: "custom", path: [key], message });
 }

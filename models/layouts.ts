@@ -15,12 +15,10 @@ export interface LayoutEntry {
   readonly swapsHalves?: boolean;
 }
 
-/** A module that is one of ours under another name. */
 export function renamed(theirs: string, ours: string): LayoutEntry {
   return { theirs, ours: [ours] };
 }
 
-/** Modules that are ours under other names, inside of a module of each side. */
 export function renamedIn(
   names: readonly (readonly [theirs: string, ours: string])[],
   theirs: string,
@@ -41,7 +39,6 @@ export function scaleNorms(
   ];
 }
 
-/** A naming of a component's modules. */
 export interface Layout {
   readonly name: string;
   /** What files may put before every name, longest first, such as `model.diffusion_model.`. */
@@ -50,9 +47,7 @@ export interface Layout {
   readonly entries: readonly LayoutEntry[];
 }
 
-/** Output rows of another layout's module that are one of ours. */
 interface LayoutPart {
-  /** Our name, without `.weight` and `.bias`. */
   readonly name: string;
   readonly start: number;
   readonly count: number;

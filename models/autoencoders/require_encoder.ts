@@ -9,7 +9,6 @@ export function requireEncoder(weights: WeightScope): void {
   throw missingEncoder("encode images");
 }
 
-/** What is thrown for what needs the encoder. */
 export function missingEncoder(what: string): RangeError {
   return new RangeError(
     `Cannot ${what}: the autoencoder's file has its decoder alone; name a whole one with --vae`,

@@ -16,11 +16,8 @@ import type { StageQueue } from "../memory/session_runner.ts";
 import { addTile, scaleTile, type Tile, tilePositions, tilesOf } from "./tiling.ts";
 
 export interface DecodeOptions {
-  /** What runs right before the first piece. */
   readonly first?: readonly Call[];
-  /** Read back together with the first piece. */
   readonly reads?: readonly DeviceTensor[];
-  /** Told right before the first piece. */
   readonly begin?: () => unknown;
   /**
    * Told after every piece.
@@ -39,11 +36,8 @@ export interface DecodeOptions {
 export interface Decoder {
   /** Latents in the autoencoder's own units. */
   readonly input: DeviceTensor;
-  /** How many pieces there are. */
   readonly count: number;
-  /** What the first piece gives. */
   readonly firstResult: DeviceTensor;
-  /** Decodes what `input` holds. */
   run(work: Pick<StageQueue, "run">, options: DecodeOptions): Promise<void>;
 }
 
@@ -78,7 +72,6 @@ export interface ImageCodec {
   encode(graph: Graph, pixels: Tensor): Tensor;
 }
 
-/** Traces a coder in a stage. */
 export type TraceCoder = (stage: Stage, name: string) => TiledCoder;
 
 /** From latents to pixels, [height·s, width·s, channels], in tiles. */
@@ -99,7 +92,6 @@ export function tiledEncoder(
   return (stage, name) => new TiledCoder(stage, { ...coding, name });
 }
 
-/** Codes an image tile by tile, and blends the seams. */
 export class TiledCoder implements Decoder {
   /** The whole input, [height, width, channels]. */
   readonly input: DeviceTensor;
@@ -108,7 +100,6 @@ export class TiledCoder implements Decoder {
   readonly #tiles: readonly Tile[];
   readonly #program: Program<{ readonly positions?: Uint32Array | undefined }, DeviceTensor>;
 
-  /** Traces the program; allocates nothing. */
   constructor(stage: Stage, coding: TiledCoding) {
     const { name, channels, inputScale, tileSide } = coding;
     const [height, width] = [coding.height * inputScale, coding.width * inputScale];

@@ -8,7 +8,6 @@
 /** Part of the longest side of a tile that neighbours share at least. */
 const OVERLAP = 0.25;
 
-/** Positions of a side, as a range. */
 interface Span {
   readonly start: number;
   readonly size: number;

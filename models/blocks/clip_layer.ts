@@ -2,7 +2,6 @@
 import { attention, type Graph, slice, type Tensor, type WeightScope } from "../../runtime/mod.ts";
 import { linearLayer, linearLayers } from "./layers.ts";
 
-/** What a layer needs to know of its tower. */
 interface ClipLayerConfig {
   readonly intermediate_size: number;
   readonly num_attention_heads: number;
@@ -37,7 +36,6 @@ export function clipLayer(
   return linearLayer(mlp, "fc2", hidden, dim, { residual: y });
 }
 
-/** Factor and offset of a norm. */
 export function affine(
   graph: Graph,
   weights: WeightScope,

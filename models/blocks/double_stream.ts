@@ -17,11 +17,9 @@ import {
 import { linearLayer, linearLayers } from "./layers.ts";
 import type { TokenSplit } from "../sharing/token_split.ts";
 
-/** What blocks need to know of a model. */
 export interface HeadsConfig {
   readonly num_attention_heads: number;
   readonly attention_head_dim: number;
-  /** Epsilon of the norms. */
   readonly eps: number;
 }
 
@@ -61,7 +59,6 @@ const IMAGE_LAYERS = {
   output: "to_out.0",
 } as const;
 
-/** How the layers of a stream's attention are called. */
 const LAYERS = {
   text: {
     projections: ["add_q_proj", "add_k_proj", "add_v_proj"],

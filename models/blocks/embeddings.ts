@@ -41,9 +41,7 @@ export function timestepConstant(
 
 /** Cosines and sines of rotary position embeddings, each [tokens, headDim/2]. */
 export interface RotaryTables {
-  /** Row by row. */
   readonly cos: Float32Array<ArrayBuffer>;
-  /** Sines, in the same order. */
   readonly sin: Float32Array<ArrayBuffer>;
 }
 

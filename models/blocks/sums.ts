@@ -1,7 +1,6 @@
 /** Sums of what a tensor holds. */
 import { elementwise, linear, type Tensor } from "../../runtime/mod.ts";
 
-/** The square of every element. */
 export function squares(x: Tensor): Tensor {
   return elementwise("x * x", { x });
 }

@@ -20,7 +20,6 @@ export interface ComponentNaming {
 }
 
 export interface ComponentFormat {
-  /** Name in messages, such as `a Wan transformer`. */
   readonly name: string;
   readonly component: ComponentName;
   /** Class of the component in diffusers or transformers. */
@@ -39,10 +38,8 @@ export interface ComponentFormat {
 
 /** What a model folder says beside its components; a single file does not. */
 export interface FamilyDefaults {
-  /** The pipeline's class in `model_index.json`. */
   readonly className: string;
   readonly settings: JsonObject;
-  /** `scheduler_config.json`. */
   readonly scheduler: JsonObject;
   /** Components that it needs and others of its family do not. */
   readonly needs?: readonly ComponentName[];
@@ -110,7 +107,6 @@ function incomplete({ path }: TensorSource, lacking: string): SyntaxError {
   );
 }
 
-/** What `config.json` says of them. */
 interface DoubleStreamSizes {
   readonly in_channels: number;
   readonly num_layers: number;
@@ -120,7 +116,6 @@ interface DoubleStreamSizes {
   readonly joint_attention_dim: number;
 }
 
-/** Reads the sizes of a transformer off its tensors. */
 export function doubleStreamSizes(tensors: TensorSource): DoubleStreamSizes {
   const [dim, channels] = shapeOf(tensors, "x_embedder.weight", 2) as [number, number];
   const headDim = shapeOf(tensors, "transformer_blocks.0.attn.norm_q.weight", 1)[0]!;

@@ -2,7 +2,6 @@
 import type { Shape, StoredTensor, TensorSource } from "../../runtime/mod.ts";
 import { type Layout, toOurs } from "../layouts.ts";
 
-/** Bytes of a tensor in the file. */
 export interface Segment {
   readonly name: string;
   readonly start: number;
@@ -13,7 +12,6 @@ interface ViewedTensor extends StoredTensor {
   readonly segments: readonly Segment[];
 }
 
-/** Endings that are no part of a module's name. */
 const PARAMETERS = ["weight", "bias"] as const;
 
 class LayoutView implements TensorSource {
@@ -86,7 +84,6 @@ export function viewLayout(
   return new LayoutView(source, tensors);
 }
 
-/** Tensors, by our names, that are put together from those of a file. */
 export function viewSegments(
   source: TensorSource,
   tensors: ReadonlyMap<string, ViewedTensor>,
@@ -167,12 +164,10 @@ export class JoinedSource implements TensorSource {
     return new Set(this.#sources.flatMap(({ names }) => [...names]));
   }
 
-  /** See {@linkcode TensorSource.find}. */
   find(name: string): StoredTensor | undefined {
     return this.#of(name)?.find(name);
   }
 
-  /** See {@linkcode TensorSource.read}. */
   read(name: string, start: number, target: Uint8Array): void {
     (this.#of(name) ?? this.#sources[0]).read(name, start, target);
   }

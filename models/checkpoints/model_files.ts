@@ -11,7 +11,6 @@ import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
 /** Far more than any component's configuration has. */
 export const MAX_CONFIG_BYTES = 2 ** 20;
 
-/** A configuration, and where it was read, for messages. */
 export interface ConfigFile {
   readonly path: string;
   readonly config: JsonObject;
@@ -27,21 +26,16 @@ interface ComponentFiles extends ConfigFile {
 
 /** A component that does not come from the model's own folder. */
 export interface ForeignPart {
-  /** Class of the component in diffusers or transformers. */
   readonly className: string;
   /** Path of the configuration, or of the file that it was told from. */
   readonly path: string;
   readonly config: JsonObject;
   open(): TensorSource;
-  /** Reads the tokenizer of a text encoder whose file holds it. */
   readonly readTokenizer?: () => Promise<Tokenizer>;
 }
 
-/** What {@linkcode ModelFiles} is made of. */
 interface ModelFilesOptions {
-  /** The model as it was named, for messages. */
   readonly path: string;
-  /** The pipeline's class in `model_index.json`. */
   readonly className: string;
   /** The keys of `model_index.json` that name no component. */
   readonly settings: JsonObject;
@@ -52,11 +46,9 @@ interface ModelFilesOptions {
   readonly scheduler?: JsonObject;
   /** Tokenizers by their names in `model_index.json`; they win over those of the folder. */
   readonly tokenizers?: ReadonlyMap<string, () => Promise<Tokenizer>>;
-  /** Files that are open already; those that are opened later are added. */
   readonly opened?: Disposable[];
 }
 
-/** The files of a model, whatever form they have. */
 export class ModelFiles implements Disposable {
   readonly #options: ModelFilesOptions;
   readonly #opened: Disposable[];
@@ -73,12 +65,10 @@ export class ModelFiles implements Disposable {
     return index?.folder === path ? join(path, MODEL_INDEX) : path;
   }
 
-  /** The pipeline's class, such as `WanPipeline`. */
   get className(): string {
     return this.#options.className;
   }
 
-  /** What `model_index.json` says beside components, or would say. */
   get settings(): JsonObject {
     return this.#options.settings;
   }
@@ -96,7 +86,6 @@ export class ModelFiles implements Disposable {
     return isOwn && index !== undefined && index.components.has(name);
   }
 
-  /** A component with weights, by its name in `model_index.json`. */
   async component(name: string, classNames: readonly string[]): Promise<ComponentFiles> {
     const part = this.#options.parts?.get(name);
     if (part) {
@@ -120,7 +109,6 @@ export class ModelFiles implements Disposable {
     };
   }
 
-  /** What `scheduler_config.json` says. */
   async scheduler(): Promise<ConfigFile> {
     const { path, scheduler } = this.#options;
     if (scheduler) return { path, config: scheduler };
@@ -129,13 +117,11 @@ export class ModelFiles implements Disposable {
     return { path: file, config: await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES }) };
   }
 
-  /** The tokenizer of a text encoder, by its name in `model_index.json`. */
   async tokenizer(name = "tokenizer"): Promise<Tokenizer> {
     return await this.#options.tokenizers?.get(name)?.() ??
       await loadTokenizer(await componentFolder(this.#index(name), name));
   }
 
-  /** Closes all files that were opened for it. */
   [Symbol.dispose](): void {
     for (const file of this.#opened.splice(0)) file[Symbol.dispose]();
   }

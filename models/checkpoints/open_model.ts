@@ -55,9 +55,7 @@ export interface ModelParts {
 }
 
 interface PartRow {
-  /** What users call it. */
   readonly words: string;
-  /** Whether every model has it. */
   readonly isNeeded?: true;
   /** Whether it may lie in a model's folder though the `model_index.json` there does not name it. */
   readonly isBeside?: true;
@@ -79,20 +77,17 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
 
 const PARTS = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
 
-/** Tokenizers, each with the text encoder that it is for. */
 const TOKENIZERS = {
   tokenizer: { words: "tokenizer", encoder: "textEncoder" },
   tokenizer2: { words: "second tokenizer", encoder: "textEncoder2" },
 } as const;
 
-/** What files can hold. */
 interface KnownFiles {
   readonly families: readonly FamilyFiles[];
   /** Components of no family. */
   readonly optional: readonly ComponentFormat[];
 }
 
-/** Names of tensors that a message shows. */
 const SHOWN_NAMES = 3;
 
 /**
@@ -221,7 +216,6 @@ async function towerBeside(path: string): Promise<string | undefined> {
   return towers.length === 1 ? towers[0] : undefined;
 }
 
-/** The components in a file; at least one. */
 function openFile(
   path: string,
   { families, optional }: KnownFiles,
@@ -270,7 +264,6 @@ async function beside(model: string, name: string): Promise<string | undefined> 
   return undefined;
 }
 
-/** A part that was named. */
 async function openPart(
   part: keyof typeof COMPONENTS,
   path: string,
@@ -311,7 +304,6 @@ function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | un
   return config && classOf(config) === className ? config : undefined;
 }
 
-/** Tokenizers that were named. */
 async function namedTokenizers(parts: ModelParts) {
   const named = new Map<string, () => Promise<Tokenizer>>();
   for (const part of ["tokenizer", "tokenizer2"] as const) {
@@ -355,7 +347,6 @@ function familyOf(
   );
 }
 
-/** What is neither in the files nor named. */
 function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
   tokenizers: ReadonlyMap<string, unknown>,

@@ -56,7 +56,6 @@ function prefixOf(source: TensorSource, { probes }: ComponentNaming): string | u
   return prefixes.sort((a, b) => a.length - b.length)[0];
 }
 
-/** Whether keys are a LoRA's. */
 export function isLora(names: Iterable<string>): boolean {
   let [changes, all] = [0, 0];
   for (const name of names) {

@@ -43,7 +43,6 @@ export async function configMetadata(folder: string): Promise<Record<string, str
   return text.length <= MAX_BYTES ? { [KEY]: text } : {};
 }
 
-/** What the file keeps. */
 export function readSavedConfig({ metadata, path }: Checkpoint): JsonObject | undefined {
   const text = metadata.get(KEY);
   if (text === undefined) return undefined;

@@ -4,7 +4,6 @@ import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 /** Digits that a float of 32 bits holds for sure. */
 const FLOAT_DIGITS = 7;
 
-/** The hyperparameters in a file's metadata; a file without any states nothing. */
 export class Stated {
   readonly #path: string;
   readonly #prefix: string;
@@ -27,7 +26,6 @@ export class Stated {
     return typeof value === "number" ? Number(value.toPrecision(FLOAT_DIGITS)) : undefined;
   }
 
-  /** Checks numbers that the tensors tell, too. */
   check(counted: Readonly<Record<string, number>>): void {
     for (const [key, count] of Object.entries(counted)) {
       const said = this.number(key);

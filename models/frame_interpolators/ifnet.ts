@@ -36,13 +36,10 @@ export const FRAME_INTERPOLATOR_CONFIG = z.object({
 
 export type FrameInterpolatorConfig = z.output<typeof FRAME_INTERPOLATOR_CONFIG>;
 
-/** Residual convolutions of a block. */
 const CONVOLUTIONS = 8;
 
-/** Where the middle lies. */
 const TIME = 0.5;
 
-/** What is known so far of where pixels go. */
 interface Guess {
   /** [1, height, width, 4]: to the first frame, right and down, then to the second. */
   readonly flow: Tensor;
@@ -94,7 +91,6 @@ function moveAlong(both: Tensor, flow: Tensor): Tensor {
   return warp(both, concat([slice(flow, -1, 0, 2), slice(flow, -1, 2, 4)], 0));
 }
 
-/** Motion, seen at a smaller size. */
 function block(
   config: FrameInterpolatorConfig,
   weights: WeightScope,
@@ -203,12 +199,10 @@ function upConvolution(weights: WeightScope, name: string, x: Tensor, outChannel
   return elementwise("y + bias", { y, bias: scope.tensor(graph, "bias", [outChannels]) });
 }
 
-/** The two images of a batch. */
 function halves(both: Tensor): Tensor[] {
   return [slice(both, 0, 0, 1), slice(both, 0, 1, 2)];
 }
 
-/** Zeros at the bottom and on the right, up to multiples. */
 function padTo(x: Tensor, multiple: number): Tensor {
   let padded = x;
   for (const axis of [1, 2]) {

@@ -9,7 +9,6 @@
 /** Stands for a character that was lost, U+FFFD, in encoded text. */
 export const LOST = "\x1a";
 
-/** A single-byte character set. */
 export interface Charset {
   /** WHATWG label of the character set, or "latin-1" for the one in which every byte is its own code point. */
   readonly label: string;
@@ -20,7 +19,6 @@ export interface Charset {
   readonly bytes: ReadonlyMap<string, number>;
 }
 
-/** Character sets in the order in which they are tried. */
 export const CHARSETS: readonly Charset[] = [
   "latin-1",
   "windows-1252",
@@ -91,7 +89,6 @@ const CURRENCY = new Set("€¢£¥");
 /** Symbols that no one writes right after a capital letter. */
 const ODD = new Set("¤¦¨¬¯¸ªº¹²³±¼½¾µ¶§°ƒˆ˜†‡‰");
 
-/** Turns code units into a regular expression's class. */
 function oneOf(characters: Iterable<string>): string {
   const escapes = Array.from(new Set(characters), (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -118,7 +115,6 @@ function shapeOf(charset: Charset): Shape {
   };
 }
 
-/** What makes text of a character set suspicious. */
 function evidenceIn(shape: Shape): string[] {
   const { lead, continuation, charset } = shape;
   const tail = charset.upper.slice(0, 64);
@@ -187,7 +183,6 @@ function runOf(shapes: readonly Shape[]): RegExp {
   return new RegExp(`(?:${two}|${three}|${four})+`, "g");
 }
 
-/** Undoes misreadings of UTF-8 until none is left. */
 export function fixEncoding(text: string): string {
   let current = text;
   for (;;) {

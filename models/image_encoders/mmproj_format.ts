@@ -9,7 +9,6 @@ import { Stated } from "../checkpoints/stated.ts";
 import { type Segment, viewLayout, viewSegments } from "../checkpoints/layout_view.ts";
 import { type Layout, renamed } from "../layouts.ts";
 
-/** What stands before our names. */
 const TOWER = "visual.";
 
 const BLOCK = `${TOWER}blocks.*`;
@@ -43,7 +42,6 @@ export const QWEN2_5_MMPROJ_FORMAT: ComponentFormat = {
   config,
 };
 
-/** What keeps the norms of all towers from dividing by zero. */
 const NORM_EPS = 1e-6;
 /** Width of the heads of all published towers. */
 const HEAD_DIM = 80;
@@ -104,7 +102,6 @@ function joined(tensors: TensorSource): TensorSource {
   );
 }
 
-/** Tensors of one shape, one after the other. */
 function rowsOf(tensors: TensorSource, names: readonly string[]) {
   const parts = names.map((name) => tensors.find(name));
   const [first] = parts as [StoredTensor];

@@ -31,7 +31,6 @@ export const PATCHES_PER_SIDE = 2;
 const MIN_PIXELS = 56 * 56;
 const MAX_PIXELS = 12845056;
 
-/** A width and a height in pixels. */
 export interface Sides {
   readonly width: number;
   readonly height: number;
@@ -46,7 +45,6 @@ export interface PatchGrid {
 export interface PatchLayout {
   /** Row and column of every patch. */
   readonly positions: readonly (readonly [row: number, column: number])[];
-  /** Runs of windows that have as many patches. */
   readonly windows: readonly { readonly count: number; readonly length: number }[];
   /** Place of every token in that order, row by row. */
   readonly order: Uint32Array<ArrayBuffer>;
@@ -78,7 +76,6 @@ export function roundToEven(value: number): number {
   return floor % 2 === 0 ? floor : floor + 1;
 }
 
-/** How the patches of an image of this size lie, once it is brought to {@linkcode smartSize}. */
 export function patchGrid(size: Sides, patchSide: number): PatchGrid {
   const { width, height } = smartSize(size, PATCHES_PER_SIDE * patchSide);
   return { rows: height / patchSide, columns: width / patchSide };
@@ -142,9 +139,7 @@ export function patchPixels(
   return result;
 }
 
-/** Epsilon of all norms. */
 const EPS = 1e-6;
-/** Base of the rotary frequencies. */
 const THETA = 10000;
 /** Frames of a patch; an image is shown as two that are equal. */
 const FRAMES = 2;

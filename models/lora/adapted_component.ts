@@ -31,7 +31,6 @@ export class AdaptedComponent {
     weights.useLowRank((site) => this.#branchOf(site));
   }
 
-  /** Modules of the component as LoRAs see them. */
   get info(): AdaptableComponent {
     const isResident = this.#weights.deviceTensors.every(({ isAllocated }) => isAllocated);
     return { ...this.#about, isResident };
@@ -48,7 +47,6 @@ export class AdaptedComponent {
     );
   }
 
-  /** Gives what is traced from now on these branches. */
   use(packed: PackedLayers): void {
     this.#packed = packed;
   }

@@ -10,7 +10,6 @@ export const BUNDLED_LORAS: Readonly<Record<string, URL>> = {
   pastel: new URL("pastel.safetensors", FOLDER),
 };
 
-/** Paths of the files in {@linkcode BUNDLED_LORAS}. */
 export function bundledLoraFiles(): Record<string, string> {
   return Object.fromEntries(
     Object.entries(BUNDLED_LORAS).map(([name, url]) => [name, fileURLToPath(url)]),

@@ -62,7 +62,6 @@ export function biasRewrite(changes: readonly WeightedChange[]): RowChange {
   };
 }
 
-/** Norms of all that each input channel has, after a change. */
 function channelNorms(
   parts: Iterable<MatrixRows>,
   channels: number,
@@ -151,7 +150,6 @@ function withSum(add: RowAdder): RowAdder {
   };
 }
 
-/** Rows of a product, without the product. */
 function productAdder(factors: readonly LoraTensor[]): RowAdder {
   const [up, down] = factors.map(toMatrix) as [Matrix, Matrix];
   const { columns, values } = down;
@@ -208,7 +206,6 @@ function scaleRows({ values, firstRow, columns }: MatrixRows, lengths: Float32Ar
   }
 }
 
-/** Scales the columns, those of an input channel together. */
 function scaleColumns(
   { values, columns }: MatrixRows,
   lengths: Float32Array,

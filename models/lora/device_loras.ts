@@ -7,7 +7,6 @@ import type { AdaptableComponent, AppliedLora } from "./types.ts";
 /** Device memory that branches may take which are not in use. */
 const MAX_IDLE_BYTES = 1024 ** 3;
 
-/** What programs were traced for: the same branches in the same places. */
 interface Variant {
   readonly key: string;
   readonly packed: readonly PackedLayers[];
@@ -86,7 +85,6 @@ export class DeviceLoras {
     return false;
   }
 
-  /** Frees all branches and their programs. */
   destroy(): void {
     for (const key of this.#variants.keys()) this.#drop(key);
     for (const component of this.#components) component.use(new Map());
@@ -118,7 +116,6 @@ export class DeviceLoras {
     return { key, packed, byteLength, hasDecoded, strengths: [] };
   }
 
-  /** Drops what is kept for later until there is room. */
   #makeRoom(bytes: number, device: Device): void {
     const isTight = () => bytes > device.availableBytes;
     while (isTight() && this.dropOldest());

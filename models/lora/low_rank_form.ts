@@ -40,7 +40,6 @@ interface LowRankForm {
   readonly up: LoraTensor;
 }
 
-/** The rank of a change's branch, or nothing when it is stored whole. */
 export function branchRank(change: WeightChange): number | undefined {
   switch (change.kind) {
     case "whole":
@@ -82,7 +81,6 @@ function factorRank(factor: readonly LoraTensor[]): number {
   return factor.length === 2 ? matrixShape(factor[1]!)[0] : Math.min(...matrixShape(factor[0]!));
 }
 
-/** The factors of a change's branch. */
 export function toLowRank(change: WeightChange): LowRankForm {
   switch (change.kind) {
     case "low-rank":
@@ -117,7 +115,6 @@ interface Factored {
   readonly down: Matrix;
 }
 
-/** A tensor as a matrix: its first size, and all others together. */
 export function toMatrix(tensor: LoraTensor): Matrix {
   const [rows, columns] = matrixShape(tensor);
   return { rows, columns, values: floatElements(tensor) };

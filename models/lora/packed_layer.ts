@@ -3,7 +3,6 @@ import { type LinearSite, LowRankFactors, type LowRankProduct } from "../../runt
 import { elementsAs, toLowRank } from "./low_rank_form.ts";
 import type { WeightChange } from "./types.ts";
 
-/** A change that is computed beside its layer. */
 export interface Branch {
   /** Which adapter it is of: a place in the list of strengths. */
   readonly lora: number;
@@ -13,11 +12,9 @@ export interface Branch {
   readonly columns: readonly [start: number, count: number];
 }
 
-/** The low-rank branches of one product, side by side on the device. */
 export class PackedLayer extends LowRankFactors {
   readonly #branches: readonly Branch[];
 
-  /** Declares the tensors; nothing is allocated or computed. */
   constructor({ names, n, k, taps }: LinearSite, branches: readonly Branch[]) {
     super(
       { name: names.join("+"), n, k, taps },

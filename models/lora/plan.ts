@@ -11,19 +11,16 @@ import type {
   WeightChange,
 } from "./types.ts";
 
-/** A LoRA's change of a module, at the strength asked for. */
 export interface WeightedChange {
   readonly lora: AppliedLora;
   readonly change: ModuleChange;
 }
 
-/** How a set of LoRAs changes a component. */
 export interface ComponentPlan {
   /** Equal keys mean the same programs and the same branches, strengths apart. */
   readonly key: string;
   /** Branches by {@linkcode siteKey}. */
   readonly branches: ReadonlyMap<string, readonly Branch[]>;
-  /** Strengths of the LoRAs that branches name. */
   readonly strengths: readonly number[];
   /** Modules whose weights are written, and in which order by what. */
   readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
@@ -96,7 +93,6 @@ export function planComponent(
   return { key, branches, strengths, weights, biases, hasDecoded };
 }
 
-/** What the LoRAs do to each module, in their order. */
 function changesOf(
   { target, modules }: AdaptableComponent,
   loras: readonly AppliedLora[],
@@ -121,7 +117,6 @@ function changesOf(
   return changes;
 }
 
-/** Where each layer's outputs begin in the products that compute it. */
 function placesOf(
   sites: Iterable<LinearSite>,
 ): Map<string, { readonly key: string; readonly firstColumn: number }[]> {

@@ -23,7 +23,6 @@ const MIN_SHARE = 0.1;
 /** Below this share, a LoRA whose names are those of another family is one of that family. */
 const MIN_SHARE_OF_STRANGER = 0.5;
 
-/** A module of the file, and where it leads. */
 interface Matched {
   readonly module: ModuleTensors;
   readonly found: FoundPlaces;
@@ -70,7 +69,6 @@ export async function readLora(
   };
 }
 
-/** How many modules a file has, how many of them are the model's, and the keys of the others. */
 interface Counts {
   readonly matched: number;
   readonly all: number;

@@ -30,7 +30,6 @@ export interface Variant {
 
 /** A kind of request: all that share their programs. */
 export interface RequestKind<Session> {
-  /** Equal for requests of a kind. */
   readonly key: string;
   /**
    * Ways to run it, the largest tiles first. Of those with the same tiles the first that can be kept together is taken,
@@ -38,7 +37,6 @@ export interface RequestKind<Session> {
    * smaller tiles are for when no larger ones fit.
    */
   readonly variants: readonly [Variant, ...Variant[]];
-  /** Traces the programs of a variant. */
   trace(variant: Variant): Session;
   /** What cannot be done when nothing fits, such as `make 512x512`. */
   readonly subject: string;
@@ -68,7 +66,6 @@ export interface PlanRoom {
   readonly hostBytes?: number | undefined;
 }
 
-/** The room that an open device has. */
 export function roomOf(device: Device): PlanRoom {
   const { target, availableBytes } = device;
   const measure = (wanted: number) => measureMemory(device, wanted);
@@ -92,7 +89,6 @@ interface Choice<Session> {
   readonly plan: ResidencyPlan;
 }
 
-/** A model's weights, LoRAs and last session on the device. */
 export class ModelMemory<Session extends PlannedSession> {
   readonly #components: Components;
   #options: MemoryOptions = {};
@@ -112,12 +108,10 @@ export class ModelMemory<Session extends PlannedSession> {
     this.#loras = new DeviceLoras(adapted, (key) => this.#sessions.drop(key));
   }
 
-  /** What LoRAs can change. */
   get adaptable(): AdaptableComponent[] {
     return this.#loras.adaptable;
   }
 
-  /** The device; only once the model is loaded. */
   get device(): Device {
     if (!this.#device) throw new Error("Cannot generate: the model is not loaded");
     return this.#device;
@@ -245,7 +239,6 @@ export class ModelMemory<Session extends PlannedSession> {
     return had;
   }
 
-  /** Frees everything. */
   [Symbol.dispose](): void {
     this.drop();
     for (const weights of Object.values(this.#components)) weights.destroy();
@@ -312,7 +305,6 @@ export class ModelMemory<Session extends PlannedSession> {
     return { ...least(choices, (choice) => choice.plan.peakBytes), fits: false, budgetBytes };
   }
 
-  /** What the device has for this model, and the host for its results. */
   #room(): Pick<PlanRoom, "measure" | "hostBytes"> {
     return { measure: (bytes) => this.#budget(bytes), hostBytes: hostRoom(this.device) };
   }
@@ -342,7 +334,6 @@ export class ModelMemory<Session extends PlannedSession> {
     this.#pinAll([...leaving], bytesOf(waiting));
   }
 
-  /** @param otherBytes that host memory must hold as well */
   #pinAll(weights: readonly DeviceTensor[], otherBytes = 0): void {
     const missing = weights.filter((weight) => !weight.isPinned);
     const available = freeHostBytes();
@@ -382,7 +373,6 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 }
 
-/** Traces a variant; gives the error where it has a tensor that the device cannot hold. */
 function traceWithin<Session>(
   { trace }: RequestKind<Session>,
   variant: Variant,
@@ -395,7 +385,6 @@ function traceWithin<Session>(
   }
 }
 
-/** The first variant whose tensors the device can hold. */
 function firstTraced<Session>(
   kind: RequestKind<Session>,
 ): { readonly session: Session; readonly index: number } {
@@ -425,7 +414,6 @@ function least<T>(items: readonly T[], cost: (item: T) => number): T {
   return items.reduce((best, item) => (cost(item) < cost(best) ? item : best));
 }
 
-/** Bytes in words. */
 function megabytes(bytes: number, round: (value: number) => number = Math.ceil): string {
   return `${round(bytes / 1e6)} MB`;
 }

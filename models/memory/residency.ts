@@ -25,7 +25,6 @@ export function weightOwners(components: Components): Map<DeviceTensor, string> 
   );
 }
 
-/** What a stage has on the device while it runs. */
 export interface StagePlan {
   readonly stage: Stage;
   /** Memory plan of the stage's programs, or of all stages' programs where they are kept together. */
@@ -41,18 +40,13 @@ export interface StagePlan {
   readonly peakBytes: number;
 }
 
-/** Where everything lies while a session works. */
 export interface ResidencyPlan {
-  /** Whether all programs and weights are on the device all the time. */
   readonly isTogether: boolean;
   /** Weights that stay on the device from stage to stage, and from request to request. */
   readonly kept: ReadonlySet<DeviceTensor>;
   readonly stages: readonly StagePlan[];
-  /** The session's tensors that live throughout. */
   readonly state: readonly DeviceTensor[];
-  /** Bytes of `state`. */
   readonly stateBytes: number;
-  /** The most that is on the device at once. */
   readonly peakBytes: number;
   /** Bytes of weights, and of results that wait in host memory, that a request brings to the device again. */
   readonly reloadedBytes: number;
@@ -66,7 +60,6 @@ export interface ResidencyOptions {
   readonly offloaded?: ReadonlySet<string>;
 }
 
-/** What a session needs, sorted out once for all budgets. */
 export interface Demands {
   readonly state: readonly DeviceTensor[];
   readonly stages: readonly StageDemand[];
@@ -76,7 +69,6 @@ export interface Demands {
 interface StageDemand {
   readonly stage: Stage;
   readonly plan: MemoryPlan;
-  /** Tensors that no other stage uses. */
   readonly own: readonly DeviceTensor[];
   /** Bytes of the largest set of tensors that is written and read back together. */
   readonly readBytes: number;
@@ -84,7 +76,6 @@ interface StageDemand {
   readonly weights: readonly DeviceTensor[];
 }
 
-/** A residency whose programs are not planned yet. */
 interface Candidate {
   readonly kept: ReadonlySet<DeviceTensor>;
   readonly stages: readonly (StageDemand & StreamingChoice & {
@@ -152,7 +143,6 @@ function isBetter(plan: Candidate, best: Candidate, budgetBytes: number): boolea
   return fits ? plan.reloadedBytes < best.reloadedBytes : plan.peakBytes < best.peakBytes;
 }
 
-/** Plans every stage by itself, and tells weights from the session's tensors. */
 export function demandsOf(session: Session, components: Components): Demands {
   const { stages, tensors, saturation: { counters } } = session;
   const componentOf = weightOwners(components);
@@ -186,7 +176,6 @@ export function demandsOf(session: Session, components: Components): Demands {
   };
 }
 
-/** One workspace for all stages. */
 function planTogether({ state, stages, componentOf }: Demands): ResidencyPlan {
   const stateBytes = bytesOf(state);
   const all = new Set(stages.flatMap((stage) => stage.weights));
@@ -217,7 +206,6 @@ function planTogether({ state, stages, componentOf }: Demands): ResidencyPlan {
   };
 }
 
-/** A workspace for each stage, and some weights kept from stage to stage. */
 function chooseApart(
   { state, stages }: Demands,
   groups: ReadonlySet<ReadonlySet<DeviceTensor>>,

@@ -19,7 +19,6 @@ import { ALONE, type Ranks } from "../sharing/ranks.ts";
 export type Phase = "encode" | "denoise" | "decode";
 
 interface StageOptions {
-  /** Name of the stage in reports; that of the phase by default. */
   readonly name?: string;
   /** How often its programs run in a request, which is how often streamed weights are read; 1 by default. */
   readonly repeats?: number;
@@ -27,9 +26,7 @@ interface StageOptions {
 
 /** Programs whose weights are on the device at the same time; they need nothing of other stages but tensors. */
 export class Stage {
-  /** Name of the stage, such as `text`, `denoise` or `decode`. */
   readonly name: string;
-  /** What clients are told is going on. */
   readonly phase: Phase;
   /** How often its programs run in a request; raised by what traces a loop. */
   repeats: number;
@@ -59,7 +56,6 @@ export class Stage {
     return tensors.has(saturation.counters);
   }
 
-  /** The stage's programs as graphs, by name. */
   get graphs(): Readonly<Record<string, Graph>> {
     return Object.fromEntries([...this.programs].map(([name, { graph }]) => [name, graph]));
   }
@@ -113,7 +109,6 @@ export class Stage {
   }
 }
 
-/** The traced programs of one kind of request, by stages. */
 export class Session {
   readonly target: Target;
   /** Stages in the order in which they run. */
@@ -133,7 +128,6 @@ export class Session {
     this.saturation = new Saturation(wide);
   }
 
-  /** Adds a stage behind the others. */
   stage(phase: Phase, options: StageOptions = {}): Stage {
     const stage = new Stage(this, phase, options);
     if (this.stages.some(({ name }) => name === stage.name)) {

@@ -4,7 +4,6 @@ import type { SessionRunner } from "./session_runner.ts";
 
 const MAX_SESSIONS = 4;
 
-/** What is kept of a traced request. */
 export interface PlannedSession {
   readonly runner: SessionRunner;
 }
@@ -32,7 +31,6 @@ export class SessionCache<Session extends PlannedSession> {
     return this.#sessions.get(loras);
   }
 
-  /** Keeps a session of the kind that was last asked for. */
   add(loras: string, session: Session): void {
     this.#sessions.set(loras, session);
   }

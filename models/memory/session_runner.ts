@@ -28,7 +28,6 @@ import {
 } from "./residency.ts";
 import type { Session, Stage } from "./session.ts";
 
-/** Work of a stage on this side; see {@linkcode QueuedWork}. */
 interface StageWork extends Omit<QueuedWork, "stage" | "before"> {
   /** Whether the work is the last that takes long: what the next stages need is read while it runs. */
   readonly isLast?: boolean;
@@ -40,7 +39,6 @@ export interface StageQueue {
    * one brings that stage onto the device first, where not all are there. Writes alone go with what is queued next.
    */
   run(calls: readonly Call[], work?: StageWork): Promise<void>;
-  /** Waits until everything that was queued is finished. */
   finish(): Promise<void>;
 }
 
@@ -61,7 +59,6 @@ export class SessionRunner {
   #device: Device | undefined;
   #current: { readonly stage: StagePlan; readonly programs: ExecutableSet } | undefined;
 
-  /** Nothing is planned or allocated yet. */
   constructor(session: Session, components: Components) {
     this.#session = session;
     this.#components = components;
@@ -79,7 +76,6 @@ export class SessionRunner {
     }
   }
 
-  /** Where everything would lie within a budget; see {@linkcode planResidency}. */
   plan(options: ResidencyOptions): ResidencyPlan {
     this.#demands ??= demandsOf(this.#session, this.#components);
     return planResidency(this.#demands, options);
@@ -101,7 +97,6 @@ export class SessionRunner {
     }
   }
 
-  /** A program on the device; only while its stage is there. */
   executable(program: Program): Executable {
     const place = this.#places.get(program);
     if (!place || !this.#current) {
@@ -110,7 +105,6 @@ export class SessionRunner {
     return this.#current.programs.get(place.name);
   }
 
-  /** Runs what `use` queues, to its end. */
   async run<T>(use: (queue: StageQueue) => Promise<T>, control: RunControl = {}): Promise<T> {
     const { device, plan } = this.#allocated();
     const queue = new WorkQueue(device, control);
@@ -262,7 +256,6 @@ export class ReadAhead {
   readonly #isCopied: boolean;
   readonly #read = new Set<DeviceTensor>();
 
-  /** Nothing is read yet. */
   constructor({ adapter }: Device) {
     this.#isCopied = !adapter.isUnified;
   }
@@ -285,7 +278,6 @@ export class ReadAhead {
     }
   }
 
-  /** Drops the copies that nothing took. */
   release(): void {
     for (const weight of this.#read) if (!weight.isPinned) weight.unpin();
     this.#read.clear();

@@ -18,7 +18,6 @@ export interface StreamingChoice {
   readonly streamed: ReadonlySet<DeviceTensor>;
   /** Bytes of a segment, as `planMemory()` takes them. */
   readonly segmentBytes: number;
-  /** Bytes of both slabs. */
   readonly slabBytes: number;
 }
 

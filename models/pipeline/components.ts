@@ -24,9 +24,7 @@ export interface Component<Config = unknown> {
 }
 
 interface ComponentSpec {
-  /** Classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
-  /** Schema of the component's `config.json`. */
   readonly config: z.ZodType;
   /** Whether only some of the family's models have it. */
   readonly isOptional?: true;
@@ -36,7 +34,6 @@ interface ComponentSpec {
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
-/** A component that only some of a family's models have. */
 export function optionalPart<Config extends z.ZodType>(
   config: Config,
   ...classNames: readonly string[]
@@ -53,7 +50,6 @@ const FINISHERS = {
 /** Parts that only some families can have. */
 const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet" };
 
-/** Two sizes that must be equal, by their names. */
 export type SizeCheck = Readonly<Record<string, number>>;
 
 /** Sizes of two components that have the same names in both. */
@@ -91,7 +87,6 @@ export interface PartsTable<
   readonly scheduler: {
     /** Class that it must be; any by default. */
     readonly type?: abstract new (...args: never[]) => Solver;
-    /** Switches that the family has no use for. */
     readonly refused?: readonly string[];
   };
   /** Sizes that must be equal for the components to belong together, where the model has both. */
@@ -107,7 +102,6 @@ export interface PartsTable<
    * each with a tokenizer of its own. By default there is only `textEncoder`.
    */
   readonly encoders?: { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" };
-  /** Refuses tokenizers that the family cannot use. */
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
 
@@ -142,9 +136,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly controlnet?: Component | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
-  /** Weights of all components that compute something. */
   readonly components: Components;
-  /** Class of the pipeline, as `model_index.json` names it. */
   readonly className: string;
   readonly settings: Settings;
   /** Tokenizer of the text encoder whose states are the prompt's tokens. */
@@ -164,7 +156,6 @@ export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings,
     }
   : never;
 
-/** Which of the parts that models can do without are there. */
 export function optionalPartsOf(parts: Parts): OptionalPart[] {
   return (["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"] as const)
     .filter((part) => parts[part] !== undefined);
@@ -236,12 +227,10 @@ export async function openParts<Table extends PartsTable>(
   }
 }
 
-/** A component's name in memory plans and messages. */
 function spokenName(name: string): string {
   return name === "vae" ? "autoencoder" : indexName(name).replaceAll("_", " ");
 }
 
-/** A component's name in `model_index.json`. */
 function indexName(name: string): string {
   return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
 }
@@ -275,7 +264,6 @@ function checkFit(path: string, checks: readonly SizeCheck[]): void {
   }
 }
 
-/** What is read of a text encoder's configuration here. */
 interface EncoderConfig {
   readonly vocab_size: number;
   readonly max_position_embeddings: number;

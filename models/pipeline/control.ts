@@ -24,10 +24,8 @@ import type { Work } from "./work.ts";
 
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
 
-/** Settings that say how much a ControlNet steers, and when. */
 const WEIGHT_SETTINGS = ["controlScale", "controlStart", "controlEnd"] as const;
 
-/** Settings that say how a control picture steers. */
 const CONTROL_SETTINGS = [
   ...WEIGHT_SETTINGS,
   ...PICTURE_SETTINGS,
@@ -51,7 +49,6 @@ export function controlShape(
   return controlStart > 0 || controlEnd < 1 ? "window" : "always";
 }
 
-/** Settings that requests may have beside a control picture, or beside the image and mask that stand for it. */
 export function controlSettings(
   hasControlNet: boolean,
   { modes, byMask = false }: {
@@ -64,7 +61,6 @@ export function controlSettings(
   return [...CONTROL_SETTINGS, ...modes ? ["controlMode" as const] : []];
 }
 
-/** Whether a step is steered: it lies in the window from its beginning to its end. */
 export function isSteered(
   { controlStart = 0, controlEnd = 1 }: Pick<PipelineRequest, "controlStart" | "controlEnd">,
   step: number,
@@ -80,7 +76,6 @@ export function controlMode(
   return controlMode ?? (controlType === "canny" ? "canny" : undefined);
 }
 
-/** Checks the control picture of a request, and what is said of it. */
 export function checkControl(
   request: PipelineRequest,
   { optionalParts, controlModes, controlsByMask = false }: PipelineInfo,
@@ -147,29 +142,23 @@ interface ControlPictureOptions {
    * @param kept 1 where the mask keeps it, [1, height, width, 1]
    */
   tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
-  /** How the ControlNet sees an image and its mask, where it does. */
   readonly cutOut?: MaskedSight | undefined;
   /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones by default. */
   readonly noise?: Shape | undefined;
-  /** Weight where a request says none; default 1. */
   readonly usualScale?: number;
 }
 
-/** How a ControlNet sees an image that a mask keeps in part. */
 interface MaskedSight {
   /** What stands for what is painted, in [-1, 1]. */
   readonly hole: number;
-  /** Latents along its sides. */
   readonly size: { readonly height: number; readonly width: number };
 }
 
-/** A control picture on its way to tokens. */
 interface ControlPicture {
   /** [1, tokens, features] */
   readonly tokens: DeviceTensor;
   /** f32 [1] */
   readonly scale: DeviceTensor;
-  /** Encodes the picture of a request. */
   run(work: Work, noise?: Float32Array): Promise<void>;
 }
 
@@ -228,30 +217,24 @@ export function controlPicture(
   return { data: controlType === "canny" ? cannyEdges(data, width, height, { low, high }) : data };
 }
 
-/** A pass of the transformer beside which a ControlNet is computed. */
 export interface ControlledPass {
-  /** Noisy latents as the transformer takes them. */
   readonly sample: Tensor;
   readonly grid: TokenGrid;
   /** Row of what all timesteps make, u32 [1]. */
   readonly step: Tensor;
 }
 
-/** What a ControlNet has come to, beside a block of the transformer. */
 export interface ControlState<Own> {
-  /** What the ControlNet's next block takes. */
   readonly own: Own;
   /** What the ControlNet's last block adds; before the first one anything of that shape. */
   readonly residual: Tensor;
 }
 
-/** What goes from block to block of a transformer, and what a ControlNet hands on beside it. */
 export interface Steered<Own> {
   readonly x: Tensor;
   readonly control: ControlState<Own> | undefined;
 }
 
-/** A step from what a block gives to what the next one takes. */
 export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
 
 /**
@@ -273,7 +256,6 @@ export function steering<Own>(
   };
 }
 
-/** x + scale · residual. */
 export function steered(x: Tensor, residual: Tensor, scale: Tensor): Tensor {
   return elementwise("x + scale * c", { x, scale, c: residual }, { name: "control" });
 }

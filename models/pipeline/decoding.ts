@@ -18,12 +18,10 @@ import type { Work } from "./work.ts";
 import { splitOutputs } from "../schedulers/solver.ts";
 import { toUnitRange } from "./pixels.ts";
 
-/** How the pixels of a sample are made. */
 export interface SampleDecoder {
   decoder(stage: Stage, name: string): Decoder;
   /** The part of a sample, or of an output, that a preview shows; all of it by default. */
   part?(x: Tensor): Tensor;
-  /** What the decoder takes of that part. */
   decoded(part: Tensor): Tensor;
 }
 
@@ -119,7 +117,6 @@ export class Previews {
     return this.#denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] });
   }
 
-  /** Decodes what was taken last, and shows it as preview `index` of the request. */
   async show(work: Work, index: number): Promise<void> {
     await this.#decoder.run(work, {
       received: (_, pixels) =>

@@ -34,7 +34,6 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly kept?: DeviceTensor | undefined;
   /** Guidance instead of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
-  /** How unfinished samples are shown. */
   readonly preview: SampleDecoder;
   /** Steps that are taken with these passes; all by default. */
   readonly range?: StepRange;
@@ -51,13 +50,10 @@ export class Denoiser<Own extends Inputs> {
   /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: ReturnType<typeof traceCombined> | undefined;
   readonly #solver: Solver;
-  /** Brings fresh noise, where the sampler adds any. */
   readonly #noise: ReturnType<typeof traceNoise> | undefined;
   readonly #previews: Previews | undefined;
-  /** The part of the image that a mask keeps. */
   readonly #kept: KeptLatents | undefined;
 
-  /** Traces the loop in a stage that repeats as often as there are steps. */
   constructor(
     stage: Stage,
     { operands, hasPreviews, control }: CommonShape,

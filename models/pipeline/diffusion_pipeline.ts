@@ -52,7 +52,6 @@ import { type Attempt, Work } from "./work.ts";
 /** Tokens of a prompt of one sentence. */
 const SHORT_PROMPT = 12;
 
-/** The programs of a kind of request, and what makes a result with them. */
 interface TracedRequest {
   readonly session: Session;
   readonly runner: SessionRunner;
@@ -81,7 +80,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #operands = new Operands();
   readonly #ranks: Ranks;
 
-  /** The parts are the pipeline's from here on; nothing of them is on the device yet. */
   constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
     this.#ranks = ranks;
     this.#family = family;
@@ -166,7 +164,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     await this.#memory.check(this.#plannedKind(size, room), room, options);
   }
 
-  /** Frees the device memory and closes the files. */
   [Symbol.dispose](): void {
     this.#memory[Symbol.dispose]();
     this.#parts[Symbol.dispose]();
@@ -269,7 +266,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return trace(variants.find((variant) => variant.passes === passes) ?? variants[0]);
   }
 
-  /** Token ids of every prompt. */
   #tokenize(
     request: PipelineRequest,
   ): PromptSizes & Pick<Work, "tokens" | "pooledTokens"> & { readonly cut: CutPrompt[] } {
@@ -299,7 +295,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length), cut };
   }
 
-  /** Tokens that prompts are cut to where nothing is said. */
   get #usualLength(): number {
     return Math.min(USUAL_SEQUENCE_LENGTH, this.info.maxSequenceLength);
   }

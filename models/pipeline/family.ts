@@ -20,12 +20,10 @@ export interface PromptSizes {
 
 /** What all requests' programs depend on, whatever the family. */
 export interface CommonShape {
-  /** Whether unfinished samples can be shown. */
   readonly hasPreviews: boolean;
   readonly isTinyDecoded: boolean;
   /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
   readonly isMasked: boolean;
-  /** How a control picture steers the steps; it does not by default. */
   readonly control?: ControlShape | undefined;
   /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's by default. */
   readonly operands?: Target["operands"] | undefined;
@@ -43,14 +41,10 @@ interface RequestShape<Own> {
   readonly smallestTile?: number;
 }
 
-/** Makes the result of a request with programs that are traced already. */
 export type Generate = (work: Work) => Promise<void>;
 
-/** A model family: its parts, its abilities, and how it makes a result. */
 export interface Family<P extends Parts = Parts, Own = unknown> {
-  /** Pipeline classes that `model_index.json` may name. */
   readonly classNames: readonly string[];
-  /** How its files are known where no `model_index.json` names them. */
   readonly files: FamilyFiles;
   readonly parts: PartsTable;
   /** What messages about LoRAs call the transformer and the text encoder, and other names that trainers give their modules. */
@@ -60,9 +54,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];
     readonly textEncoder2?: string;
   };
-  /** What its models can do, with defaults and limits. */
   info(parts: P): FamilyInfo;
-  /** Checks what all families' checks do not know of. */
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   prompts(request: PipelineRequest, parts: P): string[];
   /** Tokens before every prompt that do not count as its own; none by default. */
@@ -73,7 +65,6 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     prompts: PromptSizes,
     info: PipelineInfo,
   ): RequestShape<Own>;
-  /** Traces the programs of a request, and gives what runs them. */
   trace(session: Session, parts: P, shape: Own & CommonShape & Variant): Generate;
 }
 

@@ -15,10 +15,8 @@ type ImageModelInfo = Pick<
   "taskDefaults" | "frameMultiple" | "maxFrames" | "maxEditImages" | "maxSequenceLength"
 >;
 
-/** Defaults that such a family need not name. */
 type ImageModelDefaults = Pick<PipelineDefaults, "numFrames" | "fps" | "negativePrompt">;
 
-/** What a family says of its models; see {@linkcode completeInfo}. */
 export type FamilyInfo =
   & Omit<
     PipelineInfo,
@@ -43,7 +41,6 @@ export const USUAL_SEQUENCE_LENGTH = 512;
 /** Sides of an image by default, in latents. */
 const DEFAULT_SIDE = 128;
 
-/** The usual size of an image, where a latent stands for so many pixels along a side. */
 export function usualSize(scale: number): { readonly width: number; readonly height: number } {
   return { width: DEFAULT_SIDE * scale, height: DEFAULT_SIDE * scale };
 }

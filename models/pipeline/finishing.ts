@@ -40,7 +40,6 @@ export function finishingShape(
 /** A frame on its way, RGB in [0, 1]. */
 type Frame = Float32Array;
 
-/** One thing that is done with every frame, in order. */
 interface Step {
   /** Forgets the frames of the request before. */
   begin?(): void;
@@ -48,7 +47,6 @@ interface Step {
   run(queue: Pick<StageQueue, "run">, frame: Frame, done: (frame: Frame) => void): Promise<void>;
 }
 
-/** Interpolates and upscales decoded frames. */
 export class Finishing {
   readonly #steps: Step[] = [];
   readonly #waiting: { readonly frame: Frame; readonly step: number }[] = [];
@@ -66,18 +64,15 @@ export class Finishing {
     if (shape.isUpscaled) this.#steps.push(new Upscaling(session, parts.upscaler!, shape));
   }
 
-  /** Forgets the frames of the request before. */
   begin(): void {
     this.#waiting.length = 0;
     for (const step of this.#steps) step.begin?.();
   }
 
-  /** Takes a decoded frame; {@linkcode Finishing.run} works on it. */
   take(frame: Frame): void {
     this.#waiting.push({ frame, step: 0 });
   }
 
-  /** Whether frames wait for {@linkcode Finishing.run}. */
   get hasWaiting(): boolean {
     return this.#waiting.length > 0;
   }
@@ -99,7 +94,6 @@ class Interpolation implements Step {
   readonly #first: DeviceTensor;
   readonly #second: DeviceTensor;
   readonly #calls: Call[] = [];
-  /** Frames between two others, in the order of time. */
   readonly #between: DeviceTensor[] = [];
   #last: Frame | undefined;
 
@@ -189,7 +183,6 @@ class Upscaling implements Step {
   }
 }
 
-/** What a network gave, in [0, 1]. */
 function toPixels(values: Float32Array, network: string): Frame {
   if (isFinite(values)) return values.map((value) => Math.min(1, Math.max(0, value)));
   throw new Error(

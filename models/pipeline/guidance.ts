@@ -29,9 +29,7 @@ export function classifierFree(scale: number, prompts: number): Guidance {
   return { weights: () => (prompts === 1 ? [1] : [scale, 1 - scale]) };
 }
 
-/** Guidance away from what the transformer gives without some of its layers. */
 export interface SkipLayerGuidance {
-  /** Indices of the layers. */
   readonly layers: readonly number[];
   readonly scale: number;
   /** Shares of the steps between which it counts. */
@@ -39,7 +37,6 @@ export interface SkipLayerGuidance {
   readonly stop: number;
 }
 
-/** The skip-layer guidance of a request; undefined where it asks for none. */
 export function skipLayersOf(request: PipelineRequest): SkipLayerGuidance | undefined {
   const { skipGuidanceLayers: layers = [], skipLayerGuidanceScale: scale = 2.8 } = request;
   const { skipLayerGuidanceStart: start = 0.01, skipLayerGuidanceStop: stop = 0.2 } = request;

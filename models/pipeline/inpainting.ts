@@ -19,9 +19,7 @@ import type { Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
 import type { PipelineRequest } from "./types.ts";
 
-/** What is kept, and in what. */
 interface KeptOptions {
-  /** The noisy latents. */
   readonly sample: DeviceTensor;
   /** The given image's latents without noise, of the shape of the sample. */
   readonly kept: DeviceTensor;
@@ -29,15 +27,11 @@ interface KeptOptions {
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
 }
 
-/** Keeps the masked part of an image while the rest is denoised. */
 export class KeptLatents {
   readonly #shape: Shape;
-  /** Brings noise and mask in. */
   readonly #begin: Program<{ readonly noise: Float32Array; readonly mask: Float32Array }>;
-  /** Blends at a noise level. */
   readonly #keep: Program<{ readonly sigma: readonly number[] }>;
 
-  /** Traces the programs. */
   constructor(stage: Stage, { sample, kept, noise: { shape, arrange } }: KeptOptions) {
     const begin = stage.program(
       "mask",
@@ -103,11 +97,9 @@ export function maskLatents(
 /** A mask is binary for what sees it: bytes from this one on are painted. */
 const PAINTED = 128;
 
-/** An image and its mask, for what sees both. */
 export interface CutOut {
   /** Pixels in [-1, 1]. */
   readonly whole: Float32Array<ArrayBuffer>;
-  /** Pixels without those that are painted. */
   readonly pixels: Float32Array<ArrayBuffer>;
   /** 1 where it is painted, [height · width]; everywhere without a mask. */
   readonly mask: Float32Array<ArrayBuffer>;

@@ -10,7 +10,6 @@ import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
 import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
 
-/** An autoencoder's configuration and weights. */
 interface KlVae {
   readonly config: KlCoderConfig;
   readonly weights: Weights;
@@ -26,17 +25,14 @@ export function klCodec({ config, weights }: KlVae): ImageCodec {
   };
 }
 
-/** What makes pixels. */
 interface KlImageParts {
   readonly vae: Component<KlVaeConfig>;
   readonly tinyDecoder?: TinyDecoder | undefined;
 }
 
-/** How pixels are made of samples. */
 interface KlImages {
   /** How unfinished samples are shown: by the tiny decoder, where there is one. */
   readonly preview: SampleDecoder;
-  /** Traces the way from the last sample to the result. */
   result(
     session: Session,
     sample: DeviceTensor,

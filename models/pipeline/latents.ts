@@ -12,7 +12,6 @@ import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import { TorchGenerator } from "../schedulers/noise.ts";
 import type { PipelineRequest } from "./types.ts";
 
-/** The tokens of an image: how many rows, and how many in a row. */
 export interface TokenGrid {
   readonly rows: number;
   readonly columns: number;
@@ -32,12 +31,10 @@ export function gridOf(
   return { rows: height / multiple, columns: width / multiple };
 }
 
-/** The number of tokens in a grid. */
 export function tokenCount({ rows, columns }: TokenGrid): number {
   return rows * columns;
 }
 
-/** The size in latents of a grid of tokens. */
 export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSize {
   return { height: rows * side, width: columns * side };
 }
@@ -52,13 +49,11 @@ export function noisyLatents(x: Tensor, noise: Tensor, level: number): Tensor {
   return elementwise("(1.0 - sigma) * x + sigma * noise", { x, noise, sigma });
 }
 
-/** What a program takes of an input image; undefined where there is none. */
 interface StartInputs {
   readonly moments: DeviceTensor | undefined;
   readonly momentNoise: InputSpec | undefined;
 }
 
-/** An input image whose latents are drawn from their moments. */
 export class StartImage {
   readonly inputs: StartInputs;
   readonly #tokens: (latents: Tensor) => Tensor;

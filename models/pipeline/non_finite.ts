@@ -16,7 +16,6 @@ export class OverflowError extends Error {
   }
 }
 
-/** Whether no value is NaN or Inf. */
 export function isFinite(values: Float32Array): boolean {
   for (let i = 0; i < values.length; i++) {
     if (!Number.isFinite(values[i])) return false;

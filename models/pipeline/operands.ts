@@ -13,15 +13,12 @@ import type { Attempt } from "./work.ts";
 
 const MAX_SHOWN_LAYERS = 8;
 
-/** What was found out about a model's values. */
 interface Found {
-  /** Whether factors of int8 have given values that are not finite. */
   readonly overflows: boolean;
   /** Layers whose factors have been beyond f16: they are computed with f32. */
   readonly wideLayers: ReadonlySet<string>;
 }
 
-/** The width of the factors in a model's products. */
 export class Operands {
   #found: Found = { overflows: false, wideLayers: new Set() };
 
@@ -74,7 +71,6 @@ export class Operands {
   }
 }
 
-/** What stands for an overflow among layers. */
 const OVERFLOW = "overflow";
 /** Layers of which the others are told: whoever computes these again finds the rest. */
 const MAX_TOLD = 100;

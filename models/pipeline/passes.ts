@@ -24,7 +24,6 @@ export interface PassOptions<Own extends Inputs> {
   predict(inputs: Traced<Own & LoopInputs>, graph: Graph, about: PassKind): Tensor;
 }
 
-/** Which program of a step is traced. */
 interface PassKind {
   readonly pass: number;
   /** Whether a control picture steers it, where the request has one. */
@@ -41,7 +40,6 @@ export type Pass<Outputs = unknown> = Program<Record<never, never>, Outputs>;
 
 /** The transformer's passes, some of which other GPUs may compute. */
 export class Passes<Own extends Inputs> {
-  /** What they give, in their order. */
   readonly outputs: readonly DeviceTensor[];
   readonly takesPart: boolean;
   /** Teams of GPUs that the steps are shared with. */
@@ -50,10 +48,8 @@ export class Passes<Own extends Inputs> {
   readonly #own: readonly (Pass<DeviceTensor> | undefined)[];
   /** Programs that write the same outputs in steps that are not steered. */
   readonly #unsteered: readonly (Pass | undefined)[];
-  /** Program that brings what each GPU computes to all. */
   readonly #share: Pass | undefined;
 
-  /** Traces the passes in the stage of the steps. */
   constructor(
     stage: Stage,
     { operands, control }: Pick<CommonShape, "operands" | "control">,

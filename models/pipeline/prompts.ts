@@ -36,7 +36,6 @@ interface PromptContext<Own extends Inputs, Output> {
 
 /** Encodes prompts, and computes what the transformer needs of them, unless that is on the device already. */
 export class PromptEncoder<Own extends Inputs, Output> {
-  /** What {@linkcode PromptContext.trace} gave. */
   readonly context: Stored<Output>;
   readonly #text: EncodedPrompts;
   readonly #pooled: EncodedPrompts | undefined;

@@ -14,7 +14,6 @@ import { tinyImageDecoder, tinyVideoFrames } from "../autoencoders/tiny/decoder.
 
 export type TinyDecoder = Component<TinyDecoderConfig>;
 
-/** A tiny decoder of images, which takes normalised latents. */
 export function tinyCodec(
   { config, weights }: TinyDecoder,
 ): Omit<ImageCodec, "channels" | "encode"> {
@@ -41,7 +40,6 @@ class TinyVideoDecoder implements Decoder {
   readonly #program: Program<{ readonly frame: readonly number[] }, DeviceTensor>;
   readonly #temporal: number;
 
-  /** Traces a program for any latent frame. */
   constructor(
     stage: Stage,
     { config, weights }: TinyDecoder,

@@ -36,13 +36,11 @@ import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { type ChunkPlace, FrameHistory } from "../autoencoders/wan/history.ts";
 
-/** An autoencoder's configuration and weights. */
 interface WanVae {
   readonly config: WanVaeConfig;
   readonly weights: Weights;
 }
 
-/** Size of a video in latents, and of the tiles that it is coded in. */
 export interface VideoSize extends TiledSize {
   readonly frames: number;
 }
@@ -61,7 +59,6 @@ export function unscaleLatents({ config }: Pick<WanVae, "config">, latents: Tens
   return elementwise("x * spread + center", { x, ...latentScale(x.graph, config) });
 }
 
-/** Mean and standard deviation of the latents, per channel. */
 function latentScale(
   graph: Graph,
   { z_dim, latents_mean, latents_std }: WanVaeConfig,
@@ -78,7 +75,6 @@ interface Chunks<Values, Outputs = unknown> {
   readonly next: Program<Values, Outputs> | undefined;
 }
 
-/** Traces the programs for all chunks; an image is a single one. */
 function traceChunks<Values, Outputs>(
   frames: number,
   trace: (place: ChunkPlace) => Program<Values, Outputs>,
@@ -111,7 +107,6 @@ export function wanFrames(
     : { decoder: wanVideoDecoder(vae, size), scaled: (x) => unscaleLatents(vae, x) };
 }
 
-/** Decodes latents in the autoencoder's units to frames. */
 export class WanVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
   /** How many chunks there are, those of all tiles together. */
@@ -192,7 +187,6 @@ export class WanVideoDecoder implements Decoder {
     return this.#size.height * this.#size.width * this.#scale ** 2 * 3;
   }
 
-  /** Adds a tile of several frames to the frames. */
   #addTile(frames: Float32Array, tile: Tile, values: Float32Array): void {
     const count = frames.length / this.#frameSize;
     const size = values.length / count;

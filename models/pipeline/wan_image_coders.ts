@@ -6,7 +6,6 @@ import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { FrameHistory } from "../autoencoders/wan/history.ts";
 
-/** An autoencoder's configuration and weights. */
 interface WanVae {
   readonly config: WanVaeConfig;
   readonly weights: Weights;

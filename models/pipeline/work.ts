@@ -29,9 +29,7 @@ interface WorkOptions extends
   readonly components: Components;
   /** Tiles, frames and prompts that are encoded. */
   readonly encodeSteps: number;
-  /** Told when a phase has finished something. */
   readonly lap: (phase: Phase) => void;
-  /** What is done with frames after they are decoded. */
   readonly finishing?: Finishing | undefined;
 }
 
@@ -42,20 +40,15 @@ export class Work {
   readonly tokens: readonly (readonly number[])[];
   /** Token ids of every prompt for a text encoder that sums prompts up. */
   readonly pooledTokens?: readonly (readonly number[])[] | undefined;
-  /** Tokens that prompts are cut to. */
   readonly maxLength: number;
-  /** Prompts that were encoded before. */
   readonly encoded: PromptCache;
-  /** What an earlier attempt has left, and what this one leaves. */
   readonly attempt: Attempt;
   /** Which of its clips is made, of a result that is made in several. */
   clip: { readonly index: number; readonly count: number } = { index: 0, count: 1 };
   readonly #options: WorkOptions;
   readonly #composition: Composition | undefined;
   #encodedSteps = 0;
-  /** What was told last, and whether more of it is to come. */
   #phase: { readonly stage: Phase; readonly isOpen: boolean } | undefined;
-  /** Tells that the phase after it begins. */
   #following: (() => void) | undefined;
   #latents: Float32Array | undefined;
   readonly #frames: Float32Array[] = [];
@@ -78,13 +71,11 @@ export class Work {
     this.progress("encode", 0, options.encodeSteps);
   }
 
-  /** Queues calls; see {@linkcode StageQueue.run}. */
   async run(...[calls, work]: Parameters<StageQueue["run"]>): Promise<void> {
     await this.#options.queue.run(calls, work);
     await this.#finishFrames();
   }
 
-  /** Waits until everything that was queued is finished. */
   async finish(): Promise<void> {
     const { queue, finishing } = this.#options;
     await queue.finish();
@@ -120,7 +111,6 @@ export class Work {
     if (!this.#phase!.isOpen) this.#follow();
   }
 
-  /** Reports that the next phase begins, where that is known already. */
   #follow(): void {
     const following = this.#following;
     this.#following = undefined;
@@ -137,7 +127,6 @@ export class Work {
     this.control.onProgress?.({ stage, step: before + step, totalSteps: all });
   }
 
-  /** Reports that a tile or frame, or the prompts, are encoded. */
   encodeDone(): void {
     const { encodeSteps } = this.#options;
     if (++this.#encodedSteps > encodeSteps) {
@@ -149,7 +138,6 @@ export class Work {
     this.progress("encode", this.#encodedSteps, encodeSteps);
   }
 
-  /** Takes the final latents in the transformer's normalised units. */
   takeLatents(latents: Float32Array): void {
     this.#latents = latents;
     if (!isFinite(latents)) throw this.nonFinite("the transformer");

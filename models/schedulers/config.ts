@@ -5,7 +5,6 @@ import { excerpt } from "../../hub/json_file.ts";
 /** Largest time shift, and its inverse the smallest; models use 1 to 12. */
 export const MAX_SHIFT = 1000;
 
-/** A parsed `scheduler_config.json`. */
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
 /** A number of the configuration, or the reference's default where the key is absent. */
@@ -17,7 +16,6 @@ export function numberField(config: SchedulerConfig, key: string, fallback: numb
   return value;
 }
 
-/** A number within bounds, or the reference's default where the key is absent. */
 export function boundedField(
   config: SchedulerConfig,
   key: string,
@@ -40,7 +38,6 @@ export function terminalField(config: SchedulerConfig): number | undefined {
   );
 }
 
-/** A flag of the configuration, or the reference's default where the key is absent or null. */
 export function booleanField(config: SchedulerConfig, key: string, fallback: boolean): boolean {
   const value = config[key] ?? fallback;
   if (typeof value !== "boolean") {
@@ -51,7 +48,6 @@ export function booleanField(config: SchedulerConfig, key: string, fallback: boo
   return value;
 }
 
-/** One of a few words, or the reference's default where the key is absent. */
 export function choiceField<T extends string>(
   config: SchedulerConfig,
   key: string,
@@ -68,7 +64,6 @@ export function choiceField<T extends string>(
   return choice;
 }
 
-/** Refuses options of the reference that change the schedule and are not implemented. */
 export function refuseFields(config: SchedulerConfig, keys: readonly string[]): void {
   for (const key of keys) {
     const value = config[key];

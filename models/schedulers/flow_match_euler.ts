@@ -14,14 +14,12 @@ import { exact, linspace } from "./shift.ts";
 
 const fround = Math.fround;
 
-/** Switches that space the noise levels otherwise. */
 const SPACINGS: readonly (readonly [key: string, spacing: NoiseScheduleName])[] = [
   ["use_karras_sigmas", "karras"],
   ["use_exponential_sigmas", "exponential"],
   ["use_beta_sigmas", "beta"],
 ];
 
-/** diffusers' `FlowMatchEulerDiscreteScheduler`. */
 export class FlowMatchEulerScheduler extends FlowScheduler {
   readonly own: Scheduler["own"];
   readonly #base: { readonly tokens: number; readonly shift: number };

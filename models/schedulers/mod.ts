@@ -25,10 +25,8 @@ export { linspace } from "./shift.ts";
 export { UniPcScheduler } from "./multistep.ts";
 export type { SchedulerConfig } from "./config.ts";
 
-/** The settings of a request that choose a schedule; every flow model takes them. */
 export const SAMPLING_CHOICES = ["sampler", "scheduler", "sigmas"] as const;
 
-/** What a request says of its schedule, as {@linkcode Scheduler.setTimesteps} takes it. */
 export function samplingOf(
   { flowShift, sampler, scheduler, sigmas }: {
     readonly flowShift?: number | undefined;
@@ -37,7 +35,6 @@ export function samplingOf(
   return { shift: flowShift, sampler, scheduler, sigmas };
 }
 
-/** The steps of a request for an image, from noise or from an image as far as its strength says. */
 export function imageSteps(
   request: Parameters<typeof samplingOf>[0] & {
     readonly numInferenceSteps: number;
@@ -67,7 +64,6 @@ const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Sched
   UniPCMultistepScheduler: UniPcScheduler,
 };
 
-/** Makes the scheduler that a model's `scheduler_config.json` names. */
 export function createScheduler(config: unknown): Scheduler {
   if (typeof config !== "object" || config === null || Array.isArray(config)) {
     throw new TypeError("Cannot make a scheduler: the configuration is not a JSON object");

@@ -38,7 +38,6 @@ abstract class MultistepScheduler extends FlowScheduler {
   }
 }
 
-/** diffusers' `UniPCMultistepScheduler` for flow prediction. */
 export class UniPcScheduler extends MultistepScheduler {
   readonly own = { sampler: "uni_pc" } as const;
   readonly #solver: UnipcOptions;

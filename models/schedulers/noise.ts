@@ -220,7 +220,6 @@ export class TorchGenerator {
     return (high * 2 ** 32 + (this.#uint32() >>> 0)) * 2 ** -53;
   }
 
-  /** The next 32 bits, as a signed integer. */
   #uint32(): number {
     if (this.#next === STATE_SIZE) this.#twist();
     let y = this.#state[this.#next++]!;

@@ -26,7 +26,6 @@ const BETA_SHAPE = 0.6;
 /** Terms of the continued fraction: up to x = ½, where it is used, 40 leave no digit of float64. */
 const FRACTION_TERMS = 40;
 
-/** A scheduler whose steps can be those of any sampler. */
 export abstract class FlowScheduler implements Scheduler {
   abstract readonly own: Scheduler["own"];
   protected readonly trainTimesteps: number;
@@ -38,7 +37,6 @@ export abstract class FlowScheduler implements Scheduler {
     this.shift = new SigmaShift(config, shiftKey);
   }
 
-  /** Whether {@link setTimesteps} needs `mu`. */
   get usesDynamicShifting(): boolean {
     return this.shift.isDynamic;
   }
@@ -94,7 +92,6 @@ export abstract class FlowScheduler implements Scheduler {
   }
 }
 
-/** Every so many of the levels of the training, from the highest. */
 function simpleLevels(count: number, trainTimesteps: number): number[] {
   return Array.from(
     { length: count },

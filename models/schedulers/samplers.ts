@@ -19,7 +19,6 @@ import type { SigmaShift } from "./shift.ts";
 /** Timesteps and noise levels of a run: one level more than timesteps. */
 export type Levels = Pick<Schedule, "timesteps" | "sigmas">;
 
-/** Makes the schedule of a sampler. */
 export function samplerSchedule(sampler: SamplerName, levels: Levels): Schedule {
   if (sampler === "uni_pc") return unipcSchedule(levels);
   if (sampler === "heun") return heunSchedule(levels);

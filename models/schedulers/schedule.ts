@@ -17,7 +17,6 @@ export type HistoryName = `history${number}`;
  */
 export type StateName = "sample" | "output" | "noise" | HistoryName;
 
-/** One addend of a linear combination: `scale` · `tensor`. */
 export interface Term {
   readonly tensor: StateName;
   readonly scale: number;
@@ -32,10 +31,8 @@ export interface Assignment {
   readonly terms: readonly Term[];
 }
 
-/** One step of a solver: assignments, carried out in order. */
 export type StepCoefficients = readonly Assignment[];
 
-/** The steps of one denoising run. */
 export interface Schedule {
   /** What the reference passes to the transformer, one per step, descending. */
   readonly timesteps: Float64Array;
@@ -45,13 +42,10 @@ export interface Schedule {
   readonly history: number;
   /** Whether a step reads "noise"; the caller then fills it again before every step that does. */
   readonly needsNoise: boolean;
-  /** The coefficients of step i. */
   step(i: number): StepCoefficients;
 }
 
-/** What a caller may choose of a schedule beside the number of steps. */
 export interface ScheduleOptions {
-  /** The scheduler's own where absent. */
   readonly sampler?: SamplerName | undefined;
   /** Spacing of the noise levels in place of `sigmas` or the scheduler's own. */
   readonly scheduler?: NoiseScheduleName | undefined;
@@ -81,7 +75,6 @@ export function readsNoise(step: StepCoefficients): boolean {
   return step.some(({ terms }) => terms.some(({ tensor }) => tensor === "noise"));
 }
 
-/** Makes a {@link Schedule} of steps that are all known. */
 export function fixedSchedule(
   parts: Omit<Schedule, "step" | "needsNoise"> & { readonly steps: readonly StepCoefficients[] },
 ): Schedule {
@@ -102,7 +95,6 @@ export function fixedSchedule(
   };
 }
 
-/** The number of steps and the first one to run, checked. */
 export function checkedRange(numInferenceSteps: number, options: ScheduleOptions): number {
   const { sigmas, start = 0 } = options;
   if (!Number.isSafeInteger(numInferenceSteps) || numInferenceSteps < 1) {

@@ -19,7 +19,6 @@ import type { ScheduleOptions } from "./schedule.ts";
 /** Rounds the result of one operation to the precision that the reference works in. */
 export type Rounding = (value: number) => number;
 
-/** The rounding of float64: none. */
 export function exact(value: number): number {
   return value;
 }
@@ -62,7 +61,6 @@ function stretchToTerminal(
 
 /** The shift of a scheduler's configuration: static or dynamic, then stretched to a terminal where it has one. */
 export class SigmaShift {
-  /** Whether {@link apply} needs `mu`. */
   readonly isDynamic: boolean;
   readonly #shift: number;
   readonly #type: TimeShiftType;
@@ -81,7 +79,6 @@ export class SigmaShift {
     return this.isDynamic ? sigma : staticShift(sigma, shift, round);
   }
 
-  /** Shifts and stretches the sigmas of a schedule. */
   apply(
     sigmas: readonly number[],
     { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,
@@ -94,7 +91,6 @@ export class SigmaShift {
       : stretchToTerminal(shifted, this.#terminal, round);
   }
 
-  /** The shift of one sigma, not stretched. */
   shiftOne(
     sigma: number,
     { mu, shift = this.#shift }: Pick<ScheduleOptions, "mu" | "shift">,

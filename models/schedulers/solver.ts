@@ -18,14 +18,11 @@ interface SolverState {
   readonly outputs: readonly DeviceTensor[];
   /** Tensors of {@linkcode solverHistory}, where several solvers share the steps; the solver's own by default. */
   readonly history?: readonly DeviceTensor[] | undefined;
-  /** Fresh noise of the shape of the sample, for samplers that add it. */
   readonly noise?: DeviceTensor | undefined;
 }
 
-/** Steps of a schedule, the last one not included. */
 export type StepRange = readonly [first: number, end: number];
 
-/** What a solver remembers of earlier steps. */
 export function solverHistory(
   place: Pick<Stage, "tensor">,
   { history }: Schedule,
@@ -37,12 +34,10 @@ export function solverHistory(
 /** A pattern of assignments whose coefficients each call writes. */
 type Pattern = Program<{ readonly coefficients: readonly number[] }>;
 
-/** A scheduler's steps as programs on the device. */
 export class Solver {
   readonly #schedule: Schedule;
   readonly #steps = new Map<number, Pattern>();
 
-  /** Traces the patterns of the steps in the range, of all by default. */
   constructor(stage: Stage, schedule: Schedule, state: SolverState, range?: StepRange) {
     this.#schedule = schedule;
     const { sample, outputs, history = solverHistory(stage, schedule, sample) } = state;
@@ -76,7 +71,6 @@ export class Solver {
   }
 }
 
-/** Every output by itself, of the shape of the sample. */
 export function splitOutputs(outputs: readonly Tensor[]): Tensor[] {
   return outputs.flatMap((x) => Array.from({ length: x.dim(0) }, (_, i) => slice(x, 0, i, i + 1)));
 }

@@ -28,7 +28,6 @@ import {
 /** What the reference moves the first sigma down by: at σ = 1 exactly λ is −∞. */
 export const SIGMA_EPSILON = 1e-6;
 
-/** What a configuration may say of the solver. */
 export interface UnipcOptions {
   readonly order: number;
   readonly solverType: "bh1" | "bh2";
@@ -37,7 +36,6 @@ export interface UnipcOptions {
   readonly disableCorrector: ReadonlySet<number>;
 }
 
-/** The reference's. */
 const DEFAULTS: UnipcOptions = {
   order: 2,
   solverType: "bh2",

@@ -69,7 +69,6 @@ function tensorsOf(state: unknown): Tensor[] {
   return tensors;
 }
 
-/** Replaces the tensors of lists and records. */
 function mapTensors<S>(state: S, change: (tensor: Tensor) => Tensor): S {
   if (state instanceof Tensor) return change(state) as S;
   if (Array.isArray(state)) return state.map((part) => mapTensors(part, change)) as S;

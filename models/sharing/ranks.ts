@@ -18,10 +18,8 @@ export interface Ranks {
   readonly layers?: Team;
 }
 
-/** The ranks of a GPU that works alone. */
 export const ALONE: Ranks = {};
 
-/** All teams of a GPU. */
 export function teamsOf({ guidance, sequence, layers }: Ranks): Team[] {
   return [guidance, sequence?.team, layers].filter((team) => team !== undefined);
 }

@@ -49,14 +49,12 @@ export class TokenSplit {
     return other.#sequence ? x : this.own(x);
   }
 
-  /** Own tokens of a stream: a part of an axis. */
   own(x: Tensor, axis = 1): Tensor {
     if (!this.#sequence) return x;
     const [start, end] = this.#bounds(x.dim(axis));
     return slice(x, axis, start, end);
   }
 
-  /** Own items of a list with one for each token of a stream. */
   ownOf<T>(items: readonly T[]): readonly T[] {
     return this.#sequence ? items.slice(...this.#bounds(items.length)) : items;
   }
@@ -199,7 +197,6 @@ export class TokenSplit {
   }
 }
 
-/** The split of tokens that every GPU computes for itself. */
 export const ALL_TOKENS: TokenSplit = new TokenSplit(undefined, []);
 
 function sizeOfShare(tokens: number, ranks: number, rank: number): number {
@@ -211,11 +208,8 @@ function sizeOfShare(tokens: number, ranks: number, rank: number): number {
 interface Wanted {
   readonly own: Tensor;
   readonly axis: number;
-  /** Ranks in order. */
   readonly ranks: readonly number[];
-  /** Shape of some neighbouring parts. */
   shape(size: number): number[];
-  /** Along the axis. */
   sizeOf(rank: number): number;
   /** Pieces of what a rank brings, one for each sample. */
   pieces(rank: number): Piece[];
@@ -253,7 +247,6 @@ function exchangeParts(
   });
 }
 
-/** A tensor without a range of an axis: what is before, and what is behind. */
 function around(x: Tensor, axis: number, start: number, end: number): Tensor[] {
   const size = x.dim(axis);
   return [

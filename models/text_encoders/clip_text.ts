@@ -49,7 +49,6 @@ const OLD_EOS = 2;
 const WRAPPER = "text_model";
 const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
-/** Where the end token stands. */
 function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
   const end = eos === OLD_EOS || eos === undefined || eos === null
     ? ids.reduce((most, id) => Math.max(most, id))
@@ -80,7 +79,6 @@ export function clipText(
   return layerNorm(states, { eps, ...affine(graph, model, "final_layer_norm", dim) });
 }
 
-/** Rows of the embedding table, read from the file. */
 function clipEmbeddings(
   { vocab_size, hidden_size }: ClipTextConfig,
   weights: Weights,
@@ -111,7 +109,6 @@ export function clipTextEncoder(
   };
 }
 
-/** Width of the heads of every tower. */
 const HEAD_DIM = 64;
 /** Width of OpenAI's large tower; those of OpenCLIP are wider, and have another activation. */
 const LARGE_DIM = 768;

@@ -117,7 +117,6 @@ export const QWEN2_5_VL_FORMAT: ComponentFormat = {
   config,
 };
 
-/** Width of the heads of all published models, and of their vision towers. */
 const HEAD_DIM = 128;
 const VISION_HEAD_DIM = 80;
 

@@ -100,7 +100,6 @@ function config(
   };
 }
 
-/** What Qwen's language models have in common. */
 export function languageConfig(
   tensors: TensorSource,
   wrapper: string,

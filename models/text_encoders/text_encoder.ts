@@ -33,7 +33,6 @@ export function checkDepth(layers: WeightScope, count: number, sample: string): 
   );
 }
 
-/** Ids of prompts, filled up to the same number of rows. */
 export function padded(
   tokens: readonly (readonly number[])[],
   rows: number,

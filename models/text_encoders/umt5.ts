@@ -33,13 +33,11 @@ export const T5_FIELDS = {
   feed_forward_proj: z.literal("gated-gelu").default("gated-gelu"),
 };
 
-/** What the far distances of a configuration must be. */
 export const FAR_ENOUGH = {
   path: ["relative_attention_max_distance"],
   message: "it must exceed a quarter of relative_attention_num_buckets",
 };
 
-/** Whether all positions are so far apart. */
 export function isFarEnough(
   { relative_attention_max_distance: far, relative_attention_num_buckets: buckets }: {
     readonly relative_attention_max_distance: number;
@@ -56,7 +54,6 @@ export const UMT5_CONFIG = z.object({
   vocab_size: z.int().positive().default(250112),
 }).refine(isFarEnough, FAR_ENOUGH);
 
-/** Parsed {@linkcode UMT5_CONFIG}, or that of T5. */
 type Umt5Config = Omit<z.output<typeof UMT5_CONFIG>, "model_type"> & {
   readonly model_type: "t5" | "umt5";
 };
@@ -132,7 +129,6 @@ export function umt5Encoder(
   return norm(x, encoder.scope("final_layer_norm"));
 }
 
-/** Bucket of every (query, key) pair, row-major [tokens, tokens]. */
 function positionBuckets(tokens: number, config: Umt5Config): Uint32Array {
   const result = new Uint32Array(tokens * tokens);
   for (let query = 0; query < tokens; query++) {

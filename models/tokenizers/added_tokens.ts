@@ -13,7 +13,6 @@ export interface AddedToken {
   readonly singleWord: boolean;
   /** Whether the token takes the white space before it along. */
   readonly lstrip: boolean;
-  /** Whether the token takes the white space after it along. */
   readonly rstrip: boolean;
   /** Whether the token is looked for in normalized text, and itself normalized for that. */
   readonly normalized: boolean;
@@ -21,7 +20,6 @@ export interface AddedToken {
   readonly special: boolean;
 }
 
-/** A part of a text: an added token, or text between them. */
 export type Segment =
   | { readonly id: number }
   | { readonly text: string; readonly first: boolean };
@@ -50,7 +48,6 @@ export class AddedTokens {
     this.#normalized = normalized.length === 0 ? undefined : new PieceTrie(normalized);
   }
 
-  /** Cuts a text into tokens and normalized text between them. */
   split(text: string): Segment[] {
     const segments: Segment[] = [];
     for (const segment of this.#cut(text, this.#raw, true)) {
@@ -104,7 +101,6 @@ function standsAlone(text: string, start: number, end: number): boolean {
     !STARTS_WITH_WORD.test(text.slice(end, end + 2));
 }
 
-/** UTF-16 code units of white space at the end of a text. */
 function trailingSpace(text: string): number {
   let end = text.length;
   while (end > 0 && /\p{White_Space}/u.test(text[end - 1]!)) end--;

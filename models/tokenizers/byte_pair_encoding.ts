@@ -16,7 +16,6 @@ const MAX_IDS = 2 ** 22;
 const MAX_PLACES = 2 ** 26;
 const NONE = -1;
 
-/** What a {@link BytePairEncoding} is made of. */
 interface BytePairOptions {
   /** The id of every piece, below 2²². */
   readonly ids: ReadonlyMap<string, number>;
@@ -28,17 +27,14 @@ interface BytePairOptions {
   readonly suffix?: string;
 }
 
-/** A byte-pair model. It knows no normalization and no special tokens. */
 export class BytePairEncoding {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #keepsWholePieces: boolean;
   readonly #suffix: string;
   /** Number of the merge of two ids. */
   readonly #ranks = new Map<number, number>();
-  /** What a merge gives. */
   readonly #merged: Int32Array;
 
-  /** Builds the table of merges. */
   constructor({ ids, merges, keepsWholePieces, suffix = "" }: BytePairOptions) {
     this.#ids = ids;
     this.#suffix = suffix;
@@ -152,7 +148,6 @@ class Candidates {
   }
 }
 
-/** Reads a `model` of type BPE of a `tokenizer.json`. */
 export function readBytePairEncoding(
   json: JsonReader,
 ): { model: BytePairEncoding; pieces: readonly string[] } {

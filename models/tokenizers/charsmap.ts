@@ -9,7 +9,6 @@ import { checkTextLength } from "./text_limit.ts";
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
-/** What a charsmap makes of the start of a byte sequence. */
 interface CharsmapMatch {
   /** Bytes of the text that the rule covers. */
   readonly length: number;
@@ -40,7 +39,6 @@ export class Charsmap {
     this.#targets = blob.subarray(4 + size);
   }
 
-  /** The longest rule that applies at a position, or undefined if none does. */
   match(bytes: Uint8Array, start: number): CharsmapMatch | undefined {
     const units = this.#units;
     let node = offsetOf(units[0]!);
@@ -62,7 +60,6 @@ export class Charsmap {
     return { length, replacement };
   }
 
-  /** Applies the rules from the start of a text to its end. */
   normalize(text: string): string {
     const bytes = encoder.encode(text);
     const out = new ByteSink(bytes.length);
@@ -82,7 +79,6 @@ export class Charsmap {
   }
 }
 
-/** Bytes of the UTF-8 character that starts with a byte. */
 export function characterLength(first: number): number {
   return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
@@ -95,17 +91,14 @@ function offsetOf(unit: number): number {
 /** Bytes of one UTF-16 code unit in UTF-8, at most. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** A growing array of UTF-8 bytes. */
 export class ByteSink {
   #bytes: Uint8Array;
   #length = 0;
 
-  /** Reserves room for `capacity` bytes. */
   constructor(capacity: number) {
     this.#bytes = new Uint8Array(Math.max(64, capacity));
   }
 
-  /** Adds bytes at the end. */
   append(bytes: Uint8Array): void {
     checkTextLength((this.#length + bytes.length) / MAX_CHARACTER_BYTES);
     if (this.#length + bytes.length > this.#bytes.length) {

@@ -27,7 +27,6 @@ export function hasTokenizer(checkpoint: Checkpoint): boolean {
   return checkpoint.metadata.has(`${KEY}.model`) || modelTensor(checkpoint) !== undefined;
 }
 
-/** Reads the tokenizer of a file that has one. */
 export function readEmbeddedTokenizer(checkpoint: Checkpoint): Tokenizer {
   const tensor = modelTensor(checkpoint);
   if (tensor !== undefined) return readTensor(checkpoint, tensor);

@@ -11,7 +11,6 @@ const MAX_PATH = 200;
 /** How deep objects of a tokenizer may be nested: stages in sequences, in practice 4. */
 const MAX_DEPTH = 32;
 
-/** One JSON object of a file: where it lies, for errors, and its fields. */
 export class JsonReader {
   readonly fields: JsonObject;
   readonly #file: string;
@@ -28,13 +27,11 @@ export class JsonReader {
     this.fields = value;
   }
 
-  /** An error about a field of this object. */
   error(key: string, problem: string): TypeError {
     const path = [this.#path, key].filter((part) => part !== "").join(".").slice(0, MAX_PATH);
     return new TypeError(`Cannot read ${this.#file}: ${path === "" ? "it" : path} ${problem}`);
   }
 
-  /** The value of `type`, which names the kind of the object. */
   get type(): string {
     return this.string("type");
   }
@@ -48,7 +45,6 @@ export class JsonReader {
     );
   }
 
-  /** What the reader of its type makes of the object. */
   read<T>(kind: string, readers: Readonly<Record<string, (json: JsonReader) => T>>): T {
     if (Object.hasOwn(readers, this.type)) return readers[this.type]!(this);
     throw this.unsupported(kind, Object.keys(readers));

@@ -76,7 +76,6 @@ function decodeText(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** What a file holds, or undefined where there is no such file. */
 async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;

@@ -5,7 +5,6 @@ import type { JsonReader } from "./json_fields.ts";
 import { compilePattern } from "./patterns.ts";
 import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts";
 
-/** Turns text into the text that the model sees. */
 export type Normalizer = (text: string) => string;
 
 /** The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is. */

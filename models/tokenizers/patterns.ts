@@ -22,7 +22,6 @@ export function compilePattern(json: JsonReader, key: string): RegExp {
   }
 }
 
-/** A pattern as a global regular expression. */
 export function translatePattern(source: string): RegExp {
   return new RegExp(source.replace(/\\./gsu, (escape) => CLASSES[escape] ?? escape), "gu");
 }

@@ -26,7 +26,6 @@ export class PieceTrie {
     for (const [piece, value] of entries) this.#insert(piece, value);
   }
 
-  /** The node of the empty string. */
   get root(): number {
     return 0;
   }

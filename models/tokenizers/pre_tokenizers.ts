@@ -117,7 +117,6 @@ function isolate(regex: RegExp): PreTokenizer {
   };
 }
 
-/** Turns every piece into the characters of its bytes. */
 function byteLevel(json: JsonReader): PreTokenizer {
   const prefix = json.boolean("add_prefix_space", true);
   const cut = json.boolean("use_regex", true)

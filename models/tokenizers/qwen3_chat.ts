@@ -6,7 +6,6 @@
 
 import type { Tokenizer } from "./tokenizer.ts";
 
-/** Tokens that begin and end a message. */
 const [START, END] = ["<|im_start|>", "<|im_end|>"];
 
 interface ChatOptions {

@@ -16,7 +16,6 @@ interface SentencePieceModel {
   /** Text of each piece; its place is its id. */
   readonly pieces: readonly string[];
   readonly scores: ArrayLike<number>;
-  /** `ModelProto.SentencePiece.Type` of each. */
   readonly types: readonly number[];
   /** Unknown characters become pieces of bytes. */
   readonly byteFallback: boolean;
@@ -54,7 +53,6 @@ export function readSentencePieceModel(
   return sentencePieceTokenizer(model, file, special);
 }
 
-/** Makes a tokenizer of what a SentencePiece model says, as {@linkcode readSentencePieceModel} does. */
 export function sentencePieceTokenizer(
   model: SentencePieceModel,
   file: string,
@@ -87,7 +85,6 @@ export function sentencePieceTokenizer(
   });
 }
 
-/** SentencePiece's normalizer: its rules, then its treatment of spaces. */
 function sentencePieceNormalizer(
   model: SentencePieceModel,
   userDefined: ReadonlySet<number>,
@@ -147,7 +144,6 @@ function rewrite(
   return out.toString();
 }
 
-/** Reads the fields of a `.model` file. */
 export function parseSentencePieceModel(
   bytes: Uint8Array,
   file: string,
@@ -222,16 +218,12 @@ function parseNormalizerSpec(model: ModelFile, message: Uint8Array): void {
   }
 }
 
-/** Reading of the protocol buffer wire format, as far as SentencePiece's files need it. */
-
-/** One field of a message: its number, and its value in the wire's own types. */
 interface ProtoField {
   readonly number: number;
   /** A varint, a fixed 32-bit float, or bytes; fixed 64-bit fields are left undefined. */
   readonly value: number | Uint8Array | undefined;
 }
 
-/** The fields of a message, in order. */
 export function* protoFields(bytes: Uint8Array): Generator<ProtoField> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;

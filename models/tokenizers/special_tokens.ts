@@ -7,19 +7,13 @@ import { JsonReader } from "./json_fields.ts";
 
 /** The part of a `tokenizer_config.json` that changes ids. */
 export interface SpecialTokens {
-  /** The class that `tokenizer_class` names. */
   readonly className?: string;
-  /** Content of the token that begins a text, of models that have one. */
   readonly bos?: string;
-  /** Content of the end token. */
   readonly eos?: string;
-  /** Content of the padding token. */
   readonly pad?: string;
-  /** Tokens of `added_tokens_decoder`. */
   readonly addedTokens?: readonly AddedToken[];
 }
 
-/** Reads a parsed `tokenizer_config.json`. */
 export function readTokenizerConfig(json: unknown, file: string): SpecialTokens {
   const root = new JsonReader(file, "", json);
   const className = tokenContent(root, "tokenizer_class");
@@ -41,7 +35,6 @@ export function readTokenizerConfig(json: unknown, file: string): SpecialTokens 
   };
 }
 
-/** An added token of a `tokenizer.json` or, under its id, of a `tokenizer_config.json`. */
 export function readAddedToken(json: JsonReader, id: number = json.index("id")): AddedToken {
   return {
     id,

@@ -3,7 +3,6 @@
 /** Most UTF-16 code units that a text may have after any stage; prompts have some thousands. */
 export const MAX_TEXT_LENGTH = 2 ** 20;
 
-/** Refuses a text that is too long. */
 export function checkTextLength(length: number): void {
   if (length <= MAX_TEXT_LENGTH) return;
   throw new RangeError(
@@ -22,7 +21,6 @@ export function replaceLiteral(from: string, to: string): (text: string) => stri
   };
 }
 
-/** Replaces every match of a pattern by a string. */
 export function replaceMatches(regex: RegExp, to: string): (text: string) => string {
   return (text) => {
     let added = 0;

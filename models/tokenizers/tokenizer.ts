@@ -12,7 +12,6 @@ export interface EncodeOptions {
   readonly onCut?: (rest: readonly number[]) => void;
 }
 
-/** Turns text into ids of a text encoder's vocabulary. */
 export interface Tokenizer {
   /** The ids of a text, not padded. Lone surrogates count as U+FFFD. */
   encode(text: string, options?: EncodeOptions): number[];
@@ -27,21 +26,16 @@ export interface Tokenizer {
 /** A part of what an encoded text is put into: special ids, or the text. */
 export type TemplatePart = readonly number[] | "text";
 
-/** Cuts a piece of text into pieces of the vocabulary. */
 export interface PieceModel {
   encode(text: string): number[];
   /** UTF-8 of what a piece stands for. */
   bytesOf(piece: string): Iterable<number>;
 }
 
-/** The stages of a {@link PipelineTokenizer}. */
 interface TokenizerParts {
-  /** Added tokens with the normalizer for the text between them. */
   readonly addedTokens: AddedTokens;
-  /** Cuts normalized text into pieces. */
   readonly preTokenizer: PreTokenizer;
   readonly model: PieceModel;
-  /** What goes around the ids of a text. */
   readonly template: readonly TemplatePart[];
   /** The piece of every id; an added token beyond them is found by its id. */
   readonly pieces: readonly string[];
@@ -49,7 +43,6 @@ interface TokenizerParts {
   readonly eosId: number;
 }
 
-/** A {@link Tokenizer} made of stages. */
 export class PipelineTokenizer implements Tokenizer {
   readonly vocabSize: number;
   readonly padId: number;
@@ -57,7 +50,6 @@ export class PipelineTokenizer implements Tokenizer {
   readonly #parts: TokenizerParts;
   readonly #added = new Map<number, { content: string; special: boolean }>();
 
-  /** Puts the stages together. */
   constructor(parts: TokenizerParts) {
     this.#parts = parts;
     this.padId = parts.padId;

@@ -16,7 +16,6 @@ import {
 } from "./tokenizer.ts";
 import { Unigram } from "./unigram.ts";
 
-/** What ends and fills texts of byte-level models, where nothing says otherwise. */
 const BYTE_PAIR_TOKENS: SpecialTokens = { eos: "<|endoftext|>", pad: "<|endoftext|>" };
 
 /** Makes a tokenizer of a parsed `tokenizer.json`, but for `truncation` and `padding`: the caller chooses lengths. */
@@ -53,7 +52,6 @@ export function readTokenizerJson(
   });
 }
 
-/** Added tokens, normalized where they are to be found in normalized text. */
 function readAddedTokens(tokens: readonly AddedToken[], root: JsonReader): AddedTokens {
   const normalize = readNormalizer(root.optional("normalizer"));
   try {

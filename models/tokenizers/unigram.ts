@@ -8,17 +8,14 @@
 
 import { PieceTrie } from "./piece_trie.ts";
 
-/** Stands for a space in the pieces of SentencePiece. */
 export const SPACE_MARK = "\u2581";
 
 /** How far below the rarest piece an unknown character scores, in natural log units. */
 const UNKNOWN_PENALTY = 10;
 
-/** What a {@link Unigram} model is made of. */
 export interface UnigramOptions {
   /** Every piece; its index is its id. */
   readonly pieces: readonly string[];
-  /** The log probability of each piece. */
   readonly scores: ArrayLike<number>;
   readonly unkId: number;
   /** Whether unknown characters become the pieces `<0x00>` to `<0xFF>` of their UTF-8 bytes. */
@@ -27,11 +24,9 @@ export interface UnigramOptions {
   readonly searchable?: (id: number) => boolean;
   /** Ids that always win where they match, as SentencePiece's user-defined symbols do. */
   readonly userDefined?: ReadonlySet<number>;
-  /** Precision of path scores: SentencePiece's or that of `tokenizers`. */
   readonly precision: "float32" | "float64";
 }
 
-/** A Unigram model. It knows no normalization and no special tokens. */
 export class Unigram {
   readonly #trie: PieceTrie;
   readonly #scores: Float64Array;
@@ -42,7 +37,6 @@ export class Unigram {
   readonly #bytes: Int32Array | undefined;
   readonly #float32: boolean;
 
-  /** Builds the search tree. */
   constructor(options: UnigramOptions) {
     const { pieces, scores, unkId, byteFallback, searchable = () => true } = options;
     if (!Number.isSafeInteger(unkId) || unkId < 0 || unkId >= pieces.length) {

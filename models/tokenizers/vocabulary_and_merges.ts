@@ -16,7 +16,6 @@ const QWEN2_PATTERN = "(?i:'s|'t|'re|'ve|'m|'ll|'d)" +
 const CLIP_PATTERN = String.raw`<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d` +
   String.raw`|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`;
 
-/** What stands around the model, and what else the model says. */
 interface Stages {
   readonly model?: object;
   readonly [stage: string]: unknown;
@@ -54,7 +53,6 @@ const STAGES: Readonly<Record<string, Stages>> = {
   },
 };
 
-/** A tokenizer of a parsed `vocab.json` and a `merges.txt`; `special` tells the class and added tokens. */
 export function readVocabularyAndMerges(
   vocabulary: unknown,
   merges: string,
@@ -76,7 +74,6 @@ export function readVocabularyAndMerges(
   return readTokenizerJson({ ...stages, ...frame, model, added_tokens: [] }, file, special);
 }
 
-/** CLIP's texts have a token of their own at each end. */
 function clipFrame(vocabulary: unknown, special: SpecialTokens): object {
   const ids = vocabulary as Record<string, unknown> | null;
   const { bos = "<|startoftext|>", eos = "<|endoftext|>" } = special;

@@ -18,10 +18,8 @@ import { convolutionLayer } from "../blocks/layers.ts";
 import { rearrange } from "../rearrange.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../checkpoints/component_format.ts";
 
-/** Configuration of either kind of upscaler. */
 export const UPSCALER_CONFIG = z.object({
   _class_name: z.enum(["SRVGGNetCompact", "RRDBNet"]),
-  /** Channels between the convolutions. */
   num_feat: z.int().positive(),
   /** Convolutions between the first and the last, or blocks of blocks. */
   num_block: z.int().positive(),
@@ -33,7 +31,6 @@ export const UPSCALER_CONFIG = z.object({
 
 export type UpscalerConfig = z.output<typeof UPSCALER_CONFIG>;
 
-/** Share of what a block adds. */
 const ADDED = 0.2;
 
 /** Pixels along a side that the network sees as one: sides of an image are multiples of it. */

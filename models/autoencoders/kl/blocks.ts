@@ -16,10 +16,8 @@ import type { KlCoderConfig } from "./config.ts";
 /** Added to variances by every norm; no config changes it. */
 const NORM_EPS = 1e-6;
 
-/** What the norms of a model need to know of it. */
 type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
 
-/** Convolution of 1 x 1. */
 export function pointwiseConvolution(
   weights: WeightScope,
   name: string,
@@ -53,7 +51,6 @@ export function normOf(
   };
 }
 
-/** Two normalised convolutions around a shortcut. */
 function residualBlock(
   config: NormGroups,
   weights: WeightScope,
@@ -72,7 +69,6 @@ function residualBlock(
   });
 }
 
-/** `count` residual blocks one after the other, `resnets.0` and so on. */
 export function residualBlocks(
   config: NormGroups,
   weights: WeightScope,
@@ -102,7 +98,6 @@ function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Te
   return linearLayer(weights, "to_out.0", attended, channels, { residual }).reshape(...x.shape);
 }
 
-/** The block between encoder and decoder levels. */
 export function midBlock(
   config: NormGroups & Pick<KlCoderConfig, "mid_block_add_attention">,
   weights: WeightScope,

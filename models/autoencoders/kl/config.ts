@@ -46,7 +46,6 @@ export const FLUX2_VAE_CONFIG = z.object({
   decoder_block_out_channels: CHANNELS.nullish(),
   layers_per_block: z.int().positive().default(2),
   latent_channels: z.int().positive().default(32),
-  /** Added to the running variances of packed latents. */
   batch_norm_eps: z.number().positive().default(1e-4),
   /** Latents that are packed into one token. */
   patch_size: z.tuple([z.literal(2), z.literal(2)]).default([2, 2]),
@@ -54,7 +53,6 @@ export const FLUX2_VAE_CONFIG = z.object({
 
 export type Flux2VaeConfig = z.output<typeof FLUX2_VAE_CONFIG>;
 
-/** What encoder and decoder are built from. */
 export type KlCoderConfig =
   & Pick<
     KlVaeConfig,

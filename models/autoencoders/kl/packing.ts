@@ -17,7 +17,6 @@ export function packLatents(latents: Tensor): Tensor {
   return rearrange(latents, "1 (y i) (x j) c -> 1 (y x) (c i j)", PACKED);
 }
 
-/** The inverse of {@linkcode packLatents}. */
 export function unpackLatents(tokens: Tensor, rows: number): Tensor {
   return rearrange(tokens, "1 (y x) (c i j) -> 1 (y i) (x j) c", { ...PACKED, y: rows });
 }

@@ -47,7 +47,6 @@ export function scaleLatents(
   });
 }
 
-/** The inverse of {@linkcode scaleLatents}. */
 export function unscaleLatents(
   { scaling_factor, shift_factor }: Pick<KlVaeConfig, "scaling_factor" | "shift_factor">,
   latents: Tensor,

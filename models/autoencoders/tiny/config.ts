@@ -38,7 +38,6 @@ export function tinyTemporalScale(
   return time_upscale.reduce((product, factor) => product * factor, 1);
 }
 
-/** Sizes that a tiny decoder shares with an autoencoder of images, or of videos. */
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,
   vae: KlVaeConfig | WanVaeConfig,
@@ -63,7 +62,6 @@ export function tinyDecoderFit(
 /** Layers of an image decoder whose files count the clamping before them as layer 0; diffusers does not. */
 const LAYERS = 19;
 
-/** Modules of a layer. */
 const MODULES = ["", ".conv.0", ".conv.2", ".conv.4"];
 
 const ORIGINAL: Layout = {

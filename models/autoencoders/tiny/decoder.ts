@@ -22,7 +22,6 @@ import { convolutionLayer } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { TinyDecoderConfig } from "./config.ts";
 
-/** Blocks of a level, but of an image's last. */
 const BLOCKS = 3;
 
 /** Makes a tensor that keeps the last frame of a block between latent frames; zeros before the first. */
@@ -86,7 +85,6 @@ export function tinyVideoFrames(
   });
 }
 
-/** Three convolutions of `input` beside a shortcut, then ReLU. */
 function block(weights: WeightScope, x: Tensor, input: Tensor): Tensor {
   const channels = x.dim(-1);
   const conv = weights.scope("conv");
@@ -106,7 +104,6 @@ function withFrameBefore(x: Tensor, memory: DeviceTensor): Tensor {
   return joined;
 }
 
-/** Makes `factor` frames of each. */
 function grow(weights: WeightScope, x: Tensor, factor: number): Tensor {
   const channels = x.dim(-1);
   const weight = weights.tensor(x.graph, "conv.weight", [channels * factor, channels, 1, 1]);
@@ -115,7 +112,6 @@ function grow(weights: WeightScope, x: Tensor, factor: number): Tensor {
   return rearrange(wide, "f y x (n c) -> (f n) y x c", { n: factor });
 }
 
-/** Latents within about three of their standard deviations. */
 function clamped(x: Tensor): Tensor {
   return elementwise("act_tanh(x * 0.33333334) * 3.0", { x });
 }

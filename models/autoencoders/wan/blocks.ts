@@ -17,11 +17,8 @@ import { convolutionLayer, wideAttention } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { ChunkPlace, FrameHistory } from "./history.ts";
 
-/** What every block needs beside its input. */
 export interface Stream {
-  /** Place of the chunk among those of its video. */
   readonly place: ChunkPlace;
-  /** What the convolutions saw of earlier chunks. */
   readonly history: FrameHistory;
 }
 
@@ -49,7 +46,6 @@ export function causalConv(
   });
 }
 
-/** Convolution of 1 x 1 x 1. */
 export function pointwiseConv(
   weights: WeightScope,
   name: string,
@@ -73,7 +69,6 @@ export function normSilu(weights: WeightScope, name: string, x: Tensor): Tensor 
   return rmsNorm(x, { weight: gamma, eps: 1e-12, kind: "l2", activation: "silu", name });
 }
 
-/** Two normalised causal convolutions around a shortcut. */
 export function residualBlock(
   stream: Stream,
   weights: WeightScope,
@@ -114,7 +109,6 @@ export function attentionBlock(weights: WeightScope, x: Tensor): Tensor {
   return project("proj", attended, channels, x.reshape(...normed.shape)).reshape(...x.shape);
 }
 
-/** The block between encoder and decoder levels. */
 export function midBlock(stream: Stream, weights: WeightScope, x: Tensor): Tensor {
   const { graph } = x;
   const resnet = (i: number, input: Tensor) =>
@@ -178,7 +172,6 @@ export function upsample(
   return y.reshape(1, ...y.shape);
 }
 
-/** A time convolution to twice the channels, whose halves become neighbouring frames. */
 function doubleFrames(stream: Stream, time: WeightScope, x: Tensor): Tensor {
   const { graph } = x;
   if (stream.place !== "next") {

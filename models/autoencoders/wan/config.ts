@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { refuse } from "../../config.ts";
 
-/** `vae/config.json` of `AutoencoderKLWan` with images of so many channels. */
 const VAE_CONFIG = z.object({
   _class_name: z.literal("AutoencoderKLWan").default("AutoencoderKLWan"),
   base_dim: z.int().positive().default(96),
@@ -96,8 +95,6 @@ export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
     scale_factor_temporal: 2 ** flags.filter(Boolean).length,
   };
 }, VAE_CONFIG);
-
-/** Numbers of latents. */
 
 /** Latent frames of a video; numbers of frames that are not 1 + k·temporal are rounded as the reference does. */
 export function latentFrameCount(numFrames: number, temporal: number): number {

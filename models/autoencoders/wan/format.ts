@@ -116,7 +116,6 @@ const STATISTICS: Readonly<Record<number, { readonly mean: number[]; readonly st
   },
 };
 
-/** Wan 2.1's and 2.2's. */
 export const WAN_VAE_FORMAT: ComponentFormat = {
   name: "a Wan autoencoder",
   component: "vae",

@@ -4,7 +4,6 @@ import { quantize } from "../../../runtime/quantization/encode/mod.ts";
 import { dequantize } from "../../../runtime/quantization/formats.ts";
 import { blockFormatOf, elementTypeOf } from "../../../runtime/weights/storage.ts";
 
-/** Some elements of a tensor, and what they shall become. */
 export interface Conversion {
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -18,10 +17,8 @@ export interface Conversion {
   readonly newScale: number;
 }
 
-/** An element is no finite number. */
 export class NonFiniteError extends RangeError {}
 
-/** The numbers of stored elements. */
 export function valuesOf(
   { name, bytes, from, scale, takesNonFinite }:
     & Pick<Conversion, "name" | "bytes" | "from" | "scale">
@@ -43,7 +40,6 @@ export function valuesOf(
   return values;
 }
 
-/** Converts elements. */
 export function convert(conversion: Conversion): Uint8Array<ArrayBuffer> {
   const { name, to, newScale } = conversion;
   const values = valuesOf(conversion);

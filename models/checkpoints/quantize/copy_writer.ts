@@ -31,12 +31,10 @@ export interface QuantizeProgress {
   readonly tensor: string;
 }
 
-/** One tensor of the file: made from a tensor of the source, or of bytes. */
 export type FileTensor =
   & NewTensor
   & ({ readonly planned: PlannedTensor } | { readonly scaleOf?: string });
 
-/** Writes a converted copy of tensors into a file, piece by piece. */
 export class CopyWriter implements Disposable {
   readonly #source: Checkpoint;
   readonly #file: Deno.FsFile;
@@ -44,7 +42,6 @@ export class CopyWriter implements Disposable {
   readonly #pool = new ConvertPool();
   /** Of the tensors that get a scale, by name; 1 until it is known. */
   readonly #scales = new Map<string, number>();
-  /** Pieces that are being converted or written. */
   readonly #open = new Set<Promise<void>>();
   /** Names of vectors that hold NaN or infinity, which were copied as they are. */
   readonly nonFinite = new Set<string>();
@@ -169,7 +166,6 @@ function workOf(tensor: FileTensor): number {
   return elementCount(tensor.shape) * (blockFormatOf(tensor.format) === undefined ? COPY_SHARE : 1);
 }
 
-/** Bytes of so many elements. */
 function bytesOf(
   elements: number,
   format: string,
@@ -186,13 +182,11 @@ function bytesOf(
 /** More threads would wait for the disk. */
 const MAX_THREADS = 16;
 
-/** Threads that convert elements. */
 export class ConvertPool implements Disposable {
   readonly #idle: Worker[];
   readonly #all: readonly Worker[];
   readonly #waiting: ((worker: Worker) => void)[] = [];
 
-  /** @param threads as many as the machine has cores by default */
   constructor(threads = Math.min(MAX_THREADS, navigator.hardwareConcurrency)) {
     this.#all = Array.from(
       { length: threads },

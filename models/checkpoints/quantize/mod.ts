@@ -114,7 +114,6 @@ async function architectureOf(
   return format?.architecture ?? format?.component ?? "unknown";
 }
 
-/** The container that a file of such types has, by its ending. */
 export function containerOf(output: string, types: readonly QuantizedType[]): Container {
   const container = /\.gguf$/i.test(output)
     ? "gguf"

@@ -87,7 +87,6 @@ function typeFor(tensor: StoredTensor, type: QuantizedType): QuantizedType | und
   return isBlocks && count > LARGE_ELEMENTS ? "q8_0" : undefined;
 }
 
-/** The format of a matrix whose rows may be no whole blocks of the type. */
 function fittingType(tensor: StoredTensor, type: QuantizedType): string | undefined {
   const isRead = blockFormatOf(tensor.format) ?? elementTypeOf(tensor.format);
   if (!isMatrix(tensor) || !isRead) return undefined;

@@ -24,7 +24,6 @@ export interface TypeRule {
 
 export type Container = "gguf" | "safetensors";
 
-/** The type of a name, or nothing. */
 export function quantizedType(name: string): QuantizedType | undefined {
   return TYPE_NAMES.get(name.toLowerCase().replace(/^f8/, "fp8"));
 }

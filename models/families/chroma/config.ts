@@ -10,7 +10,6 @@ import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { FLUX_SIZES, MAX_LAYERS } from "../flux1/config.ts";
 
-/** `transformer/config.json` of `ChromaTransformer2DModel`. */
 export const CHROMA_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("ChromaTransformer2DModel").default("ChromaTransformer2DModel"),
   ...FLUX_SIZES,
@@ -43,7 +42,6 @@ export const CHROMA_PARTS = partsTable({
 
 type ChromaParts = PartsOf<typeof CHROMA_PARTS>;
 
-/** What its models can do, with the defaults of the published ones. */
 export function chromaInfo({ vae, scheduler }: ChromaParts): FamilyInfo {
   const scale = scaleFactor(vae.config);
   return {

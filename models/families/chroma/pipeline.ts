@@ -31,7 +31,6 @@ import { CHROMA_PARTS, chromaInfo } from "./config.ts";
 import { CHROMA_FILES, ORIGINAL_CHROMA } from "./layouts.ts";
 import { chromaModulation } from "./modulation.ts";
 
-/** Tokens of padding that the transformer sees of a prompt. */
 const SEEN_PADDING = 1;
 
 export const CHROMA = defineFamily({

@@ -33,7 +33,6 @@ export const EPS = 1e-6;
 /** Base of the rotary frequencies; no config changes it. */
 const ROPE_THETA = 10000;
 
-/** What the blocks need to know of a model, FLUX.1 or one made of it. */
 export type Flux1Sizes = Pick<
   Flux1TransformerConfig,
   "num_attention_heads" | "attention_head_dim" | "axes_dims_rope"
@@ -50,7 +49,6 @@ export function flux1Context(
   return linearLayer(weights, "context_embedder", states, hiddenSize(config));
 }
 
-/** What a transformer, or a ControlNet, makes of prompts. */
 export interface PromptParts {
   /** [prompts, text tokens, dim] */
   readonly context: Tensor;
@@ -72,7 +70,6 @@ export function flux1Prompt(
   };
 }
 
-/** The blocks of a model, for tokens that lie in certain places. */
 export class Flux1Blocks {
   readonly #split: TokenSplit;
   readonly #graph: Graph;
@@ -89,7 +86,6 @@ export class Flux1Blocks {
       readonly textTokens: number;
       readonly grids: readonly TokenGrid[];
       readonly modulation: BlockModulation;
-      /** How the tokens of text and image are shared by GPUs. */
       readonly split: TokenSplit;
     },
   ) {
@@ -122,7 +118,6 @@ export class Flux1Blocks {
     });
   }
 
-  /** A block over text and image, one after the other. */
   single(x: Tensor, layer: number): Tensor {
     return this.#graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("single_transformer_blocks").scope(layer);

@@ -17,7 +17,6 @@ const AXES = 3;
 /** Far more than any model has. */
 export const MAX_LAYERS = 1024;
 
-/** Sizes that FLUX.1 and models made of it have. */
 export const FLUX_SIZES = {
   patch_size: z.literal(1).default(1),
   in_channels: z.int().positive().multipleOf(4).default(64),
@@ -28,14 +27,12 @@ export const FLUX_SIZES = {
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
 };
 
-/** What transformers and their ControlNets say alike. */
 const FLUX1_SIZES = {
   ...FLUX_SIZES,
   pooled_projection_dim: z.int().positive().default(768),
   guidance_embeds: z.boolean().default(false),
 };
 
-/** `transformer/config.json` of `FluxTransformer2DModel`. */
 export const FLUX1_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("FluxTransformer2DModel").default("FluxTransformer2DModel"),
   ...FLUX1_SIZES,
@@ -45,7 +42,6 @@ export const FLUX1_TRANSFORMER_CONFIG = z.object({
 
 export type Flux1TransformerConfig = z.output<typeof FLUX1_TRANSFORMER_CONFIG>;
 
-/** `controlnet/config.json` of `FluxControlNetModel`. */
 export const FLUX1_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("FluxControlNetModel").default("FluxControlNetModel"),
   ...FLUX1_SIZES,
@@ -62,7 +58,6 @@ export type Flux1ControlNetConfig = z.output<typeof FLUX1_CONTROLNET_CONFIG>;
 /** Kinds of pictures in the order in which the Union models of InstantX count them. */
 const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"] as const;
 
-/** The kinds that a ControlNet tells apart, by name; none where it takes all alike. */
 export function controlModes(
   { num_mode: count }: Pick<Flux1ControlNetConfig, "num_mode">,
 ): readonly string[] | undefined {
@@ -154,7 +149,6 @@ export const FLUX1_PARTS = partsTable({
 
 export type Flux1Parts = PartsOf<typeof FLUX1_PARTS>;
 
-/** What its models can do, with the defaults of the published ones. */
 export function flux1Info(
   { className, transformer, vae, scheduler, controlnet }: Flux1Parts,
 ): FamilyInfo {

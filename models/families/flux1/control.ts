@@ -61,13 +61,10 @@ interface ControlInputs {
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
   readonly grid: TokenGrid;
-  /** What the timestep makes of the ControlNet's blocks. */
   readonly modulation: BlockModulation;
 }
 
-/** What a ControlNet adds to the blocks of a transformer. */
 export interface ControlSteps {
-  /** State before the first block. */
   readonly begin: ControlState<Streams<Tensor>>;
   readonly double: Steering<Streams<Tensor>>;
   /** Goes on with the single blocks, on tokens of the shape of `x`; nothing where it has none. */
@@ -82,7 +79,6 @@ export type ControlResiduals = (
   blocks: { readonly double: number; readonly single: number },
 ) => ControlSteps;
 
-/** Traces a ControlNet of FLUX.1 for one pass of the transformer. */
 export function flux1Control(
   graph: Graph,
   config: Flux1ControlNetConfig,
@@ -162,23 +158,18 @@ function withMode(
   return concat([gather(modes, mode).reshape(1, 1, dim), context], 1);
 }
 
-/** A ControlNet in FLUX.1's pipeline, from its picture to what it adds to each step. */
 interface ControlBranch {
   /** What it makes of the first prompt, of the states of T5 and what CLIP sums up; it sees no other. */
   prompt(states: Tensor, pooled: Tensor): PromptParts;
-  /** What all timesteps make of its blocks. */
   tables(times: Times): BlockTables;
-  /** What a step adds to the transformer's blocks. */
   residuals(
     context: DeviceTensor,
     tables: Stored<BlockTables>,
     pass: ControlledPass,
   ): ControlResiduals;
-  /** Encodes the picture of a request. */
   run(work: Work, noise: Float32Array): Promise<void>;
 }
 
-/** Traces a ControlNet. */
 export function traceControlBranch(
   session: Session,
   { config, weights: { root: weights } }: Component<Flux1ControlNetConfig>,

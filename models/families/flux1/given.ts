@@ -23,7 +23,6 @@ import { strengthStart } from "../../schedulers/mod.ts";
 import { drawsAfterPicture, type Flux1Parts, isFill, KONTEXT } from "./config.ts";
 import { rearrange } from "../../rearrange.ts";
 
-/** What the programs of a request depend on of its image. */
 export interface GivenShape {
   /** Whether the result begins with it, by a draw from its moments. */
   readonly isDrawn: boolean;
@@ -32,7 +31,6 @@ export interface GivenShape {
   readonly seen?: "fill" | "picture" | undefined;
 }
 
-/** What a request's image is for, and the first step that is taken. */
 export function givenShape(
   { images: [image] = [], mask, strength = 1, numInferenceSteps: steps, sigmas }: PipelineRequest,
   { className, transformer: { config } }: Pick<Flux1Parts, "className" | "transformer">,
@@ -52,7 +50,6 @@ export function givenShape(
   };
 }
 
-/** What the program `begin` takes of it. */
 interface GivenInputs {
   readonly moments: DeviceTensor | undefined;
   readonly momentNoise: InputSpec | undefined;
@@ -67,14 +64,12 @@ interface DrawnNoise {
   readonly fillNoise: Float32Array | undefined;
 }
 
-/** The input image of a FLUX.1 request. */
 export class GivenImage {
   readonly inputs: GivenInputs;
   readonly #vae: Component<KlVaeConfig>;
   readonly #shape: GivenShape;
   readonly #encoder: ImageEncoder | undefined;
 
-  /** Traces the encoder where there is something to encode. */
   constructor(session: Session, vae: Component<KlVaeConfig>, shape: GivenShape, size: TiledSize) {
     const { isDrawn, reference, seen } = shape;
     const { height, width, tileSide } = size;
@@ -125,7 +120,6 @@ export class GivenImage {
     return { noise, momentNoise: isDrawn ? first : undefined, fillNoise: seen && draw() };
   }
 
-  /** Encodes the image of a request. */
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
     const { isDrawn, seen } = this.#shape;
     if (seen === "fill") {

@@ -210,7 +210,6 @@ export const FLUX1_FILES: FamilyFiles = {
   defaults,
 };
 
-/** How LoRAs name what they change. */
 export const FLUX1_LORA = {
   transformer: { family: "FLUX.1", layouts: [ORIGINAL_FLUX1, XLABS_FLUX1] },
   textEncoder: "CLIP",

@@ -15,9 +15,7 @@ import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
 import { hiddenSize } from "../../config.ts";
 
-/** Width of the sinusoidal embeddings. */
 export const EMBEDDING_CHANNELS = 256;
-/** What the guidance scale is multiplied by before it is embedded. */
 export const EMBEDDING_SCALE = 1000;
 
 /** The vectors of all timesteps for every block: [timesteps, vectors · dim]. */
@@ -26,7 +24,6 @@ export interface BlockTables {
   readonly single: readonly Tensor[];
 }
 
-/** The vectors of all timesteps, of the blocks and of the last norm. */
 export interface ModulationTables extends BlockTables {
   readonly out: Tensor;
 }
@@ -40,7 +37,6 @@ export interface Modulation extends BlockModulation {
   readonly out: Vectors<typeof OUT_MODULATION>;
 }
 
-/** What modulation needs to know of a model. */
 type ModulationSizes = Pick<
   Flux1TransformerConfig,
   | "num_layers"
@@ -50,7 +46,6 @@ type ModulationSizes = Pick<
   | "guidance_embeds"
 >;
 
-/** What timesteps are, with a prompt: all that vectors are made from. */
 export interface Times {
   /** Sinusoidal embedding of timesteps, [timesteps, {@linkcode EMBEDDING_CHANNELS}]. */
   readonly timesteps: Tensor;
@@ -60,7 +55,6 @@ export interface Times {
   readonly summary: Tensor;
 }
 
-/** Everything that a transformer needs of timesteps. */
 export function modulationTables(
   config: ModulationSizes,
   weights: WeightScope,
@@ -73,7 +67,6 @@ export function modulationTables(
   };
 }
 
-/** Everything that the blocks alone need, as a ControlNet has them. */
 export function blockTables(
   config: ModulationSizes,
   weights: WeightScope,
@@ -122,7 +115,6 @@ function tablesOf(config: ModulationSizes, weights: WeightScope, activated: Tens
   };
 }
 
-/** The vectors of one timestep: a row of every table. */
 export function modulationOf(tables: ModulationTables, step: Tensor, dim: number): Modulation {
   return {
     ...blockModulationOf(tables, step, dim),
@@ -130,7 +122,6 @@ export function modulationOf(tables: ModulationTables, step: Tensor, dim: number
   };
 }
 
-/** What the blocks alone take of one timestep. */
 export function blockModulationOf(tables: BlockTables, step: Tensor, dim: number): BlockModulation {
   const take = (table: Tensor) => takeRow(table, step, dim);
   return {

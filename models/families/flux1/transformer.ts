@@ -26,14 +26,11 @@ interface Flux1Inputs {
   readonly sample: Tensor;
   /** What Fill takes beside each token of the sample, [1, tokens, in_channels - out_channels]. */
   readonly conditions?: Tensor | undefined;
-  /** Packed latents of an input image. */
   readonly reference?: Tensor | undefined;
   /** How the tokens of the sample lie, then those of the input image. */
   readonly grids: readonly TokenGrid[];
   readonly modulation: Modulation;
-  /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

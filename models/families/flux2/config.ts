@@ -12,7 +12,6 @@ import { requireQwenChat } from "../../tokenizers/mod.ts";
 /** Axes of a token's position: image, row, column, place in the text. */
 const AXES = 4;
 
-/** `transformer/config.json` of `Flux2Transformer2DModel`. */
 export const FLUX2_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("Flux2Transformer2DModel").default("Flux2Transformer2DModel"),
   patch_size: z.literal(1).default(1),
@@ -33,7 +32,6 @@ export const FLUX2_TRANSFORMER_CONFIG = z.object({
 
 export type Flux2TransformerConfig = z.output<typeof FLUX2_TRANSFORMER_CONFIG>;
 
-/** The keys of `model_index.json` that change what the pipeline does. */
 const FLUX2_PIPELINE_CONFIG = z.object({
   /** Trained to make an image in a few steps without guidance. */
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
@@ -79,7 +77,6 @@ export const FLUX2_PARTS = partsTable({
 
 type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
 
-/** What its models can do, with the defaults of the published ones. */
 export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): FamilyInfo {
   const scale = scaleFactor(vae.config);
   const sizeMultiple = scale * PACKED_SIDE;

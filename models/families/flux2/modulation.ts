@@ -53,7 +53,6 @@ export function modulationTable(
   );
 }
 
-/** The vectors of one timestep, a row of {@linkcode modulationTable}. */
 export function modulationVectors(row: Tensor, dim: number): Modulation {
   const table = row.reshape(MODULATION_ROWS, 1, dim);
   const take = takeVectors(table);

@@ -46,7 +46,6 @@ interface Flux2Inputs {
   readonly referenceGrids: readonly TokenGrid[];
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
-  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 
@@ -169,11 +168,9 @@ function singleBlock(
   });
 }
 
-/** What a single block makes of its normalised input. */
 interface SingleProjections {
   /** Queries, keys and values, [3, ...x]. */
   readonly heads: Tensor;
-  /** Parts of the feed-forward, columns side by side. */
   readonly hidden: readonly Tensor[];
 }
 

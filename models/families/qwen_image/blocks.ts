@@ -55,7 +55,6 @@ export function textPositions(
   return Array.from({ length: tokens }, (_, place) => new Array<number>(3).fill(first + place));
 }
 
-/** Rotary tables of these tokens, as constants of a graph. */
 export function rotaryOf(
   graph: Graph,
   name: string,
@@ -67,7 +66,6 @@ export function rotaryOf(
 
 const FEED_FORWARDS = { image: "img_mlp", text: "txt_mlp" };
 
-/** Traces one block: text and images have weights of their own, and attend each other. */
 export function qwenImageBlock(
   graph: Graph,
   config: QwenImageSizes,

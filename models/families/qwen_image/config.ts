@@ -18,10 +18,8 @@ import { requireQwenChat } from "../../tokenizers/mod.ts";
 export const PATCH_SIDE = 2;
 /** Axes of a token's position: image, row, column. */
 const AXES = 3;
-/** Epsilon of all norms. */
 export const EPS = 1e-6;
 
-/** What transformers and their ControlNets say alike. */
 const SIZES = {
   patch_size: z.literal(PATCH_SIDE).default(PATCH_SIDE),
   in_channels: z.int().positive().multipleOf(PATCH_SIDE ** 2).default(64),
@@ -33,7 +31,6 @@ const SIZES = {
   axes_dims_rope: z.array(z.int().positive().multipleOf(2)).length(AXES).default([16, 56, 56]),
 };
 
-/** `transformer/config.json` of `QwenImageTransformer2DModel`. */
 export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("QwenImageTransformer2DModel").default("QwenImageTransformer2DModel"),
   ...SIZES,
@@ -55,7 +52,6 @@ export const QWEN_IMAGE_TRANSFORMER_CONFIG = z.object({
 
 export type QwenImageTransformerConfig = z.output<typeof QWEN_IMAGE_TRANSFORMER_CONFIG>;
 
-/** What the blocks need to know of a model, Qwen-Image or a ControlNet for it. */
 export type QwenImageSizes = Pick<
   QwenImageTransformerConfig,
   | "num_layers"
@@ -65,7 +61,6 @@ export type QwenImageSizes = Pick<
   | "axes_dims_rope"
 >;
 
-/** `controlnet/config.json` of `QwenImageControlNetModel`. */
 export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("QwenImageControlNetModel").default("QwenImageControlNetModel"),
   ...SIZES,
@@ -163,7 +158,6 @@ function checkLayers(
   );
 }
 
-/** Whether the model's ControlNet sees an image and its mask, not a control picture. */
 export function controlsByMask(
   { controlnet }: { readonly controlnet?: Component<QwenImageControlNetConfig> | undefined },
 ): boolean {

@@ -53,23 +53,18 @@ interface ControlInputs {
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
   readonly grid: TokenGrid;
-  /** What all timesteps make of the ControlNet's blocks. */
   readonly tables: BlockTables;
   /** Row of them, u32 [1]. */
   readonly step: Tensor;
 }
 
-/** What a ControlNet adds to the blocks of a transformer. */
 export interface ControlSteps {
-  /** State before the first block. */
   readonly begin: ControlState<Streams<Tensor>>;
   readonly after: Steering<Streams<Tensor>>;
 }
 
-/** Traces a ControlNet beside a transformer. */
 export type ControlResiduals = (split: TokenSplit, blocks: number) => ControlSteps;
 
-/** Traces a ControlNet of Qwen-Image for one pass of the transformer. */
 export function qwenImageControl(
   graph: Graph,
   config: QwenImageControlNetConfig,
@@ -110,25 +105,20 @@ export function qwenImageControl(
   };
 }
 
-/** A ControlNet in Qwen-Image's pipeline, from its picture to what it adds to each step. */
 interface ControlBranch {
   /** Whether what it sees is drawn from its moments; the reference does so by chance for inpainting, here it is the most likely. */
   readonly drawsNoise: boolean;
   /** What it makes of the first prompt's states, [1, text tokens, width]; it sees no other. */
   prompt(graph: Graph, states: Tensor): Tensor;
-  /** What all timesteps make of its blocks. */
   tables(embedding: Tensor): BlockTables;
-  /** What a step adds to the transformer's blocks. */
   residuals(
     context: DeviceTensor,
     tables: Stored<BlockTables>,
     pass: ControlledPass,
   ): ControlResiduals;
-  /** Encodes the picture of a request, with noise if it is drawn from its moments. */
   run(work: Work, noise?: Float32Array): Promise<void>;
 }
 
-/** Traces a ControlNet. */
 export function traceControlBranch(
   session: Session,
   { config, weights: { root: weights } }: Component<QwenImageControlNetConfig>,

@@ -30,7 +30,6 @@ export interface EditRules {
   readonly patchSide: number;
 }
 
-/** How a model edits, or nothing where it does not. */
 export function editRules(
   { className, settings, textEncoder }: Pick<
     QwenImageParts,
@@ -48,7 +47,6 @@ export function editRules(
   };
 }
 
-/** The size of a copy of about so many pixels. */
 export function copySize({ width, height }: Sides, area: number): Sides {
   const ratio = width / height;
   const wide = Math.sqrt(area * ratio);
@@ -57,7 +55,6 @@ export function copySize({ width, height }: Sides, area: number): Sides {
   return { width: round(wide), height: round(wide / ratio) };
 }
 
-/** How the patches that the text encoder sees of an image lie. */
 export function visionGrid(image: Sides, { visionArea, patchSide }: EditRules): PatchGrid {
   return patchGrid(copySize(image, visionArea), patchSide);
 }
@@ -84,16 +81,12 @@ export async function digestOf({ images = [] }: PipelineRequest): Promise<string
 
 /** Tokens of an image whose noise levels are shifted by e. */
 const BASE_TOKENS = 256;
-/** Pixels along a side by default. */
 const DEFAULT_SIDE = 640;
 
-/** How a model splits images. */
 export interface LayerRules extends LayerLimits {
-  /** Pixels along a side of an image by default. */
   readonly side: number;
 }
 
-/** How a model splits images, or nothing where it does not. */
 export function layerRules(
   { className }: Pick<QwenImageParts, "className">,
 ): LayerRules | undefined {
@@ -107,7 +100,6 @@ export interface ImageCounts {
   readonly results: number;
 }
 
-/** The image counts of a request. */
 export function imageCounts(
   { layers }: Pick<PipelineRequest, "layers">,
   rules: LayerRules | undefined,
@@ -117,7 +109,6 @@ export function imageCounts(
   return { sampled: results + 1, results };
 }
 
-/** The dynamic shift of images that are split. */
 export function layeredShift(tokens: number): number {
   return Math.sqrt(tokens / BASE_TOKENS);
 }

@@ -38,7 +38,6 @@ import {
   qwenImagePrompt,
 } from "./prompt.ts";
 
-/** What the programs of a request depend on of its images. */
 export interface GivenShape {
   /** Redrawn by strength, or by a mask in part. */
   readonly start?: TokenGrid;
@@ -48,7 +47,6 @@ export interface GivenShape {
   readonly seen: readonly PatchGrid[];
 }
 
-/** What the rest of the pipeline takes of the images. */
 export interface Given {
   readonly moments?: DeviceTensor;
   /** Latents of the other images, edited or split, as patches, one after the other. */
@@ -58,7 +56,6 @@ export interface Given {
   run(work: Work): Promise<string>;
 }
 
-/** What a request's images ask of the programs. */
 export function givenShape(
   request: PipelineRequest,
   parts: QwenImageParts,
@@ -86,7 +83,6 @@ function isControlled(request: PipelineRequest, parts: QwenImageParts): boolean 
   return controlsByMask(parts) && isInpainting(request) && request.strength === 1;
 }
 
-/** A prompt as the text encoder gets it. */
 export function wholePrompt(
   prompt: string,
   { images = [] }: PipelineRequest,
@@ -98,14 +94,12 @@ export function wholePrompt(
   return qwenEditPrompt(prompt, tokens, rules.isPlus);
 }
 
-/** How many tokens stand before it, at most. */
 export function templateTokens({ images = [] }: PipelineRequest, parts: QwenImageParts): number {
   const rules = editRules(parts);
   if (!rules) return DROPPED_TOKENS.describe;
   return editTemplateTokens(images.map((image) => tokensOf(visionGrid(image, rules))));
 }
 
-/** Traces the encoders that a request needs, in stages of their own. */
 export function traceGiven(
   session: Session,
   parts: QwenImageParts,
@@ -174,7 +168,6 @@ export function traceGiven(
   };
 }
 
-/** What the text encoder's vision tower makes of images. */
 function traceVision(
   session: Session,
   { textEncoder: { config: { vision }, weights } }: QwenImageParts,

@@ -11,14 +11,12 @@ import { rearrange } from "../../rearrange.ts";
 import { PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import { type ImageCounts, layerRules } from "./edit.ts";
 
-/** Channels of previews, whatever the result has. */
 const RGB = 3;
 
 /** How pixels are made of samples, [1, images · tokens, features]. */
 interface QwenImages {
   /** How unfinished samples are shown: by the tiny decoder, where there is one; of layers, the whole image. */
   readonly preview: SampleDecoder;
-  /** Traces the way from the last sample to the image, or to each layer. */
   result(
     session: Session,
     sample: DeviceTensor,

@@ -18,7 +18,6 @@ const EDIT_LIMITS: ImageLimits = {
   shapeMultiple: SIDE_MULTIPLE,
 };
 
-/** Tasks, defaults and limits of a Qwen-Image model. */
 export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
   const scale = parts.vae.config.scale_factor_spatial;
   const edit = editRules(parts);

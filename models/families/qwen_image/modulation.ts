@@ -45,7 +45,6 @@ export function modulationTables(
   };
 }
 
-/** Everything that the blocks alone need, as a ControlNet has them. */
 export function blockTables(
   config: QwenImageSizes,
   weights: WeightScope,
@@ -73,7 +72,6 @@ function tablesOf(config: QwenImageSizes, weights: WeightScope, activated: Tenso
   });
 }
 
-/** The embedding with that of images that have alpha, where the model has one. */
 function conditioned(
   config: QwenImageTransformerConfig,
   weights: WeightScope,
@@ -99,7 +97,6 @@ export function blockModulation(
   };
 }
 
-/** What the last norm takes of one step, likewise. */
 export function outModulation(table: Tensor, step: Tensor): Vectors<typeof OUT_MODULATION> {
   return rowOf(table, step, OUT_MODULATION);
 }

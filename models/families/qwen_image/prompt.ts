@@ -25,12 +25,10 @@ export const IMAGE_TOKEN = "<|image_pad|>";
 /** More than a prompt has around the tokens of an image. */
 const TOKENS_AROUND_IMAGE = 12;
 
-/** The whole text of a prompt without images. */
 export function qwenImagePrompt(prompt: string): string {
   return conversation(SYSTEM.describe, prompt);
 }
 
-/** The whole text of a prompt that shows images. */
 export function qwenEditPrompt(
   prompt: string,
   tokens: readonly number[],
@@ -44,7 +42,6 @@ export function qwenEditPrompt(
   return conversation(SYSTEM.edit, images.join("") + prompt);
 }
 
-/** How many tokens such a prompt has before its own text, at most. */
 export function editTemplateTokens(tokens: readonly number[]): number {
   const shown = tokens.reduce((sum, count) => sum + count + TOKENS_AROUND_IMAGE, 0);
   return DROPPED_TOKENS.edit + shown;

@@ -29,9 +29,7 @@ interface QwenImageInputs extends ModulationTables {
   readonly referenceGrids: readonly TokenGrid[];
   /** Row of the tables of all timesteps, u32 [1]. */
   readonly step: Tensor;
-  /** What a ControlNet adds to the blocks. */
   readonly control?: ControlResiduals | undefined;
-  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -127,7 +127,6 @@ export function seenBy(
   return toClipPixels(values);
 }
 
-/** Four places of the source around every place of the result, with their weights. */
 function neighbours(from: number, to: number): (readonly [place: number, weight: number])[][] {
   return Array.from({ length: to }, (_, i) => {
     const place = (i + 0.5) * from / to - 0.5;

@@ -32,7 +32,6 @@ const MAX_NATIVE_SIDE = 2048;
 /** Layers of Wan's 14B model that VACE adds its control to, where a file does not say. */
 const VACE_LAYERS = [0, 5, 10, 15, 20, 25, 30, 35];
 
-/** `transformer/config.json` of `WanTransformer3DModel` and `WanVACETransformer3DModel`. */
 export const WAN_TRANSFORMER_CONFIG = z.object({
   _class_name: z.enum(["WanTransformer3DModel", "WanVACETransformer3DModel"])
     .default("WanTransformer3DModel"),
@@ -74,7 +73,6 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
 
 export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 
-/** The keys of `model_index.json` that change what the pipeline does. */
 const WAN_PIPELINE_CONFIG = z.object({
   /** TI2V: every token has its own timestep, so that the first frame can be given clean. */
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
@@ -94,7 +92,6 @@ const TRAIN_TIMESTEPS = 1000;
 /** Frames of a clip that a continued one begins with, where it has so many. */
 export const CONTINUED_FRAMES = 5;
 
-/** Most reference images of a request. */
 const MAX_REFERENCES = 4;
 
 /** Defaults of Wan 2.2 A14B: those of its team's own configuration. */
@@ -112,9 +109,7 @@ export const DMD_PIPELINE = "WanDMDPipeline";
 const DMD_DEFAULTS = { numInferenceSteps: DMD_STEPS, guidanceScale: 1, sampler: "dmd" } as const;
 const DMD_SMALL_DEFAULTS = { ...DMD_DEFAULTS, width: 832, height: 448, numFrames: 61 } as const;
 
-/** What checkpoints of a size were made for. */
 interface WanDefaults {
-  /** Sizes and settings of a request that leaves them out. */
   readonly defaults: PipelineDefaults;
   readonly taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Whether the last frame of a short video that begins with an image is that image, edited. */
@@ -163,7 +158,6 @@ function settings(
   return { width, height, numFrames, fps, numInferenceSteps, guidanceScale, negativePrompt: "" };
 }
 
-/** Sizes and settings that a checkpoint was made for, by the width of its transformer. */
 function wanDefaults(config: WanTransformerConfig): WanDefaults {
   const dim = hiddenSize(config);
   return BY_DIM.find(({ minDim }) => dim >= minDim)!;
@@ -236,7 +230,6 @@ export const WAN_PARTS = partsTable({
   },
 });
 
-/** Channels that a transformer takes, by whether it sees frames beside the sample. */
 function channelsFor(
   { in_channels: given }: WanTransformerConfig,
   { z_dim, scale_factor_temporal: temporal }: WanVaeConfig,
@@ -249,15 +242,12 @@ function channelsFor(
 
 export type WanParts = PartsOf<typeof WAN_PARTS>;
 
-/** What a model can be given to see beside its prompts. */
 export interface WanSight {
   /** How it takes frames: in place of the sample's first, as channels beside them, as a control, or not. */
   readonly frames: "tokens" | "channels" | "control" | undefined;
-  /** Fewest and most input images. */
   readonly images: readonly [least: number, most: number];
 }
 
-/** How a model sees images and clips. */
 export function wanSight({ settings, transformer: { config } }: WanParts): WanSight {
   if (config.vace_layers.length > 0) return { frames: "control", images: [1, 2] };
   if (config.in_channels !== config.out_channels) {
@@ -275,7 +265,6 @@ export function wanSight({ settings, transformer: { config } }: WanParts): WanSi
     : { frames: undefined, images: [0, 0] };
 }
 
-/** What its models can do, with the defaults of the published ones. */
 export function wanInfo(parts: WanParts): FamilyInfo {
   const { className, settings, transformer: { config }, vae, imageEncoder, transformer2 } = parts;
   const { _native_sides: nativeSides } = settings;

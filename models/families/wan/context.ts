@@ -13,7 +13,6 @@ import { hiddenSize } from "../../config.ts";
 
 /** Keys and values of one block's cross-attention, each [batch, context tokens, heads, headDim]. */
 export interface CrossAttentionState {
-  /** Normalised. */
   readonly key: Tensor;
   readonly value: Tensor;
 }
@@ -66,7 +65,6 @@ export function wanImageStates(
   return crossStates(config, weights, context, ["add_k_proj", "add_v_proj", "norm_added_k"]);
 }
 
-/** Keys and values of every block, by the names of the layers that make them. */
 function crossStates(
   config: WanTransformerConfig,
   weights: WeightScope,

@@ -87,7 +87,6 @@ export function traceControl(
   };
 }
 
-/** A size in pixels. */
 interface Size {
   readonly width: number;
   readonly height: number;
@@ -180,7 +179,6 @@ function letterbox(image: InputImage, size: Size, side: number): Float32Array {
   return canvas;
 }
 
-/** Two positions of the source around every position of the result, and how near it is to the second. */
 function neighbours(from: number, to: number): [before: number, after: number, share: number][] {
   return Array.from({ length: to }, (_, i) => {
     const place = Math.max(0, (i + 0.5) * from / to - 0.5);

@@ -8,7 +8,6 @@ import { traceControl } from "./control.ts";
 import { type Given, type GivenShape, placedFrames } from "./given.ts";
 import { patchifyClip } from "./patches.ts";
 
-/** Traces the encoders that a request needs, in stages of their own. */
 export function traceGiven(session: Session, parts: WanParts, shape: GivenShape): Given {
   const { given } = shape;
   if (given.kind === "channels") return traceChannels(session, parts, shape, given.images);
@@ -49,7 +48,6 @@ function traceMasked(
   };
 }
 
-/** Latent frames that a video begins with. */
 function traceFirst(
   session: Session,
   { transformer: { config }, vae }: WanParts,

@@ -58,9 +58,7 @@ interface ExpertOptions {
   readonly isAlone: boolean;
   /** The noisy latents, [1, tokens, features]. */
   readonly sample: DeviceTensor;
-  /** What the solver remembers from one expert to the next. */
   readonly history: readonly DeviceTensor[];
-  /** The shape of the noise. */
   readonly latents: readonly number[];
   readonly grid: TokenGrid;
   readonly text: { readonly states: DeviceTensor; readonly context: readonly PassContext[] };
@@ -71,7 +69,6 @@ type ExpertShape = CommonShape & GivenShape & {
   readonly riflex: boolean;
   /** Blocks that a pass beside those of the prompts leaves out. */
   readonly skipped?: readonly number[] | undefined;
-  /** Whether CFG-Zero* takes the place of classifier-free guidance. */
   readonly usesZeroStar: boolean;
 };
 
@@ -82,12 +79,10 @@ type PassInputs = PassContext & Given["tokens"] & {
   readonly timesteps: DeviceTensor;
 };
 
-/** A Wan transformer at work on its share of the steps. */
 export class WanExpert {
   readonly stage: Stage;
   readonly #options: ExpertOptions;
   readonly #usesZeroStar: boolean;
-  /** Run before its steps: what it makes of prompts and images. */
   readonly #before: readonly Pass[];
   readonly #timesteps: Pass<DeviceTensor>;
   /** How steps can be spared; by the timesteps alone by default. */
@@ -235,7 +230,6 @@ export class WanExpert {
   }
 }
 
-/** The prompts of a tensor that a pass takes. */
 function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
   return x.dim(0) === target.shape[0] ? x : slice(x, 0, pass, pass + 1);
 }

@@ -20,7 +20,6 @@ export type GivenKind =
   /** A clip and masks that steer, and reference images in latent frames of their own before the sample's. */
   | { readonly kind: "control"; readonly references: number; readonly hasFrames: boolean };
 
-/** Size of what is made, in latents, and how it is encoded. */
 export interface GivenShape {
   /** Latent frames of the video alone. */
   readonly frames: number;
@@ -32,7 +31,6 @@ export interface GivenShape {
 
 /** What the passes see of it, as inputs of their programs; each [1, tokens, features]. */
 type GivenTokens = {
-  /** Tokens that stay clean. */
   readonly first?: DeviceTensor | undefined;
   readonly channels?: DeviceTensor | undefined;
   readonly control?: DeviceTensor | undefined;
@@ -40,7 +38,6 @@ type GivenTokens = {
   readonly scales?: DeviceTensor | undefined;
 };
 
-/** Inputs of a Wan request beside its prompts, encoded. */
 export interface Given {
   readonly tokens: GivenTokens;
   /** Latents of a clip that noise is added to, [frames, height, width, channels]. */
@@ -49,7 +46,6 @@ export interface Given {
   readonly kept?: DeviceTensor | undefined;
   /** States of the image encoder, [images, tokens, width]. */
   readonly imageStates?: DeviceTensor | undefined;
-  /** Encodes what a request brings. */
   run(work: Work): Promise<void>;
 }
 

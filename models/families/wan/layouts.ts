@@ -88,7 +88,6 @@ const ORIGINAL_ANIMATE: Layout = {
   entries: [...blockEntries("blocks", { inside: ".block" }), ...AROUND_BLOCKS],
 };
 
-/** Whether tensors have the names of {@linkcode ANIMATE_WAN}. */
 export function hasAnimateNames(tensors: TensorSource): boolean {
   return tensors.find("blocks.0.self_attn.to_q.weight") !== undefined;
 }
@@ -300,7 +299,6 @@ function animateDefaults(): FamilyDefaults {
   };
 }
 
-/** Single files of Wan-Animate-2. */
 export const ANIMATE_FILES: FamilyFiles = {
   formats: [ANIMATE, UMT5_FORMAT, CLIP_VISION_FORMAT, WAN_VAE_FORMAT],
   defaults: animateDefaults,

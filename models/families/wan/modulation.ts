@@ -57,7 +57,6 @@ export function tokenTimesteps(graph: Graph, grid: TokenGrid, clean: number): Te
   return graph.constant("token timesteps", [rows.length], "u32", rows);
 }
 
-/** Rows of all `scale_shift_table`s. */
 export function tableRows(config: WanTransformerConfig): number {
   return blockNames(config).length * BLOCK_MODULATION.length + HEAD_MODULATION.length;
 }

@@ -22,7 +22,6 @@ export interface TokenGrid {
   /** Latent frames. */
   readonly frames: number;
   readonly height: number;
-  /** Columns of tokens. */
   readonly width: number;
 }
 
@@ -68,7 +67,6 @@ export function unpatchify(config: WanTransformerConfig, tokens: Tensor, grid: T
   return rearrange(tokens, "b (f y x) (i j c) -> b f (y i) (x j) c", sizes);
 }
 
-/** The tokens, with those of given first frames in their place. */
 export function withFirstFrames(tokens: Tensor, first: Tensor | undefined): Tensor {
   if (!first) return tokens;
   const [given, all] = [first.dim(1), tokens.dim(1)];
@@ -92,7 +90,6 @@ export function patchEmbedding(
 const REPEATING_PAIR = 5;
 const LONGEST_TURN = 0.9;
 
-/** The first positions of a token grid along its axes. */
 export interface GridOrigin {
   readonly frame: number;
   readonly row: number;
@@ -142,7 +139,6 @@ export function rotaryConstants(
   };
 }
 
-/** Positions of every token: frame, row, column. */
 function gridPositions(
   { frames, height, width }: TokenGrid,
   { frame, row, column, stride = 1 }: GridOrigin = { frame: 0, row: 0, column: 0 },

@@ -18,7 +18,6 @@ export interface TeaCache {
   readonly threshold: number;
 }
 
-/** Steps at the start that are always computed. */
 const FIRST_STEPS = 5;
 
 const T2V_1_3B: TeaCache = {

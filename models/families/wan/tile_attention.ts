@@ -22,7 +22,6 @@ const TILE = 4;
 
 export const TILE_GATE = "to_gate_compress";
 
-/** How the tokens of a grid lie in tiles, as constants of a graph. */
 export interface Tiles {
   /** [tiles, tokens]: the share of each token in the mean of a tile. */
   readonly means: Tensor;
@@ -35,7 +34,6 @@ export function hasTiles(weights: WeightScope): boolean {
   return weights.has(`blocks.0.${TILE_GATE}.weight`);
 }
 
-/** Traces where the tokens of a sample lie. */
 export function tilesOf(graph: Graph, grid: TokenGrid): Tiles {
   const { frames, height, width } = grid;
   const [down, across] = [height, width].map((side) => Math.ceil(side / TILE)) as [number, number];

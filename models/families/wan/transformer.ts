@@ -39,7 +39,6 @@ import {
 import { hasTiles, TILE_GATE, type Tiles, tilesOf, withTiles } from "./tile_attention.ts";
 import { hiddenSize } from "../../config.ts";
 
-/** The prompt as the blocks see it; it depends on no step. */
 interface WanContext {
   /** One per block; those of the control, where there are some, come last. */
   readonly blocks: readonly CrossAttentionState[];
@@ -51,7 +50,6 @@ interface WanContext {
   readonly padLogit: Tensor;
 }
 
-/** What VACE steers a video by. */
 interface WanControl {
   /** Patches of a clip to keep, one to redraw, and the mask between them, [1, tokens, features]. */
   readonly tokens: Tensor;
@@ -75,11 +73,8 @@ export interface WanInputs {
    * u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has, where they differ within a sample.
    */
   readonly tokenTimesteps?: Tensor;
-  /** The prompts' keys and values, in the same graph. */
   readonly context: WanContext;
-  /** The control of a VACE model, which needs one. */
   readonly control?: WanControl;
-  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 
@@ -98,7 +93,6 @@ export interface WanPass {
   head(x: Tensor): Tensor;
 }
 
-/** Traces what all blocks of a pass have in common. */
 export function wanPass(
   graph: Graph,
   config: WanTransformerConfig,
@@ -217,12 +211,10 @@ function controlHints(
 
 type Modulation = (name: typeof BLOCK_MODULATION[number]) => Tensor;
 
-/** The norm before a block's self-attention. */
 function norm1(eps: number, modulation: Modulation) {
   return { eps, scale: modulation("scale_msa"), shift: modulation("shift_msa"), name: "norm1" };
 }
 
-/** Queries, keys and values of a block's self-attention, queries and keys at their positions. */
 function selfStates(
   config: WanTransformerConfig,
   attn1: WeightScope,

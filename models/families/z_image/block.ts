@@ -23,7 +23,6 @@ import { paddedCount } from "./positions.ts";
 /** Epsilon of the norms of queries and keys, whatever the configuration says of the others. */
 const HEAD_EPS = 1e-5;
 
-/** What blocks need to know of a model. */
 type BlockSizes = Pick<ZImageTransformerConfig, "dim" | "n_heads" | "norm_eps">;
 
 /** Embeds patches of an image, and fills them up to [1, `paddedCount()`, dim]. */

@@ -22,7 +22,6 @@ const AXES = 3;
 const MAX_LAYERS = 1024;
 const MAX_TIMESTEP_CHANNELS = 256;
 
-/** `transformer/config.json` of `ZImageTransformer2DModel`. */
 export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
   _class_name: z.literal("ZImageTransformer2DModel").default("ZImageTransformer2DModel"),
   all_patch_size: z.array(z.int().positive()).default([PATCH_SIDE]),
@@ -67,7 +66,6 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
 
 export type ZImageTransformerConfig = z.output<typeof Z_IMAGE_TRANSFORMER_CONFIG>;
 
-/** `controlnet/config.json` of `ZImageControlNetModel`. */
 export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("ZImageControlNetModel").default("ZImageControlNetModel"),
   /** Layers of the transformer to which those of the ControlNet add something. */
@@ -100,7 +98,6 @@ export function patchFeatures({ in_channels }: ZImageTransformerConfig): number 
   return PATCH_FRAMES * PATCH_SIDE * PATCH_SIDE * in_channels;
 }
 
-/** Channels inside of the feed-forward. */
 export function hiddenFeatures({ dim }: Pick<ZImageTransformerConfig, "dim">): number {
   return Math.trunc(dim / 3 * 8);
 }
@@ -151,7 +148,6 @@ export function controlSeesMask(
   return controlnet.config.control_in_dim > 2 * transformer.config.in_channels;
 }
 
-/** What its models can do, with the defaults of the published ones. */
 export function zImageInfo(
   { vae, scheduler, schedulerFile, controlnet }: ZImageParts,
 ): FamilyInfo {

@@ -44,29 +44,24 @@ interface ControlScopes {
   readonly control: WeightScope;
 }
 
-/** Where the tokens of a sequence lie, and which of them are own. */
 interface Places {
   readonly rotary: Rotation;
   readonly split: TokenSplit;
 }
 
-/** What a ControlNet makes of its picture before the transformer's layers. */
 interface RefinedPicture {
   /** [1, `paddedCount()`, dim], own tokens. */
   readonly picture: Tensor;
   /** The image as it alone has it, refined by the picture; nothing where it goes on from the transformer's. */
   readonly sample: Tensor | undefined;
-  /** Residuals of the refiners, in the order of their places. */
   readonly residuals: readonly Tensor[];
 }
 
-/** What goes from layer to layer, and what a ControlNet hands on beside it. */
 interface Steering {
   readonly x: Tensor;
   readonly control: Tensor | undefined;
 }
 
-/** Blocks that have vectors of their own, by the names of their stacks. */
 export function controlStacks(config: ZImageControlNetConfig): Record<string, number> {
   const { add_control_noise_refiner: refiner, control_layers_places: places } = config;
   return {
@@ -75,7 +70,6 @@ export function controlStacks(config: ZImageControlNetConfig): Record<string, nu
   };
 }
 
-/** Traces a ControlNet beside a transformer. */
 export class ZImageControl {
   readonly #graph: Graph;
   readonly #config: ZImageControlNetConfig;
@@ -83,7 +77,6 @@ export class ZImageControl {
   readonly #inputs: ControlInputs;
   readonly #vectors: Readonly<Record<"refiners" | "layers", readonly BlockModulation[]>>;
 
-  /** Nothing is computed yet. */
   constructor(
     graph: Graph,
     config: ZImageControlNetConfig,
@@ -135,7 +128,6 @@ export class ZImageControl {
     return { picture, sample: embedded, residuals };
   }
 
-  /** Refines its own image further. */
   withRefiner(
     { sample, residuals, ...given }: RefinedPicture,
     refiner: number,
@@ -156,7 +148,6 @@ export class ZImageControl {
     return this.#beside("control_layers", picture, sample);
   }
 
-  /** Goes from what a layer of the transformer gives to what the next one takes. */
   afterLayer({ x, control }: Steering, layer: number, joint: Places): Steering {
     const place = this.#config.control_layers_places.indexOf(layer);
     if (place < 0) return { x, control };
@@ -165,7 +156,6 @@ export class ZImageControl {
     return { x: steered(x, residual, this.#inputs.scale), control: next };
   }
 
-  /** The transformer's refiners that it adds to. */
   get #refinerPlaces(): readonly number[] {
     const { add_control_noise_refiner: stack, control_refiner_layers_places: places } =
       this.#config;
@@ -211,13 +201,9 @@ export class ZImageControl {
 /** Weight of a picture where a request says none; that of diffusers. */
 const USUAL_SCALE = 0.75;
 
-/** A ControlNet in Z-Image's pipeline, from its picture to what it adds to each step. */
 interface ControlBranch {
-  /** What all timesteps make of its blocks. */
   table(embedding: Tensor): Tensor;
-  /** What a step adds to the transformer's layers. */
   residuals(table: DeviceTensor, pass: ControlledPass): ZImageControl;
-  /** Encodes the picture of a request. */
   run(work: Work): Promise<void>;
 }
 

@@ -6,9 +6,7 @@ import { concat, elementwise, slice, type Tensor, type WeightScope } from "../..
 import { linearLayer } from "../../blocks/layers.ts";
 import { PATCH_KEY, timestepChannels, type ZImageTransformerConfig } from "./config.ts";
 
-/** Channels of the sinusoidal embedding. */
 export const TIMESTEP_FREQUENCIES = 256;
-/** Width of the timestep's MLP. */
 const TIMESTEP_HIDDEN = 1024;
 
 /** Vectors of a block, in the order of the rows of its modulation layer. */
@@ -24,7 +22,6 @@ export interface Modulation {
   readonly out: Tensor;
 }
 
-/** Vectors of a timestep, of `dim` numbers each. */
 export function modulationRows({ n_refiner_layers, n_layers }: ZImageTransformerConfig): number {
   return (n_refiner_layers + n_layers) * BLOCK.length + 1;
 }
@@ -88,7 +85,6 @@ function blockRows(
   );
 }
 
-/** The vectors of one timestep, a row of {@linkcode modulationTable}. */
 export function modulationVectors(config: ZImageTransformerConfig, row: Tensor): Modulation {
   const { dim, n_refiner_layers, n_layers } = config;
   const rows = modulationRows(config);

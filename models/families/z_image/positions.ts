@@ -13,7 +13,6 @@ import { rearrange } from "../../rearrange.ts";
 /** Both texts and images are filled up to a multiple of this many tokens, with learned ones. */
 const SEQUENCE_MULTIPLE = 32;
 
-/** The number of tokens with those that fill them up. */
 export function paddedCount(tokens: number): number {
   return Math.ceil(tokens / SEQUENCE_MULTIPLE) * SEQUENCE_MULTIPLE;
 }
@@ -35,7 +34,6 @@ export function imagePositions(grid: TokenGrid, textTokens: number): number[][] 
   );
 }
 
-/** Rotary tables of these tokens, as constants of a graph. */
 export function positionTables(
   graph: Graph,
   name: string,

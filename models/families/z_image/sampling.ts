@@ -63,7 +63,6 @@ export function zImageGuidance(
   };
 }
 
-/** Checks the limits that a request gives. */
 export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRequest): void {
   if (!(guidanceLimit > 0 && guidanceLimit < Infinity)) {
     throw new RangeError(

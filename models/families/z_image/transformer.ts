@@ -24,7 +24,6 @@ import { TokenSplit } from "../../sharing/token_split.ts";
 import type { ZImageControl } from "./control.ts";
 import { imagePositions, positionTables, textPositions } from "./positions.ts";
 
-/** Epsilon of the last norm. */
 const FINAL_EPS = 1e-6;
 
 interface ZImageInputs {
@@ -35,9 +34,7 @@ interface ZImageInputs {
   readonly grid: TokenGrid;
   /** One row of `modulationTable()`. */
   readonly modulation: Tensor;
-  /** What a ControlNet adds to the layers. */
   readonly control?: ZImageControl | undefined;
-  /** GPUs that compute the pass together; this one alone by default. */
   readonly ranks?: Ranks;
 }
 

@@ -13,7 +13,6 @@ export type Parts = ReadonlyMap<Part, TensorEntry>;
 
 export type TensorReader = (entry: TensorEntry) => LoraTensor;
 
-/** A change whose tensors are still to be read. */
 interface PlannedChange {
   /** Rank that alpha is divided by for the scale; nothing where no product is in it. */
   readonly rank?: number;
@@ -31,7 +30,6 @@ const RANK_FACTOR = 4;
 /** A change that cannot be: a message without the module's name. */
 export class MisfitError extends Error {}
 
-/** The change of a kind that the parts make, or nothing when there are none of it. */
 type Planner = (parts: Parts, shape: Shape) => PlannedChange | undefined;
 
 /** Checks that parts fit each other and a weight, [out, in, ...taps] or [size]. */
@@ -90,7 +88,6 @@ function planHadamard(parts: Parts, shape: Shape): PlannedChange | undefined {
   };
 }
 
-/** A product of two that has the weight's shape, or of three with a core between. */
 interface Factor {
   readonly rank: number;
   readonly tensors: readonly TensorEntry[];

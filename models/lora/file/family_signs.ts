@@ -6,7 +6,6 @@ interface Sign {
   readonly family: string;
   /** Patterns that must all match some key. */
   readonly has: readonly RegExp[];
-  /** Patterns that no key may match. */
   readonly lacks?: readonly RegExp[];
 }
 
@@ -89,7 +88,6 @@ const PREFIX =
 /** Columns of what cross-attention reads, by UNet. */
 const CONTEXT: Readonly<Record<number, string>> = { 768: "SD 1", 1024: "SD 2", 2048: "SDXL" };
 
-/** The family that keys look like, or nothing. */
 export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | undefined {
   const flat = [...tensors.keys()].map((key) => key.replace(PREFIX, "").replaceAll(".", "_"));
   const some = (pattern: RegExp) => flat.some((key) => pattern.test(key));

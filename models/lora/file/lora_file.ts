@@ -18,7 +18,6 @@ const TYPES: Readonly<Record<string, { dtype: LoraTensor["dtype"]; exponent: num
   BF16: { dtype: "bf16", exponent: 0x7f80 },
 };
 
-/** Readers of single numbers, little-endian. */
 const NUMBERS: Readonly<Record<string, (view: DataView) => number>> = {
   F64: (view) => view.getFloat64(0, true),
   F32: (view) => view.getFloat32(0, true),
@@ -31,7 +30,6 @@ const NUMBERS: Readonly<Record<string, (view: DataView) => number>> = {
   U8: (view) => view.getUint8(0),
 };
 
-/** A safetensors file that is being read. */
 export class LoraFile implements Disposable {
   readonly path: string;
   readonly #file: Deno.FsFile;
@@ -43,7 +41,6 @@ export class LoraFile implements Disposable {
     this.#header = header;
   }
 
-  /** Opens a file and checks its header. */
   static async open(path: string): Promise<LoraFile> {
     let file: Deno.FsFile;
     try {
@@ -69,12 +66,10 @@ export class LoraFile implements Disposable {
     }
   }
 
-  /** Tensors by key, in the order of the header. */
   get tensors(): ReadonlyMap<string, TensorEntry> {
     return this.#header.tensors;
   }
 
-  /** What the header says beside tensors. */
   get metadata(): Readonly<Record<string, string>> {
     return this.#header.metadata;
   }
@@ -143,12 +138,10 @@ export class LoraFile implements Disposable {
   }
 }
 
-/** Whether a tensor's numbers are of a type that factors may have. */
 export function isReadable({ format }: TensorEntry): boolean {
   return Object.hasOwn(TYPES, format);
 }
 
-/** Index of the first element that is no number, or -1. */
 function findNonFinite(bytes: Uint8Array<ArrayBuffer>, size: 2 | 4, exponent: number): number {
   const length = bytes.byteLength / size;
   const words = size === 4

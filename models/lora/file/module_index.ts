@@ -9,10 +9,8 @@ import {
   TEXT_ENCODERS,
 } from "../types.ts";
 
-/** One of our modules, and which rows of the file's module are its own. */
 export interface PlacePart {
   readonly module: AdaptableModule;
-  /** Rows of theirs. */
   readonly theirs: Rows;
   /** Rows of ours that they are; all by default. */
   readonly ours?: Rows;
@@ -26,7 +24,6 @@ export interface Place {
   readonly parts: readonly PlacePart[];
 }
 
-/** Where a file's name leads, and by which naming it was found. */
 export interface FoundPlaces {
   readonly places: readonly Place[];
   /** `diffusers`, or the name of a layout; the naming with underscores is its own. */
@@ -90,7 +87,6 @@ interface ComponentNames {
   readonly flat: ReadonlyMap<string, Named>;
 }
 
-/** Finds modules of a model by the names that files give them. */
 export class ModuleIndex {
   readonly #components: readonly ComponentNames[];
   readonly #prefixes: readonly (readonly [string, readonly LoraComponent[] | "any"])[];
@@ -122,7 +118,6 @@ export class ModuleIndex {
     this.#wrapper = this.#wrapperOf(names);
   }
 
-  /** Where a name leads, or nothing. */
   find(name: string): FoundPlaces | undefined {
     const plain = name.slice(this.#wrapper.length).replaceAll(WRAPPERS, "")
       .replace(COMFYUI_ENCODER, "text_encoders.");

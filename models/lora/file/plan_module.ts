@@ -7,12 +7,10 @@ import type { Place, PlacePart } from "./module_index.ts";
 import type { ModuleTensors } from "./keys.ts";
 import { weightedSum } from "./tucker.ts";
 
-/** What a module of a file does to one of ours, with tensors still to be read. */
 export interface PlannedModule {
   readonly tensors: readonly TensorEntry[];
   /** Keys that lead to nothing here, such as those of a bias that the module lacks. */
   readonly unmatched: readonly string[];
-  /** The changes, of each of our modules that the file joins. */
   build(read: TensorReader): ModuleChange[];
 }
 
@@ -21,7 +19,6 @@ interface Magnitude {
   readonly over: "rows" | "columns";
 }
 
-/** Checks the tensors of a module against ours; `scaleOf` gives what alpha makes of a rank. */
 export function planModule(
   { parts, keys }: ModuleTensors,
   place: Place,
@@ -68,7 +65,6 @@ interface Built {
   readonly over?: "rows" | "columns";
 }
 
-/** Hands the rows of what was built to the modules that they are of. */
 function assemble(place: Place, { weight, bias, lengths, over }: Built): ModuleChange[] {
   const byModule = new Map<string, PlacePart[]>();
   for (const part of place.parts) {
@@ -237,7 +233,6 @@ function cutKronecker(
   return cuts;
 }
 
-/** Rows of a factor, which may be the product of two. */
 function sliceFactor(
   [first, ...others]: readonly LoraTensor[],
   start: number,

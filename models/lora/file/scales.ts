@@ -8,7 +8,6 @@ import { GIVE_ALPHA, type LoraSettings, readSettings, settingsOfMetadata } from 
 const PEFT_FILE = /(^|[/\\])adapter_model\.safetensors$/;
 const PEFT_KEY = "base_model.model.";
 
-/** What a file and its folder say of scales. */
 export class Scales {
   readonly #settings: readonly LoraSettings[];
   readonly #alpha: number | undefined;
@@ -18,7 +17,6 @@ export class Scales {
     [this.#file, this.#settings, this.#alpha] = [file, settings, alpha];
   }
 
-  /** Reads what the trainer wrote beside the tensors. */
   static async read(file: LoraFile, alpha: number | undefined): Promise<Scales> {
     if (alpha !== undefined && !(Number.isFinite(alpha) && alpha > 0)) {
       throw new RangeError(`Cannot use the alpha ${alpha}: it has to be a number above 0`);
@@ -76,7 +74,6 @@ export class Scales {
   }
 }
 
-/** What the GPU can hold. */
 function finite(module: string, scale: number): number {
   if (Number.isFinite(Math.fround(scale))) return scale;
   throw new MisfitError(`"${module}" would be scaled by ${scale}, which is no f32`);

@@ -6,13 +6,10 @@ import { MisfitError } from "./change_kinds.ts";
 
 /** How strongly factors count where the file has no alpha of their own. */
 export interface LoraSettings {
-  /** Place where the settings were found, for messages. */
   readonly source: string;
   /** Names that belong to it begin so; empty for all. */
   readonly prefix: string;
-  /** Rank of a module, or nothing where the file does not say. */
   rankOf(module: string): number | undefined;
-  /** Alpha of a module, or nothing where the file does not say. */
   alphaOf(module: string): number | undefined;
   /** Whether alpha is divided by the root of the rank (Kalajdzievski 2023, "A Rank Stabilization Scaling Factor"). */
   readonly isRankStabilised: boolean;
@@ -22,14 +19,11 @@ export interface LoraSettings {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The next step where a file's own settings cannot be used. */
 export const GIVE_ALPHA =
   "give the alpha yourself: alpha=16 behind the path of --lora, lora_alpha over HTTP, alpha in the library";
 
-/** Larger files are no settings. */
 const MAX_BYTES = 1024 * 1024;
 
-/** PEFT's methods whose files this program reads. */
 const METHODS: readonly string[] = ["LORA", "LOHA", "LOKR"];
 
 /** Fields that make a file mean something else than its tensors say. */
@@ -47,7 +41,6 @@ const REFUSED: readonly (readonly [field: string, why: string])[] = [
 /** Ways to begin that change the model's own weights, so that the factors alone do not give what was trained. */
 const CHANGED_BASES = /^(pissa|olora|corda|loftq|lora_ga)/;
 
-/** Reads `adapter_config.json`, if there is one. */
 export async function readSettings(path: string): Promise<LoraSettings | undefined> {
   let fields: Fields;
   try {

@@ -43,7 +43,6 @@ export function transposed(matrix: LoraTensor): LoraTensor {
   return result.tensor;
 }
 
-/** The sum of vectors, each times a number, f32. */
 export function weightedSum(
   terms: readonly (readonly [tensor: LoraTensor, factor: number])[],
 ): LoraTensor {

@@ -17,7 +17,6 @@ import { hiddenSize } from "../../../config.ts";
 /** Frames that a clip of a long video has of the one before: diffusers' `WanAnimate2ProcessVideosInputStep`. */
 export const SHARED_FRAMES = 1;
 
-/** How many clips of a length hold so many frames, at least one. */
 export function clipCount(frames: number, clipLength: number): number {
   return Math.max(1, Math.ceil((frames - SHARED_FRAMES) / (clipLength - SHARED_FRAMES)));
 }
@@ -38,13 +37,11 @@ const ANIMATE_TRANSFORMER = "WanAnimate2Transformer3DModel";
 const IMAGE_DIM = 1280;
 const TEXT_ROWS = 512;
 
-/** Positions along each axis that the model has. */
 const POSITIONS = 512;
 
 /** Longest driving video, in frames: all of them are in host memory, 1.8 GB at 640x800. */
 const MAX_FRAMES = 1200;
 
-/** Where the driving video lies among the positions, and what else is new beside Wan 2.1 I2V. */
 const DRIVING_CONFIG = z.object({
   text_len: z.int().positive().max(4096).default(TEXT_ROWS),
   /** Frame from which the character's positions are counted; -1 stands for as many as the clip has. */
@@ -67,7 +64,6 @@ export const ANIMATE_TRANSFORMER_CONFIG = z.preprocess(
 
 export type AnimateTransformerConfig = z.output<typeof ANIMATE_TRANSFORMER_CONFIG>;
 
-/** The fields under the names that Wan's other transformers have for them. */
 function wanFields(config: unknown): unknown {
   const { _class_name: own, ...given } = config as Record<string, unknown>;
   if (own !== ANIMATE_TRANSFORMER) return config;
@@ -129,7 +125,6 @@ export type AnimateParts = PartsOf<typeof ANIMATE_PARTS>;
 /** What the prompt of the driving video is, where a request does not say: "reference video of a person's motion". */
 export const DRIVING_PROMPT = "人物动作的参考视频";
 
-/** Frames of a clip where a request does not say, and fewest. */
 export const CLIP_LENGTH = 37;
 const MIN_CLIP_LENGTH = 5;
 

@@ -34,7 +34,6 @@ type Context = {
   readonly padLogit: DeviceTensor;
 };
 
-/** The driving video: its tokens, what the image encoder sees in it, and its prompt. */
 type Driving = {
   readonly drivingTokens: DeviceTensor;
   readonly drivingImages: States;
@@ -48,12 +47,9 @@ interface DenoisingOptions {
   /** The noisy latents, [1, tokens, features]. */
   readonly sample: DeviceTensor;
   readonly grid: TokenGrid;
-  /** The shape of the noise. */
   readonly latents: readonly number[];
-  /** What the tokens have beside the sample. */
   readonly channels: DeviceTensor;
   readonly images: States;
-  /** The prompt, and maybe the negative one. */
   readonly contexts: readonly Context[];
   readonly driving: Driving;
 }
@@ -66,7 +62,6 @@ type PassInputs = Context & {
   readonly states: States | undefined;
 } & { readonly [Name in keyof Driving]: Driving[Name] | undefined };
 
-/** What stands in the place of the driving video where its states are at hand. */
 const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
   drivingTokens: undefined,
   drivingImages: undefined,

@@ -15,7 +15,6 @@ import { frameMask, seenBy } from "../channels.ts";
 import { patchifyClip } from "../patches.ts";
 import { type AnimateParts, clipStart, mirrored, SHARED_FRAMES } from "./config.ts";
 
-/** Size of a clip in latents, and how many there are. */
 export interface ClipShape {
   /** Latent frames without that of the character's image. */
   readonly frames: number;
@@ -27,7 +26,6 @@ export interface ClipShape {
   readonly clipLength: number;
 }
 
-/** Encoders of the character and the driving video. */
 export class GivenEncoders {
   /** What the image encoder gives for the character and for the driving video, [2, tokens, width]. */
   readonly seen: DeviceTensor;
@@ -90,7 +88,6 @@ export class GivenEncoders {
     this.#channelTokens = channels;
   }
 
-  /** Encodes what all clips have in common. */
   async run(work: Work): Promise<void> {
     const { images, video, width, height } = work.request;
     const [image, first] = [images![0]!.data, video![0]!];
@@ -117,7 +114,6 @@ export class GivenEncoders {
     await work.run([this.#channelTokens.call({ mask })]);
   }
 
-  /** Numbers of a frame. */
   get frameSize(): number {
     return this.#shape.height * this.#shape.width * this.#scale ** 2 * 3;
   }
@@ -143,7 +139,6 @@ export class GivenEncoders {
   }
 }
 
-/** The mask of latents that are all given. */
 function given(latents: Tensor, temporal: number): Tensor {
   const [frames, height, width] = latents.shape as [number, number, number];
   const values = () => new Float32Array(frames * height * width * temporal).fill(1);

@@ -21,7 +21,6 @@ import type { AnimateTransformerConfig } from "./config.ts";
 
 export const DRIVING_TIMESTEP = 1;
 
-/** The block that a pass for a negative prompt leaves out. */
 export const NEGATIVE_SKIPS: readonly number[] = [9];
 
 /** Keys, at their positions, and values of the driving video in one block, each [1, tokens, heads, headDim]. */
@@ -43,7 +42,6 @@ function drivingOrigin(config: AnimateTransformerConfig, grid: TokenGrid): GridO
   };
 }
 
-/** The driving video on its way through the blocks. */
 class DrivingPass {
   readonly #pass: ReturnType<typeof wanPass>;
   #x: Tensor;
