@@ -21,7 +21,6 @@ import { parseHubFile } from "../hub/resolve.ts";
 import { UsageError } from "./failure.ts";
 import { columns, gigabytes, print, tell } from "./print.ts";
 
-/** Prints the models on this machine, or the names of the catalogue. */
 export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
   const own = await readOwnModels();
   if (flags.all) {
@@ -90,7 +89,6 @@ function describeModels(models: readonly CachedModel[]): string {
   ]));
 }
 
-/** The catalogue as a table, with the sizes of transformers. */
 function describeCatalogue(models: readonly CatalogueModel[]): string {
   const rows = models.map((model) => [
     model.name,
@@ -104,7 +102,6 @@ function describeCatalogue(models: readonly CatalogueModel[]): string {
   return columns([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
 }
 
-/** ControlNets as a table, with their sizes in 16 bits. */
 function describeControlNets(all: readonly CatalogueControlNet[]): string {
   const rows = all.map(({ name, family, licence, parameters }) => [
     ...[name, family, (2 * parameters / 1e9).toFixed(1), licence],

@@ -28,7 +28,6 @@ const NOT_TOLD = "not told by WebGPU";
 
 const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as const;
 
-/** Looks at the GPU, lets it compute, and says what was found. */
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
   const adapter = pick(flags, DEVICE_FLAGS);
   const report = await inspectDevice({
@@ -52,7 +51,6 @@ export async function runDoctor(flags: DoctorFlags): Promise<number> {
   return 1;
 }
 
-/** Models that suit a GPU. */
 function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
   const names = suitingModels(CATALOGUE, bytes, 3)
     .map(({ model, precision }) => `${model.name} in ${precision.toUpperCase()}`);
@@ -117,7 +115,6 @@ function describeAdvice(
   );
 }
 
-/** What is wrong with a device. */
 export function findProblem(report: DeviceReport): string | undefined {
   const failed = report.selfTests.filter(({ outcome }) => outcome === "failed")
     .map(({ name }) => name);

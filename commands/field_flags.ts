@@ -11,7 +11,6 @@ import { type Flag, integer, nonNegative } from "../generation/flag.ts";
 import type { SamplingSettings } from "../mod.ts";
 import { numbers, seeds } from "./flag_readers.ts";
 
-/** Values of flags by the kinds of fields. */
 interface KindValues {
   text: string;
   integer: number;
@@ -21,7 +20,6 @@ interface KindValues {
   flag: boolean;
 }
 
-/** Values of the fields that are no settings. */
 type RequestValues = {
   [Name in keyof typeof REQUEST_FIELDS]: (typeof REQUEST_FIELDS)[Name] extends
     { choices: readonly (infer Choice)[] } ? Choice

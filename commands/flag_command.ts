@@ -26,7 +26,6 @@ export function normalizeArgs(args: readonly string[]): string[] {
   });
 }
 
-/** The flag of a row. */
 export function flagOf(name: string, { flag, kind }: Flag<unknown>): string {
   return flag ?? (kind === "off" ? flagName(name).replace("--", "--no-") : flagName(name));
 }

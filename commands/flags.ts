@@ -31,7 +31,6 @@ import {
 
 const json = onOff("print JSON");
 
-/** Which GPU is used, and through what. */
 export const DEVICE_FLAGS = {
   powerPreference: flag("kind", "which GPU to use, if there are several", {
     choices: ["high-performance", "low-power"],
@@ -44,7 +43,6 @@ export const DEVICE_FLAGS = {
   ),
 };
 
-/** How the memory of GPUs is used. */
 export const MEMORY_FLAGS = {
   maxVramBytes: flag("memory", "GPU memory limit, such as 8G", {
     read: memory,
@@ -65,7 +63,6 @@ export const MEMORY_FLAGS = {
   splitLayers: flag("count", "GPUs that share the layers of the transformer", { read: integer(1) }),
 };
 
-/** Parts of a model that come from elsewhere. */
 export const PART_FLAGS = {
   transformer: flag("path", "replaces the transformer: file, folder, hub id, org/name:file"),
   transformer2: flag("path", "replaces the low-noise transformer of models with two"),
@@ -89,7 +86,6 @@ const LOAD_FLAGS = {
   tune: off("do not measure kernels at the first start on a GPU"),
 };
 
-/** Which GPUs models are kept on. */
 const CARD_FLAGS = {
   numGpus: flag("count", "number of GPUs that share the work", { read: integer(1), default: 1 }),
   gpus: flag("numbers", "GPUs to use, by the numbers of doctor, such as 0,2", { read: gpuNumbers }),
@@ -99,7 +95,6 @@ const CARD_FLAGS = {
   }),
 };
 
-/** What the members of a fleet share. */
 const FLEET_FLAGS = {
   databaseUrl: flag("url", "PostgreSQL database for the jobs of a fleet", {
     env: "DENOISE_DATABASE_URL",
@@ -215,7 +210,6 @@ export const GENERATE_FLAGS = {
   apiKey,
 };
 
-/** What reaches a running server. */
 const CLIENT_FLAGS = {
   url: flag("address", "address of the server", {
     read: address,

@@ -132,7 +132,6 @@ export function fitToModel<Given extends Options>(
   }
 }
 
-/** Whether settings do not go together. */
 function conflicts(flags: GenerateFlags): boolean {
   try {
     for (const name of SETTING_NAMES) {

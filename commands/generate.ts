@@ -35,7 +35,6 @@ import { describeProgress, duration, loadingBar, ProgressBar } from "./progress_
 import { openScreen } from "./terminal_image.ts";
 import { describeSize, print, tell } from "./print.ts";
 
-/** What the making of images and videos has in common. */
 interface Work {
   model: Model;
   flags: GenerateFlags;

@@ -135,7 +135,6 @@ async function readMask(path: string): Promise<Masks> {
   }
 }
 
-/** The settings that flags name, checked as far as that can be without a model. */
 function readSettings(flags: GenerateFlags): Partial<SamplingSettings> {
   const settings: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {

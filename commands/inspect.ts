@@ -71,7 +71,6 @@ async function lookInto(
   return { found, fit: isHeld ? await fitOf(found.path, modelPath) : undefined };
 }
 
-/** Whether the first bytes of a file are those of an image that can be read. */
 async function isImage(path: string): Promise<boolean> {
   try {
     using file = await Deno.open(path);

@@ -95,7 +95,6 @@ function stateOf({ status, progress, place }: Job): string {
   return status === "queued" && place !== null ? `waits, place ${place}` : status;
 }
 
-/** How long it took, or has taken so far. */
 function timeOf({ started_at, ended_at }: Job): string {
   if (started_at === null) return "";
   // The server tells whole seconds.

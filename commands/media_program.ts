@@ -6,7 +6,6 @@
 import { PROGRAM_COMMAND } from "../media/isolated/program.ts";
 import { UsageError } from "./failure.ts";
 
-/** Runs a program that reads foreign bytes. */
 export async function runMediaProgram([name, ...args]: readonly string[]): Promise<number> {
   switch (name) {
     case "images": {

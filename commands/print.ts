@@ -6,7 +6,6 @@
 import { escapeControls } from "../generation/texts.ts";
 import type { Recipe } from "../mod.ts";
 
-/** Writes lines of results to standard output. */
 export function print(text: string): void {
   console.log(visible(text));
 }

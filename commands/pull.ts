@@ -18,7 +18,6 @@ import { gigabytes, print, tell } from "./print.ts";
 /** What a card is taken to have where there is none to ask. */
 const USUAL_BYTES = 8e9;
 
-/** How a download is watched and stopped, and where lines about it go. */
 interface Watched {
   readonly signal: AbortSignal;
   readonly onProgress: (progress: PullProgress) => void;

@@ -11,7 +11,6 @@ import { UsageError } from "./failure.ts";
 import type { ReportFlags } from "./flags.ts";
 import { print, tell } from "./print.ts";
 
-/** Measures the GPU and writes what it found, again after each section. */
 export async function runReportCommand(flags: ReportFlags): Promise<number> {
   const sections = flags.sections === undefined ? undefined : sectionsOf(flags.sections);
   const torch = flags.torch === undefined ? undefined : await readTorchReport(flags.torch);
@@ -65,7 +64,6 @@ function sectionsOf(text: string): SectionName[] {
   });
 }
 
-/** What starts this program again to run a section. */
 function sectionCommand(): string[] {
   if (Deno.build.standalone) return [Deno.execPath(), SECTION_COMMAND];
   return [

@@ -21,7 +21,6 @@ import type { ServeFlags, WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
 import { runUntilStopped, withLog } from "./run_until_stopped.ts";
 
-/** Serves until a signal comes. */
 export function runServe(flags: ServeFlags): Promise<number> {
   return withLog(flags.logFormat, async (log) => {
     for (const note of notes(flags)) log(note, { level: "warning" });
@@ -81,7 +80,6 @@ export function runWorker(flags: WorkerFlags): Promise<number> {
   });
 }
 
-/** What servers and workers are started with alike. */
 async function optionsOf(flags: ServeFlags | WorkerFlags, log: Log) {
   const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
   const [first, ...otherModels] = modelsOf(flags, cached.map(({ id }) => id));

@@ -12,7 +12,6 @@ import { terminalColumns } from "./progress_bar.ts";
 
 type ImageProtocol = "kitty" | "iterm" | "sixel" | "blocks";
 
-/** Cells that an image may take. */
 const COLUMNS = 64;
 const ROWS = 24;
 /** Pixels of a cell, about, for sixels: they have no size in cells. */

@@ -15,7 +15,6 @@ export async function runTune(flags: TuneFlags): Promise<number> {
   return 0;
 }
 
-/** The result of a tuning run for people. */
 export function describeTuning({ adapter, tuning, kernels, path }: TuningReport): string {
   const { classes: { measured, known }, excluded, seconds } = tuning;
   return [
@@ -28,7 +27,6 @@ export function describeTuning({ adapter, tuning, kernels, path }: TuningReport)
   ].join("\n");
 }
 
-/** Which kernels are used, for people. */
 export function describeKernels(kernels: DeviceReport["kernels"]): string[] {
   const width = (key: "problemClass" | "variant") =>
     kernels.reduce((widest, kernel) => Math.max(widest, kernel[key].length), 0);

@@ -68,7 +68,6 @@ export async function obtainHubLora(
   return await find();
 }
 
-/** The one LoRA of a folder. */
 export async function loraIn(folder: string): Promise<string> {
   const names: string[] = [];
   try {

@@ -11,7 +11,6 @@ import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./j
 interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
   readonly library: string;
-  /** The class, such as `AutoencoderKL`. */
   readonly className: string;
 }
 
@@ -31,7 +30,6 @@ export const MODEL_INDEX = "model_index.json";
 /** Far more than any pipeline needs. */
 const MAX_BYTES = 2 ** 20;
 
-/** Reads and checks the `model_index.json` of a folder. */
 export async function readModelIndex(folder: string): Promise<ModelIndex> {
   const path = join(folder, MODEL_INDEX);
   const json = await readJsonObject(path, { maxBytes: MAX_BYTES });

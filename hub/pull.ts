@@ -26,7 +26,6 @@ export interface ChosenFiles {
   readonly missingBytes: number;
 }
 
-/** What to pull, and how it is watched. */
 export interface PullOptions {
   /** A branch, tag or commit; `main` by default. */
   readonly revision?: string;

@@ -22,7 +22,6 @@ export interface DecodeOptions {
 
 /** What the container of a file says about its image. */
 export interface ImageInfo {
-  /** The format, from the bytes alone. */
   readonly format: ImageFormat;
   /** Pixels per row, turned upright by EXIF. */
   readonly width: number;

@@ -10,9 +10,7 @@ import { encodeWebp, scanWebp } from "./webp.ts";
 /** Formats that {@link encodeImage} writes. */
 export type OutputFormat = "png" | "jpeg" | "webp";
 
-/** How {@link encodeImage} writes a file. */
 export interface EncodeOptions {
-  /** The format of the file. */
   readonly format: OutputFormat;
   /** 0 to 100, 75 by default; PNG, which is exact at any, ignores it. */
   readonly quality?: number;
@@ -30,9 +28,7 @@ export interface ImageText {
   readonly denoise?: string;
 }
 
-/** An image file and how to label it. */
 export interface EncodedImage {
-  /** The file. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The format in a `Content-Type` header. */
   readonly contentType: string;

@@ -7,7 +7,6 @@
 
 import { channelsOf, type PixelImage } from "./image.ts";
 
-/** Texts that {@link writeExif} writes. */
 interface ExifTexts {
   /** What made the file (Software). */
   readonly software?: string | undefined;

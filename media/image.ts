@@ -29,7 +29,6 @@ export type PixelImage = RgbImage | RgbaImage;
 
 /** Thrown when foreign bytes cannot be used as an image; a server answers it with a client error. */
 export class ImageError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "ImageError";
 }
 

@@ -167,7 +167,6 @@ export function Choice(
   );
 }
 
-/** A setting that is on or off. */
 export function Switch(
   { name, title, value, onChange }: {
     name: string;

@@ -13,7 +13,6 @@ export interface GivenFile {
   /** Unique on this page. */
   key: string;
   blob: Blob;
-  /** Shows it. */
   url: string;
   name: string;
 }

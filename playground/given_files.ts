@@ -9,7 +9,6 @@ import { Store } from "./store.ts";
 import { tell } from "./view.ts";
 
 interface Offer {
-  /** Name of the file. */
   name: string;
   /** The image that it came with. */
   blob: Blob;

@@ -93,10 +93,8 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
 /** How a {@linkcode FileButton} looks, and what it chooses. */
 interface FileButtonProps {
   label: string;
-  /** Name of the icon. */
   name: Parameters<typeof icon>[0];
   multiple: boolean;
-  /** Types of files. */
   accept: string;
   onPick(files: FileList | null): void;
 }

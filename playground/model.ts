@@ -1,6 +1,5 @@
 /** What the model of the server can do, as `/v1/models` tells it. */
 
-/** What a result is. */
 export type Output = "image" | "video";
 
 export interface Setting {

@@ -10,12 +10,10 @@ export interface Session {
   link: Link;
   /** Loaded share of the model, 0 to 1. */
   loaded: number;
-  /** What is wrong, for people. */
   problem: string;
   /** Whether a key was sent and refused. */
   isKeyWrong: boolean;
   models: Model[];
-  /** Id of the model that is drawn with. */
   modelId: string;
 }
 

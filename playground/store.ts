@@ -15,7 +15,6 @@ export class Store<T extends object> {
     return this.#state;
   }
 
-  /** Changes some of it. */
   set(change: Partial<T> | ((state: T) => Partial<T>)): void {
     const part = typeof change === "function" ? change(this.#state) : change;
     const isNew = Object.entries(part).some(([name, value]) =>
@@ -54,7 +53,6 @@ const PREFIX = "denoise.";
 
 /** Small values by name. Where the browser keeps nothing, everything is as on the first visit. */
 export const memory = {
-  /** The value that was kept, else another. */
   read<T>(name: string, otherwise: T): T {
     try {
       const text = localStorage.getItem(PREFIX + name);
@@ -64,7 +62,6 @@ export const memory = {
     }
   },
 
-  /** Keeps a value. */
   write(name: string, value: unknown): void {
     try {
       localStorage.setItem(PREFIX + name, JSON.stringify(value));

@@ -14,7 +14,6 @@ interface View {
   isMasking: boolean;
   /** Whether the settings are open, where there is no room for them beside the image. */
   hasSettings: boolean;
-  /** What went wrong last, for people. */
   notice: string;
 }
 

@@ -131,9 +131,7 @@ export interface ReadRate {
   readonly bytesPerSecond: number;
 }
 
-/**
- * Reads memory: first as much as is meant to be beyond every cache, then the beginnings of it again and again.
- */
+/** Reads memory: first as much as is meant to be beyond every cache, then the beginnings of it again and again. */
 export async function probeReads(
   device: Device,
   stopwatch: Stopwatch,
@@ -184,7 +182,6 @@ export function probeWorkgroupReads(device: Device, stopwatch: Stopwatch): Promi
   });
 }
 
-/** How often something is measured. */
 const ROUNDS = 3;
 
 /**
@@ -204,7 +201,6 @@ export async function timeWork(idleMs: number, work: () => Promise<unknown>): Pr
   return best;
 }
 
-/** How often a buffer is copied in a row. */
 const COPIES = 8;
 
 /** Bytes per second that the device reads and writes where it copies from buffer to buffer. */

@@ -12,7 +12,6 @@ export function oneLine(text: string): string {
   return line.length > 300 ? `${line.slice(0, 299)}…` : line;
 }
 
-/** What a reader unfolds. */
 export function details(title: string, content: string): string {
   return `<details><summary>${title}</summary>\n\n${content}\n\n</details>`;
 }
@@ -50,14 +49,12 @@ export function flops(value: number | undefined, unit = "FLOP/s"): Cell {
   return value === undefined ? undefined : scale(value / 1e9, [`G${unit}`, `T${unit}`, `P${unit}`]);
 }
 
-/** A rate of memory. */
 export function rate(bytesPerSecond: number | undefined): Cell {
   return bytesPerSecond === undefined
     ? undefined
     : scale(bytesPerSecond / 1e6, ["MB/s", "GB/s", "TB/s"]);
 }
 
-/** A size of memory. */
 export function bytes(value: number): string {
   return scale(value, ["B", "KiB", "MiB", "GiB"], 1024).replace(/\.0+ /, " ");
 }
@@ -69,7 +66,6 @@ export function ms(value: number | undefined): Cell {
   return value < 1000 ? `${digits(value)} ms` : `${digits(value / 1000)} s`;
 }
 
-/** Microseconds, in the unit that suits. */
 export function us(value: number | undefined): Cell {
   if (value === undefined) return undefined;
   return value < 1000 ? `${digits(value)} µs` : ms(value / 1000);

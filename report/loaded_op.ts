@@ -24,7 +24,6 @@ const MAGNITUDE = 0.7;
 export interface OpRun extends Disposable {
   /** Names of the kernels of one call, in order. */
   readonly kernels: readonly string[];
-  /** One call of the op. */
   readonly program: Executable;
 }
 
@@ -42,7 +41,6 @@ export class LoadedOp {
   readonly #inputs: readonly DeviceTensor[];
   readonly #output: DeviceTensor;
 
-  /** Brings random inputs to the device. */
   constructor(device: Device, op: OpCase) {
     this.#device = device;
     this.#op = op;
@@ -63,11 +61,7 @@ export class LoadedOp {
     }
   }
 
-  /**
-   * Compiles the op.
-   *
-   * @param variant forces one of {@linkcode variantsOf}; the adapter's own choice by default
-   */
+  /** Compiles one of {@linkcode variantsOf}; the adapter's own choice by default. */
   async prepare(variant?: string): Promise<OpRun> {
     const { op: name, bench } = benchOf(this.#op.op);
     const target: Target = {
@@ -90,7 +84,6 @@ export class LoadedOp {
     return this.#output.readFloat32();
   }
 
-  /** Frees inputs and result. */
   [Symbol.dispose](): void {
     for (const tensor of [...this.#inputs, this.#output]) tensor.destroy();
   }
@@ -103,19 +96,14 @@ const BENCHES: ReadonlyMap<string, { readonly op: string; readonly bench: Bench 
   ),
 );
 
-/** One op at one size. */
 export interface OpCase<Op extends string = string> {
-  /** Name in specs. */
   readonly op: Op;
   /** Sizes as tables have them, e.g. `32x640x160`. */
   readonly shape: string;
-  /** The numbers in `shape`. */
   readonly sizes: readonly number[];
   /** How the second input is stored where it is a weight; everything else is f32. */
   readonly weights: StorageFormat;
-  /** Shapes of the inputs. */
   readonly inputs: readonly (readonly number[])[];
-  /** Shape of the result. */
   readonly output: readonly number[];
   /** Arithmetic operations; of attention the products only. */
   readonly flops: number;
@@ -123,11 +111,7 @@ export interface OpCase<Op extends string = string> {
   readonly bytes: number;
 }
 
-/**
- * Reads a spec.
- *
- * @param spec `OP:SIZExSIZE…`, with `:FORMAT` behind it where the weight is not f32
- */
+/** Reads `OP:SIZExSIZE…`, with `:FORMAT` behind it where the weight is not f32. */
 export function parseCase(spec: string): OpCase {
   const [op = "", shape = "", weights = "f32"] = spec.split(":");
   const known = BENCHES.get(op);

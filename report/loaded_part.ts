@@ -16,7 +16,6 @@ import {
 import { measureTickPeriod, TimestampRecorder } from "../runtime/program/profile.ts";
 import { fillRandom } from "./made_up_weights.ts";
 
-/** One run. */
 export interface PartTiming {
   /** Milliseconds from the first submit until the GPU was done. */
   readonly wallMs: number;
@@ -26,7 +25,6 @@ export interface PartTiming {
   readonly waits: number;
 }
 
-/** Loading and compiling. */
 export interface PartLoading {
   /** Kernels that were compiled, and the seconds for that. */
   readonly pipelines: number;
@@ -75,7 +73,6 @@ export async function timeRuns(program: Executable, times = 1): Promise<PartTimi
 
 /** A program, its weights and its memory. */
 export class LoadedPart {
-  /** What loading it took. */
   readonly loading: PartLoading;
   readonly program: Executable;
   readonly #set: ExecutableSet;

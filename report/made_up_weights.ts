@@ -26,11 +26,7 @@ export class MadeUpWeights extends Weights {
   readonly #format: MatrixFormat;
   readonly #hasBias: (name: string) => boolean;
 
-  /**
-   * Nothing is made up yet.
-   *
-   * @param hasBias whether a linear layer has a bias, by the name of that; none has by default
-   */
+  /** `hasBias` tells by the name of a bias whether there is one. */
   constructor(format: MatrixFormat, hasBias: (name: string) => boolean = () => false) {
     const stored = new Map<string, StoredTensor>();
     const contents = new Map<string, RandomBytes>();
@@ -56,18 +52,15 @@ export class MadeUpWeights extends Weights {
     this.#hasBias = hasBias;
   }
 
-  /** @inheritdoc */
   override has(name: string): boolean {
     return name.endsWith("bias") && this.#hasBias(name);
   }
 
-  /** @inheritdoc */
   override declare(name: string, shape: Shape, layout?: WeightLayout): DeviceTensor {
     this.#makeUp(name, shape);
     return super.declare(name, shape, layout);
   }
 
-  /** @inheritdoc */
   override declareStack(parts: readonly StoredPart[]): DeviceTensor | undefined {
     for (const { name, shape } of parts) this.#makeUp(name, shape);
     return super.declareStack(parts);
@@ -85,7 +78,6 @@ export class MadeUpWeights extends Weights {
   }
 }
 
-/** Ones in f32. */
 function fillOnes(target: Uint8Array): void {
   const one = new Uint8Array(Float32Array.of(1).buffer);
   for (let i = 0; i < target.length; i += one.length) target.set(one, i);
@@ -94,7 +86,6 @@ function fillOnes(target: Uint8Array): void {
 /** Elements that are made, of blocks fewer because each takes longer. */
 const ELEMENTS = 2 ** 20;
 const BLOCK_ROWS = 256;
-/** Elements of the largest block. */
 export const BLOCK = 256;
 
 /** What tensors of a format are filled with. */
@@ -132,10 +123,8 @@ function make(format: StorageFormat, deviation: number): Uint8Array {
   return new Uint8Array(halves.buffer);
 }
 
-/** Bytes of one write. */
 const CHUNK_BYTES = 4 * 1024 * 1024;
 
-/** Fills an allocated tensor with random numbers. */
 export function fillRandom(tensor: DeviceTensor, deviation: number): void {
   const { dtype, shape, byteLength } = tensor;
   const random = new RandomBytes(dtype, deviation);

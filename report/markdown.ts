@@ -34,10 +34,8 @@ import {
 
 /** The op whose rate stands in the summary. */
 const HEADLINE_OP = "linear:4160x10240x3840:bf16";
-/** Failures that are listed. */
 const MAX_LISTED = 12;
 
-/** Writes a report as Markdown. */
 export function reportMarkdown(report: GpuReport, torch?: TorchReport): string {
   const reader = new ReportReader(report, torch);
   return [

@@ -23,7 +23,6 @@ import {
 } from "./report_reader.ts";
 import type { PartRow } from "./types.ts";
 
-/** Kernels that are listed. */
 const MAX_LISTED = 12;
 /** Share of the ceiling from which on it is no accident of the clock. */
 const MOST_SHARE = 1.1;

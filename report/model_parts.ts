@@ -30,7 +30,6 @@ import {
 export interface Size {
   /** A multiple of {@linkcode TOKEN_SIDE}. */
   readonly width: number;
-  /** Number of rows. */
   readonly height: number;
 }
 
@@ -227,7 +226,6 @@ export function qwen3Of4B(tokens: number, layers = 36): ModelPart {
   );
 }
 
-/** The autoencoder of Z-Image. */
 export const Z_IMAGE_VAE: KlVaeConfig = KL_VAE_CONFIG.parse({
   block_out_channels: [128, 256, 512, 512],
   down_block_types: new Array(4).fill("DownEncoderBlock2D"),
@@ -238,7 +236,6 @@ export const Z_IMAGE_VAE: KlVaeConfig = KL_VAE_CONFIG.parse({
   use_post_quant_conv: false,
 });
 
-/** The autoencoder of Wan 2.1. */
 export const WAN_VAE: WanVaeConfig = WAN_VAE_CONFIG.parse({
   latents_mean: new Array(16).fill(0),
   latents_std: new Array(16).fill(1),

@@ -19,7 +19,6 @@ const MEMORY_BOUND = 16;
 /** A row of a table with a column for each backend. */
 export type Row = [title: string, cell: (backend: GpuBackend) => Cell];
 
-/** Looks things up in a report. */
 export class ReportReader {
   readonly report: GpuReport;
   readonly torch: TorchReport | undefined;
@@ -58,7 +57,6 @@ export class ReportReader {
     return table([corner, ...heads], cells, areNumbers ? heads.map((_, i) => i + 1) : []);
   }
 
-  /** The parts of models that were measured. */
   partTitles(name: "steps" | "stages"): string[] {
     const rows = this.backends.flatMap((backend) => this.data(name, backend)?.rows ?? []);
     return [...new Set(rows.filter(({ tuned }) => tuned).map(describePart))];
@@ -113,7 +111,6 @@ const TORCH_REPORT = z.object({
 /** Torch's times of the same ops and parts. */
 export type TorchReport = z.output<typeof TORCH_REPORT>;
 
-/** Reads such a file. */
 export async function readTorchReport(path: string): Promise<TorchReport> {
   try {
     return TORCH_REPORT.parse(JSON.parse(await Deno.readTextFile(path)));

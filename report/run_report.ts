@@ -28,9 +28,7 @@ export const SECTION_SHARES: Readonly<Record<SectionName, number>> = {
 /** Part of the time that processes need to start and end. */
 const RESERVE = 0.03;
 
-/** How a report is made. */
 interface ReportOptions {
-  /** Minutes that the report may take. */
   readonly minutes: number;
   /** Backends to measure; both where Dawn is installed by default. */
   readonly backends?: readonly GpuBackend[] | undefined;
@@ -38,17 +36,14 @@ interface ReportOptions {
   readonly sections?: readonly SectionName[] | undefined;
   readonly powerPreference?: GPUPowerPreference | undefined;
   readonly forceSoftware?: boolean | undefined;
-  /** Version of denoise. */
   readonly version: string;
   /** Program and arguments that start `runSection`. */
   readonly command: readonly string[];
-  /** Told what is done now. */
   onBegin(section: string, what: string): void;
   /** Takes the report as it is after every section. */
   onReport(report: GpuReport): Promise<void>;
 }
 
-/** Makes a report. */
 export async function runReport(options: ReportOptions): Promise<GpuReport> {
   const begun = performance.now();
   const end = begun + options.minutes * 60_000 * (1 - RESERVE);

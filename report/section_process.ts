@@ -14,7 +14,6 @@ const GRACE_SECONDS = 15;
 /** Characters of what a process that broke down printed last. */
 const LAST_WORDS = 400;
 
-/** What a process says while it works. */
 type OnBegin = (what: string) => void;
 
 export async function runSectionProcess(

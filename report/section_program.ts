@@ -14,7 +14,6 @@ import { probe } from "./sections/probes.ts";
 import type { Section, SectionOrder } from "./sections/section.ts";
 import { tuneTwice } from "./sections/tuning.ts";
 
-/** What a line says. */
 export type SectionLine =
   | { readonly type: "begin"; readonly what: string }
   | { readonly type: "found"; readonly data: SectionData[SectionName] }

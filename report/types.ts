@@ -10,15 +10,12 @@ import type {
 import type { ReadRate } from "./ceilings.ts";
 import type { PartLoading, PartTiming } from "./loaded_part.ts";
 
-/** Version of the format. */
 export const REPORT_FORMAT = 1;
 
-/** All that was measured. */
 export interface GpuReport {
   readonly format: typeof REPORT_FORMAT;
   /** When it began, in ISO 8601. */
   readonly date: string;
-  /** Version of denoise. */
   readonly denoise: string;
   /** Minutes that it was allowed. */
   readonly minutes: number;
@@ -39,7 +36,6 @@ export interface Machine {
   readonly nvidia?: string;
 }
 
-/** What each section finds. */
 export interface SectionData {
   readonly environment: EnvironmentData;
   readonly probes: ProbesData;
@@ -65,7 +61,6 @@ export interface SectionResult<Name extends SectionName = SectionName> {
   readonly data?: SectionData[Name];
 }
 
-/** The adapter. */
 interface EnvironmentData {
   readonly adapter: string;
   readonly vendor: string;
@@ -130,7 +125,6 @@ interface CorrectnessData {
   readonly failures: readonly CaseFailure[];
 }
 
-/** A case whose result is wrong. */
 export interface CaseFailure {
   readonly op: string;
   readonly variant: string;
@@ -138,7 +132,6 @@ export interface CaseFailure {
   readonly message: string;
 }
 
-/** Two tuning runs. */
 interface TuningData {
   readonly runs: readonly TuningRun[];
   readonly classes: readonly TunedClass[];
@@ -146,14 +139,12 @@ interface TuningData {
   readonly tuning: Tuning;
 }
 
-/** One run of the tuning. */
 export interface TuningRun {
   readonly seconds: number;
   readonly measured: number;
   readonly known: number;
 }
 
-/** What was chosen for a class of problems. */
 export interface TunedClass {
   readonly op: string;
   readonly problemClass: string;
@@ -174,7 +165,6 @@ export interface TimedOp {
   readonly variant: string;
   /** In the order in which they run. */
   readonly kernels: readonly string[];
-  /** Time of one call. */
   readonly ms: number;
   /** Arithmetic operations of one call, and bytes where every input and the result move once. */
   readonly flops: number;
@@ -194,12 +184,10 @@ export interface OpRow extends TimedOp {
   readonly error?: string;
 }
 
-/** Steps, encoders and decoders of models. */
 interface PartsData {
   readonly rows: readonly PartRow[];
 }
 
-/** One part in one format. */
 export interface PartRow {
   readonly title: string;
   readonly width: number;

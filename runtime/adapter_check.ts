@@ -4,7 +4,6 @@ import { runCase, UnsupportedCase } from "./conformance.ts";
 import type { Check, Op } from "./ops/op.ts";
 import { OPS } from "./ops/registry.ts";
 
-/** One check and how it ended. */
 interface SelfTestResult {
   readonly name: string;
   readonly outcome: "passed" | "failed" | "skipped";
@@ -15,7 +14,6 @@ interface SelfTestResult {
 /** Cases that are run of an op without checks of its own. */
 const CASES_PER_OP = 2;
 
-/** Runs the checks of every op with the kernels that this device would use. */
 export async function runSelfTests(
   device: Device,
   ops: readonly Op[] = OPS,

@@ -9,7 +9,6 @@ import { DeviceTensor } from "./device/device_tensor.ts";
 import { runSequence } from "./program/work_queue.ts";
 import type { GpuBackend } from "./device/backends/backend.ts";
 
-/** Rows and columns of the weights. */
 const WIDTH = 1024;
 /** Floating-point operations of a submit: about a twentieth of a second on a slow member of each class. */
 const FLOPS = { gpu: 5e10, software: 5e8 };
@@ -55,7 +54,6 @@ async function timed(
   }
 }
 
-/** The least time that two submits of products take. */
 async function measure(device: Device): Promise<number> {
   const flops = device.adapter.isSoftware ? FLOPS.software : FLOPS.gpu;
   const rows = Math.floor(flops / (2 * WIDTH ** 2));

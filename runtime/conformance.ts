@@ -15,7 +15,6 @@ import type { Target } from "./target.ts";
 import { copyTo } from "./ops/copy/mod.ts";
 import { clampToHalf, type NdArray, roundTo, roundToHalf } from "./ops/ndarray.ts";
 
-/** One input of a case. */
 export interface CaseInput {
   readonly values: NdArray;
   readonly dtype: StorageFormat;
@@ -23,7 +22,6 @@ export interface CaseInput {
   readonly blocks?: { readonly bytes: Uint8Array; readonly scale: number };
 }
 
-/** One row of a case table. */
 export interface OpCase {
   /** What is special about it, e.g. `M=17 K=60 N=33 f16 bias silu`. */
   readonly name: string;
@@ -38,9 +36,7 @@ export interface OpCase {
   readonly half?: { readonly inputs: readonly string[]; readonly tolerance: number };
 }
 
-/** All cases of an op and the variants that must pass them. */
 export interface OpSuite {
-  /** Variant names; one empty name for ops with a single way. */
   readonly variants: readonly string[];
   readonly cases: readonly OpCase[];
   /** Cases of so much work that software adapters take kernels of their own for it; none by default. */
@@ -49,7 +45,6 @@ export interface OpSuite {
   readonly operands?: Target["operands"];
 }
 
-/** Where two arrays differ most. */
 interface WorstElement {
   readonly index: readonly number[];
   readonly actual: number;
@@ -58,7 +53,6 @@ interface WorstElement {
   readonly error: number;
 }
 
-/** Finds the worst element; NaN where a number is expected counts as infinitely wrong. */
 function worstElement(actual: Float64Array, expected: NdArray): WorstElement {
   const scale = expected.data.reduce((max, value) => Math.max(max, Math.abs(value)), 1e-30);
   let worst = 0;
@@ -82,12 +76,9 @@ export class UnsupportedCase extends Error {
   override readonly name = "UnsupportedCase";
 }
 
-/** A case turned into a graph, with the memory that it needs outside. */
 interface TracedCase {
   readonly graph: Graph;
-  /** Tensors of the case's inputs, in its order. */
   readonly inputs: readonly DeviceTensor[];
-  /** Tensors of the results. */
   readonly outputs: readonly DeviceTensor[];
 }
 
@@ -135,7 +126,6 @@ export function traceCase(
 
 const REFUSALS = ["this variant does not take the problem", "storage bindings, the adapter has"];
 
-/** Runs one case on a device. */
 export async function runCase(
   device: Device,
   testCase: OpCase,

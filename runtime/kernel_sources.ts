@@ -5,7 +5,6 @@ import { OP_SUITES } from "./ops/registry.ts";
 import { kernelCode } from "./program/compile.ts";
 import type { Target } from "./target.ts";
 
-/** One kernel as a dispatch needs it: specialised, with the accessors of its tensors. */
 interface KernelSource {
   /** Name of the op whose case led to it; the op may use kernels of others. */
   readonly op: string;
@@ -13,11 +12,9 @@ interface KernelSource {
   readonly variant: string;
   /** Adapter on which the variant was raced; empty where nothing of its class has raced it. */
   readonly racedOn: string;
-  /** Name of the case. */
   readonly case: string;
   /** Name of the kernel: its file and parameters. */
   readonly kernel: string;
-  /** Complete WGSL. */
   readonly wgsl: string;
 }
 
@@ -48,9 +45,7 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
   }
 }
 
-/**
- * Writes every kernel that the case tables lead to on a target: a folder for each op, and in it for each variant.
- */
+/** Writes every kernel that the case tables lead to on a target: a folder for each op, and in it for each variant. */
 export async function dumpKernels(target: Target, folder: string): Promise<number> {
   const counts = new Map<string, number>();
   let files = 0;

@@ -11,7 +11,6 @@ export function throwIfCancelled(control: RunControl): void {
   if (control.isCancelled?.()) throw cancelledError();
 }
 
-/** The error by which cancelled work ends. */
 export function cancelledError(): DOMException {
   return new DOMException("Cannot finish: the work was cancelled", "AbortError");
 }

@@ -9,7 +9,6 @@ const EVERYWHERE = /^(?:deno\.(?:json|lock)|denoise|tools\/gate\.ts)$|^tests\/go
 /** A program that tests and tools start, named from the root of the repository. */
 const PROGRAM = /"([\w/]+\.tsx?)"/g;
 
-/** The tests that can see a change. */
 export function testsReached(
   sources: ReadonlyMap<string, string>,
   changed: readonly string[],

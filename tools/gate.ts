@@ -94,10 +94,8 @@ export function progressText(outputs: readonly string[], batches: number): strin
     (current.length > 0 ? `: ${current.join("; ")}` : "");
 }
 
-/** One test, and the seconds that it took. */
 interface TestTime {
   title: string;
-  /** Its file. */
   path: string;
   seconds: number;
 }

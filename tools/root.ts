@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
 
-/** The folder of the repository. */
 export const ROOT: URL = new URL("../", import.meta.url);
 
 /** The Deno that runs this; where another loader started it, the launcher tells where it is. */
@@ -41,7 +40,6 @@ export function exists(path: string): boolean {
   return existsSync(new URL(path || ".", ROOT));
 }
 
-/** The import map of the repository. */
 export function importMap(): Record<string, string> {
   const config: unknown = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT)));
   return (config as { imports?: Record<string, string> }).imports ?? {};

@@ -10,7 +10,6 @@ import { ROOT } from "./root.ts";
 
 const OPS = "runtime/ops/conformance_test.ts";
 
-/** How often a result must repeat itself. */
 const REPETITIONS = "100";
 
 async function main(args: readonly string[]): Promise<number> {

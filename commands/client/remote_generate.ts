@@ -128,7 +128,6 @@ async function mediaOfServer(client: ServerClient): Promise<Media> {
 /** Previews that a server makes of each image. */
 const PREVIEWS = 3;
 
-/** Where a request goes, and what it says. */
 interface GenerationRequest {
   readonly path: string;
   readonly body: Record<string, unknown>;

@@ -2,7 +2,6 @@
 
 import type { JobListItem } from "../../server/contract/answers.ts";
 
-/** Which server, and with which key. */
 interface ServerFlags {
   /** Address of the server, without a slash at the end. */
   url: string;
@@ -12,7 +11,6 @@ interface ServerFlags {
 /** A job, as `/v1/jobs` shows it. */
 export type Job = JobListItem;
 
-/** The queue and what has ended. */
 export interface JobList {
   readonly running: number;
   readonly waiting: number;
@@ -61,7 +59,6 @@ export class ServerClient {
     return await (await this.request(path, init)).json();
   }
 
-  /** A job's way to its end. */
   async *events(id: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
     const { body } = await this.request(`/v1/jobs/${id}/events`, { signal });
     if (body) yield* readEvents(body);

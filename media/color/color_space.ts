@@ -59,7 +59,6 @@ function named<T>(names: readonly string[], value: T): Record<string, T> {
 /** Larger differences from sRGB than this, in steps of 255, are converted. */
 const ROUNDING = 1;
 
-/** sRGB's curve. */
 export function fromSrgb(value: number): number {
   return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
 }

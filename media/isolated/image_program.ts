@@ -87,7 +87,6 @@ export type ImageReply =
   | { readonly result: ImageResults[keyof ImageResults] }
   | { readonly error: { readonly name: string; readonly message: string } };
 
-/** Does a task with the bytes of a file, or samples. */
 async function performImageTask(
   task: ImageTask,
   bytes: Uint8Array<ArrayBuffer>,

@@ -25,7 +25,6 @@ const FOREIGN_MAX_PIXELS: number = 2 ** 25;
 /** How long a foreign image may take, in milliseconds. */
 const FOREIGN_MS = 30_000;
 
-/** How a foreign image is read. */
 interface ForeignImageOptions {
   readonly maxPixels?: number;
   /** Milliseconds that decoding may take, the wait for its turn not counted. */

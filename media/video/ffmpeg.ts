@@ -82,7 +82,6 @@ interface FfmpegPaths {
 }
 
 interface FfmpegBuild {
-  /** Version and kind of ffmpeg, for people. */
   readonly description: string;
   /** Program and first arguments. */
   command(paths: FfmpegPaths, memoryBytes: number | undefined): string[];
@@ -97,7 +96,6 @@ export class FfmpegProcess implements Ffmpeg {
     this.#build = build;
   }
 
-  /** Version and kind of ffmpeg, for people. */
   get description(): string {
     return this.#build.description;
   }

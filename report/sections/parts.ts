@@ -26,7 +26,6 @@ import { LoadedPart, streamingOf, timeRuns } from "../loaded_part.ts";
 import type { PartRow, SectionName } from "../types.ts";
 import { type Known, type SectionContext, timeLeft } from "./section.ts";
 
-/** What is measured. */
 export interface PartJob {
   readonly title: string;
   readonly format: MatrixFormat;
@@ -125,7 +124,6 @@ const STAGES: readonly PartJob[] = [
   },
 ];
 
-/** All jobs of both sections. */
 export const PARTS: readonly PartJob[] = [...STEPS, ...STAGES];
 
 /** Runs that a part is given time for: to warm up, to count, and some to compare as far as time is left. */
@@ -134,19 +132,16 @@ const RUNS = 4;
 const USUAL = 0.2;
 /** Bytes of weights that are made up and uploaded in a second, about. */
 const UPLOAD_BYTES = 1.5e9;
-/** Kernels that are named. */
 const TOP_KERNELS = 8;
 /** Factor by which the expected time may exceed the time left before a part is omitted. */
 const TOO_LONG = 2;
 /** Part of the memory that weights and workspace may take. */
 const MEMORY_SHARE = 0.9;
 
-/** Steps of transformers. */
 export function measureSteps(context: SectionContext<"steps">): Promise<boolean> {
   return measureParts(context, STEPS);
 }
 
-/** Text encoders and autoencoders. */
 export function measureStages(context: SectionContext<"stages">): Promise<boolean> {
   return measureParts(context, STAGES);
 }
@@ -303,10 +298,7 @@ async function roomOf(device: Device): Promise<number> {
     await measureMemory(device, device.adapter.isSoftware ? memory / 2 : 2 ** 36);
 }
 
-/**
- * The largest part that fits into the memory and the time: with fewer layers first, which leaves each as it is, then
- * smaller.
- */
+/** The largest part that fits into the memory and the time: with fewer layers first, which leaves each as it is, then smaller. */
 export function fit(
   { part, sizes, format, layers: all = 1 }: PartJob,
   target: Target,

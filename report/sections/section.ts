@@ -11,16 +11,13 @@ export interface Known extends Partial<Ceilings> {
   readonly tuning?: Tuning;
 }
 
-/** The order to run one section. */
 export interface SectionOrder {
   readonly name: SectionName;
   readonly device: Pick<DeviceOptions, "backend" | "powerPreference" | "forceFallbackAdapter">;
-  /** Time that it may take. */
   readonly seconds: number;
   readonly known: Known;
 }
 
-/** What runs a section sees. */
 export interface SectionContext<Name extends SectionName> {
   readonly device: Device;
   readonly known: Known;

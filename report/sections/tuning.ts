@@ -6,7 +6,6 @@ import { type SectionContext, timeLeft } from "./section.ts";
 
 const RUNS = 2;
 
-/** Runs the tuning twice, and compares the choices. */
 export async function tuneTwice(context: SectionContext<"tuning">): Promise<boolean> {
   const { device, begin, found } = context;
   const runs: TuningRun[] = [];

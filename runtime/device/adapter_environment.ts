@@ -14,11 +14,7 @@ export interface AdapterEnvironment {
 /** After how long the lock is taken all the same: a thread that was ended does not give it back. */
 const PATIENCE_MS = 15_000;
 
-/**
- * Runs with variables set, and puts back what was there.
- *
- * @param environment nothing is set by default
- */
+/** Runs with variables set, and puts back what was there. */
 export async function withEnvironment<Result>(
   environment: AdapterEnvironment | undefined,
   request: () => Promise<Result>,

@@ -2,12 +2,9 @@ import type { AdapterDescription } from "./device.ts";
 
 /** How much of the machine's memory this process may still take: what is free, within the limits of its cgroups. */
 
-/** Gives a file's text, or nothing where it cannot be read. */
 type ReadText = (path: string) => string | undefined;
 
-/** The files of one version of Linux's memory cgroups. */
 interface CgroupFiles {
-  /** Where the hierarchy lies. */
   readonly root: string;
   readonly limit: string;
   readonly usage: string;

@@ -5,7 +5,6 @@
 import type { Device } from "./device.ts";
 import { usableHostBytes } from "./host_memory.ts";
 
-/** Bytes of a buffer that is tried. */
 const CHUNK_BYTES = 256 * 1024 * 1024;
 /** What is taken of memory that had an end: pipelines and the driver's own need the rest. */
 const USABLE_SHARE = 0.95;

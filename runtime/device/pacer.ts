@@ -7,9 +7,7 @@ const MAX_GROWTH = 8;
 /** Measured time after which an older measurement counts for little, in seconds. */
 const MEMORY_SECONDS = 0.5;
 
-/** What tests set. */
 interface PacerOptions {
-  /** How long the work between two waits should take. */
   readonly groupSeconds?: number | undefined;
   /** A clock, in milliseconds. */
   readonly now?: () => number;

@@ -39,7 +39,6 @@ function erf(x: number): number {
   return Math.sign(x) * (1 - Math.exp(-z * z) / (Math.sqrt(Math.PI) * (z + fraction)));
 }
 
-/** The activation in double precision. */
 export function activationReference(activation: Activation, x: number): number {
   switch (activation) {
     case "none":

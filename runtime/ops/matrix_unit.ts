@@ -9,7 +9,6 @@ export type MatrixElement = "f16" | "f32";
 
 /** A subgroup's multiplication, and the subgroups that do it. */
 export interface MatrixUnit {
-  /** Type of the factors. */
   readonly element: MatrixElement;
   /** Rows of one multiplication: 8 or 16. */
   readonly m: number;
@@ -186,7 +185,6 @@ export function matrixUnitFor(mayRound: boolean, target: Target): MatrixUnit | u
   return (mayRound ? matrixUnitOf(target, "f16") : undefined) ?? matrixUnitOf(target, "f32");
 }
 
-/** Why kernels cannot use matrix units on a target; undefined where they can. */
 export function whyNoMatrixUnit(target: Target): string | undefined {
   if (matrixUnitFor(true, target)) return undefined;
   return target.features.subgroupMatrices.length === 0

@@ -29,7 +29,6 @@ export function lazyArray(shape: Shape, make: () => Float64Array): NdArray {
   };
 }
 
-/** Rounds every value to what `dtype` can hold. */
 export function roundTo(array: NdArray, dtype: DType): NdArray {
   return { shape: array.shape, data: decodeElements(encodeElements(array.data, dtype), dtype) };
 }

@@ -6,7 +6,6 @@ import type { Target } from "../target.ts";
 import type { OpCase, OpSuite } from "../conformance.ts";
 import { whyNoMatrixUnit } from "./matrix_unit.ts";
 
-/** One op with everything that is asked of it. */
 export interface Op {
   /** Name, as `chooseVariant()` gets it, and as in `Target.choices` and `Target.forcedVariants`; in camelCase. */
   readonly name: string;
@@ -24,11 +23,9 @@ export interface Op {
 export interface Check {
   /** What is checked, such as `linear: q8_0 weights`. */
   readonly name: string;
-  /** Cases of the op's suites. */
   readonly cases: readonly OpCase[];
   /** The variant that must take them, on an adapter that can; the adapter's own choice by default. */
   readonly variant?: string;
-  /** Why the variant cannot run on a target; undefined where it can. */
   whyNot?(target: Target): string | undefined;
 }
 
@@ -98,11 +95,9 @@ export interface Bench {
   readonly weights?: readonly StorageFormat[];
   /** Shapes, and arithmetic operations; of attention the products only. */
   describe(sizes: readonly number[]): BenchShapes;
-  /** Calls the op. */
   build(...inputs: Tensor[]): Tensor;
 }
 
-/** What a bench moves and computes. */
 interface BenchShapes {
   readonly inputs: readonly Shape[];
   readonly output: Shape;

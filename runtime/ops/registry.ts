@@ -38,7 +38,6 @@ export const OPS: readonly Op[] = [
   { name: "warp", suites: [WARP_SUITE] },
 ];
 
-/** Every case table with the name of its op. */
 export const OP_SUITES: readonly (OpSuite & { readonly op: string })[] = OPS.flatMap((
   { name, suites },
 ) => suites.map((suite) => ({ op: name, ...suite })));

@@ -1,6 +1,5 @@
 import type { Choice, Target, TargetFeatures, VariantTiming } from "../target.ts";
 
-/** One way to compute an op. */
 export interface Variant<Problem> {
   /** Short name, unique within the op: it appears in profiles and forces the variant in tests. */
   readonly name: string;
@@ -8,7 +7,6 @@ export interface Variant<Problem> {
   readonly schedule: Target["schedule"];
   /** Adapter on which the variant was raced; left out while none of its class has raced it. */
   readonly racedOn?: string;
-  /** Whether the variant can compute this problem on this target at all. */
   supports(problem: Problem, target: Target): boolean;
   /** Whether no rule and no race takes it beside others, so that only who names it does. */
   readonly isSpare?: boolean;
@@ -17,9 +15,7 @@ export interface Variant<Problem> {
 /** A variant must be this much faster than the rule's own: below, the clock decided and not the kernel. */
 const PAR = 1.1;
 
-/**
- * Orders variants by preference: the fastest first, but the rule's own choice before it where both are on a par.
- */
+/** Orders variants by preference: the fastest first, but the rule's own choice before it where both are on a par. */
 export function rank(timings: readonly VariantTiming[], byRule: string): VariantTiming[] {
   const sorted = timings.toSorted((a, b) => a.microseconds - b.microseconds);
   const own = sorted.find(({ variant }) => variant === byRule);

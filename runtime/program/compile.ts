@@ -189,7 +189,6 @@ class SpareBuffers {
   }
 }
 
-/** Looks at work again and again until it is done. */
 async function watch(work: Promise<void>, look: () => void): Promise<void> {
   let isDone = false;
   work.then(() => isDone = true);

@@ -89,11 +89,9 @@ export function elideJoins(graph: Graph): void {
 /** A copy of all of an intermediate to a part of another. */
 interface Join {
   readonly from: Intermediate;
-  /** What is copied. */
   readonly x: Tensor;
   /** All that it becomes a part of. */
   readonly y: Tensor;
-  /** Runs of elements. */
   readonly runs: Runs;
 }
 

@@ -128,7 +128,6 @@ export class Executable {
   }
 }
 
-/** Memory that programs are bound to. */
 interface Workspace {
   readonly slots: readonly (readonly BufferWindow[])[];
   readonly slabs: readonly Slab[];

@@ -20,7 +20,6 @@ export interface ProfileRow {
 const MAX_QUERIES = 4096;
 const QUERY_RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
 
-/** Records when passes begin and end. */
 export class TimestampRecorder {
   readonly #device: Device;
   /** Each of {@linkcode MAX_QUERIES}, the last one of what is left. */

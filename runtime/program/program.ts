@@ -135,7 +135,6 @@ export class Program<Values = never, Outputs = unknown> {
     };
   }
 
-  /** Keeps results, under the names of their places. */
   #store(name: string, results: unknown): unknown {
     if (results === undefined) return undefined;
     if (results instanceof Tensor) {

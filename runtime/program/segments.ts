@@ -45,7 +45,6 @@ export interface StreamingOptions {
   readonly segmentBytes?: number;
 }
 
-/** Cuts dispatches into segments. */
 export function cutSegments(
   dispatches: readonly Dispatch[],
   { streamed = new Set(), segmentBytes = 0 }: StreamingOptions,
@@ -84,7 +83,6 @@ function streamedWeights(
   return found;
 }
 
-/** A segment while dispatches join it. */
 class SegmentBuilder {
   readonly #limits: TargetLimits;
   readonly #places = new Map<DeviceTensor, readonly SlabRange[]>();
@@ -131,13 +129,11 @@ function slabBufferBytes({ maxBufferBytes }: TargetLimits): number {
   return Math.floor(maxBufferBytes / ALIGNMENT) * ALIGNMENT;
 }
 
-/** The memory of one slab. */
 export class Slab {
   readonly #device: Device;
   readonly #buffers: GPUBuffer[] = [];
   #content: { readonly segment: Segment; readonly revisions: number } | undefined;
 
-  /** Allocates it. */
   constructor(device: Device, name: string, byteLength: number) {
     this.#device = device;
     const most = slabBufferBytes(device.target.limits);
@@ -173,7 +169,6 @@ export class Slab {
     this.#content = { segment, revisions };
   }
 
-  /** Frees the memory. */
   destroy(): void {
     for (const buffer of this.#buffers.splice(0)) this.#device.destroyBuffer(buffer);
     this.#content = undefined;

@@ -7,7 +7,6 @@ import { measureTickPeriod, TimestampRecorder } from "./profile.ts";
 /** What is measured: submits whose passes can be repeated. */
 export type TimedWork = Pick<Executable, "submits" | "encode" | "timestamps">;
 
-/** How long to measure. */
 interface TimeOptions {
   /** Work of one measurement at least, in milliseconds: below, launches and the clock count. */
   readonly leastMs?: number;
@@ -52,7 +51,6 @@ export class Stopwatch {
     return new Stopwatch(device, idleMs, timestamps ? await measureTickPeriod(device) : undefined);
   }
 
-  /** What times are taken by. */
   get clock(): "timestamps" | "wall" {
     return this.#recorder ? "timestamps" : "wall";
   }

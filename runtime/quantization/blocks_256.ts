@@ -1,7 +1,6 @@
 import { type BlockFormat, joinPairs, pairNibbles } from "./block_format.ts";
 import { IQ4_VALUES } from "./blocks_32.ts";
 
-/** Elements of a block. */
 const ELEMENTS = 256;
 /** Elements that share a scale: of `q4_k`, `q5_k` and `iq4_xs`, and of `q2_k`, `q3_k` and `q6_k`. */
 const PART = 32;
@@ -62,7 +61,6 @@ export const Q4_K: BlockFormat = {
   shuffle: (words, at) => shuffleParts(words, at + 4),
 };
 
-/** Scratch words of {@linkcode shuffleFifths}. */
 const FIFTHS = new Uint32Array(8);
 
 /** One part's fifth bits after another's: bit i of byte c of word `part` becomes that of element 4i + c of the part. */
@@ -75,10 +73,7 @@ function shuffleFifths(words: Uint32Array, at: number): void {
   }
 }
 
-/**
- * Blocks of 256 as in `q4_k`, with 32 bytes of fifth bits between scales and q: bit p of byte l belongs to element l
- * of part p.
- */
+/** Blocks of 256 as in `q4_k`, with 32 bytes of fifth bits between scales and q: bit p of byte l belongs to element l of part p. */
 export const Q5_K: BlockFormat = {
   name: "q5_k",
   blockElements: ELEMENTS,
@@ -108,7 +103,6 @@ export const Q5_K: BlockFormat = {
 const Q2_QUANTS = ELEMENTS / SMALL_PART;
 const Q2_FACTORS = Q2_QUANTS + ELEMENTS / 4;
 
-/** Scratch words of {@linkcode shuffleQ2}. */
 const Q2_WORDS = new Uint32Array(21);
 
 /** Factors first, then scales, then two words of q for each 32 elements. */
@@ -148,7 +142,6 @@ const Q3_QUANTS = ELEMENTS / 8;
 const Q3_SCALES = Q3_QUANTS + ELEMENTS / 4;
 const Q3_SCALE = Q3_SCALES + 12;
 
-/** Scratch words of {@linkcode shuffleQ3}. */
 const Q3_WORDS = new Uint32Array(16);
 
 /** A word of third bits for each 32 elements, then two words of q for each; scales stay where they are. */
@@ -192,7 +185,6 @@ const Q6_HIGH = 128;
 const Q6_SCALES = Q6_HIGH + 64;
 const Q6_SCALE = Q6_SCALES + ELEMENTS / SMALL_PART;
 
-/** Scratch words of {@linkcode shuffleQ6}. */
 const Q6_BITS = new Uint32Array(48);
 
 /** For each quarter four words of low bits, then for each quarter two words of high bits, those of access i from bit 2i on. */

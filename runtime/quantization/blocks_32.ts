@@ -1,6 +1,5 @@
 import { type BlockFormat, regroupFifths } from "./block_format.ts";
 
-/** Half of the 32 elements of a block. */
 const HALF = 16;
 
 /** Blocks of 32: f16 scale d, 16 bytes q; element j is d · ((q[j] & 15) − 8), element 16 + j is d · ((q[j] >> 4) − 8). */

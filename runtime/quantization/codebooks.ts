@@ -4,9 +4,7 @@
  * Source: the grids of ggml's `ggml-common.h`.
  */
 
-/** The vectors of one format. */
 export interface Codebook {
-  /** Numbers of a vector. */
   readonly length: number;
   /** All vectors, one after the other. */
   readonly values: Int8Array;
@@ -34,7 +32,6 @@ const [TWO, THREE_XXS, THREE_S, ONE] = [
   [-1, 0, 1],
 ] as const;
 
-/** The 256 vectors of `iq2_xxs`. */
 export const IQ2_XXS_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -47,7 +44,6 @@ export const IQ2_XXS_CODEBOOK: Codebook = codebook(
     "AKIYpFCoBKk=",
 );
 
-/** The 512 vectors of `iq2_xs`. */
 export const IQ2_XS_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -66,7 +62,6 @@ export const IQ2_XS_CODEBOOK: Codebook = codebook(
     "qKgEqYSphqkoqiqqkaqqqg==",
 );
 
-/** The 1024 vectors of `iq2_s`. */
 export const IQ2_S_CODEBOOK: Codebook = codebook(
   8,
   TWO,
@@ -97,7 +92,6 @@ export const IQ2_S_CODEBOOK: Codebook = codebook(
     "pKQApRmlUaYKqCiooqhUqYapCKoKqiCqIqooqoiqqqo=",
 );
 
-/** The 256 vectors of `iq3_xxs`. */
 export const IQ3_XXS_CODEBOOK: Codebook = codebook(
   4,
   THREE_XXS,
@@ -110,7 +104,6 @@ export const IQ3_XXS_CODEBOOK: Codebook = codebook(
     "AHUCdSR1MHY=",
 );
 
-/** The 512 vectors of `iq3_s`. */
 export const IQ3_S_CODEBOOK: Codebook = codebook(
   4,
   THREE_S,
@@ -129,7 +122,6 @@ export const IQ3_S_CODEBOOK: Codebook = codebook(
     "E3QgdFB0InVCdQJ2MXYAdw==",
 );
 
-/** The 2048 vectors of `iq1_s` and `iq1_m`. */
 export const IQ1_S_CODEBOOK: Codebook = codebook(
   8,
   ONE,

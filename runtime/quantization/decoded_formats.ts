@@ -14,11 +14,9 @@ import {
   IQ3_XXS_CODEBOOK,
 } from "./codebooks.ts";
 
-/** How blocks in files are decoded. */
 export interface BlockDecoder {
   /** Elements of a block, neighbours in a row; rows are whole blocks. */
   readonly blockElements: number;
-  /** Bytes of a block in files. */
   readonly blockBytes: number;
   /** Decodes one block: f32 arithmetic in ggml's order, so that every bit is as there. */
   decodeBlock(block: DataView, values: Float32Array): void;

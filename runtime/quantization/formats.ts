@@ -6,7 +6,6 @@ import { IQ4_NL, MXFP4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 } from "./blocks_32.ts";
 import { F8_E4M3, F8_E5M2 } from "./f8.ts";
 import type { BlockDecoder } from "./decoded_formats.ts";
 
-/** Every format by its name. */
 export const BLOCK_FORMATS: Readonly<Record<WeightFormat, BlockFormat>> = {
   q8_0: Q8_0,
   q5_1: Q5_1,
@@ -30,7 +29,6 @@ export function isWeightFormat(format: string): format is WeightFormat {
   return Object.hasOwn(BLOCK_FORMATS, format);
 }
 
-/** Checks that a tensor can be stored in a format. */
 export function checkBlocks(name: string, shape: Shape, format: WeightFormat): void {
   const { blockElements } = BLOCK_FORMATS[format];
   if (shape.length === 0 || shape.at(-1)! % blockElements !== 0) {
@@ -71,7 +69,6 @@ export function dequantize(
   return decodeBlocks(blocks, BLOCK_FORMATS[format], format, scale);
 }
 
-/** Decodes blocks as files hold them, of any format. */
 export function decodeBlocks(
   blocks: Uint8Array,
   { blockElements, blockBytes, decodeBlock }: BlockDecoder,

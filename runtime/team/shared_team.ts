@@ -7,7 +7,6 @@ import { type Meeting, NoteError, type Piece, type Team, TeamError } from "./tea
 
 /** Bytes of a rank's area, of which there are two. */
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Most bytes of a note. */
 const NOTE_BYTES = 16 * 1024;
 /** How long a wait lasts before it is looked whether the others are still there, in milliseconds. */
 const WAIT_MS = 50;
@@ -150,7 +149,6 @@ export class SharedTeam implements Team {
     return new Uint8Array(this.#memory.notes, (rank * 2 + parity) * NOTE_BYTES, NOTE_BYTES);
   }
 
-  /** Says what the next meeting is. */
   #announce(tag: number, chunks: number, note: string): void {
     const parity = this.#count % 2;
     const bytes = new TextEncoder().encode(note).subarray(0, NOTE_BYTES);

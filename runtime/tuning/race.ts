@@ -15,17 +15,14 @@ import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import type { BufferWindow } from "../windows.ts";
 
-/** How a race ended. */
 export interface RaceResult {
   /** What was chosen before the race, with the class and the variants that ran. */
   readonly choice: Choice;
   /** The fastest first. */
   readonly timings: readonly VariantTiming[];
-  /** Variants that cannot be used here, and why. */
   readonly excluded: readonly { readonly variant: string; readonly reason: string }[];
 }
 
-/** The clock of a run. */
 export interface RaceClock {
   /** When to stop, in the time of `performance.now()`. */
   readonly deadline: number;

@@ -22,14 +22,11 @@ export type TuningRecord =
   | { readonly state: "unfinished"; readonly path: string; readonly attempts: number }
   | { readonly state: "unreadable"; readonly path: string; readonly reason: string };
 
-/** Version of the file's form. */
 const FORMAT = 2;
 /** No file of ours is nearly as large. */
 const MAX_BYTES = 1 << 20;
 
-/**
- * Where the results of an adapter are kept. Those of other kernels are overwritten, so a file does not outlive its use.
- */
+/** Where the results of an adapter are kept. Those of other kernels are overwritten, so a file does not outlive its use. */
 export async function tuningPath(folder: string, key: AdapterKey): Promise<string> {
   const { adapter, vendor, backend } = key;
   const words = adapter.toLowerCase().match(/[a-z0-9]+/g) ?? [];
@@ -98,7 +95,6 @@ export async function writeTuning(
   });
 }
 
-/** Reads the text of a file. */
 export function parseTuning(text: string, key: TuningKey, path: string): TuningRecord {
   const file = record(JSON.parse(text), "the file");
   if (file["format"] !== FORMAT || JSON.stringify(file["key"]) !== JSON.stringify(key)) {

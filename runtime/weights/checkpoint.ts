@@ -25,7 +25,6 @@ interface OpenFile {
   readonly file: Deno.FsFile;
 }
 
-/** A tensor and the file that it lies in. */
 interface FileTensor extends TensorEntry, ScaledTensor {
   readonly source: OpenFile;
 }

@@ -8,7 +8,6 @@ import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
 import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";
 import type { TensorSource } from "./container.ts";
 
-/** Bytes read from disk at a time. */
 const CHUNK_BYTES = 8 * 1024 * 1024;
 
 /** A stored tensor under the shape that the model gives it. */
@@ -159,11 +158,7 @@ function toChannelsLast(
   }
 }
 
-/**
- * Reads rows by index; no other part of the matrix is read.
- *
- * @returns [rows, columns]
- */
+/** Reads rows by index; no other part of the matrix is read. Gives [rows, columns]. */
 export function readRows(
   source: TensorSource,
   name: string,
@@ -190,7 +185,6 @@ export function readRows(
   return result;
 }
 
-/** Bytes that are looked through at a time. */
 const SCAN_BYTES = 1024 * 1024;
 
 /** Bits of the exponent by storage format; all of them set is NaN or infinity. */

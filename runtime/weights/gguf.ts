@@ -7,7 +7,6 @@ import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./containe
 import { GgufReader } from "./gguf_reader.ts";
 import { GGML_TYPES, type GgufArray, type GgufValue, REMOVED_TYPES } from "./gguf_types.ts";
 
-/** A parsed header. */
 export interface GgufHeader {
   /** Tensors by name, in the order of the file. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;

@@ -1,7 +1,6 @@
 import { readFully } from "./container.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
 
-/** Bytes read from disk at a time. */
 const CHUNK_BYTES = 256 * 1024;
 
 /** Largest header that is read; those with a tokenizer of 260 000 pieces have 12 MB. */
@@ -27,7 +26,6 @@ const SCALAR_BYTES: ReadonlyMap<number, number> = new Map([
 
 /** Reads the header of a GGUF file from its start to its end, with the memory of one chunk. */
 export class GgufReader {
-  /** Size of the file. */
   readonly fileBytes: number;
   readonly #file: Deno.FsFile;
   readonly #fail: (what: string) => never;
@@ -42,12 +40,10 @@ export class GgufReader {
     this.fileBytes = file.statSync().size;
   }
 
-  /** Bytes read so far. */
   get position(): number {
     return this.#position;
   }
 
-  /** The next 4 bytes. */
   u32(): number {
     return this.#chunk.getUint32(this.#take(4), true);
   }
@@ -180,7 +176,6 @@ const NUMBERS: ReadonlyMap<number, NumbersOf> = new Map<number, NumbersOf>([
   [12, Float64Array],
 ]);
 
-/** Reads an array whole. */
 export function readGgufArray(
   file: Deno.FsFile,
   { type, length, byteOffset, byteLength }: GgufArray,

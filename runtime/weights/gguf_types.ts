@@ -62,10 +62,8 @@ export type GgufValue = number | string | boolean | readonly number[];
 export interface GgufArray {
   /** The number of its elements' type. */
   readonly type: number;
-  /** How many elements it has. */
   readonly length: number;
   /** Offset of the first element from the start of the file. */
   readonly byteOffset: number;
-  /** Bytes of all elements. */
   readonly byteLength: number;
 }

@@ -77,11 +77,9 @@ function withFewDimensions(shape: Shape): Shape {
   return [elementCount(shape.slice(0, merged)), ...shape.slice(merged)];
 }
 
-/** Bytes of the head, one after the other. */
 class GgufHead {
   readonly #parts: Uint8Array[] = [];
 
-  /** Numbers of 32 bits. */
   u32(...values: readonly number[]): this {
     this.#parts.push(new Uint8Array(Uint32Array.from(values).buffer));
     return this;

@@ -28,7 +28,6 @@ export interface DeviceMerge {
   readonly products: readonly ScaledProduct[];
 }
 
-/** Adds the products. */
 export async function mergeOnDevice(
   merges: readonly DeviceMerge[],
   device: Device,
@@ -52,7 +51,6 @@ export async function mergeOnDevice(
 
 interface Numbered extends DeviceMerge {
   readonly factors: LowRankFactors;
-  /** Place in the flags. */
   readonly flag: number;
 }
 

@@ -54,7 +54,6 @@ export function readQuantization(fields: Fields, path: string): Quantization | u
   return isSize(size) ? { blockSize: size } : {};
 }
 
-/** Checks the format of a layer that ComfyUI wrote. */
 export function checkComfyFormat(format: unknown, place: string): void {
   const fields = format instanceof Uint8Array
     ? parsed(new TextDecoder().decode(format), place)

@@ -45,13 +45,11 @@ const METHODS: readonly (readonly [sign: RegExp, method: string])[] = [
 
 const DTYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
 
-/** How the tensors of a checkpoint are read. */
 interface ScaleReader<Entry> {
   /** The file or folder, for messages. */
   readonly path: string;
   /** What the file says of its quantisation beside tensors. */
   readonly quantization?: Quantization | undefined;
-  /** All bytes of a tensor. */
   read(entry: Entry): Uint8Array;
 }
 

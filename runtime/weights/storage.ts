@@ -68,7 +68,6 @@ export function elementTypeOf(format: string): DType | undefined {
   return Object.hasOwn(ELEMENT_TYPES, format) ? ELEMENT_TYPES[format] : undefined;
 }
 
-/** How a tensor is stored on the device. */
 export function storageOf(
   format: string,
   shape: Shape,

@@ -131,7 +131,6 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Whether a path leads to a file. */
 export function isFile(path: string): boolean {
   try {
     return Deno.statSync(path).isFile;

@@ -23,14 +23,12 @@ const ROW_MS = 20_000;
 /** How much slower a row may be: the same checkout twice differs by 1 %. */
 const ALLOWED = 1.03;
 
-/** A row after all its turns. */
 interface Compared {
   readonly row: string;
   /** Time now over that before, as the median of the turns taken side by side: what else a machine does moves it least. */
   readonly ratio: number;
 }
 
-/** The process of a side. */
 class Side {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncIterator<string>;
@@ -56,7 +54,6 @@ class Side {
     return Number(await this.next());
   }
 
-  /** Ends it. */
   async close(): Promise<void> {
     this.#child.stdin.end();
     if (this.#child.exitCode === null) await once(this.#child, "exit");

@@ -13,7 +13,6 @@ const KERNEL_SHARE = 0.95;
 /** Most seconds of figures. */
 const SECONDS: Readonly<Record<string, number>> = { "image 64x64 median": 5, "load median": 2 };
 
-/** One ratio with its bound. */
 export interface Bound {
   readonly name: string;
   readonly ratio: number;

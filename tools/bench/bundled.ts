@@ -8,7 +8,6 @@ import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import { type Device, elementCount, type Executable } from "../../runtime/mod.ts";
 import { ROOT } from "../root.ts";
 
-/** The folder of the bundled model. */
 export const BUNDLED: string = fileURLToPath(new URL("models/bundled", ROOT));
 
 /** The image that every bench makes: guided, so each step runs both prompts. */

@@ -48,7 +48,6 @@ export function readHistory(): BenchRun[] {
   }
 }
 
-/** Reads a history. */
 export function parseHistory(text: string): BenchRun[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];
@@ -62,7 +61,6 @@ export function parseHistory(text: string): BenchRun[] {
   });
 }
 
-/** Appends a run to the history file. */
 export async function saveRun(run: BenchRun): Promise<void> {
   await Deno.writeTextFile(HISTORY, historyLine(run), { append: true });
 }

@@ -23,7 +23,6 @@ const ROUNDS = { load: 5, image: 10, video: 3 };
 const PROFILES = 3;
 const TOP_KERNELS = 6;
 
-/** Measures loading and generating. */
 export async function benchModels(log: (line: string) => void): Promise<Figures> {
   log(`load: ${ROUNDS.load} times`);
   const loads = await measureLoads(ROUNDS.load);

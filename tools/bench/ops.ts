@@ -55,11 +55,7 @@ export interface OpsRun {
   readonly ops: readonly TimedOp[];
 }
 
-/**
- * Times ops.
- *
- * @param specs `OP:SIZExSIZE…[:FORMAT]`
- */
+/** `specs` are `OP:SIZExSIZE…[:FORMAT]`. */
 export async function benchOps(
   device: Device,
   specs: readonly string[],

@@ -8,7 +8,6 @@ import { Random, Weighted } from "./random.ts";
 /** A model, on cards of the middle. */
 interface SimulatedModel {
   readonly name: string;
-  /** Share of the requests. */
   readonly share: number;
   /** Mean time of a request, in seconds. */
   readonly seconds: number;
@@ -18,7 +17,6 @@ interface SimulatedModel {
   readonly gigabytes: number;
 }
 
-/** The models of the day. */
 export const MODELS: readonly SimulatedModel[] = [
   { name: "small image", share: 0.45, seconds: 8, loadSeconds: 12, gigabytes: 13 },
   { name: "image", share: 0.30, seconds: 12, loadSeconds: 20, gigabytes: 18 },
@@ -72,7 +70,6 @@ export interface Arrival {
 }
 
 interface DemandOptions {
-  /** Repeats a day. */
   readonly seed: number;
   readonly clients: number;
   /** Requests per second, on average over a day. */
@@ -106,11 +103,7 @@ export class Demand {
     );
   }
 
-  /**
-   * When the next request comes, and a batch with it.
-   *
-   * @param now seconds since the day began
-   */
+  /** When the next request comes, and a batch with it, in seconds since the day began. */
   after(now: number): number {
     const most = Math.max(...DAY_CURVE);
     const mean = this.#perSending / (this.#options.rate * most);

@@ -73,7 +73,6 @@ export class Fleet {
     }
   }
 
-  /** How many jobs wait. */
   get waiting(): number {
     return this.#byId.size;
   }

@@ -21,7 +21,6 @@ export class Ordered<T> {
     this.#items.splice(this.#placeOf(item), 0, item);
   }
 
-  /** Takes out the first element. */
   shift(): T | undefined {
     return this.#items.pop();
   }

@@ -34,11 +34,7 @@ export class Shares {
     this.#got[client]! += seconds;
   }
 
-  /**
-   * Ends the stretches before a time.
-   *
-   * @param now seconds
-   */
+  /** Ends the stretches before a time, in seconds. */
   until(now: number, isCrowded: boolean): void {
     while (now >= this.#end) {
       if (this.#isCrowded && isCrowded) this.#indices.push(this.#index());
@@ -71,9 +67,7 @@ export function jain(shares: readonly number[]): number {
   return squares === 0 ? 1 : sum * sum / (shares.length * squares);
 }
 
-/**
- * Shares something so that nobody gets more than they want, and those who want more get the same.
- */
+/** Shares something so that nobody gets more than they want, and those who want more get the same. */
 export function maxMinShares(wanted: readonly number[], total: number): number[] {
   const order = [...wanted.keys()].sort((a, b) => wanted[a]! - wanted[b]!);
   const shares = new Array<number>(wanted.length).fill(0);

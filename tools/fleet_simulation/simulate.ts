@@ -18,7 +18,6 @@ export const POLICIES: readonly Policy[] = [
   { name: "first come, first served", isFair: false, rules: NO_AFFINITY },
 ];
 
-/** The size of a simulation. */
 export interface SimulationOptions {
   readonly workers: number;
   readonly clients: number;
@@ -28,7 +27,6 @@ export interface SimulationOptions {
   readonly load: number;
   /** Most jobs that wait, for each worker. */
   readonly queuePerWorker: number;
-  /** Repeats a day. */
   readonly seed: number;
 }
 
@@ -49,7 +47,6 @@ export interface Outcome {
   readonly fairness: number;
 }
 
-/** Runs a fleet. */
 export function simulate(policy: Policy, options: SimulationOptions): Outcome {
   const { workers, clients, hours, load, queuePerWorker, seed } = options;
   const demand = new Demand({ seed, clients, rate: load * workers / MEAN_SECONDS });
@@ -118,7 +115,6 @@ export function simulate(policy: Policy, options: SimulationOptions): Outcome {
   };
 }
 
-/** Jobs that were begun. */
 export function jobsOf({ clients }: Outcome): number {
   return clients.reduce((sum, { waits }) => sum + waits.length, 0);
 }

@@ -57,7 +57,6 @@ async function main(): Promise<void> {
   console.log(`${(bytes / 2 ** 20).toFixed(1).padStart(6)} MiB  ${KIT}`);
 }
 
-/** Packs a file with xz. */
 async function pack(path: string, name: string): Promise<void> {
   const target = await Deno.open(join(KIT, name), { write: true, create: true });
   const child = new Deno.Command("xz", { args: ["-9", "-c", path], stdout: "piped" }).spawn();

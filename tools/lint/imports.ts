@@ -9,7 +9,6 @@
 
 import { scanImports, stripSource } from "./scan.ts";
 
-/** A broken rule, with where to mend it. */
 interface ImportProblem {
   file: string;
   /** Counted from 1. */

@@ -2,7 +2,6 @@
 
 /** One arrow of the import graph. */
 interface Import {
-  /** The specifier as written in the source. */
   specifier: string;
   /**
    * `value`: evaluated with the file, also `export … from` and `import()`; `type`: `import type` and

@@ -11,7 +11,6 @@
 import { Scalars } from "./wgsl_scalars.ts";
 import { type Token, tokenizeWgsl } from "./wgsl_tokens.ts";
 
-/** The name of a rule. */
 export type WgslRule =
   | "var-init"
   | "pointer-argument"
@@ -23,7 +22,6 @@ export type WgslRule =
   | "tanh-clamp"
   | "swizzle-assignment";
 
-/** A broken rule, with where to mend it. */
 interface WgslProblem {
   /** Counted from 1. */
   line: number;

@@ -1,6 +1,5 @@
 /** Cuts WGSL into tokens. */
 
-/** A word, number or operator of the source. */
 export interface Token {
   kind: "name" | "number" | "op";
   text: string;

@@ -6,7 +6,6 @@ export type GpuBackend = "deno" | "dawn";
 /** Which WebGPU implementation to take; `auto` measures both and takes the faster one. */
 export type BackendChoice = GpuBackend | "auto";
 
-/** Every {@linkcode BackendChoice}. */
 const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
 
 /**
@@ -22,7 +21,6 @@ export function defaultBackend(): BackendChoice {
   );
 }
 
-/** The entry point of a WebGPU implementation. */
 export function gpuOf(backend: GpuBackend): GPU {
   return backend === "dawn" ? dawnGpu() : navigator.gpu;
 }

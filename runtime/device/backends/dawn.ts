@@ -3,7 +3,6 @@ import { createRequire } from "node:module";
 import { NoAdapterError } from "../../errors.ts";
 import { findDawn, HERE } from "./dawn_package.ts";
 
-/** What the addon exports, as far as it is used here. */
 interface DawnAddon {
   create(flags: readonly string[]): GPU;
 }
@@ -25,7 +24,6 @@ const VULKAN = "backend=vulkan";
 /** The instance of this thread, whose polling is calmed once. */
 let instance: GPU | undefined;
 
-/** Dawn's entry point on this thread; loaded on first use. */
 export function dawnGpu(): GPU {
   return instance ??= load();
 }

@@ -8,11 +8,8 @@ import { NoAdapterError } from "../../errors.ts";
 /** The version that the tests ran with. */
 export const DAWN_VERSION = "0.6.2";
 
-/** What decides where Dawn is looked for. */
 export interface Surroundings {
-  /** Reads an environment variable. */
   env(name: string): string | undefined;
-  /** The operating system, as in `Deno.build.os`. */
   readonly os: string;
   /** The processor, as in `Deno.build.arch`. */
   readonly arch: string;
@@ -20,7 +17,6 @@ export interface Surroundings {
   list(folder: string): string[];
 }
 
-/** The surroundings of this machine. */
 export const HERE: Surroundings = {
   env: (name) => Deno.env.get(name),
   os: Deno.build.os,

@@ -78,7 +78,6 @@ export const GATHER_SUITE: OpSuite = {
   ],
 };
 
-/** Embeddings, plain and quantised. */
 export const GATHER_CHECKS: readonly Check[] = [
   { name: "gather", cases: GATHER_SUITE.cases.slice(0, 2) },
   {

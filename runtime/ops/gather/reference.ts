@@ -1,6 +1,5 @@
 import { type NdArray, ndarray } from "../ndarray.ts";
 
-/** Rows of a table by index. */
 export function gatherReference(table: NdArray, indices: NdArray): NdArray {
   const channels = table.shape[1]!;
   const result = ndarray([...indices.shape, channels]);

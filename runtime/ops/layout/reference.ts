@@ -1,7 +1,6 @@
 import { stridesOf } from "../../shape.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
-/** Builds an array by asking, for each place in it, which value belongs there. */
 function build(shape: readonly number[], value: (index: number[]) => number): NdArray {
   const result = ndarray(shape);
   const strides = stridesOf(shape);
@@ -15,7 +14,6 @@ function valueAt({ shape, data }: NdArray, index: readonly number[]): number {
   return data[stridesOf(shape).reduce((sum, stride, axis) => sum + stride * index[axis]!, 0)]!;
 }
 
-/** Arrays one after the other along an axis that is not negative. */
 export function concatReference(arrays: readonly NdArray[], axis: number): NdArray {
   const total = arrays.reduce((sum, { shape }) => sum + shape[axis]!, 0);
   return build(arrays[0]!.shape.with(axis, total), (index) => {
@@ -34,7 +32,6 @@ export function sliceReference(x: NdArray, axis: number, start: number, end: num
   );
 }
 
-/** Reordered dimensions. */
 export function permuteReference(x: NdArray, axes: readonly number[]): NdArray {
   return build(axes.map((axis) => x.shape[axis]!), (index) => {
     const own = new Array<number>(axes.length);

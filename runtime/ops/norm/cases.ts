@@ -26,9 +26,7 @@ interface NormCase {
   activation?: Activation;
   /** A weight for each `x[p]`. */
   parts?: boolean;
-  /** Size of the heads that are rotated. */
   headDim?: number;
-  /** Whether heads are an axis of `x`. */
   headAxis?: boolean;
 }
 

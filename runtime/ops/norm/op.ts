@@ -6,7 +6,6 @@ import { rmsNorm } from "./rms_norm.ts";
 
 const SIZES = ["ROWS", "CHANNELS"] as const;
 
-/** `layerNorm` with its tables. */
 export const LAYER_NORM: Op = {
   name: "layerNorm",
   suites: [LAYER_NORM_SUITE],
@@ -19,7 +18,6 @@ export const LAYER_NORM: Op = {
   benches: { layer_norm: rowBench(SIZES, (x) => layerNorm(x, { eps: 1e-6 })) },
 };
 
-/** `rmsNorm` with its tables. */
 export const RMS_NORM: Op = {
   name: "rmsNorm",
   suites: [RMS_NORM_SUITE],
@@ -35,7 +33,6 @@ export const RMS_NORM: Op = {
   },
 };
 
-/** `groupNorm` with its tables. */
 export const GROUP_NORM: Op = {
   name: "groupNorm",
   suites: [GROUP_NORM_SUITE],

@@ -2,7 +2,6 @@ import { type Activation, activationReference } from "../activations.ts";
 import { elementwiseReference } from "../elementwise/reference.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
-/** Optional operands that all row normalisations share. */
 interface RowNormOperands {
   weight?: NdArray | undefined;
   bias?: NdArray | undefined;
@@ -13,7 +12,6 @@ interface RowNormOperands {
   activation?: Activation;
 }
 
-/** Layer normalisation over the last axis in double precision. */
 export function layerNormReference(x: NdArray, eps: number, operands: RowNormOperands): NdArray {
   return finish(
     mapRows(x, (row) => {
@@ -44,7 +42,6 @@ export function rmsNormReference(
   );
 }
 
-/** Group normalisation of a channels-last array in double precision. */
 export function groupNormReference(
   x: NdArray,
   groups: number,

@@ -19,7 +19,6 @@ export interface Rotation {
   readonly hasHeadAxis?: boolean;
 }
 
-/** Everything that a normalisation of rows needs; the public ops fill it in. */
 interface RowNormRequest {
   readonly op: "layerNorm" | "rmsNorm";
   /** `layer`: by mean and variance; `rms`: by the root of the mean square; `l2`: by the Euclidean length. */
@@ -57,7 +56,6 @@ const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
   },
 ];
 
-/** Traces one row normalisation over the last axis of `x`. */
 export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
   const { op, kind, weight, bias, scale, shift, activation, rotary, eps, name } = request;
   const { gate, residual } = request;

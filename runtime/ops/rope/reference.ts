@@ -1,7 +1,6 @@
 import type { RopeStyle } from "./mod.ts";
 import { type NdArray, ndarray } from "../ndarray.ts";
 
-/** Rotary position embedding in double precision. */
 export function ropeReference(x: NdArray, cos: NdArray, sin: NdArray, style: RopeStyle): NdArray {
   const [batch, length, heads, size] = x.shape as [number, number, number, number];
   const result = ndarray(x.shape);

@@ -40,7 +40,6 @@ export function resizeReference(x: NdArray, height: number, width: number): NdAr
   ]);
 }
 
-/** Images where a flow leads. */
 export function warpReference(x: NdArray, flow: NdArray): NdArray {
   const [, height, width] = x.shape as [number, number, number, number];
   return sampled(x, [height, width], (image, row, column) => {

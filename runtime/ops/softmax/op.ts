@@ -4,7 +4,6 @@ import { softmax } from "./mod.ts";
 
 const FLOPS_PER_ELEMENT = 5;
 
-/** `softmax` with its tables. */
 export const SOFTMAX: Op = {
   name: "softmax",
   suites: [SOFTMAX_SUITE],

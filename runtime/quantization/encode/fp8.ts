@@ -12,7 +12,6 @@ const FORMATS: Readonly<Record<"f8_e4m3" | "f8_e5m2", Fp8>> = {
   f8_e5m2: { mantissa: 2, bias: 15, largest: 0x7b },
 };
 
-/** The largest numbers. */
 export const F8_E4M3_MAX = 448;
 export const F8_E5M2_MAX = 57344;
 

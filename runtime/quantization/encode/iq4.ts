@@ -76,14 +76,12 @@ function putPart(x: Float32Array, id: number, block: DataView, at: number): void
   }
 }
 
-/** Encodes a block of `iq4_nl`. */
 export function encodeIq4Nl(x: Float32Array, block: DataView): void {
   const d = bestScale(x);
   block.setFloat16(0, d, true);
   putPart(x, d ? fround(1 / d) : 0, block, 2);
 }
 
-/** Encodes a block of `iq4_xs`. */
 export function encodeIq4Xs(x: Float32Array, block: DataView): void {
   const parts = Array.from({ length: 8 }, (_, i) => x.subarray(i * PART, (i + 1) * PART));
   const scales = parts.map(bestScale);

@@ -93,7 +93,6 @@ function putPairs(quants: Uint8Array | Int8Array, block: DataView, at: number): 
   }
 }
 
-/** Encodes a block of `q2_k`. */
 export function encodeQ2K(x: Float32Array, block: DataView): void {
   const largest = searchParts(TWO_BITS, x);
   const factors = largest.scale > 0 ? fround(15 / largest.scale) : 0;
@@ -112,7 +111,6 @@ export function encodeQ2K(x: Float32Array, block: DataView): void {
   putPairs(QUANTS, block, 16);
 }
 
-/** Encodes a block of `q3_k`. */
 export function encodeQ3K(x: Float32Array, block: DataView): void {
   let size = 0;
   let extreme = 0;
@@ -184,13 +182,11 @@ function putNibbles(block: DataView, at: number): void {
   }
 }
 
-/** Encodes a block of `q4_k`. */
 export function encodeQ4K(x: Float32Array, block: DataView): void {
   putHeader(x, block, FOUR_BITS);
   putNibbles(block, 16);
 }
 
-/** Encodes a block of `q5_k`. */
 export function encodeQ5K(x: Float32Array, block: DataView): void {
   putHeader(x, block, FIVE_BITS);
   for (let l = 0; l < 32; l++) {
@@ -201,7 +197,6 @@ export function encodeQ5K(x: Float32Array, block: DataView): void {
   putNibbles(block, 48);
 }
 
-/** Encodes a block of `q6_k`. */
 export function encodeQ6K(x: Float32Array, block: DataView): void {
   let size = 0;
   let extreme = 0;

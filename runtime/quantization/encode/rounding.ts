@@ -23,7 +23,6 @@ export function roundAway(value: number): number {
   return value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
 }
 
-/** `value` within a range. */
 export function clamp(value: number, low: number, high: number): number {
   return value < low ? low : value > high ? high : value;
 }

@@ -63,27 +63,22 @@ function encodeOffset(x: Float32Array, block: DataView, highest: number): void {
   else block.setUint32(4, putNibbles(block, 8, quant), true);
 }
 
-/** Encodes a block of `q4_0`. */
 export function encodeQ40(x: Float32Array, block: DataView): void {
   encodeSymmetric(x, block, 8);
 }
 
-/** Encodes a block of `q5_0`. */
 export function encodeQ50(x: Float32Array, block: DataView): void {
   encodeSymmetric(x, block, 16);
 }
 
-/** Encodes a block of `q4_1`. */
 export function encodeQ41(x: Float32Array, block: DataView): void {
   encodeOffset(x, block, 15);
 }
 
-/** Encodes a block of `q5_1`. */
 export function encodeQ51(x: Float32Array, block: DataView): void {
   encodeOffset(x, block, 31);
 }
 
-/** Encodes a block of `q8_0`. */
 export function encodeQ80(x: Float32Array, block: DataView): void {
   const d = fround(abs(extreme(x)) / 127);
   const id = inverse(d);
@@ -91,7 +86,6 @@ export function encodeQ80(x: Float32Array, block: DataView): void {
   for (let j = 0; j < SIZE; j++) block.setInt8(2 + j, roundAway(fround(x[j]! * id)));
 }
 
-/** Encodes a block of `mxfp4`. */
 export function encodeMxfp4(x: Float32Array, block: DataView): void {
   const size = abs(extreme(x));
   const e = size > 0 ? (Math.floor(fround(Math.log2(size))) - 2 + 127) & 255 : 0;
