@@ -9,7 +9,6 @@ import type { CompileTask, DeviceSettings, FromWorker } from "./protocol.ts";
 /** Drivers compile on one core each; more threads than these wait for memory. */
 const MOST_THREADS = 4;
 
-/** The threads that help one worker. */
 export class CompileThreads {
   readonly #running = new Map<Lifeline, () => void>();
 

@@ -6,7 +6,6 @@ import type { CompileTask } from "./protocol.ts";
 /** The part of a worker's global scope that is used here. */
 const scope = self as unknown as {
   onmessage: (event: MessageEvent<CompileTask | LifelineMessage>) => void;
-  /** Says that it is done, whatever became of it. */
   postMessage(message: "done"): void;
   close(): void;
 };

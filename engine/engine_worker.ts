@@ -36,7 +36,6 @@ export class EngineWorker {
     return this.#isBroken;
   }
 
-  /** Sends a message and waits for its answer. */
   ask(message: ToWorker, onEvent: (event: FromWorker) => void = () => {}): Promise<FromWorker> {
     return new Promise((resolve, reject) => {
       if (this.#pending || this.#isBroken) {
@@ -106,7 +105,6 @@ export class EngineWorker {
 /** How long a thread may take to end, in milliseconds: what the GPU is at work on has to be done first. */
 const CLOSE_MS = 30_000;
 
-/** What comes before an answer. */
 const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
   "note",
   "tuning",

@@ -5,7 +5,6 @@ import { openChosenDevice, tuningRecordOf } from "./tuned_device.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import type { DeviceReport } from "./reports.ts";
 
-/** Opens the adapter as an engine would and lets it compute. */
 export async function inspect(
   options: DeviceSettings,
   { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string } = {},

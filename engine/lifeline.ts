@@ -8,7 +8,6 @@
 import { existsSync, readlinkSync } from "node:fs";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 
-/** The message that brings a thread its end of the line. */
 export interface LifelineMessage {
   readonly type: "lifeline";
 }
@@ -18,7 +17,6 @@ const POLL_MS = 2;
 /** How long a thread may still be at work after its port closed, where that cannot be seen. */
 const UNSEEN_MS = 50;
 
-/** The line to one thread. */
 export class Lifeline {
   readonly #port: MessagePort;
   /** Where Linux shows the thread; none until told, or where there is no such thing. */
@@ -59,7 +57,6 @@ export class Lifeline {
   }
 }
 
-/** Where Linux shows the thread. */
 interface ThreadMessage {
   readonly path: string;
 }

@@ -52,7 +52,6 @@ export class LoraCache {
     this.#stateOf = options.stateOf ?? stateOf;
   }
 
-  /** Size of all tensors that are kept, in bytes. */
   get bytes(): number {
     let sum = 0;
     for (const { lora } of this.#entries.values()) sum += lora.byteLength;

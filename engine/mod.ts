@@ -22,7 +22,6 @@ export { type CardPlan, chooseCards, usableAdapters } from "./cards/choose_cards
 export { direct3DAdvice, isDirect3D, vulkanAdvice } from "./driver_advice.ts";
 export { listVulkanAdapters, type VulkanAdapter } from "./cards/vulkan_adapters.ts";
 
-/** An engine of this process. */
 export interface LocalEngine extends CardEngine {
   /** LoRAs that were read, for further engines of this model. */
   readonly loras: ModelLoras;
@@ -114,7 +113,6 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   return { path, parts: found };
 }
 
-/** Which adapter, where the machine has several, and through which WebGPU. */
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;
 
 /** Bytes of `wantedBytes` that this machine's adapter can give, asked in a worker of its own. */
@@ -123,7 +121,6 @@ export async function measureDevice(options: AdapterOptions, wantedBytes: number
   return (answer as Answer<"measured">).bytes;
 }
 
-/** Looks at this machine's adapter in a worker of its own. */
 export async function inspectDevice(
   options: AdapterOptions & Pick<EngineOptions, "tuning"> & { dumpFolder?: string } = {},
 ): Promise<DeviceReport> {
@@ -162,7 +159,6 @@ export async function tuneDevice(
   return (answer as Answer<"tuned">).report;
 }
 
-/** Asks a worker that lives for this one question. */
 async function askOnce(
   message: ToWorker,
   onEvent?: (event: FromWorker) => void,

@@ -93,7 +93,6 @@ interface ResolvedLoras {
   readonly reports: readonly LoraReport[];
 }
 
-/** Components that LoRAs can be meant for. */
 export function loraTargets(components: readonly AdaptableComponent[]): LoraTarget[] {
   return components.flatMap(({ target }) =>
     target === TEXT || target === "text_encoder_2" ? [] : target
@@ -136,7 +135,6 @@ function checkLoraUses(
   }
 }
 
-/** Decides for each use what it changes, and how it is brought in. */
 function resolveLoraUses(
   uses: readonly LoraUse[],
   cached: readonly CachedLora[],

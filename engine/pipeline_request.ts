@@ -1,7 +1,6 @@
 import { mostImages, type PipelineRequest } from "../models/mod.ts";
 import type { GenerateRequest, Image, ModelInfo, TaskType } from "./types.ts";
 
-/** Tasks that make one image. */
 export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
 
 /**
@@ -73,7 +72,6 @@ function inferTask(
   return isImage && supportedTasks.includes("TI2I") ? "TI2I" : "I2V";
 }
 
-/** The first channel of an image, a byte for each pixel. */
 function firstChannel(rgb: Uint8Array): Uint8Array {
   return Uint8Array.from({ length: rgb.length / 3 }, (_, i) => rgb[3 * i]!);
 }

@@ -30,7 +30,6 @@ export class ProgressClock {
     this.#start = now();
   }
 
-  /** The state after `progress` was reported. */
   update({ stage, step, totalSteps }: PipelineProgress): Progress {
     const { start, share } = STAGES[stage];
     this.#fraction = Math.max(

@@ -22,7 +22,6 @@ import {
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { Size } from "./types.ts";
 
-/** How the worker opens its device. */
 export type DeviceSettings = Readonly<
   Pick<
     DeviceOptions,
@@ -35,19 +34,15 @@ export type DeviceSettings = Readonly<
   >
 >;
 
-/** Kernels for threads that compile. */
 export interface CompileTask {
-  /** How to open a device. */
   readonly device: DeviceSettings;
   readonly kernels: readonly KernelCode[];
   /** The shared memory of {@linkcode Turns}. */
   readonly turns: Turns["shared"];
 }
 
-/** How the device's memory is used. */
 export type MemorySettings = Pick<MemoryOptions, "offloaded" | "isPinned">;
 
-/** A place in a team. */
 export interface TeamSeat {
   readonly memory: TeamMemory;
   readonly rank: number;
@@ -60,9 +55,7 @@ export interface RankMessage {
   readonly layers?: TeamSeat;
 }
 
-/** What an open device has for requests. */
 export interface Room {
-  /** What the worker's kernels are chosen for. */
   readonly target: Target;
   /** Bytes that may be taken; infinite where only taking them tells. */
   readonly budgetBytes: number;
@@ -80,7 +73,6 @@ export interface TuningSettings {
 
 /** LoRAs of one request. The worker keeps what it was given until it is told to forget it. */
 export interface LoraMessage {
-  /** LoRAs in the order in which they are applied. */
   readonly uses: readonly Omit<AppliedLora, "lora">[];
   /** LoRAs that the worker lacks, by key. Their bytes lie in shared memory, so that nothing is copied. */
   readonly added: ReadonlyMap<string, Lora>;
@@ -98,7 +90,6 @@ interface DeviceMessage {
   readonly device: DeviceSettings;
 }
 
-/** How a request of a model is made. */
 export interface PlacedMessage extends ModelMessage {
   readonly memory: MemorySettings;
   readonly ranks?: RankMessage;
@@ -123,7 +114,6 @@ export type ToWorker =
     /** The size at which to draw it, where it is another. */
     readonly drawnAt?: Size;
     readonly loras: LoraMessage;
-    /** How many previews are wanted. */
     readonly previews: number;
     /** The shared memory of `FrameFlow`. */
     readonly flow: SharedArrayBuffer;
@@ -138,7 +128,6 @@ export type ToWorker =
   | DeviceMessage & {
     readonly type: "inspect";
     readonly tuning?: TuningSettings;
-    /** Where to write the expanded kernels. */
     readonly dumpFolder?: string;
   }
   /** How many of the wanted bytes the device can give. */
@@ -153,7 +142,6 @@ export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
   | { readonly type: "loading"; readonly fraction: number }
-  /** Asks for threads that compile. */
   | { readonly type: "compile"; readonly task: CompileTask }
   | { readonly type: "compiling"; readonly done: number; readonly total: number }
   | { readonly type: "tokenizing"; readonly isOver: boolean }
@@ -170,7 +158,6 @@ export type FromWorker =
     readonly type: "opened";
     readonly info: PipelineInfo;
     readonly adaptable: readonly AdaptableComponent[];
-    /** The adapter as the driver names it. */
     readonly adapter: string;
     readonly maxPixels: number;
     readonly room: Room;
@@ -198,17 +185,13 @@ export type FromWorker =
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };
 
-/** What is sent in place of an error: structured cloning keeps neither its class nor its own fields. */
 export interface ErrorRecord {
-  /** Name of the error's class. */
   readonly name: string;
   /** The error's message, as thrown. */
   readonly message: string;
   /** Stack of the worker where the error was thrown, for the log. */
   readonly stack?: string;
-  /** Bytes that were asked for, of an `OutOfMemoryError`. */
   readonly requestedBytes?: number;
-  /** Bytes that there are, of an `OutOfMemoryError`. */
   readonly availableBytes?: number;
   /** What is wrong with the file, of a `LoraError`. */
   readonly problems?: readonly string[];
@@ -259,7 +242,6 @@ const MAX_BYTES = 64e6;
 /** How long one wait lasts before the worker looks whether it is cancelled, in milliseconds. */
 const LOOK_MS = 50;
 
-/** Places of the shared memory. */
 const [BYTES, CANCELLED] = [0, 1];
 
 /**

@@ -14,14 +14,12 @@ const DEFAULT_UPSCALING = 4;
 
 export type SizedRequest = Size & Pick<SamplingSettings, "enableUpscaling" | "upscalingScale">;
 
-/** The size of a request's result. */
 export function resultSize(
   { width, height, enableUpscaling, upscalingScale = DEFAULT_UPSCALING }: SizedRequest,
 ): Size {
   return enableUpscaling ? scaledSize({ width, height }, upscalingScale) : { width, height };
 }
 
-/** A size with sides that are so many times longer. */
 export function scaledSize({ width, height }: Size, scale: number): Size {
   return { width: width * scale, height: height * scale };
 }

@@ -20,7 +20,6 @@ import { direct3DAdvice, isDirect3D } from "./driver_advice.ts";
 import type { DeviceSettings, TuningSettings } from "./protocol.ts";
 import type { TuningReport } from "./reports.ts";
 
-/** What happens while a device is opened. */
 export interface OpenEvents {
   note(line: string): void;
   /** Finished share of a tuning run, and what it just measured. */
@@ -79,7 +78,6 @@ export async function openTunedDevice(
   return tuned;
 }
 
-/** What earlier runs left. */
 interface Earlier {
   /** Runs begun without an end. */
   readonly attempts?: number;
@@ -160,11 +158,9 @@ function keyOf(device: Device): Promise<AdapterKey> {
   return adapterKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
 }
 
-/** Which WebGPU is the faster one. */
 interface KeptChoice {
   /** Versions, and which adapter was asked for. */
   readonly key: string;
-  /** The adapter that the choice was measured on. */
   readonly adapter: string;
   readonly backend: GpuBackend;
 }
@@ -210,7 +206,6 @@ export async function openChosenDevice(
   return device;
 }
 
-/** Whether Dawn is installed on this machine. */
 export function hasDawn(): boolean {
   try {
     findDawn();
@@ -231,7 +226,6 @@ async function readChoice(path: string, key: string): Promise<KeptChoice | undef
   }
 }
 
-/** A short name for a text. */
 function hash(text: string): string {
   let value = 0;
   for (const unit of text) value = (value * 31 + unit.codePointAt(0)!) >>> 0;

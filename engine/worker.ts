@@ -53,7 +53,6 @@ const scope = self as unknown as {
 let device: Device | undefined;
 let helpers: AskedHelpers | undefined;
 let pipeline: Pipeline | undefined;
-/** Teams with the GPUs of other workers. */
 const teams: SharedTeam[] = [];
 const loras = new Map<string, Lora>();
 
@@ -185,7 +184,6 @@ async function plan(
   });
 }
 
-/** Takes the seats of this worker. */
 function seated({ guidance, sequence, layers }: RankMessage = {}): Ranks {
   const join = (seat: TeamSeat) => {
     const team = new SharedTeam(seat.memory, seat.rank);
@@ -199,7 +197,6 @@ function seated({ guidance, sequence, layers }: RankMessage = {}): Ranks {
   };
 }
 
-/** LoRAs as a pipeline takes them. */
 function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
   for (const key of forgotten) loras.delete(key);
   for (const [key, lora] of added) loras.set(key, lora);
@@ -261,7 +258,6 @@ function toBytes(values: Float32Array): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Uint8ClampedArray.from(values, (value) => value * 255).buffer);
 }
 
-/** What a device has before anything is on it. */
 function freeRoom(device: Device): Room {
   const { target, availableBytes, adapter } = device;
   const { onChoice: _, ...plain } = target;

@@ -27,7 +27,6 @@ const MAX_STEPS = 1000;
 /** Most frames of a video: a given one is held in memory as pixels, 0.7 GB at 1280x720. */
 const MAX_FRAMES = 257;
 
-/** Times that an engine waits, in milliseconds. */
 interface Waits {
   /** How long a worker may take to heed an abort before it is ended. */
   readonly abortMs: number;
@@ -58,7 +57,6 @@ export class WorkerEngine implements CardEngine {
   #waiting = 0;
   readonly #idle: ReturnType<typeof setTimeout>[] = [];
   #isClosed = false;
-  /** Of the last generation. */
   #flow: FrameFlow | undefined;
   /** Threads that were told to end and may still be at work. */
   readonly #ending = new Set<Promise<void>>();
@@ -122,7 +120,6 @@ export class WorkerEngine implements CardEngine {
     if (this.#room) this.#room = { ...this.#room, budgetBytes: this.#maxBytes };
   }
 
-  /** Starts a worker and loads the model. */
   async start(): Promise<EngineWorker> {
     const worker = this.#newWorker();
     // Known before it is ready, so that close() ends it while it loads.
@@ -351,7 +348,6 @@ export class WorkerEngine implements CardEngine {
     );
   }
 
-  /** A worker that has the model. */
   async #ready(purpose: string): Promise<EngineWorker> {
     if (this.#isClosed) throw closed(purpose);
     if (this.#worker?.isBroken) this.#drop(this.#worker);
@@ -373,7 +369,6 @@ export class WorkerEngine implements CardEngine {
   }
 }
 
-/** What a worker says of a model and a device. */
 type Opened = Answer<"opened">;
 
 function slowTokenizer({ tokenizeMs }: Waits): RangeError {

@@ -9,7 +9,6 @@ export function groupSize(parallel: ParallelOptions): number {
   return guidance * ulysses * ring * layers;
 }
 
-/** How many GPUs share what. */
 function sizesOf({ guidance = false, ulysses = 1, ring = 1, layers = 1 }: ParallelOptions) {
   if (ulysses * ring > 1 && layers > 1) {
     throw new RangeError(
@@ -19,7 +18,6 @@ function sizesOf({ guidance = false, ulysses = 1, ring = 1, layers = 1 }: Parall
   return { guidance: guidance ? 2 : 1, ulysses, ring, layers };
 }
 
-/** What a rank is told, and the memory of all teams. */
 interface Seats {
   readonly ranks: readonly RankMessage[];
   readonly memories: readonly TeamMemory[];

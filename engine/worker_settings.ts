@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { EngineOptions, OffloadableComponent } from "./options.ts";
 import type { DeviceSettings, MemorySettings, TuningSettings } from "./protocol.ts";
 
-/** How a worker opens its device. */
 export function deviceSettings(
   { maxVramBytes, powerPreference, forceSoftware, gpuBackend, card }: Partial<EngineOptions>,
 ): DeviceSettings {
@@ -16,14 +15,12 @@ export function deviceSettings(
   };
 }
 
-/** How the worker uses the device's memory. */
 export function memorySettings(
   { offload = [], pinCpuMemory = false }: Partial<EngineOptions>,
 ): MemorySettings {
   return { offloaded: new Set(offload.flatMap((name) => OFFLOADED[name])), isPinned: pinCpuMemory };
 }
 
-/** How memory plans call the components. */
 const OFFLOADED: Readonly<Record<OffloadableComponent, readonly string[]>> = {
   textEncoder: ["text encoder", "text encoder 2"],
   vae: ["autoencoder"],

@@ -22,7 +22,6 @@ export class Bell {
   readonly #listeners = new Map<string, ((news: string) => void)[]>();
   readonly #upListeners: (() => void)[] = [];
   readonly #closing = new AbortController();
-  /** Whether the connection listens now. */
   isUp = false;
   #running: Promise<void> | undefined;
 

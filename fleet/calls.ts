@@ -13,7 +13,6 @@ const PATIENCE_MS = 120_000;
 /** How often it is looked for an answer of which no news came, in milliseconds. */
 const LOOK_MS = 1000;
 
-/** What is asked; a JSON value. */
 export interface Question {
   readonly method: "check_loras" | "check_room" | "load" | "unload";
   readonly model: string;
@@ -32,7 +31,6 @@ interface Failure {
   readonly isLora?: boolean;
 }
 
-/** Calls between members: asks others, and answers them. */
 export class Calls {
   /** Answers a question; fronts answer none. */
   reply: ((question: Question) => Promise<unknown>) | undefined;

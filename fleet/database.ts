@@ -59,7 +59,6 @@ export class Database {
     }
   }
 
-  /** Runs one statement; see {@link Database.use}. */
   run<T extends readonly object[] = Row[]>(
     text: TemplateStringsArray,
     ...values: ParameterOrFragment<never>[]
@@ -67,7 +66,6 @@ export class Database {
     return this.use((sql) => sql<T>(text, ...values));
   }
 
-  /** Makes several changes, all or none; see {@link Database.use}. */
   transaction<T>(work: (sql: Sql) => Promise<T>, patienceMs = 0): Promise<T> {
     return this.use(
       (sql) => sql.begin((inside) => work(inside as unknown as Sql)) as Promise<T>,
@@ -124,7 +122,6 @@ export function isAway(error: unknown): boolean {
   return typeof code === "string" && (GONE.test(code) || BUSY.test(code));
 }
 
-/** The error of a database that is not at hand. */
 export function awayError(cause?: unknown): RecordsBusyError {
   return new RecordsBusyError(
     "Cannot use the records of jobs: the database does not answer; try again in a few seconds",

@@ -18,7 +18,6 @@ const BEATS_PER_CLEANING = 30;
 const RETRY_MS = 1000;
 
 export class Fleet {
-  /** Id of this member. */
   readonly member: string = crypto.randomUUID();
   readonly database: Database;
   readonly store: PostgresJobStore;
@@ -28,7 +27,6 @@ export class Fleet {
   readonly log: Log;
   /** What a worker says of itself, and which models it serves. */
   describe: (() => Promise<{ state: WorkerState; models: readonly FleetModel[] }>) | undefined;
-  /** Called when the roster was read. */
   onRefresh: () => Promise<void> = () => Promise.resolve();
   readonly #kind: Member["kind"];
   readonly #name = `${hostname()}:${Deno.pid}`;
@@ -99,7 +97,6 @@ export class Fleet {
     }
   };
 
-  /** Leaves, and lets go of the database. */
   async close(): Promise<void> {
     this.#closing.abort();
     if (this.#isReady) await this.roster.leave(this.member).catch(() => {});
@@ -113,7 +110,6 @@ export class Fleet {
   }
 }
 
-/** What a database refuses, in our words. */
 function explain(error: unknown): unknown {
   const { code, message } = error as { code?: string; message?: string };
   if (typeof code !== "string" || message?.startsWith("Cannot ")) return error;

@@ -24,9 +24,7 @@ export class FleetModels {
   readonly #known = new Map<string, Known>();
   /** What routes see while there is no worker. */
   readonly #nobody: ServedModel;
-  /** The state of the first model. */
   readonly engine: EngineState;
-  /** What routes see. */
   readonly served: ServedModels;
 
   /** @param loraMode how LoRAs are brought in where a request does not say */
@@ -39,7 +37,6 @@ export class FleetModels {
     this.served = new ServedModels(() => this.#all, (name) => fleet.roster.isKnown(name));
   }
 
-  /** Takes over what the roster and the settings of the fleet say now. */
   async refresh(): Promise<void> {
     const { roster, database } = this.#fleet;
     for (const about of roster.models) {

@@ -215,7 +215,6 @@ export class FleetQueue implements Queue {
     }
   }
 
-  /** What a job needs before a worker may take it. */
   async #prepare<T>(job: NewJob<T>, signal: AbortSignal): Promise<void> {
     const { store } = this.#fleet;
     try {

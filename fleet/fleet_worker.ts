@@ -247,7 +247,6 @@ export class FleetWorker {
     return local;
   }
 
-  /** Keeps what runs, and ends what was cancelled or is another's. */
   async #renew(): Promise<void> {
     const { leases, fleet: { log } } = this.#options;
     const before = this.#queue.running;

@@ -13,7 +13,6 @@ import type { Bell } from "./bell.ts";
 import { awayError, isAway } from "./database.ts";
 import { coalesced } from "./repeat.ts";
 
-/** Most records that are kept. */
 const MAX_RECORDS = 4096;
 /** Most characters of their requests and results, about. */
 const MAX_LENGTH = 32 * 2 ** 20;

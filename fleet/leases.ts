@@ -39,7 +39,6 @@ export interface Claimed {
   readonly deaths: number;
 }
 
-/** A job of a worker, as the database has it. */
 export interface Held {
   readonly id: string;
   readonly cancel: boolean;
@@ -47,7 +46,6 @@ export interface Held {
   readonly age: number;
 }
 
-/** What a worker knows of a job of its own. */
 interface Note {
   /** Whether the job is another worker's by now. */
   isLost?: boolean;
@@ -134,14 +132,12 @@ export class Leases extends PostgresJobStore {
     return count > 0;
   }
 
-  /** What is known here of a job beside its record. */
   note(id: string): Note {
     const note = this.#notes.get(id) ?? {};
     this.#notes.set(id, note);
     return note;
   }
 
-  /** Forgets a job that has ended here. */
   forget(id: string): void {
     this.#notes.delete(id);
   }

@@ -30,9 +30,7 @@ export interface WaitingJob {
 }
 
 export interface FreeWorker {
-  /** Models that it serves. */
   readonly models: readonly string[];
-  /** What is on its device now. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | undefined;
   /** Device memory, in bytes; Infinity where that is not known. */
   readonly memory: number;
@@ -53,7 +51,6 @@ export const DEFAULT_RULES = {
 };
 export type PolicyRules = Readonly<typeof DEFAULT_RULES>;
 
-/** What a free worker does. */
 export interface Choice {
   /** Id of the job that it takes; undefined when it takes none. */
   readonly job: string | undefined;

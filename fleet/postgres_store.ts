@@ -30,7 +30,6 @@ const MAX_TAKEN = 100;
 /** Ended jobs that tell how long one takes. */
 const TIMED_JOBS = 20;
 
-/** A job to be queued, with what it is routed by. */
 interface QueuedRecord extends NewRecord {
   readonly client?: string;
   readonly model?: string | undefined;
@@ -203,14 +202,12 @@ export class PostgresJobStore implements JobStore {
     await this.#change(id, change, { is_ready: true });
   }
 
-  /** Statuses by id; none for jobs that are not there. */
   async statuses(ids: readonly string[]): Promise<Map<string, JobStatus>> {
     const rows = await this.#database.run`
       SELECT id, status FROM denoise_jobs WHERE id = ANY(${ids})`;
     return new Map(rows.map(({ id, status }) => [id, status]));
   }
 
-  /** The queue of the fleet, with as many jobs as `limit` says. */
   async overview(limit: number): Promise<Overview> {
     const [jobs, [queue], times] = await this.#database.use((sql) =>
       Promise.all([
@@ -280,7 +277,6 @@ export class PostgresJobStore implements JobStore {
 
 type Columns = Record<string, string | number | boolean | null | Fragment>;
 
-/** The columns that a change of a job sets, with times by the clock of the database: machines differ. */
 export function changesOf(sql: Sql, change: JobChange): Columns {
   const columns: Columns = columnsOf(change);
   if (change.errorStatus !== undefined) columns["error_status"] = change.errorStatus;

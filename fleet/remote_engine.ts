@@ -25,7 +25,6 @@ const SILENT_MS = 10_000;
 const MAX_ASKED = 16;
 const MAX_KNOWN = 1024;
 
-/** What is known of a request. */
 interface Room {
   /** Why no worker can hold it; undefined where one can, or none has said. */
   readonly refusal: string | undefined;
@@ -35,7 +34,6 @@ interface Room {
 
 /** An engine for a model that workers of the fleet run. */
 export class RemoteEngine implements Engine {
-  /** What workers say of the model now. */
   about: FleetModel;
   readonly #fleet: Fleet;
   /** What workers said of requests; nothing where one did not answer. */

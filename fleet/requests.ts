@@ -29,7 +29,6 @@ const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
   ...["images", "hasMask", "hasControl", "references", "previews"] as const,
 ];
 
-/** A request whose files lie elsewhere. */
 export function moveFiles<T>(request: T, move: (path: string) => string): T {
   const moved = (held: string | string[] | { path: string }) => {
     if (typeof held === "string") return move(held);
@@ -97,7 +96,6 @@ export function onlyRoom(request: RoomRequest): RoomRequest {
   ) as unknown as RoomRequest;
 }
 
-/** The part of a job's request that its room follows from. */
 export function roomRequest(request: unknown): RoomRequest {
   const { images = [], references, mask, video, control, previews = VIDEO_PREVIEWS, ...others } =
     request as ImageRequest & Partial<VideoRequest>;
@@ -119,7 +117,6 @@ export interface RoomAnswer {
   readonly needs?: number;
 }
 
-/** Whether an engine can hold a request. */
 export async function roomIn(engine: Engine, request: RoomRequest): Promise<RoomAnswer> {
   try {
     await engine.checkRoom(request);

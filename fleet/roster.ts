@@ -15,15 +15,12 @@ const FORGET_S = 5 * 60;
 /** What a worker says of itself; a JSON value. */
 export interface WorkerState {
   readonly isDraining: boolean;
-  /** Models that it serves, by their names. */
   readonly models: readonly string[];
-  /** Models that are on a device. */
   readonly loadedModels: readonly string[];
   /** Model and LoRAs that its next job need not load. */
   readonly loaded: { readonly model: string; readonly loras: readonly string[] } | null;
   /** Bytes of its largest device that may be taken; absent where that is not known. */
   readonly memory?: number;
-  /** How many jobs it can run at once. */
   readonly places: number;
   readonly running: readonly string[];
   /** What `GET /v1/workers` tells of its cards; JSON values. */
@@ -38,7 +35,6 @@ export interface Member {
 
 export type Worker = Member & WorkerState;
 
-/** A model that a fleet serves, as its workers describe it. */
 export interface FleetModel {
   readonly name: string;
   /** Path of the model, as given when the worker was started. */

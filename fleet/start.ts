@@ -54,7 +54,6 @@ interface Parts {
   readonly tracing?: Tracing | undefined;
 }
 
-/** A member of a fleet that does not listen. */
 interface FleetMember {
   /** Answers requests, where it is to. */
   readonly front: { readonly app: App; readonly services: Services } | undefined;
@@ -265,7 +264,6 @@ function keepingLost(storage: ResultStorage, leases: Leases): ResultStorage {
   });
 }
 
-/** What servers are told of a worker's models. */
 async function describeModels(models: ServedModels): Promise<FleetModel[]> {
   const known = models.all.filter(({ engine }) => engine.status === "ready");
   return await Promise.all(known.map(async ({ name, path, engine, loras }) => ({

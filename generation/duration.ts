@@ -2,7 +2,6 @@
 
 import { nearestFrames } from "../engine/result_size.ts";
 
-/** What a request says. */
 export interface GivenDuration {
   /** Frames; wins over `seconds`. */
   readonly numFrames?: number | null | undefined;
@@ -10,7 +9,6 @@ export interface GivenDuration {
   readonly seconds?: number | string | null | undefined;
 }
 
-/** What a model makes. */
 export interface DurationLimits {
   /** Frames of a request that says nothing. */
   readonly numFrames: number;
@@ -18,7 +16,6 @@ export interface DurationLimits {
   readonly fps: number;
   /** Videos have `k * frameMultiple + 1` frames. */
   readonly frameMultiple: number;
-  /** Most frames. */
   readonly maxFrames: number;
 }
 

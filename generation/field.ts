@@ -2,10 +2,8 @@
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import type { OutputType } from "./task.ts";
 
-/** The type of a field, for readers of texts. */
 type FieldKind = "text" | "integer" | "number" | "integers" | "numbers" | "flag";
 
-/** A row of the table. */
 export interface Field {
   /** One sentence, without the full stop. */
   readonly text: string;
@@ -21,13 +19,11 @@ export interface Field {
   readonly placeholder?: string;
 }
 
-/** What a model says of the settings that it takes. */
 export type SettingLimits = Pick<
   ModelInfo,
   "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers"
 >;
 
-/** Settings as somebody gives them. */
 export type GivenSettings = {
   readonly [Name in keyof SamplingSettings]?:
     | SamplingSettings[Name]

@@ -5,10 +5,8 @@ import { shorten } from "./texts.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import { outputOf } from "./task.ts";
 
-/** What a row says of values. */
 type Values<Value> = Pick<SettingField<Value>, "kind" | "check" | "bounds">;
 
-/** True or false. */
 export const FLAG: Values<boolean> = { kind: "flag", check: checkFlag };
 
 /** A weight of guidance: 0 or above. */
@@ -21,7 +19,6 @@ export const GUIDANCE: Values<number> = {
   },
 };
 
-/** A number from `least` to `most`. */
 export function numberWithin(least: number, most: number): Values<number> {
   return {
     kind: "number",
@@ -47,7 +44,6 @@ export function integerUpTo(
   };
 }
 
-/** One of a few words. */
 export function oneOf<Word extends string>(
   choices: readonly Word[],
 ): Values<Word> & { readonly choices: readonly Word[] } {
@@ -252,7 +248,6 @@ export function unlessSkipping(name: ModelInfo["optionalSettings"][number]): Idl
       (given.skipGuidanceLayers ? undefined : "no layers are skipped");
 }
 
-/** A setting of frame interpolation. */
 export function unlessInterpolated(): Idle {
   return (_info, task, { enableFrameInterpolation }) => {
     if (outputOf(task) !== "VIDEO") return "an image has one frame";

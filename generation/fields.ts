@@ -29,16 +29,13 @@ import {
 } from "./field_values.ts";
 import { outputOf } from "./task.ts";
 
-/** Largest weight of a control. */
 const MAX_CONTROL_SCALE = 10;
 
 /** How an image meets the size of the result: it is cut, surrounded by black, or stretched. */
 export type FitMode = "cover" | "contain" | "stretch";
 
-/** Every way in which an image may meet the size of the result. */
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
-/** What control pictures may be. */
 const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]>[] = [
   "map",
   "canny",
@@ -54,7 +51,6 @@ const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
   "high",
 ];
 
-/** Largest number of doublings of the frames. */
 const MAX_DOUBLINGS = 4;
 
 /** Scales of motion estimation. */
@@ -470,7 +466,6 @@ export const SETTING_NAMES: readonly (keyof SamplingSettings)[] = Object.keys(SE
   keyof SamplingSettings
 )[];
 
-/** The number of steps that follows from other settings. */
 function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
   const count = typeof sigmas === "number" ? 1 : sigmas?.length;
   return count || (sampler === "dmd" ? DMD_STEPS : undefined);

@@ -7,7 +7,6 @@ import type { FitMode } from "./fields.ts";
 import { keepOwnSize, type Size, sizeLike } from "./size.ts";
 import { maskOf, type MaskWay, paintedShare } from "../media/mask.ts";
 
-/** What a model says of the images that it takes and makes. */
 export type ImageRules = Pick<
   ModelInfo,
   "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers"
@@ -102,7 +101,6 @@ export function checkReferenceCount(
   );
 }
 
-/** Most pixels of a reference image. */
 const MAX_REFERENCE_PIXELS = 2048 * 2048;
 
 /**

@@ -22,9 +22,7 @@ export type ImageSource = string | Uint8Array | Image | RgbaImage;
 /** A video: the path of a file, or frames. */
 export type VideoSource = string | readonly Image[];
 
-/** A video that was found to be one. */
 export interface LocalVideo {
-  /** What it says of itself. */
   readonly info: VideoInfo;
   /** The file, where it is one; absolute. */
   readonly path?: string;
@@ -32,7 +30,6 @@ export interface LocalVideo {
   read(shape: VideoShape & { readonly fps: number }): Promise<Image[]>;
 }
 
-/** How a program reads its inputs. */
 export interface LocalInputs extends VideoInputTypes {
   readonly source: ImageSource;
   readonly open: PixelImage;

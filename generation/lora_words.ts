@@ -12,7 +12,6 @@ export const LORA_TARGETS: readonly LoraTargetName[] = [
 /** A target of LoRAs, one of {@link LORA_TARGETS}. */
 export type LoraTargetName = "all" | "transformer" | "transformer_2" | "critic" | "text_encoder";
 
-/** How LoRAs may be brought in. */
 export const MERGE_MODES: readonly MergeMode[] = ["auto", "merge", "dynamic"];
 
 /** How a LoRA is brought in, one of {@link MERGE_MODES}. */

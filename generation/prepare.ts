@@ -33,19 +33,14 @@ import { checked, completeSettings, refused, settingsOf } from "./settings.ts";
 import { checkSize, type Size } from "./size.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
-/** The types of one way to read inputs. */
 export interface InputTypes {
-  /** What names an image: a path, an upload, pixels. */
   readonly source: unknown;
-  /** An image whose size is known. */
   readonly open: Size;
-  /** An image of the size in which the model takes it. */
   readonly kept: unknown;
 }
 
 /** One way to read inputs: in this process, or in isolated ones. */
 export interface InputReader<T extends InputTypes> {
-  /** Looks at an image. */
   open(source: T["source"]): Promise<T["open"]>;
   /** Decodes an image and brings it to a size; tells whether nothing is seen of some of its pixels. */
   fit(image: T["open"], how: Fit): Promise<{ image: T["kept"]; hasHoles: boolean }>;
@@ -65,7 +60,6 @@ export interface AskedText {
   readonly fit?: FitMode | undefined;
 }
 
-/** What a request says and brings. */
 export interface Asked<T extends InputTypes> extends AskedText {
   readonly images: readonly T["source"][];
   readonly mask?: T["source"] | undefined;
@@ -76,7 +70,6 @@ export interface Asked<T extends InputTypes> extends AskedText {
   readonly previews?: number | undefined;
 }
 
-/** What requests are prepared with. */
 export interface Preparation<T extends InputTypes> {
   readonly info: ModelInfo;
   readonly reader: InputReader<T>;
@@ -205,7 +198,6 @@ export function engineRequest(
   return { ...settingsOf(request), prompt, width, height, numFrames, seed, taskType };
 }
 
-/** The task of a request. */
 export function chooseTask<T extends InputTypes>(
   { taskType, images }: Pick<Asked<T>, "taskType" | "images">,
   query: Pick<TaskQuery, "output" | "hasVideo">,
@@ -230,7 +222,6 @@ export function completeRequest<T extends InputTypes>(
   return completeSettings(given, taskType, info, spell);
 }
 
-/** The size that is asked for, else its own. */
 export function chooseSize<T extends InputTypes>(
   { width, height }: Pick<Asked<T>, "width" | "height">,
   own: Size,
@@ -262,7 +253,6 @@ export function countReferences<T extends InputTypes>(
   return count;
 }
 
-/** Asks whether this machine has room for a request. */
 export async function checkRoom<T extends InputTypes>(
   room: RoomRequest,
   { previews = 0 }: Pick<Asked<T>, "previews">,
@@ -271,7 +261,6 @@ export async function checkRoom<T extends InputTypes>(
   await by.checkRoom?.({ ...room, previews }).catch(refused("size"));
 }
 
-/** What the model's image encoder sees, where it has one. */
 export async function visionsOf<T extends InputTypes>(
   images: readonly T["open"][],
   { info: { visionSide }, reader }: Pick<Preparation<T>, "info" | "reader">,
@@ -284,7 +273,6 @@ export async function visionsOf<T extends InputTypes>(
   return { visions };
 }
 
-/** Images of what shall be seen in the result. */
 export async function referencesOf<T extends InputTypes>(
   { references = [] }: Pick<Asked<T>, "references">,
   { info, reader }: Pick<Preparation<T>, "info" | "reader">,

@@ -27,14 +27,12 @@ import { checked } from "./settings.ts";
 import { sizeWithin } from "./size.ts";
 import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts";
 
-/** The types of one way to read images and videos. */
 export interface VideoInputTypes extends InputTypes {
   readonly clipSource: unknown;
   /** A video that was found to be one. */
   readonly clip: { readonly info: VideoInfo };
 }
 
-/** One way to read images and videos. */
 export interface VideoReader<T extends VideoInputTypes> extends InputReader<T> {
   /** Looks at a video; frames in memory have the rate `fps`. */
   openClip(source: T["clipSource"], fps: number): Promise<T["clip"]>;
@@ -50,7 +48,6 @@ export interface VideoWork {
   readonly numFrames: number;
 }
 
-/** What a request for a video says. */
 export interface AskedVideo<T extends VideoInputTypes>
   extends Omit<Asked<T>, "mask" | "maskWay" | "control">, GivenDuration {
   readonly fps?: number | null | undefined;
@@ -58,7 +55,6 @@ export interface AskedVideo<T extends VideoInputTypes>
   readonly mask?: T["clipSource"] | undefined;
 }
 
-/** What requests for videos are prepared with. */
 export interface VideoPreparation<T extends VideoInputTypes> extends Preparation<T> {
   readonly reader: VideoReader<T>;
 }
@@ -162,7 +158,6 @@ export async function prepareVideo<T extends VideoInputTypes>(
   };
 }
 
-/** How the frames of a request's own video are read. */
 export function videoShape(
   { taskType, numFrames, width, height, fps }: PreparedVideo<unknown, unknown>,
   { continuedFrames = 1, animates }: ModelInfo,

@@ -39,7 +39,6 @@ const MAX_UNUSED = 20;
 /** Most LoRAs that are believed. */
 const MAX_LORAS = 64;
 
-/** Names of WebUI's text that have a part of a recipe. */
 const WEBUI_NAMES: Readonly<Record<string, string>> = {
   "Steps": "num_inference_steps",
   "CFG scale": "guidance_scale",

@@ -51,7 +51,6 @@ export interface RecipeLora {
   mode?: "auto" | "merge" | "dynamic";
 }
 
-/** How one result of a request was made. */
 export function recipeOf(
   request: Prepared<unknown> & { readonly loras?: readonly RecipeLora[] },
   { model, seed, width, height, drawnAt }:

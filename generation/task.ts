@@ -6,7 +6,6 @@ import { shorten } from "./texts.ts";
 /** What an endpoint answers with. */
 export type OutputType = "IMAGE" | "VIDEO" | "MESH" | "ACTION";
 
-/** What a request may bring. */
 type Inputs = readonly ("image" | "video")[];
 
 interface TaskTraits {
@@ -51,21 +50,16 @@ export const TASK_TYPES: readonly [TaskType, ...TaskType[]] = Object.keys(TASKS)
   ...TaskType[],
 ];
 
-/** What a request brings and where it came in. */
 export interface TaskQuery {
   /** The task as sent, in any case. */
   taskType?: string;
-  /** What the endpoint answers with. */
   output: OutputType;
-  /** Whether the request has an image. */
   hasImage: boolean;
-  /** Whether the request has a video. */
   hasVideo: boolean;
   /** How to bring an image or a video, for the error message. */
   howToSend?: Readonly<Partial<Record<"image" | "video", string>>>;
 }
 
-/** What a model can do. */
 interface TaskSupport {
   readonly defaultTask: TaskType;
   readonly supportedTasks: readonly TaskType[];

@@ -4,11 +4,9 @@ import type { Image } from "../engine/types.ts";
 import { fit } from "../media/fit.ts";
 import { type Ffmpeg, readVideo, type VideoInfo } from "../media/video/mod.ts";
 
-/** A video file, and what it says of itself. */
 export interface VideoFile {
   /** Absolute. */
   readonly path: string;
-  /** Facts about the video, as `probeVideo` found them. */
   readonly info: VideoInfo;
 }
 

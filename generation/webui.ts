@@ -8,7 +8,6 @@ import type { Recipe } from "./recipe.ts";
 import { version } from "./version.ts";
 import type { NoiseScheduleName, SamplerName } from "../engine/types.ts";
 
-/** The part of a recipe that the text tells. */
 type Told = Pick<
   Recipe,
   | "prompt"
@@ -141,7 +140,6 @@ function isSame(one: string, other: string): boolean {
   return plain(one) === plain(other);
 }
 
-/** What WebUI's text says. */
 export interface WebuiText {
   /** All before the negative prompt. */
   readonly prompt: string;

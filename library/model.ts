@@ -248,7 +248,6 @@ export class Model implements AsyncDisposable {
     return this.close();
   }
 
-  /** What a call says of images and videos alike. */
   #asked(options: SamplingOptions) {
     const { prompt, width, height, taskType, fit, images = [], references } = options;
     const { previews } = previewControl(options);

@@ -43,13 +43,11 @@ const MAX_LOGGED_PATH = 200;
 interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;
-  /** Further models, for requests that name them. */
   others?: readonly OtherModel[];
   /** Models that run elsewhere, instead of this server's own, and the first one's state. */
   remote?: {
     readonly models: ServedModels;
     readonly engine: EngineState;
-    /** GPUs of the server. */
     readonly workers: () => WorkerRecord[];
   };
   /** What the engines share; one of which nothing is known by default. */
@@ -60,7 +58,6 @@ interface AppOptions {
   jobs?: { store: JobStore; queue: Queue };
   /** Keeps results; nothing is kept by default, and there are no links. */
   storage?: ResultStorage;
-  /** Rewrites prompts. */
   enhancer?: PromptEnhancer;
   /** Reads and writes video files; found on this machine by default. */
   ffmpeg?: Ffmpeg;
@@ -68,9 +65,7 @@ interface AppOptions {
   inputRoot?: string;
   /** Address that the app is bound to: on a loopback one it answers to no other names. */
   host?: string;
-  /** Makes spans, where traces are turned on. */
   tracing?: Tracing;
-  /** Takes lines for the log. */
   log?: Log;
 }
 
@@ -83,7 +78,6 @@ export function createApp(options: AppOptions): App {
   return createService(options).app;
 }
 
-/** Makes the app, and shows what its routes work with. */
 export function createService(options: AppOptions): { app: App; services: Services } {
   const store = options.jobs?.store ?? SqliteJobStore.inMemory();
   let ffmpeg: Promise<Ffmpeg> | undefined;

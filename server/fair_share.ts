@@ -11,10 +11,8 @@ export function hasRoom(own: number, all: number, most: number): boolean {
   return all < most && own < Math.max(most - all, ALWAYS);
 }
 
-/** Places by client. */
 export class Shares {
   readonly #byClient = new Map<string, number>();
-  /** Places that are taken. */
   all = 0;
 
   /** Places that a client has. */

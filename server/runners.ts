@@ -28,26 +28,17 @@ import { endOf, isStopping } from "./jobs/job_end.ts";
 import { toApiError } from "./http/respond.ts";
 import type { Services } from "./services.ts";
 
-/** What runners work with. */
 interface RunnerServices {
   readonly models: ServedModels;
-  /** What the server was told. */
   readonly settings: ServerSettings;
-  /** Keeps results. */
   readonly storage: ResultStorage | undefined;
-  /** Rewrites prompts. */
   readonly enhancer: PromptEnhancer | undefined;
-  /** Reads and writes video files. */
   readonly ffmpeg: () => Promise<Ffmpeg>;
-  /** Makes spans of jobs, where traces are turned on. */
   readonly tracing?: Tracing | undefined;
 }
 
-/** A request under its job's id. */
 interface JobOf<T> {
-  /** The job's id. */
   readonly id: string;
-  /** What was asked for. */
   readonly request: T;
   /** Whose job it is; see `ownerOf()`. */
   readonly owner?: string;
@@ -63,7 +54,6 @@ interface Traced {
   readonly traceparent?: string;
 }
 
-/** Makes jobs of requests. */
 export class Runners {
   /** What is being written of videos. */
   readonly unfinished: UnfinishedVideos = new UnfinishedVideos();
@@ -73,7 +63,6 @@ export class Runners {
     this.#services = services;
   }
 
-  /** A job that makes images. */
   image(
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<ImageRequest>,
   ): NewJob<ImageOutcome> {

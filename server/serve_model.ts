@@ -139,7 +139,6 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   return await start(all);
 }
 
-/** How the cards of a server are opened. */
 function plansOf(
   { gpus = 1, forceSoftware, parallel = {}, isFront, log }: ServeOptions,
 ): readonly CardPlan[] {

@@ -23,7 +23,6 @@ export class EngineState {
     );
   }
 
-  /** The engine, once it is loaded. */
   protected get loaded(): Engine | undefined {
     return this.#engine;
   }
@@ -43,7 +42,6 @@ export class EngineState {
     this.#progress = Math.min(1, Math.max(0, fraction));
   }
 
-  /** Why loading failed, or undefined. */
   get failure(): Error | undefined {
     return this.#failure;
   }

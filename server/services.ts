@@ -16,41 +16,29 @@ import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 import type { Workers } from "./workers.ts";
 
-/** Services that live as long as the server. */
 export interface Services {
-  /** The model. */
   readonly engine: EngineState;
   /** All models; the first is `engine`. */
   readonly models: ServedModels;
-  /** What the server was told. */
   readonly settings: ServerSettings;
-  /** Records of jobs. */
   readonly store: JobStore;
-  /** Jobs that wait and run. */
   readonly queue: Queue;
   /** Keeps results; absent when none are kept. */
   readonly storage: ResultStorage | undefined;
-  /** LoRAs that are loaded and set. */
   readonly loras: ServerLoras;
   /** Rewrites prompts; absent when not configured. */
   readonly enhancer: PromptEnhancer | undefined;
-  /** Reads and writes video files. */
   readonly ffmpeg: () => Promise<Ffmpeg>;
-  /** What the GPUs do. */
   readonly workers: Workers;
-  /** What jobs do. */
   readonly runners: Runners;
   /** Holds the files that requests bring, until their jobs have ended. */
   readonly inputRoot: string;
   /** Tells clients' servers of ends; absent where nobody signs. */
   readonly webhooks: Webhooks | undefined;
-  /** What the server measures of itself. */
   readonly metrics: ServiceMetrics;
-  /** Takes lines for the log. */
   readonly log: Log;
 }
 
-/** What a request carries through the app. */
 export interface AppEnv {
   /** Set for each request. */
   Variables: {
@@ -60,7 +48,6 @@ export interface AppEnv {
     client: string;
     /** The request's part of the memory for bodies. */
     share: BodyShare;
-    /** Id of the job that it made. */
     job?: string;
   };
   /** Set by the server for each request. */

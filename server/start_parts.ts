@@ -21,7 +21,6 @@ import type { ServerSettings } from "./settings.ts";
  */
 export const FREE_MS = 15_000;
 
-/** A further model on its way. */
 export interface OpenedSource extends OtherSource {
   /** Settled when it is open. */
   readonly opened: PromiseWithResolvers<Engine>;
@@ -114,13 +113,10 @@ export interface OtherModel extends Omit<OtherSource, "open"> {
 
 /** What {@link localModels} makes models of. */
 interface LocalModels {
-  /** The first one. */
   readonly engine: EngineState;
-  /** Further ones. */
   readonly others: readonly OtherModel[];
   /** Names, and where LoRAs may come from. */
   readonly settings: ServerSettings;
-  /** Takes lines for the log. */
   readonly log: Log;
 }
 

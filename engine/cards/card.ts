@@ -6,7 +6,6 @@ import type { CardPlan } from "./choose_cards.ts";
 /** Where a card is: `loading` a model, at work, waiting for work, or out of use. */
 export type CardState = "idle" | "busy" | "loading" | "lost";
 
-/** What a card needs of the engine of a model. */
 export interface CardEngine extends Engine {
   /** The adapter as its driver names it. */
   readonly adapter?: string;
@@ -14,7 +13,6 @@ export interface CardEngine extends Engine {
   limitMemory(bytes: number): void;
 }
 
-/** A generation that needs a card. */
 export interface Demand {
   /** Public name of the model; any model by default. */
   readonly model?: string | undefined;
@@ -24,11 +22,9 @@ export interface Demand {
   readonly job?: string | undefined;
   /** Cards that it cannot be made on. */
   readonly excluded?: ReadonlySet<Card>;
-  /** Gives up waiting. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A generation under way. */
 interface Run extends Demand {
   readonly since: number;
   /** Seconds that it was expected to take. */
@@ -38,7 +34,6 @@ interface Run extends Demand {
 }
 
 interface CardOptions {
-  /** Takes lines for the log, such as that a model has left. */
   readonly onNote: (line: string) => void;
   /** Whether several models share the card: each takes only a part of the memory then. */
   readonly isShared: boolean;
@@ -46,7 +41,6 @@ interface CardOptions {
   readonly now: () => number;
 }
 
-/** What is known of a model's pace on a card. */
 interface Pace {
   /** Seconds for each unit of work; nothing until it is known. */
   rate?: number;
@@ -74,15 +68,12 @@ const RESTING_SHARE = 1 / 4;
 export class Card {
   /** The adapter as its driver names it. */
   name: string;
-  /** Engines by their models' public names. */
   readonly models = new Map<string, CardEngine>();
-  /** Models that are being opened, or opened again. */
   loading = 0;
   /** Whether the card gets no more work. */
   isLeftOut = false;
   /** Times that it was lost since it last did something. */
   losses = 0;
-  /** Why something failed on it, most lately. */
   lastError: string | undefined;
   /** The job that it is kept for. */
   reservedFor: string | undefined;
@@ -123,7 +114,6 @@ export class Card {
     return this.#run === undefined && this.isUsable && this.loading === 0;
   }
 
-  /** The job that it works for. */
   get job(): string | undefined {
     return this.#run?.job ?? this.reservedFor;
   }
@@ -140,7 +130,6 @@ export class Card {
     return now > from ? Math.min(1, busy / (now - from)) : 0;
   }
 
-  /** Whether a model that a generation needs is on the card. */
   has({ model }: Demand): boolean {
     return model === undefined ? this.models.size > 0 : this.models.has(model);
   }
@@ -166,14 +155,12 @@ export class Card {
     return (rate ?? 0) * usual + (engine?.residence !== "loaded" ? load : 0);
   }
 
-  /** Notes that a generation begins. */
   begin(demand: Demand, expected: number): void {
     const isCold = demand.model !== undefined &&
       this.models.get(demand.model)?.residence !== "loaded";
     this.#run = { ...demand, expected, isCold, since: this.#options.now() };
   }
 
-  /** Notes that it has ended. */
   end(isDone: boolean): void {
     const run = this.#run;
     if (!run) return;
@@ -187,7 +174,6 @@ export class Card {
     if (run.model !== undefined && run.work) this.#learn(run.model, run.work, to - run.since, run);
   }
 
-  /** Lets a model take turns with the others. */
   add(model: string, engine: CardEngine): void {
     const resting = restingBytes(engine.info);
     // What rests beside it and what it takes are never more than there is together.

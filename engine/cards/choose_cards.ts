@@ -3,7 +3,6 @@
 import type { CardAddress } from "../options.ts";
 import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
 
-/** A card to be used. */
 export interface CardPlan {
   /** Number of the card, as `doctor` lists it; two workers may share one. */
   readonly gpu: number;
@@ -11,13 +10,11 @@ export interface CardPlan {
   readonly name: string;
   /** Memory that the driver tells of, in bytes; 0 where nothing lists adapters. */
   readonly memoryBytes: number;
-  /** How it is opened. */
   readonly address: CardAddress;
   /** How the cards of a group are opened that work together, itself included; it works alone by default. */
   readonly group?: readonly CardAddress[];
 }
 
-/** Which cards are wanted: so many, or these. */
 export type WantedCards = { readonly count: number } | { readonly gpus: readonly number[] };
 
 /** What is known of a machine; this one's by default. */
@@ -46,7 +43,6 @@ export function usableAdapters(
 
 const RANKS: readonly VulkanAdapter["kind"][] = ["discrete", "integrated", "virtual", "other"];
 
-/** Chooses cards, and how each is opened. */
 export function chooseCards(
   wanted: WantedCards,
   machine: Machine = {},

@@ -13,7 +13,6 @@ interface Waiter extends Demand {
   readonly refuse: (error: Error) => void;
 }
 
-/** Work of a model on a card. */
 export interface Work<T> extends Demand {
   readonly model: string;
   readonly run: (card: Card) => Promise<T>;
@@ -22,7 +21,6 @@ export interface Work<T> extends Demand {
 }
 
 interface SchedulerOptions {
-  /** Takes lines for the log. */
   readonly onNote?: ((line: string) => void) | undefined;
   /** Whether several models share each card. */
   readonly isShared?: boolean;
@@ -31,15 +29,11 @@ interface SchedulerOptions {
   readonly sleep?: (ms: number) => Promise<void>;
 }
 
-/** How a model is opened. */
 export interface ModelSource {
-  /** The model's public name. */
   readonly name: string;
   /** Cards that the model may be on; at least one. */
   readonly on: readonly Card[];
-  /** Opens the model on a card. */
   readonly open: (card: Card) => Promise<CardEngine>;
-  /** Whether it is loaded at once. */
   readonly isLoaded?: boolean;
 }
 
@@ -59,7 +53,6 @@ const GPU_ERRORS: ReadonlySet<string> = new Set([
   "OutOfMemoryError",
 ]);
 
-/** The GPUs of a server, which jobs share. */
 export class Scheduler {
   /** All cards, in the order of their numbers; at least one. */
   readonly all: readonly Card[];
@@ -150,7 +143,6 @@ export class Scheduler {
       (this.#reserved.size === 0 && this.all.every(({ isUsable }) => !isUsable));
   }
 
-  /** Keeps a card for a job. */
   take({ id, model }: { readonly id: string; readonly model?: string }): () => void {
     const card = this.#choose({ model: this.#known(model) }, Infinity);
     if (!card) return () => {};
@@ -272,7 +264,6 @@ export class Scheduler {
     this.#serve();
   }
 
-  /** Opens nothing any more. */
   close(): void {
     this.#isClosed = true;
   }

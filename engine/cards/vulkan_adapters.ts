@@ -2,10 +2,8 @@
  * The adapters of a machine, as the Vulkan loader lists them: WebGPU lists none. Nothing stays open.
  */
 
-/** What kind of device an adapter is. */
 export type AdapterKind = "other" | "integrated" | "discrete" | "virtual" | "cpu";
 
-/** An adapter as its driver describes it. */
 export interface VulkanAdapter {
   /** Marketing name. */
   readonly name: string;
@@ -22,9 +20,7 @@ export interface VulkanAdapter {
   readonly pci?: string;
 }
 
-/** What the loader has. */
 export interface VulkanListing {
-  /** Adapters in the loader's order. */
   readonly adapters: readonly VulkanAdapter[];
   /** Whether Mesa's layer is there, which puts one adapter in front of the others. */
   readonly canSelect: boolean;
@@ -40,7 +36,6 @@ const PCI_EXTENSION = "VK_EXT_pci_bus_info";
 
 const KINDS: readonly AdapterKind[] = ["other", "integrated", "discrete", "virtual", "cpu"];
 
-/** Vulkan's names of structures. */
 const TYPES = {
   instanceInfo: 1,
   properties2: 1_000_059_001,

@@ -275,7 +275,6 @@ const loraList = z.strictObject({
   ),
 });
 
-/** Schemas of answers by the names that they have in the document. */
 export const ANSWERS = {
   Error: error,
   Health: z.strictObject({
@@ -319,7 +318,6 @@ export const ANSWERS = {
   DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
 } satisfies Readonly<Record<string, z.ZodType>>;
 
-/** Names of the schemas of answers. */
 export type AnswerName = keyof typeof ANSWERS;
 
 /** What a schema describes, as nobody changes it. */

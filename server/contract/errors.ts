@@ -22,7 +22,6 @@ export type ErrorStatus =
   | 503
   | 504;
 
-/** What an {@link ApiError} says beside its message. */
 interface ApiErrorOptions {
   /** The field that is wrong, in the spelling of the request. */
   param?: string;
@@ -40,13 +39,9 @@ interface ApiErrorOptions {
 
 /** A request that is answered with a failure that its sender may read. */
 export class ApiError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "ApiError";
-  /** HTTP status. */
   readonly status: ErrorStatus;
-  /** Headers of the answer. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body of the answer. */
   readonly body: ErrorBody;
 
   constructor(status: ErrorStatus, message: string, options: ApiErrorOptions = {}) {
@@ -133,11 +128,9 @@ function errorType(status: ErrorStatus): string {
 
 /** Records that cannot be reached now, and may be soon. */
 export class RecordsBusyError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "RecordsBusyError";
 }
 
-/** What is in the way. */
 export type ServiceFailure =
   | "device_lost"
   | "enhancer_failed"
@@ -152,9 +145,7 @@ export type ServiceFailure =
 
 /** A failure that the client may read. */
 export class ServiceError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "ServiceError";
-  /** What is in the way. */
   readonly failure: ServiceFailure;
   /** Seconds after which it may work; nothing where that is not known. */
   readonly retryAfter: number | undefined;

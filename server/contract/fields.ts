@@ -166,7 +166,6 @@ export function nearestName(name: string, known: readonly string[]): string {
 /** Other names by the name that the documents have. */
 type Spellings = Readonly<Record<string, readonly string[]>>;
 
-/** Inputs of edits. */
 export const EDIT_SPELLINGS: Spellings = {
   image: ["images", "input_image", "input_images", "init_image"],
   url: ["urls", "image_url", "image_urls"],
@@ -174,7 +173,6 @@ export const EDIT_SPELLINGS: Spellings = {
   control: ["control_image"],
 };
 
-/** Inputs of videos. */
 export const VIDEO_SPELLINGS: Spellings = {
   input_reference: [
     ...["image", "images", "input_image", "image_reference", "image_url"],

@@ -15,15 +15,10 @@ import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";
 import { resolveSeeds } from "../../generation/field_values.ts";
 import { parseSize } from "../../generation/size.ts";
 
-/** What a request is checked against. */
 export interface RequestContext {
-  /** The loaded model. */
   readonly info: ModelInfo;
-  /** The model's public name. */
   readonly servedModelName: string;
-  /** Whether a field without effect is an error. */
   readonly strictFields: boolean;
-  /** Whether prompts can be rewritten. */
   readonly canEnhance: boolean;
   /** Seed of a request that names none; a new one is drawn where there is no such seed. */
   readonly defaultSeed: number | undefined;
@@ -41,9 +36,7 @@ export interface RequestContext {
 
 /** What a request says beside what the engine is told. */
 export interface RequestOptions {
-  /** One seed for each output. */
   seeds: number[];
-  /** Whether the prompt is rewritten first. */
   enhancePrompt: boolean;
   /** LoRAs in the order in which they are applied. */
   loras: JobLora[];
@@ -97,11 +90,8 @@ const GENERIC_QUALITIES: readonly string[] = ["standard", "hd", "low", "medium"]
 
 /** What `quality` may say over HTTP. */
 export const QUALITIES: readonly string[] = [...Object.keys(TIERS), ...GENERIC_QUALITIES];
-/** Most results of a request. */
 export const MAX_OUTPUTS = 10;
-/** What `generator_device` may say. */
 export const DEVICES: readonly string[] = ["cuda", "cpu", "musa"];
-/** What `service_tier` may say. */
 export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
 
 /**

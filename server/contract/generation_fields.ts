@@ -18,11 +18,8 @@ export const MAX_TEXT_LENGTH = 4096;
 export const text = (): Nullish<z.ZodString> => z.string().max(MAX_TEXT_LENGTH).nullish();
 /** A text of any length, null or absent: it has limits of its own where it is read. */
 export const longText = (): Nullish<z.ZodString> => z.string().nullish();
-/** An integer, null or absent. */
 export const integer = (): Nullish<z.ZodInt> => z.int(NOT_AN_INTEGER).nullish();
-/** A number, null or absent. */
 export const number = (): Nullish<z.ZodNumber> => z.number().nullish();
-/** A text or a list of them, null or absent. */
 export const stringOrList = (): Nullish<
   z.ZodUnion<readonly [z.ZodString, z.ZodArray<z.ZodString>]>
 > =>
@@ -30,9 +27,7 @@ export const stringOrList = (): Nullish<
     [z.string(), z.array(z.string())],
     "Input should be a valid string or a list of valid strings",
   ).nullish();
-/** A flag, null or absent. */
 export const flag = (): Nullish<z.ZodBoolean> => z.boolean().nullish();
-/** An object, null or absent. */
 export const dictionary = (): Nullish<z.ZodRecord<z.ZodString, z.ZodUnknown>> =>
   z.record(z.string(), z.unknown()).nullish();
 
@@ -46,7 +41,6 @@ const loraItem = z.strictObject({
   merge_mode: text(),
 });
 
-/** A LoRA as a request names it. */
 export type LoraItem = z.output<typeof loraItem>;
 
 /** Schemas of values by the kind of a row. */
@@ -224,7 +218,6 @@ export const videoSchema: z.ZodObject<
   z.core.$loose
 > = z.looseObject({ ...VIDEO_FIELDS, ...IDLE_FIELDS });
 
-/** A body of the right types. */
 export type VideoBody = z.output<typeof videoSchema>;
 
 /** Which fields are known, and which of them do nothing. */

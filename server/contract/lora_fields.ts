@@ -29,7 +29,6 @@ export const setLoraSchema: z.ZodObject<typeof SET_FIELDS, z.core.$loose> = z.lo
   SET_FIELDS,
 );
 
-/** A body of the right types. */
 export type SetLoraBody = z.output<typeof setLoraSchema>;
 
 const MERGE_FIELDS = { target: text(), strength: number() };

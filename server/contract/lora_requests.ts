@@ -22,36 +22,27 @@ import {
   type MergeMode,
 } from "../../generation/lora_words.ts";
 
-/** Most LoRAs that are used at once. */
 const MAX_LORAS = 16;
 
 const MAX_NICKNAME_LENGTH = 200;
 
-/** A LoRA that a client asks for. */
 export interface AskedLora {
   /** What clients call it; of no use without a path unless it was set before. */
   readonly nickname?: string;
-  /** The path as the client gave it. */
   readonly path?: string;
-  /** Replaces the alpha that the file gives. */
   readonly alpha?: number;
   /** 0 leaves the model as it is, 1 is as trained. */
   readonly strength: number;
-  /** Components that it is meant for. */
   readonly target: LoraTargetName;
-  /** How it is brought in. */
   readonly mode: MergeMode;
 }
 
 /** A LoRA that was found; a JSON value. */
 export interface JobLora extends AskedLora {
-  /** The path as a client gave it. */
   readonly path: string;
-  /** Path of the LoRA's file. */
   readonly file: string;
 }
 
-/** A request to set LoRAs. */
 export interface SetLoras {
   /** LoRAs in the order in which they are applied. */
   readonly loras: readonly (AskedLora & { readonly nickname: string })[];
@@ -59,27 +50,22 @@ export interface SetLoras {
   readonly isStrict: boolean;
   /** Says what was set, in the reference's words. */
   readonly message: string;
-  /** Fields of the body that had no effect. */
   readonly ignored: readonly string[];
 }
 
 /** A request to merge or to unmerge what is set. */
 export interface ChangeLoras {
-  /** Components that it is about. */
   readonly target: LoraTargetName;
   /** Strength of every LoRA from then on, or of a merge. */
   readonly strength: number;
   /** Says what was done, in the reference's words. */
   readonly message: string;
-  /** Fields of the body that had no effect. */
   readonly ignored: readonly string[];
 }
 
 /** What counts where a request says nothing. */
 interface LoraPolicy {
-  /** How LoRAs are brought in. */
   readonly loraMergeMode: MergeMode;
-  /** Whether a field without effect is an error. */
   readonly strictFields: boolean;
 }
 

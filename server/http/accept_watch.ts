@@ -8,15 +8,10 @@
 import { connect, type Server } from "node:net";
 import type { Log } from "../log.ts";
 
-/** How a server is watched. */
 interface AcceptWatchOptions {
-  /** Address that it is bound to. */
   readonly address: string;
-  /** Port that it is bound to. */
   readonly port: number;
-  /** Backlog with which the socket was bound. */
   readonly backlog: number;
-  /** Told when the server had to listen again. */
   readonly log: Log;
   /** Time between two looks, in milliseconds; 10 s by default. */
   readonly everyMs?: number;

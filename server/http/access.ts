@@ -10,7 +10,6 @@
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { createHash, timingSafeEqual } from "node:crypto";
 
-/** What pages and names are let in. */
 interface OriginPolicy {
   /** Address that the server is bound to; absent where that is not known. */
   readonly host?: string | undefined;

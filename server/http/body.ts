@@ -8,9 +8,7 @@ import { Shares } from "../fair_share.ts";
 /** Length from which on a text is parsed in a turn of its own. */
 const LONG = 2 ** 20;
 
-/** How bodies are read. */
 interface BodyOptions {
-  /** Longest body. */
   readonly maxBytes: number;
   /** Takes memory for the body. */
   readonly share?: BodyShare;
@@ -149,7 +147,6 @@ export class BodyMemory {
     this.#maxBytes = maxBytes;
   }
 
-  /** Bytes that are held now. */
   get heldBytes(): number {
     return this.#held.all;
   }

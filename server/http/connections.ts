@@ -70,14 +70,12 @@ function descriptorLimit(): number {
   }
 }
 
-/** How far the bytes for one reader have come. */
 interface Sending {
   readonly pending: number;
   readonly written: number;
   readonly since: number;
 }
 
-/** The connections of one server. */
 export class Connections {
   /** How many the system may hold ready: all of them are taken at once, before any is closed. */
   readonly backlog: number;
@@ -141,7 +139,6 @@ export class Connections {
     return true;
   }
 
-  /** Stops watching. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -12,7 +12,6 @@ import type { App } from "../services.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_SETTINGS, type ServerSettings } from "../settings.ts";
 
-/** Where to listen, and to how many. */
 export interface ListenOptions
   extends ConnectionLimits, Partial<Pick<ServerSettings, "host" | "port" | "strictPorts">> {
   /** Time between two looks whether it still accepts, in milliseconds; 10 s by default. */
@@ -21,11 +20,9 @@ export interface ListenOptions
   log: Log;
 }
 
-/** A port that is bound. */
 export interface Listener {
   /** Where clients on this machine reach it, without a slash at the end. */
   readonly url: string;
-  /** The port that was bound. */
   readonly port: number;
   /** Takes no more requests, and waits this many milliseconds for answers under way. */
   close(graceMs: number): Promise<void>;

@@ -2,7 +2,6 @@
 
 import { ApiError } from "../contract/errors.ts";
 
-/** How slowly a body may come. */
 export interface Pace {
   /** Longest pause, in milliseconds. */
   readonly idleMs: number;

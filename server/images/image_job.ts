@@ -14,31 +14,24 @@ import { type JobFacts, type JobResult, makeOutputs, type StageClock } from "../
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { type ImageRequest, outputSeeds } from "./image_request.ts";
 
-/** One finished image. */
 export interface ImageOutput {
-  /** The file. */
   bytes: Uint8Array<ArrayBuffer>;
   /** File of the image; absent when results are not kept. */
   file?: StoredFile;
 }
 
-/** All images of a request. */
 export interface ImageOutcome extends JobFacts {
   /** Outputs in the order of the seeds; of each all layers, where there are some. */
   outputs: ImageOutput[];
-  /** The prompt that the model read. */
   prompt: string;
 }
 
-/** What an image job works with. */
 interface ImageJob {
   engine: Engine;
   request: ImageRequest;
-  /** The model's public name. */
   model: string;
   /** Keeps the files; without it they live in the answer only. */
   storage: ResultStorage | undefined;
-  /** Takes the time of each stage. */
   stages?: StageClock;
 }
 

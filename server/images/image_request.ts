@@ -31,15 +31,12 @@ import type { OutputFormat } from "../../media/encode.ts";
 
 /** One checked image request; a JSON value, so that it outlives the server. Inputs are paths of PNG files. */
 export interface ImageRequest extends Prepared<string>, RequestOptions, ImageOutputSettings {
-  /** The public name of the model; the first of the server by default. */
   model?: string;
-  /** Fields of the body that had no effect. */
   ignored: string[];
 }
 
 /** What an image request brings beside its fields. */
 interface ImageInputs extends InputSources {
-  /** Files of its form. */
   readonly uploads?: readonly UploadedFile[];
   /** How a mask is read, where not as usual. */
   readonly maskWay?: MaskWay;
@@ -131,7 +128,6 @@ export function outputSeeds(
 /** How the results of an image request come back; `both` where it does not say. */
 type ResponseFormat = "url" | "b64_json" | "both";
 
-/** What `background` may say. */
 export const BACKGROUNDS: readonly string[] = ["auto", "transparent", "opaque"];
 export const FORMATS: Readonly<Record<string, OutputFormat>> = {
   png: "png",
@@ -148,11 +144,9 @@ export const MAX_PREVIEWS = 3;
 export interface ImageOutputSettings {
   /** Links, or the files themselves. */
   responseFormat: ResponseFormat;
-  /** Format of the files. */
   format: OutputFormat;
   /** 0 (small) to 100 (best). */
   outputQuality: number;
-  /** Whether the answer is a stream of events. */
   stream: boolean;
   /** How often a stream, or the job's events, show each unfinished image. */
   previews: number;

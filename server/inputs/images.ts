@@ -23,7 +23,6 @@ import {
   tooBusy,
 } from "./references.ts";
 
-/** Longest file of an image that is read. */
 const MAX_IMAGE_BYTES = 64 * 2 ** 20;
 
 /** An image whose container has been read: its format, and its size upright. */
@@ -36,7 +35,6 @@ export interface RequestImages {
   readonly kept: string;
 }
 
-/** Reads the images of a request in isolated processes. */
 export function imageReader(sources: InputSources): InputReader<RequestImages> {
   const { folder, signal } = sources;
   return {

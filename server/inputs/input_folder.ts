@@ -8,7 +8,6 @@ import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace, storageFailed } from ".
 
 /** The files of one request: a folder that is made when the first one comes. */
 export class InputFolder {
-  /** The folder, absolute. */
   readonly path: string;
   #files = 0;
 

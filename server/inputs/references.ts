@@ -17,10 +17,8 @@ export type Source = UploadedFile | { readonly field: string; readonly url: stri
 
 /** An image or video on disk. */
 export interface InputFile {
-  /** The field it came in. */
   readonly field: string;
   readonly path: string;
-  /** Whether it is an image or a video. */
   readonly kind: "image" | "video";
 }
 
@@ -38,15 +36,12 @@ const IMAGE_START = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|BM)/s;
 
 /** What the inputs of a request are fetched and read with. */
 export interface InputSources {
-  /** Takes the files. */
   readonly folder: InputFolder;
   /** Whether addresses of private networks may be fetched. */
   readonly allowPrivateUrls: boolean;
-  /** Stops fetching and reading. */
   readonly signal?: AbortSignal;
 }
 
-/** How sources are turned into files. */
 interface ReferenceOptions extends InputSources {
   /** Whether videos are wanted too; a GIF of several frames counts as one then. */
   readonly takesVideo: boolean;
@@ -101,7 +96,6 @@ export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefin
   );
 }
 
-/** Fields that bring a video. */
 const VIDEO_FIELDS = ["video", "video_reference", "video_url"];
 
 const OWN_SOURCES: Readonly<Record<string, string>> = {

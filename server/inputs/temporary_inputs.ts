@@ -12,7 +12,6 @@ const NAME = /^denoise-inputs-[0-9a-f-]{36}$/;
 
 /** The folder for uploads of a server that keeps no results. */
 export class TemporaryInputs {
-  /** The folder, absolute. */
   readonly path: string;
   readonly #root: string;
   readonly #lock: Disposable | undefined;
@@ -46,7 +45,6 @@ export class TemporaryInputs {
     }
   }
 
-  /** Removes the folder with all that is in it; must be called once. */
   async remove(): Promise<void> {
     await removeFolder(this.path);
     this.#lock?.[Symbol.dispose]();

@@ -7,9 +7,7 @@ import { shorten } from "../../generation/texts.ts";
 
 /** What a running job may use. */
 export interface JobContext {
-  /** The job's id. */
   readonly id: string;
-  /** Fires when the job is cancelled. */
   readonly signal: AbortSignal;
   /** Records how far the work is, and tells watchers. */
   progress(progress: JobProgress): void;
@@ -52,14 +50,12 @@ export function asQueued(job: JobRecord): JobRecord {
   return { ...job, ...later, status: "queued", progress: 0 };
 }
 
-/** An unfinished result. */
 interface JobPreview {
   output: number;
   /** Which preview of that output it is, from 0. */
   index: number;
   /** An image. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** Content type of the file. */
   contentType: string;
 }
 
@@ -177,10 +173,8 @@ function attempt(call: () => void): void {
 export interface JobSummary {
   /** Whose job it is, by a digest of the key; empty where no key is asked for. */
   owner: string;
-  /** The beginning of the prompt. */
   prompt: string;
   taskType: TaskType;
-  /** Pixels per row. */
   width: number;
   /** Number of rows. */
   height: number;

@@ -20,7 +20,6 @@ import { cancelled, endOf, isStopping, outcomeOf, stopping, unlessAborted } from
 import { type JobChange, type JobStore, RepeatedRequestError } from "./job_store.ts";
 import type { Queue } from "./queue.ts";
 
-/** Limits of a {@link JobQueue}. */
 interface JobQueueOptions {
   /** Most jobs that wait; those that run do not count. */
   maxQueue: number;
@@ -40,17 +39,13 @@ const ABORT_MS = 5000;
 interface Entry extends Turn {
   readonly controller: AbortController;
   readonly turn: PromiseWithResolvers<void>;
-  /** Resolves when its end is recorded. */
   readonly ended: PromiseWithResolvers<void>;
-  /** What comes of it. */
   readonly outcome: PromiseWithResolvers<unknown>;
-  /** Whether the job waits for nothing but its turn. */
   isReady: boolean;
   /** Gives its place back; nothing while it waits. */
   giveBack?: () => void;
 }
 
-/** The queue. Every job ends in its record: completed, failed or cancelled. */
 export class JobQueue implements Queue {
   readonly #store: JobStore;
   readonly #options: JobQueueOptions;
@@ -85,22 +80,18 @@ export class JobQueue implements Queue {
     return this.#waiting.length;
   }
 
-  /** Ids of the jobs that run, in the order in which they began. */
   get running(): string[] {
     return this.#running.map(({ id }) => id);
   }
 
-  /** How many jobs can run at once. */
   get places(): number {
     return this.#places.count;
   }
 
-  /** Time that a job takes, in seconds, from the last ones. */
   get secondsPerJob(): number {
     return this.#secondsPerJob;
   }
 
-  /** Ids of the jobs that wait, in the order in which they would run if no more came. */
   order(): string[] {
     return this.#turns.order(this.#waiting);
   }

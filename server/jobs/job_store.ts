@@ -3,11 +3,9 @@
 /** Where a job is. `queued` and `in_progress` lead to one of the three ends. */
 export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled";
 
-/** Why a job failed. */
 export interface JobError {
   /** A word that programs can compare. */
   code: string;
-  /** What went wrong, in one sentence. */
   message: string;
 }
 
@@ -20,7 +18,6 @@ export interface JobEntry {
   status: JobStatus;
   /** Finished share of the work, 0 to 100. */
   progress: number;
-  /** When it was queued. */
   createdAt: number;
   /** When the GPU began. */
   startedAt: number | null;
@@ -38,7 +35,6 @@ export interface JobEntry {
 
 /** A job with all that is kept of it. */
 export interface JobRecord extends JobEntry {
-  /** What was asked for, a JSON value. */
   request: unknown;
   /** HTTP status of the failure, where other servers than the one that ran it may answer. */
   errorStatus?: number;
@@ -68,7 +64,6 @@ export interface RepeatedRequest {
 /** How long a request may be sent again, in milliseconds. */
 export const REPEAT_MS = 24 * 60 * 60_000;
 
-/** The part of a record that changes. */
 export type JobChange = Partial<
   Pick<
     JobRecord,
@@ -87,7 +82,6 @@ export type JobChange = Partial<
 export interface JobFilter {
   /** What the jobs make; all of them by default. */
   kind?: string;
-  /** Statuses of the jobs; any by default. */
   statuses?: readonly JobStatus[];
   /** Begin after the record of this id. */
   after?: string;
@@ -105,14 +99,12 @@ export interface RecordBounds {
   readonly unfinished: number;
 }
 
-/** How many jobs there are of a kind and status. */
 export interface JobCount {
   kind: string;
   status: JobStatus;
   count: number;
 }
 
-/** The table of jobs. */
 export interface JobStore {
   /**
    * Adds a queued job.
@@ -146,7 +138,6 @@ export interface JobStore {
   /** The jobs that a filter chooses. A record that is damaged is listed as failed. */
   list(filter?: JobFilter): Promise<JobEntry[]>;
 
-  /** How many jobs there are of each kind and status. */
   counts(): Promise<JobCount[]>;
 
   /**
@@ -156,7 +147,6 @@ export interface JobStore {
    */
   expired(bounds: RecordBounds, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
 
-  /** Removes the record of an id, if there is one. */
   delete(id: string): Promise<void>;
 
   /** Lets go of the records; jobs that have not ended are ended, or left for the next server. */
@@ -165,7 +155,6 @@ export interface JobStore {
 
 /** A job that is there already, as its request was sent before. */
 export class RepeatedRequestError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "RepeatedRequestError";
   readonly repeated: RepeatedRequest;
 

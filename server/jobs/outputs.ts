@@ -37,7 +37,6 @@ export interface JobResult extends JobFacts {
 interface Outputs {
   readonly engine: Engine;
   readonly request: { readonly seeds: readonly number[]; readonly loras: readonly JobLora[] };
-  /** How often each unfinished output is shown. */
   readonly previews: number;
   readonly stages?: StageClock | undefined;
 }
@@ -105,13 +104,10 @@ export async function makeOutputs(
   };
 }
 
-/** How many outputs there are, and how many at once. */
 interface Lanes {
-  /** How many. */
   readonly count: number;
   /** How many at once; 1 by default. */
   readonly lanes?: number | undefined;
-  /** Stops all of them. */
   readonly signal: AbortSignal;
 }
 
@@ -160,7 +156,6 @@ export class OutputProgress {
     this.#count = count;
   }
 
-  /** How far the request is. */
   update({ stage, fraction, step, totalSteps, etaSeconds }: Progress, index: number): JobProgress {
     const count = this.#count;
     const outputs = this.#outputs;
@@ -183,7 +178,6 @@ export class OutputProgress {
     };
   }
 
-  /** Notes that an output is finished. */
   end(index: number): void {
     const { totalSteps = 0 } = this.#outputs[index] ?? {};
     this.#outputs[index] = { fraction: 1, step: totalSteps, totalSteps };
@@ -227,7 +221,6 @@ export type JobStage = "prepare" | Progress["stage"] | "store";
 /** Seconds by stage; those that a job did not have are omitted. */
 export type StageSeconds = Partial<Record<JobStage, number>>;
 
-/** The time that a job spends in each stage. */
 export class StageClock {
   /** Seconds by stage, of those that have ended. */
   readonly seconds: StageSeconds = {};

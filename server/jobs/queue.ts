@@ -4,11 +4,9 @@ import type { JobEvent, NewJob, QueuedJob } from "./job.ts";
 
 /** Jobs that wait and run. Every job ends in its record: completed, failed or cancelled. */
 export interface Queue {
-  /** Number of jobs that wait. */
   readonly waiting: number;
   /** Ids of the jobs that run, in the order in which they began. */
   readonly running: readonly string[];
-  /** How many jobs can run at once. */
   readonly places: number;
   /** Time that a job takes, in seconds, from the last ones. */
   readonly secondsPerJob: number;

@@ -10,9 +10,7 @@ import { openJobTable, transaction } from "./sqlite_schema.ts";
 
 const FILE = "jobs.sqlite";
 
-/** Open records. */
 export interface Place {
-  /** The records. */
   readonly database: DatabaseSync;
   /** Absent where no other server can see the records. */
   readonly lock?: Disposable;

@@ -141,7 +141,6 @@ function rewrite(database: DatabaseSync): void {
   }
 }
 
-/** What lists show. */
 export const LISTED =
   "id, kind, status, progress, created_at, started_at, ended_at, summary, revised_prompt, result, " +
   "error";
@@ -185,7 +184,6 @@ export function columnsOf(
   }));
 }
 
-/** The job of a whole row. */
 export function toRecord(row: Record<string, unknown>): JobRecord {
   const entry = toEntry(row);
   try {

@@ -37,11 +37,9 @@ import {
   transaction,
 } from "./sqlite_schema.ts";
 
-/** How to open a store. */
 export interface SqliteStoreOptions {
   /** Leave jobs that have not ended for the next server, and take those that the last one left. */
   resumes?: boolean;
-  /** Takes lines for the log. */
   log?: Log;
   /** How long to wait for a database that another program has locked, in milliseconds; 5 s by default. */
   patienceMs?: number;
@@ -101,7 +99,6 @@ export class SqliteJobStore implements JobStore {
     }
   }
 
-  /** See {@link JobStore.insert}. */
   async insert({ id, kind, request, summary, requestKey }: NewRecord): Promise<void> {
     await this.#returnToPlace();
     const { key = null, body = null } = requestKey ?? {};
@@ -120,12 +117,10 @@ export class SqliteJobStore implements JobStore {
     );
   }
 
-  /** See {@link JobStore.findRepeated}. */
   findRepeated(key: string): Promise<RepeatedRequest | undefined> {
     return this.#try((database) => findRepeated(database, key));
   }
 
-  /** See {@link JobStore.update}. */
   async update(id: string, change: JobChange): Promise<boolean> {
     const columns = columnsOf(change);
     const names = Object.keys(columns);
@@ -138,7 +133,6 @@ export class SqliteJobStore implements JobStore {
     return changes > 0;
   }
 
-  /** See {@link JobStore.get}. */
   async get(id: string): Promise<JobRecord | undefined> {
     const row = await this.#try((database) =>
       database.prepare("SELECT * FROM jobs WHERE id = ?").get(id)
@@ -146,7 +140,6 @@ export class SqliteJobStore implements JobStore {
     return row === undefined ? undefined : toRecord(row);
   }
 
-  /** See {@link JobStore.list}. */
   async list(
     { kind, statuses, after, limit = -1, order = "desc" }: JobFilter = {},
   ): Promise<JobEntry[]> {
@@ -179,7 +172,6 @@ export class SqliteJobStore implements JobStore {
     return rows.map(toEntry);
   }
 
-  /** See {@link JobStore.counts}. */
   async counts(): Promise<JobCount[]> {
     const rows = await this.#try((database) =>
       database.prepare("SELECT kind, status, count(*) AS count FROM jobs GROUP BY kind, status")
@@ -192,7 +184,6 @@ export class SqliteJobStore implements JobStore {
     }));
   }
 
-  /** See {@link JobStore.expired}. */
   async expired(
     { ms, unfinished }: RecordBounds,
     limit: number,
@@ -208,12 +199,10 @@ export class SqliteJobStore implements JobStore {
     return rows.map(toEntry);
   }
 
-  /** See {@link JobStore.delete}. */
   async delete(id: string): Promise<void> {
     await this.#try((database) => database.prepare("DELETE FROM jobs WHERE id = ?").run(id));
   }
 
-  /** See {@link JobStore.close}. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -68,7 +68,6 @@ function priorityAt({ priority = 0, since = Infinity }: Turn, now: number): numb
   return now - since >= OVERDUE_MS ? Math.max(priority, 0) : priority;
 }
 
-/** Places for jobs. */
 export interface Places {
   /** How many jobs can run at once, of whatever kind; may change. */
   readonly count: number;
@@ -89,7 +88,6 @@ export interface Places {
 
 /** A number of places that are all alike. */
 export class EqualPlaces implements Places {
-  /** @inheritdoc */
   readonly count: number;
   #taken = 0;
 
@@ -97,17 +95,14 @@ export class EqualPlaces implements Places {
     this.count = count;
   }
 
-  /** @inheritdoc */
   hasRoomFor(): boolean {
     return this.#taken < this.count;
   }
 
-  /** @inheritdoc */
   take(): () => void {
     this.#taken++;
     return () => void this.#taken--;
   }
 
-  /** @inheritdoc */
   onChange(): void {}
 }

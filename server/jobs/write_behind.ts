@@ -19,7 +19,6 @@ import { SqliteJobStore, type SqliteStoreOptions } from "./sqlite_store.ts";
 
 /** What can be set for tests. */
 interface WriteBehindOptions {
-  /** Takes lines for the log. */
   log?: Log;
   /** Pause before what could not be written is written again, in milliseconds. */
   retryMs?: number;
@@ -50,12 +49,10 @@ export class WriteBehindStore implements JobStore {
     this.#retryMs = retryMs;
   }
 
-  /** See {@link JobStore.insert}. */
   insert(job: NewRecord): Promise<void> {
     return this.#store.insert(job);
   }
 
-  /** See {@link JobStore.findRepeated}. */
   findRepeated(key: string): Promise<RepeatedRequest | undefined> {
     return this.#store.findRepeated(key);
   }
@@ -68,7 +65,6 @@ export class WriteBehindStore implements JobStore {
     return await (pending.writing ??= this.#write(id, pending));
   }
 
-  /** See {@link JobStore.get}. */
   async get(id: string): Promise<JobRecord | undefined> {
     for (;;) {
       const before = this.#pending.get(id);
@@ -80,7 +76,6 @@ export class WriteBehindStore implements JobStore {
     }
   }
 
-  /** See {@link JobStore.list}. */
   async list(filter: JobFilter = {}): Promise<JobEntry[]> {
     const listed = await this.#store.list(filter);
     const now = listed.map((entry) => ({ ...entry, ...this.#pending.get(entry.id)?.change }));
@@ -93,7 +88,6 @@ export class WriteBehindStore implements JobStore {
       .slice(0, limit);
   }
 
-  /** See {@link JobStore.counts}. */
   async counts(): Promise<JobCount[]> {
     const counts = await this.#store.counts();
     const add = (kind: string, status: JobCount["status"], count: number) => {
@@ -110,12 +104,10 @@ export class WriteBehindStore implements JobStore {
     return counts.filter(({ count }) => count > 0);
   }
 
-  /** See {@link JobStore.expired}. */
   expired(...args: Parameters<JobStore["expired"]>): ReturnType<JobStore["expired"]> {
     return this.#store.expired(...args);
   }
 
-  /** See {@link JobStore.delete}. */
   async delete(id: string): Promise<void> {
     await this.#store.delete(id);
     this.#pending.delete(id);

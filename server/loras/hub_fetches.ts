@@ -8,9 +8,7 @@ import { type HubSettings, hubSettings } from "../../hub/hub_settings.ts";
 import { onBehalfOf } from "../../media/isolated/slots.ts";
 import { ApiError } from "../contract/errors.ts";
 
-/** Bounds on what is fetched for clients. */
 export interface HubLimits {
-  /** Most bytes of a LoRA. */
   readonly maxBytes: number;
   /** Most LoRAs that are fetched at the same time; where there are several, the last is not for who has all others. */
   readonly maxAtOnce: number;
@@ -32,7 +30,6 @@ const DEFAULT_HUB_LIMITS: HubLimits = {
 interface Fetch {
   readonly file: Promise<string>;
   readonly stop: AbortController;
-  /** Who asked for it first. */
   readonly client: string;
   waiting: number;
 }

@@ -23,7 +23,6 @@ export interface LoraFilesOptions {
   readonly hubLimits?: Partial<HubLimits>;
   /** Hub and cache; those of the environment by default. */
   readonly hub?: HubSettings;
-  /** Told what is fetched. */
   readonly log: Log;
 }
 
@@ -37,7 +36,6 @@ const ENDING = ".safetensors";
 /** Most LoRAs that are listed. */
 const MAX_LISTED = 1000;
 
-/** Finds the files of LoRAs that clients name. */
 export class LoraFiles {
   readonly #options: LoraFilesOptions;
   /** Folders of the options, absolute. */

@@ -15,7 +15,6 @@ export interface SlotLora extends JobLora {
   readonly target: SlotName;
 }
 
-/** What was set on a component. */
 export interface Slot {
   /** LoRAs in the order in which they are applied. */
   readonly loras: readonly SlotLora[];

@@ -49,7 +49,6 @@ export interface ActiveLora extends SlotLora {
   readonly report: LoraReport;
 }
 
-/** Finds the files of LoRAs. */
 export type LoraFinder = Pick<LoraFiles, "find" | "list">;
 
 interface State {

@@ -13,27 +13,21 @@ const STAGE_SECONDS = [0.1, ...JOB_SECONDS];
 const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 interface MeasuredServices {
-  /** The model. */
   readonly engine: EngineState;
-  /** Records of jobs. */
   readonly store: JobStore;
-  /** Jobs that wait and run. */
   readonly queue: Queue;
 }
 
-/** One answered request. */
 interface MeasuredRequest {
   /** Pattern of its path, or undefined when there is none. */
   route: string | undefined;
   /** Method as the client wrote it. */
   method: string;
-  /** Status of the answer. */
   status: number;
   /** Seconds from the request to the head of the answer. */
   seconds: number;
 }
 
-/** The metrics of a server. */
 export class ServiceMetrics {
   /** Each server has its own: a process may have several. */
   readonly #registry = new Registry();
@@ -121,14 +115,12 @@ export class ServiceMetrics {
     return this.#registry.contentType;
   }
 
-  /** Counts a request. */
   request({ route = "none", method, status, seconds }: MeasuredRequest): void {
     const known = METHODS.includes(method) ? method : "other";
     this.#requests.inc({ route, method: known, status });
     this.#requestSeconds.observe({ route, method: known }, seconds);
   }
 
-  /** Counts a job that has ended. */
   job({ kind, status, createdAt, startedAt, endedAt, result, error }: JobEntry): void {
     this.#ended.inc({ kind, status });
     if (startedAt !== null) {
@@ -147,7 +139,6 @@ export class ServiceMetrics {
     this.#peakBytes = Math.max(this.#peakBytes, peakBytes ?? 0);
   }
 
-  /** All metrics in the format of Prometheus. */
   text(): Promise<string> {
     return this.#registry.metrics();
   }

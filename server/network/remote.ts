@@ -11,11 +11,9 @@ import { shorten } from "../../generation/texts.ts";
 import { isPublicAddress } from "./public_address.ts";
 import { Slots } from "../../media/isolated/slots.ts";
 
-/** What may be fetched. */
 export interface RemotePolicy {
   /** Whether addresses of private networks are allowed, this machine's among them. */
   readonly allowPrivate: boolean;
-  /** Longest body in bytes. */
   readonly maxBytes: number;
   /** Kinds of media that are taken, as content types begin. */
   readonly media: readonly ("image" | "video")[];
@@ -25,7 +23,6 @@ export interface RemotePolicy {
 
 /** Why something was not fetched, in a sentence for the client. */
 export class RemoteError extends Error {
-  /** Tells it from other errors in logs. */
   override readonly name = "RemoteError";
   /** Whether another attempt may succeed. */
   readonly isTransient: boolean;
@@ -37,9 +34,7 @@ export class RemoteError extends Error {
   }
 }
 
-/** What was fetched. */
 interface RemoteFile {
-  /** The whole body. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The last part of the path, for a name. */
   readonly name: string;
@@ -152,15 +147,12 @@ export function parseRemoteUrl(text: string, base?: URL, advice = "http or https
   return url;
 }
 
-/** A request to an address that a client names. */
 interface RemoteRequest {
   /** Whether addresses of private networks are allowed, this machine's among them. */
   readonly allowPrivate: boolean;
   /** GET by default. */
   readonly method?: "GET" | "POST";
-  /** Headers beside the usual ones. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What is sent. */
   readonly body?: string;
 }
 

@@ -23,7 +23,6 @@ pre { overflow-x: auto; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 8%, transparent); border-radius: 6px; }
 `;
 
-/** Writes the page. */
 export function docsPage(
   document: OpenApiDocument,
   operations: readonly Operation[],

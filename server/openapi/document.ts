@@ -28,20 +28,16 @@ import type { BodyName, Operation } from "./operation.ts";
 /** A JSON Schema, as far as it is looked at here. */
 export interface JsonSchema {
   type?: string | string[];
-  /** Alternatives. */
   anyOf?: JsonSchema[];
   properties?: Record<string, JsonSchema>;
   /** Fields that must be there. */
   required?: string[];
   /** Schema of a list's items. */
   items?: JsonSchema;
-  /** Meaning, in Markdown. */
   description?: string;
-  /** Everything else. */
   [keyword: string]: unknown;
 }
 
-/** The parts of the document. */
 export interface OpenApiDocument {
   /** Version of the specification. */
   openapi: "3.1.0";

@@ -2,7 +2,6 @@
 
 import type { AnswerName } from "../contract/answers.ts";
 
-/** Schemas of request bodies by the names that they have in the document. */
 export type BodyName =
   | "ImageGeneration"
   | "ImageEdit"
@@ -18,7 +17,6 @@ type OperationAnswer = { readonly json: AnswerName } | {
 };
 
 export interface Operation {
-  /** HTTP method. */
   readonly method: "get" | "post" | "delete";
   /** Path with parameters in braces. */
   readonly path: string;

@@ -11,7 +11,6 @@ import type { VideoRequest } from "../videos/video_request.ts";
 import { openStream } from "./news.ts";
 import { findVideo } from "./videos.ts";
 
-/** The file of an image. */
 export async function imageContent(c: Context<AppEnv>, services: Services): Promise<Response> {
   const id = c.req.param("id") ?? "";
   const job = await services.store.get(id, { mayBeOld: true });
@@ -34,9 +33,7 @@ function notFound(message: string): ApiError {
   return new ApiError(404, message, { code: "not_found" });
 }
 
-/** What is asked for of a finished job. */
 interface AskedFile {
-  /** Files of the job. */
   readonly files: readonly StoredFile[];
   /** Word for the results, such as `Video`. */
   readonly what: string;
@@ -65,7 +62,6 @@ async function serveResult(
   return response;
 }
 
-/** The file of a video. */
 export async function videoContent(c: Context<AppEnv>, services: Services): Promise<Response> {
   const job = await findVideo(c, services);
   // The generic API's word for the video itself, beside its previews.

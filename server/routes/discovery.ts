@@ -25,7 +25,6 @@ export function listModels(c: Context<AppEnv>, services: Services): Response {
   });
 }
 
-/** The record of a model. */
 export async function retrieveModel(c: Context<AppEnv>, services: Services): Promise<Response> {
   const model = named(c, services);
   await engineOf(services, model, c.req.raw.signal);
@@ -51,7 +50,6 @@ function named(c: Context<AppEnv>, { models }: Services): ServedModel {
   });
 }
 
-/** The server's own record. */
 export function serverInfo({ settings }: Services): unknown {
   return {
     model_path: settings.modelPath,

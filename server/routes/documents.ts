@@ -80,7 +80,6 @@ export function page(c: Context<AppEnv>, services: Services): Response {
   }) as Response;
 }
 
-/** A file of the page. */
 export function file(c: Context<AppEnv>, services: Services): Response {
   check(services);
   const { version, assets } = playground();

@@ -61,11 +61,9 @@ export class Base64 {
 /** Bytes that are turned at once; a multiple of three, so that the parts join. */
 const PART_BYTES = 3 * 2 ** 18;
 
-/** A body of an answer, and its headers. */
 interface Base64Json {
   /** Made while it is read. */
   readonly body: ReadableStream<Uint8Array<ArrayBuffer>>;
-  /** Type and length of the answer. */
   readonly headers: Record<string, string>;
 }
 

@@ -21,14 +21,12 @@ interface ImageEvent {
 
 /** A request whose answer is a stream. */
 interface StreamedImages {
-  /** Id of the job. */
   readonly id: string;
   readonly request: ImageRequest;
   /** Queues the job; throws when it is refused. */
   readonly start: () => Promise<QueuedJob<ImageOutcome>>;
   /** Whether the job goes on when the client leaves. */
   readonly isLeft: boolean;
-  /** The queue and the log. */
   readonly services: Services;
 }
 

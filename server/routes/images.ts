@@ -82,7 +82,6 @@ async function withInputs(
   }
 }
 
-/** A request with the job that it makes, or has made. */
 interface Asked {
   readonly id: string;
   readonly request: ImageRequest;
@@ -119,7 +118,6 @@ async function answer(c: Context<AppEnv>, asked: Asked, services: Services): Pro
   );
 }
 
-/** Answers a request that was sent before. */
 async function answerAgain(
   c: Context<AppEnv>,
   record: JobRecord,

@@ -18,9 +18,7 @@ interface RecordContext {
   readonly place: number | null;
   /** Whether the client may see what it makes: it is theirs. */
   readonly isOwn: boolean;
-  /** Keeps the results. */
   readonly storage: ResultStorage | undefined;
-  /** Where clients reach this server. */
   readonly publicUrl?: string | undefined;
 }
 

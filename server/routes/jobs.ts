@@ -20,7 +20,6 @@ const listSchema = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
 });
 
-/** A job's record. */
 export async function retrieve(c: Context<AppEnv>, services: Services): Promise<Response> {
   return c.json(await show(await findJob(c, services), c, services));
 }

@@ -18,7 +18,6 @@ interface Change {
   readonly ignored: readonly string[];
 }
 
-/** `set_lora`. */
 export function setLora(c: Context<AppEnv>, services: Services): Promise<Response> {
   return change(c, services, "set LoRA adapter", {
     read: (json) => readSetLora(json, services.settings),
@@ -26,7 +25,6 @@ export function setLora(c: Context<AppEnv>, services: Services): Promise<Respons
   });
 }
 
-/** `merge_lora_weights`. */
 export function mergeLora(c: Context<AppEnv>, services: Services): Promise<Response> {
   return change(c, services, "merge LoRA weights", {
     read: (json) => readMergeLora(json, services.settings),
@@ -34,7 +32,6 @@ export function mergeLora(c: Context<AppEnv>, services: Services): Promise<Respo
   });
 }
 
-/** `unmerge_lora_weights`. */
 export function unmergeLora(c: Context<AppEnv>, services: Services): Promise<Response> {
   return change(c, services, "unmerge LoRA weights", {
     read: (json) => readUnmergeLora(json, services.settings),

@@ -4,7 +4,6 @@ import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import type { App, AppEnv } from "../services.ts";
 
-/** Answers one request. */
 type RouteHandler = (c: Context<AppEnv>) => Response | Promise<Response>;
 
 /** The methods of a path. GET includes HEAD. */

@@ -27,7 +27,6 @@ export class News<T> {
     this.#wake();
   }
 
-  /** Says that no more will come. */
   end(): void {
     this.#hasEnded = true;
     this.#wake();

@@ -33,7 +33,6 @@ const listSchema = z.object({
   order: z.enum(["asc", "desc"]).optional(),
 });
 
-/** A video's record. */
 export async function retrieve(c: Context<AppEnv>, services: Services): Promise<Response> {
   return c.json(await show(await findVideo(c, services), c, services));
 }
@@ -84,7 +83,6 @@ export async function create(c: Context<AppEnv>, services: Services): Promise<Re
   }
 }
 
-/** A request as it came. */
 interface Sent {
   readonly id: string;
   readonly folder: InputFolder;
@@ -151,7 +149,6 @@ async function readVideoForm(
   return { body: formBody(texts, videoSchema), files: form.files };
 }
 
-/** A video for the client. */
 export function show(
   job: JobEntry,
   c: Context<AppEnv>,

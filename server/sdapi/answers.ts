@@ -8,7 +8,6 @@ import type { ApiError } from "../contract/errors.ts";
 import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { timestamp } from "./current.ts";
 
-/** The body of a failure. */
 export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {
   const { param } = body.error;
   const inTheirWords = (text: string) => param ? text.replaceAll(param, theirName(param)) : text;

@@ -56,7 +56,6 @@ const MODES: readonly (readonly [RegExp, string])[] = [
   [/gr[ae]y|recolor/, "gray"],
 ];
 
-/** What the scripts of a request come to. */
 export interface ReadScripts {
   /** Fields of `/v1/images/generations`; none without a unit that is on. */
   readonly fields: Record<string, unknown>;

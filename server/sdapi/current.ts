@@ -7,12 +7,10 @@ import type { JobOutput, JobProgress } from "../jobs/job.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { Base64 } from "../routes/image_item.ts";
 
-/** A job under way. */
 interface Current {
   readonly id: string;
   readonly client: string;
   readonly startedAt: Date;
-  /** How many images it makes. */
   readonly count: number;
   /** Images of each result. */
   readonly layers: number;

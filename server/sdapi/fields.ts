@@ -102,7 +102,6 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
 /** Ways in which images meet the size of the result, by number; the last stretches latents there. */
 const RESIZE_MODES = ["stretch", "cover", "contain", "stretch"] as const;
 
-/** A request, read. */
 export interface WebuiRequest {
   /** Fields of `/v1/images/generations` and `/v1/images/edits`. */
   readonly fields: Record<string, unknown>;
@@ -110,11 +109,9 @@ export interface WebuiRequest {
   readonly images: readonly string[];
   /** What is redrawn of the first. */
   readonly mask: string | undefined;
-  /** Whether the mask says what is kept. */
   readonly isInverted: boolean;
   /** Whether the answer has the images. */
   readonly sendsImages: boolean;
-  /** Fields that change nothing. */
   readonly ignored: readonly string[];
   /** The size where it is not the one that was asked for, as a header names it. */
   readonly rounded: string | undefined;

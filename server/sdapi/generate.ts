@@ -25,17 +25,14 @@ import { readWebui, refuseIgnored, theirName, type WebuiRequest } from "./fields
 /** Previews of an image, where they cost little. */
 const PREVIEWS = 3;
 
-/** What a generation works with. */
 interface Generation {
   readonly services: Services;
   readonly current: CurrentJobs;
-  /** Whether the route starts from images. */
   readonly startsFromImages: boolean;
   /** Name of the model that was chosen for all. */
   readonly chosen: () => string;
 }
 
-/** Makes images. */
 export async function generateForWebui(
   c: Context<AppEnv>,
   generation: Generation,
@@ -101,7 +98,6 @@ async function readRequest(
   return { ...made, ignored, previews: isCheap ? PREVIEWS : 0 };
 }
 
-/** A request under its job's id. */
 interface Asked {
   readonly id: string;
   readonly request: ImageRequest;

@@ -22,7 +22,6 @@ import { samplersOf, schedulesOf } from "./names.ts";
 import { Options } from "./options.ts";
 import { pngInfo } from "./png_info.ts";
 
-/** Where the routes begin. */
 export const SDAPI = "/sdapi/v1";
 
 /** What there is nothing of here, and how that is told. */

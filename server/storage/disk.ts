@@ -9,7 +9,6 @@ import { closeSync, openSync } from "node:fs";
 const MIN_FREE_BYTES = 2 ** 30;
 const MIN_FREE_SHARE = 0.05;
 
-/** What `statfs` says of a disk. */
 interface Disk {
   /** Blocks that this user may still write. */
   readonly bavail: number;

@@ -112,7 +112,6 @@ export class LocalStorage implements ResultStorage {
     return Promise.resolve(url ?? null);
   }
 
-  /** See {@link ResultStorage.read}. */
   async read({ name }: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
     try {
       return await Deno.readFile(this.path(name));
@@ -128,7 +127,6 @@ export class LocalStorage implements ResultStorage {
     });
   }
 
-  /** See {@link ResultStorage.removeNamed}. */
   removeNamed(name: string): Promise<void> {
     return this.remove({ name });
   }

@@ -36,7 +36,6 @@ export class S3Storage implements ResultStorage {
   readonly #base: string;
   readonly #attemptMs: number;
   readonly #isShared: boolean;
-  /** See {@link ResultStorage.origin}. */
   readonly origin: string;
   /** Keys for signing, one for each day. */
   readonly #keys = new Map<string, ArrayBuffer>();
@@ -56,7 +55,6 @@ export class S3Storage implements ResultStorage {
     this.#isShared = isShared;
   }
 
-  /** See {@link ResultStorage.write}. */
   async write(
     name: string,
     bytes: Uint8Array<ArrayBuffer>,
@@ -65,7 +63,6 @@ export class S3Storage implements ResultStorage {
     return await this.#upload(await this.#local.write(name, bytes, contentType));
   }
 
-  /** See {@link ResultStorage.writeFrom}. */
   async writeFrom(
     name: string,
     contentType: string,
@@ -74,7 +71,6 @@ export class S3Storage implements ResultStorage {
     return await this.#upload(await this.#local.writeFrom(name, contentType, make));
   }
 
-  /** See {@link ResultStorage.pathOf}. */
   pathOf(file: FilePlace): string | null {
     return this.#local.pathOf(file);
   }
@@ -92,7 +88,6 @@ export class S3Storage implements ResultStorage {
     return this.#isOurs(file) ? await this.#presign(file, "GET") : await this.#local.link(file);
   }
 
-  /** See {@link ResultStorage.read}. */
   async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
     if (!this.#isOurs(file)) return await this.#local.read(file);
     try {
@@ -108,19 +103,16 @@ export class S3Storage implements ResultStorage {
     }
   }
 
-  /** See {@link ResultStorage.remove}. */
   async remove(file: FilePlace): Promise<void> {
     if (this.#isOurs(file)) await this.#send("DELETE", file.url!);
     else await this.#local.remove(file);
   }
 
-  /** See {@link ResultStorage.removeNamed}. */
   async removeNamed(name: string): Promise<void> {
     await this.#send("DELETE", `${this.#base}/${name}`);
     await this.#local.remove({ name });
   }
 
-  /** See {@link ResultStorage.clean}. */
   clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     return this.#local.clean(isLeft);
   }

@@ -10,9 +10,7 @@ import { isGone } from "../../generation/write_error.ts";
 
 /** Bytes from `start` up to and including `end`. */
 interface ByteRange {
-  /** First byte. */
   start: number;
-  /** Last byte. */
   end: number;
 }
 

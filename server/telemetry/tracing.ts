@@ -51,7 +51,6 @@ export interface TracedSpan {
 
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 
-/** Makes spans. */
 export class Tracing {
   readonly #api: Api;
   readonly #tracer: Tracer;

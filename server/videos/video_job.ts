@@ -14,17 +14,13 @@ import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { UnfinishedVideos } from "./unfinished_videos.ts";
 import type { VideoRequest } from "./video_request.ts";
 
-/** What a video job works with. */
 interface VideoJob {
   engine: Engine;
   request: VideoRequest;
-  /** Keeps the files. */
   storage: ResultStorage;
-  /** Makes files of frames. */
   ffmpeg: Ffmpeg;
   /** How often an unfinished video is shown. */
   previews: number;
-  /** Takes the time of each stage. */
   stages?: StageClock;
   /** Is told of files that play while they are written. */
   unfinished?: UnfinishedVideos;

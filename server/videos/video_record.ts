@@ -17,7 +17,6 @@ type VideoSummary = Pick<
 /** What a record shows that is damaged. */
 const UNKNOWN: VideoSummary = { model: "", width: 0, height: 0, numFrames: 0, fps: 1, seeds: [] };
 
-/** The part of a request that its record shows. */
 export function videoSummary(request: VideoRequest): VideoSummary {
   const { model, width, height, numFrames, fps, seeds } = request;
   return { model, width, height, numFrames, fps, seeds };

@@ -57,9 +57,7 @@ export const VIDEO_PREVIEWS = 3;
 
 /** A video on disk. */
 export interface GivenVideo {
-  /** Path of the file. */
   path: string;
-  /** Facts about the video. */
   info: VideoInfo;
 }
 
@@ -73,7 +71,6 @@ export interface VideoRequest extends PreparedVideo<string, GivenVideo>, Request
   keepsAudio: boolean;
   /** Constant rate factor of the file. */
   crf: number;
-  /** Effort of the encoder. */
   preset: X264Preset;
   /** Whether the file is written so that it plays meanwhile, and is given meanwhile. */
   isFragmented?: boolean;
@@ -85,9 +82,7 @@ export interface VideoRequest extends PreparedVideo<string, GivenVideo>, Request
   rounded?: string[];
 }
 
-/** What images and videos of a request are read with. */
 interface VideoSources extends InputSources {
-  /** Reads videos. */
   readonly ffmpeg: Ffmpeg;
 }
 
@@ -177,7 +172,6 @@ export async function readVideoRequest(
   };
 }
 
-/** Reads the images and videos of a request in isolated processes. */
 function videoReader(sources: VideoSources): VideoReader<RequestInputs> {
   const images = imageReader(sources);
   const fileOf = async (source: Source | InputFile) => {

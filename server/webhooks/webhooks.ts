@@ -10,9 +10,7 @@ import { Shares } from "../fair_share.ts";
 import type { Log } from "../log.ts";
 import { createHmac } from "node:crypto";
 
-/** What webhooks are sent with. */
 interface WebhookOptions {
-  /** Signs them. */
   readonly secret: Uint8Array;
   /** Whether addresses of private networks are allowed, this machine's among them. */
   readonly allowPrivate: boolean;
@@ -30,7 +28,6 @@ interface WebhookTarget {
   readonly client: string;
 }
 
-/** A message to a client's server. */
 interface WebhookMessage {
   /** Type of the event, such as `job.completed`. */
   readonly type: string;
