@@ -1,7 +1,4 @@
-/**
- * Other checkpoints' and trainers' names for the modules of a model. The names of diffusers are canonical: what graphs,
- * goldens and LoRAs use; every other layout is a table that leads to them.
- */
+/** Other names for the modules of a model. The names of diffusers are canonical; every other layout is a table to them. */
 
 /** A module or parameter of another layout, and where it lies in ours. `*` stands for a number, in order. */
 export interface LayoutEntry {
@@ -53,10 +50,7 @@ interface LayoutPart {
   readonly count: number;
 }
 
-/**
- * Where a module of another layout, without prefix and `.weight`, lies in ours, in the order of our rows; nothing when
- * the table lacks it.
- */
+/** Where a module of another layout, without prefix and `.weight`, lies in ours, in the order of our rows. */
 export function toOurs(layout: Layout, name: string, rows: number): LayoutPart[] | undefined {
   for (const entry of layout.entries) {
     const numbers = match(entry.theirs.split("."), name.split("."));

@@ -82,10 +82,6 @@ const OPTIONAL_FORMATS = [
 
 /**
  * Opens the pipeline of a model: checks all files, uploads nothing.
- *
- * @param model its folder, or a file with its transformer
- * @param parts that lie elsewhere
- * @param ranks with which other GPUs it makes results; alone by default
  * @throws {Error} naming the file and what is wrong with it
  */
 export async function openPipeline(
@@ -106,12 +102,7 @@ export async function openPipeline(
   );
 }
 
-/**
- * Writes a copy of weights in fewer bits; see {@linkcode quantizeCheckpoint}.
- *
- * @param path a file of weights, or a component's folder
- * @param output ends with `.gguf` or `.safetensors`
- */
+/** Writes a copy of weights, a file or a component's folder, in fewer bits; `output` ends with `.gguf` or `.safetensors`. */
 export async function quantize(
   path: string,
   output: string,
@@ -121,12 +112,7 @@ export async function quantize(
   return await quantizeCheckpoint(path, output, { ...options, formats });
 }
 
-/**
- * Says what a file or folder is: a model, a part of one, or a LoRA. Only headers and configurations are read.
- *
- * @param path of a file of weights, a component's folder or a model's
- * @throws {Error} when it cannot be read
- */
+/** Says what a file or folder is: a model, a part of one, or a LoRA, by headers and configurations. */
 export async function inspect(path: string): Promise<Inspection> {
   const families = FAMILIES.map(({ lora, classNames, files }) => ({
     name: lora.transformer.family,

@@ -2,13 +2,9 @@
 import { permute, type Tensor } from "../runtime/mod.ts";
 
 /**
- * The same elements in another layout. `"1 c (y i) (x j) -> 1 (y x) (i j c)"` cuts latents into patches of `i` by `j`,
- * each a token.
- *
+ * `"1 c (y i) (x j) -> 1 (y x) (i j c)"` cuts latents into patches of `i` by `j`, each a token. Axes in parentheses lie in
+ * one dimension; of each pair one size may be omitted; 1 has no axis.
  * Source: Rogozhnikov 2022, "Einops: Clear and Reliable Tensor Manipulations with Einstein-like Notation".
- *
- * @param pattern dimensions before and after the arrow; axes in parentheses lie in one dimension, 1 has no axis
- * @param sizes of axes in parentheses; one in each pair may be omitted
  */
 export function rearrange(
   x: Tensor,

@@ -1,8 +1,6 @@
 import type { WeightScope } from "../../runtime/mod.ts";
 
-/**
- * Refuses to encode with an autoencoder of which only the decoder is there, which is all that results from text need.
- */
+/** Refuses to encode if the file has the decoder alone, which is all that results from text need. */
 export function requireEncoder(weights: WeightScope): void {
   const has = (side: string) => weights.has(`${side}.conv_in.weight`);
   if (has("encoder") || !has("decoder")) return;

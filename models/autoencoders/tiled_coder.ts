@@ -1,7 +1,4 @@
-/**
- * A program that codes an image tile by tile, replayed for each of them, and the seams blended on this side. An image
- * in one piece is a single tile.
- */
+/** A program that codes an image tile by tile; seams are blended on the CPU. An image in one piece is a single tile. */
 import {
   type Call,
   type DeviceTensor,
@@ -19,12 +16,7 @@ export interface DecodeOptions {
   readonly first?: readonly Call[];
   readonly reads?: readonly DeviceTensor[];
   readonly begin?: () => unknown;
-  /**
-   * Told after every piece.
-   *
-   * @param pixels those that are complete, [frames, height, width, 3 or 4]; none after a piece that completes no frame
-   * @param contents of `reads`, after the first piece
-   */
+  /** `pixels` [frames, height, width, 3 or 4] are complete frames, if a piece completes any; `contents` are those of `reads`. */
   readonly received: (
     done: number,
     pixels: Float32Array | undefined,

@@ -1,10 +1,4 @@
-/**
- * Coding images and videos in overlapping tiles whose seams are blended, where they do not fit in one piece.
- *
- * The idea is that of diffusers' `enable_tiling`: a tile is coded as if it were the whole, so results differ a little
- * from those of one piece. Unlike there, all tiles have the same size, so that one program codes them all, and none of
- * them is a sliver at the edge, which would look different without surroundings.
- */
+/** Tiles that overlap, with blended seams, as diffusers' `enable_tiling`; all have one size, so that one program codes them. */
 /** Part of the longest side of a tile that neighbours share at least. */
 const OVERLAP = 0.25;
 

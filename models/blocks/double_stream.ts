@@ -1,10 +1,7 @@
 /**
- * Blocks of transformers in which text and image have weights of their own and attend each other, as FLUX and Qwen-Image
- * have them.
- *
+ * Blocks in which text and image have weights of their own and attend each other.
  * Source: Esser et al. 2024, "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis" (MM-DiT);
- * diffusers `FluxTransformerBlock`, `Flux2TransformerBlock` and `QwenImageTransformerBlock`, whose module names are the
- * weight names.
+ * diffusers `FluxTransformerBlock`, `Flux2TransformerBlock` and `QwenImageTransformerBlock`.
  */
 import {
   concat,

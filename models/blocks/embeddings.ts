@@ -2,13 +2,8 @@
 import type { Graph, Rotation, Tensor } from "../../runtime/mod.ts";
 
 /**
- * Sinusoidal embedding of timesteps, cosines first:
- * `[cos(t·f_0), …, cos(t·f_{h-1}), sin(t·f_0), …]` with `f_i = exp(−ln(10000)·i/h)`, `h = dim/2`.
- * Frequencies and angles are rounded to f32 as the reference computes them.
- *
+ * Sinusoidal embedding, [timesteps, dim], cosines first, with f_i = exp(−ln(10000)·i/h), h = dim/2, in f32.
  * Source: diffusers `get_timestep_embedding` with `flip_sin_to_cos=True`, `downscale_freq_shift=0`.
- *
- * @returns [timesteps, dim]
  */
 export function timestepEmbedding(
   timesteps: readonly number[],
@@ -46,12 +41,8 @@ export interface RotaryTables {
 }
 
 /**
- * Rotary tables over several position axes: the pairs of a head are shared out between the axes in order.
- *
+ * Rotary tables; the pairs of a head are shared out between axes in order; `replaced` is a pair that turns otherwise.
  * Source: RoFormer (Su et al. 2021) with one block of frequencies `theta^(−2j/d)` per axis.
- *
- * @param axisDims head dimensions per axis, each even; their sum is headDim
- * @param replaced a pair of an axis that turns by another angle for each position
  */
 export function rotaryTables(
   positions: readonly (readonly number[])[],

@@ -16,13 +16,7 @@ import {
   type WeightScope,
 } from "../../runtime/mod.ts";
 
-/**
- * A linear layer with the weights `name.weight` [outFeatures, in] and, where the checkpoint has it, `name.bias`, and
- * the low-rank branch that LoRAs give it.
- *
- * @param x [..., in]
- * @returns [..., outFeatures]
- */
+/** `x` [..., in] to [..., outFeatures], by `name.weight`, maybe `name.bias`, and the low-rank branch of LoRAs. */
 export function linearLayer(
   weights: WeightScope,
   name: string,
@@ -48,13 +42,7 @@ export function embeddingLayers(weights: WeightScope, x: Tensor, features: numbe
   return linearLayer(weights, "linear_2", hidden, features);
 }
 
-/**
- * A convolution whose stride is its kernel, as patch embeddings have it: a linear layer on patches, with the weights
- * `name.weight` [outFeatures, channels, ...patch] and, where the checkpoint has it, `name.bias`, and its low-rank branch.
- *
- * @param patches [..., taps · channels], each in the order (..., row, column, channel)
- * @returns [..., outFeatures]
- */
+/** A convolution whose stride is its kernel, as a linear layer on patches, [..., (row, column, channel)]. */
 export function patchEmbeddingLayer(
   weights: WeightScope,
   name: string,
@@ -74,13 +62,7 @@ export function patchEmbeddingLayer(
   });
 }
 
-/**
- * A convolution of 3 x 3 with the weights `name.weight` [outChannels, channels, 3, 3] and, where the checkpoint has it,
- * `name.bias`; it keeps the size unless `options` say otherwise.
- *
- * @param x [batch, height, width, channels]
- * @returns [batch, height, width, outChannels]
- */
+/** A convolution of 3 x 3, [batch, height, width, channels], that keeps the size unless `options` say otherwise. */
 export function convolutionLayer(
   weights: WeightScope,
   name: string | number,
@@ -140,14 +122,8 @@ export function forEachSample(x: Tensor, batch: number): Tensor {
 }
 
 /**
- * A gated linear unit of two linear layers that take the same input: activation(gate layer) * up layer. On GPUs it is one
- * product where the weights are stored alike and would fit into one binding as f32.
- *
+ * activation(gate layer) * up layer, [..., features]; one product on GPUs if the weights fit into one binding as f32.
  * Source: Shazeer 2020, "GLU Variants Improve Transformer".
- *
- * @param names of the gate layer and of the up layer, which have no biases; their weights are those of {@linkcode linearLayer}
- * @param x [..., in]
- * @returns [..., features]
  */
 export function gluLayer(
   weights: WeightScope,
@@ -181,14 +157,7 @@ const MAX_HEAD_DIM = 128;
 /** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */
 const SCORE_BYTES = 64 * 1024 * 1024;
 
-/**
- * Attention with heads of any width. Those too wide for the fused kernel, above 128, compute their scores by row tiles.
- *
- * @param query [batch, tokens, dim]; several heads lie in the batch
- * @param key [batch, keys, dim]
- * @param scoreBytes bytes of scores to hold at a time, where they are held
- * @returns [batch, tokens, dim]
- */
+/** Attention, [batch, tokens, dim]; heads above 128 compute their scores by row tiles of `scoreBytes`. */
 export function wideAttention(
   query: Tensor,
   key: Tensor,

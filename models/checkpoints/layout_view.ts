@@ -55,13 +55,7 @@ class LayoutView implements TensorSource {
   }
 }
 
-/**
- * The tensors of a component under our names. What a table cuts are whole rows, so that quantised blocks stay as they
- * are; names that no entry of the table knows are ours already.
- *
- * @param layout how the file names them; nothing where it does as we do
- * @param prefix what stands before every name; tensors without it are omitted
- */
+/** The tensors of a component under our names. A table cuts whole rows, so that quantised blocks stay as they are. */
 export function viewLayout(
   source: TensorSource,
   layout: Layout | undefined,

@@ -1,7 +1,4 @@
-/**
- * The files of a model: a folder of diffusers, single files of any program, or parts from several places. Pipelines
- * find here what they need, wherever it comes from.
- */
+/** The files of a model: a folder of diffusers, single files of any program, or parts from several places. */
 import { basename, join } from "node:path";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
@@ -18,9 +15,7 @@ export interface ConfigFile {
 
 /** A component with weights: what `config.json` says of it, or would say. */
 interface ComponentFiles extends ConfigFile {
-  /**
-   * Opens the weights, under the names of diffusers or as `view` names them. They are closed with the model's files.
-   */
+  /** Opens the weights, under the names of diffusers or as `view` names them; they are closed with the model's files. */
   openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
 }
 
@@ -73,12 +68,7 @@ export class ModelFiles implements Disposable {
     return this.#options.settings;
   }
 
-  /**
-   * Whether the model has a component that not all have. A single file is never half of the pair of transformers that
-   * another model has.
-   *
-   * @param name as `model_index.json` has it, such as `transformer_2`
-   */
+  /** Whether the model has a component; a single file is never half of the pair of transformers of another model. */
   has(name: string): boolean {
     const { parts, index, path } = this.#options;
     if (parts?.has(name)) return true;

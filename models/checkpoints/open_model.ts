@@ -91,12 +91,7 @@ interface KnownFiles {
 const SHOWN_NAMES = 3;
 
 /**
- * Opens a model: its headers and configurations are read, nothing else.
- *
- * @param model the folder of a diffusers pipeline, or a file that has a transformer in it and maybe other components
- * @param parts win over what the model has
- * @param families what files can be
- * @param optional what optional components' files can be
+ * Opens a model; only headers and configurations are read. `parts` override the model's own.
  * @throws {TypeError} when a file holds nothing that is known, or something else than it was named for
  * @throws {Error} when parts are missing, saying which and how to name them
  */
@@ -170,12 +165,7 @@ async function collect(
   return new ModelFiles({ ...options(index), ...defaults });
 }
 
-/**
- * Gives a text encoder its vision tower: the one that was named, or where it is needed, the one that lies beside it.
- *
- * @param found gets the text encoder with its tower
- * @throws {TypeError} when it is of no use
- */
+/** Gives a text encoder its vision tower: the one that was named, or if it needs one, the one beside it. */
 async function addVisionTower(
   found: Map<string, ForeignPart>,
   isNeeded: boolean,

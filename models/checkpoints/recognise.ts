@@ -9,12 +9,7 @@ export interface RecognisedComponent {
   readonly tensors: TensorSource;
 }
 
-/**
- * All components in a file, each once. What stands before the names, such as `model.diffusion_model.`, is found by
- * itself: it is what the file has before a name by which a component is known.
- *
- * @param formats what may be in it; the first that fits counts
- */
+/** All components in a file, each once; the prefix of names is what stands before a probe. */
 export function recognise(
   source: TensorSource,
   formats: readonly ComponentFormat[],

@@ -1,9 +1,6 @@
 /**
- * RIFE's network: the frame in the middle between two, by the way that pixels take from one to the other, guessed
- * coarsely first. Activations are channels-last, [1, height, width, channels], frames in [0, 1].
- *
- * Source: hzwer/Practical-RIFE, the `IFNet_HDv3` that comes with each model from 4.15 on; its module names are the
- * weight names.
+ * RIFE's network: the frame in the middle, by a flow that is guessed coarsely first; [1, height, width, channels], in [0, 1].
+ * Source: hzwer/Practical-RIFE, the `IFNet_HDv3` that comes with each model from 4.15 on.
  */
 import { z } from "zod";
 import {
@@ -158,10 +155,7 @@ function convolution(
   return convolutionLayer(weights, name, x, outChannels, { stride: [stride, stride], activation });
 }
 
-/**
- * Which of the 16 elements of a transposed kernel each of the four pixels of a result takes from each of its nine
- * neighbours, [row, column, row of the neighbour, column of the neighbour, element].
- */
+/** Elements of a transposed kernel by [row, column, row of the neighbour, column of the neighbour, element]. */
 const TAPS = upTaps();
 
 function upTaps(): Float32Array {
@@ -182,10 +176,7 @@ function upTaps(): Float32Array {
   return taps;
 }
 
-/**
- * A transposed convolution of 4 x 4 that doubles the size: one of 3 x 3 to four times the channels, which then are
- * pixels. Its kernel has the elements of the stored one at other places, and zeros.
- */
+/** A transposed convolution of 4 x 4 that doubles the size, as one of 3 x 3 to four times the channels, then pixels. */
 function upConvolution(weights: WeightScope, name: string, x: Tensor, outChannels: number): Tensor {
   const { graph } = x;
   const scope = weights.scope(name);

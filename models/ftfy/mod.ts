@@ -1,9 +1,6 @@
 /**
- * Repair of damaged text, after Python's `ftfy` with its default settings, and what else diffusers' Wan pipelines do to a
- * prompt.
- *
- * Misread UTF-8 is repaired by a heuristic of our own ({@link fixEncoding}); all else equals ftfy. Not covered: code page
- * 437, CESU-8, and characters lost to a question mark.
+ * Repair of damaged text, after Python's `ftfy` with its default settings. Misread UTF-8 is repaired by a heuristic of our
+ * own ({@link fixEncoding}). Not covered: code page 437, CESU-8, and characters lost to a question mark.
  */
 import { decodeHTML, decodeHTMLStrict } from "entities";
 import { fixC1Controls, fixEncoding } from "./mojibake.ts";
@@ -74,9 +71,8 @@ function unescapeStrict(text: string): string {
 const WINDOWS_1252 = new TextDecoder("windows-1252");
 
 /**
- * Replaces named and numeric character references by their characters. Names that HTML allows
- * without a semicolon are found without one, by the longest match, even inside a word: `&notit;`
- * becomes `¬it;`. Numbers of controls and of noncharacters vanish, which is Python's choice.
+ * Character references as characters; names without a semicolon by the longest match, even inside a word: `&notit;` becomes
+ * `¬it;`. Numbers of controls and of noncharacters vanish, which is Python's choice.
  */
 export function unescapeHtml(text: string): string {
   return text.replace(
@@ -106,13 +102,7 @@ function isNoncharacter(code: number): boolean {
 // deno-lint-ignore no-control-regex
 const WHITESPACE = /[\p{White_Space}\x1c-\x1f]+/gu;
 
-/**
- * Repairs damaged text, resolves HTML character references twice, makes one space of every run of
- * white space and takes it off both ends.
- *
- * The reference repairs text only where the Python package `ftfy` is installed; the limits of the
- * repair here are those of {@link fixText}.
- */
+/** What diffusers' Wan pipelines do to a prompt if `ftfy` is installed. */
 export function cleanPrompt(prompt: string): string {
   const text = unescapeHtml(unescapeHtml(fixText(prompt)));
   return text.replace(WHITESPACE, " ").replace(/^ | $/g, "");

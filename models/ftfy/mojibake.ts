@@ -1,9 +1,6 @@
 /**
- * Repair of UTF-8 that was decoded in a single-byte character set: "Ã©" for "é", "â€™" for "’".
- *
- * The test for it is our own. It looks for sequences that have the shape of a UTF-8 character in one
- * of the character sets and that hardly ever occur in a text that means them. If a text shows one and
- * as a whole is well-formed UTF-8 in a character set, it is decoded; else only the sequences are.
+ * Repair of UTF-8 that was decoded in a single-byte character set: "Ã©" for "é". The test is our own: it looks for sequences
+ * in the shape of UTF-8 that text hardly ever means. If the whole text is UTF-8 then, it is decoded; else only these.
  */
 
 /** Stands for a character that was lost, U+FFFD, in encoded text. */
@@ -45,10 +42,7 @@ function makeCharset(label: string): Charset {
   return { label, upper, bytes, restoresSpaces: label !== "macintosh" };
 }
 
-/**
- * The bytes of a text in a character set, as a string of code units 0 to 255, or undefined where it
- * has other characters. U+FFFD becomes {@link LOST}.
- */
+/** The bytes of a text as code units 0 to 255, or undefined if it has other characters; U+FFFD becomes {@link LOST}. */
 export function encode(text: string, charset: Charset): string | undefined {
   let out = "";
   for (const character of text) {
@@ -213,10 +207,7 @@ function decodeMisread(text: string, charset: Charset): string | undefined {
   return decodeUtf8(bytes);
 }
 
-/**
- * Puts back byte A0 where a space took its place. "Ã " at the end of a word is "à" with its own
- * space lost, except in the Portuguese "às", "àquele", "àquela" and "àquilo".
- */
+/** Puts back byte A0 where a space took its place: "Ã " at a word's end is "à" and a space, except in "às", "àquele", "àquilo". */
 function restoreSpaces(bytes: string): string {
   const tail = "[\\x80-\\x84\\x86-\\x9f\\xa1-\\xbf]";
   const altered = new RegExp(

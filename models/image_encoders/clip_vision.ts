@@ -1,6 +1,5 @@
 /**
  * CLIP's vision tower: a transformer over the patches of an image and one class token.
- *
  * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
  * `CLIPVisionModel`, whose module names are the weight names.
  */

@@ -1,8 +1,4 @@
-/**
- * Qwen2.5-VL's vision tower in a file of its own, as llama.cpp has it beside a language model: `mmproj`.
- *
- * Source: `Qwen2VLVisionModel` of llama.cpp's `convert_hf_to_gguf.py`, and `gguf-py/gguf/tensor_mapping.py`.
- */
+/** Qwen2.5-VL's vision tower in a file of its own: `mmproj`. Source: llama.cpp's `Qwen2VLVisionModel`, `tensor_mapping.py`. */
 import type { GgufValue, StoredTensor, TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import { Stated } from "../checkpoints/stated.ts";

@@ -1,9 +1,7 @@
 /**
- * Qwen2.5-VL's vision tower: a transformer over the patches of an image, most of whose layers attend within windows,
- * and a merger that makes one token of 2 by 2 patches.
- *
- * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VisionTransformerPretrainedModel`, whose
- * module names are the weight names; `Qwen2VLImageProcessor` and `get_vision_window_index` for sizes and patches.
+ * Qwen2.5-VL's vision tower: patches attend within windows in most layers; a merger makes a token of 2 by 2 patches.
+ * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VisionTransformerPretrainedModel`,
+ * `Qwen2VLImageProcessor` and `get_vision_window_index`.
  */
 import { z } from "zod";
 import {

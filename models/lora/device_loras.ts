@@ -46,10 +46,7 @@ export class DeviceLoras {
     return this.#components.map(({ info }) => info);
   }
 
-  /**
-   * Makes the model what it is with these LoRAs and no others: uploads branches, writes strengths, rewrites weights.
-   * What is there already costs nothing. When it fails, the next call makes it right again.
-   */
+  /** Makes the model what it is with these LoRAs and no others. When it fails, the next call makes it right again. */
   async apply(loras: readonly AppliedLora[], device: Device): Promise<void> {
     const plans = this.#components.map((component) => component.plan(loras));
     const keys = plans.map(({ key }) => key);

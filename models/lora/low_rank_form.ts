@@ -1,8 +1,7 @@
 /**
- * The numbers of LoRA files, which changes of a weight are low-rank branches, exactly, and how.
- *
- * Source: Khatri-Rao and Kronecker identities: (A·B) ∘ (C·D) = (A ⊙ C)·(B ⊙ D) with all products of a column of A and
- * one of C; (A·B) ⊗ (C·D) = (A ⊗ C)·(B ⊗ D).
+ * Which changes of a weight are low-rank branches, exactly, and how.
+ * Source: (A·B) ∘ (C·D) = (A ⊙ C)·(B ⊙ D) with all products of a column of A and one of C (Khatri-Rao);
+ * (A·B) ⊗ (C·D) = (A ⊗ C)·(B ⊗ D) (Kronecker).
  */
 import { decodeFloats, elementCount, formatShape, type StoredElements } from "../../runtime/mod.ts";
 import type { AdaptableModule, LoraTensor, ModuleChange, WeightChange } from "./types.ts";
@@ -58,8 +57,8 @@ export function summedRank({ weight }: ModuleChange): number {
 }
 
 /**
- * Whether a change of a module cannot be, or is not worth, a branch. Formed branches are, up to rank
- * {@linkcode MAX_FORMED_RANK}; beside quantised weights as long as they are smaller than the weight decoded.
+ * Whether a change cannot be, or is not worth, a branch: formed ones are up to {@linkcode MAX_FORMED_RANK}, or beside
+ * quantised weights as long as they are smaller than the weight decoded.
  */
 export function needsWriting(
   { weight, magnitude }: ModuleChange,

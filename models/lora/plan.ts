@@ -34,11 +34,9 @@ export function siteKey({ names }: Pick<LinearSite, "names">): string {
 }
 
 /**
- * Decides for every module that the LoRAs change. A change is written into the weight where its LoRA asks for it,
- * or has no branch, or where no product takes it; others become branches beside what was written, as long as the order
- * makes no difference: changes before one that sets the lengths of the whole are written with it. Of quantised weights,
- * which others stand in for then, all changes are written if one is. Biases are always written. LoRAs of strength 0
- * are as if they were not there.
+ * A change is written into the weight if its LoRA asks for it, or it has no branch, or no product takes it, or a later one
+ * sets the lengths of the whole; others become branches. Of quantised weights, all changes are written if one is. Biases are
+ * always written. LoRAs of strength 0 are as if they were not there.
  */
 export function planComponent(
   component: AdaptableComponent,

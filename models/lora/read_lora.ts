@@ -105,10 +105,7 @@ function checkFamily(
   );
 }
 
-/**
- * Leaves out what a file says twice: some hold joined modules beside the separate ones that the joined were made of,
- * or a module under two names. Ours count first, then those of other layouts that are one of ours alone.
- */
+/** Drops what a file says twice: joined modules beside separate ones, or a module under two names; ours count first. */
 function withoutRepeats(
   matched: readonly Matched[],
   problems: string[],

@@ -22,8 +22,8 @@ export interface Variant {
   /** Longest side of what the autoencoder takes at once, in latents. */
   readonly tileSide: number;
   /**
-   * How the prompts pass through the transformer: one, both together, or one after the other in half the memory; or
-   * likewise, and what each pass could keep for the next waits in host memory, or is computed again.
+   * One prompt, both together, or one after the other in half the memory, where what a pass could keep for the next may wait
+   * in host memory, or be computed again.
    */
   readonly passes: "single" | "batched" | "sequential" | "streamed" | "recomputed";
 }
@@ -31,11 +31,7 @@ export interface Variant {
 /** A kind of request: all that share their programs. */
 export interface RequestKind<Session> {
   readonly key: string;
-  /**
-   * Ways to run it, the largest tiles first. Of those with the same tiles the first that can be kept together is taken,
-   * else the one that brings the fewest bytes to the device again, one that computes again only where no other fits;
-   * smaller tiles are for when no larger ones fit.
-   */
+  /** The largest tiles first. Of equal tiles the first that can be kept together, else the one that reloads the fewest bytes. */
   readonly variants: readonly [Variant, ...Variant[]];
   trace(variant: Variant): Session;
   /** What cannot be done when nothing fits, such as `make 512x512`. */
@@ -98,11 +94,7 @@ export class ModelMemory<Session extends PlannedSession> {
   /** Whether the session that is kept needs the device for itself, because not all of it is there at a time. */
   #isAlone = false;
 
-  /**
-   * Nothing is on the device yet.
-   *
-   * @param adapted those of the components that LoRAs can change
-   */
+  /** `adapted` are the components that LoRAs can change. */
   constructor(components: Components, adapted: readonly AdaptedComponent[] = []) {
     this.#components = components;
     this.#loras = new DeviceLoras(adapted, (key) => this.#sessions.drop(key));
@@ -118,10 +110,7 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * Uploads the weights that stay on the device between requests.
-   *
-   * @param kinds of requests, the likeliest first: the first that fits decides which weights stay
-   * @param onProgress called with the finished share
+   * Uploads the weights that stay between requests: those of the first of `kinds` that fits, the likeliest first.
    * @throws {OutOfMemoryError} when not even the last of them fits
    */
   async load(
@@ -146,10 +135,7 @@ export class ModelMemory<Session extends PlannedSession> {
     }
   }
 
-  /**
-   * Makes the model what it is with these LoRAs and no others, for all sessions that are asked for from then on;
-   * see {@linkcode DeviceLoras.apply}.
-   */
+  /** Makes the model what it is with these LoRAs and no others, for all later sessions. */
   async adapt(loras: readonly AppliedLora[]): Promise<void> {
     await this.#loras.apply(loras, this.device);
     if (!this.#options.isPinned) this.#pinAltered();
@@ -165,8 +151,7 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * The session for a kind of request: one at hand when that is of the same kind, for the same LoRAs.
-   *
+   * The session for a kind of request and the LoRAs in use.
    * @throws {OutOfMemoryError} with a table of what is needed, when nothing fits
    */
   async sessionFor(kind: RequestKind<Session>, control: RunControl = {}): Promise<Session> {
@@ -190,8 +175,7 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * What a kind of request would take of a device where nothing is yet.
-   *
+   * What a kind of request would take of an empty device.
    * @throws {RangeError} when the device cannot hold one of its tensors
    */
   async report(
@@ -206,8 +190,7 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * Refuses a kind of request for which a device where nothing is yet has no room.
-   *
+   * Refuses a kind of request for which an empty device has no room.
    * @throws {RangeError} when the device cannot hold one of its tensors
    * @throws {OutOfMemoryError} with a table of what is needed, when the memory does not suffice
    */
@@ -244,10 +227,7 @@ export class ModelMemory<Session extends PlannedSession> {
     for (const weights of Object.values(this.#components)) weights.destroy();
   }
 
-  /**
-   * The first of several kinds that can be made, or the last. One with tensors that the device cannot hold is passed
-   * over like one that does not fit.
-   */
+  /** The first of several kinds that can be made, or the last. */
   async #firstThatFits(
     [kind, ...others]: readonly RequestKind<Session>[],
   ): Promise<Planned & { readonly fits: boolean }> {
@@ -270,10 +250,8 @@ export class ModelMemory<Session extends PlannedSession> {
   }
 
   /**
-   * The best variant, or of those that do not fit the smallest. Variants with a tensor that the device cannot hold are
-   * passed over.
-   *
-   * @throws {RangeError} when there is no other
+   * The best variant that the device can hold, or of those that do not fit the smallest.
+   * @throws {RangeError} when there is none
    */
   async #choose(
     kind: RequestKind<Session>,

@@ -1,8 +1,6 @@
 /**
- * Which weights are on the device when. All of them all the time is the fastest; where the budget does not hold that,
- * components, or what of them one stage needs, are freed after that stage, and as the last resort the weights of a stage
- * are streamed.
- * None of it changes what is computed.
+ * Which weights are on the device when: all of them if they fit; else a component, or what one stage needs of it, is freed
+ * after that stage; as the last resort a stage's weights are streamed. None of it changes what is computed.
  */
 import {
   type DeviceTensor,
@@ -107,10 +105,7 @@ const SMALL_GROUP_SHARE = 0.01;
 /** Most sets of weights that are chosen from: all their subsets are tried. */
 const MAX_GROUPS = 6;
 
-/**
- * Weights that are kept together or not at all: those of a component that the same stages use, such as those that are
- * needed once before the first step; whole components where that makes too many.
- */
+/** Weights of a component that the same stages use, to be kept together or not at all; whole components if there are too many. */
 function groupsOf(
   { stages, componentOf }: Demands,
   offloaded: ReadonlySet<string>,

@@ -87,10 +87,7 @@ export class Stage {
     return traced;
   }
 
-  /**
-   * A tensor that its programs share: state, or what calls write for several of them. What it holds may be lost when
-   * another stage begins, unless programs of that one use it too.
-   */
+  /** State, or what calls write for several programs; it may be lost when another stage begins that does not use it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
     const tensor = new DeviceTensor(name, shape, dtype);
     this.tensors.add(tensor);

@@ -8,10 +8,7 @@ export interface PlannedSession {
   readonly runner: SessionRunner;
 }
 
-/**
- * Sessions for requests of one kind, by the LoRAs that they were traced with; a request of another kind takes the
- * place of them all. The least recently used goes first.
- */
+/** Sessions for requests of one kind, by LoRAs; a request of another kind takes the place of them all. */
 export class SessionCache<Session extends PlannedSession> {
   readonly #sessions = new LRUCache<string, Session>({
     max: MAX_SESSIONS,

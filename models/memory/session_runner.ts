@@ -1,7 +1,4 @@
-/**
- * A session on the device. One that is kept together has all its programs and weights there as long as it lives.
- * Otherwise a stage's programs, and the weights that no other stage keeps, are there only while it runs.
- */
+/** A session on the device: all of it as long as it lives, or a stage's programs and weights only while that runs. */
 import {
   type Call,
   type Device,
@@ -35,8 +32,8 @@ interface StageWork extends Omit<QueuedWork, "stage" | "before"> {
 
 export interface StageQueue {
   /**
-   * Queues calls of one stage, and comes back when the queue has room for more. A call of another stage than the last
-   * one brings that stage onto the device first, where not all are there. Writes alone go with what is queued next.
+   * Queues calls of one stage, which comes onto the device first if it is not there, and returns when the queue has room.
+   * Writes alone go with what is queued next.
    */
   run(calls: readonly Call[], work?: StageWork): Promise<void>;
   finish(): Promise<void>;

@@ -1,7 +1,4 @@
-/**
- * Which weights of a stage are streamed. As few as possible, evenly among the others in the order of use: so the GPU
- * computes with those that stay while the next ones are read.
- */
+/** Streams as few weights of a stage as possible, evenly among the others, so that the GPU computes while the next are read. */
 import { type DeviceTensor, planSlabs } from "../../runtime/mod.ts";
 import type { Stage } from "./session.ts";
 
@@ -21,10 +18,7 @@ export interface StreamingChoice {
   readonly slabBytes: number;
 }
 
-/**
- * Chooses what to stream of weights, in the order of use, so that the rest and the slabs fit into `room`; where nothing
- * fits, what takes least.
- */
+/** Chooses what to stream, in the order of use, so that the rest and the slabs fit into `room`, or take least. */
 export function planStreaming(
   { graphs }: Stage,
   weights: readonly DeviceTensor[],

@@ -23,11 +23,7 @@ export function mostImages(
   return task === "TI2I" ? maxEditImages : maxImages;
 }
 
-/**
- * Checks task, size, frames, steps and guidance.
- *
- * @throws {RangeError} naming the value and what the model takes
- */
+/** Checks task, size, frames, steps and guidance; errors name the value and what the model takes. */
 export function checkSettings(request: PipelineRequest, info: PipelineInfo): void {
   const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
   const { sizeMultiple, supportedTasks, lacksEncoder, maxFrames } = info;
@@ -109,11 +105,7 @@ function checkOptional(
   );
 }
 
-/**
- * Checks input images, the input video, and strength.
- *
- * @throws {RangeError} naming what is missing, too much, or of the wrong size
- */
+/** Checks input images, the input video, masks, control and strength. */
 export function checkInputs(request: PipelineRequest, info: PipelineInfo): void {
   const { task, video, strength } = request;
   checkImages(request, info);

@@ -97,10 +97,7 @@ export interface PartsTable<
     settings: z.output<Settings>,
     className: string,
   ): readonly SizeCheck[];
-  /**
-   * Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector,
-   * each with a tokenizer of its own. By default there is only `textEncoder`.
-   */
+  /** Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector. */
   readonly encoders?: { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" };
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }

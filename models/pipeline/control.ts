@@ -1,8 +1,6 @@
 /**
  * What steers a result by a ControlNet: a picture, how much it weighs, and for which of the steps.
- *
- * Source: Zhang et al. 2023, "Adding Conditional Control to Text-to-Image Diffusion Models"; diffusers
- * `FluxControlNetPipeline`.
+ * Source: Zhang et al. 2023, "Adding Conditional Control to Text-to-Image Diffusion Models"; `FluxControlNetPipeline`.
  */
 import { cannyEdges } from "../../media/canny.ts";
 import {
@@ -134,13 +132,7 @@ export function checkControl(
 }
 
 interface ControlPictureOptions {
-  /**
-   * Makes tokens in the transformer's units.
-   *
-   * @param latents of the control picture, then of the image that a mask keeps in part, where it sees them, each
-   *   [1, height, width, channels] as the autoencoder gives it
-   * @param kept 1 where the mask keeps it, [1, height, width, 1]
-   */
+  /** Tokens of the picture's latents, then of the masked image's, [1, height, width, channels] each; `kept` is 1 where it stays. */
   tokens(latents: readonly Tensor[], kept: Tensor | undefined): Tensor;
   readonly cutOut?: MaskedSight | undefined;
   /** Shape of the noise with which latents are drawn, [1, channels, rows, columns]; the most likely ones by default. */
@@ -237,12 +229,7 @@ export interface Steered<Own> {
 
 export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
 
-/**
- * Adds to the blocks of a transformer what the blocks of a ControlNet give. Where there are more of the former, each of
- * the latter serves several in turn. It is computed when the first of them asks for it, so that not all are kept at a time.
- *
- * @param scale f32 [1]
- */
+/** Adds what a ControlNet's blocks give, each to several of the transformer's in turn, computed when the first needs it. */
 export function steering<Own>(
   { residuals, blocks }: { readonly residuals: number; readonly blocks: number },
   scale: Tensor,

@@ -34,10 +34,7 @@ export class ResultDecoder<Own extends Inputs> {
   readonly #finish: Program<CallValues<Own>, { readonly latents: DeviceTensor }>;
   readonly #images: readonly Values[];
 
-  /**
-   * Traces the decoder in a stage of its own. `finish` gives what it takes, and normalised latents for the caller; it
-   * is called with each of `images`, of which there is one by default.
-   */
+  /** `finish` gives what the decoder takes, and normalised latents for the caller, for each of `images`. */
   constructor(
     session: Session,
     inputs: Own,

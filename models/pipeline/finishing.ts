@@ -1,7 +1,4 @@
-/**
- * What is done with frames after they are decoded: others are put between them, and all are enlarged, one by one and in
- * tiles. So the memory does not grow with their number.
- */
+/** Frames are put between decoded ones, and all are enlarged, one by one and in tiles, so that memory does not grow. */
 import { type Call, type DeviceTensor, writing } from "../../runtime/mod.ts";
 import { TiledCoder } from "../autoencoders/tiled_coder.ts";
 import { type FrameInterpolatorConfig, middleFrame } from "../frame_interpolators/ifnet.ts";

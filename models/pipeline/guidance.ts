@@ -13,18 +13,11 @@ export interface Guidance {
 export interface CombinedGuidance {
   /** How many numbers a request gives. */
   readonly settings: number;
-  /**
-   * @param positive output for the prompt, [1, tokens, features]
-   * @param settings f32 [1, 1, n]
-   */
+  /** Of [1, tokens, features]; `settings` are f32 [1, 1, n]. */
   trace(positive: Tensor, negative: Tensor, settings: Tensor): Tensor;
 }
 
-/**
- * Classifier-free guidance, n + scale · (p − n); p alone where there is one prompt.
- *
- * Source: Ho and Salimans 2022, "Classifier-Free Diffusion Guidance".
- */
+/** n + scale · (p − n); p alone with one prompt. Source: Ho and Salimans 2022, "Classifier-Free Diffusion Guidance". */
 export function classifierFree(scale: number, prompts: number): Guidance {
   return { weights: () => (prompts === 1 ? [1] : [scale, 1 - scale]) };
 }
@@ -43,11 +36,7 @@ export function skipLayersOf(request: PipelineRequest): SkipLayerGuidance | unde
   return layers.length > 0 && scale > 0 ? { layers, scale, start, stop } : undefined;
 }
 
-/**
- * Adds scale · (p − k) to guidance, where the last output, k, is that of a pass without some layers.
- *
- * Source: diffusers `SkipLayerGuidance`; Stability AI's Stable Diffusion 3.5.
- */
+/** Adds scale · (p − k), k the last output, of a pass without some layers. Source: diffusers `SkipLayerGuidance`; SD 3.5. */
 export function withSkippedLayers(
   guidance: Guidance,
   { scale, start, stop }: SkipLayerGuidance,
@@ -66,11 +55,8 @@ export function withSkippedLayers(
 const ZERO_STEPS = 1;
 
 /**
- * Classifier-free guidance from the negative output as long as it is alike, a·n + scale · (p − a·n) with
- * a = p·n / ‖n‖²; the first step does nothing.
- *
- * Source: Fan et al. 2025, "CFG-Zero*: Improved Classifier-Free Guidance for Flow Matching Models"; diffusers
- * `ClassifierFreeZeroStarGuidance`.
+ * a·n + scale · (p − a·n) with a = p·n / ‖n‖²; the first step does nothing.
+ * Source: Fan et al. 2025, "CFG-Zero*: Improved Classifier-Free Guidance for Flow Matching Models".
  */
 export function cfgZeroStar(scale: number): Guidance {
   return {

@@ -1,7 +1,5 @@
 /**
- * Images of which a mask keeps a part: after every step that part becomes the given image again, with as much noise as
- * the sample has then. So any model can do it.
- *
+ * Inpainting with any model: after every step the kept part becomes the given image again, with as much noise.
  * Source: diffusers `ZImageInpaintPipeline` and `Flux2KleinInpaintPipeline`.
  */
 import {
@@ -50,11 +48,7 @@ export class KeptLatents {
     );
   }
 
-  /**
-   * Takes the mask of a request, and the noise that it began with.
-   *
-   * @throws {Error} when the request has no mask
-   */
+  /** Takes the mask of a request, and the noise that it began with. */
   begin({ mask, width, height }: PipelineRequest, noise: Float32Array): Call {
     const [own] = mask ?? [];
     if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
@@ -67,12 +61,7 @@ export class KeptLatents {
   }
 }
 
-/**
- * A mask in the shape of latents: the mean of the pixels of each position, the same in all channels and frames.
- *
- * @param mask a byte for each pixel, 255 where it is painted
- * @param shape [..., rows, columns]
- */
+/** A mask, 255 where it is painted, in the `shape` of latents, [..., rows, columns]: the mean of each position's pixels. */
 export function maskLatents(
   mask: Uint8Array,
   { width, height }: Pick<PipelineRequest, "width" | "height">,
@@ -105,11 +94,7 @@ export interface CutOut {
   readonly mask: Float32Array<ArrayBuffer>;
 }
 
-/**
- * Cuts what is painted out of the first image of a request.
- *
- * @param hole what stands in its place, in [-1, 1]
- */
+/** The first image of a request with `hole`, in [-1, 1], where it is painted. */
 export function cutOut({ images, mask, width, height }: PipelineRequest, hole: number): CutOut {
   const own = mask?.[0];
   const painted = Float32Array.from(
@@ -132,11 +117,7 @@ export class Composition {
     this.#shares = softEdge(mask![0]!, width, height);
   }
 
-  /**
-   * Lays a frame over the given image.
-   *
-   * @param frame RGB: numbers in [0, 1], or bytes; overwritten
-   */
+  /** Lays a frame, RGB in [0, 1] or bytes, over the given image; it is overwritten. */
   apply<Frame extends Float32Array | Uint8Array>(frame: Frame): Frame {
     const isBytes = frame instanceof Uint8Array;
     for (let i = 0; i < frame.length; i++) {

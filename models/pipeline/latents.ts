@@ -39,11 +39,7 @@ export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSi
   return { height: rows * side, width: columns * side };
 }
 
-/**
- * Latents on their way to noise, (1 − σ) · x + σ · noise, as flow matching goes it.
- *
- * Source: Liu et al. 2022, "Flow Straight and Fast"; diffusers `FlowMatchEulerDiscreteScheduler.scale_noise`.
- */
+/** (1 − σ) · x + σ · noise. Source: Liu et al. 2022, "Flow Straight and Fast"; diffusers `scale_noise`. */
 export function noisyLatents(x: Tensor, noise: Tensor, level: number): Tensor {
   const sigma = noise.graph.constant("noise level", [1], "f32", [level]);
   return elementwise("(1.0 - sigma) * x + sigma * noise", { x, noise, sigma });
@@ -58,10 +54,7 @@ export class StartImage {
   readonly inputs: StartInputs;
   readonly #tokens: (latents: Tensor) => Tensor;
 
-  /**
-   * Of moments, [1, height, width, 2·channels], and noise, [1, channels, height, width]; `tokens` leads from latents,
-   * [1, height, width, channels], to what the transformer takes.
-   */
+  /** Moments [1, height, width, 2·channels]; noise [1, channels, height, width]; `tokens` takes [1, height, width, channels]. */
   constructor(
     moments: DeviceTensor | undefined,
     noise: Shape,

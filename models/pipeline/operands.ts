@@ -75,9 +75,7 @@ const OVERFLOW = "overflow";
 /** Layers of which the others are told: whoever computes these again finds the rest. */
 const MAX_TOLD = 100;
 
-/**
- * Tells the other GPUs what this one failed of, or what it heard of one of them, unless nothing is left for them to do.
- */
+/** Tells the other GPUs what this one failed of, or heard of one of them, unless nothing is left for them to do. */
 export async function agreed(
   thrown: unknown,
   ranks: Ranks,

@@ -1,7 +1,4 @@
-/**
- * The autoencoder's programs for videos of one size, one latent frame at a time, in tiles where that is asked for: what
- * the convolutions saw of a tile's earlier frames stays on the device in between.
- */
+/** Wan's autoencoder for videos, one latent frame at a time, maybe in tiles; what convolutions saw before stays on the device. */
 import {
   type Call,
   clearing,

@@ -97,9 +97,8 @@ export class Work {
   }
 
   /**
-   * Reports progress, and the time that the phase has taken since the last report. The steps of all clips count, and
-   * decoding that of the last one. That a phase begins is told after the end of the one before, of which the device may be
-   * known to be done later.
+   * Reports progress, and the time since the last report; steps of all clips count, and decoding of the last. A phase begins
+   * after the end of the one before, of which the device may be known to be done later.
    */
   progress(stage: Phase, step: number, totalSteps: number): void {
     if (step === 0 && stage !== this.#phase?.stage && this.#phase?.isOpen) {

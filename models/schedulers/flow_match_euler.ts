@@ -1,9 +1,7 @@
 /**
- * Noise levels along a rectified flow, with Euler steps unless another sampler is asked for.
- *
- * Source: Esser et al., "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis",
- * 2024, and diffusers' FlowMatchEulerDiscreteScheduler, whose float32 sigmas and timesteps these are
- * bit for bit.
+ * Noise levels along a rectified flow; float32 sigmas and timesteps are the reference's bit for bit.
+ * Source: Esser et al. 2024, "Scaling Rectified Flow Transformers for High-Resolution Image Synthesis"; diffusers
+ * `FlowMatchEulerDiscreteScheduler`.
  */
 import { booleanField, numberField, refuseFields, type SchedulerConfig } from "./config.ts";
 import type { NoiseScheduleName } from "./names.ts";

@@ -1,7 +1,4 @@
-/**
- * Multistep solvers as a model's configuration asks for them: their noise levels, and what it says of the solver.
- * diffusers made them for diffusion; they are used for flow.
- */
+/** Multistep solvers as a model's configuration asks for them; diffusers made them for diffusion, they are used for flow. */
 import { excerpt } from "../../hub/json_file.ts";
 import {
   booleanField,

@@ -1,13 +1,8 @@
 /**
- * Gaussian noise that equals `torch.randn(..., generator=torch.Generator("cpu"))`, bit for bit.
- *
- * A seed must give the same image here as in the reference, so this file reproduces PyTorch's CPU
- * generator: the Mersenne Twister MT19937 (Matsumoto and Nishimura, 1998), and PyTorch's two
- * Box–Muller paths. Tensors of 16 values and more take a path that PyTorch compiles for AVX2 with
- * float32 polynomials and fused multiply-adds; the polynomials are those of the Cephes library.
- * That path is what PyTorch runs on every x86-64 processor with AVX2, AVX-512 machines included.
- * PyTorch on other processors (`ATEN_CPU_CAPABILITY=default`, ARM) calls the C library instead and
- * gives values that differ from these in the last bit of some lanes.
+ * Gaussian noise that equals `torch.randn(..., generator=torch.Generator("cpu"))`, bit for bit: the Mersenne Twister MT19937
+ * (Matsumoto and Nishimura, 1998) and PyTorch's two Box–Muller paths. Tensors of 16 values and more take one compiled for
+ * AVX2 with float32 polynomials of the Cephes library and fused multiply-adds. Other processors
+ * (`ATEN_CPU_CAPABILITY=default`, ARM) call the C library and differ in the last bit of some lanes.
  */
 
 const STATE_SIZE = 624;
@@ -52,11 +47,8 @@ const COS_P2 = fround(4.166664568298827e-2);
 const TWO_PI = fround(2 * Math.PI);
 
 /**
- * a·b + c with one rounding to float32, for float32 operands.
- *
- * The product of two float32 is exact in float64. The sum rounds to float64 and again to float32;
- * the two roundings differ from one only where the float64 sum lies on the midpoint of two
- * neighbouring float32, and there the sign of the float64 rounding error decides.
+ * a·b + c with one rounding to float32. The product is exact in float64; rounding the sum twice differs only on the midpoint
+ * of two neighbouring float32, where the sign of the float64 rounding error decides.
  */
 function fma(a: number, b: number, c: number): number {
   const product = a * b;
@@ -137,24 +129,14 @@ function transformBlock(data: Float32Array, start: number): void {
   }
 }
 
-/**
- * PyTorch's CPU random generator, as far as `randn` in float32 needs it.
- *
- * The state lives on between calls, as in PyTorch: two calls of `randn` give what two calls of
- * `torch.randn` with the same generator give.
- */
+/** PyTorch's CPU random generator, as far as `randn` in float32 needs it; its state lives on between calls. */
 export class TorchGenerator {
   readonly #state = new Uint32Array(STATE_SIZE);
   #next = STATE_SIZE;
   /** The second value of the last Box–Muller pair of the scalar path; it waits for the next call. */
   #spare: number | undefined;
 
-  /**
-   * Seeds the generator.
-   *
-   * @param seed what `manual_seed` takes: an integer from −2⁶³ to 2⁶⁴ − 1. As in PyTorch, only the
-   *   low 32 bits of its two's complement count.
-   */
+  /** `seed` is what `manual_seed` takes, −2⁶³ to 2⁶⁴ − 1; only the low 32 bits of its two's complement count. */
   constructor(seed: number | bigint) {
     if (typeof seed === "number" && !Number.isSafeInteger(seed)) {
       throw new RangeError(
@@ -175,12 +157,7 @@ export class TorchGenerator {
     }
   }
 
-  /**
-   * Standard normal values, equal to `torch.randn(n, generator=...)` in float32. A tensor of any
-   * shape with n elements has these values in row-major order.
-   *
-   * @param n number of values; under 16, PyTorch takes another path, which is followed here
-   */
+  /** `torch.randn(n, generator=...)` in float32, row-major; under 16 values PyTorch takes another path, followed here. */
   randn(n: number): Float32Array<ArrayBuffer> {
     if (!Number.isSafeInteger(n) || n < 0) {
       throw new RangeError(`Cannot make noise: the number of values is ${n}, not an integer >= 0`);

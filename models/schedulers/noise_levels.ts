@@ -1,11 +1,7 @@
 /**
- * What schedulers of rectified flows share, and the noise levels that a run visits, spaced by name.
- *
- * `simple` and `sgm_uniform` choose levels before the shift, as lists that are given do. `karras`, `exponential` and
- * `beta` redistribute levels between the ends of the shifted ones.
- *
- * Sources: diffusers' FlowMatchEulerDiscreteScheduler with `use_karras_sigmas`, `use_exponential_sigmas` or
- * `use_beta_sigmas`; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI's comfy/samplers.py.
+ * What schedulers of rectified flows share. `simple` and `sgm_uniform` choose levels before the shift, as given lists do;
+ * `karras`, `exponential` and `beta` redistribute levels between the ends of the shifted ones.
+ * Sources: diffusers' FlowMatchEulerDiscreteScheduler; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI.
  */
 
 import { boundedField, type SchedulerConfig } from "./config.ts";
@@ -114,13 +110,7 @@ function betaQuantile(p: number): number {
   }
 }
 
-/**
- * The incomplete beta function B(x; α, α) times α, by its continued fraction.
- *
- * Source: NIST Digital Library of Mathematical Functions, 8.17.22.
- *
- * @param x in [0, ½]
- */
+/** B(x; α, α) times α, x in [0, ½], by its continued fraction. Source: NIST DLMF, 8.17.22. */
 function betaMass(x: number): number {
   const a = BETA_SHAPE;
   let fraction = 1;

@@ -1,9 +1,4 @@
-/**
- * The steps of every sampler but UniPC along a rectified flow, on any noise levels.
- *
- * The model gives the velocity v = noise − x0, and a sample at level σ is (1 − σ)·x0 + σ·noise. A step goes from σ to
- * σ'; in what follows x0 = x − σ·v.
- */
+/** The model gives v = noise − x0; a sample at level σ is (1 − σ)·x0 + σ·noise. A step goes from σ to σ'; x0 = x − σ·v. */
 import { DMD_STEPS, type SamplerName } from "./names.ts";
 import {
   fixedSchedule,
@@ -29,11 +24,7 @@ export function samplerSchedule(sampler: SamplerName, levels: Levels): Schedule 
   return fixedSchedule({ ...levels, history: 0, steps });
 }
 
-/**
- * Euler: x ← x + (σ' − σ)·v.
- *
- * Source: diffusers' FlowMatchEulerDiscreteScheduler.
- */
+/** x ← x + (σ' − σ)·v. Source: diffusers' FlowMatchEulerDiscreteScheduler. */
 function euler(sigma: number, next: number): StepCoefficients {
   const terms: Term[] = [
     { tensor: "sample", scale: 1 },
@@ -42,11 +33,7 @@ function euler(sigma: number, next: number): StepCoefficients {
   return [{ target: "sample", terms }];
 }
 
-/**
- * LCM: x ← (1 − σ')·x0 + σ'·noise.
- *
- * Source: diffusers' FlowMatchLCMScheduler, and FlowMatchEulerDiscreteScheduler with `stochastic_sampling`.
- */
+/** x ← (1 − σ')·x0 + σ'·noise. Source: diffusers' FlowMatchLCMScheduler, and Euler's with `stochastic_sampling`. */
 function lcm(sigma: number, next: number): StepCoefficients {
   return [{
     target: "sample",
@@ -58,11 +45,7 @@ function lcm(sigma: number, next: number): StepCoefficients {
   }];
 }
 
-/**
- * Ancestral Euler: down to σ↓ = σ'²/σ, and up to σ' with fresh noise.
- *
- * Source: `sample_euler_ancestral_RF` of ComfyUI's comfy/k_diffusion/sampling.py with η = 1.
- */
+/** Down to σ↓ = σ'²/σ, up to σ' with fresh noise. Source: ComfyUI's `sample_euler_ancestral_RF` with η = 1. */
 function eulerAncestral(sigma: number, next: number): StepCoefficients {
   const down = next ** 2 / sigma;
   const keep = (1 - next) / (1 - down);
@@ -76,9 +59,7 @@ function eulerAncestral(sigma: number, next: number): StepCoefficients {
 }
 
 /**
- * Heun: an Euler step, and the same step again with the mean of both ends' velocities. So each step but the last, which
- * ends where no velocity is known, calls the model twice, and both calls stand in the schedule as steps.
- *
+ * An Euler step, and again with the mean of both ends' velocities: two steps of the schedule, but for the last one.
  * Source: diffusers' FlowMatchHeunDiscreteScheduler.
  */
 function heunSchedule({ timesteps, sigmas }: Levels): Schedule {
@@ -108,9 +89,7 @@ function heunSchedule({ timesteps, sigmas }: Levels): Schedule {
 /**
  * DPM-Solver++ (2M): x ← (σ'/σ)·x − α'·(e^{−h} − 1)·(x0 + ½·(h/h_before)·(x0 − x0_before)), where α = 1 − σ,
  * λ = ln(α/σ) and h = λ' − λ. The first step, and one that ends at 0, go without `x0_before`.
- *
- * Source: Lu et al., "DPM-Solver++: Fast Solver for Guided Sampling of Diffusion Probabilistic Models", 2022, and
- * diffusers' DPMSolverMultistepScheduler with `use_flow_sigmas`.
+ * Source: Lu et al. 2022, "DPM-Solver++"; diffusers' DPMSolverMultistepScheduler with `use_flow_sigmas`.
  */
 function dpmSchedule({ timesteps, sigmas }: Levels): Schedule {
   const lambda = (i: number): number => Math.log((1 - sigmas[i]!) / sigmas[i]!);
@@ -145,10 +124,8 @@ function dpmSchedule({ timesteps, sigmas }: Levels): Schedule {
 const LEVELS = [1, 0.757, 0.522];
 
 /**
- * DMD: the three steps of models that were distilled with it, as FastWan: those of LCM, at timesteps of their own. Its
- * noise levels are those of the training, shifted, that are nearest to the timesteps.
- *
- * Source: Yin et al., "Improved Distribution Matching Distillation for Fast Image Synthesis", 2024, and FastVideo's
+ * The steps of LCM at three timesteps of DMD's own; the sigmas are those of the training, shifted, nearest to them.
+ * Source: Yin et al. 2024, "Improved Distribution Matching Distillation for Fast Image Synthesis"; FastVideo's
  * `DmdDenoisingStage` with the timesteps of the FastWan models.
  */
 export function dmdSchedule(

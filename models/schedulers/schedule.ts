@@ -1,9 +1,6 @@
 /**
- * What a scheduler is: a list of timesteps and, for each, a linear combination of tensors.
- *
- * Every solver here is linear in its tensors once the sigmas are known. So a scheduler does no
- * tensor arithmetic: it gives scalar coefficients in float64, and one kernel on the GPU carries them
- * out for any solver.
+ * A schedule: timesteps and, for each, a linear combination of tensors. Once the sigmas are known every solver is linear, so
+ * schedulers give scalar coefficients in float64, and one kernel carries them out for any solver.
  */
 
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
@@ -11,10 +8,7 @@ import type { NoiseScheduleName, SamplerName } from "./names.ts";
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
 export type HistoryName = `history${number}`;
 
-/**
- * A tensor that a step reads: the noisy latents, the transformer's output for them, a history slot,
- * or fresh standard normal noise. All have the shape of the latents.
- */
+/** What a step reads: the noisy latents, the transformer's output, a history slot, or fresh noise; all of one shape. */
 export type StateName = "sample" | "output" | "noise" | HistoryName;
 
 export interface Term {
@@ -22,10 +16,7 @@ export interface Term {
   readonly scale: number;
 }
 
-/**
- * `target` ← Σ scale · tensor, element by element. Every term is read before the target is written,
- * so a target may be among its own terms.
- */
+/** `target` ← Σ scale · tensor; every term is read before the target is written. */
 export interface Assignment {
   readonly target: "sample" | HistoryName;
   readonly terms: readonly Term[];
@@ -65,9 +56,7 @@ export interface Scheduler {
   readonly own: { readonly sampler: SamplerName; readonly scheduler?: NoiseScheduleName };
   /** Whether the shift follows from the size of the request, so that none can be chosen. */
   readonly usesDynamicShifting: boolean;
-  /**
-   * Makes the schedule of one run; the number of steps is that of the whole schedule, those before `start` included.
-   */
+  /** Makes the schedule of one run; the number of steps is that of the whole schedule, those before `start` included. */
   setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
 }
 
@@ -116,13 +105,8 @@ export function checkedRange(numInferenceSteps: number, options: ScheduleOptions
 }
 
 /**
- * The first step to run when denoising starts from an image or a video rather than from noise.
- *
- * The reference's pipelines round in two ways: FLUX, Qwen-Image and Z-Image round the first step
- * down (`"start"`), Wan rounds the number of steps down (`"steps"`). Where the reference refuses to run no step, one
- * is run here.
- *
- * @param strength share of the schedule to run, in (0, 1]; 1 starts from pure noise
+ * The first step from an image or video: FLUX, Qwen-Image and Z-Image round it down (`"start"`), Wan rounds the number of
+ * steps down (`"steps"`). Where the reference refuses to run no step, one is run here.
  */
 export function strengthStart(
   numInferenceSteps: number,

@@ -1,9 +1,6 @@
 /**
- * Time shifting of flow-matching sigmas: more steps at high noise for larger images.
- *
- * The reference computes some of these in float32 and some in float64, and the difference shows in
- * the seventh digit of a timestep. So every formula takes the rounding to apply after each
- * operation: `Math.fround`, or {@link exact}.
+ * Time shifting of flow-matching sigmas: more steps at high noise for larger images. The reference computes some in float32
+ * and some in float64, so every formula takes the rounding: `Math.fround`, or {@link exact}.
  */
 
 import {

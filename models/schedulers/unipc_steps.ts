@@ -67,10 +67,7 @@ export function unipcSchedule(
   });
 }
 
-/**
- * Slots 0 to order − 1 hold x0, that of step i in slot i mod order; slot `order` holds the sample
- * that the last predictor started from.
- */
+/** Slots 0 to order − 1 hold x0, of step i in slot i mod order; slot `order` has the sample before the last predictor. */
 function unipcSteps(
   sigmas: Float64Array,
   options: UnipcOptions,

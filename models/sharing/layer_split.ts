@@ -1,7 +1,4 @@
-/**
- * The layers of a transformer's pass on several GPUs, one after the other: each has the weights of its own alone, and hands
- * on what it computed. So a model fits that no single one of them holds.
- */
+/** The layers of a pass on several GPUs, one after the other: each has its own weights alone, so larger models fit. */
 import { exchange, type Team, Tensor } from "../../runtime/mod.ts";
 
 /** How one GPU takes part. One that is alone has all layers. */
@@ -19,10 +16,7 @@ export class LayerSplit {
     this.#owners = ownersOf(sizes, team.size);
   }
 
-  /**
-   * Runs a layer where it is own, and hands the state on, lists and records of tensors whose shapes stay, where the
-   * next one is another GPU's. Layers run in order; a state that is not own is of no use.
-   */
+  /** Runs a layer if it is own, and hands the state, tensors in lists and records, to the next one's GPU. Layers run in order. */
   run<S>(index: number, state: S, layer: (state: S) => S): S {
     if (!this.#team) return layer(state);
     const [owner, next] = [this.#owners[index]!, this.#owners[index + 1]];

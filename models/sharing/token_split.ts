@@ -1,11 +1,8 @@
 /**
- * The tokens of a transformer's pass on several GPUs. Everything but attention works on the tokens that a GPU has. Around
- * attention they exchange queries, keys and values, so that each attends with some of the heads (Ulysses), with some of
- * the queries (ring), or both.
- *
+ * The tokens of a pass on several GPUs, which exchange queries, keys and values around attention: each attends with some of
+ * the heads (Ulysses), some of the queries (ring), or both. All keys and values are in shared memory at once.
  * Source: Jacobs et al. 2023, "DeepSpeed Ulysses"; Liu et al. 2023, "Ring Attention with Blockwise Transformers"; Fang and
- * Zhao 2024, "USP: A Unified Sequence Parallelism Approach", with its order of ranks. Keys and values do not go round from
- * neighbour to neighbour here: all are in shared memory at once.
+ * Zhao 2024, "USP: A Unified Sequence Parallelism Approach", with its order of ranks.
  */
 import {
   attention,
@@ -86,9 +83,7 @@ export class TokenSplit {
     return all!;
   }
 
-  /**
-   * What is computed of a stream's first tokens, on all GPUs; own tokens of other streams may stand before `offset`.
-   */
+  /** What is computed of a stream's first tokens, on all GPUs; own tokens of other streams may stand before `offset`. */
   gatherFirst(
     x: Tensor,
     { offset = 0, count, tokens }: { offset?: number; count: number; tokens: number },

@@ -1,6 +1,5 @@
 /**
  * CLIP's text tower, for the vector that sums a text up: the state of its end token.
- *
  * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
  * `CLIPTextModel`, whose module names are the weight names.
  */

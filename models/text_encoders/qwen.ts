@@ -1,7 +1,5 @@
 /**
- * Qwen's causal language models, whose states after chosen layers are what image models see of a prompt: grouped queries,
- * rotary positions, SwiGLU. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases of queries, keys and values.
- *
+ * Qwen's causal language models. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases.
  * Source: Qwen team 2025, "Qwen3 Technical Report" and "Qwen2.5-VL Technical Report"; transformers `Qwen3Model` and
  * `Qwen2_5_VLTextModel`, whose module names are the weight names.
  */
@@ -69,10 +67,7 @@ export function qwenEmbeddings(
   return weights.readRows(name, [config.vocab_size, config.hidden_size], ids);
 }
 
-/**
- * States after layers, [batch, tokens, hidden_size], numbered as transformers' `hidden_states`: 0 is the embeddings;
- * only the last has passed the final norm. Rows of pad tokens see the whole prompt, as in the reference.
- */
+/** States, [batch, tokens, hidden_size], numbered as transformers' `hidden_states`; only the last has passed the final norm. */
 export function qwenEncoder(
   graph: Graph,
   config: QwenConfig,

@@ -1,8 +1,4 @@
-/**
- * Qwen2.5-VL as text encoder; `qwen.ts` computes the language model.
- *
- * Source: Qwen team 2025, "Qwen2.5-VL Technical Report"; transformers `Qwen2_5_VLForConditionalGeneration`.
- */
+/** Qwen2.5-VL as text encoder; `qwen.ts` computes it. Source: transformers `Qwen2_5_VLForConditionalGeneration`. */
 import { z } from "zod";
 import { isObject } from "../../hub/json_file.ts";
 import { refuse } from "../config.ts";
@@ -159,9 +155,7 @@ interface SeenImages {
 }
 
 /**
- * The encoder of pipelines whose prompts show images: what the vision tower makes of them takes the places of
- * placeholders, and positions have a time, a row and a column.
- *
+ * The encoder of prompts that show images: the vision tower's states take the places of placeholders.
  * Source: transformers `Qwen2_5_VLModel`, `get_rope_index`.
  */
 export function qwen25VlTextEncoder(

@@ -1,8 +1,4 @@
-/**
- * Qwen3 as text encoder: what `config.json` may say, and single files. `qwen.ts` computes it.
- *
- * Source: Qwen team 2025, "Qwen3 Technical Report"; transformers `Qwen3Model`.
- */
+/** Qwen3 as text encoder; `qwen.ts` computes it. Source: Qwen team 2025, "Qwen3 Technical Report"; transformers `Qwen3Model`. */
 import { z } from "zod";
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";

@@ -1,8 +1,6 @@
 /**
  * T5 v1.1's encoder: UMT5's, but that all layers have the position bias of the first.
- *
- * Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer";
- * transformers `T5EncoderModel`, whose module names are the weight names.
+ * Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer".
  */
 import { z } from "zod";
 import { f32, type GgufValue, type TensorSource, u32 } from "../../runtime/mod.ts";

@@ -1,8 +1,4 @@
-/**
- * UMT5 encoder: T5 v1.1 whose every layer has its own relative position bias. It computes T5's as well.
- *
- * Source: Chung et al. 2023, "UniMax"; transformers `UMT5EncoderModel`, whose module names are the weight names.
- */
+/** UMT5's encoder: T5 v1.1 with a position bias in every layer. Source: Chung et al. 2023, "UniMax"; `UMT5EncoderModel`. */
 import { z } from "zod";
 import {
   attention,
@@ -144,9 +140,7 @@ function positionBuckets(tokens: number, config: Umt5Config): Uint32Array {
 }
 
 /**
- * Bucket of a relative position, both directions apart: near distances have one bucket each, far ones share
- * logarithmically growing buckets.
- *
+ * Near distances have a bucket each, far ones share logarithmically growing ones; both directions apart.
  * Source: Raffel et al. 2020 (T5), transformers `_relative_position_bucket` with `bidirectional=True`.
  */
 export function relativePositionBucket(

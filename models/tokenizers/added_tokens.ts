@@ -1,6 +1,4 @@
-/**
- * Added tokens: strings that become one id wherever they occur in a text, before the model sees it.
- */
+/** Added tokens: strings that become one id wherever they occur in a text. */
 
 import type { Normalizer } from "./normalizers.ts";
 import { PieceTrie } from "./piece_trie.ts";

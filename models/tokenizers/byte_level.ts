@@ -1,9 +1,4 @@
-/**
- * Text as a visible character per byte of its UTF-8, as byte-level models write their pieces: printable Latin-1
- * characters stand for themselves, the other bytes for characters from U+0100 on.
- *
- * Source: the reversible byte mapping of GPT-2 (Radford et al. 2019).
- */
+/** A visible character per byte of UTF-8. Source: the reversible byte mapping of GPT-2 (Radford et al. 2019). */
 
 const CHARACTER_OF_BYTE: readonly string[] = byteCharacters();
 const BYTE_OF_CHARACTER: ReadonlyMap<string, number> = new Map(

@@ -1,9 +1,6 @@
 /**
- * Byte-pair encoding: a piece of text is cut into characters, and neighbours are joined by a list of merges, the
- * earliest of the list first.
- *
- * Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; ids are those of Hugging
- * Face's `tokenizers`.
+ * Byte-pair encoding: neighbours are joined by a list of merges, the earliest first; ids are those of `tokenizers`.
+ * Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units".
  */
 
 import { excerpt } from "../../hub/json_file.ts";

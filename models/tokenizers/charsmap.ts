@@ -1,7 +1,4 @@
-/**
- * SentencePiece's precompiled normalization rules: a Darts double array of byte sequences, and the
- * strings they turn into.
- */
+/** SentencePiece's precompiled normalization rules: a Darts double array of byte sequences and their replacements. */
 
 import { checkTextLength } from "./text_limit.ts";
 
@@ -17,10 +14,8 @@ interface CharsmapMatch {
 }
 
 /**
- * A parsed `precompiled_charsmap`. At every position the longest rule applies, as in SentencePiece.
- *
- * Hugging Face's `tokenizers` departs from that (0.23.3 does): it takes the shortest rule for a
- * whole grapheme cluster of fewer than 6 bytes and drops the rest of the cluster.
+ * At every position the longest rule applies, as in SentencePiece; Hugging Face's `tokenizers` (0.23.3) takes the shortest
+ * for a whole grapheme cluster of fewer than 6 bytes and drops the rest of the cluster.
  */
 export class Charsmap {
   readonly #units: Uint32Array;

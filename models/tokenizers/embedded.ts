@@ -1,7 +1,5 @@
 /**
- * Tokenizers inside of files of weights: GGUF files of text encoders hold a vocabulary, and ComfyUI's files of T5 the
- * SentencePiece model as a tensor.
- *
+ * Tokenizers inside of files of weights: a vocabulary in GGUF, or a SentencePiece model as a tensor (ComfyUI's T5).
  * Source of the keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, "Tokenizer".
  */
 

@@ -1,7 +1,4 @@
-/**
- * The pre-tokenizers of a `tokenizer.json`, as Hugging Face's `tokenizers` defines them: they cut
- * text into pieces that the model segments one by one.
- */
+/** The pre-tokenizers of a `tokenizer.json`, which cut text into pieces that the model segments one by one. */
 
 import { excerpt } from "../../hub/json_file.ts";
 import { toByteCharacters } from "./byte_level.ts";

@@ -1,8 +1,4 @@
-/**
- * What Qwen3's chat template makes of a single message of a user, which is all that image models ask for.
- *
- * Source: `chat_template` in the `tokenizer_config.json` of Qwen3, with `add_generation_prompt=True`.
- */
+/** Qwen3's chat template with a single message of a user. Source: `chat_template` of Qwen3, `add_generation_prompt=True`. */
 
 import type { Tokenizer } from "./tokenizer.ts";
 

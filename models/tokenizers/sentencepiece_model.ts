@@ -34,10 +34,7 @@ type ModelFile =
   & { readonly pieces: string[]; readonly scores: number[]; readonly types: number[] }
   & { modelType: number };
 
-/**
- * A tokenizer of a SentencePiece model, with an end token. Tokens of the configuration are looked for first, as Hugging
- * Face's tokenizers do; SentencePiece itself takes them for plain text.
- */
+/** A tokenizer with an end token. Tokens of the configuration are found first; SentencePiece takes them for plain text. */
 export function readSentencePieceModel(
   bytes: Uint8Array,
   file: string,

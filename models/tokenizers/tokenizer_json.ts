@@ -1,6 +1,4 @@
-/**
- * Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram and BPE models.
- */
+/** Reading of `tokenizer.json`, the format of Hugging Face's `tokenizers`, for Unigram and BPE models. */
 
 import { type AddedToken, AddedTokens } from "./added_tokens.ts";
 import { BytePairEncoding, readBytePairEncoding } from "./byte_pair_encoding.ts";

@@ -1,9 +1,6 @@
 /**
- * The Unigram language model of SentencePiece: the most probable segmentation of a text.
- *
- * Source: Kudo, "Subword Regularization", 2018. Two implementations are followed, which differ only
- * in what decides between segmentations that are equally probable: SentencePiece keeps path scores
- * in float32, Hugging Face's `tokenizers` in float64.
+ * The most probable segmentation of a text. SentencePiece keeps path scores in float32, `tokenizers` in float64, which
+ * decides between equal ones. Source: Kudo 2018, "Subword Regularization".
  */
 
 import { PieceTrie } from "./piece_trie.ts";
@@ -64,11 +61,7 @@ export class Unigram {
     this.#bytes = byteFallback ? byteIds(pieces) : undefined;
   }
 
-  /**
-   * The ids of a normalized text, special tokens not among them.
-   *
-   * A run of unknown characters becomes one unknown id, or with byte fallback one id per byte.
-   */
+  /** The ids of a normalized text. A run of unknown characters becomes one unknown id, or with byte fallback an id per byte. */
   encode(text: string): number[] {
     const { starts, ids } = this.#bestPaths(text);
     const reversed: number[] = [];

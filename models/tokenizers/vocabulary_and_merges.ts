@@ -1,7 +1,4 @@
-/**
- * Byte-level BPE from `vocab.json` and `merges.txt`. These two say nothing of how text is cut before, so that the class
- * of the tokenizer must be known.
- */
+/** Byte-level BPE from `vocab.json` and `merges.txt`, which do not say how text is cut: the tokenizer's class does. */
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SpecialTokens } from "./special_tokens.ts";

@@ -1,7 +1,6 @@
 /**
- * Upscalers of the Real-ESRGAN kind. Activations are channels-last, [1, height, width, channels], images in [0, 1].
- *
- * Source: xinntao/Real-ESRGAN `SRVGGNetCompact`; XPixelGroup/BasicSR `RRDBNet`, whose module names are the weight names.
+ * Upscalers of the Real-ESRGAN kind, channels-last, images in [0, 1].
+ * Source: xinntao/Real-ESRGAN `SRVGGNetCompact`; XPixelGroup/BasicSR `RRDBNet`.
  */
 import { z } from "zod";
 import {

@@ -1,8 +1,4 @@
-/**
- * The blocks of the image autoencoders. Activations are channels-last, [batch, height, width, channels].
- *
- * Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`, whose module names are the weight names.
- */
+/** The blocks of the image autoencoders, channels-last. Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`. */
 import {
   groupNorm,
   type GroupNormOptions,

@@ -5,10 +5,7 @@ import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks
 import type { KlCoderConfig } from "./config.ts";
 import { requireEncoder } from "../require_encoder.ts";
 
-/**
- * Decodes latents, [1, height, width, latent_channels] in the autoencoder's units, to pixels, [1, height·s, width·s,
- * 3]. They are not clamped to [-1, 1], which would hide NaN.
- */
+/** Latents, [1, height, width, latent_channels], to pixels, [1, height·s, width·s, 3]; not clamped, which would hide NaN. */
 export function klDecoder(
   graph: Graph,
   config: KlCoderConfig,
@@ -39,10 +36,7 @@ export function klDecoder(
   );
 }
 
-/**
- * Encodes pixels, [1, height, width, 3] in [-1, 1], to moments, [1, height/s, width/s, 2·latent_channels]: means, then
- * log-variances, not clamped.
- */
+/** Pixels, [1, height, width, 3], to moments, [1, height/s, width/s, 2·latent_channels]: means, then log-variances. */
 export function klEncoder(
   graph: Graph,
   config: KlCoderConfig,

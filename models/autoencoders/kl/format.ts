@@ -26,13 +26,8 @@ const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
 ];
 
 /**
- * The names of the first latent diffusion code, which BFL and ComfyUI keep. Decoder levels are counted from the
- * pixels, ours from the latents. The projections of the attention are stored there as convolutions of 1 x 1,
- * [out, in, 1, 1].
- *
+ * The names of the first latent diffusion code: decoder levels from the pixels, attention as convolutions of 1 x 1.
  * Source: `convert_ldm_vae_checkpoint` of diffusers and its script for FLUX.2, read against the published files.
- *
- * @param levels entries of `block_out_channels`
  */
 export function originalKlLayout(levels: number): Layout {
   const numbers = Array.from({ length: levels }, (_, i) => i);

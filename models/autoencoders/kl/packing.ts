@@ -1,9 +1,4 @@
-/**
- * Latents as FLUX's transformers take them: squares of 2 x 2 packed into one token, those of FLUX.2 then normalised by
- * the running statistics of its autoencoder's batch norm.
- *
- * Source: diffusers `Flux2KleinPipeline`, `_patchify_latents` and what it does with `vae.bn`.
- */
+/** Latents as tokens of 2 x 2; FLUX.2's are normalised. Source: diffusers `Flux2KleinPipeline`, `_patchify_latents`. */
 import { elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { Flux2VaeConfig } from "./config.ts";

@@ -8,15 +8,7 @@ export function posteriorMode(moments: Tensor): Tensor {
   return slice(moments, -1, 0, moments.dim(-1) / 2);
 }
 
-/**
- * Latents drawn from the Gaussians: mean + exp(logvar / 2) · noise, logvar clamped to [-30, 20].
- *
- * Source: diffusers `DiagonalGaussianDistribution`.
- *
- * @param moments [..., 2·channels]: means, then log-variances
- * @param noise [..., channels], standard normal
- * @returns [..., channels]
- */
+/** mean + exp(logvar / 2) · noise, [..., channels], of moments. Source: diffusers `DiagonalGaussianDistribution`. */
 export function posteriorSample(moments: Tensor, noise: Tensor): Tensor {
   const channels = moments.dim(-1) / 2;
   return elementwise(

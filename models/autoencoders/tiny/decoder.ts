@@ -1,10 +1,6 @@
 /**
- * Tiny decoders, small enough for previews: convolutions of 3 x 3 with ReLU, three blocks to a level, nothing else.
- * Activations are channels-last, [frames, height, width, channels].
- *
- * Source: diffusers `AutoencoderTiny` (TAESD) for images; madebyollin/taehv for videos, whose blocks also see what
- * the frame before gave them, and whose levels may double the frames. Both take normalised latents as the transformer
- * gives them.
+ * Tiny decoders, channels-last, of normalised latents. A video's blocks also see the frame before.
+ * Source: diffusers `AutoencoderTiny` (TAESD) for images; madebyollin/taehv for videos.
  */
 import {
   concat,
@@ -50,10 +46,7 @@ export function tinyImageDecoder(
   });
 }
 
-/**
- * Decodes a latent frame, normalised, [1, height, width, latent_channels], to [frames, height·s, width·s, 3], not
- * clamped. Of those of the first latent frame only the last counts; memory of frames before it is kept in tensors.
- */
+/** A latent frame, [1, height, width, latent_channels], as [frames, height·s, width·s, 3]; of the first only the last counts. */
 export function tinyVideoFrames(
   graph: Graph,
   config: TinyDecoderConfig,

@@ -1,8 +1,4 @@
-/**
- * The blocks of the Wan autoencoder. Activations are channels-last, [1, frames, height, width, channels].
- *
- * Source: diffusers `autoencoder_kl_wan.py`, whose module names are the weight names.
- */
+/** The blocks of Wan's autoencoder, [1, frames, height, width, channels]. Source: diffusers `autoencoder_kl_wan.py`. */
 import {
   concat,
   elementwise,
@@ -219,12 +215,7 @@ export function averageDown(
   return linear(folded, mean, { name: "average_down" }).reshape(...shape);
 }
 
-/**
- * Adds the parameter-free shortcut of a Wan 2.2 decoder level: channels of `x`, repeated and unfolded into space and
- * time. What is repeated is read where it lies, not copied.
- *
- * @param y what the level itself made of `x`; first and only chunks have one frame, others those of `x` once or twice
- */
+/** The parameter-free shortcut of a Wan 2.2 decoder level: channels of `x`, repeated, unfolded into space and time. */
 export function addDuplicateUp(y: Tensor, x: Tensor, temporal: boolean, place: ChunkPlace): Tensor {
   const ft = temporal ? 2 : 1;
   const outChannels = y.dim(-1);

@@ -18,11 +18,7 @@ import {
 import type { WanVaeConfig } from "./config.ts";
 import { requireEncoder } from "../require_encoder.ts";
 
-/**
- * Decodes a latent frame, [1, 1, height, width, z_dim] in the autoencoder's units, to pixels, [1, frames, height·s,
- * width·s, 3]: one frame of the first, then `scale_factor_temporal` of each. They are not clamped, which would hide
- * NaN.
- */
+/** A latent frame, [1, 1, height, width, z_dim], to pixels, [1, frames, height·s, width·s, 3]; not clamped, which would hide NaN. */
 export function wanDecoder(
   graph: Graph,
   config: WanVaeConfig,
@@ -74,10 +70,7 @@ export function wanDecoder(
   return config.patch_size ? unfoldPatches(pixels, config.patch_size) : pixels;
 }
 
-/**
- * Encodes a chunk, [1, frames, height, width, 3] in [-1, 1], of one frame first, then of `scale_factor_temporal`, to
- * moments, [1, 1, height/s, width/s, 2·z_dim]: means, then log-variances, not clamped.
- */
+/** A chunk, [1, frames, height, width, 3], to moments, [1, 1, height/s, width/s, 2·z_dim]: means, then log-variances. */
 export function wanEncoder(
   graph: Graph,
   config: WanVaeConfig,

@@ -1,9 +1,4 @@
-/**
- * Wan's autoencoders in single files.
- *
- * Source of the names: the conversion table of diffusers (`convert_wan_vae_to_diffusers`), and for 2.2, whose levels are
- * lists of their own, the module names of the Wan team's code beside those of diffusers.
- */
+/** Wan's autoencoders in single files. Source of the names: diffusers' `convert_wan_vae_to_diffusers`, the Wan team's code. */
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";

@@ -14,12 +14,7 @@ import {
 /** Where a chunk stands in the stream: the `only` one (an image), the `first` of several, or a `next` one. */
 export type ChunkPlace = "only" | "first" | "next";
 
-/**
- * The last input frames of every causal convolution, kept on the device between chunks. With it a video can be
- * coded chunk by chunk with the same result as in one piece.
- *
- * Before the first chunk of a video the caches must be zero: see {@linkcode FrameHistory.tensors}.
- */
+/** The last input frames of every causal convolution, so that chunks give what one piece would; zero before a video. */
 export class FrameHistory {
   readonly #caches = new Map<string, DeviceTensor>();
   readonly #declare: (name: string, shape: Shape, dtype: DType) => DeviceTensor;

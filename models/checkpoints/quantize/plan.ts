@@ -41,12 +41,7 @@ const FALLBACKS: Readonly<Partial<Record<WeightFormat, WeightFormat>>> = {
 /** Types of no weights that GGUF has, too. */
 const IS_COPIED: ReadonlySet<string> = new Set(["I8", "I16", "I32", "I64", "F64"]);
 
-/**
- * Plans a copy. Matrices in a network's repeated blocks get the type. What is outside of them (embedders, the last layer)
- * stays as it is, but for very large matrices, which get eight bits. Norms, biases and what is small are f32 in GGUF.
- *
- * @param leftOut takes the names of tensors that are no weights, and of a type that GGUF does not have
- */
+/** Matrices in repeated blocks get the type, very large ones elsewhere eight bits; GGUF has norms and biases as f32. */
 export function planTensors(
   source: TensorSource,
   type: QuantizedType,

@@ -1,8 +1,4 @@
-/**
- * Chroma in the files of other programs: their names for its modules, and what single files leave out.
- *
- * Source: the conversion table of diffusers (`convert_chroma_transformer_checkpoint_to_diffusers`).
- */
+/** Chroma in single files. Source of the names: diffusers' `convert_chroma_transformer_checkpoint_to_diffusers`. */
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";

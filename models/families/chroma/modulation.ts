@@ -1,7 +1,5 @@
 /**
- * How the timestep reaches the blocks: a small network gives every vector of every block by its number, where FLUX.1 has
- * a layer in every block.
- *
+ * A small network gives every vector of every block by its number, where FLUX.1 has a layer in every block.
  * Source: diffusers `ChromaCombinedTimestepTextProjEmbeddings` and `ChromaApproximator`.
  */
 import {

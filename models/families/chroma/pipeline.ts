@@ -1,6 +1,5 @@
 /**
- * Images with Chroma: from text, and from an input image by strength, of which a mask may keep a part.
- *
+ * Images with Chroma: from text, or from an input image by strength, of which a mask may keep a part.
  * Source: diffusers `ChromaPipeline`, `ChromaImg2ImgPipeline` and `ChromaInpaintPipeline`, whose mask of the text is
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */

@@ -1,7 +1,4 @@
-/**
- * The blocks of FLUX.1's transformers: double ones, in which text and image have weights of their own and attend each
- * other, then single ones over all tokens alike, with attention and feed-forward side by side.
- */
+/** FLUX.1's blocks: double ones for text and image, then single ones over all tokens, attention beside feed-forward. */
 import {
   concat,
   type Graph,
@@ -38,9 +35,7 @@ export type Flux1Sizes = Pick<
   "num_attention_heads" | "attention_head_dim" | "axes_dims_rope"
 >;
 
-/**
- * What the blocks take of the states of T5 before they change it, [prompts, text tokens, dim]; it depends on no step.
- */
+/** T5's states as the blocks take them, [prompts, text tokens, dim]. */
 export function flux1Context(
   config: Flux1Sizes,
   weights: WeightScope,
@@ -153,9 +148,7 @@ function singleBlock(
 }
 
 /**
- * Positions of all tokens, (image, row, column), in the order in which the transformer takes them: the text at 0, the
- * result in image 0, an input image in image 1.
- *
+ * (image, row, column) of all tokens: the text at 0, the result in image 0, an input image in image 1.
  * Source: diffusers `FluxPipeline` and `FluxKontextPipeline`, `_prepare_latent_image_ids`.
  */
 export function positions(textTokens: number, grids: readonly TokenGrid[]): number[][] {

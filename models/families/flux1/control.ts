@@ -1,7 +1,5 @@
 /**
- * ControlNets of FLUX.1: a copy of some of its blocks sees a control picture beside the sample, and what each of them
- * gives is added to what the transformer's give.
- *
+ * ControlNets of FLUX.1: copies of blocks see a picture beside the sample; their results are added to the blocks'.
  * Source: diffusers `FluxControlNetModel`, whose module names are the weight names.
  */
 import {

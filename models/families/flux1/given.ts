@@ -136,8 +136,8 @@ export class GivenImage {
 }
 
 /**
- * What Fill sees beside each token: the packed latents, [1, tokens, features], of the image without what is redrawn,
- * and the mask, [height, width] of the pixels. Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
+ * What Fill sees beside each token: the image without what is redrawn, [1, tokens, features], and the mask of the pixels.
+ * Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
  */
 export function fillConditions(image: Tensor, mask: Tensor, scale: number): Tensor {
   const sides = { i: PACKED_SIDE, j: PACKED_SIDE, a: scale, b: scale };

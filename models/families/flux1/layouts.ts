@@ -1,8 +1,6 @@
 /**
- * FLUX.1 in the files of other programs: their names for its modules, and what single files leave out.
- *
- * Source: the conversion table of diffusers (`convert_flux_transformer_checkpoint_to_diffusers`), read against the
- * module names of Black Forest Labs' own code; `_convert_xlabs_flux_lora_to_diffusers` for those of XLabs.
+ * FLUX.1 in single files. Source of the names: diffusers' `convert_flux_transformer_checkpoint_to_diffusers`, Black Forest
+ * Labs' own code, and `_convert_xlabs_flux_lora_to_diffusers`.
  */
 import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";

@@ -1,7 +1,4 @@
-/**
- * How timestep, guidance and the prompt's summary reach the blocks. Every block has a layer of its own for that, more
- * than a quarter of all weights; what they give for all timesteps is computed before the first step.
- */
+/** Every block has a layer of its own for its vectors, over a quarter of all weights; they run once, before the first step. */
 import { elementwise, gather, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import {
   DOUBLE_MODULATION,

@@ -1,13 +1,7 @@
 /**
- * Images with FLUX.1: from text, from an input image by strength, and with Kontext from an input image as a text says.
- * A mask may keep a part of an input image, which Fill was trained for. Canny and Depth draw after a picture of edges or
- * distances.
- *
- * A ControlNet may steer by a picture.
- *
+ * Images with FLUX.1: from text or an input image, by Kontext, Fill, Canny, Depth, a mask, and ControlNets.
  * Source: diffusers `FluxPipeline`, `FluxImg2ImgPipeline`, `FluxInpaintPipeline`, `FluxFillPipeline`,
- * `FluxControlPipeline`, `FluxKontextPipeline`, `FluxKontextInpaintPipeline`, `FluxControlNetPipeline`,
- * `FluxControlNetImg2ImgPipeline` and `FluxControlNetInpaintPipeline`.
+ * `FluxControlPipeline`, `FluxKontextPipeline`, `FluxKontextInpaintPipeline` and the `FluxControlNet*` pipelines.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";

@@ -1,8 +1,4 @@
-/**
- * The FLUX.1 diffusion transformer.
- *
- * Source: Black Forest Labs 2024, FLUX.1; diffusers `FluxTransformer2DModel`, whose module names are the weight names.
- */
+/** The FLUX.1 diffusion transformer. Source: Black Forest Labs 2024, FLUX.1; diffusers `FluxTransformer2DModel`. */
 import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../blocks/double_stream.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";

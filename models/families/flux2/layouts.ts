@@ -1,9 +1,4 @@
-/**
- * FLUX.2 in the files of other programs: their names for its modules, and what single files leave out.
- *
- * Source: the conversion table of diffusers (`convert_flux2_transformer_checkpoint_to_diffusers`), read against the
- * module names of Black Forest Labs' own code.
- */
+/** FLUX.2 in single files. Source of the names: diffusers' `convert_flux2_transformer_checkpoint_to_diffusers`. */
 import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";

@@ -1,7 +1,4 @@
-/**
- * How the timestep reaches the blocks: shifts, scales and gates that all blocks of a kind share, so that they are made
- * once for all steps.
- */
+/** Shifts, scales and gates, which all blocks of a kind share; they are made once for all steps. */
 import { concat, elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import {
   DOUBLE_MODULATION,
@@ -29,10 +26,7 @@ export interface Modulation {
   readonly out: Vectors<typeof OUT_MODULATION>;
 }
 
-/**
- * What the blocks need of timesteps, and of the guidance scale if the model takes it: [timesteps, {@linkcode
- * MODULATION_ROWS} · dim].
- */
+/** What the blocks need of timesteps, and maybe of the guidance scale: [timesteps, {@linkcode MODULATION_ROWS} · dim]. */
 export function modulationTable(
   weights: WeightScope,
   embedding: Tensor,

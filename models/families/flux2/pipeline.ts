@@ -1,6 +1,5 @@
 /**
- * Images with FLUX.2 klein: from text, and from input images as a text says, where a mask may keep a part of the first.
- *
+ * Images with FLUX.2 klein: from text, and from input images as a text says; a mask may keep a part of the first.
  * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
  */
 import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";

@@ -9,12 +9,7 @@ import {
 /** Tokens from which on the shift depends on them alone. */
 const MANY_TOKENS = 4300;
 
-/**
- * How far the noise levels are shifted: lines fitted to what suits 10 steps and 200 steps, by tokens, and a line between
- * them by steps.
- *
- * Source: diffusers `compute_empirical_mu` of `Flux2KleinPipeline`.
- */
+/** The shift: lines fitted to 10 and to 200 steps, by tokens. Source: diffusers `compute_empirical_mu`. */
 export function empiricalMu(tokens: number, steps: number): number {
   const at200 = 0.00016927 * tokens + 0.45666666;
   if (tokens > MANY_TOKENS) return at200;

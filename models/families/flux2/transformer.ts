@@ -1,7 +1,5 @@
 /**
- * The FLUX.2 diffusion transformer: double blocks, in which text and images have weights of their own and attend each
- * other, then single blocks over all tokens alike, with attention and feed-forward side by side.
- *
+ * The FLUX.2 diffusion transformer: double blocks, then single ones with attention and feed-forward side by side.
  * Source: Black Forest Labs 2025, FLUX.2; diffusers `Flux2Transformer2DModel`, whose module names are the weight names.
  */
 import {
@@ -229,12 +227,8 @@ function gated(a: Tensor, b: Tensor): Tensor {
 const IMAGE_STEP = 10;
 
 /**
- * Positions of all tokens, (image, row, column, place in the text), in the order in which the transformer takes them:
- * the text and the result at image 0, input images at 10, 20, …
- *
+ * (image, row, column, place in the text) of all tokens: text and result at image 0, input images at 10, 20, …
  * Source: diffusers `Flux2KleinPipeline`, `_prepare_text_ids`, `_prepare_latent_ids` and `_prepare_image_ids`.
- *
- * @returns per token its place on the four axes
  */
 export function positions(
   textTokens: number,

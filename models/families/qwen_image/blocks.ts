@@ -1,8 +1,5 @@
 /**
- * The block of Qwen-Image's transformer and of its ControlNets, and the tokens that it sees. Their positions are image,
- * row, column. Rows and columns are counted from the middle of an image; the text goes on where the largest image ends,
- * the same on all axes. Beside layers the given image stands before all others.
- *
+ * Qwen-Image's block and tokens. Rows and columns count from the middle; the text goes on where the largest image ends.
  * Source: diffusers `QwenImageTransformerBlock`, `QwenEmbedRope` with `scale_rope`, and `QwenEmbedLayer3DRope`.
  */
 import {

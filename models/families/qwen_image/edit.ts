@@ -1,8 +1,6 @@
 /**
- * Edits: the images that a request brings are shown to the text encoder in the prompt, and to the transformer as latents
- * beside those of the result. And layers: an image is split into several that have alpha, the one at the back first. The
- * sample holds the whole image before them, which is no part of the result.
- *
+ * Edits: the text encoder sees the images in the prompt, the transformer as latents beside the result. Layers: the sample
+ * holds the whole image before them.
  * Source: diffusers `QwenImageEditPipeline`, `QwenImageEditPlusPipeline` and `QwenImageLayeredPipeline`.
  */
 import type { RgbImage } from "../../../media/image.ts";

@@ -1,6 +1,4 @@
-/**
- * Qwen-Image in the files of other programs, all of which have the names of diffusers, and what single files leave out.
- */
+/** Qwen-Image in single files, all of which have the names of diffusers. */
 import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";

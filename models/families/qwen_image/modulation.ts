@@ -1,8 +1,4 @@
-/**
- * How the timestep reaches the blocks: shifts, scales and gates. Each block has layers of its own for them, a third of
- * all weights. They depend on nothing else, so that they are made once for all steps, and those weights are not needed
- * while the blocks are at work.
- */
+/** Shifts, scales and gates: each block has layers of its own for them, a third of all weights, which run once for all steps. */
 import { elementwise, gather, slice, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import {
   DOUBLE_MODULATION,

@@ -1,10 +1,7 @@
 /**
- * Images with Qwen-Image: from text, from an input image by strength, of which a mask may keep a part, edits of input
- * images, masked too, and the layers of one. A ControlNet may steer by a picture.
- *
- * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageEditPipeline`,
- * `QwenImageEditPlusPipeline`, `QwenImageEditInpaintPipeline`, `QwenImageLayeredPipeline`, `QwenImageControlNetPipeline`
- * and `QwenImageControlNetInpaintPipeline`.
+ * Images with Qwen-Image: from text or an input image, edits, masks, layers, and ControlNets.
+ * Source: diffusers `QwenImagePipeline`, `QwenImageImg2ImgPipeline`, `QwenImageInpaintPipeline`, `QwenImageLayeredPipeline`,
+ * and the `QwenImageEdit*` and `QwenImageControlNet*` pipelines.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";

@@ -1,7 +1,5 @@
 /**
- * Prompts as the text encoder gets them: in a conversation that asks it to describe an image, or how to change those that
- * it sees. The transformer does not see what stands before.
- *
+ * Prompts in a conversation that asks to describe an image, or to change images; the transformer sees the prompt alone.
  * Source: diffusers `QwenImagePipeline`, `QwenImageEditPipeline` and `QwenImageEditPlusPipeline`, `prompt_template_encode`.
  */
 

@@ -12,10 +12,7 @@ import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { squares, sumOfRows } from "../../blocks/sums.ts";
 
-/**
- * Evenly spaced levels, shifted by the size of the image. A shift that the request gives takes the place of all that
- * the scheduler's file says of shifting, as the scheduler that the Qwen-Image-Lightning team publishes has it.
- */
+/** Shifted by the size. A request's shift overrides all that the file says of shifting, as Qwen-Image-Lightning has it. */
 export function qwenImageSchedule(
   { scheduler, schedulerFile, ...parts }: Pick<
     QwenImageParts,
@@ -58,11 +55,7 @@ export function qwenImageGuidance(request: PipelineRequest, prompts: number): Gu
   };
 }
 
-/**
- * n + scale · (p − n), every token as long as p's own. The setting is the scale.
- *
- * Source: diffusers `QwenImagePipeline`, `true_cfg_scale`.
- */
+/** n + scale · (p − n), every token as long as p's own. Source: diffusers `QwenImagePipeline`, `true_cfg_scale`. */
 export const NORMED_GUIDANCE: CombinedGuidance = {
   settings: 1,
   trace(positive, negative, settings) {

@@ -1,9 +1,6 @@
 /**
- * The Qwen-Image diffusion transformer: double blocks, in which text and images have weights of their own and attend
- * each other.
- *
- * Source: Qwen team 2025, "Qwen-Image Technical Report"; diffusers `QwenImageTransformer2DModel`, whose module names are
- * the weight names.
+ * The Qwen-Image diffusion transformer, of double blocks.
+ * Source: Qwen team 2025, "Qwen-Image Technical Report"; diffusers `QwenImageTransformer2DModel`.
  */
 import { concat, type Graph, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import type { Streams } from "../../blocks/double_stream.ts";

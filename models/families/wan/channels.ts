@@ -1,7 +1,5 @@
 /**
- * Frames that the transformer sees as channels beside the sample: a clip that is 0 where nothing is given, and a mask
- * that says where something is. Wan 2.1 sees them through an image encoder as well.
- *
+ * Frames as channels beside the sample: a clip, 0 where nothing is given, and a mask of what is given.
  * Source: diffusers `WanImageToVideoPipeline`.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
@@ -93,13 +91,8 @@ export function besideSample(sample: Tensor, channels: Tensor, positions: number
 const A = -0.75;
 
 /**
- * An image as the image encoder sees it: brought to its square whatever shape it has.
- *
- * Source: diffusers `clip_visual_encode`; PyTorch's `interpolate(mode="bicubic")`, which keeps its four neighbours also
- * where an image gets much smaller.
- *
- * @param image RGB in bytes
- * @returns [side, side, 3]
+ * An image as the image encoder sees it, [side, side, 3], brought to its square whatever shape it has.
+ * Source: diffusers `clip_visual_encode`; PyTorch's `interpolate(mode="bicubic")`, always with four neighbours.
  */
 export function seenBy(
   { width, height, data }: {

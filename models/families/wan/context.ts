@@ -33,9 +33,7 @@ export function wanTextStates(
   return crossStates(config, weights, context, ["to_k", "to_v", "norm_k"]);
 }
 
-/**
- * The same of what the image encoder sees in the first image or in the first and the last, [images, tokens, image_dim].
- */
+/** As {@linkcode wanTextStates}, of what the image encoder sees, [images, tokens, image_dim]. */
 export function wanImageStates(
   config: WanTransformerConfig,
   weights: WeightScope,
@@ -101,18 +99,12 @@ export function splitHeads(config: WanTransformerConfig, x: Tensor): Tensor {
   return x.reshape(x.dim(0), x.dim(1), config.num_attention_heads, config.attention_head_dim);
 }
 
-/**
- * Rows of the prompt tensors, one of them padding unless the prompt fills them. They have few lengths, so that their
- * programs are shared: 16, 32, 64, …
- */
+/** Rows of the prompt tensors, one of them padding: 16, 32, 64, …, so that programs are shared. */
 export function contextRows(longest: number, maxLength: number): number {
   return Math.max(16, 2 ** Math.ceil(Math.log2(Math.min(longest + 1, maxLength))));
 }
 
-/**
- * What cross-attention takes beside states: for every prompt the rows to attend, and what is added to the logit of the
- * last. Rows after the prompt are equal, so one stands for all with the logarithm of their number.
- */
+/** The rows to attend of every prompt. Rows after it are equal: one stands for all, with the logarithm of their number. */
 export function contextPadding(
   tokens: readonly (readonly number[])[],
   maxLength: number,

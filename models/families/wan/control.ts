@@ -1,7 +1,5 @@
 /**
- * VACE's control: a clip cut by a mask into what is kept and what is redrawn, the mask itself, and reference images
- * in latent frames of their own before the video's.
- *
+ * VACE's control: a clip cut by a mask into what is kept and what is redrawn, the mask, and reference images.
  * Source: Jiang et al. 2025, "VACE: All-in-One Video Creation and Editing"; diffusers `WanVACEPipeline`.
  */
 import { resize } from "../../../media/resize.ts";
@@ -123,9 +121,7 @@ function controlParts(request: PipelineRequest, length: number, size: Size): Con
   return { kept: part(false), anew: part(true), mask };
 }
 
-/**
- * Masks, [frames, height, width, scale²]: a latent position's pixels as its channels, from the frame nearest in time.
- */
+/** Masks, [frames, height, width, scale²]: a latent position's pixels as its channels, from the frame nearest in time. */
 function foldMasks(
   mask: MaskOf,
   pixelFrames: number,
@@ -152,10 +148,8 @@ function foldMasks(
 }
 
 /**
- * An image in the middle of white, as large as it fits, in [-1, 1]. Like the reference, it is first brought to whole
- * latents by Lanczos, then scaled as PyTorch's `interpolate` does with `bilinear`, without a filter against aliasing.
- *
- * @param side of a latent, in pixels
+ * An image in the middle of white, in [-1, 1]: like the reference, first to whole latents of `side` pixels by Lanczos, then
+ * as PyTorch's `interpolate` scales with `bilinear`, without a filter against aliasing.
  */
 function letterbox(image: InputImage, size: Size, side: number): Float32Array {
   const whole = (length: number) => Math.max(side, length - length % side);

@@ -1,7 +1,4 @@
-/**
- * A transformer at work: what it makes of the prompts, and the steps that it takes. Wan 2.2 A14B has two of them, one
- * for high noise and one for low. Each is in stages of its own, so that only one needs to be on the device.
- */
+/** A transformer and its share of the steps, in stages of its own: of Wan 2.2 A14B's two, one is on the device at a time. */
 import { copyTo, type DeviceTensor, type Graph, slice, type Tensor } from "../../../runtime/mod.ts";
 import { wanFrames } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";

@@ -1,9 +1,4 @@
-/**
- * Wan in the files of other programs: their names for its modules, and what single files leave out.
- *
- * Source: the conversion tables of diffusers (`convert_wan_transformer_to_diffusers`), read against the module names of
- * the Wan team's own code.
- */
+/** Wan in single files. Source of the names: diffusers' `convert_wan_transformer_to_diffusers`, the Wan team's code. */
 import { basename } from "node:path";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
@@ -223,10 +218,7 @@ function controlConfig(tensors: TensorSource, layers: number): JsonObject {
   };
 }
 
-/**
- * Source of the shifts: the scheduler_config.json of the published models, 3 for 480p, 5 for 720p and 16 for first and
- * last frames. Of the boundaries: those of Wan 2.2 A14B.
- */
+/** Shifts of the published models: 3 for 480p, 5 for 720p, 16 for first and last frames; boundaries of Wan 2.2 A14B. */
 function defaults(
   transformer: JsonObject,
   path: string,

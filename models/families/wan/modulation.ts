@@ -68,9 +68,7 @@ export function blockNames({ num_layers, vace_layers }: WanTransformerConfig): s
   return [...names("blocks", num_layers), ...names("vace_blocks", vace_layers.length)];
 }
 
-/**
- * The `scale_shift_table`s of all blocks and of the head, with the timesteps of one step added: [rows, timesteps, dim].
- */
+/** The `scale_shift_table`s of all blocks and of the head, with the timesteps of one step added: [rows, timesteps, dim]. */
 export function modulationTable(
   config: WanTransformerConfig,
   weights: WeightScope,
@@ -94,13 +92,7 @@ export function modulationTable(
   return elementwise("table + t", { table, t: rows }, { name: "modulation" });
 }
 
-/**
- * The vectors of a block or the head. One that differs between tokens is made where it is used, because it is large.
- *
- * @param table [rows, timesteps, dim] of {@linkcode modulationTable}
- * @param tokenRows u32 [batch, tokens], or nothing when all tokens of a sample have the same timestep
- * @returns by name, [timesteps, 1, dim], or [batch, tokens, dim]
- */
+/** The vectors of a block or the head, [timesteps, 1, dim]; with `tokenRows` [batch, tokens, dim], made where they are used. */
 export function modulationVectors<Name extends string>(
   names: readonly Name[],
   table: Tensor,

@@ -1,9 +1,4 @@
-/**
- * Between latents and tokens: patches, their order, and their rotary positions.
- *
- * The tokens of an image hold the latents of their patches in the order (row, column, channel), as the transformer
- * gives them, from the noise to the last step: solvers do not care for the order, and nothing is moved in between.
- */
+/** Patches, their order (row, column, channel), in which they stay from the noise to the last step, and rotary positions. */
 import {
   concat,
   type Graph,
@@ -100,12 +95,8 @@ export interface GridOrigin {
 
 /**
  * Rotary tables of the token grid; frames take the pairs that height and width leave.
- *
  * Source of `riflex`: Zhao et al. 2025, "RIFLEx: A Free Lunch for Length Extrapolation in Video Diffusion Transformers",
  * with its authors' k of 6 for Wan.
- *
- * @param options.riflex whether the pair that would repeat itself within the video turns less than once
- * @param options.origin where the grid begins; at 0 by default
  */
 export function rotaryConstants(
   graph: Graph,

@@ -1,9 +1,6 @@
 /**
- * Videos and images with Wan: from text, from first and last frames, after an input video, steered by a control, and
- * images edited as a text says.
- *
- * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline`, `WanVideoToVideoPipeline` and `WanVACEPipeline`. An edit is
- * a short video that goes on from the image, of which the last frame is kept, as ChronoEdit does it.
+ * Videos and images with Wan. An edit is a short video whose last frame is kept, as ChronoEdit does it.
+ * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline`, `WanVideoToVideoPipeline` and `WanVACEPipeline`.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { wanFrames } from "../../pipeline/wan_coders.ts";

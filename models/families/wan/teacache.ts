@@ -1,9 +1,7 @@
 /**
- * Steps of Wan 2.1 that can do without the transformer.
- *
- * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024); the
- * coefficients and thresholds are those that its authors fitted for Wan 2.1. A step takes the velocity of the last
- * one that was computed, where the original takes what its blocks added.
+ * Steps of Wan 2.1 that take the velocity of the last computed step.
+ * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024), with its
+ * authors' coefficients and thresholds; the original takes what its blocks added.
  */
 import type { WanTransformerConfig } from "./config.ts";
 import { BLOCK_MODULATION, TIMESTEP_ROWS } from "./modulation.ts";
@@ -77,12 +75,9 @@ const SHAPING_SHARE = 0.4;
 const MOST_CHANGE = 0.8;
 
 /**
- * The steps that `quality: high` takes with the velocity of the last step that was computed: those whose timestep
- * embedding has changed little since then. The first ones, which give the image its shape, and the last one are
- * always computed; so is every step of models that were made for a few.
- *
- * Source: "Timestep Embedding Tells: It's Time to Cache for Video Diffusion Model" (TeaCache, Liu et al. 2024), with
- * the sinusoidal embedding instead of what the model makes of it, so that all is known before the first step.
+ * The steps of `quality: high` that take the velocity of the last computed step: those whose timestep embedding has changed
+ * little since; never the first ones, the last one, or any of models that were made for few steps.
+ * Source: TeaCache (Liu et al. 2024), with the sinusoidal embedding, so that all is known before the first step.
  */
 export function reusingSteps(timesteps: readonly number[], dim: number): number[] {
   const embeddings = timestepEmbedding(timesteps, dim);

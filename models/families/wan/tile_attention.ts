@@ -1,10 +1,6 @@
 /**
- * Attention of tiles, which models for video sparse attention (VSA) have beside that of tokens: every tile of 4×4×4 tokens
- * sees the means of all tiles, and each token takes from the result of its tile what a gate lets through. Attention of
- * tokens is over all of them here, as with a sparsity of 0.
- *
- * Source: Zhang et al. 2025, "VSA: Faster Video Diffusion with Trainable Sparse Attention", and FastVideo's
- * `video_sparse_attn`.
+ * Attention of tiles of 4×4×4 tokens to the means of all tiles, which a gate adds to that of tokens (sparsity 0).
+ * Source: Zhang et al. 2025, "VSA: Faster Video Diffusion with Trainable Sparse Attention"; FastVideo `video_sparse_attn`.
  */
 import {
   attention,

@@ -1,9 +1,6 @@
 /**
- * The Wan video diffusion transformer: self-attention with 3-D rotary positions, cross-attention to the prompt,
- * and a feed-forward, each modulated by the timestep (adaLN).
- *
- * Source: Wan team 2025, "Wan: Open and Advanced Large-Scale Video Generative Models"; diffusers
- * `WanTransformer3DModel`, whose module names are the weight names.
+ * The Wan video diffusion transformer: self-attention, cross-attention and feed-forward, modulated by the timestep.
+ * Source: Wan team 2025, "Wan: Open and Advanced Large-Scale Video Generative Models"; diffusers `WanTransformer3DModel`.
  */
 import {
   attention,
@@ -69,9 +66,7 @@ export interface WanInputs {
   readonly timesteps: Tensor;
   /** u32, of `modulationIndices()` for the distinct timesteps: one, or one for each sample, or those of tokens. */
   readonly modulationIndices: Tensor;
-  /**
-   * u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has, where they differ within a sample.
-   */
+  /** u32 [tokens] or [batch, tokens]: which of the distinct timesteps each token has, where they differ within a sample. */
   readonly tokenTimesteps?: Tensor;
   readonly context: WanContext;
   readonly control?: WanControl;
@@ -174,12 +169,7 @@ export function wanTransformer(
   return layers.share(split.gather(head(state.x), tokenCount(grid)));
 }
 
-/**
- * What VACE adds to the tokens after some of the blocks. Each is computed right before it is added, from the one before,
- * so that one is held at a time.
- *
- * @param block runs a block by its index among all
- */
+/** What VACE adds after some of the blocks; each is computed right before it is added, so that one is held at a time. */
 function controlHints(
   config: WanTransformerConfig,
   weights: WeightScope,

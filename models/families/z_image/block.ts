@@ -1,8 +1,4 @@
-/**
- * The block of Z-Image's transformer and of its ControlNets, and the layer before the blocks.
- *
- * Source: diffusers `ZImageTransformerBlock`.
- */
+/** The block of Z-Image's transformer and of its ControlNets. Source: diffusers `ZImageTransformerBlock`. */
 import {
   concat,
   gather,

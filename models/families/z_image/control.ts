@@ -1,7 +1,5 @@
 /**
- * ControlNets of Z-Image: blocks like those of the transformer go on from what it makes of sample and prompt, with a
- * picture in place of the sample, and what each of them gives is added to one of the transformer's layers.
- *
+ * ControlNets of Z-Image: blocks go on from sample and prompt, with a picture instead of the sample, beside some layers.
  * Source: diffusers `ZImageControlNetModel`, whose module names are the weight names.
  */
 import {

@@ -1,8 +1,4 @@
-/**
- * Z-Image in the files of other programs: their names for its modules, and what single files leave out.
- *
- * Source: the conversion table of diffusers (`convert_z_image_transformer_checkpoint_to_diffusers`).
- */
+/** Z-Image in single files. Source of the names: diffusers' `convert_z_image_transformer_checkpoint_to_diffusers`. */
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";

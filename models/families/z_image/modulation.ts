@@ -1,7 +1,4 @@
-/**
- * How the timestep reaches the blocks: scales of their norms, gates of their results. They depend on nothing else, so
- * that they are made once for all steps and the layers that make them are not needed later.
- */
+/** Scales of the blocks' norms and gates of their results, made once for all steps. */
 import { concat, elementwise, slice, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import { linearLayer } from "../../blocks/layers.ts";
 import { PATCH_KEY, timestepChannels, type ZImageTransformerConfig } from "./config.ts";
@@ -46,9 +43,7 @@ export function modulationTable(
   );
 }
 
-/**
- * The vectors of all timesteps of a ControlNet's blocks, by the names of their stacks: [timesteps, blocks · 4 · dim].
- */
+/** The vectors of all timesteps of a ControlNet's blocks, by the names of their stacks: [timesteps, blocks · 4 · dim]. */
 export function controlTable(
   config: ZImageTransformerConfig,
   weights: WeightScope,

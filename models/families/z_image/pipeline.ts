@@ -1,10 +1,6 @@
 /**
- * Images with Z-Image: from text, and from an input image by strength, of which a mask may keep a part.
- *
- * A ControlNet may steer by a picture, and by what a mask keeps.
- *
- * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline`, `ZImageControlNetPipeline` and
- * `ZImageControlNetInpaintPipeline`.
+ * Images with Z-Image: from text, from an input image by strength, with a mask, and with ControlNets.
+ * Source: diffusers `ZImagePipeline`, `ZImageImg2ImgPipeline`, `ZImageInpaintPipeline` and the `ZImageControlNet*` pipelines.
  */
 import { f32, gather, type Tensor } from "../../../runtime/mod.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";

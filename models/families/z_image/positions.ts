@@ -1,7 +1,5 @@
 /**
- * The tokens of an image: its patches, and where they lie: a place in the text, a row, a column. The image comes after the text,
- * at its end.
- *
+ * Tokens of an image lie at (place in the text, row, column), behind the text.
  * Source: diffusers `ZImageTransformer2DModel`, `_pad_with_ids` and `patchify_and_embed`.
  */
 import type { Graph, Rotation, Tensor } from "../../../runtime/mod.ts";

@@ -44,11 +44,7 @@ export function elapsedTime(timestep: number): number {
   return fround(fround(TRAIN_TIMESTEPS - timestep) / TRAIN_TIMESTEPS);
 }
 
-/**
- * p + scale · (p − n), of outputs that are velocities with the other sign.
- *
- * Source: diffusers `ZImagePipeline`, with `cfg_truncation` as the time after which nothing is guided.
- */
+/** p + scale · (p − n), of negated velocities; nothing is guided after `cfg_truncation`. Source: diffusers `ZImagePipeline`. */
 export function zImageGuidance(
   { guidanceScale: scale, guidanceEnd = 1, guidanceLimit }: PipelineRequest,
   timesteps: ArrayLike<number>,
@@ -77,9 +73,7 @@ export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRe
 }
 
 /**
- * Guidance whose result is no longer than the prompt's own velocity allows: p + scale · (p − n), shortened to
- * ratio · ‖p‖ where it is longer. The settings are scale and ratio.
- *
+ * p + scale · (p − n), shortened to ratio · ‖p‖. The settings are scale and ratio.
  * Source: diffusers `ZImagePipeline`, `cfg_normalization`.
  */
 export const LIMITED_GUIDANCE: CombinedGuidance = {

@@ -1,7 +1,5 @@
 /**
- * The Z-Image diffusion transformer: text and image are each refined for themselves, then are one sequence for all
- * layers. Every branch lies between two norms; the timestep scales the first and gates the result.
- *
+ * The Z-Image diffusion transformer: text and image are refined apart, then are one sequence for all layers.
  * Source: Z-Image team 2025, "Z-Image: An Efficient Image Generation Foundation Model with Single-Stream Diffusion
  * Transformer"; diffusers `ZImageTransformer2DModel`, whose module names are the weight names.
  */
@@ -38,10 +36,7 @@ interface ZImageInputs {
   readonly ranks?: Ranks;
 }
 
-/**
- * What the layers take of the prompt: of states, [1, text tokens, cap_feat_dim], filled up to `paddedCount()`, and a
- * mask, f32 [1, text tokens, 1], which is 1 for the prompt's tokens.
- */
+/** The prompt as the layers take it, of states, [1, text tokens, cap_feat_dim], and a mask, f32 [1, text tokens, 1]. */
 export function zImageContext(
   graph: Graph,
   config: ZImageTransformerConfig,

@@ -1,6 +1,5 @@
 /**
  * What tensors make a change of a weight, of which shapes: low-rank factors, LoHa, LoKr, whole differences.
- *
  * Source: Hu et al. 2021 (LoRA); Hyeon-Woo et al. 2022, "FedPara" (LoHa, and Tucker form for convolutions); Yeh et al.
  * 2024, "Navigating Text-To-Image Customization" (LyCORIS: LoKr and the names).
  */
@@ -20,10 +19,7 @@ interface PlannedChange {
   build(read: TensorReader, scale: number): WeightChange;
 }
 
-/**
- * Ranks up to this are taken, whatever the weight's size; above it, up to this many times its smaller size: a product
- * can have no more than the size itself, and what is more costs memory and time for nothing.
- */
+/** Highest rank, or this many times the weight's smaller size: a product has no more than the size, more is wasted. */
 const USUAL_RANK = 1024;
 const RANK_FACTOR = 4;
 

@@ -3,7 +3,6 @@ import { LoraError } from "../lora_error.ts";
 
 /**
  * How trainers call what they store: the end of a key says what the tensor is, what stands before names the module.
- *
  * Source: the files that PEFT, diffusers, kohya's scripts, LyCORIS, XLabs and lightx2v write, and what diffusers'
  * converters and ComfyUI accept.
  */

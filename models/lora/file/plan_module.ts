@@ -203,10 +203,7 @@ export function concatRows(tensors: readonly LoraTensor[]): LoraTensor {
   return { ...first!, shape: [rows, ...first!.shape.slice(1)], bytes };
 }
 
-/**
- * Each row of the first factor makes a block of as many rows as the second has: what is left of a block at the start,
- * whole blocks, what is left of one at the end.
- */
+/** Each row of the first factor makes a block of rows: a block's rest, whole blocks, a block's beginning. */
 function cutKronecker(
   change: WeightChange & { readonly kind: "kronecker" },
   total: number,

@@ -31,12 +31,7 @@ export class Scales {
     return new Scales(file, settings, alpha);
   }
 
-  /**
-   * The factor for a change of a module.
-   *
-   * In this order: the alpha asked for, the module's own, that of the settings; over the rank, or its root where the
-   * settings say so; 1 where there is none, and for products of two whole matrices, which have no rank.
-   */
+  /** The alpha asked for, the module's, or the settings', over the rank or its root; 1 without alpha, or without a rank. */
   scaleOf({ name, parts }: ModuleTensors, rank: number | undefined): number {
     const settings = this.#settings.find(({ prefix }) => name.startsWith(prefix));
     const divisor = (of: number) => settings?.isRankStabilised ? Math.sqrt(of) : of;

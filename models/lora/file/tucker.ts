@@ -1,15 +1,11 @@
 /**
  * Factors of convolutions in Tucker form: a core with the taps between factors that see single taps.
- *
- * Source: Tucker 1966; LyCORIS uses it for LoCon (`lora_mid`), LoHa (`hada_t1`) and LoKr (`lokr_t2`).
+ * Source: Tucker 1966; LyCORIS: LoCon (`lora_mid`), LoHa (`hada_t1`) and LoKr (`lokr_t2`).
  */
 import { decodeElements, elementCount } from "../../../runtime/mod.ts";
 import type { LoraTensor } from "../types.ts";
 
-/**
- * Multiplies a core, [rank, innerRank, ...taps], with what stands to its right, [innerRank, channels], to f32 [rank,
- * channels, ...taps].
- */
+/** A core, [rank, innerRank, ...taps], times what stands right of it, [innerRank, channels]: f32 [rank, channels, ...taps]. */
 export function foldCore(core: LoraTensor, down: LoraTensor): LoraTensor {
   const [rank = 1, inner = 1, ...tapSizes] = core.shape;
   const channels = elementCount(down.shape) / inner;

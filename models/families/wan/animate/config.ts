@@ -53,10 +53,7 @@ const DRIVING_CONFIG = z.object({
   log_scale: z.literal(0).default(0),
 });
 
-/**
- * `transformer/config.json` of `WanAnimate2Transformer3DModel`; or what single files of the same weights under Wan's own
- * names tell, which are those of Wan 2.1 I2V.
- */
+/** `config.json` of `WanAnimate2Transformer3DModel`, or of Wan 2.1 I2V, as single files under Wan's own names tell it. */
 export const ANIMATE_TRANSFORMER_CONFIG = z.preprocess(
   wanFields,
   z.intersection(WAN_TRANSFORMER_CONFIG, DRIVING_CONFIG),

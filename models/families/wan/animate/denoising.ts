@@ -91,11 +91,7 @@ interface Denoising {
   run(work: Work, guidance: Guidance, draw: () => Float32Array): Promise<void>;
 }
 
-/**
- * Traces the steps in a stage of their own. What the driving video is to each block is kept for all of them; where that
- * takes too much memory, it waits in host memory, and every pass brings it to the device frame by frame, or it is computed
- * again in every pass.
- */
+/** What the driving video is to each block is kept on the device, or waits in host memory, or is computed again. */
 export function traceDenoising(
   session: Session,
   { transformer: { config, weights: { root: weights } }, vae, tinyDecoder }: AnimateParts,

@@ -1,8 +1,5 @@
 /**
- * Videos of a character who moves as somebody else does: Wan-Animate-2.
- *
- * A long driving video is followed clip by clip; each clip begins with the last frame of the one before.
- *
+ * Videos of a character who moves as another does: Wan-Animate-2. Each clip begins with the last frame of the one before.
  * Source: diffusers `WanAnimate2Blocks`.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../../runtime/mod.ts";

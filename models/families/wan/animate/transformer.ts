@@ -1,10 +1,6 @@
 /**
- * The transformer of Wan-Animate-2: that of Wan 2.1 I2V, whose tokens also attend to those of the driving video.
- *
- * The driving video goes through the same blocks at timestep 1, attending to itself alone. Every frame of the result
- * attends to all frames of the result, and to the frame of the driving video that it follows: to its keys and values in
- * the same block. The first latent frame is the character's image, which follows none.
- *
+ * Wan-Animate-2: Wan 2.1 I2V whose frames also attend to the frame of the driving video that they follow, to its keys and
+ * values in the same block, where it is at timestep 1. The first latent frame is the character's image, which follows none.
  * Source: diffusers `WanAnimate2Transformer3DModel`, of which `extract` is here {@linkcode drivingStates}.
  */
 import {
@@ -90,13 +86,7 @@ export function drivingStates<T>(
   );
 }
 
-/**
- * Predicts the velocity of the flow.
- *
- * @param driving what {@linkcode drivingStates} gave, whole or each frame by itself, block by block; or what it would be
- *   given: it is computed again, block by block, then
- * @returns patches as the tokens are, [1, tokens, features]
- */
+/** The velocity, [1, tokens, features]; `driving` is what {@linkcode drivingStates} gave, or its inputs, to compute it again. */
 export function animateTransformer(
   graph: Graph,
   config: AnimateTransformerConfig,
