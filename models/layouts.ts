@@ -2,7 +2,6 @@
 
 /** A module or parameter of another layout, and where it lies in ours. `*` stands for a number, in order. */
 export interface LayoutEntry {
-  /** Its name without `.weight` and `.bias`, such as `blocks.*.self_attn.q`. */
   readonly theirs: string;
   /** Ours; several where theirs joins the output rows of several, in the order of the rows. */
   readonly ours: readonly string[];
@@ -40,7 +39,6 @@ export interface Layout {
   readonly name: string;
   /** What files may put before every name, longest first, such as `model.diffusion_model.`. */
   readonly prefixes: readonly string[];
-  /** All modules and parameters that have weights; names that are ours already need no entry. */
   readonly entries: readonly LayoutEntry[];
 }
 
@@ -92,7 +90,6 @@ export function namesIn(layout: Layout, names: Iterable<string>): Map<string, st
   return theirs;
 }
 
-/** The numbers that a name has where the pattern has `*`, or nothing when it does not match. */
 function match(pattern: readonly string[], name: readonly string[]): string[] | undefined {
   if (name.length !== pattern.length) return undefined;
   const numbers: string[] = [];

@@ -71,7 +71,6 @@ export const FAMILIES: readonly Family[] = [
   ...[WAN, WAN_ANIMATE, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE],
 ].map((family) => family as Family);
 
-/** Files of components that models can do without. */
 const OPTIONAL_FORMATS = [
   TAEHV_FORMAT,
   TAESD_FORMAT,

@@ -33,7 +33,6 @@ export interface Decoder {
   run(work: Pick<StageQueue, "run">, options: DecodeOptions): Promise<void>;
 }
 
-/** Size of an image in latents, and of the tiles that it is coded in. */
 export interface TiledSize {
   readonly height: number;
   readonly width: number;

@@ -9,7 +9,6 @@ interface ClipLayerConfig {
   readonly layer_norm_eps: number;
 }
 
-/** x + attention, x + MLP, each of its normalised input: transformers' `CLIPEncoderLayer`. */
 export function clipLayer(
   config: ClipLayerConfig,
   weights: WeightScope,

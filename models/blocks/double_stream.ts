@@ -32,7 +32,6 @@ export const DOUBLE_MODULATION = [
   "scale_mlp",
   "gate_mlp",
 ] as const;
-/** Vectors of a block that treats all tokens alike. */
 export const SINGLE_MODULATION = ["shift", "scale", "gate"] as const;
 export const OUT_MODULATION = ["scale", "shift"] as const;
 
@@ -149,10 +148,8 @@ export function takeVectors(
   };
 }
 
-/** Width of the feed-forward of FLUX.1 and Qwen-Image inside, in widths of the model. */
 export const MLP_RATIO = 4;
 
-/** The feed-forward of FLUX.1 and Qwen-Image: x + gate · MLP of the modulated norm. */
 export function geluFeedForward(
   eps: number,
 ): (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor {

@@ -36,7 +36,6 @@ export function linearLayer(
   return linear(x, weight, { name, ...options, ...bias, ...(lowRank && { lowRank }) });
 }
 
-/** The two layers `linear_1` and `linear_2`, with SiLU between them, through which embeddings of numbers go. */
 export function embeddingLayers(weights: WeightScope, x: Tensor, features: number): Tensor {
   const hidden = linearLayer(weights, "linear_1", x, features, { activation: "silu" });
   return linearLayer(weights, "linear_2", hidden, features);
@@ -113,7 +112,6 @@ export function linearLayers(
   });
 }
 
-/** Repeats a tensor with a leading 1 for every sample of a batch. */
 export function forEachSample(x: Tensor, batch: number): Tensor {
   if (x.dim(0) === batch) return x;
   if (!isFloat(x.dtype)) return concat(new Array<Tensor>(batch).fill(x), 0);

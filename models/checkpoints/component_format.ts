@@ -13,7 +13,6 @@ export type ComponentName = Exclude<
 export interface ComponentNaming {
   /** Tensors that together only this component has, without prefix and as files name them. */
   readonly probes: readonly string[];
-  /** Leads from these names to ours; left out where they are ours already. */
   readonly layout?: Layout | ((tensors: TensorSource) => Layout);
   /** Gives the tensors our names where a table of names cannot; in place of `layout`. */
   readonly view?: (tensors: TensorSource) => TensorSource;
@@ -22,11 +21,9 @@ export interface ComponentNaming {
 export interface ComponentFormat {
   readonly name: string;
   readonly component: ComponentName;
-  /** Class of the component in diffusers or transformers. */
   readonly className: string;
   /** `general.architecture` of GGUF files that hold it, as llama.cpp and ComfyUI-GGUF read it. */
   readonly architecture?: string;
-  /** The first that fits counts. */
   readonly namings: readonly ComponentNaming[];
   /** Whether the component is this one, where names do not tell; looks at tensors under our names. */
   fits?(tensors: TensorSource): boolean;
@@ -36,12 +33,10 @@ export interface ComponentFormat {
   config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
 }
 
-/** What a model folder says beside its components; a single file does not. */
 export interface FamilyDefaults {
   readonly className: string;
   readonly settings: JsonObject;
   readonly scheduler: JsonObject;
-  /** Components that it needs and others of its family do not. */
   readonly needs?: readonly ComponentName[];
   /** Hub ids of models whose other components go with it, best first. */
   readonly repositories: readonly string[];

@@ -145,7 +145,6 @@ function view(
 export class JoinedSource implements TensorSource {
   readonly #sources: readonly [TensorSource, TensorSource];
 
-  /** Both stay open as long as this is in use. */
   constructor(...sources: [TensorSource, TensorSource]) {
     this.#sources = sources;
   }

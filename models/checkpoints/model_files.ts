@@ -13,7 +13,6 @@ export interface ConfigFile {
   readonly config: JsonObject;
 }
 
-/** A component with weights: what `config.json` says of it, or would say. */
 interface ComponentFiles extends ConfigFile {
   /** Opens the weights, under the names of diffusers or as `view` names them; they are closed with the model's files. */
   openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
@@ -22,7 +21,6 @@ interface ComponentFiles extends ConfigFile {
 /** A component that does not come from the model's own folder. */
 export interface ForeignPart {
   readonly className: string;
-  /** Path of the configuration, or of the file that it was told from. */
   readonly path: string;
   readonly config: JsonObject;
   open(): TensorSource;
@@ -32,14 +30,11 @@ export interface ForeignPart {
 interface ModelFilesOptions {
   readonly path: string;
   readonly className: string;
-  /** The keys of `model_index.json` that name no component. */
   readonly settings: JsonObject;
-  /** Where components are that are no foreign parts. */
   readonly index?: ModelIndex;
   readonly parts?: ReadonlyMap<string, ForeignPart>;
   /** `scheduler_config.json`, where no folder has it. */
   readonly scheduler?: JsonObject;
-  /** Tokenizers by their names in `model_index.json`; they win over those of the folder. */
   readonly tokenizers?: ReadonlyMap<string, () => Promise<Tokenizer>>;
   readonly opened?: Disposable[];
 }
@@ -54,7 +49,6 @@ export class ModelFiles implements Disposable {
     this.#opened = options.opened ?? [];
   }
 
-  /** The file that says what pipeline it is, for messages. */
   get path(): string {
     const { path, index } = this.#options;
     return index?.folder === path ? join(path, MODEL_INDEX) : path;

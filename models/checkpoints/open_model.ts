@@ -84,7 +84,6 @@ const TOKENIZERS = {
 
 interface KnownFiles {
   readonly families: readonly FamilyFiles[];
-  /** Components of no family. */
   readonly optional: readonly ComponentFormat[];
 }
 
@@ -196,7 +195,6 @@ async function addVisionTower(
   });
 }
 
-/** The only `mmproj` file in the folder of a language model. */
 async function towerBeside(path: string): Promise<string | undefined> {
   const folder = dirname(path);
   const towers: string[] = [];
@@ -355,7 +353,6 @@ function missingParts(
   return [...missing, ...untold];
 }
 
-/** A model on this machine whose other components go with a transformer. */
 async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex | undefined> {
   for (const id of repositories) {
     try {

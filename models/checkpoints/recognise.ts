@@ -5,7 +5,6 @@ import { viewLayout } from "./layout_view.ts";
 
 export interface RecognisedComponent {
   readonly format: ComponentFormat;
-  /** Tensors of the component, under our names. */
   readonly tensors: TensorSource;
 }
 
@@ -38,7 +37,6 @@ function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | u
   return undefined;
 }
 
-/** What stands before the names; the shortest where there are several. */
 function prefixOf(source: TensorSource, { probes }: ComponentNaming): string | undefined {
   const [first, ...others] = probes;
   const prefixes: string[] = [];

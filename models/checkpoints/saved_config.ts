@@ -8,7 +8,6 @@ const KEY = "denoise.config";
 /** Longer ones are omitted: readers keep no such texts. */
 const MAX_BYTES = 2048;
 
-/** Classes by `model_type`, where a configuration names no class. */
 const CLASSES: ReadonlyMap<unknown, string> = new Map([
   ["qwen3", "Qwen3Model"],
   ["qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration"],
@@ -26,7 +25,6 @@ export function classOf(config: JsonObject): string | undefined {
   return named ?? CLASSES.get(type);
 }
 
-/** The class that the `config.json` in a folder names; nothing of a file. */
 export async function classIn(folder: string): Promise<string | undefined> {
   const path = join(folder, "config.json");
   const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);

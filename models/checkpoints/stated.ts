@@ -9,7 +9,6 @@ export class Stated {
   readonly #prefix: string;
   readonly #metadata: ReadonlyMap<string, GgufValue>;
 
-  /** What stands before the keys is the architecture that the file names by default. */
   constructor(
     { path }: TensorSource,
     metadata: ReadonlyMap<string, GgufValue> = new Map(),
@@ -37,7 +36,6 @@ export class Stated {
     }
   }
 
-  /** Refuses positions that are scaled for longer texts than the model was made for. */
   refuseScaledPositions(): void {
     const type = this.#metadata.get(`${this.#prefix}.rope.scaling.type`);
     // Without a type, a factor is that of linear scaling.

@@ -25,7 +25,6 @@ export const FRAME_INTERPOLATOR_CONFIG = z.object({
   _class_name: z.literal("IFNet"),
   /** Channels of each block, from the coarsest; each sees twice the size of the one before. */
   block_channels: z.array(z.int().positive()).min(2).max(6),
-  /** Channels that the head makes of each frame. */
   head_channels: z.int().positive(),
   /** Channels that each block hands to the next beside flow and mask; none before RIFE 4.22. */
   feature_channels: z.int().min(0),
@@ -83,7 +82,6 @@ export function middleFrame(
   });
 }
 
-/** Moves both frames, [2, height, width, channels], each by its half of the flow. */
 function moveAlong(both: Tensor, flow: Tensor): Tensor {
   return warp(both, concat([slice(flow, -1, 0, 2), slice(flow, -1, 2, 4)], 0));
 }
@@ -127,12 +125,10 @@ function block(
   };
 }
 
-/** Channels of a block's result: flow, mask, and features, or one that nothing uses. */
 function lastChannels({ feature_channels }: FrameInterpolatorConfig): number {
   return 5 + Math.max(1, feature_channels);
 }
 
-/** What blocks see of a frame beside its pixels, at the frame's size. */
 function head(
   { head_channels }: FrameInterpolatorConfig,
   weights: WeightScope,

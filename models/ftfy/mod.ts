@@ -34,12 +34,10 @@ function fixLine(line: string, unescapes: boolean): string {
   }
 }
 
-/** Fullwidth letters, halfwidth Katakana and Hangul, and the ideographic space, as usual ones. */
 function fixWidth(text: string): string {
   return text.replace(/[\u3000\uff01-\uffef]/g, (character) => character.normalize("NFKC"));
 }
 
-/** Terminal escapes and control characters that show nothing; joiners and marks of direction stay. */
 function removeControls(text: string): string {
   // deno-lint-ignore no-control-regex
   const escapes = /\x1b\[[\d;]*[a-zA-Z]/g;

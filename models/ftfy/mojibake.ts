@@ -198,7 +198,6 @@ function fixOnce(text: string): string {
   return fixed === text ? fixC1Controls(text) : fixed;
 }
 
-/** The text if it was UTF-8 misread in a character set, else undefined. */
 function decodeMisread(text: string, charset: Charset): string | undefined {
   let bytes = encode(text, charset);
   if (bytes === undefined) return undefined;
@@ -220,7 +219,6 @@ function restoreSpaces(bytes: string): string {
     .replace(altered, (sequence) => sequence.replace(" ", "\xa0"));
 }
 
-/** Makes one U+FFFD of every sequence of UTF-8 that has lost a byte. */
 function markLost(bytes: string): string {
   if (!bytes.includes(LOST)) return bytes;
   const tail = `[\\x80-\\xbf${LOST}]`;
@@ -236,7 +234,6 @@ function markLost(bytes: string): string {
 
 const windows1252 = new TextDecoder("windows-1252");
 
-/** Reads C1 control characters as Windows-1252, which is what they nearly always were. */
 export function fixC1Controls(text: string): string {
   return text.replace(
     new RegExp(C1, "g"),

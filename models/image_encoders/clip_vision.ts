@@ -88,7 +88,6 @@ export function clipVision(
   return x;
 }
 
-/** A convolution whose steps are as long as its kernel: [images, patches, hidden_size]. */
 function patchEmbedding(
   { patch_size: side, hidden_size: dim }: ClipVisionConfig,
   weights: WeightScope,

@@ -73,7 +73,6 @@ function config(
 
 type JsonConfig = ReturnType<ComponentFormat["config"]>;
 
-/** Queries, keys and values in one tensor, and the frames of a patch as well. */
 function joined(tensors: TensorSource): TensorSource {
   const views = new Map<string, StoredTensor & { readonly segments: readonly Segment[] }>();
   for (const name of tensors.names) {

@@ -41,14 +41,12 @@ export interface PatchGrid {
 
 /** The order in which the tower takes the patches of an image: window by window, windows of one size together. */
 export interface PatchLayout {
-  /** Row and column of every patch. */
   readonly positions: readonly (readonly [row: number, column: number])[];
   readonly windows: readonly { readonly count: number; readonly length: number }[];
   /** Place of every token in that order, row by row. */
   readonly order: Uint32Array<ArrayBuffer>;
 }
 
-/** The size that an image is brought to: sides of whole tokens, each `factor` pixels. */
 function smartSize({ width, height }: Sides, factor: number): Sides {
   const [w, h] = [width, height].map((side) => roundToEven(side / factor) * factor) as [
     number,
@@ -215,7 +213,6 @@ export function qwen25Vision(
   return gather(tokens.reshape(-1, config.out_hidden_size), order);
 }
 
-/** One layer: x + attention, x + SwiGLU, each of its normalised input. */
 function visionLayer(
   { num_heads: heads, intermediate_size }: Qwen25VisionConfig,
   weights: WeightScope,

@@ -13,7 +13,6 @@ import { PackedLayer, productOf } from "./packed_layer.ts";
 import { type ComponentPlan, planComponent, siteKey, type WeightedChange } from "./plan.ts";
 import type { AdaptableComponent, AdaptableModule, AppliedLora } from "./types.ts";
 
-/** Branches by {@linkcode siteKey}. */
 export type PackedLayers = ReadonlyMap<string, PackedLayer>;
 
 /** A component that LoRAs can change. It learns its products from the graphs that are traced with its weights. */
@@ -22,7 +21,6 @@ export class AdaptedComponent {
   readonly #weights: Weights;
   readonly #sites = new Map<string, LinearSite>();
   #packed: PackedLayers = new Map();
-  /** What was made of the factors for the tensor that is being written. */
   #prepared: { changes: readonly WeightedChange[]; change: RowChange } | undefined;
 
   constructor(weights: Weights, about: Omit<AdaptableComponent, "modules" | "isResident">) {
@@ -40,7 +38,6 @@ export class AdaptedComponent {
     return planComponent(this.info, this.#sites.values(), loras);
   }
 
-  /** Declares the branches of a plan; nothing is allocated. */
   pack({ branches }: ComponentPlan): PackedLayers {
     return new Map(
       [...branches].map(([key, list]) => [key, new PackedLayer(this.#sites.get(key)!, list)]),
@@ -51,7 +48,6 @@ export class AdaptedComponent {
     this.#packed = packed;
   }
 
-  /** Writes what a plan wants written, and gives everything else back what the files hold. */
   async write({ weights, biases }: ComponentPlan, device: Device): Promise<void> {
     const rewrites = new Map<string, TensorRewrite>();
     for (const [module, changes] of weights) {

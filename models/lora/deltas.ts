@@ -12,7 +12,6 @@ export interface MatrixRows {
 
 export type RowChange = (rows: MatrixRows) => void;
 
-/** What changes of one module do to its weight, one after the other; `storedRows` reads it as it is without them. */
 export function weightRewrite(
   changes: readonly WeightedChange[],
   storedRows: () => Iterable<MatrixRows>,
@@ -140,7 +139,6 @@ function adder(change: WeightChange): RowAdder {
   }
 }
 
-/** Sums a row before it is scaled and added, as a branch does. */
 function withSum(add: RowAdder): RowAdder {
   let sum = new Float32Array();
   return (target, row, scale) => {

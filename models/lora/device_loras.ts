@@ -18,7 +18,6 @@ interface Variant {
 
 const BASE_KEY = "";
 
-/** The LoRAs of a loaded model on the device; branches that were not used for longest go first. */
 export class DeviceLoras {
   readonly #components: readonly AdaptedComponent[];
   readonly #dropPrograms: (key: string) => void;
@@ -37,7 +36,6 @@ export class DeviceLoras {
     this.#maxIdleBytes = maxIdleBytes;
   }
 
-  /** Key of the programs that fit the LoRAs in use: equal ones need not be traced again. */
   get key(): string {
     return this.#current;
   }
@@ -72,7 +70,6 @@ export class DeviceLoras {
     this.#writeStrengths(variant, plans.map(({ strengths }) => strengths));
   }
 
-  /** Frees the branches that were not used for longest, and their programs; false when there are none but the current. */
   dropOldest(): boolean {
     for (const key of this.#variants.keys()) {
       if (key === this.#current || key === BASE_KEY) continue;
@@ -127,7 +124,6 @@ export class DeviceLoras {
     );
   }
 
-  /** What would be idle if none of the variants were in use. */
   get #idleBytes(): number {
     return this.#variants.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
   }

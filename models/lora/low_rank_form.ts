@@ -31,7 +31,6 @@ export function matrixShape({ shape }: LoraTensor): [rows: number, columns: numb
 /** Widest branch that is formed from factors that are no low-rank ones. */
 const MAX_FORMED_RANK = 128;
 
-/** scale · up · down, as {@linkcode WeightChange} has it for `low-rank`. */
 interface LowRankForm {
   /** [rank, columns] */
   readonly down: LoraTensor;

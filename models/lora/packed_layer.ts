@@ -4,11 +4,9 @@ import { elementsAs, toLowRank } from "./low_rank_form.ts";
 import type { WeightChange } from "./types.ts";
 
 export interface Branch {
-  /** Which adapter it is of: a place in the list of strengths. */
   readonly lora: number;
   readonly change: WeightChange;
   readonly rank: number;
-  /** First and number of the outputs of the product that it adds to. */
   readonly columns: readonly [start: number, count: number];
 }
 

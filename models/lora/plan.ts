@@ -19,13 +19,10 @@ export interface WeightedChange {
 export interface ComponentPlan {
   /** Equal keys mean the same programs and the same branches, strengths apart. */
   readonly key: string;
-  /** Branches by {@linkcode siteKey}. */
   readonly branches: ReadonlyMap<string, readonly Branch[]>;
   readonly strengths: readonly number[];
-  /** Modules whose weights are written, and in which order by what. */
   readonly weights: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
   readonly biases: ReadonlyMap<AdaptableModule, readonly WeightedChange[]>;
-  /** Whether quantised weights are written, which takes others in their place. */
   readonly hasDecoded: boolean;
 }
 
@@ -134,7 +131,6 @@ function listOf<Key, Item>(lists: Map<Key, Item[]>, key: Key): Item[] {
   return list;
 }
 
-/** Checks shapes; numbers are not looked at. */
 export function checkChange(change: ModuleChange, module: AdaptableModule): void {
   const [rows] = module.shape as [number];
   const columns = elementCount(module.shape) / rows;
@@ -171,7 +167,6 @@ export function checkChange(change: ModuleChange, module: AdaptableModule): void
   }
 }
 
-/** Rows and columns of what a change adds, or nothing when its factors do not fit each other. */
 function sizeOf(change: WeightChange): [rows: number, columns: number] | undefined {
   switch (change.kind) {
     case "low-rank":

@@ -28,7 +28,6 @@ export interface Variant {
   readonly passes: "single" | "batched" | "sequential" | "streamed" | "recomputed";
 }
 
-/** A kind of request: all that share their programs. */
 export interface RequestKind<Session> {
   readonly key: string;
   /** The largest tiles first. Of equal tiles the first that can be kept together, else the one that reloads the fewest bytes. */
@@ -75,7 +74,6 @@ function hostRoom({ adapter }: Device): number {
 
 interface Planned {
   readonly plan: ResidencyPlan;
-  /** Bytes that may be taken, as far as they were asked for. */
   readonly budgetBytes: number;
 }
 
@@ -91,7 +89,6 @@ export class ModelMemory<Session extends PlannedSession> {
   #device: Device | undefined;
   readonly #loras: DeviceLoras;
   readonly #sessions = new SessionCache<Session>();
-  /** Whether the session that is kept needs the device for itself, because not all of it is there at a time. */
   #isAlone = false;
 
   /** `adapted` are the components that LoRAs can change. */
@@ -209,13 +206,11 @@ export class ModelMemory<Session extends PlannedSession> {
     if (this.device.allocatedBytes - bytesOf(weights) > bytes) this.#sessions.clear();
   }
 
-  /** Frees all sessions, and what LoRAs have beside the weights; weights stay. */
   drop(): void {
     this.#sessions.clear();
     this.#loras.destroy();
   }
 
-  /** Frees what other LoRAs left for the next time; false when there is nothing. */
   #dropIdle(): boolean {
     let had = this.#sessions.clear();
     while (this.#loras.dropOldest()) had = true;
@@ -240,7 +235,6 @@ export class ModelMemory<Session extends PlannedSession> {
     return await this.#firstThatFits(others);
   }
 
-  /** What a plan keeps on the device, and where it keeps all also what other requests use, if there is room. */
   async #wantedBetweenRequests({ plan, budgetBytes }: Planned): Promise<ReadonlySet<DeviceTensor>> {
     if (!plan.isTogether) return plan.kept;
     const all = new Set(this.#weights());
@@ -293,7 +287,6 @@ export class ModelMemory<Session extends PlannedSession> {
     return held + await measureMemory(this.device, wantedBytes - held);
   }
 
-  /** Frees weights that the plan does not know, where they would be in its way. */
   async #makeRoom({ stages, peakBytes }: ResidencyPlan): Promise<void> {
     const planned = new Set(stages.flatMap(({ weights, streamed }) => [...weights, ...streamed]));
     const others = this.#weights().filter((weight) => weight.isAllocated && !planned.has(weight));

@@ -25,13 +25,11 @@ export function weightOwners(components: Components): Map<DeviceTensor, string> 
 
 export interface StagePlan {
   readonly stage: Stage;
-  /** Memory plan of the stage's programs, or of all stages' programs where they are kept together. */
   readonly plan: MemoryPlan;
   /** Weights that have memory of their own while it runs, those that other stages keep there included. */
   readonly weights: ReadonlySet<DeviceTensor>;
   /** Weights, and results that wait in host memory, that are read into slabs on every pass. */
   readonly streamed: ReadonlySet<DeviceTensor>;
-  /** The session's tensors that live while it runs; of all stages where they are kept together. */
   readonly own: readonly DeviceTensor[];
   /** Bytes of the copy that results are read through. */
   readonly readBytes: number;
@@ -40,7 +38,6 @@ export interface StagePlan {
 
 export interface ResidencyPlan {
   readonly isTogether: boolean;
-  /** Weights that stay on the device from stage to stage, and from request to request. */
   readonly kept: ReadonlySet<DeviceTensor>;
   readonly stages: readonly StagePlan[];
   readonly state: readonly DeviceTensor[];
@@ -54,7 +51,6 @@ export interface ResidencyPlan {
 
 export interface ResidencyOptions {
   readonly budgetBytes: number;
-  /** Components that are freed after their stage in any case. */
   readonly offloaded?: ReadonlySet<string>;
 }
 
@@ -83,7 +79,6 @@ interface Candidate {
   readonly reloadedBytes: number;
 }
 
-/** Of residencies within the budget the one that brings the fewest bytes again, or else the smallest. */
 export function planResidency(
   demands: Demands,
   { budgetBytes, offloaded = new Set() }: ResidencyOptions,

@@ -34,7 +34,6 @@ export class Stage {
   readonly programs = new Map<string, Program>();
   /** Inputs, results and state of its programs; those that no other stage uses live as long as it runs. */
   readonly tensors = new Set<DeviceTensor>();
-  /** Sets of tensors that are read back at the same time. */
   readonly reads: (readonly DeviceTensor[])[] = [];
   readonly #session: Session;
 
@@ -94,7 +93,6 @@ export class Stage {
     return tensor;
   }
 
-  /** Lets its tensors live as long as the session: programs of other stages run between its own. */
   keepTensors(): void {
     for (const tensor of this.tensors) this.#session.tensors.add(tensor);
     this.tensors.clear();
@@ -108,7 +106,6 @@ export class Stage {
 
 export class Session {
   readonly target: Target;
-  /** Stages in the order in which they run. */
   readonly stages: Stage[] = [];
   /** What calls of one stage write for another, and the like: they live as long as the session. */
   readonly tensors = new Set<DeviceTensor>();
@@ -138,7 +135,6 @@ export class Session {
     return this.stages.flatMap(({ graphs }) => Object.values(graphs));
   }
 
-  /** A tensor that programs of all stages share; one of them writes it, or a call before the first that reads it. */
   tensor(name: string, shape: Shape, dtype: DType = "f32"): DeviceTensor {
     const tensor = new DeviceTensor(name, shape, dtype);
     this.tensors.add(tensor);

@@ -16,14 +16,12 @@ export class SessionCache<Session extends PlannedSession> {
   });
   #kind = "";
 
-  /** Drops the sessions of other kinds; false when there were none. */
   dropOthers(kind: string): boolean {
     const had = kind !== this.#kind && this.clear();
     this.#kind = kind;
     return had;
   }
 
-  /** The session of the kind that was last asked for, or nothing. */
   find(loras: string): Session | undefined {
     return this.#sessions.get(loras);
   }
@@ -36,7 +34,6 @@ export class SessionCache<Session extends PlannedSession> {
     this.#sessions.delete(loras);
   }
 
-  /** Drops all sessions; false when there were none. */
   clear(): boolean {
     const had = this.#sessions.size > 0;
     this.#sessions.clear();

@@ -42,7 +42,6 @@ export interface StageQueue {
 interface Place {
   readonly name: string;
   readonly stage: Stage;
-  /** Tensors of the session that it reads, and does not write itself, but for those whose source tells. */
   readonly reads: readonly DeviceTensor[];
 }
 
@@ -159,7 +158,6 @@ export class SessionRunner {
     }
   }
 
-  /** Reads the counters of factors beyond f16 with whatever is read, and looks at them first. */
   #watched({ isLast: _, ...work }: StageWork): Omit<QueuedWork, "stage" | "before"> {
     const { saturation, tensors } = this.#session;
     const { reads = [], finished } = work;
@@ -184,7 +182,6 @@ export class SessionRunner {
     return this.#allocated().plan.stages.find((planned) => planned.stage === stage)!;
   }
 
-  /** Brings a stage's weights and programs onto the device, after those of the last one have left. */
   async #enter(stage: StagePlan, control: RunControl): Promise<void> {
     const { device } = this.#allocated();
     this.#leave();
@@ -225,7 +222,6 @@ export class SessionRunner {
     return { plan: this.#plan, device: this.#device };
   }
 
-  /** Gives the session's memory back; weights stay where they are. */
   destroy(): void {
     this.#written.clear();
     this.#leave();
@@ -235,7 +231,6 @@ export class SessionRunner {
   }
 }
 
-/** Refuses to read back what the plan has no copy for. */
 function checkReads({ name, reads }: Stage, tensors: readonly DeviceTensor[]): void {
   if (tensors.length === 0) return;
   if (reads.some((declared) => tensors.every((tensor) => declared.includes(tensor)))) return;
@@ -248,7 +243,6 @@ function checkReads({ name, reads }: Stage, tensors: readonly DeviceTensor[]): v
 /** Part of the free host memory that is read: the system's cache of the file wants some beside copies. */
 const HOST_SHARE = 0.5;
 
-/** Reads the weights of the next stages into host memory while the GPU works. */
 export class ReadAhead {
   readonly #isCopied: boolean;
   readonly #read = new Set<DeviceTensor>();
@@ -257,7 +251,6 @@ export class ReadAhead {
     this.#isCopied = !adapter.isUnified;
   }
 
-  /** Reads weight after weight, in the order of use, as far as there is room. */
   *pieces({ stages }: ResidencyPlan, stage: Stage): Generator<void, void> {
     const next = stages.slice(stages.findIndex((planned) => planned.stage === stage) + 1);
     const loop = next.findIndex(({ stage }) => stage.repeats > 1);

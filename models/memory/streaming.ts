@@ -13,7 +13,6 @@ const MAX_ATTEMPTS = 6;
 
 export interface StreamingChoice {
   readonly streamed: ReadonlySet<DeviceTensor>;
-  /** Bytes of a segment, as `planMemory()` takes them. */
   readonly segmentBytes: number;
   readonly slabBytes: number;
 }
@@ -53,7 +52,6 @@ export function bytesOf(tensors: Iterable<DeviceTensor>): number {
   return sum;
 }
 
-/** Weights of at least `wanted` bytes together, as even as their sizes allow. */
 function spreadChoice(weights: readonly DeviceTensor[], wanted: number): Set<DeviceTensor> {
   const share = wanted / bytesOf(weights);
   const chosen = new Set<DeviceTensor>();

@@ -30,7 +30,6 @@ interface ComponentSpec {
   readonly isOptional?: true;
   /** Whether nothing is computed with it, so that its weights stay in their files. */
   readonly isIdle?: true;
-  /** The tensors of a folder under our names, where diffusers' class has others. */
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
@@ -41,13 +40,11 @@ export function optionalPart<Config extends z.ZodType>(
   return { classNames, config, isOptional: true };
 }
 
-/** What works on the results of every family. */
 const FINISHERS = {
   frameInterpolator: optionalPart(FRAME_INTERPOLATOR_CONFIG, "IFNet"),
   upscaler: optionalPart(UPSCALER_CONFIG, "SRVGGNetCompact", "RRDBNet"),
 } as const;
 
-/** Parts that only some families can have. */
 const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet" };
 
 export type SizeCheck = Readonly<Record<string, number>>;
@@ -85,7 +82,6 @@ export interface PartsTable<
   /** The keys of `model_index.json` that change what the pipeline does. */
   readonly settings: Settings;
   readonly scheduler: {
-    /** Class that it must be; any by default. */
     readonly type?: abstract new (...args: never[]) => Solver;
     readonly refused?: readonly string[];
   };
@@ -114,7 +110,6 @@ export function partsTable<
   return table;
 }
 
-/** A tokenizer whose texts are cut to what the text encoder has positions for. */
 interface PooledTokenizer {
   readonly tokenizer: Tokenizer;
   readonly maxLength: number;
@@ -136,9 +131,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly components: Components;
   readonly className: string;
   readonly settings: Settings;
-  /** Tokenizer of the text encoder whose states are the prompt's tokens. */
   readonly tokenizer: Tokenizer;
-  /** Tokenizer of the text encoder that sums prompts up, with the most tokens that it takes. */
   readonly pooledTokenizer?: PooledTokenizer | undefined;
   readonly scheduler: Solver;
   readonly schedulerFile: ConfigFile;
@@ -232,7 +225,6 @@ function indexName(name: string): string {
   return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
 }
 
-/** The check of a pair of sizes; none if the model lacks a component, or the component the size. */
 function equalSizes(
   pair: readonly string[],
   configs: Readonly<Record<string, unknown>>,
@@ -266,7 +258,6 @@ interface EncoderConfig {
   readonly max_position_embeddings: number;
 }
 
-/** The tokenizer of a text encoder: `tokenizer_2` is that of `textEncoder2`. */
 async function openTokenizer(
   files: ModelFiles,
   encoder: string,

@@ -32,10 +32,8 @@ const CONTROL_SETTINGS = [
 /** What diffusers' examples and other programs take for edges. */
 const CANNY = { low: 100, high: 200 };
 
-/** Whether all steps are steered, or those of a window; which ones is the request's to say when it runs. */
 export type ControlShape = "always" | "window";
 
-/** How a request is steered; not at all without a control picture, or the mask that stands for it. */
 export function controlShape(
   { control, controlStart = 0, controlEnd = 1, ...request }: Pick<
     PipelineRequest,
@@ -67,7 +65,6 @@ export function isSteered(
   return step / steps >= controlStart && (step + 1) / steps <= controlEnd;
 }
 
-/** The mode of a request: that of its picture, or the edges that are made of it. */
 export function controlMode(
   { controlMode, controlType }: Pick<PipelineRequest, "controlMode" | "controlType">,
 ): string | undefined {
@@ -154,7 +151,6 @@ interface ControlPicture {
   run(work: Work, noise?: Float32Array): Promise<void>;
 }
 
-/** Traces the way of a control picture of the size of the result to tokens, beside what a mask keeps of an image. */
 export function traceControlPicture(
   session: Session,
   encoder: ImageEncoder,
@@ -201,7 +197,6 @@ function keptLatents(
   });
 }
 
-/** The picture as the model was trained with: a map as it is, or the edges of what it shows. */
 export function controlPicture(
   { data, width, height }: InputImage,
   { controlType, cannyLow: low = CANNY.low, cannyHigh: high = CANNY.high }: PipelineRequest,
@@ -218,7 +213,6 @@ export interface ControlledPass {
 
 export interface ControlState<Own> {
   readonly own: Own;
-  /** What the ControlNet's last block adds; before the first one anything of that shape. */
   readonly residual: Tensor;
 }
 

@@ -20,14 +20,12 @@ import { toUnitRange } from "./pixels.ts";
 
 export interface SampleDecoder {
   decoder(stage: Stage, name: string): Decoder;
-  /** The part of a sample, or of an output, that a preview shows; all of it by default. */
   part?(x: Tensor): Tensor;
   decoded(part: Tensor): Tensor;
 }
 
 type Values = Readonly<Record<string, ArrayLike<number>>>;
 
-/** The end of a request: the final latents, and the pixels that the autoencoder makes of them. */
 export class ResultDecoder<Own extends Inputs> {
   readonly #decoder: Decoder;
   readonly #isFirst: boolean;
@@ -122,7 +120,6 @@ export class Previews {
   }
 }
 
-/** After which steps previews are made: at even distances, fewer than asked for where there are fewer steps. */
 export function previewSteps(totalSteps: number, count: number): number[] {
   const steps = Array.from(
     { length: count },

@@ -32,12 +32,9 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
   /** Latents of the first image without noise, of the shape of the sample, where a request is masked. */
   readonly kept?: DeviceTensor | undefined;
-  /** Guidance instead of a weighted sum of the outputs. */
   readonly guidance?: CombinedGuidance | undefined;
   readonly preview: SampleDecoder;
-  /** Steps that are taken with these passes; all by default. */
   readonly range?: StepRange;
-  /** Tensors of `solverHistory()`, where other denoisers take the other steps. */
   readonly history?: readonly DeviceTensor[];
 }
 
@@ -47,7 +44,6 @@ export class Denoiser<Own extends Inputs> {
   readonly #operands: CommonShape["operands"];
   readonly #step: DeviceTensor;
   readonly #passes: Passes<Own>;
-  /** Guidance that is no weighted sum: in guided steps, and in others. */
   readonly #combined: ReturnType<typeof traceCombined> | undefined;
   readonly #solver: Solver;
   readonly #noise: ReturnType<typeof traceNoise> | undefined;
@@ -133,7 +129,6 @@ export class Denoiser<Own extends Inputs> {
     }
   }
 
-  /** The passes of step `i` that count, and what guidance makes of them where it is no weighted sum. */
   #predicting(
     i: number,
     isFirst: boolean,

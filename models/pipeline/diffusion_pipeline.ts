@@ -74,7 +74,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #family: Family<P, Own>;
   readonly #parts: P;
   readonly #memory: ModelMemory<TracedRequest>;
-  /** LoRAs for it are checked, and change nothing that a request makes. */
   readonly #critic: AdaptedComponent | undefined;
   readonly #encoded = new PromptCache();
   readonly #operands = new Operands();
@@ -253,7 +252,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     }, control);
   }
 
-  /** Traces the programs of a request without a device, for plans and profiles. */
   trace(
     target: Target,
     request: PipelineRequest,
@@ -356,7 +354,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     };
   }
 
-  /** The kind of such requests whose prompts all have as many tokens, the most that there can be by default. */
   #kindWithPrompts(
     target: Target,
     request: PipelineRequest,
@@ -400,7 +397,6 @@ function firstWords(text: string): string {
   return words.length > SHOWN_LENGTH ? `${words.slice(0, SHOWN_LENGTH).toWellFormed()}…` : words;
 }
 
-/** The parts that LoRAs can change; LoRAs for the `critic` are checked and change nothing. */
 export function adaptedParts(
   { transformer, transformer2, textEncoder, textEncoder2, fakeScoreTransformer }: Parts,
   lora: Family["lora"],

@@ -12,17 +12,14 @@ import type { PipelineInfo, PipelineRequest } from "./types.ts";
 import type { Work } from "./work.ts";
 
 export interface PromptSizes {
-  /** Tokens of each prompt, those of a template among them. */
   readonly lengths: readonly number[];
   /** Tokens that longer ones are cut to, without those of a template before them. */
   readonly maxLength: number;
 }
 
-/** What all requests' programs depend on, whatever the family. */
 export interface CommonShape {
   readonly hasPreviews: boolean;
   readonly isTinyDecoded: boolean;
-  /** Whether a mask keeps a part of the first image: see `DenoiserOptions.kept`. */
   readonly isMasked: boolean;
   readonly control?: ControlShape | undefined;
   /** Narrowest operands of the transformer's programs, of all programs where it is f32; the target's by default. */
@@ -31,7 +28,6 @@ export interface CommonShape {
 
 /** What the programs of a request depend on: two requests with equal shapes share them. */
 interface RequestShape<Own> {
-  /** Sizes, steps and switches that the family traces by; plain data. */
   readonly shape: Own;
   /** How several prompts may pass through the transformer, the best first; one after the other by default. */
   readonly passes?: readonly Variant["passes"][];
@@ -57,7 +53,6 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   info(parts: P): FamilyInfo;
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   prompts(request: PipelineRequest, parts: P): string[];
-  /** Tokens before every prompt that do not count as its own; none by default. */
   templateTokens?(request: PipelineRequest, parts: P): number;
   shapeOf(
     request: PipelineRequest,
@@ -68,7 +63,6 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   trace(session: Session, parts: P, shape: Own & CommonShape & Variant): Generate;
 }
 
-/** Gives a family its types: those of the parts come from their table, the shape's from `shapeOf`. */
 export function defineFamily<Table, Own>(
   family:
     & { readonly parts: Table }

@@ -9,7 +9,6 @@ import type {
 } from "./types.ts";
 import { INPUTS } from "./check_request.ts";
 
-/** What a family need not say of models that make images, each from one image at most. */
 type ImageModelInfo = Pick<
   PipelineInfo,
   "taskDefaults" | "frameMultiple" | "maxFrames" | "maxEditImages" | "maxSequenceLength"
@@ -102,7 +101,6 @@ export function plannedRequest(
   return withInputs({ ...others, ...size, task, ...steered }, info);
 }
 
-/** A request with stand-ins, which have no pixels, for the inputs that its task needs. */
 function withInputs(
   request: PipelineRequest,
   { minImages = 1, animates }: PipelineInfo,

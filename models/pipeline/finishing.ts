@@ -21,7 +21,6 @@ export interface FinishingShape {
   readonly interpolation?: { readonly exponent: number; readonly scale: number } | undefined;
 }
 
-/** The part of a request that is about finished frames; nothing where they stay as they are decoded. */
 export function finishingShape(
   { width, height, numFrames, enableUpscaling: isUpscaled = false, ...request }: PipelineRequest,
 ): FinishingShape | undefined {
@@ -38,9 +37,7 @@ export function finishingShape(
 type Frame = Float32Array;
 
 interface Step {
-  /** Forgets the frames of the request before. */
   begin?(): void;
-  /** Queues the work on a frame; `done` is told of every frame that comes of it. */
   run(queue: Pick<StageQueue, "run">, frame: Frame, done: (frame: Frame) => void): Promise<void>;
 }
 
@@ -48,7 +45,6 @@ export class Finishing {
   readonly #steps: Step[] = [];
   readonly #waiting: { readonly frame: Frame; readonly step: number }[] = [];
 
-  /** Traces the programs, in stages behind those of the session, of which the last one decodes. */
   constructor(
     session: Session,
     parts: Pick<Parts, "upscaler" | "frameInterpolator">,
@@ -74,7 +70,6 @@ export class Finishing {
     return this.#waiting.length > 0;
   }
 
-  /** Queues the work on all frames that wait; `finished` is told of finished frames in order. */
   async run(queue: Pick<StageQueue, "run">, finished: (frame: Frame) => void): Promise<void> {
     for (let next = this.#waiting.shift(); next; next = this.#waiting.shift()) {
       const step = next.step + 1;

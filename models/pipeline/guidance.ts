@@ -25,7 +25,6 @@ export function classifierFree(scale: number, prompts: number): Guidance {
 export interface SkipLayerGuidance {
   readonly layers: readonly number[];
   readonly scale: number;
-  /** Shares of the steps between which it counts. */
   readonly start: number;
   readonly stop: number;
 }

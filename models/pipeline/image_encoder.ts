@@ -10,7 +10,6 @@ import {
   type TiledSize,
 } from "../autoencoders/tiled_coder.ts";
 
-/** Encodes the images of a request; those of one size share their programs. */
 export class ImageEncoder {
   /** Moments of every image, [1, height, width, 2·channels]: means, then log-variances. */
   readonly moments: readonly DeviceTensor[];

@@ -55,7 +55,6 @@ export class KeptLatents {
     return this.#begin.call({ noise, mask: maskLatents(own, { width, height }, this.#shape) });
   }
 
-  /** Makes what is kept what it was, at a noise level. */
   call(sigma: number): Call {
     return this.#keep.call({ sigma: [sigma] });
   }
@@ -130,7 +129,6 @@ export class Composition {
   }
 }
 
-/** Whether a mask keeps a part of the image that a request begins from. */
 export function isInpainting({ task, mask }: Pick<PipelineRequest, "task" | "mask">): boolean {
   return task === "TI2I" && mask !== undefined;
 }

@@ -31,7 +31,6 @@ interface KlImageParts {
 }
 
 interface KlImages {
-  /** How unfinished samples are shown: by the tiny decoder, where there is one. */
   readonly preview: SampleDecoder;
   result(
     session: Session,

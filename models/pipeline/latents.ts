@@ -79,13 +79,11 @@ export class StartImage {
   }
 }
 
-/** The noise of a request: every call draws as much as a sample has. */
 export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32Array {
   const generator = new TorchGenerator(seed);
   return () => generator.randn(elementCount(shape));
 }
 
-/** The sample before the first step, noise alone without an image, and what a mask keeps of the image. */
 export function beginSample(
   noise: Tensor,
   image: Tensor | undefined,

@@ -23,7 +23,6 @@ export function isFinite(values: Float32Array): boolean {
   return true;
 }
 
-/** Finds the error to throw for NaN or Inf: the weights are read once more for that. */
 export function explainNonFinite(
   stage: string,
   parts: readonly Weights[],

@@ -32,7 +32,6 @@ export class Operands {
     return quality === "high" && !this.#found.overflows ? "int8" : undefined;
   }
 
-  /** Takes wider factors from now on, where that may help against what a request failed of. */
   widen(
     error: unknown,
     { loras = [] }: PipelineRequest,
@@ -101,7 +100,6 @@ export async function agreed(
     : new SaturationError([...new Set(layers)]);
 }
 
-/** Layers that must be computed again; nothing of other failures. */
 function layersOf(error: unknown): string[] | undefined {
   if (error instanceof SaturationError) return [...error.layers];
   if (error instanceof OverflowError) return [OVERFLOW];

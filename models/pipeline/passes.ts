@@ -26,7 +26,6 @@ export interface PassOptions<Own extends Inputs> {
 
 interface PassKind {
   readonly pass: number;
-  /** Whether a control picture steers it, where the request has one. */
   readonly isSteered: boolean;
 }
 
@@ -38,15 +37,11 @@ interface LoopInputs {
 /** A program that nothing is written for. */
 export type Pass<Outputs = unknown> = Program<Record<never, never>, Outputs>;
 
-/** The transformer's passes, some of which other GPUs may compute. */
 export class Passes<Own extends Inputs> {
   readonly outputs: readonly DeviceTensor[];
   readonly takesPart: boolean;
-  /** Teams of GPUs that the steps are shared with. */
   readonly #teams: readonly Team[];
-  /** Nothing for passes that other GPUs compute. */
   readonly #own: readonly (Pass<DeviceTensor> | undefined)[];
-  /** Programs that write the same outputs in steps that are not steered. */
   readonly #unsteered: readonly (Pass | undefined)[];
   readonly #share: Pass | undefined;
 
@@ -87,7 +82,6 @@ export class Passes<Own extends Inputs> {
     this.outputs = this.#own.map((pass) => pass?.outputs ?? others.shift()!);
   }
 
-  /** Computes the outputs that count, with the control picture where the step is steered. */
   calls(isNeeded: readonly boolean[], isSteered: boolean): Call[] {
     const passes = isSteered ? this.#own : this.#unsteered;
     const calls = passes.flatMap((pass, k) => pass && isNeeded[k] ? [pass.call({})] : []);
@@ -112,12 +106,10 @@ export class Passes<Own extends Inputs> {
   }
 }
 
-/** Whether a GPU computes a pass: those of a team take turns. */
 function isOwn(pass: number, { rank, size }: Team): boolean {
   return pass % size === rank;
 }
 
-/** Brings outputs to the other GPUs; gives those of the other passes, in their order. */
 function traceShare(
   stage: Stage,
   team: Team,

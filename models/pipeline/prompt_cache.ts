@@ -4,7 +4,6 @@ import { LRUCache } from "lru-cache";
 /** Bytes that are kept: eight prompts of the longest kind, hundreds of usual ones. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** The states of the prompts that were used last, by tokens, the form of the program, and LoRAs of the text encoder. */
 export class PromptCache extends LRUCache<string, Float32Array> {
   constructor(maxBytes = MAX_BYTES) {
     super({ maxSize: maxBytes, sizeCalculation: (states) => states.byteLength });

@@ -18,12 +18,9 @@ import type { Work } from "./work.ts";
 
 /** What the transformer makes of the prompts alone, computed once for all steps. */
 interface PromptContext<Own extends Inputs, Output> {
-  /** What its program takes beside the states, and how that follows from the prompts. */
   readonly inputs?: Own;
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
-  /** Sums every prompt up, with a tokenizer of its own. */
   readonly pooled?: TextEncoder;
-  /** Whether the next request finds it unchanged; true by default. */
   readonly isKept?: boolean;
   /** Traces what it makes of states, [prompts, rows, width], and of the pooled ones, [prompts, width]. */
   trace(
@@ -34,16 +31,13 @@ interface PromptContext<Own extends Inputs, Output> {
   ): Output;
 }
 
-/** Encodes prompts, and computes what the transformer needs of them, unless that is on the device already. */
 export class PromptEncoder<Own extends Inputs, Output> {
   readonly context: Stored<Output>;
   readonly #text: EncodedPrompts;
   readonly #pooled: EncodedPrompts | undefined;
   readonly #contextOf: (work: Work) => Call;
   readonly #isKept: boolean;
-  /** Modules of the transformer that the prompts pass through. */
   readonly #modules: ReadonlySet<string>;
-  /** What the states and the context were made from, once they are. */
   #current: string | undefined;
 
   constructor(
@@ -69,7 +63,6 @@ export class PromptEncoder<Own extends Inputs, Output> {
     return this.#text.states;
   }
 
-  /** Encodes prompts and their context; `seen` is what the states depend on beside the prompts. */
   async run(work: Work, seen = ""): Promise<void> {
     const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
     const forText = lorasAffecting(loras, ({ target }) => TEXT_ENCODERS.includes(target));
@@ -116,7 +109,6 @@ class EncodedPrompts {
     this.#encode = encode;
   }
 
-  /** Encodes the prompts, unless they were before: then the calls bring the known states onto the device. */
   async run(
     work: Work,
     tokens: Work["tokens"],
@@ -144,7 +136,6 @@ class EncodedPrompts {
   }
 }
 
-/** The modules whose weights a program uses, by their names in LoRAs. */
 function modulesIn({ deviceTensors }: Graph): Set<string> {
   const weights = [...deviceTensors].flatMap(({ name }) => name.split(" + "));
   return new Set(weights.flatMap((name) => [name, name.replace(/\.[^.]+$/, "")]));
@@ -173,7 +164,6 @@ function writeParts(target: DeviceTensor, parts: readonly Float32Array[]): void 
   }
 }
 
-/** The LoRAs that change certain modules, for the keys of what is made with them: a JSON value. */
 export function lorasAffecting(
   loras: readonly AppliedLora[],
   isAffected: (change: ModuleChange) => boolean,

@@ -32,7 +32,6 @@ export function tinyVideoDecoder(
   return (stage, name) => new TinyVideoDecoder(stage, tiny, size, name);
 }
 
-/** Decodes one latent frame at a time, and keeps what the blocks see of the frame before. */
 class TinyVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
   readonly count: number;

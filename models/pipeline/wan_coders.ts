@@ -66,7 +66,6 @@ function latentScale(
   };
 }
 
-/** Programs for the chunks of a video: its first latent frame, and each of the later ones. */
 interface Chunks<Values, Outputs = unknown> {
   readonly first: Program<Values, Outputs>;
   readonly next: Program<Values, Outputs> | undefined;
@@ -106,7 +105,6 @@ export function wanFrames(
 
 export class WanVideoDecoder implements Decoder {
   readonly input: DeviceTensor;
-  /** How many chunks there are, those of all tiles together. */
   readonly count: number;
   readonly #size: VideoSize;
   readonly #scale: number;
@@ -114,7 +112,6 @@ export class WanVideoDecoder implements Decoder {
   readonly #history: FrameHistory;
   readonly #chunks: Chunks<{ readonly positions: ArrayLike<number> }, DeviceTensor>;
 
-  /** Traces a program for the first latent frame, and one for each of the later ones. */
   constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name: string) {
     const { frames, height, width, tileSide } = size;
     const tiles = tilesOf(height, width, tileSide);
@@ -227,7 +224,6 @@ export class WanVideoEncoder {
     Readonly<Record<"pixels" | "chunk" | "positions" | "shares", ArrayLike<number>>>
   >;
 
-  /** Traces a program for the first frame and one for later chunks; each adds to its own latent frame. */
   constructor(
     session: Session,
     vae: WanVae,
@@ -271,7 +267,6 @@ export class WanVideoEncoder {
     });
   }
 
-  /** Encodes a video; the last frame stands still where there are too few. */
   async run(work: Work, video: VideoFrames): Promise<void> {
     const { frames, height, width } = this.#size;
     const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = this.#config;
@@ -301,7 +296,6 @@ export class WanVideoEncoder {
   }
 }
 
-/** The position in a tile, and the tile's share, for every position of the whole. */
 function placesOf(
   tile: Tile,
   height: number,

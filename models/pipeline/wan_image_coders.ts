@@ -11,7 +11,6 @@ interface WanVae {
   readonly weights: Weights;
 }
 
-/** Nothing comes before an image. */
 const IMAGE: Stream = { place: "only", history: new FrameHistory() };
 
 /** The autoencoder for images, whose results have 3 or 4 channels. */

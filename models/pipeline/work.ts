@@ -11,9 +11,7 @@ import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.t
 
 /** What is known from an attempt that found factors beyond f16 after the last step. */
 export interface Attempt {
-  /** The sample after the last step, which takes the place of all steps. */
   denoised?: Float32Array;
-  /** Frames that the caller has. */
   frames: number;
 }
 
@@ -23,9 +21,7 @@ interface WorkOptions extends
     "request" | "control" | "tokens" | "pooledTokens" | "maxLength" | "encoded" | "attempt"
   > {
   readonly queue: StageQueue;
-  /** Whether frames come out here, and not of another GPU. */
   readonly isFirst: boolean;
-  /** Components that messages about NaN and Inf look into. */
   readonly components: Components;
   /** Tiles, frames and prompts that are encoded. */
   readonly encodeSteps: number;
@@ -36,14 +32,11 @@ interface WorkOptions extends
 export class Work {
   readonly request: PipelineRequest;
   readonly control: PipelineControl;
-  /** Token ids of every prompt, without padding. */
   readonly tokens: readonly (readonly number[])[];
-  /** Token ids of every prompt for a text encoder that sums prompts up. */
   readonly pooledTokens?: readonly (readonly number[])[] | undefined;
   readonly maxLength: number;
   readonly encoded: PromptCache;
   readonly attempt: Attempt;
-  /** Which of its clips is made, of a result that is made in several. */
   clip: { readonly index: number; readonly count: number } = { index: 0, count: 1 };
   readonly #options: WorkOptions;
   readonly #composition: Composition | undefined;
@@ -54,7 +47,6 @@ export class Work {
   readonly #frames: Float32Array[] = [];
   #frameCount = 0;
 
-  /** Reports that encoding begins; nothing is queued yet. */
   constructor(options: WorkOptions) {
     this.request = options.request;
     this.control = options.control;
@@ -159,12 +151,10 @@ export class Work {
     }
   }
 
-  /** A frame of the result, RGB in [0, 1], over the given image where a mask keeps a part of that. */
   composed(frame: Float32Array): Float32Array {
     return this.#composition?.apply(frame) ?? frame;
   }
 
-  /** What came out, once all is finished; nothing where another GPU has it. */
   result(): Omit<PipelineResult, "timings" | "cutPrompts"> {
     if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
     if (this.#frameCount === 0 || !this.#latents) {
@@ -177,7 +167,6 @@ export class Work {
     return { frames: this.#frames, latents: this.#latents };
   }
 
-  /** Explains values that are not finite; `component` is the one whose weights are searched, all of them by default. */
   nonFinite(stage: string, component?: string): Error {
     const { components } = this.#options;
     const parts = component ? [components[component]!] : Object.values(components);

@@ -63,7 +63,6 @@ export class FlowMatchEulerScheduler extends FlowScheduler {
     };
   }
 
-  /** Evenly spaced between the ends of the training schedule, which is itself shifted already. */
   #defaultSigmas(count: number, shift: number | undefined): number[] {
     const trained = (timestep: number): number =>
       this.shift.applyStatic(fround(timestep / this.trainTimesteps), fround, shift);

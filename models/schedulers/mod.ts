@@ -47,7 +47,6 @@ export function imageSteps(
   return { steps, start, ...samplingOf(request) };
 }
 
-/** The schedule of an image: evenly spaced levels from 1 to 1 / steps; a dynamic shift goes by its tokens. */
 export function imageSchedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,

@@ -27,7 +27,6 @@ export abstract class FlowScheduler implements Scheduler {
   protected readonly trainTimesteps: number;
   protected readonly shift: SigmaShift;
 
-  /** Reads a parsed `scheduler_config.json`; absent keys take diffusers' defaults. */
   constructor(config: SchedulerConfig, shiftKey: "shift" | "flow_shift") {
     this.trainTimesteps = boundedField(config, "num_train_timesteps", 1000, 1, MAX_TRAIN_TIMESTEPS);
     this.shift = new SigmaShift(config, shiftKey);
@@ -48,10 +47,8 @@ export abstract class FlowScheduler implements Scheduler {
     return this.schedule(sampler, taken, start);
   }
 
-  /** Timesteps and levels of the whole schedule, with the level that it ends on. */
   protected abstract levels(count: number, options: ScheduleOptions): Levels;
 
-  /** The steps of a sampler on levels of which the first is step `start` of the whole schedule. */
   protected schedule(sampler: SamplerName, levels: Levels, _start: number): Schedule {
     return samplerSchedule(sampler, levels);
   }

@@ -50,7 +50,6 @@ export interface ScheduleOptions {
   readonly start?: number;
 }
 
-/** A solver with its configuration. It holds no state of a run. */
 export interface Scheduler {
   /** What runs where a request chooses nothing; no spacing where it has no name. */
   readonly own: { readonly sampler: SamplerName; readonly scheduler?: NoiseScheduleName };

@@ -13,7 +13,6 @@ import {
 } from "./config.ts";
 import type { ScheduleOptions } from "./schedule.ts";
 
-/** Rounds the result of one operation to the precision that the reference works in. */
 export type Rounding = (value: number) => number;
 
 export function exact(value: number): number {
@@ -56,14 +55,12 @@ function stretchToTerminal(
   return distances.map((distance) => round(1 - round(distance / factor)));
 }
 
-/** The shift of a scheduler's configuration: static or dynamic, then stretched to a terminal where it has one. */
 export class SigmaShift {
   readonly isDynamic: boolean;
   readonly #shift: number;
   readonly #type: TimeShiftType;
   readonly #terminal: number | undefined;
 
-  /** The static shift stands under `key` in `scheduler_config.json`. */
   constructor(config: SchedulerConfig, key: "shift" | "flow_shift") {
     this.#shift = boundedField(config, key, 1, 1 / MAX_SHIFT, MAX_SHIFT);
     this.isDynamic = booleanField(config, "use_dynamic_shifting", false);
@@ -71,7 +68,6 @@ export class SigmaShift {
     this.#terminal = terminalField(config);
   }
 
-  /** The static shift of one sigma; a dynamic one leaves it as it is. */
   applyStatic(sigma: number, round: Rounding, shift: number = this.#shift): number {
     return this.isDynamic ? sigma : staticShift(sigma, shift, round);
   }

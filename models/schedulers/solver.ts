@@ -31,7 +31,6 @@ export function solverHistory(
   return Array.from({ length: history }, (_, i) => place.tensor(`history${i}`, sample.shape));
 }
 
-/** A pattern of assignments whose coefficients each call writes. */
 type Pattern = Program<{ readonly coefficients: readonly number[] }>;
 
 export class Solver {
@@ -75,7 +74,6 @@ export function splitOutputs(outputs: readonly Tensor[]): Tensor[] {
   return outputs.flatMap((x) => Array.from({ length: x.dim(0) }, (_, i) => slice(x, 0, i, i + 1)));
 }
 
-/** Names a pattern by its targets and sources: steps that differ in coefficients only share it. */
 function patternOf(step: StepCoefficients): string {
   return step.map(({ target, terms }) => `${target}=${terms.map(({ tensor }) => tensor).join("+")}`)
     .join(" ");

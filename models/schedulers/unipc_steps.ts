@@ -32,7 +32,6 @@ export interface UnipcOptions {
   readonly order: number;
   readonly solverType: "bh1" | "bh2";
   readonly lowerOrderFinal: boolean;
-  /** Steps after which nothing is corrected. */
   readonly disableCorrector: ReadonlySet<number>;
 }
 
@@ -51,7 +50,6 @@ interface Move {
   readonly target: number;
 }
 
-/** Makes the schedule of given levels, of which the first is step `start` of the whole schedule. */
 export function unipcSchedule(
   levels: Pick<Schedule, "timesteps" | "sigmas">,
   options: UnipcOptions = DEFAULTS,
@@ -147,7 +145,6 @@ function moveOf(
   return move;
 }
 
-/** The x0 that a move from step s weighs: the one of s, and earlier ones, newest first. */
 function x0Terms(move: Move, s: number, slot: (i: number) => StateName): Term[] {
   return [
     { tensor: slot(s), scale: move.current },
@@ -179,7 +176,6 @@ function moveWeights(
   return solve(rows, right);
 }
 
-/** Gaussian elimination with partial pivoting, for the few unknowns of a solver's order. */
 function solve(rows: readonly number[][], right: readonly number[]): number[] {
   const n = right.length;
   const m = rows.map((row, i) => [...row, right[i]!]);

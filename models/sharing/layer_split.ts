@@ -1,7 +1,6 @@
 /** The layers of a pass on several GPUs, one after the other: each has its own weights alone, so larger models fit. */
 import { exchange, type Team, Tensor } from "../../runtime/mod.ts";
 
-/** How one GPU takes part. One that is alone has all layers. */
 export class LayerSplit {
   readonly #team: Team | undefined;
   readonly #owners: readonly number[];

@@ -20,10 +20,8 @@ import { rearrange } from "../rearrange.ts";
 /** A piece of what a rank brings, in elements. */
 type Piece = { readonly rank: number; readonly start: number; readonly size: number };
 
-/** How one GPU takes part. One that is alone has all tokens, and nothing is exchanged. */
 export class TokenSplit {
   readonly #sequence: SequenceTeam | undefined;
-  /** Tokens of each rank, of all streams together. */
   readonly #counts: readonly number[];
 
   /** Streams are split each by itself, attention is over all; each GPU computes all of fewer tokens than GPUs. */
@@ -36,7 +34,6 @@ export class TokenSplit {
     );
   }
 
-  /** The split among the same GPUs for a pass beside this one; alone where this one is, or there are too few tokens. */
   like(streams: readonly number[]): TokenSplit {
     return new TokenSplit(this.#sequence, streams);
   }
@@ -210,7 +207,6 @@ interface Wanted {
   pieces(rank: number): Piece[];
 }
 
-/** Takes what other ranks have: the own part does not leave the GPU. */
 function exchangeParts(
   team: Team,
   name: string,

@@ -43,7 +43,6 @@ interface QwenInputs {
   readonly rotary?: Rotation;
 }
 
-/** Where files may have the modules: alone, in the whole language model, or in one that sees images too. */
 const WRAPPERS = ["model", "model.language_model", "language_model", "language_model.model"];
 
 function modules(weights: WeightScope): WeightScope {
@@ -108,7 +107,6 @@ export function qwenEncoder(
   );
 }
 
-/** One layer: x + attention, x + SwiGLU, each of its normalised input. */
 function qwenLayer(
   config: QwenConfig,
   weights: WeightScope,
@@ -148,7 +146,6 @@ function qwenLayer(
   return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
 }
 
-/** A model for pipelines, which gives the states of {@linkcode qwenEncoder} after these layers side by side. */
 export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,

@@ -133,7 +133,6 @@ function config(
   };
 }
 
-/** What shapes do not tell are the defaults. */
 function visionConfig(tensors: TensorSource, tower: string): JsonObject {
   const [dim, , , patchSize] = shapeOf(tensors, `${tower}patch_embed.proj.weight`, 5) as number[];
   return {
@@ -203,7 +202,6 @@ export function qwen25VlTextEncoder(
   };
 }
 
-/** Time, row and column of every token: those of an image begin where the text before it ends. */
 function mropePositions(
   ids: readonly number[],
   grids: readonly PatchGrid[],

@@ -22,7 +22,6 @@ export const T5_CONFIG = z.object({
   feed_forward_proj: z.literal("gated-gelu", "only T5 v1.1 (gated-gelu) is supported"),
 }).refine(isFarEnough, FAR_ENOUGH);
 
-/** T5 for pipelines that pad prompts; tokens attend the padding, as in FLUX.1, or not. */
 export function t5TextEncoder(
   { config, weights }: TextEncoderParts<z.output<typeof T5_CONFIG>>,
   padId: number,
@@ -103,7 +102,6 @@ export const T5_FORMAT: ComponentFormat = {
   config: (tensors, metadata) => config(tensors, "t5", metadata),
 };
 
-/** Some files have the table of embeddings under its second name alone. */
 const EMBEDDINGS = ["shared.weight", "encoder.embed_tokens.weight"];
 
 function config(

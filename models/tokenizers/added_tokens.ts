@@ -9,12 +9,9 @@ export interface AddedToken {
   readonly content: string;
   /** Whether the token matches only where no letter, digit or underscore is next to it. */
   readonly singleWord: boolean;
-  /** Whether the token takes the white space before it along. */
   readonly lstrip: boolean;
   readonly rstrip: boolean;
-  /** Whether the token is looked for in normalized text, and itself normalized for that. */
   readonly normalized: boolean;
-  /** Whether decoding leaves it out. */
   readonly special: boolean;
 }
 
@@ -65,7 +62,6 @@ export class AddedTokens {
     return segments;
   }
 
-  /** Takes the longest token at every position, from left to right. */
   #cut(text: string, trie: PieceTrie, first: boolean): Segment[] {
     const segments: Segment[] = [];
     let done = 0;

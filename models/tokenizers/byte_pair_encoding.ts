@@ -14,11 +14,9 @@ const MAX_PLACES = 2 ** 26;
 const NONE = -1;
 
 interface BytePairOptions {
-  /** The id of every piece, below 2²². */
   readonly ids: ReadonlyMap<string, number>;
   /** Pairs of pieces that may be joined, the first to be joined first; both and what they give are in `ids`. */
   readonly merges: readonly (readonly [left: string, right: string])[];
-  /** Whether a piece that is in the vocabulary as a whole stays whole, whatever the merges say. */
   readonly keepsWholePieces: boolean;
   /** What the last character of a piece of text ends with in the vocabulary, such as `</w>`; nothing by default. */
   readonly suffix?: string;
@@ -28,7 +26,6 @@ export class BytePairEncoding {
   readonly #ids: ReadonlyMap<string, number>;
   readonly #keepsWholePieces: boolean;
   readonly #suffix: string;
-  /** Number of the merge of two ids. */
   readonly #ranks = new Map<number, number>();
   readonly #merged: Int32Array;
 
@@ -69,7 +66,6 @@ export class BytePairEncoding {
     return ids.filter((id) => id !== NONE);
   }
 
-  /** The bytes of a piece, whose characters are those of a byte-level model; a space at the end of a word. */
   bytesOf(piece: string): number[] {
     const isEnd = this.#suffix !== "" && piece.endsWith(this.#suffix);
     return bytesOfCharacters(isEnd ? `${piece.slice(0, -this.#suffix.length)} ` : piece);

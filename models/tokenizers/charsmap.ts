@@ -7,9 +7,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
 interface CharsmapMatch {
-  /** Bytes of the text that the rule covers. */
   readonly length: number;
-  /** UTF-8 bytes that replace them; may be empty. */
   readonly replacement: Uint8Array;
 }
 
@@ -78,7 +76,6 @@ export function characterLength(first: number): number {
   return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/** Where the children of a double-array unit start, relative to it. */
 function offsetOf(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
 }
@@ -105,7 +102,6 @@ export class ByteSink {
     this.#length += bytes.length;
   }
 
-  /** The bytes as text; malformed sequences become U+FFFD. */
   toString(): string {
     return decoder.decode(this.#bytes.subarray(0, this.#length));
   }

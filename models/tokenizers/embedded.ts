@@ -17,10 +17,8 @@ const TokenType = { normal: 1, control: 3, userDefined: 4, byte: 6 };
 /** Far more than any SentencePiece model has. */
 const MAX_MODEL_BYTES = 64 * 2 ** 20;
 
-/** Ways to cut text before byte-level BPE, and the class of the tokenizer that does so. */
 const PRE_TOKENIZERS: Readonly<Record<string, string>> = { qwen2: "Qwen2Tokenizer" };
 
-/** True when a file holds a tokenizer, whether it can be read or not. */
 export function hasTokenizer(checkpoint: Checkpoint): boolean {
   return checkpoint.metadata.has(`${KEY}.model`) || modelTensor(checkpoint) !== undefined;
 }

@@ -17,7 +17,6 @@ export class JsonReader {
   readonly #path: string;
   readonly #depth: number;
 
-  /** Wraps an object that lies at `path` of the file, empty for the whole file, in `depth` other objects. */
   constructor(file: string, path: string, value: unknown, depth = 0) {
     this.#file = file;
     this.#path = path;
@@ -86,7 +85,6 @@ export class JsonReader {
     return this.#at(key, this.fields[key]);
   }
 
-  /** An object, or undefined where the key is absent or null. */
   optional(key: string): JsonReader | undefined {
     const value = this.fields[key];
     return value === undefined || value === null ? undefined : this.#at(key, value);

@@ -7,7 +7,6 @@ import { checkTextLength, replaceLiteral, replaceMatches } from "./text_limit.ts
 
 export type Normalizer = (text: string) => string;
 
-/** The normalizer that an object of a `tokenizer.json` describes; none leaves the text as it is. */
 export function readNormalizer(json: JsonReader | undefined): Normalizer {
   if (json === undefined) return (text) => text;
   const normalize = json.read("normalizer", READERS);
@@ -73,7 +72,6 @@ function replace(json: JsonReader): Normalizer {
   return replaceMatches(compilePattern(pattern, "Regex"), content);
 }
 
-/** Removes control characters and makes spaces of the white space of machine translation corpora. */
 function nmt(text: string): string {
   let out = "";
   for (const character of text) {

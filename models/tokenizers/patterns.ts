@@ -12,7 +12,6 @@ const CLASSES: Readonly<Record<string, string>> = {
   "\\h": "[0-9A-Fa-f]",
 };
 
-/** The pattern of a field as a global regular expression; whoever uses it bounds the time that it may take. */
 export function compilePattern(json: JsonReader, key: string): RegExp {
   const source = json.string(key);
   try {

@@ -49,7 +49,6 @@ export class PieceTrie {
     return node === NONE ? NONE : this.value(node);
   }
 
-  /** The longest piece that starts at a position of a text, or undefined if none does. */
   longestAt(text: string, start: number): { value: number; end: number } | undefined {
     let found: { value: number; end: number } | undefined;
     let node = this.root;

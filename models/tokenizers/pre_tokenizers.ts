@@ -7,9 +7,7 @@ import { compilePattern, translatePattern } from "./patterns.ts";
 import { checkTextLength } from "./text_limit.ts";
 
 interface TextPiece {
-  /** Characters of the piece, never none. */
   readonly text: string;
-  /** Whether the piece starts where the whole text starts. */
   readonly first: boolean;
 }
 
@@ -19,7 +17,6 @@ export type PreTokenizer = (piece: TextPiece) => TextPiece[];
 const GPT2_PATTERN = String
   .raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 
-/** The pre-tokenizer that an object of a `tokenizer.json` describes; none leaves a piece whole. */
 export function readPreTokenizer(json: JsonReader | undefined): PreTokenizer {
   return json ? json.read("pre-tokenizer", READERS) : (piece) => [piece];
 }

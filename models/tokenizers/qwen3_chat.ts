@@ -15,7 +15,6 @@ export function qwen3ChatPrompt(prompt: string, { hasThinkBlock }: ChatOptions):
   return `${START}user\n${prompt}${END}\n${START}assistant\n${thought}`;
 }
 
-/** Refuses a tokenizer that would spell out the template's tokens letter by letter. */
 export function requireQwenChat(tokenizer: Tokenizer, path: string): void {
   const missing = [START, END].find((token) => tokenizer.encode(token).length !== 1);
   if (missing === undefined) return;

@@ -13,15 +13,12 @@ const PieceType = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5
 const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
 
 interface SentencePieceModel {
-  /** Text of each piece; its place is its id. */
   readonly pieces: readonly string[];
   readonly scores: ArrayLike<number>;
   readonly types: readonly number[];
-  /** Unknown characters become pieces of bytes. */
   readonly byteFallback: boolean;
   /** The mark of a space stands after its word. */
   readonly whitespaceAsSuffix: boolean;
-  /** Compiled rules of normalisation; none when empty. */
   readonly charsmap: Uint8Array;
   readonly addDummyPrefix: boolean;
   readonly removeExtraWhitespaces: boolean;
@@ -109,7 +106,6 @@ function sentencePieceNormalizer(
   };
 }
 
-/** Applies the rules, except to user-defined symbols, which stay as they are. */
 function rewrite(
   text: string,
   charsmap: Charsmap | undefined,

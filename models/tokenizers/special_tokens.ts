@@ -5,7 +5,6 @@ import type { AddedToken } from "./added_tokens.ts";
 import { isObject } from "../../hub/json_file.ts";
 import { JsonReader } from "./json_fields.ts";
 
-/** The part of a `tokenizer_config.json` that changes ids. */
 export interface SpecialTokens {
   readonly className?: string;
   readonly bos?: string;
@@ -47,14 +46,12 @@ export function readAddedToken(json: JsonReader, id: number = json.index("id")):
   };
 }
 
-/** A token that stands as a string or as an object with `content`; null is none. */
 function tokenContent(root: JsonReader, key: string): string | undefined {
   const value = root.fields[key];
   if (value === undefined || value === null) return undefined;
   return isObject(value) ? root.object(key).string("content") : root.string(key);
 }
 
-/** The ids of the end and padding tokens; `</s>` and `<pad>` where the configuration is silent. */
 export function specialTokenIds(
   file: string,
   special: SpecialTokens,

@@ -11,7 +11,6 @@ export function checkTextLength(length: number): void {
   );
 }
 
-/** Replaces every occurrence of a string by another, neither of them a pattern. */
 export function replaceLiteral(from: string, to: string): (text: string) => string {
   return (text) => {
     if (from === "") return text;

@@ -23,12 +23,10 @@ export interface Tokenizer {
   readonly eosId: number;
 }
 
-/** A part of what an encoded text is put into: special ids, or the text. */
 export type TemplatePart = readonly number[] | "text";
 
 export interface PieceModel {
   encode(text: string): number[];
-  /** UTF-8 of what a piece stands for. */
   bytesOf(piece: string): Iterable<number>;
 }
 
@@ -37,7 +35,6 @@ interface TokenizerParts {
   readonly preTokenizer: PreTokenizer;
   readonly model: PieceModel;
   readonly template: readonly TemplatePart[];
-  /** The piece of every id; an added token beyond them is found by its id. */
   readonly pieces: readonly string[];
   readonly padId: number;
   readonly eosId: number;

@@ -96,12 +96,10 @@ function readVocabulary(model: JsonReader): { pieces: string[]; scores: Float64A
   return { pieces, scores };
 }
 
-/** Whether a value can be added up along a text without overflowing. */
 function isScore(value: unknown): value is number {
   return typeof value === "number" && Math.abs(value) < 1e30;
 }
 
-/** The `single` template of a post-processor; without one the text stands alone. */
 function readTemplate(json: JsonReader | undefined, idCount: number): TemplatePart[] {
   // ByteLevel changes only where in the text a piece lies.
   if (json === undefined || json.type === "ByteLevel") return ["text"];

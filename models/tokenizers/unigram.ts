@@ -11,15 +11,11 @@ export const SPACE_MARK = "\u2581";
 const UNKNOWN_PENALTY = 10;
 
 export interface UnigramOptions {
-  /** Every piece; its index is its id. */
   readonly pieces: readonly string[];
   readonly scores: ArrayLike<number>;
   readonly unkId: number;
-  /** Whether unknown characters become the pieces `<0x00>` to `<0xFF>` of their UTF-8 bytes. */
   readonly byteFallback: boolean;
-  /** Which ids may be found in a text; all where absent. */
   readonly searchable?: (id: number) => boolean;
-  /** Ids that always win where they match, as SentencePiece's user-defined symbols do. */
   readonly userDefined?: ReadonlySet<number>;
   readonly precision: "float32" | "float64";
 }
@@ -144,7 +140,6 @@ function utf8(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
-/** The id of the piece of every byte, −1 where the vocabulary has none. */
 function byteIds(pieces: readonly string[]): Int32Array {
   const table = new Int32Array(256).fill(-1);
   for (let id = 0; id < pieces.length; id++) {
@@ -154,7 +149,6 @@ function byteIds(pieces: readonly string[]): Int32Array {
   return table;
 }
 
-/** The byte that a piece like `<0x0A>` stands for, or undefined for any other piece. */
 function byteOfPiece(piece: string): number | undefined {
   const match = /^<0x([0-9A-F]{2})>$/.exec(piece);
   return match === null ? undefined : parseInt(match[1]!, 16);

@@ -18,7 +18,6 @@ interface Stages {
   readonly [stage: string]: unknown;
 }
 
-/** Stages by the class that `tokenizer_config.json` names, without `Fast`. */
 const STAGES: Readonly<Record<string, Stages>> = {
   CLIPTokenizer: {
     model: { end_of_word_suffix: "</w>" },

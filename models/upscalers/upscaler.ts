@@ -81,7 +81,6 @@ function compact(
   }).reshape(...pixels.shape);
 }
 
-/** Dense blocks at a size four times smaller than the result. */
 function denseBlocks(
   config: UpscalerConfig,
   weights: WeightScope,
@@ -106,7 +105,6 @@ function denseBlocks(
   return convolutionLayer(weights, "conv_last", y, 3);
 }
 
-/** Every convolution sees what all before it gave. */
 function denseBlock(weights: WeightScope, x: Tensor, growth: number): Tensor {
   const seen = [x];
   for (let i = 1; i < 5; i++) {
@@ -120,7 +118,6 @@ function add(h: Tensor, x: Tensor): Tensor {
   return elementwise("share * h + x", { h, x }, { scalars: { share: ADDED } });
 }
 
-/** Pixels as channels, in the order (channel, row, column). */
 function pixelUnshuffle(x: Tensor, side: number): Tensor {
   if (side === 1) return x;
   return rearrange(x, "f (y i) (x j) c -> f y x (c i j)", { i: side, j: side });

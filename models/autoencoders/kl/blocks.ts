@@ -27,7 +27,6 @@ export function pointwiseConvolution(
   return linear(x, weight.reshape(outChannels, inChannels), { bias, name });
 }
 
-/** Group normalisation of `x` over all pixels, then SiLU unless `activation` says otherwise. */
 export function normOf(
   config: NormGroups,
   weights: WeightScope,
@@ -80,7 +79,6 @@ export function residualBlocks(
   return h;
 }
 
-/** Self-attention over all pixels, one head of all channels. */
 function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
   const [batch, height, width, channels] = x.shape as [number, number, number, number];
   const tokens = [batch, height * width, channels];

@@ -47,7 +47,6 @@ export const FLUX2_VAE_CONFIG = z.object({
   layers_per_block: z.int().positive().default(2),
   latent_channels: z.int().positive().default(32),
   batch_norm_eps: z.number().positive().default(1e-4),
-  /** Latents that are packed into one token. */
   patch_size: z.tuple([z.literal(2), z.literal(2)]).default([2, 2]),
 }).superRefine(checkLevels);
 

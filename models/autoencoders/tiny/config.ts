@@ -26,7 +26,6 @@ export const TINY_DECODER_CONFIG = z.object({
 
 export type TinyDecoderConfig = z.output<typeof TINY_DECODER_CONFIG>;
 
-/** Pixels along a side of one latent. */
 export function tinySpatialScale({ patch_size }: Pick<TinyDecoderConfig, "patch_size">): number {
   return 8 * patch_size;
 }
@@ -73,12 +72,10 @@ const ORIGINAL: Layout = {
   ).flat(),
 };
 
-/** The convolutions that begin the levels of TAEHV's decoder, and those that make frames before them. */
 const LEVELS = [1, 8, 14, 20] as const;
 const GROWTHS = [7, 13, 19] as const;
 const LAST = 22;
 
-/** TAESD's kind, for images: TAEF1 and others. */
 export const TAESD_FORMAT: ComponentFormat = {
   name: "a tiny decoder of images",
   component: "tiny_decoder",
@@ -101,7 +98,6 @@ export const TAESD_FORMAT: ComponentFormat = {
   }),
 };
 
-/** TAEHV's kind, for videos: TAEW 2.1 and 2.2. */
 export const TAEHV_FORMAT: ComponentFormat = {
   name: "a tiny decoder of videos",
   component: "tiny_decoder",

@@ -87,7 +87,6 @@ function block(weights: WeightScope, x: Tensor, input: Tensor): Tensor {
   return elementwise("act_relu(x)", { x: sum });
 }
 
-/** Each frame beside the one before it; the last frame of `x` is kept for the next call. */
 function withFrameBefore(x: Tensor, memory: DeviceTensor): Tensor {
   const frames = x.dim(0);
   const before = x.graph.use(memory);
@@ -109,7 +108,6 @@ function clamped(x: Tensor): Tensor {
   return elementwise("act_tanh(x * 0.33333334) * 3.0", { x });
 }
 
-/** [0, 1] as [-1, 1]. */
 function toSigned(x: Tensor): Tensor {
   return elementwise("2.0 * x - 1.0", { x }, { name: "pixels" });
 }

@@ -78,7 +78,6 @@ export function residualBlock(
   return causalConv(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
 }
 
-/** Self-attention over the positions of each frame, one head of all channels. */
 export function attentionBlock(weights: WeightScope, x: Tensor): Tensor {
   const { graph } = x;
   const [, frames, height, width, channels] = x.shape as [number, number, number, number, number];
@@ -119,7 +118,6 @@ export function midBlock(stream: Stream, weights: WeightScope, x: Tensor): Tenso
   return resnet(1, attended);
 }
 
-/** Halves height and width, and the frames too when `temporal`. */
 export function downsample(
   stream: Stream,
   weights: WeightScope,

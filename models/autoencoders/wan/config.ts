@@ -16,11 +16,9 @@ const VAE_CONFIG = z.object({
   temperal_downsample: z.array(z.boolean()).default([false, true, true]),
   latents_mean: z.array(z.number()),
   latents_std: z.array(z.number().positive()),
-  /** Wan 2.2: levels have parameter-free shortcuts. */
   is_residual: z.boolean().default(false),
   in_channels: z.int().positive().default(3),
   out_channels: z.int().positive().default(3),
-  /** Side of the pixel patches that are folded into channels. */
   patch_size: z.int().positive().nullish(),
   scale_factor_temporal: z.int().positive().default(4),
   scale_factor_spatial: z.int().positive().default(8),

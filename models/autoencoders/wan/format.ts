@@ -56,7 +56,6 @@ function flatLayout(tensors: TensorSource): Layout {
   };
 }
 
-/** Wan 2.2: a list for each level. */
 const NESTED_LAYOUT: Layout = {
   name: "original Wan 2.2 autoencoder",
   prefixes: [],
@@ -183,7 +182,6 @@ function config(tensors: TensorSource): JsonObject {
   };
 }
 
-/** The levels of a decoder, those of the pixels first, as an encoder has them. */
 function decoderLevels(tensors: TensorSource): Level[] {
   const count = countModules(tensors, "decoder.up_blocks.");
   return Array.from({ length: count }, (_, level) => {

@@ -8,7 +8,6 @@ export interface Conversion {
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly from: string;
-  /** Multiplies what is read. */
   readonly scale: number;
   readonly to: string;
   /** Whether NaN and infinity are copied, of vectors that no layer may use. */

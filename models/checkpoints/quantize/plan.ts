@@ -23,9 +23,7 @@ const LARGE_ELEMENTS = 2 ** 24;
 /** Tensors of GGUF files of fewer elements are f32. */
 const SMALL_ELEMENTS = 1024;
 
-/** Names within the repeated blocks of a network, by what is numbered. */
 const IN_BLOCK = /(?:^|\.)\w*(?:blocks?|layers|refiner|blk|h)\.\d+\./;
-/** Names of modules that take the timestep, guidance or positions to vectors. */
 const EMBEDDER = /embed|guidance|time_/;
 
 /** What rows that are no whole blocks are stored as, as llama.cpp does. */
@@ -72,7 +70,6 @@ function isMatrix({ name, shape }: StoredTensor): boolean {
   return shape.length === 2 && name.endsWith(".weight");
 }
 
-/** The type for a tensor that no rule names; nothing where it stays as it is. */
 function typeFor(tensor: StoredTensor, type: QuantizedType): QuantizedType | undefined {
   const { name, shape } = tensor;
   const count = elementCount(shape);
@@ -93,7 +90,6 @@ function fittingType(tensor: StoredTensor, type: QuantizedType): string | undefi
   return fallback && fits(fallback) ? fallback.toUpperCase() : undefined;
 }
 
-/** Whether a tensor is no weight of any layer, such as a tokenizer, and of a type that GGUF does not have. */
 function isForeign({ name, format }: StoredTensor): boolean {
   const isNumbers = elementTypeOf(format) ?? blockFormatOf(format);
   return !isNumbers && !IS_COPIED.has(format) && !/\.(?:weight|bias)$/.test(name);

@@ -17,7 +17,6 @@ import type { Modulation } from "../flux1/modulation.ts";
 import type { ChromaTransformerConfig } from "./config.ts";
 import { hiddenSize } from "../../config.ts";
 
-/** What the numbers of vectors are multiplied by before they are embedded. */
 const NUMBER_SCALE = 1000;
 /** Epsilon of the norms: torch's where nothing is said. */
 const EPS = 2 ** -23;

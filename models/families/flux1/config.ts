@@ -46,7 +46,6 @@ export const FLUX1_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("FluxControlNetModel").default("FluxControlNetModel"),
   ...FLUX1_SIZES,
   num_single_layers: z.int().nonnegative().max(MAX_LAYERS).default(38),
-  /** How many kinds of pictures it tells apart; none where it takes all alike. */
   num_mode: z.int().positive().max(MAX_LAYERS).nullish(),
   conditioning_embedding_channels: z.null(
     "pictures that no autoencoder encodes, as XLabs' ControlNets read them, are not supported",
@@ -69,17 +68,14 @@ function latentFeatures({ out_channels, in_channels }: Flux1TransformerConfig): 
   return out_channels ?? in_channels;
 }
 
-/** Whether a transformer takes a masked image and its mask beside the noise, as Fill does. */
 export function isFill(config: Flux1TransformerConfig): boolean {
   return config.in_channels > latentFeatures(config) && !drawsAfterPicture(config);
 }
 
-/** Whether a transformer takes a control picture beside the noise, as Canny and Depth do. */
 export function drawsAfterPicture(config: Flux1TransformerConfig): boolean {
   return config.in_channels === 2 * latentFeatures(config);
 }
 
-/** The pipelines of FLUX.1 Kontext, which take an input image as tokens of their own. */
 export const KONTEXT: readonly string[] = ["FluxKontextPipeline", "FluxKontextInpaintPipeline"];
 
 export const FLUX1_PIPELINES: readonly string[] = [

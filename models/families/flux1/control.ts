@@ -65,12 +65,10 @@ interface ControlInputs {
 export interface ControlSteps {
   readonly begin: ControlState<Streams<Tensor>>;
   readonly double: Steering<Streams<Tensor>>;
-  /** Goes on with the single blocks, on tokens of the shape of `x`; nothing where it has none. */
   single(own: Streams<Tensor>, x: Tensor): ControlState<Tensor> | undefined;
   readonly singles: Steering<Tensor>;
 }
 
-/** Traces a ControlNet beside a transformer, whose text comes before the image in single blocks. */
 export type ControlResiduals = (
   split: TokenSplit,
   textTokens: number,
@@ -143,7 +141,6 @@ export function flux1Control(
   };
 }
 
-/** The prompt behind the kind of the picture, as a token. */
 function withMode(
   graph: Graph,
   config: Flux1ControlNetConfig,

@@ -24,7 +24,6 @@ import { drawsAfterPicture, type Flux1Parts, isFill, KONTEXT } from "./config.ts
 import { rearrange } from "../../rearrange.ts";
 
 export interface GivenShape {
-  /** Whether the result begins with it, by a draw from its moments. */
   readonly isDrawn: boolean;
   readonly reference?: TokenGrid | undefined;
   /** What the transformer sees beside each token: the image without what is painted, or a control picture. */
@@ -93,7 +92,6 @@ export class GivenImage {
     };
   }
 
-  /** The image as tokens, and what Fill, Canny and Depth see beside each token of the sample. */
   trace(
     { moments, momentNoise, filled, fillNoise, mask }: {
       readonly [Name in keyof GivenInputs]: Tensor | undefined;

@@ -23,7 +23,6 @@ interface Flux1Inputs {
   /** What Fill takes beside each token of the sample, [1, tokens, in_channels - out_channels]. */
   readonly conditions?: Tensor | undefined;
   readonly reference?: Tensor | undefined;
-  /** How the tokens of the sample lie, then those of the input image. */
   readonly grids: readonly TokenGrid[];
   readonly modulation: Modulation;
   readonly control?: ControlResiduals | undefined;

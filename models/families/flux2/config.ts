@@ -40,7 +40,6 @@ const FLUX2_PIPELINE_CONFIG = z.object({
 /** States that the transformer sees side by side: `text_encoder_out_layers` in diffusers. */
 export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
 
-/** Most input images; the models were trained with a few. */
 const MAX_IMAGES = 10;
 /** What the reference allows of input images: most pixels, shortest side, longest shape. */
 const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;

@@ -6,7 +6,6 @@ import {
   type Scheduler,
 } from "../../schedulers/mod.ts";
 
-/** Tokens from which on the shift depends on them alone. */
 const MANY_TOKENS = 4300;
 
 /** The shift: lines fitted to 10 and to 200 steps, by tokens. Source: diffusers `compute_empirical_mu`. */
@@ -18,7 +17,6 @@ export function empiricalMu(tokens: number, steps: number): number {
   return slope * steps + (at200 - 200 * slope);
 }
 
-/** The schedule of a request: evenly spaced levels from 1 to 1 / steps, shifted. */
 export function flux2Schedule(
   scheduler: Scheduler,
   tokens: number,

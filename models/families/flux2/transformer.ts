@@ -140,7 +140,6 @@ function feedForward({ eps, mlp_ratio }: Flux2TransformerConfig) {
   };
 }
 
-/** Whether products have gated linear units, which those of software adapters have not. */
 function isGatedInProducts({ graph }: Tensor): boolean {
   return graph.target.schedule === "gpu";
 }
@@ -174,7 +173,6 @@ interface SingleProjections {
 
 const SINGLE_LAYER = "to_qkv_mlp_proj";
 
-/** Projects by two products, the second a gated linear unit; nothing where they cannot share the weight. */
 function projectAtOnce(
   { mlp_ratio }: Flux2TransformerConfig,
   weights: WeightScope,
@@ -218,7 +216,6 @@ function projectInParts(
   };
 }
 
-/** silu(a) ∘ b. */
 function gated(a: Tensor, b: Tensor): Tensor {
   return elementwise("act_silu(a) * b", { a, b }, { name: "swiglu" });
 }

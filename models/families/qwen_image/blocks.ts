@@ -26,7 +26,6 @@ import { hiddenSize } from "../../config.ts";
 /** Base of the rotary frequencies, whatever the configuration says. */
 const THETA = 10000;
 
-/** Positions of the tokens of images, one after the other; of layers, the last is the given image. */
 export function imagePositions(grids: readonly TokenGrid[], areLayers = false): number[][] {
   return grids.flatMap(({ rows, columns }, i) => {
     const image = areLayers && i === grids.length - 1 ? -1 : i;

@@ -64,7 +64,6 @@ export type QwenImageSizes = Pick<
 export const QWEN_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("QwenImageControlNetModel").default("QwenImageControlNetModel"),
   ...SIZES,
-  /** Channels of the mask, in ControlNets for inpainting. */
   extra_condition_channels: z.literal(
     [0, PATCH_SIDE ** 2],
     "what ControlNets see beside the picture is at most a mask, 4 channels of a patch",
@@ -79,7 +78,6 @@ const QWEN_IMAGE_SETTINGS = z.object({
   condition_image_size: z.int().positive().default(384 * 384),
 });
 
-/** Pipeline classes that edit: of one image, of several, and of a part of one. */
 export const EDIT_CLASSES = [
   "QwenImageEditPipeline",
   "QwenImageEditPlusPipeline",
@@ -137,7 +135,6 @@ export const QWEN_IMAGE_PARTS = partsTable({
 
 export type QwenImageParts = PartsOf<typeof QWEN_IMAGE_PARTS>;
 
-/** Layers need a transformer that knows them, and an autoencoder with alpha; no other pipeline takes these. */
 function checkLayers(
   isLayered: boolean,
   { use_layer3d_rope }: QwenImageTransformerConfig,

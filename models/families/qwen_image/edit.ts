@@ -14,11 +14,9 @@ import {
 import type { LayerLimits, PipelineRequest } from "../../pipeline/types.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, type QwenImageParts } from "./config.ts";
 
-/** Sides of the copies of images, and of results in their shape, are multiples of this many pixels. */
 export const SIDE_MULTIPLE = 32;
 
 export interface EditRules {
-  /** Whether the model was trained on several images, which prompts count. */
   readonly isPlus: boolean;
   /** Pixels of the copies that the transformer sees, about. */
   readonly latentArea: number;
@@ -67,7 +65,6 @@ export function visionCopy(image: RgbImage, { visionArea }: EditRules): RgbImage
   return resize(image, width, height);
 }
 
-/** Tells images from others, so that what was made of them is found again. */
 export async function digestOf({ images = [] }: PipelineRequest): Promise<string> {
   const parts: string[] = [];
   for (const { width, height, data } of images) {
@@ -92,7 +89,6 @@ export function layerRules(
   return { initial: 4, most: 16, side: DEFAULT_SIDE, shapeMultiple: SIDE_MULTIPLE };
 }
 
-/** How many images a sample holds, and how many of them, the last ones, are the result. */
 export interface ImageCounts {
   readonly sampled: number;
   readonly results: number;

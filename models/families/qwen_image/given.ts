@@ -39,20 +39,16 @@ import {
 } from "./prompt.ts";
 
 export interface GivenShape {
-  /** Redrawn by strength, or by a mask in part. */
   readonly start?: TokenGrid;
   /** Edited, or split into layers: how the tokens of each lie. The first is the one that is redrawn in part. */
   readonly references: readonly TokenGrid[];
-  /** How the patches of each lie that the text encoder sees. */
   readonly seen: readonly PatchGrid[];
 }
 
 export interface Given {
   readonly moments?: DeviceTensor;
-  /** Latents of the other images, edited or split, as patches, one after the other. */
   readonly references?: DeviceTensor | undefined;
   readonly textEncoder: TextEncoder;
-  /** Encodes the images; gives what prompts depend on beside their text. */
   run(work: Work): Promise<string>;
 }
 
@@ -78,7 +74,6 @@ export function givenShape(
   };
 }
 
-/** Whether a ControlNet alone shows the image, of which nothing is left in the noise. */
 function isControlled(request: PipelineRequest, parts: QwenImageParts): boolean {
   return controlsByMask(parts) && isInpainting(request) && request.strength === 1;
 }
@@ -199,7 +194,6 @@ function traceVision(
   return { config, layouts, program, states: program.outputs };
 }
 
-/** RGBA of an image, which is opaque where it says nothing else. */
 function withAlpha({ width, height, data, alpha }: InputImage): { readonly data: Uint8Array } {
   const rgba = new Uint8Array(width * height * 4);
   for (let i = 0; i < width * height; i++) {

@@ -15,7 +15,6 @@ const RGB = 3;
 
 /** How pixels are made of samples, [1, images · tokens, features]. */
 interface QwenImages {
-  /** How unfinished samples are shown: by the tiny decoder, where there is one; of layers, the whole image. */
   readonly preview: SampleDecoder;
   result(
     session: Session,

@@ -80,7 +80,6 @@ function visionPixels(images: readonly InputImage[], side: number): Float32Array
   return pixels;
 }
 
-/** The sample's tokens with what they have beside it, [1, tokens, features of both]. */
 export function besideSample(sample: Tensor, channels: Tensor, positions: number): Tensor {
   const [batch, tokens] = sample.shape as [number, number];
   const parts = [sample, channels].map((x) => x.reshape(batch, tokens, positions, -1));

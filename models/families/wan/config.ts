@@ -51,13 +51,11 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   cross_attn_norm: z.boolean().default(true),
   qk_norm: z.literal("rms_norm_across_heads").default("rms_norm_across_heads"),
   eps: z.number().positive().max(1).default(1e-6),
-  /** Width of the image encoder's states; null where none are attended. */
   image_dim: z.int().positive().nullable().default(null),
   added_kv_proj_dim: z.int().positive().nullable().default(null),
   /** States of a first and a last image together, which then have learned positions; null where they have none. */
   pos_embed_seq_len: z.int().positive().multipleOf(2).nullable().default(null),
   rope_max_seq_len: z.int().positive().default(1024),
-  /** Blocks that VACE's control is added after, ascending from 0. */
   vace_layers: z.array(z.int().nonnegative()).optional(),
   vace_in_channels: z.int().positive().default(96),
 }).transform(({ vace_layers, ...config }) => ({
@@ -76,7 +74,6 @@ export type WanTransformerConfig = z.output<typeof WAN_TRANSFORMER_CONFIG>;
 const WAN_PIPELINE_CONFIG = z.object({
   /** TI2V: every token has its own timestep, so that the first frame can be given clean. */
   expand_timesteps: z.boolean().nullish().transform((value) => value ?? false),
-  /** Noise level from which on the first of two experts denoises. */
   boundary_ratio: z.number().min(0).max(1).nullable().default(null),
   /** Ours: shortest and longest side that the model was trained for, where it draws much larger ones badly. */
   _native_sides: z.object({
@@ -116,7 +113,6 @@ interface WanDefaults {
   readonly edits: boolean;
 }
 
-/** Sizes and settings that checkpoints of a width were made for, largest first. */
 const BY_DIM: readonly (WanDefaults & { readonly minDim: number })[] = [
   // Wan 2.1 14B
   { minDim: 5120, ...video(1280, 720, 81, 16) },
@@ -138,7 +134,6 @@ const BY_DIM: readonly (WanDefaults & { readonly minDim: number })[] = [
   },
 ];
 
-/** Defaults of a published checkpoint; the strength is the reference's. */
 function video(width: number, height: number, numFrames: number, fps: number): WanDefaults {
   return {
     defaults: settings(width, height, numFrames, fps, 50, 5),
@@ -243,7 +238,6 @@ function channelsFor(
 export type WanParts = PartsOf<typeof WAN_PARTS>;
 
 export interface WanSight {
-  /** How it takes frames: in place of the sample's first, as channels beside them, as a control, or not. */
   readonly frames: "tokens" | "channels" | "control" | undefined;
   readonly images: readonly [least: number, most: number];
 }
@@ -318,7 +312,6 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   };
 }
 
-/** Which steps each transformer takes, the one for high noise first. */
 export function expertRanges(
   { settings: { boundary_ratio: boundary }, transformer2 }: WanParts,
   timesteps: ArrayLike<number>,

@@ -83,7 +83,6 @@ function crossStates(
   );
 }
 
-/** RMS norm of queries or keys over all heads together. */
 export function normalizeHeads(
   config: WanTransformerConfig,
   weights: WeightScope,

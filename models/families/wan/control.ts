@@ -23,7 +23,6 @@ import { patchifyClip } from "./patches.ts";
 /** Byte of a mask from which on a pixel is redrawn. */
 const ANEW = 128;
 
-/** Traces the encoders of reference images and frames; without frames both what is kept and what is redrawn are 0. */
 export function traceControl(
   session: Session,
   { transformer: { config }, vae }: WanParts,
@@ -93,14 +92,12 @@ interface Size {
 /** The mask of a frame, a byte for each pixel; nothing where all of it is redrawn. */
 type MaskOf = (frame: number) => Uint8Array | undefined;
 
-/** A clip in two, each 0 where the other one is not. */
 interface ControlParts {
   readonly kept: VideoFrames;
   readonly anew: VideoFrames;
   readonly mask: MaskOf;
 }
 
-/** What a request steers by: its clip and mask, or frames that are kept between others that are made. */
 function controlParts(request: PipelineRequest, length: number, size: Size): ControlParts {
   const { task, video, mask: masks } = request;
   const placed = placedFrames(request, length);

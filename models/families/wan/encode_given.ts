@@ -70,7 +70,6 @@ function traceFirst(
   };
 }
 
-/** The image that a video ends with, and the one that it begins with, each encoded by itself. */
 function traceEnds(
   session: Session,
   { transformer: { config }, vae }: WanParts,

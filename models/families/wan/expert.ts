@@ -34,7 +34,6 @@ import {
 import { wanTransformer } from "./transformer.ts";
 import { hiddenSize } from "../../config.ts";
 
-/** What one pass attends of the prompts; experts take turns in the keys and values. */
 type PassContext = {
   readonly blocks: readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
   /** u32: rows to attend. */
@@ -51,7 +50,6 @@ interface ExpertOptions {
   readonly tinyDecoder: WanParts["tinyDecoder"];
   readonly schedule: Schedule;
   readonly range: StepRange;
-  /** Whether the transformer takes all steps of every request. */
   readonly isAlone: boolean;
   /** The noisy latents, [1, tokens, features]. */
   readonly sample: DeviceTensor;
@@ -64,7 +62,6 @@ interface ExpertOptions {
 
 type ExpertShape = CommonShape & GivenShape & {
   readonly riflex: boolean;
-  /** Blocks that a pass beside those of the prompts leaves out. */
   readonly skipped?: readonly number[] | undefined;
   readonly usesZeroStar: boolean;
 };
@@ -82,7 +79,6 @@ export class WanExpert {
   readonly #usesZeroStar: boolean;
   readonly #before: readonly Pass[];
   readonly #timesteps: Pass<DeviceTensor>;
-  /** How steps can be spared; by the timesteps alone by default. */
   readonly #teaCache: TeaCache | undefined;
   readonly #denoiser: Denoiser<PassInputs>;
 
@@ -211,7 +207,6 @@ export class WanExpert {
     return reused;
   }
 
-  /** Traces what this transformer makes of the prompts, in the place of what another expert made of them. */
   #traceContext(session: Session): Pass {
     const { suffix, text: { states, context }, transformer: { config, weights } } = this.#options;
     const stage = session.stage("denoise", { name: `context${suffix}` });

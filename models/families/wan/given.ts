@@ -6,7 +6,6 @@ import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { CONTINUED_FRAMES, type WanParts, wanSight } from "./config.ts";
 
-/** What a request brings, as far as its programs depend on it; plain data. */
 export type GivenKind =
   | { readonly kind: "nothing" }
   /** A clip that noise is added to. */
@@ -72,13 +71,11 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
   return { kind: "first", frames: first, hasLast: images.length > 1 };
 }
 
-/** Latent frames of the sample before those of the video: reference images, or the image that it ends with. */
 export function framesBefore(given: GivenKind): number {
   if (given.kind === "control") return given.references;
   return given.kind === "first" && given.hasLast ? 1 : 0;
 }
 
-/** The frames that a request gives, by their place: first and maybe last, or the end of another clip. */
 export function placedFrames(
   { task, images = [], video = [] }: PipelineRequest,
   frames: number,

@@ -61,7 +61,6 @@ export function tableRows(config: WanTransformerConfig): number {
   return blockNames(config).length * BLOCK_MODULATION.length + HEAD_MODULATION.length;
 }
 
-/** The modules that are blocks, in the order of their rows: those of the model, then those of its control. */
 export function blockNames({ num_layers, vace_layers }: WanTransformerConfig): string[] {
   const names = (list: string, count: number) =>
     Array.from({ length: count }, (_, i) => `${list}.${i}`);

@@ -12,7 +12,6 @@ import { patchEmbeddingLayer } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
 import type { WanTransformerConfig } from "./config.ts";
 
-/** Sizes of the token grid: of the latents, divided by those of a patch. */
 export interface TokenGrid {
   /** Latent frames. */
   readonly frames: number;
@@ -89,7 +88,6 @@ export interface GridOrigin {
   readonly frame: number;
   readonly row: number;
   readonly column: number;
-  /** Distance from one frame to the next; 1 by default. */
   readonly stride?: number;
 }
 

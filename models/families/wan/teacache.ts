@@ -38,7 +38,6 @@ const I2V_720P: TeaCache = {
 /** Area in pixels up to which a request is one for the checkpoint of 480p: both have the same configuration. */
 const MAX_480P = 720 * 720;
 
-/** What was fitted for a transformer that takes all steps by itself; nothing for Wan 2.2 and models of other sizes. */
 export function teaCacheOf(config: WanTransformerConfig, pixels: number): TeaCache | undefined {
   const dim = hiddenSize(config);
   if (dim === 1536) return T2V_1_3B;

@@ -63,7 +63,6 @@ export function tilesOf(graph: Graph, grid: TokenGrid): Tiles {
   };
 }
 
-/** Adds what tiles attend to, by a gate, to the attention of tokens, [batch, tokens, heads, head size]. */
 export function withTiles(
   { means, rows }: Tiles,
   attended: Tensor,

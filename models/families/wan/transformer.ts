@@ -60,7 +60,6 @@ export interface WanInputs {
   readonly grid: TokenGrid;
   readonly skipped?: readonly number[] | undefined;
   readonly riflex?: boolean;
-  /** The first of the positions along each axis; 0 by default. */
   readonly origin?: GridOrigin;
   /** Rows of `timestepRows()`. */
   readonly timesteps: Tensor;
@@ -80,11 +79,9 @@ export interface WanPass {
   /** Before the first block, [1 or batch, own tokens, dim]. */
   readonly embedded: Tensor;
   readonly split: TokenSplit;
-  /** Runs a block, by its index among those of the model and then those of its control. */
   block(index: number, x: Tensor, attend?: Attend): Tensor;
   /** What the tokens are to the self-attention of a block: keys at their positions, and values. */
   keysAndValues(index: number, x: Tensor): { readonly key: Tensor; readonly value: Tensor };
-  /** Makes the velocity of what the last block gives, [batch, own tokens, features]. */
   head(x: Tensor): Tensor;
 }
 

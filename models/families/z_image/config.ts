@@ -68,13 +68,10 @@ export type ZImageTransformerConfig = z.output<typeof Z_IMAGE_TRANSFORMER_CONFIG
 
 export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
   _class_name: z.literal("ZImageControlNetModel").default("ZImageControlNetModel"),
-  /** Layers of the transformer to which those of the ControlNet add something. */
   control_layers_places: z.array(z.int().nonnegative()).min(1).max(MAX_LAYERS),
-  /** Layers of the noise refiner beside which the ControlNet has blocks. */
   control_refiner_layers_places: z.array(z.int().nonnegative()).max(MAX_LAYERS).nullish(),
   /** Channels of the picture's latents, and of what else it may see beside: a mask and the image that it keeps in part. */
   control_in_dim: z.int().positive(),
-  /** What steers the refining of the image; where nothing does, the picture is refined for itself. */
   add_control_noise_refiner: z.enum(["control_layers", "control_noise_refiner"]).nullish(),
   dim: z.int().positive().default(3840),
   n_refiner_layers: z.int().positive().max(MAX_LAYERS).default(2),
@@ -90,7 +87,6 @@ export const Z_IMAGE_CONTROLNET_CONFIG = z.object({
 
 export type ZImageControlNetConfig = z.output<typeof Z_IMAGE_CONTROLNET_CONFIG>;
 
-/** How modules for the patches that images are cut into are called. */
 export const PATCH_KEY = `${PATCH_SIDE}-${PATCH_FRAMES}`;
 
 /** Latents that a token holds. */

@@ -37,7 +37,6 @@ interface ControlInputs {
 }
 
 interface ControlScopes {
-  /** Weights of the transformer, whose token fills pictures up. */
   readonly weights: WeightScope;
   readonly control: WeightScope;
 }
@@ -94,14 +93,12 @@ export class ZImageControl {
     };
   }
 
-  /** Before it has refined the picture, with tensors of the shapes that it will have. */
   begin(x: Tensor): RefinedPicture {
     const { add_control_noise_refiner: stack } = this.#config;
     const residuals = this.#refinerPlaces.map(() => x);
     return { picture: x, sample: stack ? x : undefined, residuals };
   }
 
-  /** Refines the picture beside the image before it is refined, own tokens of [1, `paddedCount()`, dim]. */
   refine(embedded: Tensor, own: Places): RefinedPicture {
     const config = this.#config;
     const embedder = { weights: this.#scopes.control, name: `control_all_x_embedder.${PATCH_KEY}` };
@@ -141,7 +138,6 @@ export class ZImageControl {
     };
   }
 
-  /** What its layers begin with, of own tokens: the refined picture, and the prompt behind it. */
   join(picture: Tensor, sample: Tensor): Tensor {
     return this.#beside("control_layers", picture, sample);
   }
@@ -165,7 +161,6 @@ export class ZImageControl {
     return stack === "control_layers" ? layers : refiners;
   }
 
-  /** A stack begins beside what the transformer has. */
   #beside(stack: string, picture: Tensor, own: Tensor): Tensor {
     const first = this.#scopes.control.scope(stack).scope(0);
     return this.#within(
@@ -205,7 +200,6 @@ interface ControlBranch {
   run(work: Work): Promise<void>;
 }
 
-/** Traces a ControlNet; `isMasked` where it sees what a mask keeps of the image, too. */
 export function traceControlBranch(
   session: Session,
   { controlnet: { config, weights }, transformer, vae }: {
@@ -247,7 +241,6 @@ export function traceControlBranch(
   };
 }
 
-/** Latents, [1, height, width, channels], with channels of zeros up to a count. */
 function widened(latents: Tensor, channels: number): Tensor {
   const shape = [...latents.shape.slice(0, -1), channels - latents.dim(-1)];
   const size = shape.reduce((product, side) => product * side, 1);

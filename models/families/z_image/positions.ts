@@ -15,7 +15,6 @@ export function paddedCount(tokens: number): number {
   return Math.ceil(tokens / SEQUENCE_MULTIPLE) * SEQUENCE_MULTIPLE;
 }
 
-/** Positions of a text; the tokens that fill it up have some as well. */
 export function textPositions(tokens: number): number[][] {
   return Array.from({ length: tokens }, (_, place) => [place + 1, 0, 0]);
 }

@@ -159,7 +159,6 @@ interface KroneckerFactor {
   read(read: TensorReader): readonly LoraTensor[];
 }
 
-/** @param expected shape of the factor where it is not whole; of the first whole one, any */
 function planKroneckerFactor(
   parts: Parts,
   number: "1" | "2",

@@ -4,7 +4,6 @@ import type { TensorEntry } from "../../../runtime/mod.ts";
 /** Names with underscores for dots, so that every dialect reads the same. */
 interface Sign {
   readonly family: string;
-  /** Patterns that must all match some key. */
   readonly has: readonly RegExp[];
   readonly lacks?: readonly RegExp[];
 }
@@ -15,7 +14,6 @@ const SDXL =
   /(lora_te2_|add_embedding|(down_blocks_2|mid_block)_attentions_\d_transformer_blocks_[1-9]|input_blocks_[78]_1_transformer_blocks_[2-9]|middle_block_1_transformer_blocks_[1-9])/;
 const SINGLE = /single_(transformer_)?blocks_\d/;
 
-/** Signs of families, from the most telling to the most general. */
 const SIGNS: readonly Sign[] = [
   { family: "SDXL", has: [UNET, SDXL] },
   { family: "SD 1 or 2", has: [UNET] },

@@ -43,12 +43,9 @@ export const KRONECKER = [
 ] as const;
 
 interface ParsedKey {
-  /** The module as the file calls it, with whatever prefix. */
   readonly module: string;
-  /** What the tensor is, or nothing when it is of a method that {@linkcode ParsedKey.method} names. */
   readonly part?: Part;
   readonly method?: string;
-  /** PEFT's name of the LoRA, where keys have one. */
   readonly slot?: string;
 }
 
@@ -88,7 +85,6 @@ const TAILS: readonly (readonly [tail: string, part: Part])[] = [
   [".base_layer.bias", "whole"],
 ];
 
-/** Ends of keys that belong to methods which are not applied. */
 const OTHER_METHODS: readonly (readonly [method: string, tails: readonly string[]])[] = [
   ["OFT", [".oft_blocks", ".oft_diag", ".oft_R", ".oft_R.weight"]],
   ["BOFT", [".boft_R", ".boft_s"]],
@@ -148,7 +144,6 @@ function without(key: string, tail: string): string {
   return key.slice(0, key.length - tail.length);
 }
 
-/** Dialects by how names begin; of several that fit, the first counts. */
 const STYLES: readonly (readonly [pattern: RegExp, dialect: string])[] = [
   [/\.processor\.(qkv|proj)_lora\d?$/, "XLabs"],
   [/^lycoris_/, "LyCORIS"],
@@ -163,7 +158,6 @@ interface NamedModule {
   readonly naming: string;
 }
 
-/** The dialect of most modules, and what else than LoRA they hold: `kohya (LoHa)`. */
 export function dialectOf(modules: readonly NamedModule[]): string {
   const counts = new Map<string, number>();
   const methods = new Set<string>();
@@ -182,10 +176,8 @@ export function dialectOf(modules: readonly NamedModule[]): string {
 }
 
 export interface ModuleTensors {
-  /** Name of the module in the file, with prefixes. */
   readonly name: string;
   readonly parts: ReadonlyMap<Part, TensorEntry>;
-  /** Keys of methods that are not applied, and what those are. */
   readonly others: ReadonlyMap<string, string>;
   /** All keys, in the order of the file. */
   readonly keys: readonly string[];

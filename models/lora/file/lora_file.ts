@@ -74,7 +74,6 @@ export class LoraFile implements Disposable {
     return this.#header.metadata;
   }
 
-  /** A tensor of one element as a number, or nothing when it has more or is of no number's type. */
   readNumber({ byteOffset, byteLength, shape, format }: TensorEntry): number | undefined {
     if (byteLength > 8 || byteLength === 0 || shape.some((size) => size !== 1)) return undefined;
     const bytes = new Uint8Array(8);

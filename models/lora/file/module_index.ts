@@ -12,7 +12,6 @@ import {
 export interface PlacePart {
   readonly module: AdaptableModule;
   readonly theirs: Rows;
-  /** Rows of ours that they are; all by default. */
   readonly ours?: Rows;
 }
 
@@ -20,7 +19,6 @@ export interface Place {
   readonly target: LoraComponent;
   /** Shape of its weight: that of ours, or of several joined along the rows. */
   readonly shape: Shape;
-  /** Several where the file's module joins the rows of several. */
   readonly parts: readonly PlacePart[];
 }
 
@@ -30,7 +28,6 @@ export interface FoundPlaces {
   readonly naming: string;
 }
 
-/** Components that are denoisers: what keys mean that name no component. */
 const DENOISERS: readonly LoraComponent[] = ["transformer", "transformer_2", "critic"];
 
 /** What files put before names, and which components it stands for; nothing of those that no model here has. */
@@ -66,7 +63,6 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
 /** ComfyUI names the encoder too: `text_encoders.qwen3_4b.transformer.model.layers.0.…`. */
 const COMFYUI_ENCODER = /^text_encoders\.(?:[^.]+\.)?transformer\./;
 
-/** Modules that compile, shard or checkpoint the one that they hold. */
 const WRAPPERS = /(?<=^|\.)(?:_orig_mod|module|_fsdp_wrapped_module|_checkpoint_wrapped_module)\./g;
 
 /** More prefixes than any file puts before one another. */
@@ -191,7 +187,6 @@ function namesOf({ target, modules, layouts }: AdaptableComponent): ComponentNam
   return { target, dotted, flat: flattened(dotted) };
 }
 
-/** Nothing where the joined modules do not fit each other, as of a variant of the architecture. */
 function placeOf(
   layout: Layout,
   target: LoraComponent,

@@ -9,7 +9,6 @@ import { weightedSum } from "./tucker.ts";
 
 export interface PlannedModule {
   readonly tensors: readonly TensorEntry[];
-  /** Keys that lead to nothing here, such as those of a bias that the module lacks. */
   readonly unmatched: readonly string[];
   build(read: TensorReader): ModuleChange[];
 }
@@ -87,7 +86,6 @@ function assemble(place: Place, { weight, bias, lengths, over }: Built): ModuleC
   });
 }
 
-/** The change of a bias: that of the factors, which is scaled as they are, and what is added as it is. */
 function biasOf(
   entries: readonly TensorEntry[],
   parts: ModuleTensors["parts"],
@@ -141,13 +139,11 @@ function checkLength({ name, shape }: TensorEntry, length: number): void {
   throw new MisfitError(`"${name}" is ${formatShape(shape)}, the module needs [${length}]`);
 }
 
-/** Rows of a change and the rows of our module that they are for; of all rows where the second is omitted. */
 interface RowCut {
   readonly theirs: Rows;
   readonly ours?: Rows;
 }
 
-/** The part of a change for some of its rows; several of a Kronecker product that is cut inside of a block. */
 export function cutRows(
   change: WeightChange,
   total: number,

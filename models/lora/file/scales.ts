@@ -63,7 +63,6 @@ export class Scales {
     return alpha === undefined || of === undefined ? 1 : finite(name, alpha / divisor(of));
   }
 
-  /** Whether the settings say that rows have lengths of their own, which then have to be in the file. */
   isDora({ name }: ModuleTensors): boolean {
     return this.#settings.find(({ prefix }) => name.startsWith(prefix))?.isDora ?? false;
   }

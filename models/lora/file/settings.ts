@@ -7,7 +7,6 @@ import { MisfitError } from "./change_kinds.ts";
 /** How strongly factors count where the file has no alpha of their own. */
 export interface LoraSettings {
   readonly source: string;
-  /** Names that belong to it begin so; empty for all. */
   readonly prefix: string;
   rankOf(module: string): number | undefined;
   alphaOf(module: string): number | undefined;
@@ -26,7 +25,6 @@ const MAX_BYTES = 1024 * 1024;
 
 const METHODS: readonly string[] = ["LORA", "LOHA", "LOKR"];
 
-/** Fields that make a file mean something else than its tensors say. */
 const REFUSED: readonly (readonly [field: string, why: string])[] = [
   ["fan_in_fan_out", "its factors are of transposed weights"],
   ["modules_to_save", "it replaces whole modules"],
@@ -59,7 +57,6 @@ export async function readSettings(path: string): Promise<LoraSettings | undefin
   return settingsOf(fields, `"${path}"`, "");
 }
 
-/** The settings in a header: diffusers' `lora_adapter_metadata`, or an alpha for all. */
 export function settingsOfMetadata(
   metadata: Readonly<Record<string, string>>,
   path: string,
@@ -191,7 +188,6 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== false;
 }
 
-/** A flag, which some write as text. */
 function isTrue(value: unknown): boolean {
   return value === true || (typeof value === "string" && value.toLowerCase() === "true");
 }

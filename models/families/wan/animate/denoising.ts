@@ -70,7 +70,6 @@ const NO_DRIVING: { readonly [Name in keyof Driving]: undefined } = {
   drivingPadLogit: undefined,
 };
 
-/** Keeps what a block has of the driving video, each frame by itself: each is read by one attention. */
 function keptFrames(
   { key, value }: DrivingState,
   layer: number,

@@ -118,7 +118,6 @@ export class GivenEncoders {
     return this.#shape.height * this.#shape.width * this.#scale ** 2 * 3;
   }
 
-  /** What of decoded frames belongs to the result; `told` gets the last of them, in [-1, 1], for the next clip. */
   cutter(
     clip: number,
     numFrames: number,

@@ -27,7 +27,6 @@ export interface DrivingState<T = Tensor> {
 
 type PassInputs = Omit<WanInputs, "origin" | "control" | "ranks" | "riflex">;
 
-/** Where the driving video begins among the positions: beside the result, one frame later. */
 function drivingOrigin(config: AnimateTransformerConfig, grid: TokenGrid): GridOrigin {
   const from = (offset: number, size: number) => offset < 0 ? size : offset;
   return {
@@ -66,7 +65,6 @@ class DrivingPass {
   }
 }
 
-/** What each block has for the frames of the result to attend to; `use` gets it before the next one is computed. */
 export function drivingStates<T>(
   graph: Graph,
   config: AnimateTransformerConfig,
@@ -118,7 +116,6 @@ export function animateTransformer(
   return head(x);
 }
 
-/** Attention of each frame to all, and to the driving video's that it follows; `states` of each, or of all. */
 function attendFrames(
   { frames, height, width }: TokenGrid,
   [queries, keys, values]: readonly [Tensor, Tensor, Tensor],
