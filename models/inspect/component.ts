@@ -10,16 +10,13 @@ import {
 } from "../../runtime/mod.ts";
 import { storageOf } from "../../runtime/weights/storage.ts";
 
-/** Tensors of one format. */
 export interface FormatShare {
   /** The format as containers spell it, such as `Q4_K`. */
   readonly format: string;
   readonly tensors: number;
-  /** In the file. */
   readonly bytes: number;
 }
 
-/** A component with weights. */
 export interface InspectedComponent {
   /** Name of the component in `model_index.json`, such as `transformer`. */
   readonly component: string;
@@ -29,7 +26,6 @@ export interface InspectedComponent {
   readonly formats: readonly FormatShare[];
   /** Numbers of all tensors. */
   readonly parameters: number;
-  /** In files. */
   readonly bytes: number;
   /** Bytes on the GPU, about; rows of embedding tables stay in the file. */
   readonly deviceBytes: number;
@@ -40,7 +36,6 @@ export interface InspectedComponent {
 /** Tables whose rows are looked up in the file. */
 const TABLE = /(?:^|\.)(?:embed_tokens|token_embd|token_embedding|shared)\.weight$/;
 
-/** Adds up what a component's tensors take. */
 export function inspectTensors(
   component: string,
   holds: string,

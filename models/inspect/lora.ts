@@ -4,29 +4,24 @@ import { dialectOf, gatherKeys, type ModuleTensors, type Part } from "../lora/fi
 import { familyOf } from "../lora/file/family_signs.ts";
 import { isReadable, LoraFile } from "../lora/file/lora_file.ts";
 
-/** A LoRA file, by its header. */
 export interface InspectedLora {
   /** How its trainer named modules, and what else than LoRA they hold: `kohya (LoHa)`. */
   readonly dialect: string;
   /** The model that its names and sizes are of, such as `Wan 14B`; nothing where they do not tell. */
   readonly family?: string;
-  /** Modules that it changes, by component. */
   readonly modules: Readonly<Record<string, number>>;
   /** Ranks, the most usual first. */
   readonly ranks: readonly number[];
-  /** Formats of its tensors. */
   readonly formats: readonly string[];
   /** Whether factors are stored in a format that is not read. */
   readonly hasUnreadFormats: boolean;
   /** Methods in it that this program does not apply; a LoRA with any is refused. */
   readonly refused: readonly string[];
-  /** Keys that no trainer's naming explains. */
   readonly unknownKeys: readonly string[];
   /** What the trainer wrote of the base model, a title, or the words that call it. */
   readonly notes: Readonly<Record<string, string>>;
 }
 
-/** Keys of the header that say something of the model. */
 const NOTES = [
   "modelspec.title",
   "modelspec.architecture",
@@ -36,20 +31,13 @@ const NOTES = [
   "base_model",
 ];
 
-/** Longer notes are cut. */
 const MAX_NOTE = 200;
 
-/** What comes of a layer's width, by family. */
 const SIZES: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   Wan: { 1536: "1.3B", 3072: "TI2V 5B", 5120: "14B" },
   "FLUX.2": { 3072: "klein 4B", 4096: "klein 9B", 6144: "dev" },
 };
 
-/**
- * Reads the header of a LoRA.
- *
- * @throws {LoraError} when the file is damaged
- */
 export async function inspectLora(path: string): Promise<InspectedLora> {
   using file = await LoraFile.open(path);
   const { modules, unknown } = gatherKeys(file.tensors, path);

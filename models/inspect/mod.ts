@@ -16,7 +16,6 @@ export type { InspectedLora } from "./lora.ts";
 
 /** What was found. A JSON value. */
 export interface Inspection {
-  /** The path as given. */
   readonly path: string;
   readonly kind: "model" | "weights" | "lora" | "unknown";
   /** The family, such as `Z-Image`; nothing where it is of none that the program knows. */
@@ -25,35 +24,26 @@ export interface Inspection {
   readonly pipeline?: string;
   /** Of all tensors, in files. */
   readonly bytes: number;
-  /** Components that have weights. */
   readonly components: readonly InspectedComponent[];
   readonly lora?: InspectedLora;
   /** Whether it can be used, if only together with other parts. */
   readonly isUsable: boolean;
   /** Why it cannot be used as it is, with what to do; a line for each part. */
   readonly problem?: string;
-  /** Some names, of what is not known. */
   readonly names?: readonly string[];
 }
 
-/** A family as inspections name it. */
 export interface InspectedFamily {
   readonly name: string;
   readonly classNames: readonly string[];
   readonly files: FamilyFiles;
 }
 
-/** Classes of components without weights. */
 const WEIGHTLESS = /Tokenizer|Processor|Scheduler|Extractor/;
 
-/** Names of tensors that are told of what is not known. */
 const SHOWN_NAMES = 5;
 
-/**
- * Looks at a file of weights, a LoRA, a component's folder or a model's.
- *
- * @throws {SyntaxError} when a file is damaged
- */
+/** Looks at a file of weights, a LoRA, a component's folder or a model's. */
 export async function inspectPath(
   path: string,
   families: readonly InspectedFamily[],
@@ -127,7 +117,6 @@ async function inspectFile(
   };
 }
 
-/** Why the tensors and metadata of a file are no component. */
 function configProblem(
   format: ComponentFormat,
   tensors: TensorSource,
@@ -141,7 +130,6 @@ function configProblem(
   }
 }
 
-/** Why a file is no whole model. */
 async function modelProblem(
   path: string,
   families: readonly FamilyFiles[],

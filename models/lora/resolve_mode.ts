@@ -5,46 +5,31 @@ import type { AdaptableComponent, AdaptableModule, Lora, LoraComponent } from ".
 /** Ranks that a layer takes beside it before `auto` writes LoRAs into its weight. */
 const MAX_DYNAMIC_RANK = 128;
 
-/** A LoRA, and how it is asked to be brought in. */
 export interface ModeRequest {
   readonly lora: Lora;
-  /** Changes of other targets are omitted. */
   readonly targets: readonly LoraComponent[];
   readonly mode: "auto" | "merge" | "dynamic";
 }
 
-/** How a LoRA is brought in. */
 export interface ResolvedMode {
   readonly mode: "dynamic" | "merge";
   /** Why it is not, or not everywhere, as asked; one clause. */
   readonly note?: string;
 }
 
-/** A layer that a LoRA changes. */
 interface ChangedLayer {
-  /** Target and name. */
   readonly key: string;
   readonly isQuantised: boolean;
-  /** Ranks of its branch. */
   readonly rank: number;
   /** Whether the layer's change is written into the weight, with no branch. */
   readonly isWritten: boolean;
 }
 
 /**
- * Decides for LoRAs that are used together.
- *
- * - `dynamic` stays so, but layers that are changed in a way that has no low-rank branch are written; a LoRA that
- *   has no others is merged.
- * - `merge` writes the layers that are not quantised: rounding to blocks again would not be exact. Quantised ones get
- *   a branch, and a LoRA that has no others is dynamic.
- * - `auto` is `merge` for LoRAs that stay for many requests, where the weights of the components that they change are
- *   on the device all the time: then merging costs once what a branch costs in every step. Elsewhere it is `dynamic`
- *   unless the LoRA changes a layer that is not quantised, where the ranks of all that are not to be merged come to
- *   more than {@linkcode MAX_DYNAMIC_RANK}.
- *
- * @param isStanding whether the LoRAs stay for many requests
- * @returns for each LoRA, in their order
+ * Decides for LoRAs that are used together. Layers without a low-rank branch are written, quantised ones are not, whatever
+ * is asked; a LoRA that changes no others then has the other mode. `auto` merges LoRAs that stay for many requests
+ * (`isStanding`), if the weights stay on the device, and those that change a layer which is not quantised with ranks above
+ * {@linkcode MAX_DYNAMIC_RANK}.
  */
 export function resolveModes(
   uses: readonly ModeRequest[],

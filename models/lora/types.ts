@@ -10,7 +10,6 @@ export type LoraComponent =
   | "text_encoder"
   | "text_encoder_2";
 
-/** Components that read prompts. */
 export const TEXT_ENCODERS: readonly LoraComponent[] = ["text_encoder", "text_encoder_2"];
 
 /** A module with weights: a linear layer, a convolution, a norm. */
@@ -19,7 +18,6 @@ export interface AdaptableModule {
   readonly name: string;
   /** Shape of its weight as the checkpoint has it: [out, in], [out, in, ...taps], [size]. */
   readonly shape: Shape;
-  /** Whether the module has a bias, [out]. */
   readonly hasBias: boolean;
   /** Whether its weight is stored in quantised blocks, fp8 included. */
   readonly isQuantised: boolean;
@@ -28,7 +26,6 @@ export interface AdaptableModule {
 /** A component of the loaded model, as LoRAs see it. A JSON value. */
 export interface AdaptableComponent {
   readonly target: LoraComponent;
-  /** The model family, for messages: `Wan`. */
   readonly family: string;
   readonly modules: readonly AdaptableModule[];
   /** Whether all its weights are on the device; those that are once the model is loaded stay there. */
@@ -41,7 +38,6 @@ export interface AdaptableComponent {
 export interface LoraTensor {
   readonly shape: Shape;
   readonly dtype: "f32" | "f16" | "bf16";
-  /** Elements, little-endian. */
   readonly bytes: Uint8Array;
 }
 
@@ -76,7 +72,6 @@ export type WeightChange =
     | { readonly kind: "whole"; readonly delta: LoraTensor }
   );
 
-/** All that a LoRA does to one module. */
 export interface ModuleChange {
   readonly target: LoraComponent;
   /** Name of the module, as {@linkcode AdaptableModule.name}. */
@@ -85,22 +80,16 @@ export interface ModuleChange {
   readonly weight: readonly WeightChange[];
   /** Added to the bias, scaled by the strength alone. */
   readonly bias?: LoraTensor;
-  /**
-   * DoRA: the rows of W + ΔW are scaled to these lengths, [out] (or its columns, [in]).
-   *
-   * Source: Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation".
-   */
+  /** The rows, [out], or columns, [in], of W + ΔW are scaled to these lengths. Source: Liu et al. 2024, "DoRA". */
   readonly magnitude?: { readonly lengths: LoraTensor; readonly over: "rows" | "columns" };
 }
 
-/** A LoRA file, read and matched against a model. */
 export interface Lora {
   /** The naming it was recognised by, for reports: `kohya`, `PEFT`, … */
   readonly dialect: string;
   readonly changes: readonly ModuleChange[];
   /** Keys of the file that lead to no module of this model, as the file has them. */
   readonly unmatchedKeys: readonly string[];
-  /** Size of all tensors, in bytes. */
   readonly byteLength: number;
 }
 
@@ -111,7 +100,6 @@ export interface AppliedLora {
   readonly lora: Lora;
   /** 0 leaves the model as it is, 1 is as trained. */
   readonly strength: number;
-  /** Changes of other targets are omitted. */
   readonly targets: readonly LoraComponent[];
   /** `dynamic`: a low-rank branch beside the layer; `merge`: written into the weights. */
   readonly mode: "dynamic" | "merge";
