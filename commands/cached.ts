@@ -63,7 +63,6 @@ export async function runRemove(ids: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** The repositories behind a name of the catalogue, a model's or a ControlNet's. */
 function repositoriesNamed(id: string): string[] | undefined {
   const wanted = id.trim().toLowerCase();
   const model = CATALOGUE.find(({ name }) => name === wanted);

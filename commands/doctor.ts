@@ -21,7 +21,6 @@ import { describeKernels } from "./tune.ts";
 import { pick } from "./model_options.ts";
 import { print, tell } from "./print.ts";
 
-/** More than is asked for of memory that has to be tried. */
 const MOST_BYTES = 48e9;
 
 const NOT_TOLD = "not told by WebGPU";
@@ -64,7 +63,6 @@ function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
     : `${words} suit ${memory}; fetch one with denoise pull NAME`;
 }
 
-/** The GPUs that a server can share its work between. */
 export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean): string {
   const lines = gpus.map(({ name, kind, memoryBytes, pci }, gpu) => {
     const memory = kind === "discrete" ? `, ${(memoryBytes / 1e9).toFixed(1)} GB` : "";

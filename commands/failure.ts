@@ -24,7 +24,6 @@ export function asUsage<T>(read: () => T): T {
 /** Status of a command that was stopped with Ctrl-C. */
 const CANCELLED = 130;
 
-/** What to say at the end, and the status to end with. */
 interface Failure {
   /** One sentence, with a table below it where memory is short, or nothing when all has been said. */
   sentence: string;

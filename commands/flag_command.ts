@@ -54,7 +54,6 @@ function read({ read }: Flag<unknown>, text: string, before: unknown): unknown {
   }
 }
 
-/** The values that a command was given, with defaults for the others. */
 export function valuesOf<Table extends Flags>(command: Command, table: Table): FlagValues<Table> {
   const values = Object.entries(table).map(([name, flag]) => {
     const attribute = optionOf(name, flag).attributeName();

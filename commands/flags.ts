@@ -329,7 +329,6 @@ export type TuneFlags = FlagValues<typeof TUNE_FLAGS>;
 export type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 export type WorkerFlags = FlagValues<typeof WORKER_FLAGS>;
 export type GenerateFlags = FlagValues<typeof GENERATE_FLAGS>;
-/** Flags of the device, its memory, and how long a model stays there. */
 export type DeviceFlags = Partial<
   FlagValues<
     & typeof DEVICE_FLAGS

@@ -30,7 +30,6 @@ interface FilledFlags {
   readonly unused: readonly string[];
 }
 
-/** Fills in flags from the recipe of the file that `--from` names. */
 export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
   const { from } = flags;
   if (from === undefined) return { flags, filled: new Set(), unused: [] };

@@ -45,7 +45,6 @@ interface Work {
   signal: AbortSignal;
 }
 
-/** Makes images or videos and writes them to files, whose paths go to standard output. */
 export async function runGenerate(
   flags: GenerateFlags,
   load: typeof loadModel = loadModel,

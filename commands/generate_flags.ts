@@ -36,7 +36,6 @@ export interface Masks {
   videoMask?: GenerateVideoOptions["mask"];
 }
 
-/** Flags that say nothing of an image. */
 const VIDEO_FLAGS = [
   "video",
   "numFrames",

@@ -30,7 +30,6 @@ const SAME = {
   keepAliveMs: SERVE_FLAGS.keepAliveMs,
 };
 
-/** The flags of the device as the library takes them. */
 export function deviceOptions(flags: DeviceFlags): DeviceOptions {
   const offload: OffloadableComponent[] = [];
   if (flags.textEncoderCpuOffload) offload.push("textEncoder");

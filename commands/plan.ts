@@ -50,7 +50,6 @@ export function describe(model: string, plan: ModelPlan): string {
   return lines.join("\n");
 }
 
-/** What a step hands from GPU to GPU, and when that pays. */
 function describeHandover(
   { count, broughtBytes, takenBytes }: NonNullable<MemoryReport["exchanged"]>,
   { gpus, stepSeconds, paysFromSeconds }: HandoverEstimate,

@@ -22,7 +22,6 @@ import {
   WORKER_FLAGS,
 } from "./flags.ts";
 
-/** What a command does with its words and flags; returns the exit status. */
 type Run<Values> =
   | ((flags: Values) => Promise<number>)
   // deno-lint-ignore no-explicit-any

@@ -3,7 +3,6 @@
 import { escapeControls } from "../generation/texts.ts";
 import type { LoadModelOptions, Progress } from "../mod.ts";
 
-/** Cells of the bar, where the line has room for them. */
 const WIDTH = 24;
 
 /** Milliseconds between lines about a download where no bar can be drawn. */

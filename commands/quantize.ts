@@ -13,7 +13,6 @@ import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { gigabytes, print, tell } from "./print.ts";
 
-/** Writes a copy of a model's weights in fewer bits; its path goes to standard output. */
 export async function runQuantize(
   input: string,
   output: string,

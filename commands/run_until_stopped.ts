@@ -10,7 +10,6 @@ import {
 import { describeFailure, spellParts } from "./failure.ts";
 import { StopSignals } from "./stop_signals.ts";
 
-/** Who is told of what, in order. */
 interface Listeners {
   readonly log: Log;
   /** Told when the server runs; its model may still be loading. */
@@ -58,7 +57,6 @@ function outliveDefects(log: Log): void {
   });
 }
 
-/** Lets a command that goes on for long write a log to standard error. */
 export async function withLog<T>(format: LogFormat, run: (log: Log) => Promise<T>): Promise<T> {
   const writer = new LineWriter(
     (bytes) => Deno.stderr.write(bytes),

@@ -132,7 +132,6 @@ function readModel(text: string): ModelSource {
   return name && path ? { name, modelPath: path } : { name: text, modelPath: text };
 }
 
-/** How many GPUs share the work, or which, and what may be on them. */
 export function cardOptions(
   { numGpus, gpus, pins = {} }: Pick<ServeFlags, "numGpus" | "gpus" | "pins">,
 ): Pick<ServeOptions, "gpus" | "pins"> {
@@ -143,7 +142,6 @@ export function cardOptions(
   );
 }
 
-/** What a user should know before the server starts. */
 export function notes(flags: ServeFlags): string[] {
   const lines: string[] = [];
   if (flags.resumeJobs && flags.outputPath === "") {
@@ -174,7 +172,6 @@ export function notes(flags: ServeFlags): string[] {
   return lines;
 }
 
-/** Where a server stands among others. */
 function fleetOf(
   { databaseUrl, gpu = true, lora, outputPath, s3Bucket, modelPath, models }:
     & Pick<ServeFlags, "databaseUrl" | "outputPath" | "s3Bucket" | "modelPath" | "models">

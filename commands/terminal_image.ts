@@ -33,7 +33,6 @@ export function protocolOf(env: (name: string) => string | undefined): ImageProt
   return "blocks";
 }
 
-/** Draws images one over the other, below the lines that are there. */
 export class TerminalImage {
   readonly #terminal: ImageTerminal;
   readonly #protocol: ImageProtocol;
@@ -45,7 +44,6 @@ export class TerminalImage {
     this.#protocol = protocol;
   }
 
-  /** Shows the image of a file in the place of the one before it. */
   async showFile(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     await this.show(await decodeImage(bytes));
   }

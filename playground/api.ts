@@ -17,7 +17,6 @@ export class Refusal extends Error {
   }
 }
 
-/** The key that is sent, if one was typed. */
 export function apiKey(): string {
   return memory.read("key", "");
 }

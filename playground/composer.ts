@@ -13,7 +13,6 @@ import { session } from "./session.ts";
 import { useStore } from "./store.ts";
 import { attempt, show, tell, view } from "./view.ts";
 
-/** What is held with Enter. */
 const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
 
 export function Composer({ model }: { model: Model }): VNode {

@@ -25,7 +25,6 @@ export function iconButton(
   }, ...children);
 }
 
-/** A few words of which one is chosen. */
 export function Segments<T extends string>(
   { name, value, options, onChange, hidesName = true }: {
     name: string;
@@ -135,7 +134,6 @@ export function NumberSlider(
   );
 }
 
-/** A choice of one text among several, or of the model's own way. */
 export function Choice(
   { name, title, value, choices, own, onChange }: {
     name: string;
@@ -188,7 +186,6 @@ export function Switch(
   );
 }
 
-/** A text that begins a line. */
 export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -8,7 +8,6 @@ export interface LoraUse {
   strength: number;
 }
 
-/** An image or clip that the request brings. */
 export interface GivenFile {
   /** Unique on this page. */
   key: string;
@@ -37,11 +36,9 @@ const KEPT = {
 
 type Kept = typeof KEPT;
 
-/** The whole of it. */
 export interface Draft extends Kept {
   /** Images to make the result of, in order; of a video the first and the last frame. */
   images: GivenFile[];
-  /** Clip to make the video of. */
   clip: GivenFile | null;
   /** Whether the video goes on where the clip ends. */
   continues: boolean;

@@ -56,7 +56,6 @@ export function takeOffer(): void {
   tell(unused.length > 0 ? `Not used from ${found.name}: ${unused.join("; ")}.` : "");
 }
 
-/** What the page can do with a file. */
 type FileKind = "image" | "clip";
 
 const IMAGE = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|GIF8[79]a|BM)/s;

@@ -54,7 +54,6 @@ async function sorted(files: File[]): Promise<{ images: File[]; clips: File[]; n
   return found;
 }
 
-/** The button that chooses files; nothing where the model takes none. */
 export function PickFiles({ model, state }: { model: Model; state: Draft }): VNode | null {
   const takesImages = maxImages(model, state.output) > 0;
   const takesClips = state.output === "video" && takesVideo(model);
@@ -73,7 +72,6 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
   });
 }
 
-/** The button that chooses a picture which steers the image; nothing where no such one does. */
 export function PickControl({ model, state }: { model: Model; state: Draft }): VNode | null {
   if (!takesControl(model, state)) return null;
   return h(FileButton, {
@@ -90,7 +88,6 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
   });
 }
 
-/** How a {@linkcode FileButton} looks, and what it chooses. */
 interface FileButtonProps {
   label: string;
   name: Parameters<typeof icon>[0];
@@ -121,7 +118,6 @@ function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps):
   );
 }
 
-/** Offers the recipe of an image that was brought. */
 export function RecipeOffer(): VNode | null {
   const found = useStore(offer, ({ found }) => found);
   if (!found) return null;

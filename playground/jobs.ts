@@ -43,7 +43,6 @@ interface Jobs {
   isKnown: boolean;
 }
 
-/** How far a job is, as events say it. */
 interface Progress {
   progress: number;
   stage: string | null;
@@ -52,7 +51,6 @@ interface Progress {
   eta_s: number | null;
 }
 
-/** How the job that runs goes. */
 export interface Live extends Progress {
   id: string;
   /** The latest preview, as a data address. */
@@ -169,7 +167,6 @@ export function addJob(job: Job): void {
   refreshSoon();
 }
 
-/** Takes in what an event says of a job. */
 function update(job: Job): void {
   jobs.set(({ list }) => ({
     list: list.map((known) => known.id === job.id ? { ...known, ...job } : known),

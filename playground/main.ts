@@ -87,7 +87,6 @@ function ModelName({ state }: { state: Session }): VNode {
   );
 }
 
-/** What there is to say of the connection, once there is a page. */
 function LinkState({ state }: { state: Session }): VNode {
   const text = state.models.length === 0 ? "" : linkText(state);
   return h("span", { class: "link", role: "status" }, text);

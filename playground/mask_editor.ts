@@ -12,7 +12,6 @@ const kept = new Map<string, Stroke[]>();
 /** How far an arrow key moves the brush, as a share of the image. */
 const KEY_STEP = 0.03;
 
-/** The image under a layer to paint on. */
 export function MaskEditor({ source }: { source: GivenFile }): VNode {
   const layer = useRef<HTMLCanvasElement>(null);
   const [strokes, setStrokes] = useState(kept.get(source.key) ?? []);

@@ -18,7 +18,6 @@ export async function blobOf(result: Result): Promise<Blob> {
   return await (await call(addressOf(result).path)).blob();
 }
 
-/** A file as an address that holds it. */
 export async function dataUrlOf(blob: Blob): Promise<string> {
   return await new Promise((resolve, reject) => {
     const reader = new FileReader();

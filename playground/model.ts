@@ -53,7 +53,6 @@ export interface Inputs {
 const IMAGES_FROM_IMAGES = ["TI2I", "I2I"];
 const VIDEOS_FROM_IMAGES = ["TI2V", "I2V"];
 
-/** Whether the model does one of some tasks. */
 export function does(model: Model, ...tasks: string[]): boolean {
   return tasks.some((task) => model.supported_task_types.includes(task));
 }
@@ -73,7 +72,6 @@ export function maxImages(model: Model, output: Output): number {
   return does(model, ...tasks) ? most : 0;
 }
 
-/** Whether a video may be made of another. */
 export function takesVideo(model: Model): boolean {
   return does(model, "V2V", "F2V");
 }
@@ -107,12 +105,10 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
   return [...settings.filter(({ name }) => name !== "strength"), strength];
 }
 
-/** Whether a picture may steer what is made. */
 export function takesControl(model: Model, { output }: Pick<Inputs, "output">): boolean {
   return output === "image" && model.takes_control;
 }
 
-/** Whether a setting is one of a picture that steers images. */
 export function isOfControl({ takes_control: takes }: Model, name: string): boolean {
   return takes && /^(?:control|canny)_/.test(name);
 }
@@ -122,7 +118,6 @@ export function ownFrames({ defaults, limits }: Model): number {
   return Math.max(defaults.num_frames, Math.min(limits.max_frames, 2 * limits.frame_multiple + 1));
 }
 
-/** Why a size cannot be made; undefined where it can. */
 export function sizeProblem(model: Model, width: number, height: number): string | undefined {
   const { size_multiple: step, max_pixels: most } = model.limits;
   if (!(width > 0 && height > 0)) return "Both sides must be positive.";

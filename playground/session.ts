@@ -57,7 +57,6 @@ async function untilReady(): Promise<void> {
   }
 }
 
-/** Why there is no model yet. */
 async function askHealth(): Promise<void> {
   try {
     const response = await fetch("health");

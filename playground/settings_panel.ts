@@ -106,7 +106,6 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   );
 }
 
-/** One setting, by its row in the table of fields. */
 function SettingField(
   { setting, task, state }: { setting: Setting; task: string | undefined; state: Draft },
 ): VNode {
@@ -208,7 +207,6 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
   );
 }
 
-/** Whether the size of a draft can be made. */
 export function draftProblem(model: Model, { size, prompt }: Draft): string | undefined {
   if (prompt.trim() === "") return "Write what you want to see.";
   if (size === "") return undefined;
@@ -263,7 +261,6 @@ function ControlSettings({ model, state }: { model: Model; state: Draft }): VNod
   );
 }
 
-/** The choice, and the number where it is kept. */
 export function Seed({ state }: { state: Draft }): VNode {
   const field = useId();
   const onChange = (way: "new" | "again") =>

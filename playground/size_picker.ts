@@ -5,7 +5,6 @@ import { type Draft, draft } from "./draft.ts";
 import { h, type VNode } from "./elements.ts";
 import { type Model, sizeProblem } from "./model.ts";
 
-/** Shapes as tiles, and a size of one's own. */
 export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
   const hasInput = state.images.length > 0 || state.clip !== null;
   const shown = state.size || (hasInput ? "" : model.defaults.size);

@@ -113,7 +113,6 @@ function progressText(now: Live | undefined, isLong: boolean): string {
     : `Step ${now.step} of ${now.total_steps}${left}`;
 }
 
-/** Whether something has been the same for long. */
 function useLong(what: unknown): boolean {
   const [long, setLong] = useState<unknown>();
   useEffect(() => {

@@ -29,7 +29,6 @@ export function show(id: string, index = 0): void {
   view.set({ id, index, isMasking: false });
 }
 
-/** Says something for a while. */
 export function tell(notice: string): void {
   view.set({ notice });
 }

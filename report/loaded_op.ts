@@ -20,7 +20,6 @@ import { fillRandom } from "./made_up_weights.ts";
 /** Magnitude of every element: sums of products then have about that of their factors. */
 const MAGNITUDE = 0.7;
 
-/** Kernels of an op that compute a result when they run. */
 export interface OpRun extends Disposable {
   /** Names of the kernels of one call, in order. */
   readonly kernels: readonly string[];
@@ -142,7 +141,6 @@ export function parseCase(spec: string): OpCase {
   return { op, shape, sizes, weights: format, inputs, output, flops, bytes };
 }
 
-/** How an op is benched, and the name by which its variants are known. */
 export function benchOf(op: string): { readonly op: string; readonly bench: Bench } {
   const known = BENCHES.get(op);
   if (!known) throw new RangeError(`Cannot bench "${op}": it is no op`);

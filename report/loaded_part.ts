@@ -71,13 +71,11 @@ export async function timeRuns(program: Executable, times = 1): Promise<PartTimi
   }
 }
 
-/** A program, its weights and its memory. */
 export class LoadedPart {
   readonly loading: PartLoading;
   readonly program: Executable;
   readonly #set: ExecutableSet;
   readonly #outputs: unknown;
-  /** Inputs, results and state of the part. */
   readonly #tensors: readonly DeviceTensor[];
 
   private constructor(
@@ -130,7 +128,6 @@ export class LoadedPart {
     }
   }
 
-  /** Whether the last result is made of numbers only. */
   async isFinite(): Promise<boolean> {
     const outputs = this.#outputs;
     return !(outputs instanceof DeviceTensor) ||

@@ -88,7 +88,6 @@ const ELEMENTS = 2 ** 20;
 const BLOCK_ROWS = 256;
 export const BLOCK = 256;
 
-/** What tensors of a format are filled with. */
 export class RandomBytes {
   readonly #bytes: Uint8Array;
 

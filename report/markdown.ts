@@ -225,7 +225,6 @@ const TITLES: Readonly<Record<SectionName, string>> = {
   stages: "Encoders and decoders",
 };
 
-/** Whether two runs chose the same. */
 function isAlike({ timings }: TunedClass): boolean {
   const [first, second] = timings.filter((each) => each.length > 0);
   if (!first?.[0] || !second?.[0]) return false;

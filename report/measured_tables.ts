@@ -27,7 +27,6 @@ const MAX_LISTED = 12;
 /** Share of the ceiling from which on it is no accident of the clock. */
 const MOST_SHARE = 1.1;
 
-/** What the card can do at best. */
 export function probesTables(reader: ReportReader): string[] {
   const data = (backend: GpuBackend) => reader.data("probes", backend);
   if (!reader.backends.some(data)) return [];
@@ -85,7 +84,6 @@ export function probesTables(reader: ReportReader): string[] {
   ];
 }
 
-/** Ops at sizes of real models, by every variant. */
 export function opsTables(reader: ReportReader): string[] {
   const rows = reader.backends.flatMap((backend) =>
     (reader.data("ops", backend)?.rows ?? []).map((row) => ({ backend, row }))
@@ -144,7 +142,6 @@ export function opsTables(reader: ReportReader): string[] {
   ];
 }
 
-/** Parts of models: steps, or encoders and decoders. */
 export function partsTables(
   reader: ReportReader,
   name: "steps" | "stages",

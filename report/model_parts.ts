@@ -143,7 +143,6 @@ export function wan1B(frames: number, prompts: number, layers = 30): ModelPart {
   };
 }
 
-/** An autoencoder of images: latents to pixels. */
 export function klDecode(config: KlVaeConfig): ModelPart {
   return {
     hasBias: () => true,
@@ -160,7 +159,6 @@ export function klDecode(config: KlVaeConfig): ModelPart {
   };
 }
 
-/** An autoencoder of images: pixels to moments of latents. */
 export function klEncode(config: KlVaeConfig): ModelPart {
   return {
     hasBias: () => true,
@@ -193,7 +191,6 @@ export function wanDecode(config: WanVaeConfig): ModelPart {
   };
 }
 
-/** A language model as text encoder. */
 export function qwen3Encode(config: Qwen3Config, tokens: number): ModelPart {
   return {
     hasBias: () => false,

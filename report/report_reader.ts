@@ -62,7 +62,6 @@ export class ReportReader {
     return [...new Set(rows.filter(({ tuned }) => tuned).map(describePart))];
   }
 
-  /** A part of a model as a backend has measured it. */
   partOf(name: "steps" | "stages", backend: GpuBackend, title: string): PartRow | undefined {
     return this.data(name, backend)?.rows.find((row) => describePart(row) === title);
   }
@@ -75,7 +74,6 @@ export function usedOf(rows: readonly OpRow[]): OpRow | undefined {
     measured.find(({ variant }) => variant === "");
 }
 
-/** A part of a model with its format and size. */
 export function describePart({ title, format, width, height, layers, asked }: PartRow): string {
   const size = width > 0 ? ` at ${width}×${height}` : "";
   const part = layers && layers.run < layers.all ? `, ${layers.run} of ${layers.all} layers` : "";
@@ -108,7 +106,6 @@ const TORCH_REPORT = z.object({
   })),
 });
 
-/** Torch's times of the same ops and parts. */
 export type TorchReport = z.output<typeof TORCH_REPORT>;
 
 export async function readTorchReport(path: string): Promise<TorchReport> {

@@ -103,7 +103,6 @@ function availableBackends(): GpuBackend[] {
   }
 }
 
-/** What a section found that later ones make use of. */
 function learn({ name, data }: SectionResult): Known {
   if (!data) return {};
   switch (name) {

@@ -48,7 +48,6 @@ export interface SectionData {
 
 export type SectionName = keyof SectionData;
 
-/** One section through one WebGPU implementation. */
 export interface SectionResult<Name extends SectionName = SectionName> {
   readonly name: Name;
   readonly backend: GpuBackend;
@@ -75,7 +74,6 @@ interface EnvironmentData {
 
 /** What the device can do at most, and what its handling costs. */
 export interface ProbesData {
-  /** What kernels are timed by. */
   readonly clock?: "timestamps" | "wall";
   /** Operations per second in registers, by type of number; `matrix` on matrix units. */
   readonly arithmetic: Readonly<Partial<Record<"f32" | "f16" | "i8" | "matrix", number>>>;
@@ -152,13 +150,11 @@ export interface TunedClass {
   readonly timings: readonly (readonly VariantTiming[])[];
 }
 
-/** Ops at sizes of real models. */
 interface OpsData {
   readonly clock?: "timestamps" | "wall";
   readonly rows: readonly OpRow[];
 }
 
-/** One variant at one size. */
 export interface TimedOp {
   /** The op as asked, such as `linear:4160x10240x3840:bf16`. */
   readonly spec: string;

@@ -77,11 +77,7 @@ export function decodeElements(bytes: Uint8Array, dtype: DType): Float64Array {
   }
 }
 
-/**
- * Decodes bytes of a float type to f32, exactly.
- *
- * @throws {TypeError} when `dtype` is none
- */
+/** Decodes bytes of a float type to f32, exactly. Throws `TypeError` when `dtype` is none. */
 export function decodeFloats(bytes: Uint8Array, dtype: DType): Float32Array<ArrayBuffer> {
   if (!isFloat(dtype)) throw new TypeError(`Cannot decode ${dtype} as floats`);
   const size = bytesPerElement(dtype);

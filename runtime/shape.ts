@@ -27,11 +27,7 @@ export function sameShape(a: Shape, b: Shape): boolean {
   return a.length === b.length && a.every((size, axis) => size === b[axis]);
 }
 
-/**
- * NumPy broadcasting of several shapes.
- *
- * @throws {RangeError} when two sizes differ and neither is 1
- */
+/** NumPy broadcasting of several shapes. Throws `RangeError` when two sizes differ and neither is 1. */
 export function broadcastShapes(shapes: readonly Shape[]): number[] {
   const rank = Math.max(0, ...shapes.map((shape) => shape.length));
   const result = new Array<number>(rank).fill(1);

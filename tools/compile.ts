@@ -8,7 +8,6 @@
 
 import { listTree, ROOT } from "./root.ts";
 
-/** Folders that hold parts of the program. */
 const PROGRAM = ["server", "engine", "models", "runtime", "media", "hub"];
 
 /** Read at run time as they are. */

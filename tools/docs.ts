@@ -17,7 +17,6 @@ import { FIELD_NOTES, FIELD_VALUES } from "../server/openapi/field_notes.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
-/** Pages, and their tables by marker. */
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
   "docs/http-api.md": { fields: fieldTable },
   "docs/cli.md": {

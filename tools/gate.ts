@@ -15,7 +15,6 @@ import { join } from "node:path";
 import { testsOfChange } from "./changed_tests.ts";
 import { DENO, exists, listTree, ROOT } from "./root.ts";
 
-/** How many checks passed, failed and were skipped. */
 export interface Counts {
   passed: number;
   failed: number;
@@ -68,7 +67,6 @@ export function countTests(output: string, code: number): Counts {
   };
 }
 
-/** The last line of a run. */
 export function countsLine({ passed, failed, skipped }: Counts): string {
   return `${passed} passed, ${failed} failed` + (skipped > 0 ? `, ${skipped} skipped` : "");
 }

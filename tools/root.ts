@@ -35,7 +35,6 @@ export function readTree(folder: string, endings: readonly string[]): Map<string
   );
 }
 
-/** Whether there is a file or folder at a path from the repository's root. */
 export function exists(path: string): boolean {
   return existsSync(new URL(path || ".", ROOT));
 }

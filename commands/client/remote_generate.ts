@@ -75,7 +75,6 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   } ${seeds}`;
 }
 
-/** The flag behind a field of the request. */
 function flagOf(field: string): string {
   return flagOfField(field) ?? `--${field === "model" ? "model-path" : field.replaceAll("_", "-")}`;
 }
@@ -212,7 +211,6 @@ async function requestInit(
   return { method: "POST", headers, body: form };
 }
 
-/** A file of a picture as an address. */
 async function dataUrl(path: string): Promise<string> {
   const ending = extname(path).slice(1).toLowerCase();
   const type = ending === "jpg" ? "jpeg" : ending || "png";

@@ -8,7 +8,6 @@ interface ServerFlags {
   apiKey?: string;
 }
 
-/** A job, as `/v1/jobs` shows it. */
 export type Job = JobListItem;
 
 export interface JobList {

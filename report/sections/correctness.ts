@@ -26,7 +26,6 @@ export function allChecks(): Check[] {
     .flat();
 }
 
-/** Runs the case tables of all ops on every variant. */
 export async function checkCases(context: SectionContext<"correctness">): Promise<boolean> {
   const { device, begin, found } = context;
   const checks = allChecks();

@@ -7,7 +7,6 @@ import type { SectionContext } from "./section.ts";
 /** Most memory that is asked for: more no card of these days has. */
 const MAX_BYTES = 2 ** 38;
 
-/** Reads the adapter's description, and measures its memory. */
 export async function readEnvironment(
   { device, begin, found }: SectionContext<"environment">,
 ): Promise<boolean> {

@@ -61,7 +61,6 @@ const SCALED_ROWS = [0, 64] as const;
 /** Longest single call, in milliseconds: desktops' drivers end what takes longer than two seconds. */
 const MAX_CALL_MS = 800;
 
-/** Times ops at sizes of real models on every variant. */
 export async function measureOps(context: SectionContext<"ops">): Promise<boolean> {
   const { device, known } = context;
   using stopwatch = await Stopwatch.open(device);

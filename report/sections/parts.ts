@@ -291,7 +291,6 @@ function tunedTarget(target: Target, { tuning }: Known): Target {
   return { ...target, choices: tuning.choices };
 }
 
-/** Bytes of the device that can be had. */
 async function roomOf(device: Device): Promise<number> {
   const memory = Deno.systemMemoryInfo().total;
   return MEMORY_SHARE *

@@ -35,7 +35,6 @@ const COMPILED = [
   "conv2d:64x64x64x64:bf16",
 ];
 
-/** Measures the device's ceilings, and what launches, waits and transfers cost. */
 export async function probe(context: SectionContext<"probes">): Promise<boolean> {
   const { device, begin } = context;
   const { features, schedule } = device.target;
@@ -82,7 +81,6 @@ export async function probe(context: SectionContext<"probes">): Promise<boolean>
   return true;
 }
 
-/** Launches of a kernel that does nothing, each after the other. */
 async function probeLaunches(
   device: Device,
   stopwatch: Stopwatch,
@@ -114,7 +112,6 @@ async function probeLaunches(
   });
 }
 
-/** Writes until the device has them. */
 async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]> {
   const bytes = crypto.getRandomValues(new Uint8Array(65536));
   const data = new Uint8Array(TRANSFERS.at(-1)!);

@@ -30,11 +30,7 @@ export class Turns {
   readonly shared: SharedArrayBuffer;
   readonly #counts: Int32Array;
 
-  /**
-   * Begins with the first kernel, or goes on.
-   *
-   * @param shared of the thread that began; a new one by default
-   */
+  /** Begins with the first kernel, or goes on with what the thread that began has shared. */
   constructor(shared = new SharedArrayBuffer(8)) {
     this.shared = shared;
     this.#counts = new Int32Array(shared);

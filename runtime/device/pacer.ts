@@ -36,12 +36,7 @@ export class Pacer {
     return Math.min(wanted, Math.max(1, this.#last * MAX_GROWTH));
   }
 
-  /**
-   * Learns from a group of work. Longer ones count for more.
-   *
-   * @param budgets of the work
-   * @param seconds from its start to its end
-   */
+  /** Learns how many seconds so many budgets of work took. Longer groups count for more. */
   record(budgets: number, seconds: number): void {
     if (!(budgets > 0 && seconds > 0)) return;
     const rate = seconds / budgets;

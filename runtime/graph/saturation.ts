@@ -15,11 +15,7 @@ export class Saturation {
   readonly wide: ReadonlySet<string>;
   readonly #indices = new Map<string, number>();
 
-  /**
-   * Starts without layers.
-   *
-   * @param wide layers whose factors are not to be rounded to f16
-   */
+  /** `wide` are layers whose factors are not to be rounded to f16. */
   constructor(wide: ReadonlySet<string> = new Set()) {
     this.wide = wide;
   }
@@ -34,11 +30,7 @@ export class Saturation {
     return index;
   }
 
-  /**
-   * Layers in which a factor was beyond f16.
-   *
-   * @param counts of all counters
-   */
+  /** Layers in which a factor was beyond f16, from the counts of all counters. */
   layersOf(counts: Uint32Array): string[] {
     return [...this.#indices].filter(([, index]) => counts[index] !== 0).map(([layer]) => layer);
   }

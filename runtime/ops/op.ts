@@ -87,7 +87,6 @@ export function raceInput(
   return { shape, dtype, magnitude };
 }
 
-/** A problem of an op whose sizes a bench chooses. */
 export interface Bench {
   /** Names of the sizes, in the order of a spec such as `linear:32x640x160`. */
   readonly sizes: readonly string[];

@@ -66,7 +66,6 @@ export function convClass(
   ].join(" ");
 }
 
-/** An op over each of `rows` rows of `columns` elements, such as softmax and the normalisations of rows. */
 export function rowClass(problem: { readonly rows: number; readonly columns: number }): string {
   return [
     atMost("rows", problem.rows, [256]),

@@ -71,11 +71,7 @@ export class Executable {
     );
   }
 
-  /**
-   * Encodes submit `index` into one command buffer with one pass.
-   *
-   * @param times how often it is done, where it is measured
-   */
+  /** Encodes submit `index` into one command buffer with one pass, several times where it is measured. */
   encode(index: number, times = 1): GPUCommandBuffer {
     const timestampWrites = this.timestamps?.(index);
     const encoder = this.device.gpuDevice.createCommandEncoder({ label: this.name });

@@ -59,11 +59,7 @@ export class HostResult implements Team {
     );
   }
 
-  /**
-   * Takes what was read.
-   *
-   * @throws {SaturationError} when a factor was beyond f16
-   */
+  /** Takes what was read. Throws `SaturationError` when a factor was beyond f16. */
   meet({ brought: [bytes], note }: Meeting): Promise<Uint8Array<ArrayBuffer>[]> {
     if (note !== "") throw new SaturationError(JSON.parse(note));
     const size = bytes!.byteLength / this.tensors.length;

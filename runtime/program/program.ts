@@ -120,11 +120,7 @@ export class Program<Values = never, Outputs = unknown> {
     return [...this.#written.values(), ...this.#stored];
   }
 
-  /**
-   * A run with these inputs; nothing happens until it is queued.
-   *
-   * @param values elements of every input that is a spec
-   */
+  /** A run with the elements of every input that is a spec; nothing happens until it is queued. */
   call(values: Values): Call {
     const given = Object.entries(values as Record<string, ArrayLike<number> | undefined>)
       .flatMap(([name, data]) => (data ? [{ tensor: this.#written.get(name)!, data }] : []));
@@ -153,11 +149,7 @@ export class Program<Values = never, Outputs = unknown> {
   }
 }
 
-/**
- * Brings results of other programs into a graph, as they were there.
- *
- * @param tensors by themselves, or in lists and records
- */
+/** Brings results of other programs, by themselves or in lists and records, into a graph as they were there. */
 export function tensorsIn<Tree>(graph: Graph, tensors: Stored<Tree>): Tree {
   return used(graph, tensors) as Tree;
 }

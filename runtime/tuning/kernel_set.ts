@@ -29,11 +29,7 @@ export interface TuningKey extends AdapterKey {
   readonly kernels: string;
 }
 
-/**
- * What the results of a device hold for, but for the kernels.
- *
- * @param backend what WebGPU runs on, in words
- */
+/** What the results of a device hold for, but for the kernels; `backend` is what WebGPU runs on, in words. */
 export async function adapterKey(
   device: Pick<Device, "adapter" | "target">,
   backend: string,

@@ -177,11 +177,7 @@ function isSizes(value: unknown): value is number[] {
 /** What the data begins at a multiple of. */
 const ALIGNMENT = 8;
 
-/**
- * Lays a file out, in the order of the tensors.
- *
- * @throws {RangeError} when safetensors has no such format
- */
+/** Lays a file out, in the order of the tensors. Throws `RangeError` when safetensors has no such format. */
 export function layOutSafetensors(
   tensors: readonly NewTensor[],
   metadata: Readonly<Record<string, string>> = {},

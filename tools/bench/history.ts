@@ -22,7 +22,6 @@ export type BenchRun = z.output<typeof BENCH_RUN>;
 /** Measured values by name, such as `image 64x64 best`. Units that end in `/s` are rates, of which more is better. */
 export type Figures = BenchRun["results"];
 
-/** What the next run is made on, and when. */
 export async function beginRun({ adapter }: Device): Promise<Omit<BenchRun, "results">> {
   const commit = await git("rev-parse", "--short", "HEAD");
   const isClean = await git("status", "--porcelain") === "";

@@ -48,7 +48,6 @@ interface Row extends TimedOp {
   readonly run: OpRun;
 }
 
-/** Our ops, and what they are measured against. */
 export interface OpsRun {
   readonly ceilings: Ceilings;
   /** The adapter's own choice has an empty name as variant. */

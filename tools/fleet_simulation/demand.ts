@@ -5,7 +5,6 @@
 
 import { Random, Weighted } from "./random.ts";
 
-/** A model, on cards of the middle. */
 interface SimulatedModel {
   readonly name: string;
   readonly share: number;
@@ -57,7 +56,6 @@ const LOYALTY = 0.8;
 /** Share of clients that have LoRAs of their own. */
 const WITH_LORAS = 0.3;
 
-/** What is asked for, and by whom. */
 export interface Arrival {
   /** Index of the client: the lower, the more it sends. */
   readonly client: number;
@@ -76,7 +74,6 @@ interface DemandOptions {
   readonly rate: number;
 }
 
-/** The requests of a day, drawn at random. */
 export class Demand {
   readonly #random: Random;
   readonly #options: DemandOptions;

@@ -46,7 +46,6 @@ const byTurn = (a: SimulatedJob, b: SimulatedJob) =>
 const byPriority = (a: SimulatedJob, b: SimulatedJob) =>
   a.priority !== b.priority ? a.priority > b.priority : byTurn(a, b);
 
-/** The queue, and who is free. */
 export class Fleet {
   readonly #policy: Policy;
   readonly #maxQueue: number;
@@ -124,7 +123,6 @@ export class Fleet {
     return job;
   }
 
-  /** Says that a worker has nothing to do. */
   free(worker: SimulatedWorker): void {
     worker.place = this.#free.push(worker) - 1;
     this.#countWarm(worker, 1);

@@ -30,7 +30,6 @@ export interface SimulationOptions {
   readonly seed: number;
 }
 
-/** What a day was like. */
 export interface Outcome {
   /** By class of clients: seconds that each job waited, in order, and how many requests found no room. */
   readonly clients: readonly {

@@ -1,6 +1,5 @@
 /** Finds the imports of a TypeScript file without parsing it, fast enough to walk a whole tree. */
 
-/** One arrow of the import graph. */
 interface Import {
   specifier: string;
   /**

@@ -49,7 +49,6 @@ export function lintWgsl(source: string): WgslProblem[] {
   return problems.sort((a, b) => a.line - b.line);
 }
 
-/** Rules that look at one token and its neighbours. */
 function checkTokens(context: Context): void {
   const { tokens, scalars, report, text } = context;
   for (let i = 0; i < tokens.length; i++) {

@@ -54,7 +54,6 @@ export class Scalars {
     return i;
   }
 
-  /** Whether a token stands in the body of a function. */
   isInFunction(i: number): boolean {
     return this.#functionAt(i) !== undefined;
   }
