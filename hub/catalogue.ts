@@ -17,7 +17,6 @@ export interface CatalogueModel {
   readonly isGated?: true;
   /** Repository of the whole model in the layout of diffusers, in bf16 or f32. */
   readonly repository: string;
-  /** Numbers of a transformer. */
   readonly parameters: number;
   /** What else goes with it. */
   readonly textEncoder: string;
@@ -64,7 +63,6 @@ const WAN = {
   vae: "Wan 2.1's",
 } as const;
 
-/** What models of a kind have in common. */
 const KINDS: Readonly<
   Record<string, Omit<CatalogueModel, "name" | "title" | "repository" | "quantised">>
 > = {

@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import { hubCacheFolder } from "./cache.ts";
 
-/** Which hub, as whom, and where what it gives is kept. */
 export interface HubSettings {
   /** Address of the hub, without a slash at the end. */
   readonly endpoint: string;

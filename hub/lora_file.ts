@@ -50,7 +50,6 @@ export async function obtainLora(
   throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist; give ${FORMS}`);
 }
 
-/** Finds a LoRA in the cache, or fetches it from the hub. */
 export async function obtainHubLora(
   lora: HubLora,
   options: PullOptions = {},
@@ -91,7 +90,6 @@ export async function loraIn(folder: string): Promise<string> {
   );
 }
 
-/** Which files of a repository a LoRA needs. */
 export function chooseLora(
   id: string,
   files: readonly HubFile[],

@@ -7,7 +7,6 @@
 import { join } from "node:path";
 import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
 
-/** One component as `model_index.json` names it. */
 interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
   readonly library: string;

@@ -18,7 +18,6 @@ export interface PullProgress {
   readonly secondsLeft?: number;
 }
 
-/** What a pull is about to bring. */
 export interface ChosenFiles {
   readonly files: number;
   readonly bytes: number;

@@ -11,7 +11,6 @@ import { pngChunks } from "./png.ts";
 import { decodePng, readPngHeader } from "./png_decode.ts";
 import { decodeWebp, scanWebp } from "./webp.ts";
 
-/** File formats that {@link decodeImage} reads. */
 export type ImageFormat = "png" | "jpeg" | "webp" | "gif" | "bmp";
 
 /** Limits of {@link inspectImage} and {@link decodeImage}. */
@@ -20,7 +19,6 @@ export interface DecodeOptions {
   readonly maxPixels?: number | undefined;
 }
 
-/** What the container of a file says about its image. */
 export interface ImageInfo {
   readonly format: ImageFormat;
   /** Pixels per row, turned upright by EXIF. */

@@ -14,7 +14,6 @@ export interface EncodeOptions {
   readonly format: OutputFormat;
   /** 0 to 100, 75 by default; PNG, which is exact at any, ignores it. */
   readonly quality?: number;
-  /** What the file says of itself. */
   readonly text?: ImageText;
 }
 

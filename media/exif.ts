@@ -234,7 +234,6 @@ function withoutEnd(text: string): string {
   return text.replace(/(?<!\0)\0+$/, "");
 }
 
-/** Whether bytes begin with a text. */
 export function startsWith(bytes: Uint8Array, text: string): boolean {
   for (let i = 0; i < text.length; i++) if (bytes[i] !== text.charCodeAt(i)) return false;
   return true;

@@ -8,7 +8,6 @@ interface Sides {
   readonly height: number;
 }
 
-/** How an image is brought to a size. */
 export type Fit =
   & FitWay
   /** Whether the image's transparency stays. */

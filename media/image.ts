@@ -37,7 +37,6 @@ export function channelsOf(image: PixelImage): 3 | 4 {
   return image.channels ?? 3;
 }
 
-/** Checks that an image's size and its data agree. */
 export function checkImage(image: PixelImage): void {
   const { width, height, data } = image;
   if (!Number.isSafeInteger(width) || !Number.isSafeInteger(height) || width < 1 || height < 1) {
@@ -94,7 +93,6 @@ export function toRgba(image: PixelImage): RgbaImage {
   return { width, height, channels: 4, data: rgba };
 }
 
-/** Cuts a rectangle out of an image. */
 export function crop<T extends PixelImage>(
   image: T,
   x: number,

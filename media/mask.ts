@@ -14,7 +14,6 @@ export function hasHoles(image: PixelImage): boolean {
   return image.channels === 4 && someAlpha(image.data, (alpha) => alpha === 0);
 }
 
-/** How a picture is read as a mask. */
 export interface MaskWay {
   /** Whether what is opaque is painted, in place of what is transparent. */
   readonly isOpaque?: boolean;

@@ -9,7 +9,6 @@ import { channelsOf, type PixelImage } from "../image.ts";
 /** Linear light from 0 to 1 of each of the 256 sample values. */
 export type Curve = Float64Array;
 
-/** What the samples of an image mean. */
 export interface ColorSpace {
   /** Of red, green and blue. */
   readonly curves: readonly [Curve, Curve, Curve];

@@ -48,7 +48,6 @@ const IDLE_MS = 30_000;
 /** Images with fewer pixels are encoded where they are: starting a process takes longer. */
 const SMALL_PIXELS = 2 ** 16;
 
-/** Processes that do one kind of work. */
 class ImageProcesses {
   readonly #slots: Slots;
   readonly #idle: { process: ImageProcess; timer: ReturnType<typeof setTimeout> }[] = [];

@@ -8,7 +8,6 @@ type ProgramName = "images" | "ffmpeg";
 /** The command of a compiled executable that is one of the programs instead. */
 export const PROGRAM_COMMAND = "media-program";
 
-/** What a program may do beside reading its input and writing its output. */
 interface ProgramPermissions {
   readonly read?: readonly string[];
   readonly write?: readonly string[];

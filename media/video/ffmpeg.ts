@@ -34,7 +34,6 @@ interface FfmpegCall {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The way into a call that makes a file. */
 interface FfmpegSink {
   /** Hands over bytes; resolves when more may come. After a failure it does nothing. */
   write(bytes: Uint8Array): Promise<void>;
@@ -189,7 +188,6 @@ export class FfmpegProcess implements Ffmpeg {
   }
 }
 
-/** The end of a text that may be long. */
 async function lastOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
   let text = "";
   for await (const part of stream.pipeThrough(new TextDecoderStream())) {

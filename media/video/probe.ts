@@ -11,7 +11,6 @@ import {
   videoError,
 } from "./video_file.ts";
 
-/** A video file, without having decoded it. */
 export interface VideoInfo {
   /** Pixels per row as they are shown, before any rotation that the file asks for. */
   readonly width: number;
@@ -31,7 +30,6 @@ export interface VideoInfo {
   readonly audioCodec?: string;
 }
 
-/** What a file says of its colours, by FFmpeg's names. */
 interface VideoColors {
   /** Such as `bt709`, or `unknown`. */
   readonly primaries: string;

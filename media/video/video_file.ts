@@ -24,7 +24,6 @@ const AUDIO_DECODERS = `
   pcm_s24be pcm_s32le pcm_s32be pcm_f32le pcm_f32be pcm_u8 pcm_s8 pcm_alaw pcm_mulaw pcm_bluray
 `;
 
-/** Names as FFmpeg's lists have them. */
 function listed(names: string): string {
   return names.trim().split(/\s+/).join();
 }
@@ -32,10 +31,8 @@ function listed(names: string): string {
 /** 4096 x 4096: the largest width times height of a video that is read. */
 export const MAX_VIDEO_PIXELS: number = 2 ** 24;
 
-/** What looking at a file may take. */
 export const PROBE_LIMITS: FfmpegLimits = { memoryBytes: 640e6, timeoutMs: 20_000 };
 
-/** What decoding a file may take. */
 export const READ_LIMITS: FfmpegLimits = { memoryBytes: 1e9, timeoutMs: 60_000 };
 
 /** Arguments that open an untrusted file: no other files or addresses, no large frames, no rare decoders. */
