@@ -53,6 +53,17 @@ export function checkImage(image: PixelImage): void {
   }
 }
 
+/** Checks an image for a format of files with a limit of its sides. */
+export function checkEncodable(image: PixelImage, format: string, maxSide: number): void {
+  checkImage(image);
+  const { width, height } = image;
+  if (width > maxSide || height > maxSide) {
+    throw new RangeError(
+      `Cannot encode ${format}: ${width}x${height} is more than ${maxSide} a side; use PNG`,
+    );
+  }
+}
+
 /** The RGB samples of an image; what is transparent lies on white, so that colours under alpha stay hidden. */
 export function toRgb(image: PixelImage): RgbImage {
   if (image.channels !== 4) return image;

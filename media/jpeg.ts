@@ -11,8 +11,8 @@ import { Buffer } from "node:buffer";
 import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import decoderWasm from "@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm" with { type: "bytes" };
 import { EXIF_PREFIX, startsWith } from "./exif.ts";
-import { checkImage, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts";
-import { wasmCodec } from "./wasm_codec.ts";
+import { checkEncodable, ImageError, type RgbImage, toRgb, toRgba } from "./image.ts";
+import { decodeWith, wasmCodec } from "./wasm_codec.ts";
 
 interface JpegHeader {
   readonly width: number;
@@ -50,13 +50,8 @@ export async function encodeJpeg(
   quality: number,
   exif?: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  checkImage(image);
+  checkEncodable(image, "JPEG", MAX_SIDE);
   const { width, height } = image;
-  if (width > MAX_SIDE || height > MAX_SIDE) {
-    throw new RangeError(
-      `Cannot encode JPEG: ${width}x${height} is more than ${MAX_SIDE} a side; use PNG`,
-    );
-  }
   const pixels = new ImageData(new Uint8ClampedArray(toRgba(image).data), width, height);
   const bitmap = await createImageBitmap(pixels);
   const canvas = new OffscreenCanvas(width, height);
@@ -68,20 +63,7 @@ export async function encodeJpeg(
 
 /** Decodes a grey or colour JPEG file as stored, without its EXIF orientation; check its size first. */
 export async function decodeJpeg(bytes: Uint8Array): Promise<RgbImage> {
-  let pixels: ImageData | null;
-  try {
-    pixels = await decoder.run((codec) => codec.decode(bytes, false));
-  } catch (cause) {
-    throw new ImageError("Cannot read JPEG: the file is damaged", { cause });
-  }
-  if (pixels === null) throw new ImageError("Cannot read JPEG: the file is damaged");
-  const { width, height, data } = pixels;
-  return toRgb({
-    width,
-    height,
-    channels: 4,
-    data: new Uint8Array(data.buffer, data.byteOffset, data.length),
-  });
+  return toRgb(await decodeWith(decoder, "JPEG", (codec) => codec.decode(bytes, false)));
 }
 
 /** Walks the markers of a JPEG file from start to end, without decoding. */

@@ -5,6 +5,8 @@
  * a cache, in a worker, in a bundle and in a compiled executable alike.
  */
 
+import { ImageError, type RgbaImage } from "./image.ts";
+
 interface WasmCodec<T> {
   /** Calls the codec; after a failure or much memory, which never shrinks, the next call gets a fresh instance. */
   run<R>(use: (codec: T) => R): Promise<R>;
@@ -64,5 +66,24 @@ export function wasmCodec<T>(factory: unknown, wasm: Uint8Array<ArrayBuffer>): W
         throw thrown instanceof Error ? thrown : new Error("The codec stopped", { cause: thrown });
       }
     },
+  };
+}
+
+/** Pixels as stored in a file of foreign bytes; null of the codec is a damaged file, too. */
+export async function decodeWith<T>(
+  codec: WasmCodec<T>,
+  name: string,
+  decode: (codec: T) => ImageData | null,
+): Promise<RgbaImage> {
+  const pixels = await codec.run(decode).catch((cause) => {
+    throw new ImageError(`Cannot read ${name}: the file is damaged`, { cause });
+  });
+  if (pixels === null) throw new ImageError(`Cannot read ${name}: the file is damaged`);
+  const { width, height, data } = pixels;
+  return {
+    width,
+    height,
+    channels: 4,
+    data: new Uint8Array(data.buffer, data.byteOffset, data.length),
   };
 }

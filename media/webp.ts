@@ -10,8 +10,8 @@ import decoderWasm from "@jsquash/webp/codec/dec/webp_dec.wasm" with { type: "by
 import encoderFactory from "@jsquash/webp/codec/enc/webp_enc_simd.js";
 import encoderWasm from "@jsquash/webp/codec/enc/webp_enc_simd.wasm" with { type: "bytes" };
 import { defaultOptions } from "@jsquash/webp/meta.js";
-import { checkImage, ImageError, type PixelImage, toRgb, toRgba } from "./image.ts";
-import { wasmCodec } from "./wasm_codec.ts";
+import { checkEncodable, ImageError, type PixelImage, toRgb, toRgba } from "./image.ts";
+import { decodeWith, wasmCodec } from "./wasm_codec.ts";
 
 interface WebpHeader {
   /** Pixels per row, of the largest image or canvas in the file. */
@@ -53,13 +53,8 @@ export async function encodeWebp(
   quality: number,
   exif?: Uint8Array,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  checkImage(image);
+  checkEncodable(image, "WebP", MAX_SIDE);
   const { width, height } = image;
-  if (width > MAX_SIDE || height > MAX_SIDE) {
-    throw new RangeError(
-      `Cannot encode WebP: ${width}x${height} is more than ${MAX_SIDE} a side; use PNG`,
-    );
-  }
   const { data } = toRgba(image);
   const file = await encoder.run((codec) => {
     const view = codec.encode(data, width, height, { ...defaultOptions, quality });
@@ -73,20 +68,7 @@ export async function encodeWebp(
 
 /** Decodes a still WebP file as stored, without its EXIF orientation. Check the size first with {@link scanWebp}. */
 export async function decodeWebp(bytes: Uint8Array, alpha: boolean): Promise<PixelImage> {
-  let pixels: ImageData | null;
-  try {
-    pixels = await decoder.run((codec) => codec.decode(bytes));
-  } catch (cause) {
-    throw new ImageError("Cannot read WebP: the file is damaged", { cause });
-  }
-  if (pixels === null) throw new ImageError("Cannot read WebP: the file is damaged");
-  const { width, height, data } = pixels;
-  const image: PixelImage = {
-    width,
-    height,
-    channels: 4,
-    data: new Uint8Array(data.buffer, data.byteOffset, data.length),
-  };
+  const image = await decodeWith(decoder, "WebP", (codec) => codec.decode(bytes));
   return alpha ? image : toRgb(image);
 }
 

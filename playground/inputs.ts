@@ -142,72 +142,35 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
     "ul",
     { class: "inputs", "aria-label": "Inputs" },
     ...images.map((file, index) =>
-      h(
-        "li",
-        { key: file.key },
-        h(
-          "figure",
-          {},
-          h("img", { src: file.url, alt: file.name }),
-          h("figcaption", {}, captionOf(output, images.length, index)),
-        ),
-        h(
-          "div",
-          { class: "input-actions" },
-          index > 0
-            ? iconButton(
-              { label: `Move ${file.name} before`, onClick: () => swap(images, index) },
-              icon("left"),
-            )
-            : null,
-          iconButton({
-            label: `Remove ${file.name}`,
-            onClick: () => setImages(images.filter(({ key }) => key !== file.key)),
-          }, icon("close")),
-        ),
-        canMask && index === 0
+      h(Given, {
+        key: file.key,
+        file,
+        caption: captionOf(output, images.length, index),
+        onMove: index > 0 ? () => swap(images, index) : undefined,
+        onRemove: () => setImages(images.filter(({ key }) => key !== file.key)),
+        use: canMask && index === 0
           ? h("button", {
             class: "mask-button",
             "aria-pressed": state.mask !== null,
             onClick: () => view.set({ isMasking: true }),
           }, [icon("brush"), state.mask ? "Mask" : "Paint a mask"])
           : null,
-      )
+      })
     ),
     control
-      ? h(
-        "li",
-        { key: control.key },
-        h(
-          "figure",
-          {},
-          h("img", { src: control.url, alt: control.name }),
-          h("figcaption", {}, "Control"),
-        ),
-        h(
-          "div",
-          { class: "input-actions" },
-          iconButton(
-            { label: `Remove ${control.name}`, onClick: () => draft.set({ control: null }) },
-            icon("close"),
-          ),
-        ),
-      )
+      ? h(Given, {
+        key: control.key,
+        file: control,
+        caption: "Control",
+        onRemove: () => draft.set({ control: null }),
+      })
       : null,
     clip
-      ? h(
-        "li",
-        { key: clip.key, class: "clip" },
-        h("figure", {}, h("video", { src: clip.url, muted: true, "aria-label": clip.name })),
-        h(
-          "div",
-          { class: "input-actions" },
-          iconButton(
-            { label: `Remove ${clip.name}`, onClick: () => draft.set({ clip: null }) },
-            icon("close"),
-          ),
-        ),
-        does(model, "V2V") && does(model, "F2V")
+      ? h(Given, {
+        key: clip.key,
+        file: clip,
+        onRemove: () => draft.set({ clip: null }),
+        use: does(model, "V2V") && does(model, "F2V")
           ? h(Segments<"change" | "continue">, {
             name: "Use of the video",
             value: state.continues ? "continue" : "change",
@@ -215,8 +178,41 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
             onChange: (way) => draft.set({ continues: way === "continue" }),
           })
           : null,
-      )
+      })
       : null,
+  );
+}
+
+interface GivenProps {
+  file: GivenFile;
+  /** Clips have none. */
+  caption?: string;
+  onMove?: (() => void) | undefined;
+  onRemove: () => void;
+  /** Chooses what the file is used for. */
+  use?: VNode | null;
+}
+
+function Given({ file: { name, url }, caption, onMove, onRemove, use }: GivenProps): VNode {
+  const isClip = caption === undefined;
+  return h(
+    "li",
+    isClip ? { class: "clip" } : {},
+    h(
+      "figure",
+      {},
+      isClip
+        ? h("video", { src: url, muted: true, "aria-label": name })
+        : h("img", { src: url, alt: name }),
+      isClip ? null : h("figcaption", {}, caption),
+    ),
+    h(
+      "div",
+      { class: "input-actions" },
+      onMove ? iconButton({ label: `Move ${name} before`, onClick: onMove }, icon("left")) : null,
+      iconButton({ label: `Remove ${name}`, onClick: onRemove }, icon("close")),
+    ),
+    use,
   );
 }
 

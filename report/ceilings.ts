@@ -7,9 +7,9 @@ import {
   instantiate,
   OutOfMemoryError,
   planMemory,
-  type Tensor,
 } from "../runtime/mod.ts";
 import { matrixUnitOf } from "../runtime/ops/matrix_unit.ts";
+import type { Kernel } from "../runtime/shaders/kernel.ts";
 import {
   type ArithmeticType,
   matrixFlops,
@@ -93,13 +93,9 @@ export function probeArithmetic(
     x: [invocations],
     y: [invocations],
     work: invocations * turns * MULTIPLY_ADD_FLOPS[type],
-    dispatch: (x, y) =>
-      x.graph.dispatch({
-        kernel: multiplyAddKernel(lanes, type),
-        buffers: { x, y },
-        params: { turns, factor: 0.5, offset: 0.25 },
-        workgroups: [invocations / lanes, 1, 1],
-      }),
+    kernel: multiplyAddKernel(lanes, type),
+    params: { turns, factor: 0.5, offset: 0.25 },
+    workgroups: invocations / lanes,
   });
 }
 
@@ -115,13 +111,9 @@ export async function probeMatrix(
     x: [4096],
     y: [grid * 4 * unit.lanes],
     work: grid * turns * matrixFlops(unit),
-    dispatch: (x, y) =>
-      x.graph.dispatch({
-        kernel: matrixKernel(unit),
-        buffers: { x, y },
-        params: { turns },
-        workgroups: [grid, 1, 1],
-      }),
+    kernel: matrixKernel(unit),
+    params: { turns },
+    workgroups: grid,
   });
 }
 
@@ -146,15 +138,11 @@ export async function probeReads(
       const invocations = bytes / 16 / strip;
       await withResidents(device, [[bytes / 4], [invocations * 4]], async ([x, y]) => {
         for (const part of [bytes, ...sizes.filter((size) => size < bytes)]) {
-          const mask = part / 16 - 1;
-          const graph = new Graph("read", device.target);
-          graph.dispatch({
+          const ms = await timeKernel(device, stopwatch, x!, y!, {
             kernel: readKernel(lanes, schedule === "cpu" ? "runs" : "interleaved"),
-            buffers: { x: graph.use(x!), y: graph.use(y!) },
-            params: { strip, mask },
-            workgroups: [invocations / lanes, 1, 1],
+            params: { strip, mask: part / 16 - 1 },
+            workgroups: invocations / lanes,
           });
-          const ms = await timeGraph(device, stopwatch, graph);
           rates.push({ bytes: part, bytesPerSecond: bytes / ms * 1000 });
         }
       });
@@ -172,13 +160,9 @@ export function probeWorkgroupReads(device: Device, stopwatch: Stopwatch): Promi
     x: [2048],
     y: [invocations * 4],
     work: invocations * turns * WORKGROUP_READ_BYTES,
-    dispatch: (x, y) =>
-      x.graph.dispatch({
-        kernel: workgroupReadKernel(lanes),
-        buffers: { x, y },
-        params: { turns },
-        workgroups: [invocations / lanes, 1, 1],
-      }),
+    kernel: workgroupReadKernel(lanes),
+    params: { turns },
+    workgroups: invocations / lanes,
   });
 }
 
@@ -229,21 +213,32 @@ export async function probeCopies(
 async function probeProgram(
   device: Device,
   stopwatch: Stopwatch,
-  probe: { x: number[]; y: number[]; work: number; dispatch(x: Tensor, y: Tensor): void },
+  probe: ProbeDispatch & { readonly x: number[]; readonly y: number[]; readonly work: number },
 ): Promise<number> {
-  return await withResidents(device, [probe.x, probe.y], async ([x, y]) => {
-    const graph = new Graph("probe", device.target);
-    probe.dispatch(graph.use(x!), graph.use(y!));
-    return probe.work / await timeGraph(device, stopwatch, graph) * 1000;
-  });
+  return await withResidents(
+    device,
+    [probe.x, probe.y],
+    async ([x, y]) => probe.work / await timeKernel(device, stopwatch, x!, y!, probe) * 1000,
+  );
 }
 
-/** Milliseconds of one run of a graph. */
-async function timeGraph(
+interface ProbeDispatch {
+  readonly kernel: Kernel;
+  readonly params: Readonly<Record<string, number>>;
+  readonly workgroups: number;
+}
+
+/** Milliseconds of one run of a kernel. */
+async function timeKernel(
   device: Device,
   stopwatch: Stopwatch,
-  graph: Graph,
+  x: DeviceTensor,
+  y: DeviceTensor,
+  { kernel, params, workgroups }: ProbeDispatch,
 ): Promise<number> {
+  const graph = new Graph("probe", device.target);
+  const buffers = { x: graph.use(x), y: graph.use(y) };
+  graph.dispatch({ kernel, buffers, params, workgroups: [workgroups, 1, 1] });
   using programs = await instantiate(planMemory({ main: graph }), device);
   return await stopwatch.time(programs.get("main"));
 }

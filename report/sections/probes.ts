@@ -116,34 +116,34 @@ async function probeUploads(device: Device, idleMs: number): Promise<Transfer[]>
   const bytes = crypto.getRandomValues(new Uint8Array(65536));
   const data = new Uint8Array(TRANSFERS.at(-1)!);
   for (let at = 0; at < data.length; at += bytes.length) data.set(bytes, at);
-  const buffer = device.createBuffer("upload", data.length);
-  try {
-    const transfers: Transfer[] = [];
-    for (const size of TRANSFERS) {
-      // Small ones are many, so that the wait does not count.
-      const times = Math.max(1, Math.ceil(2 ** 20 / size));
-      const ms = await timeWork(idleMs, () => {
-        for (let i = 0; i < times; i++) device.write(buffer, 0, data.subarray(0, size));
-        device.flush();
-        return device.wait();
-      });
-      transfers.push({ bytes: size, ms: ms / times });
-    }
-    return transfers;
-  } finally {
-    device.destroyBuffer(buffer);
-  }
+  return await timeTransfers(device, async (buffer, size) => {
+    // Small ones are many, so that the wait does not count.
+    const times = Math.max(1, Math.ceil(2 ** 20 / size));
+    const ms = await timeWork(idleMs, () => {
+      for (let i = 0; i < times; i++) device.write(buffer, 0, data.subarray(0, size));
+      device.flush();
+      return device.wait();
+    });
+    return ms / times;
+  });
 }
 
-/** Times read-backs from asking until the bytes are in memory, with the wait in it. */
-async function probeReadBacks(device: Device): Promise<Transfer[]> {
-  const buffer = device.createBuffer("read-back", TRANSFERS.at(-1)!);
+/** From asking until the bytes are in memory, with the wait in it. */
+function probeReadBacks(device: Device): Promise<Transfer[]> {
+  return timeTransfers(
+    device,
+    (buffer, size) => timeWork(0, () => device.read([{ buffer, offset: 0, size }])),
+  );
+}
+
+async function timeTransfers(
+  device: Device,
+  time: (buffer: GPUBuffer, size: number) => Promise<number>,
+): Promise<Transfer[]> {
+  const buffer = device.createBuffer("transfer", TRANSFERS.at(-1)!);
   try {
     const transfers: Transfer[] = [];
-    for (const size of TRANSFERS) {
-      const ms = await timeWork(0, () => device.read([{ buffer, offset: 0, size }]));
-      transfers.push({ bytes: size, ms });
-    }
+    for (const bytes of TRANSFERS) transfers.push({ bytes, ms: await time(buffer, bytes) });
     return transfers;
   } finally {
     device.destroyBuffer(buffer);

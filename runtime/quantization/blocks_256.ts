@@ -2,6 +2,7 @@ import { type BlockFormat, joinPairs, pairNibbles } from "./block_format.ts";
 import { IQ4_VALUES } from "./blocks_32.ts";
 
 const ELEMENTS = 256;
+const COMMON = { blockElements: ELEMENTS, headerBytes: 0 } as const;
 /** Elements that share a scale: of `q4_k`, `q5_k` and `iq4_xs`, and of `q2_k`, `q3_k` and `q6_k`. */
 const PART = 32;
 const SMALL_PART = 16;
@@ -42,10 +43,9 @@ function shuffleParts(words: Uint32Array, at: number): void {
  */
 export const Q4_K: BlockFormat = {
   name: "q4_k",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: K_HEADER_BYTES + ELEMENTS / 2,
   groupBlocks: 1,
-  headerBytes: 0,
   scaleRun: 8,
   integerBits: 4,
   decodeBlock(block, values) {
@@ -76,10 +76,9 @@ function shuffleFifths(words: Uint32Array, at: number): void {
 /** Blocks of 256 as in `q4_k`, with 32 bytes of fifth bits between scales and q: bit p of byte l belongs to element l of part p. */
 export const Q5_K: BlockFormat = {
   name: "q5_k",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: K_HEADER_BYTES + PART + ELEMENTS / 2,
   groupBlocks: 1,
-  headerBytes: 0,
   scaleRun: 8,
   integerBits: 5,
   decodeBlock(block, values) {
@@ -119,10 +118,9 @@ function shuffleQ2(words: Uint32Array, at: number): void {
  */
 export const Q2_K: BlockFormat = {
   name: "q2_k",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: Q2_FACTORS + 4,
   groupBlocks: 4,
-  headerBytes: 0,
   scaleRun: 4,
   integerBits: 2,
   shuffle: shuffleQ2,
@@ -158,11 +156,10 @@ function shuffleQ3(words: Uint32Array, at: number): void {
  */
 export const Q3_K: BlockFormat = {
   name: "q3_k",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: Q3_SCALE + 2,
   groupBlocks: 8,
   looseScale: Q3_SCALE,
-  headerBytes: 0,
   scaleRun: 4,
   integerBits: 3,
   shuffle: shuffleQ3,
@@ -212,11 +209,10 @@ function shuffleQ6(words: Uint32Array, at: number): void {
  */
 export const Q6_K: BlockFormat = {
   name: "q6_k",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: Q6_SCALE + 2,
   groupBlocks: 8,
   looseScale: Q6_SCALE,
-  headerBytes: 0,
   scaleRun: 4,
   integerBits: 6,
   shuffle: shuffleQ6,
@@ -244,10 +240,9 @@ const IQ4_XS_HEADER_BYTES = 8;
  */
 export const IQ4_XS: BlockFormat = {
   name: "iq4_xs",
-  blockElements: ELEMENTS,
+  ...COMMON,
   blockBytes: IQ4_XS_HEADER_BYTES + ELEMENTS / 2,
   groupBlocks: 2,
-  headerBytes: 0,
   scaleRun: 8,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);

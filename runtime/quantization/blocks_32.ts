@@ -1,16 +1,15 @@
 import { type BlockFormat, regroupFifths } from "./block_format.ts";
 
 const HALF = 16;
+const COMMON = { blockElements: 2 * HALF, headerBytes: 0, scaleRun: 8 } as const;
 
 /** Blocks of 32: f16 scale d, 16 bytes q; element j is d · ((q[j] & 15) − 8), element 16 + j is d · ((q[j] >> 4) − 8). */
 export const Q4_0: BlockFormat = {
   name: "q4_0",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 2 + HALF,
   groupBlocks: 8,
   looseScale: 0,
-  headerBytes: 0,
-  scaleRun: 8,
   integerBits: 4,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
@@ -25,11 +24,9 @@ export const Q4_0: BlockFormat = {
 /** Blocks of 32: f16 factor d, f16 m, 16 bytes q; element j is d · (q[j] & 15) + m, element 16 + j is d · (q[j] >> 4) + m. */
 export const Q4_1: BlockFormat = {
   name: "q4_1",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 4 + HALF,
   groupBlocks: 4,
-  headerBytes: 0,
-  scaleRun: 8,
   integerBits: 4,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
@@ -48,12 +45,10 @@ export const Q4_1: BlockFormat = {
  */
 export const Q5_0: BlockFormat = {
   name: "q5_0",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 6 + HALF,
   groupBlocks: 8,
   looseScale: 0,
-  headerBytes: 0,
-  scaleRun: 8,
   integerBits: 5,
   shuffle: regroupFifths,
   decodeBlock(block, values) {
@@ -73,11 +68,9 @@ export const Q5_0: BlockFormat = {
  */
 export const Q5_1: BlockFormat = {
   name: "q5_1",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 8 + HALF,
   groupBlocks: 2,
-  headerBytes: 0,
-  scaleRun: 8,
   integerBits: 5,
   // A block is 6 words: d and m, fifth bits, 4 of nibbles.
   shuffle: (words, at) => regroupFifths(words, at + 1),
@@ -96,12 +89,10 @@ export const Q5_1: BlockFormat = {
 /** Blocks of 32: f16 scale d, int8 q[32]; element j is d · q[j]. */
 export const Q8_0: BlockFormat = {
   name: "q8_0",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 2 + 2 * HALF,
   groupBlocks: 8,
   looseScale: 0,
-  headerBytes: 0,
-  scaleRun: 8,
   integerBits: 8,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
@@ -118,12 +109,10 @@ export const IQ4_VALUES: readonly number[] = [
 /** Blocks of 32 as in `q4_0`; element j is d · VALUES[q[j] & 15], element 16 + j is d · VALUES[q[j] >> 4]. */
 export const IQ4_NL: BlockFormat = {
   name: "iq4_nl",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 2 + HALF,
   groupBlocks: 8,
   looseScale: 0,
-  headerBytes: 0,
-  scaleRun: 8,
   decodeBlock(block, values) {
     const d = block.getFloat16(0, true);
     for (let j = 0; j < HALF; j++) {
@@ -146,13 +135,11 @@ export const MXFP4_VALUES: readonly number[] = [
  */
 export const MXFP4: BlockFormat = {
   name: "mxfp4",
-  blockElements: 2 * HALF,
+  ...COMMON,
   blockBytes: 1 + HALF,
   groupBlocks: 16,
   looseScale: 0,
   looseBytes: 1,
-  headerBytes: 0,
-  scaleRun: 8,
   decodeBlock(block, values) {
     const d = 2 ** (block.getUint8(0) - 128);
     for (let j = 0; j < HALF; j++) {

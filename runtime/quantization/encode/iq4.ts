@@ -1,11 +1,10 @@
 /** `iq4_nl` and `iq4_xs`, as `quantize_row_iq4_nl_impl` of `ggml-quants.c` writes them without an importance matrix. */
 import { IQ4_VALUES } from "../blocks_32.ts";
-import { clamp, nearestInt } from "./rounding.ts";
+import { EPSILON } from "./k_search.ts";
+import { clamp, extremeOf, nearestInt } from "./rounding.ts";
 
-const { abs, fround } = Math;
+const { fround } = Math;
 const PART = 32;
-/** Least magnitude that is not taken for zero. */
-const EPSILON = fround(1e-15);
 /** Scales are tried around the first guess, so many on either side. */
 const TRIES = 7;
 const LOWEST = IQ4_VALUES[0]!;
@@ -45,16 +44,9 @@ function weigh(x: Float32Array, id: number): void {
 
 /** The scale of 32 elements with the least error. */
 function bestScale(x: Float32Array): number {
-  let size = 0;
-  let extreme = 0;
-  for (let j = 0; j < PART; j++) {
-    WEIGHTS[j] = x[j]! * x[j]!;
-    if (abs(x[j]!) > size) {
-      size = abs(x[j]!);
-      extreme = x[j]!;
-    }
-  }
-  if (size < EPSILON) return 0;
+  for (let j = 0; j < PART; j++) WEIGHTS[j] = x[j]! * x[j]!;
+  const extreme = extremeOf(x);
+  if (Math.abs(extreme) < EPSILON) return 0;
   weigh(x, fround(1 / fround(-extreme / LOWEST)));
   let d = sumq2 > 0 ? fround(sumqx / sumq2) : 0;
   let best = fround(d * sumqx);
@@ -85,15 +77,7 @@ export function encodeIq4Nl(x: Float32Array, block: DataView): void {
 export function encodeIq4Xs(x: Float32Array, block: DataView): void {
   const parts = Array.from({ length: 8 }, (_, i) => x.subarray(i * PART, (i + 1) * PART));
   const scales = parts.map(bestScale);
-  let size = 0;
-  let extreme = 0;
-  for (const scale of scales) {
-    if (abs(scale) > size) {
-      size = abs(scale);
-      extreme = scale;
-    }
-  }
-  const d = fround(-extreme / 32);
+  const d = fround(-extremeOf(scales) / 32);
   const id = d ? fround(1 / d) : 0;
   let low = 0;
   let high = 0;

@@ -7,7 +7,7 @@ import {
   searchSymmetric,
   searchThreeBits,
 } from "./k_search.ts";
-import { clamp, nearestInt } from "./rounding.ts";
+import { clamp, extremeOf, nearestInt } from "./rounding.ts";
 
 const { abs, fround } = Math;
 const ELEMENTS = 256;
@@ -112,16 +112,8 @@ export function encodeQ2K(x: Float32Array, block: DataView): void {
 }
 
 export function encodeQ3K(x: Float32Array, block: DataView): void {
-  let size = 0;
-  let extreme = 0;
-  for (let part = 0; part < 16; part++) {
-    const scale = searchThreeBits(x, SIGNED, 16 * part);
-    SCALES[part] = scale;
-    if (abs(scale) > size) {
-      size = abs(scale);
-      extreme = scale;
-    }
-  }
+  for (let part = 0; part < 16; part++) SCALES[part] = searchThreeBits(x, SIGNED, 16 * part);
+  const extreme = extremeOf(SCALES);
   const inverse = extreme ? fround(-32 / extreme) : 0;
   block.setFloat16(108, extreme ? fround(1 / inverse) : 0, true);
   const d = block.getFloat16(108, true);
@@ -198,17 +190,9 @@ export function encodeQ5K(x: Float32Array, block: DataView): void {
 }
 
 export function encodeQ6K(x: Float32Array, block: DataView): void {
-  let size = 0;
-  let extreme = 0;
-  for (let part = 0; part < 16; part++) {
-    const scale = searchSymmetric(32, x, SIGNED, 16 * part);
-    SCALES[part] = scale;
-    if (abs(scale) > size) {
-      size = abs(scale);
-      extreme = scale;
-    }
-  }
-  if (size < EPSILON) {
+  for (let part = 0; part < 16; part++) SCALES[part] = searchSymmetric(32, x, SIGNED, 16 * part);
+  const extreme = extremeOf(SCALES);
+  if (abs(extreme) < EPSILON) {
     new Uint8Array(block.buffer, block.byteOffset, block.byteLength).fill(0);
     return;
   }

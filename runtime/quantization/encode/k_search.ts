@@ -1,5 +1,5 @@
 /** How ggml finds factors and numbers of a part of a `k` block: `make_*_quants` of `ggml-quants.c`, in its order of sums. */
-import { clamp, nearestInt } from "./rounding.ts";
+import { clamp, extremeOf, nearestInt } from "./rounding.ts";
 
 const { abs, fround } = Math;
 /** Least magnitude that is not taken for zero. */
@@ -120,19 +120,6 @@ function errorOf(
   return error;
 }
 
-/** The element of the largest magnitude among 16; 0 where all are about zero. */
-function extremeOf(x: Float32Array, at: number): number {
-  let size = 0;
-  let extreme = 0;
-  for (let i = at; i < at + 16; i++) {
-    if (abs(x[i]!) > size) {
-      size = abs(x[i]!);
-      extreme = x[i]!;
-    }
-  }
-  return size < EPSILON ? 0 : extreme;
-}
-
 /**
  * Of 16 elements, numbers from −`highest` to `highest` − 1 and their factor, with errors weighted by squares
  * (`make_qx_quants` of type 1). `highest` more than the numbers go to `quants`.
@@ -143,8 +130,8 @@ export function searchSymmetric(
   quants: Int8Array,
   at: number,
 ): number {
-  const extreme = extremeOf(x, at);
-  if (extreme === 0) {
+  const extreme = extremeOf(x, at, at + 16);
+  if (abs(extreme) < EPSILON) {
     quants.fill(0, at, at + 16);
     return 0;
   }
@@ -189,8 +176,8 @@ export function searchSymmetric(
  * more than the numbers go to `quants`.
  */
 export function searchThreeBits(x: Float32Array, quants: Int8Array, at: number): number {
-  const extreme = extremeOf(x, at);
-  if (extreme === 0) {
+  const extreme = extremeOf(x, at, at + 16);
+  if (abs(extreme) < EPSILON) {
     quants.fill(0, at, at + 16);
     return 0;
   }

@@ -4,16 +4,14 @@ import { BLOCK_FORMATS } from "../formats.ts";
 import { encodeF8 } from "./fp8.ts";
 import { encodeIq4Nl, encodeIq4Xs } from "./iq4.ts";
 import { encodeQ2K, encodeQ3K, encodeQ4K, encodeQ5K, encodeQ6K } from "./k_blocks.ts";
-import { encodeMxfp4, encodeQ40, encodeQ41, encodeQ50, encodeQ51, encodeQ80 } from "./simple.ts";
-
-type Encoder = (values: Float32Array, block: DataView) => void;
+import { encodeMxfp4, encodeQ80, type Encoder, offsetEncoder, symmetricEncoder } from "./simple.ts";
 
 const ENCODERS: Readonly<Record<Exclude<WeightFormat, "f8_e4m3" | "f8_e5m2">, Encoder>> = {
   q8_0: encodeQ80,
-  q5_1: encodeQ51,
-  q5_0: encodeQ50,
-  q4_1: encodeQ41,
-  q4_0: encodeQ40,
+  q5_1: offsetEncoder(31),
+  q5_0: symmetricEncoder(16),
+  q4_1: offsetEncoder(15),
+  q4_0: symmetricEncoder(8),
   q6_k: encodeQ6K,
   q5_k: encodeQ5K,
   q4_k: encodeQ4K,

@@ -23,6 +23,15 @@ export function roundAway(value: number): number {
   return value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
 }
 
+/** The first number of the largest magnitude from `start` on; 0 where all are zero. */
+export function extremeOf(values: ArrayLike<number>, start = 0, end = values.length): number {
+  let extreme = 0;
+  for (let i = start; i < end; i++) {
+    if (Math.abs(values[i]!) > Math.abs(extreme)) extreme = values[i]!;
+  }
+  return extreme;
+}
+
 export function clamp(value: number, low: number, high: number): number {
   return value < low ? low : value > high ? high : value;
 }
