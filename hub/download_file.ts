@@ -2,6 +2,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { dirname, join, relative } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "./hub_client.ts";
 
 /** Where a file belongs. */
@@ -78,7 +79,9 @@ async function fetchBlob(
         );
       }
       const asked = error instanceof HubBusyError ? error.retryAfterMs : undefined;
-      await delay(Math.min(asked ?? wait, 60_000), control.signal);
+      const { signal } = control;
+      await delay(Math.min(asked ?? wait, 60_000), undefined, signal && { signal })
+        .catch(() => signal?.throwIfAborted());
       wait *= 2;
     }
   }
@@ -223,39 +226,20 @@ function isDiskError(error: unknown): boolean {
     error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable;
 }
 
-async function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const abort = () => reject(signal!.reason);
-  signal?.addEventListener("abort", abort, { once: true });
-  try {
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", abort);
-  }
-}
-
 /** Fires when the caller's signal does, or nothing has come for {@link STALL_MS}. */
 class StallSignal {
+  readonly signal: AbortSignal;
   readonly #controller = new AbortController();
-  readonly #outer: AbortSignal | undefined;
-  readonly #onAbort = () => this.#controller.abort(this.#outer!.reason);
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(outer: AbortSignal | undefined) {
-    this.#outer = outer;
-    if (outer?.aborted) this.#onAbort();
-    outer?.addEventListener("abort", this.#onAbort, { once: true });
+    const own = this.#controller.signal;
+    this.signal = outer ? AbortSignal.any([outer, own]) : own;
     this.reset();
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
   reset(): void {
-    clearTimeout(this.#timer);
+    this.end();
     this.#timer = setTimeout(() => {
       this.#controller.abort(new Error(`nothing came for ${STALL_MS / 1000} s`));
     }, STALL_MS);
@@ -263,6 +247,5 @@ class StallSignal {
 
   end(): void {
     clearTimeout(this.#timer);
-    this.#outer?.removeEventListener("abort", this.#onAbort);
   }
 }

@@ -8,6 +8,7 @@ import {
   OutOfMemoryError,
   planMemory,
 } from "../runtime/mod.ts";
+import { fillRandom } from "../runtime/ops/sample_blocks.ts";
 import { matrixUnitOf } from "../runtime/ops/matrix_unit.ts";
 import type { Kernel } from "../runtime/shaders/kernel.ts";
 import {
@@ -20,7 +21,6 @@ import {
   WORKGROUP_READ_BYTES,
   workgroupReadKernel,
 } from "../runtime/probes.ts";
-import { fillRandom } from "./made_up_weights.ts";
 import type { Stopwatch } from "../runtime/program/stopwatch.ts";
 import { memoryRate, type TimedOp } from "./types.ts";
 

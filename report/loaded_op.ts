@@ -11,11 +11,11 @@ import {
   planMemory,
   type Target,
 } from "../runtime/mod.ts";
+import { fillRandom } from "../runtime/ops/sample_blocks.ts";
 import type { Bench } from "../runtime/ops/op.ts";
 import { OP_SUITES, OPS } from "../runtime/ops/registry.ts";
 import { blockBytes, isWeightFormat } from "../runtime/quantization/formats.ts";
 import { elementCount } from "../runtime/shape.ts";
-import { fillRandom } from "./made_up_weights.ts";
 
 /** Magnitude of every element: sums of products then have about that of their factors. */
 const MAGNITUDE = 0.7;

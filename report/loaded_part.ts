@@ -13,8 +13,8 @@ import {
   type StreamingOptions,
   type Weights,
 } from "../runtime/mod.ts";
+import { fillRandom } from "../runtime/ops/sample_blocks.ts";
 import { measureTickPeriod, TimestampRecorder } from "../runtime/program/profile.ts";
-import { fillRandom } from "./made_up_weights.ts";
 
 export interface PartTiming {
   /** Milliseconds from the first submit until the GPU was done. */

@@ -12,6 +12,7 @@ import {
   type WeightLayout,
   Weights,
 } from "../runtime/mod.ts";
+import { encodeElements } from "../runtime/dtype.ts";
 import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
 
 /** How matrices are stored; everything else is f32. */
@@ -109,41 +110,10 @@ export class RandomBytes {
 
 function make(format: StorageFormat, deviation: number): Uint8Array {
   if (isWeightFormat(format)) return sampleBlocks([BLOCK_ROWS, BLOCK], format, 1, deviation);
-  if (format === "u32") throw new RangeError("Cannot make up indices: they mean something");
   const values = Float32Array.from(
     { length: ELEMENTS },
     // Uniform from -√3 to √3 has a deviation of 1.
     () => (Math.random() * 2 - 1) * Math.sqrt(3) * deviation,
   );
-  if (format === "f32") return new Uint8Array(values.buffer);
-  const halves = format === "f16"
-    ? new Float16Array(values)
-    : Uint16Array.from(new Uint32Array(values.buffer), (bits) => bits >>> 16);
-  return new Uint8Array(halves.buffer);
-}
-
-const CHUNK_BYTES = 4 * 1024 * 1024;
-
-export function fillRandom(tensor: DeviceTensor, deviation: number): void {
-  const { dtype, shape, byteLength } = tensor;
-  const random = new RandomBytes(dtype, deviation);
-  const chunk = new Uint8Array(CHUNK_BYTES);
-  if (!isWeightFormat(dtype)) {
-    for (let start = 0; start < byteLength; start += CHUNK_BYTES) {
-      const part = chunk.subarray(0, byteLength - start);
-      random.read(start, part);
-      tensor.writeBytes(part, start);
-    }
-    return;
-  }
-  const columns = shape.at(-1)!;
-  const rowBytes = blockBytes([columns], dtype);
-  const rows = blockBytes(shape, dtype) / rowBytes;
-  const { rowStep } = tensor;
-  const step = Math.max(1, Math.floor(CHUNK_BYTES / rowBytes / rowStep)) * rowStep;
-  for (let row = 0; row < rows; row += step) {
-    const part = new Uint8Array(Math.min(step, rows - row) * rowBytes);
-    random.read(row * rowBytes, part);
-    tensor.writeRows(part, row);
-  }
+  return encodeElements(values, format);
 }

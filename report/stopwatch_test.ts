@@ -11,7 +11,8 @@ import {
 } from "../runtime/mod.ts";
 import { workgroupReadKernel } from "../runtime/probes.ts";
 import { probeArithmetic, probeReads, withResidents } from "./ceilings.ts";
-import { fillRandom, MadeUpWeights, RandomBytes } from "./made_up_weights.ts";
+import { MadeUpWeights, RandomBytes } from "./made_up_weights.ts";
+import { fillRandom } from "../runtime/ops/sample_blocks.ts";
 import { qwen3Encode } from "./model_parts.ts";
 import { LoadedOp, parseCase, variantsOf } from "./loaded_op.ts";
 import { LoadedPart, streamingOf, timeRuns } from "./loaded_part.ts";

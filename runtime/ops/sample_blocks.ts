@@ -1,7 +1,15 @@
 /** Quantised weights to test and to time with. */
+import type { DeviceTensor } from "../device/device_tensor.ts";
+import { encodeElements } from "../dtype.ts";
 import type { WeightFormat } from "../quantization/block_format.ts";
-import { BLOCK_FORMATS, blockBytes, checkBlocks, dequantize } from "../quantization/formats.ts";
-import type { Shape } from "../shape.ts";
+import {
+  BLOCK_FORMATS,
+  blockBytes,
+  checkBlocks,
+  dequantize,
+  isWeightFormat,
+} from "../quantization/formats.ts";
+import { elementCount, type Shape } from "../shape.ts";
 import type { CaseInput } from "../conformance.ts";
 import { lazyArray, randomIntegers, randomNormal } from "./ndarray.ts";
 
@@ -116,4 +124,35 @@ export function sampleWeight(
   };
   const values = () => Float64Array.from(dequantize(blocks.bytes, format, scale));
   return { values: lazyArray(shape, values), dtype: format, blocks };
+}
+
+/** Rows of a quantised weight, and elements of others, that are made; the rest repeats them. */
+const SAMPLED_ROWS = 64;
+const MADE_ELEMENTS = 2 ** 18;
+
+/** Writes random numbers of a standard deviation into an allocated tensor, the same for each seed. */
+export function fillRandom(tensor: DeviceTensor, deviation: number, seed = 0): void {
+  const { dtype, shape, byteLength } = tensor;
+  if (isWeightFormat(dtype)) {
+    const sample = sampleBlocks([SAMPLED_ROWS, shape.at(-1)!], dtype, seed, deviation);
+    const blocks = new Uint8Array(blockBytes(shape, dtype));
+    for (let at = 0; at < blocks.length; at += sample.length) {
+      blocks.set(sample.subarray(0, blocks.length - at), at);
+    }
+    return tensor.writeRows(blocks);
+  }
+  let state = 0x9e3779b9 ^ (seed << 8);
+  const count = elementCount(shape);
+  const values = Float32Array.from({ length: Math.min(count, MADE_ELEMENTS) }, () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    // Uniform from -√3 to √3 has a deviation of 1.
+    return state / 2 ** 31 * Math.sqrt(3) * deviation;
+  });
+  if (count <= MADE_ELEMENTS) return tensor.write(values);
+  const made = encodeElements(values, dtype);
+  for (let at = 0; at < byteLength; at += made.byteLength) {
+    tensor.writeBytes(made.subarray(0, byteLength - at), at);
+  }
 }

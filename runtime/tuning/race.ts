@@ -1,17 +1,14 @@
 /** One race: all variants of an op compute one problem in turn, and the clock decides. */
 import type { Device } from "../device/device.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
-import { encodeElements } from "../dtype.ts";
 import { DeviceLostError, OutOfMemoryError } from "../errors.ts";
 import { Graph } from "../graph/graph.ts";
 import { copyTo } from "../ops/copy/mod.ts";
 import type { Race, RaceInput } from "../ops/op.ts";
-import { sampleBlocks } from "../ops/sample_blocks.ts";
+import { fillRandom } from "../ops/sample_blocks.ts";
 import { type Executable, instantiate } from "../program/executable.ts";
 import { planMemory } from "../program/plan.ts";
 import type { Stopwatch } from "../program/stopwatch.ts";
-import { isWeightFormat } from "../quantization/formats.ts";
-import { elementCount } from "../shape.ts";
 import type { Choice, Target, VariantTiming } from "../target.ts";
 import type { BufferWindow } from "../windows.ts";
 
@@ -78,7 +75,7 @@ export async function sizeRace(device: Device, race: Race, clock: RaceClock): Pr
   const inputs = race.inputs.map(declare);
   let milliseconds = Infinity;
   try {
-    for (const [i, input] of inputs.entries()) fill(input.allocate(device), race.inputs[i]!, i);
+    allocateInputs(device, race, inputs);
     await enter(device, race, choice.candidates[0]!, inputs, entrants, clock);
     for (const { program } of entrants) {
       milliseconds = await clock.stopwatch.time(program, { rounds: 1 });
@@ -112,9 +109,7 @@ export async function runRace(
   const inputs = race.inputs.map(declare);
   const samples: Float32Array[] = [];
   try {
-    for (const [i, tensor] of inputs.entries()) {
-      fill(tensor.allocate(device), race.inputs[i]!, i);
-    }
+    allocateInputs(device, race, inputs);
     for (const variant of choice.candidates) {
       if (isOver(clock)) return undefined;
       try {
@@ -234,34 +229,8 @@ function declare({ shape, dtype }: RaceInput): DeviceTensor {
   return new DeviceTensor("input", shape, dtype);
 }
 
-/** Rows of a quantised weight, and elements of others, that are made; the rest repeats them. */
-const SAMPLED_ROWS = 64;
-const MADE_ELEMENTS = 2 ** 18;
-
-/** Writes random numbers, the same in every run. */
-function fill(tensor: DeviceTensor, { shape, dtype, magnitude }: RaceInput, seed: number): void {
-  if (isWeightFormat(dtype)) {
-    const [rows, k] = shape as [number, number];
-    const sample = sampleBlocks([SAMPLED_ROWS, k], dtype, seed, magnitude);
-    const blocks = new Uint8Array(sample.length * rows / SAMPLED_ROWS);
-    for (let at = 0; at < blocks.length; at += sample.length) {
-      blocks.set(sample.subarray(0, blocks.length - at), at);
-    }
-    return tensor.writeRows(blocks);
-  }
-  let state = 0x9e3779b9 ^ (seed << 8);
-  const count = elementCount(shape);
-  const values = Float32Array.from({ length: Math.min(count, MADE_ELEMENTS) }, () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state / 2 ** 31 * Math.sqrt(3) * magnitude;
-  });
-  if (count <= MADE_ELEMENTS) return tensor.write(values);
-  const made = encodeElements(values, dtype);
-  for (let at = 0; at < tensor.byteLength; at += made.byteLength) {
-    tensor.writeBytes(made.subarray(0, tensor.byteLength - at), at);
-  }
+function allocateInputs(device: Device, race: Race, inputs: readonly DeviceTensor[]): void {
+  inputs.forEach((tensor, i) => fillRandom(tensor.allocate(device), race.inputs[i]!.magnitude, i));
 }
 
 /** Comparing what the variants of an op compute: a glance that finds a broken kernel, not a test of accuracy. */

@@ -5,7 +5,7 @@ import type { WeightFormat } from "../quantization/block_format.ts";
 import { blockBytes, isWeightFormat } from "../quantization/formats.ts";
 import { elementCount, type Shape } from "../shape.ts";
 import { rewriteElements, type TensorRewrite } from "./adaptation.ts";
-import { decoderOf, elementTypeOf, type WeightLayout } from "./storage.ts";
+import { decoderOf, elementTypeOf, toChannelsLast, type WeightLayout } from "./storage.ts";
 import type { TensorSource } from "./container.ts";
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
@@ -123,39 +123,14 @@ function fillElements(
     }
     if (layout === "channels-last") {
       const reordered = staging.reordered(elements.byteLength);
-      toChannelsLast(elements, reordered, shape, elementBytes);
+      const ElementArray = elementBytes === 2 ? Uint16Array : Uint32Array;
+      const view = ({ buffer, byteOffset }: Uint8Array<ArrayBuffer>) =>
+        new ElementArray(buffer, byteOffset, elements.byteLength / elementBytes);
+      toChannelsLast(view(elements), view(reordered), shape[1]!, elementCount(shape.slice(2)));
       tensor.writeBytes(reordered, place + start * elementBytes);
     } else tensor.writeBytes(elements, place + start * elementBytes);
   }
   return count * elementBytes;
-}
-
-/** `[rows, in, taps]` to `[rows, taps, in]` for the rows in `source`. */
-function toChannelsLast(
-  source: Uint8Array,
-  target: Uint8Array,
-  shape: Shape,
-  elementBytes: number,
-): void {
-  const channels = shape[1]!;
-  const taps = elementCount(shape.slice(2));
-  const ElementArray = elementBytes === 2 ? Uint16Array : Uint32Array;
-  const view = (bytes: Uint8Array) =>
-    new ElementArray(
-      bytes.buffer as ArrayBuffer,
-      bytes.byteOffset,
-      bytes.byteLength / elementBytes,
-    );
-  const from = view(source);
-  const to = view(target);
-  const rowLength = channels * taps;
-  for (let row = 0; row < from.length; row += rowLength) {
-    for (let channel = 0; channel < channels; channel++) {
-      for (let tap = 0; tap < taps; tap++) {
-        to[row + tap * channels + channel] = from[row + channel * taps + tap]!;
-      }
-    }
-  }
 }
 
 /** Reads rows by index; no other part of the matrix is read. Gives [rows, columns]. */

@@ -16,12 +16,24 @@ const MAX_ARRAY_LENGTH = 64;
 const TEXT = 8;
 const ARRAY = 9;
 
-/** Bytes of scalar types. */
-const SCALAR_BYTES: ReadonlyMap<number, number> = new Map([
-  ...[0, 1, 7].map((type) => [type, 1] as const),
-  ...[2, 3].map((type) => [type, 2] as const),
-  ...[4, 5, 6].map((type) => [type, 4] as const),
-  ...[10, 11, 12].map((type) => [type, 8] as const),
+type ReadScalar = (view: DataView, at: number) => number | boolean;
+
+/** Bytes of a scalar by the number of its type, and how it is read. */
+const SCALARS: ReadonlyMap<number, readonly [bytes: number, read: ReadScalar]> = new Map<
+  number,
+  readonly [number, ReadScalar]
+>([
+  [0, [1, (view, at) => view.getUint8(at)]],
+  [1, [1, (view, at) => view.getInt8(at)]],
+  [2, [2, (view, at) => view.getUint16(at, true)]],
+  [3, [2, (view, at) => view.getInt16(at, true)]],
+  [4, [4, (view, at) => view.getUint32(at, true)]],
+  [5, [4, (view, at) => view.getInt32(at, true)]],
+  [6, [4, (view, at) => view.getFloat32(at, true)]],
+  [7, [1, (view, at) => view.getUint8(at) !== 0]],
+  [10, [8, (view, at) => Number(view.getBigUint64(at, true))]],
+  [11, [8, (view, at) => Number(view.getBigInt64(at, true))]],
+  [12, [8, (view, at) => view.getFloat64(at, true)]],
 ]);
 
 /** Reads the header of a GGUF file from its start to its end, with the memory of one chunk. */
@@ -66,43 +78,16 @@ export class GgufReader {
     if (type === TEXT) {
       const length = this.u64();
       if (length <= MAX_TEXT_BYTES) return { value: this.#decode(length) };
-      this.#skip(length);
+      this.#advance(length);
       return {};
     }
     if (type === ARRAY) return this.#array();
-    return { value: this.#scalar(type) };
+    const [bytes, read] = this.#scalarOf(type);
+    return { value: read(this.#chunk, this.#take(bytes)) };
   }
 
-  #scalar(type: number): number | boolean {
-    const at = this.#take(this.#scalarBytes(type));
-    switch (type) {
-      case 0:
-        return this.#chunk.getUint8(at);
-      case 1:
-        return this.#chunk.getInt8(at);
-      case 2:
-        return this.#chunk.getUint16(at, true);
-      case 3:
-        return this.#chunk.getInt16(at, true);
-      case 4:
-        return this.#chunk.getUint32(at, true);
-      case 5:
-        return this.#chunk.getInt32(at, true);
-      case 6:
-        return this.#chunk.getFloat32(at, true);
-      case 7:
-        return this.#chunk.getUint8(at) !== 0;
-      case 10:
-        return Number(this.#chunk.getBigUint64(at, true));
-      case 11:
-        return Number(this.#chunk.getBigInt64(at, true));
-      default:
-        return this.#chunk.getFloat64(at, true);
-    }
-  }
-
-  #scalarBytes(type: number): number {
-    return SCALAR_BYTES.get(type) ?? this.#fail(`a value of its metadata has the type ${type}`);
+  #scalarOf(type: number): readonly [bytes: number, read: ReadScalar] {
+    return SCALARS.get(type) ?? this.#fail(`a value of its metadata has the type ${type}`);
   }
 
   #array(): { readonly value?: readonly number[]; readonly array: GgufArray } {
@@ -112,25 +97,21 @@ export class GgufReader {
     const here = () => ({ type, length, byteOffset, byteLength: this.#position - byteOffset });
     if (type === ARRAY) this.#fail("its metadata nests arrays");
     if (type === TEXT) {
-      for (let i = 0; i < length; i++) this.#skip(this.u64());
+      for (let i = 0; i < length; i++) this.#advance(this.u64());
       return { array: here() };
     }
-    const bytes = this.#scalarBytes(type);
+    const [bytes, read] = this.#scalarOf(type);
     if (length <= MAX_ARRAY_LENGTH) {
-      const value = Array.from({ length }, () => Number(this.#scalar(type)));
+      const value = Array.from({ length }, () => Number(read(this.#chunk, this.#take(bytes))));
       return { value, array: here() };
     }
-    this.#skip(length * bytes);
+    this.#advance(length * bytes);
     return { array: here() };
   }
 
   #decode(length: number): string {
     const at = this.#take(length);
     return new TextDecoder().decode(new Uint8Array(this.#chunk.buffer, at, length));
-  }
-
-  #skip(length: number): void {
-    this.#advance(length);
   }
 
   /** Moves on by `length` bytes, at most a chunk, and says where in the chunk they are. */

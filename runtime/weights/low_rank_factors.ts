@@ -2,6 +2,7 @@
 import type { Device } from "../device/device.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import { roundUp } from "../shape.ts";
+import { toChannelsLast } from "./storage.ts";
 
 /** The tensors of a `LowRank` as they lie on the device. */
 export interface LowRankTensors {
@@ -99,7 +100,7 @@ export class LowRankFactors {
     for (const [i, { rank }] of this.#products.entries()) {
       const part = rows.subarray(first * k, (first + rank) * k);
       part.set(factors[i]!.down);
-      if (taps > 1) toChannelsLast(part, k, taps);
+      if (taps > 1) toChannelsLast(part.slice(), part, k / taps, taps);
       first += rank;
     }
     down.writeBytes(new Uint8Array(scratch, 0, rows.byteLength));
@@ -127,20 +128,6 @@ export class LowRankFactors {
   /** Frees the device memory. */
   destroy(): void {
     for (const tensor of Object.values(this.tensors)) tensor.destroy();
-  }
-}
-
-/** Rows of [channels, taps] as rows of [taps, channels], in place. */
-function toChannelsLast(rows: StoredElements, rowLength: number, taps: number): void {
-  const channels = rowLength / taps;
-  const row = rows.slice(0, rowLength);
-  for (let start = 0; start < rows.length; start += rowLength) {
-    row.set(rows.subarray(start, start + rowLength));
-    for (let channel = 0; channel < channels; channel++) {
-      for (let tap = 0; tap < taps; tap++) {
-        rows[start + tap * channels + channel] = row[channel * taps + tap]!;
-      }
-    }
   }
 }
 

@@ -82,3 +82,20 @@ export function storageOf(
     shape[1]! % BLOCK_FORMATS[blocks].blockElements === 0;
   return isMatrix ? blocks : "f32";
 }
+
+/** Rows of [channels, taps] as rows of [taps, channels]. */
+export function toChannelsLast(
+  from: ArrayLike<number>,
+  to: { [index: number]: number },
+  channels: number,
+  taps: number,
+): void {
+  const rowLength = channels * taps;
+  for (let row = 0; row < from.length; row += rowLength) {
+    for (let channel = 0; channel < channels; channel++) {
+      for (let tap = 0; tap < taps; tap++) {
+        to[row + tap * channels + channel] = from[row + channel * taps + tap]!;
+      }
+    }
+  }
+}
