@@ -224,7 +224,6 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
   const seconds = () => Math.round((performance.now() - since) / 1000);
   const total: Counts = { passed: 0, failed: 0, skipped: 0 };
   const printed: string[] = [];
-  const failures: string[] = [];
   const slowest: TestTime[] = [];
   const runBatch = async (batch: readonly string[]) => {
     const i = printed.push("") - 1;
@@ -247,7 +246,7 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
     const { code, output } = await runDeno(args, verbose, (output) => printed[i] = output, env);
     const counts = countTests(output, code);
     for (const key of ["passed", "failed", "skipped"] as const) total[key] += counts[key];
-    if (counts.failed > 0) failures.push(failureText(output));
+    if (counts.failed > 0 && !verbose) console.log(failureText(output));
     // There is no report of a process that died.
     slowest.push(...slowestTests(await Deno.readTextFile(junit).catch(() => ""), SLOWEST));
   };
@@ -261,7 +260,6 @@ async function runTests(paths: readonly string[], verbose: boolean): Promise<Cou
     // What two processes print would be mixed.
     await Promise.all(Array.from({ length: verbose ? 1 : JOBS }, job));
     report("tests", total.failed > 0, since, `: ${countsLine(total)}`);
-    if (!verbose) failures.forEach((text) => console.log(text));
     if (slowest.length > 0) console.log("       The slowest:");
     slowest.sort((a, b) => b.seconds - a.seconds);
     for (const { title, path, seconds } of slowest.slice(0, SLOWEST)) {
