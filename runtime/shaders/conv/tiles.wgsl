@@ -93,8 +93,9 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       }
     }
     workgroupBarrier();
+    let put_x = lane_k * PIXEL_STRIDE + lane_m % PIXEL_THREADS;
     //#for I in 0..PIXEL_LOADS
-    x_tile[lane_m / PIXEL_THREADS + I * STEP / PIXEL_THREADS][lane_k * PIXEL_STRIDE + lane_m % PIXEL_THREADS] = next_x_I;
+    x_tile[lane_m / PIXEL_THREADS + I * STEP / PIXEL_THREADS][put_x] = next_x_I;
     //#endfor
     //#for I in 0..CHANNEL_LOADS
     {
