@@ -58,11 +58,8 @@ export async function runGenerate(
   const seeds = seedsOf(flags);
 
   const bar = new ProgressBar();
-  const controller = new AbortController();
-  const { signal } = controller;
-  using _signals = new StopSignals(() =>
-    controller.abort(new DOMException("Cancelled", "AbortError"))
-  );
+  using stop = new StopSignals();
+  const { signal } = stop;
   const screen = flags.preview ? openScreen() : undefined;
   const onNote = (line: string) => {
     bar.clear();

@@ -1,7 +1,4 @@
-/**
- * What a compiled executable does in place of a program that it starts: `denoise media-program …`, which is for denoise
- * itself and for nobody else.
- */
+/** `denoise media-program …`: what a compiled executable runs in place of a program of ours; for denoise itself alone. */
 
 import { PROGRAM_COMMAND } from "../media/isolated/program.ts";
 import { UsageError } from "./failure.ts";

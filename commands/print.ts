@@ -1,7 +1,4 @@
-/**
- * All that commands say. Texts of servers, files and clients may be in it, so control characters are written as
- * escapes.
- */
+/** All that commands say; control characters in foreign texts are written as escapes. */
 
 import { escapeControls } from "../generation/texts.ts";
 import type { Recipe } from "../mod.ts";

@@ -27,8 +27,7 @@ interface Watched {
 /** Fetches a model, `org/name`, `org/name:file` or a name of the catalogue, into the cache, as far as it is not there. */
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
   const bar = ProgressBar.ofDownload();
-  const stop = new AbortController();
-  using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
+  using stop = new StopSignals();
   const watched = {
     signal: stop.signal,
     onProgress: (progress: PullProgress) =>

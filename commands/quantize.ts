@@ -22,8 +22,7 @@ export async function runQuantize(
   checkOutput(output);
   const { path, flag } = await findWeights(input, flags.part);
   const bar = new ProgressBar();
-  const stop = new AbortController();
-  using _signals = new StopSignals(() => stop.abort(new DOMException("Cancelled", "AbortError")));
+  using stop = new StopSignals();
   const started = performance.now();
   const seconds = () => (performance.now() - started) / 1000;
   try {

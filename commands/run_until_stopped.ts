@@ -1,5 +1,6 @@
 /** A server or a worker from its start to its end by a signal. */
 
+import { once } from "node:events";
 import {
   createLog,
   LineWriter,
@@ -23,17 +24,15 @@ export async function runUntilStopped(
   start: () => Promise<RunningServer>,
   { log, onStart, onReady, onStop }: Listeners,
 ): Promise<void> {
-  const stopped = Promise.withResolvers<string>();
-  using signals = new StopSignals(() => stopped.resolve("stopped"));
+  using signals = new StopSignals();
+  const stopped = once(signals.signal, "abort");
   const server = await start();
   onStart(server);
   outliveDefects(log);
   try {
-    const first = await Promise.race([server.ready.then(() => "ready"), stopped.promise]);
-    if (first === "ready") {
-      onReady(server);
-      await stopped.promise;
-    }
+    await Promise.race([server.ready, stopped]);
+    if (!signals.signal.aborted) onReady(server);
+    await stopped;
     onStop();
   } finally {
     await server.close().catch(async (error) => {

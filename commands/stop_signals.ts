@@ -6,13 +6,17 @@ const SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
 
 /** Heeds the first signal, and is ended by the second. */
 export class StopSignals implements Disposable {
-  readonly #heed: () => void;
+  readonly #controller = new AbortController();
   readonly #listeners = SIGNALS.map((signal) => [signal, () => this.#receive(signal)] as const);
   #first: Deno.Signal | undefined;
 
-  constructor(heed: () => void) {
-    this.#heed = heed;
+  constructor() {
     for (const [signal, listener] of this.#listeners) Deno.addSignalListener(signal, listener);
+  }
+
+  /** Fires with the first signal. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
   }
 
   [Symbol.dispose](): void {
@@ -30,9 +34,8 @@ export class StopSignals implements Disposable {
   }
 
   #receive(signal: Deno.Signal): void {
-    const isFirst = this.#first === undefined;
-    this.#first ??= signal;
-    if (isFirst) this.#heed();
-    else void this.die();
+    if (this.#first !== undefined) return void this.die();
+    this.#first = signal;
+    this.#controller.abort(new DOMException("Cancelled", "AbortError"));
   }
 }

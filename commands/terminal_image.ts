@@ -1,8 +1,4 @@
-/**
- * Images in a terminal: by the protocols of kitty and iTerm, as sixels, or as half blocks in colour.
- *
- * Sources: kitty's "Terminal graphics protocol", iTerm2's "Inline Images Protocol", DEC STD 070 on sixels.
- */
+/** Images in a terminal. Sources: kitty's "Terminal graphics protocol", iTerm2's "Inline Images Protocol", DEC STD 070 (sixels). */
 
 import { decodeImage } from "../media/decode.ts";
 import { encodeImage } from "../media/encode.ts";

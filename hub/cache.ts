@@ -1,9 +1,4 @@
-/**
- * The folder where the Hugging Face tools keep what they downloaded, read-only.
- *
- * Source: the cache layout in the documentation of huggingface_hub ("Understand caching"):
- * `models--<org>--<name>/refs/<revision>` holds a commit, `snapshots/<commit>/` its files.
- */
+/** The cache of huggingface_hub: `models--ORG--NAME/refs/REVISION` holds a commit, `snapshots/COMMIT/` its files. */
 
 import { join } from "node:path";
 import { describeFileError } from "./json_file.ts";
@@ -25,10 +20,7 @@ export function isHubId(text: string): boolean {
   return new RegExp(`^${part}/${part}$`).test(text) && !/--|\.\./.test(text);
 }
 
-/**
- * The cache folder that the Hugging Face tools use, by their variables: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else
- * `huggingface/hub` in `XDG_CACHE_HOME`, else in `.cache` of the home folder.
- */
+/** By their variables: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or `.cache`. */
 export function hubCacheFolder(
   env: (name: string) => string | undefined = (name) => Deno.env.get(name),
 ): string {

@@ -1,9 +1,4 @@
-/**
- * Models by name: where their files are, and what they take.
- *
- * Sizes are those of the layers, as docs/models.md has them. Which files a repository of quantised weights has is seen
- * when it is asked; `types` are those that are known of.
- */
+/** Models by name: where their files are, and the sizes of their layers, as docs/models.md has them. */
 
 export interface CatalogueModel {
   /** Name by which the model is called, such as `z-image-turbo`. */

@@ -1,9 +1,4 @@
-/**
- * Requests to a model hub: which files a repository has, and their bytes.
- *
- * Source: the HTTP API that huggingface_hub uses (`/api/models/{id}/revision/{revision}`,
- * `/api/models/{id}/tree/{commit}`, `/{id}/resolve/{commit}/{path}`).
- */
+/** Requests to a model hub, by the HTTP API that huggingface_hub uses: files of a repository, and their bytes. */
 
 import { z } from "zod";
 import type { HubSettings } from "./hub_settings.ts";

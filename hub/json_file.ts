@@ -1,7 +1,4 @@
-/**
- * JSON files of a model folder: read whole, but never without a limit, and with errors that name the file and what is
- * wrong with it.
- */
+/** JSON files of a model folder: read whole within a limit, with errors that name the file. */
 
 import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
 

@@ -1,8 +1,4 @@
-/**
- * `model_index.json`, which says what pipeline a folder holds and of which components it is made.
- *
- * Source: the layout that diffusers' `DiffusionPipeline.save_pretrained` writes.
- */
+/** `model_index.json`, as diffusers' `save_pretrained` writes it: the pipeline of a folder, and its components. */
 
 import { join } from "node:path";
 import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./json_file.ts";

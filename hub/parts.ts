@@ -1,7 +1,4 @@
-/**
- * Files that are parts of one, by their names: `model-00001-of-00003.safetensors`, as llama.cpp and the Hugging Face
- * libraries number them.
- */
+/** Files that are parts of one, as llama.cpp and Hugging Face number them: `model-00001-of-00003.safetensors`. */
 
 const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
 

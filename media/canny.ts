@@ -1,9 +1,4 @@
-/**
- * Edges of a picture.
- *
- * Source: Canny 1986, "A Computational Approach to Edge Detection"; OpenCV's `Canny` with an aperture of 3 and the sum
- * of magnitudes as the gradient's length, whose numbers these are.
- */
+/** Edges by Canny 1986, with the numbers of OpenCV's `Canny` for an aperture of 3 and the sum of magnitudes as length. */
 
 /** Tangents of 22.5 and 67.5 degrees in units of 2⁻¹⁵. */
 const SHIFT = 15;

@@ -76,11 +76,7 @@ export function inspectImage(bytes: Uint8Array, options: DecodeOptions = {}): Im
   return isTurned ? { format, width: height, height: width } : { format, width, height };
 }
 
-/**
- * Decodes an image file. Photos are turned upright by their EXIF orientation; of an animation the first image is taken;
- * grey and palettes become RGB. Colours that the file says are others become sRGB; what says sRGB, or nothing, keeps
- * its bits.
- */
+/** Decodes a file: upright by EXIF, the first image of an animation, grey and palettes as RGB, other colours as sRGB. */
 export async function decodeImage(
   bytes: Uint8Array,
   options: DecodeOptions = {},

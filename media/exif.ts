@@ -1,9 +1,4 @@
-/**
- * What matters here of EXIF: which way up a photo is, its colours, and texts that travel with it. JPEG, WebP and PNG
- * each wrap the same TIFF structure.
- *
- * Source: CIPA DC-008 (Exif 3.0), sections 4.5 to 4.7; TIFF 6.0, section 2.
- */
+/** Orientation, colours and texts of photos: CIPA DC-008 (Exif 3.0), sections 4.5 to 4.7; TIFF 6.0, section 2. */
 
 import { channelsOf, type PixelImage } from "./image.ts";
 

@@ -1,8 +1,4 @@
-/**
- * The container of GIF files. Their pixels are decoded by what Deno has built in.
- *
- * Source: GIF89a specification, sections 17 to 27.
- */
+/** The container of GIF files: GIF89a specification, sections 17 to 27. Deno decodes their pixels. */
 
 import { ImageError } from "./image.ts";
 

@@ -1,11 +1,4 @@
-/**
- * JPEG files in and out.
- *
- * Pixels are decoded by libjpeg (MozJPEG's, in WebAssembly), which gives the same samples as Pillow; files are written
- * by the encoder that is built into Deno, at full chroma resolution.
- *
- * Source: ITU-T T.81, annex B (markers).
- */
+/** JPEG files: in by libjpeg, with the samples of Pillow; out by Deno, at full chroma resolution. Source: ITU-T T.81, annex B. */
 
 import { Buffer } from "node:buffer";
 import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";

@@ -1,8 +1,4 @@
-/**
- * PNG files out, and the container both ways: chunks, checksums, text. Reading pixels is in `png_decode.ts`.
- *
- * Source: Portable Network Graphics Specification, Third Edition (W3C).
- */
+/** PNG files out, and the container both ways (PNG Specification, third edition); `png_decode.ts` reads pixels. */
 
 import { Buffer } from "node:buffer";
 import { constants, crc32, deflateSync, inflateSync } from "node:zlib";

@@ -59,11 +59,7 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
   return { width, height, bitDepth, colorType, interlaced: interlace === 1 };
 }
 
-/**
- * Decodes a PNG file. Samples of 16 bits keep their high byte, grey becomes RGB, and an alpha channel or a transparent
- * colour gives RGBA. Animated files give their still image. The memory used is bounded by the size in the header, so
- * check that first (see `decode.ts`).
- */
+/** 16 bits keep their high byte, grey becomes RGB, transparency gives RGBA; check the size in the header first. */
 export function decodePng(bytes: Uint8Array): PixelImage {
   const header = readPngHeader(bytes);
   const packed: Uint8Array[] = [];

@@ -1,9 +1,4 @@
-/**
- * Runs image codecs that were compiled to WebAssembly with Emscripten.
- *
- * The wasm comes in as bytes, imported with `with { type: "bytes" }`: so it is part of the module graph and works from
- * a cache, in a worker, in a bundle and in a compiled executable alike.
- */
+/** Image codecs compiled by Emscripten; their wasm is imported as bytes, so that workers and executables have it, too. */
 
 import { ImageError, type RgbaImage } from "./image.ts";
 

@@ -1,8 +1,4 @@
-/**
- * How large the memory of a WebAssembly module may become.
- *
- * Source: WebAssembly Core Specification 2.0, sections 5.2.2 (LEB128) and 5.5.8 (memory section).
- */
+/** Limits the memory of WebAssembly: Core Specification 2.0, sections 5.2.2 (LEB128) and 5.5.8 (memory section). */
 
 const MEMORY_SECTION = 5;
 const PAGE_BYTES = 65_536;

@@ -1,9 +1,4 @@
-/**
- * WebP files in and out, by libwebp in WebAssembly.
- *
- * Source: RFC 9649, WebP Image Format (container, section 2; VP8L header, section 3.4), and RFC 6386, section 9.1 (VP8
- * frame header).
- */
+/** WebP files by libwebp: RFC 9649, sections 2 (container) and 3.4 (VP8L); RFC 6386, section 9.1 (VP8 frame header). */
 
 import decoderFactory from "@jsquash/webp/codec/dec/webp_dec.js";
 import decoderWasm from "@jsquash/webp/codec/dec/webp_dec.wasm" with { type: "bytes" };

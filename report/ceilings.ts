@@ -47,12 +47,7 @@ const MATRIX = { cpu: { grid: 16, turns: 64 }, gpu: { grid: 2048, turns: 256 } }
 /** Factor by which software adapters do less f16, which they compute with the help of f32. */
 const SLOW_HALF = 16;
 
-/**
- * Measures the ceilings within two seconds.
- *
- * The memory's is the faster of a kernel that reads and of the device's own copy from buffer to buffer: kernels of
- * software adapters load lane by lane, which the memory could outrun threefold.
- */
+/** Takes two seconds. Memory's is the faster of reads and copies: kernels of software adapters load lane by lane. */
 export async function measureCeilings(device: Device, stopwatch: Stopwatch): Promise<Ceilings> {
   const flopsPerSecond = await probeArithmetic(device, stopwatch, "f32");
   const matrixFlopsPerSecond = await probeMatrix(device, stopwatch);
@@ -65,12 +60,7 @@ export async function measureCeilings(device: Device, stopwatch: Stopwatch): Pro
   };
 }
 
-/**
- * How near work came to the time that the device needs at least.
- *
- * @param work arithmetic operations and bytes, their time in milliseconds, and the kernels that did it
- * @returns 1 where arithmetic or memory was busy all the time; more where caches held the bytes
- */
+/** Share of the device's least time: 1 where arithmetic or memory was always busy, more where caches held the bytes. */
 export function ceilingShare(
   { flops, bytes, ms, kernels }: Pick<TimedOp, "flops" | "bytes" | "ms" | "kernels">,
   { flopsPerSecond, matrixFlopsPerSecond, bytesPerSecond }: Ceilings,
@@ -168,11 +158,7 @@ export function probeWorkgroupReads(device: Device, stopwatch: Stopwatch): Promi
 
 const ROUNDS = 3;
 
-/**
- * Milliseconds of work with the wait for its end, less what a wait for nothing takes; the best of three.
- *
- * @param idleMs milliseconds of a wait for nothing; 0 where the wait counts, too
- */
+/** Milliseconds of work with its wait, less `idleMs` of a wait for nothing (0 where the wait counts); the best of three. */
 export async function timeWork(idleMs: number, work: () => Promise<unknown>): Promise<number> {
   let best = Infinity;
   for (let round = 0; round <= ROUNDS; round++) {

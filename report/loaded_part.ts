@@ -61,10 +61,7 @@ export async function timeRuns(program: Executable, times = 1): Promise<PartTimi
     const wallMs = (performance.now() - start) / times;
     const waited = (device.counters.waits - waits) / times;
     if (!recorder) return { wallMs, waits: waited };
-    const ticks = await recorder.finish(device.gpuDevice.createCommandEncoder(), passes);
-    let sum = 0;
-    for (let i = 0; i < passes; i++) sum += Number(ticks[2 * i + 1]! - ticks[2 * i]!);
-    const busyMs = sum * await measureTickPeriod(device) / 1e6;
+    const busyMs = await recorder.ticksOf(passes) * await measureTickPeriod(device) / 1e6;
     return { wallMs, busyMs, waits: waited };
   } finally {
     program.timestamps = undefined;

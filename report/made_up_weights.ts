@@ -18,10 +18,7 @@ import { sampleBlocks } from "../runtime/ops/sample_blocks.ts";
 /** How matrices are stored; everything else is f32. */
 export type MatrixFormat = "BF16" | "Q8_0" | "Q4_K";
 
-/**
- * A checkpoint that holds whatever a model asks for, in the shape in which it asks: random matrices with a standard
- * deviation of 1 / sqrt(terms of a sum), and vectors of ones. Rows that fill no whole blocks are bf16.
- */
+/** Whatever a model asks for: matrices of deviation 1 / sqrt(terms of a sum), vectors of ones; rows of no whole blocks are bf16. */
 export class MadeUpWeights extends Weights {
   readonly #stored: Map<string, StoredTensor>;
   readonly #format: MatrixFormat;

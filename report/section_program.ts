@@ -1,7 +1,4 @@
-/**
- * The program that runs one section of a report: takes its order from standard input, and writes what it finds to
- * standard output, line by line, so that what it had found is known where a driver ends it.
- */
+/** Runs one section of a report as a process: what it finds goes out line by line, so that a crash loses nothing. */
 
 import { openDevice } from "../runtime/mod.ts";
 import { LINE_MARK } from "./section_process.ts";

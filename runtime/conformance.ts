@@ -1,7 +1,4 @@
-/**
- * The case table of an op, and the runner that checks every case on every variant against the reference in
- * double precision.
- */
+/** The case table of an op, and the check of every case on every variant against a reference in double precision. */
 import type { Device } from "./device/device.ts";
 import type { StorageFormat } from "./dtype.ts";
 import { Graph, type Tensor } from "./graph/graph.ts";

@@ -1,7 +1,4 @@
-/**
- * Draws the images of the documents with the bundled model (`deno run -A tools/doc_images.ts`): `docs/readme.png`, as the
- * commands in README.md do, and `docs/bundled-adapters.png`, from the same noise without LoRAs, with each and with both.
- */
+/** Draws `docs/readme.png` and `docs/bundled-adapters.png` with the bundled model (`deno run -A tools/doc_images.ts`). */
 import { contactSheet } from "./contact_sheet.ts";
 import type { PixelImage } from "../media/image.ts";
 import { encodePng } from "../media/png.ts";

@@ -1,7 +1,4 @@
-/**
- * Writes the tables of fields, flags and models into docs/ (`deno task docs`), between markers such as
- * `<!-- fields -->` and `<!-- /fields -->`. A test compares the pages with the code.
- */
+/** Writes the tables of docs/ (`deno task docs`) between markers such as `<!-- fields -->` and `<!-- /fields -->`. */
 import type { Command, Option } from "commander";
 import { FlagCommand } from "../commands/flag_command.ts";
 import { MODEL_FLAGS } from "../commands/flags.ts";

@@ -50,12 +50,7 @@ const JOBS = 2;
 const PROGRESS_MS = 15_000;
 const SLOWEST = 10;
 
-/**
- * Reads what `deno test` printed, without colours.
- *
- * A run that ends without a summary (a crash of the process, a module that does not load) or that
- * fails with no test to blame counts as one failure.
- */
+/** Reads the output of `deno test`; a crash, or a failure with no test to blame, counts as one failure. */
 export function countTests(output: string, code: number): Counts {
   const summary = [...output.matchAll(new RegExp(SUMMARY, "gm"))].at(-1);
   const [passed, failed, skipped] = [1, 2, 3].map((group) => Number(summary?.[group] ?? 0));
@@ -154,18 +149,12 @@ async function runDeno(
 /** The driver, as the launcher chooses it, for runs that did not come through it. */
 const DRIVER = { DENO_WEBGPU_BACKEND: "vulkan" };
 
-/**
- * For tests that compile many kernels and hardly run them, such as those of all formats: Mesa's software driver need not
- * optimise. Other models run theirs long enough that it pays, and find what others have compiled.
- */
+/** For tests that compile many kernels and hardly run them: Mesa's software driver need not optimise. */
 const UNOPTIMISED = { GALLIVM_PERF: "nopt" };
 const isCompiling = (path: string) =>
   /^runtime\/|\/(?:single_files|inspect|saturation)_test\.ts$/.test(path);
 
-/**
- * Mesa's software driver computes a kernel in the thread that asks for it: small models have so little to do that waking
- * others costs more than they compute. The ops keep the driver's threads, among which a race between workgroups shows.
- */
+/** Waking the driver's threads costs small models more than they compute; ops need them to show races of workgroups. */
 const ONE_THREAD = { LP_NUM_THREADS: "0" };
 const wantsThreads = (path: string) => path.startsWith("runtime/ops/");
 

@@ -8,11 +8,7 @@ export const DENO: string = Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
 /** Folders that hold no source of ours; folders whose name begins with a dot are skipped too. */
 const SKIPPED = new Set(["node_modules", "dist", "coverage"]);
 
-/**
- * Every file below `folder` (from the repository's root; "" for all) whose name ends in one of
- * `endings`, as a path from the root with forward slashes, in order. A folder that is not there
- * holds no files.
- */
+/** Files below a folder of the repository ("" for all) whose names end so, in order; none where there is no folder. */
 export function listTree(folder: string, endings: readonly string[]): string[] {
   const paths: string[] = [];
   const walk = (prefix: string) => {

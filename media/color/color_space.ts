@@ -1,9 +1,4 @@
-/**
- * Pixels of other colour spaces to sRGB.
- *
- * Sources: IEC 61966-2-1 (sRGB); ITU-T H.273 (primaries and transfer characteristics by number); ICC.1:2022, annex E
- * (adaptation to D50 by the Bradford matrix).
- */
+/** Other colours to sRGB: IEC 61966-2-1 (sRGB), ITU-T H.273 (spaces by number), ICC.1:2022, annex E (Bradford adaptation). */
 import { channelsOf, type PixelImage } from "../image.ts";
 
 /** Linear light from 0 to 1 of each of the 256 sample values. */

@@ -1,8 +1,4 @@
-/**
- * What image files say of their colours.
- *
- * Source: Portable Network Graphics, third edition, section 13.15 (which chunk counts first) and 11.3.2.
- */
+/** Colours that image files name: Portable Network Graphics, third edition, sections 11.3.2 and 13.15 (which chunk counts). */
 import { inflateSync } from "node:zlib";
 import { ImageError } from "../image.ts";
 import { pngChunks } from "../png.ts";

@@ -1,8 +1,4 @@
-/**
- * ICC profiles: those of displays, cameras and grey images, which say all by curves and a matrix.
- *
- * Source: ICC.1:2022, sections 7.2 (header), 7.3 (tag table), 10.6 (curves), 10.18 (parametric curves), 10.31 (XYZ).
- */
+/** ICC profiles by curves and a matrix: ICC.1:2022, sections 7.2, 7.3 (tags), 10.6, 10.18 (curves) and 10.31 (XYZ). */
 import { ImageError } from "../image.ts";
 import { type ColorSpace, type Curve, curveOf } from "./color_space.ts";
 

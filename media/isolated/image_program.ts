@@ -1,7 +1,4 @@
-/**
- * The program that decodes and encodes images apart from the one that asks for it: reads tasks from standard input, and
- * writes answers to standard output, until its input ends.
- */
+/** Decodes and encodes images as a process: tasks come on standard input, answers go to standard output. */
 
 import { decodeImage, type DecodeOptions, type ImageInfo, inspectImage } from "../decode.ts";
 import { type EncodedImage, encodeImage, type EncodeOptions, readImageText } from "../encode.ts";

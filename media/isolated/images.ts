@@ -1,8 +1,4 @@
-/**
- * Images decoded and encoded in processes of their own: for servers, which must go on answering and must outlive
- * whatever a file does to its decoder. Nothing is started before the first use, and what has nothing to do ends after a
- * while.
- */
+/** Images decoded and encoded in processes of their own, so that a server outlives whatever a file does to its decoder. */
 
 import type { ImageInfo } from "../decode.ts";
 import { type EncodedImage, encodeImage, type EncodeOptions } from "../encode.ts";

@@ -1,7 +1,4 @@
-/**
- * Programs of ours that run as processes of their own. A process can be killed in the middle of its work, has limits of
- * its own, and takes nothing else with it when it breaks down; of a worker's thread all of that cannot be said.
- */
+/** Programs in processes of their own: unlike threads they can be killed at work, have limits, and break down alone. */
 
 type ProgramName = "images" | "ffmpeg";
 

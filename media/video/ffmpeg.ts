@@ -1,7 +1,4 @@
-/**
- * One way to call FFmpeg, whichever build of it there is: the system's program, or the one in WebAssembly that comes
- * with denoise.
- */
+/** One way to call FFmpeg: the system's program, or the one in WebAssembly that comes with denoise. */
 
 import { harmlessEnvironment, limited, startFolder } from "../isolated/program.ts";
 

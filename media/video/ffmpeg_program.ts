@@ -1,7 +1,4 @@
-/**
- * The FFmpeg that comes with denoise as a program: takes how much memory it may have, and then the arguments of the
- * original, whose inputs and outputs are named `file:…`, `pipe:0` and `pipe:1`.
- */
+/** FFmpeg in WebAssembly as a program: a limit of memory, then FFmpeg's arguments, with files as `file:…`, `pipe:0`, `pipe:1`. */
 
 import createFfmpegCore from "@ffmpeg/core";
 import wasm from "@ffmpeg/core/wasm" with { type: "bytes" };

@@ -1,7 +1,4 @@
-/**
- * Which of several adapters WebGPU finds. It lists none and knows no names; but the driver's loader reads variables
- * of the process each time an adapter is asked for.
- */
+/** Which adapter WebGPU finds, which lists none: the driver's loader reads variables of the process whenever one is asked for. */
 
 /** What the loader is told. */
 export interface AdapterEnvironment {

@@ -44,10 +44,7 @@ export function usableHostBytes(free: number = freeHostBytes()): number {
 /** Part of the system's memory that an adapter without memory of its own takes at most. */
 export const UNIFIED_SHARE = 0.7;
 
-/**
- * Bytes that tensors may take by default on an adapter that takes the system's memory. Drivers give as much as is asked
- * for, and the system then swaps or ends the process.
- */
+/** Bytes that tensors take by default of the system's memory: drivers give all that is asked for, then the system swaps. */
 export function unifiedBytes(
   total: number = Deno.systemMemoryInfo().total,
   usable: number = usableHostBytes(),
@@ -117,10 +114,7 @@ const AMD_CARD = /\b(RX|Pro|FirePro|Instinct|VII)\b/i;
 /** NVIDIA's processors: boards with memory for both. */
 const NVIDIA_PROCESSOR = /\b(Tegra|Orin|Xavier|Thor|GB10)\b/i;
 
-/**
- * Whether an adapter has no memory of its own: software, Apple's, and what is part of a processor. A maker that is not
- * known is taken for one of phones and small boards, whose memory is always shared.
- */
+/** Whether an adapter shares the system's memory: software, Apple's, parts of processors, and makers that are not known. */
 export function isUnified(
   { name, vendor, isSoftware }: Pick<AdapterDescription, "name" | "vendor" | "isSoftware">,
   { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,

@@ -1,7 +1,4 @@
-/**
- * How much device memory can be had. WebGPU has no question for it, so it is tried: buffers are allocated until the
- * driver refuses one.
- */
+/** How much device memory can be had: WebGPU does not tell, so buffers are allocated until the driver refuses one. */
 import type { Device } from "./device.ts";
 import { usableHostBytes } from "./host_memory.ts";
 

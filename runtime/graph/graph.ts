@@ -1,7 +1,4 @@
-/**
- * Tracing: ops called on symbolic tensors append dispatches to a graph. No GPU work happens here, so every
- * shape error shows up with the names of the tensors in it, before anything is allocated.
- */
+/** Tracing: ops on symbolic tensors append dispatches to a graph, so shape errors come before anything is allocated. */
 import { DeviceTensor } from "../device/device_tensor.ts";
 import type { DType } from "../dtype.ts";
 import { TensorLimitError } from "../errors.ts";

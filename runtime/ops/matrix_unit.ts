@@ -78,10 +78,7 @@ export function tileParams(
   };
 }
 
-/**
- * The tile of a workgroup on a target: of 128 columns two of each factor, with as much of the sums at a time as leaves room
- * for them.
- */
+/** Of 128 columns two tiles of each factor, with as much of the sums at a time as leaves room for them. */
 export function matrixTileOf(
   unit: MatrixUnit,
   rows: number,

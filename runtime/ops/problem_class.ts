@@ -1,7 +1,4 @@
-/**
- * Classes of problems: within one class the same variant of an op is expected to be the fastest, so that a tuning
- * run has to measure one problem of each. Classes are keys of tables on disk and are printed, so they are words.
- */
+/** Classes of problems, in words: one variant should be the fastest within each, so a tuning run measures one problem of it. */
 import { bytesPerElement, type StorageFormat } from "../dtype.ts";
 import { BLOCK_FORMATS, isWeightFormat } from "../quantization/formats.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Replay: a program holds its pipelines, bind groups and parameters, so that running it again creates
- * nothing and decides nothing.
- */
+/** Replay: a program holds its pipelines, bind groups and parameters, so running it again creates and decides nothing. */
 import { compileKernels, kernelCode, kernelCodes } from "./compile.ts";
 import type { Device } from "../device/device.ts";
 import type { Dispatch, Exchange, Tensor } from "../graph/graph.ts";

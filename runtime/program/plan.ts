@@ -1,7 +1,4 @@
-/**
- * Memory planning: liveness gives every intermediate a slot, and tensors that never live together share one.
- * Several programs that do not run at the same time share their slots too.
- */
+/** Memory planning: intermediates that never live together share a slot, as do programs that never run at the same time. */
 import { elideCopies } from "./copy_elision.ts";
 import type { Dispatch, Graph } from "../graph/graph.ts";
 import type { DeviceTensor } from "../device/device_tensor.ts";
@@ -227,10 +224,7 @@ export function submitCost({ dispatch, workgroups }: PlannedDispatch, target: Ta
   return dispatchCost(dispatch, target) * count(workgroups) / count(dispatch.workgroups);
 }
 
-/**
- * Cuts grids that are too large or too long, and groups dispatches into submits within the budget, each of one segment.
- * An exchange is by itself.
- */
+/** Cuts grids that are too large or long, and groups dispatches into submits within the budget, each of one segment. */
 function cutSubmits(
   dispatches: readonly Dispatch[],
   segments: readonly (Segment | undefined)[],
@@ -264,10 +258,7 @@ function cutSubmits(
   return submits;
 }
 
-/**
- * Workgroups of a dispatch's parts along each axis: the grid is cut into as many as its cost asks for, if it has as
- * many workgroups, and every axis to the device's limit. The longest axis is cut first: its parts differ least in size.
- */
+/** Workgroups of a dispatch's parts along each axis; the longest axis is cut first: its parts differ least in size. */
 function partSizes(dispatch: Dispatch, target: Target): [number, number, number] {
   const { workgroups } = dispatch;
   const limit = target.limits.maxWorkgroupsPerDimension;

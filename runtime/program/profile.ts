@@ -62,6 +62,16 @@ export class TimestampRecorder {
     return new BigUint64Array(bytes.buffer, 0, 2 * passes);
   }
 
+  /** Ticks in which passes ran. */
+  async ticksOf(passes: number): Promise<number> {
+    const ticks = await this.finish(this.#device.gpuDevice.createCommandEncoder(), passes);
+    let sum = 0;
+    for (let pass = 0; pass < passes; pass++) {
+      sum += Number(ticks[2 * pass + 1]! - ticks[2 * pass]!);
+    }
+    return sum;
+  }
+
   [Symbol.dispose](): void {
     this.#device.destroyBuffer(this.#buffer);
     for (const set of this.#sets) set.destroy();

@@ -1,7 +1,4 @@
-/**
- * Programs: traced functions as values. Tracing runs a function once on symbolic tensors; what it recorded can be
- * planned before any memory is taken, and replayed any number of times.
- */
+/** Programs: functions traced once on symbolic tensors, planned before memory is taken, replayed any number of times. */
 import type { Device } from "../device/device.ts";
 import { DeviceTensor } from "../device/device_tensor.ts";
 import type { DType } from "../dtype.ts";

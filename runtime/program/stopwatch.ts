@@ -102,12 +102,8 @@ export class Stopwatch {
       await device.wait();
       return Math.max(1e-4, performance.now() - start - this.idleMs) / times;
     }
-    const ticks = await recorder.finish(device.gpuDevice.createCommandEncoder(), passes);
-    let sum = 0;
-    for (let pass = 0; pass < passes; pass++) {
-      sum += Number(ticks[2 * pass + 1]! - ticks[2 * pass]!);
-    }
-    return Math.max(1e-4, sum * this.#period! / 1e6) / times;
+    const ticks = await recorder.ticksOf(passes);
+    return Math.max(1e-4, ticks * this.#period! / 1e6) / times;
   }
 }
 

@@ -1,8 +1,4 @@
-/**
- * The vectors that ggml's smallest formats point to, four or eight numbers each.
- *
- * Source: the grids of ggml's `ggml-common.h`.
- */
+/** The vectors of four or eight numbers that ggml's smallest formats point to: the grids of `ggml-common.h`. */
 
 export interface Codebook {
   readonly length: number;

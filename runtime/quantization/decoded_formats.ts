@@ -1,9 +1,4 @@
-/**
- * Formats of few bits that no kernel decodes, because hardly any file of a diffusion model has them: ggml's IQ1 to IQ3, whose
- * numbers are vectors of a codebook, and its ternary ones. They are decoded when they are read.
- *
- * Source: ggml's `dequantize_row_*`.
- */
+/** Formats that hardly any file has, decoded when read: ggml's IQ1 to IQ3 and ternary ones, as its `dequantize_row_*`. */
 import {
   type Codebook,
   IQ1_S_CODEBOOK,

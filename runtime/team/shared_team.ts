@@ -1,7 +1,4 @@
-/**
- * A team whose ranks are threads of one process: they meet in shared memory. What is brought goes through it in chunks,
- * so that it stays small; there are two areas that take turns, so that one barrier for each chunk is enough.
- */
+/** A team of threads of one process, through shared memory in chunks; two areas take turns, so one barrier a chunk is enough. */
 import { type RunControl, throwIfCancelled } from "../run_control.ts";
 import { type Meeting, NoteError, type Piece, type Team, TeamError } from "./team.ts";
 

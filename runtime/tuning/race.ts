@@ -45,10 +45,7 @@ interface Entrant {
   best: number;
 }
 
-/**
- * What races are run for: every variant that any quality may use is in one race, and the choice takes the fastest of
- * those that fit; see `chooseVariant()`.
- */
+/** One race has every variant that any quality may use; `chooseVariant()` takes the fastest of those that fit. */
 export function raceTarget(target: Target): Target {
   return { ...target, operands: "int8", choices: {} };
 }
@@ -61,10 +58,7 @@ export function traceRace(race: Race, target: Target): { choice: Choice; graph: 
   return { choice: heard.find(({ op }) => op === race.op)!, graph };
 }
 
-/**
- * The race with a problem of the same class that is large enough for this device: by the time that the rule's variant
- * takes for the race's own.
- */
+/** With a problem of the race's class that is large enough for this device, by the time of the rule's variant. */
 export async function sizeRace(device: Device, race: Race, clock: RaceClock): Promise<Race> {
   const { grow } = race;
   // Software adapters are slow enough for the races as they are.
@@ -235,17 +229,10 @@ function allocateInputs(device: Device, race: Race, inputs: readonly DeviceTenso
 
 /** Comparing what the variants of an op compute: a glance that finds a broken kernel, not a test of accuracy. */
 
-/**
- * Largest difference between two variants, as a part of the largest magnitude. Variants that round their operands
- * to 8 bits stay below; a driver that gets a kernel wrong is far above.
- */
+/** Part of the largest magnitude: more than variants differ that round to 8 bits, far less than a wrong kernel. */
 const TOLERANCE = 0.03;
 
-/**
- * Finds results that differ from those of the others.
- *
- * The result that most others agree with is taken for right; among equals the first.
- */
+/** Results that differ from the one that most others agree with; among equals the first counts. */
 export function findOutliers(results: readonly Float32Array[]): number[] {
   const agrees = results.map((a) => results.map((b) => difference(a, b) <= TOLERANCE));
   const votes = agrees.map((row) => row.filter((agreed) => agreed).length);

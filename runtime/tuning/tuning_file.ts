@@ -185,10 +185,7 @@ async function replace(path: string, content: object): Promise<string> {
 /** Where this module lies where the program lies as it was written. */
 const OWN_PLACE = "/runtime/tuning/tuning_file.ts";
 
-/**
- * Digest of places, sizes and times of the program's files that kernels come from: it takes milliseconds, where reading the
- * kernels themselves takes half a second.
- */
+/** Digest of places, sizes and times of the kernels' files: milliseconds, where reading them takes half a second. */
 export async function programStamp(module: string = import.meta.url): Promise<string | undefined> {
   try {
     if (Deno.build.standalone) return await digest(stampOf(Deno.execPath()));

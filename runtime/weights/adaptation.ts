@@ -51,14 +51,7 @@ const OVERFLOW: Readonly<Partial<Record<DType, number>>> = {
   f32: Infinity,
 };
 
-/**
- * Applies a rewrite and rounds to the nearest elements of a float type.
- *
- * @param values elements of the file
- * @param start index of the first
- * @param rowLength elements of a row
- * @throws {RangeError} when the type does not hold a result
- */
+/** To `values` from index `start` on, rounded to a float type; throws `RangeError` when that does not hold a result. */
 export function rewriteElements(
   rewrite: TensorRewrite,
   name: string,

@@ -44,11 +44,7 @@ interface FilledFrom {
   readonly staging: Staging;
 }
 
-/**
- * Writes all parts of a weight, one after the other.
- *
- * @param tensor that takes writes; its dtype is what `storageOf()` says of every part, or a float type
- */
+/** Writes all parts of a weight into a tensor of the dtype that `storageOf()` says of each, or of a float type. */
 export function fillWeight(
   from: FilledFrom,
   tensor: DeviceTensor,

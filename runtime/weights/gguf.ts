@@ -1,7 +1,4 @@
-/**
- * The GGUF container: metadata as typed keys and values, then names, sizes and places of tensors, then their data.
- * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
- */
+/** The GGUF container, see https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./container.ts";
 import { GgufReader } from "./gguf_reader.ts";

@@ -1,9 +1,4 @@
-/**
- * The storage types of ggml by the number that files give them: name, elements of a block, bytes of a block. Sizes are
- * needed even of those that nothing here decodes, to check what a file says of itself.
- *
- * Source: ggml's `enum ggml_type` and the block structures of `ggml-common.h`.
- */
+/** Types of ggml (`ggml-common.h`) by number: name, elements and bytes of a block; also of types that nothing decodes. */
 export const GGML_TYPES: ReadonlyMap<
   number,
   readonly [format: string, elements: number, bytes: number]

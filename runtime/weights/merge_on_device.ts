@@ -1,7 +1,4 @@
-/**
- * Low-rank products added to weights where they lie: by the device, which has both the weights and the arithmetic, and
- * not while they are read from the files.
- */
+/** Low-rank products added to weights by the device, which has both the weights and the arithmetic. */
 import type { Device } from "../device/device.ts";
 import { OutOfMemoryError } from "../errors.ts";
 import { instantiate } from "../program/executable.ts";

@@ -27,11 +27,7 @@ const COMFY_SILENT = new Set(["format", "full_precision_matrix_mult", "group_siz
 
 const ADVICE = "take the model in fp8, in bf16, or as GGUF";
 
-/**
- * Reads what a configuration, or the header of a file, says.
- *
- * @param fields `config.json`, or the metadata of a header, whose values are JSON
- */
+/** Reads `config.json`, or the metadata of a header, whose values are JSON. */
 export function readQuantization(fields: Fields, path: string): Quantization | undefined {
   const layers = parsed(fields[COMFY_METADATA], path)?.["layers"];
   for (const [name, layer] of Object.entries(isObject(layers) ? layers : {})) {

@@ -1,7 +1,4 @@
-/**
- * The safetensors container: an 8-byte little-endian header length, a JSON header, then raw tensor data.
- * Format: https://github.com/huggingface/safetensors#format
- */
+/** The safetensors container, see https://github.com/huggingface/safetensors#format */
 import { isObject } from "../../hub/json_file.ts";
 import { FIRST_BYTES, foreignFile } from "../../hub/first_bytes.ts";
 import { elementCount } from "../shape.ts";

@@ -1,7 +1,4 @@
-/**
- * What got slower since a commit (`./denoise bench --against COMMIT`): its ops and programs and ours, each in a process of its
- * own, take turns of some milliseconds, so that what else a machine does meets both.
- */
+/** What got slower since a commit (`./denoise bench --against COMMIT`): its programs and ours take turns of milliseconds. */
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -96,11 +93,7 @@ async function compareAll(
   }
 }
 
-/**
- * Compares all rows that both sides have, and prints each.
- *
- * @returns the time of each row as a share of its time there, and the rows that take more than 103 % of it
- */
+/** Compares all rows that both sides have; `slower` are those that take more than 103 % of their time there. */
 export async function benchAgainst(
   place: string,
   specs: readonly string[],

@@ -125,10 +125,7 @@ export function formatFigure({ value, unit }: Figures[string]): string {
   return `${digits} ${unit}`;
 }
 
-/**
- * How much better `after` is: 2 is twice as fast, or half the bytes; below 1 is worse. Undefined
- * where the two cannot be compared.
- */
+/** 2 where `after` is twice as fast, or half the bytes; undefined where the two cannot be compared. */
 export function improvement(
   before: Figures[string],
   after: Figures[string],

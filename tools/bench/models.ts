@@ -95,10 +95,7 @@ async function measureRequest(
   };
 }
 
-/**
- * Where the GPU's time goes: kernels of a step and of the decoder. Loops of whole programs are timed beside them in the same
- * thread, so that what is lost between kernels shows.
- */
+/** Kernels of a step and of the decoder, beside loops of whole programs, so that what is lost between kernels shows. */
 export async function benchKernels(
   device: Device,
   log: (line: string) => void,

@@ -11,10 +11,7 @@ import { alignColumns, type Figures } from "./history.ts";
 
 const FORMATS = ["f32", "f16", "bf16", "q8_0", "q5_0", "q4_0", "q4_k", "q5_k", "q6_k", "f8_e4m3"];
 
-/**
- * Layers of the bundled model and of large ones, a square matrix product as the measure of convolutions, the usual formats
- * of weights with one row, some and many; decoders' convolutions: two of the bundled one, one of the usual width.
- */
+/** Layers of the bundled and of large models, formats with one, some and many rows, and convolutions of decoders. */
 export const DEFAULT_SPECS: readonly string[] = [
   "matmul:512x512x512",
   "matmul:1024x1024x1024",

@@ -1,7 +1,4 @@
-/**
- * A day of requests: when they come, whose they are, what they ask for. The figures are made up, in
- * the proportions that services of this kind have.
- */
+/** A made-up day of requests in usual proportions: when they come, whose they are, what they ask for. */
 
 import { Random, Weighted } from "./random.ts";
 

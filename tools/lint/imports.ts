@@ -90,12 +90,7 @@ export function resolveImport(
   return local(target + specifier.slice(alias!.length), "");
 }
 
-/**
- * Checks a tree of sources.
- *
- * @param aliases the import map's entries; those that lead to `./…` are followed
- * @param exists whether a path that is not in `files` is there (data, shaders)
- */
+/** Checks a tree of sources; `aliases` are an import map's, `exists` tells of paths that are not in `files` (data, shaders). */
 export function checkImports(
   files: ReadonlyMap<string, string>,
   aliases: Record<string, string> = {},

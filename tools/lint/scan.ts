@@ -34,11 +34,7 @@ function blank(text: string): string {
   return text.replace(/[^\n]/g, " ");
 }
 
-/**
- * Blanks what is not code, keeping every offset: comments always; with `texts: "blank"` also what
- * stands in strings, regular expressions and template literals (but not in a template's `${…}`),
- * leaving their quotes.
- */
+/** Blanks comments, and on demand what strings, regular expressions and templates (not their `${…}`) hold; offsets stay. */
 export function stripSource(source: string, texts: "keep" | "blank"): string {
   let out = "";
   // For each template literal we are inside of, the depth of braces within its current `${…}`.

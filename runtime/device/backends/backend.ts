@@ -8,10 +8,7 @@ export type BackendChoice = GpuBackend | "auto";
 
 const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
 
-/**
- * What is taken where nothing is said: what `DENOISE_GPU_BACKEND` names, else Deno's own. By this variable a whole test
- * run, with its workers, goes through another backend.
- */
+/** What `DENOISE_GPU_BACKEND` names, else Deno's own: so a whole test run, with its workers, goes through another backend. */
 export function defaultBackend(): BackendChoice {
   const name = Deno.env.get("DENOISE_GPU_BACKEND") || "deno";
   const choice = BACKEND_CHOICES.find((known) => known === name);

@@ -7,10 +7,7 @@ interface DawnAddon {
   create(flags: readonly string[]): GPU;
 }
 
-/**
- * Checks of bounds stay on: without them kernels on a software adapter gain up to a half, but an index that is off would
- * reach foreign memory.
- */
+/** Checks of bounds stay, which cost software adapters up to a half: an index that is off would reach foreign memory. */
 const FLAGS = [
   // Subgroup matrices are not in the standard yet.
   "enable-dawn-features=allow_unsafe_apis",
@@ -42,11 +39,7 @@ function load(): GPU {
   }
 }
 
-/**
- * Dawn's entry point; on Windows one that takes Vulkan where there is an adapter for it, else Direct3D.
- *
- * @param os as `Deno.build.os`
- */
+/** Dawn's entry point; on Windows (`os` is `Deno.build.os`) through Vulkan where it has an adapter, else Direct3D. */
 export function createGpu(create: (flags: readonly string[]) => GPU, os: string): GPU {
   if (os !== "windows") return create([]);
   const vulkan = create([VULKAN]);

@@ -1,7 +1,4 @@
-/**
- * Where Dawn is on this machine. It is a native addon of 21 MB per platform in the npm package `webgpu`, which is no
- * dependency of ours: who wants it fetches it, and everybody else is spared the download.
- */
+/** Where Dawn is: a native addon of 21 MB in the npm package `webgpu`, which users who want it fetch. */
 import { join } from "node:path";
 import { NoAdapterError } from "../../errors.ts";
 
@@ -30,10 +27,7 @@ export const HERE: Surroundings = {
   },
 };
 
-/**
- * The path of the addon for this platform: in the folder that `DENOISE_DAWN` names, a copy of the npm package, else in
- * Deno's cache of npm packages.
- */
+/** In `DENOISE_DAWN`, which names a copy of the npm package, else in Deno's cache of npm packages. */
 export function findDawn(here: Surroundings = HERE): string {
   const platform = platformFolder(here);
   const named = here.env("DENOISE_DAWN");

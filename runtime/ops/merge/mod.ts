@@ -40,10 +40,7 @@ export function takesMerge(dtype: StorageFormat, columns: number): boolean {
   return isFloat(dtype) && columns % 4 === 0;
 }
 
-/**
- * Adds a product to rows of a weight, in place: W ← W + up · diag(scales) · down, sums in f32, rounded once to the
- * nearest element, ties to even. Elements to which nothing is added keep their bits.
- */
+/** In place: W ← W + up · diag(scales) · down, sums in f32, rounded once, ties to even; others keep their bits. */
 export function mergeLowRank(graph: Graph, merge: LowRankMerge): void {
   const { weight, firstRow, rows, columns, up, down, scales, flags, flag } = merge;
   const [rank] = scales.shape as [number];

@@ -85,11 +85,7 @@ export function groupNorm(x: Tensor, options: GroupNormOptions): Tensor {
   return y;
 }
 
-/**
- * What makes {@linkcode groupNorm} of a tensor, but for the activation: y = (x - pivot) * factor + offset.
- *
- * @returns f32 [B, 3, C]: pivots, factors, offsets
- */
+/** {@linkcode groupNorm} without activation is (x - pivot) * factor + offset; f32 [B, 3, C]: pivots, factors, offsets. */
 export function groupStatistics(x: Tensor, options: GroupNormOptions): Tensor {
   const { groups, weight, bias, eps } = options;
   const channels = x.dim(-1);

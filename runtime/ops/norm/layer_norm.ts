@@ -26,15 +26,5 @@ export interface LayerNormOptions {
  * @throws {RangeError} when a weight is not [C] or a modulation does not broadcast to `x`
  */
 export function layerNorm(x: Tensor, options: LayerNormOptions): Tensor {
-  return rowNorm(x, {
-    op: "layerNorm",
-    kind: "layer",
-    eps: options.eps,
-    weight: options.weight,
-    bias: options.bias,
-    scale: options.scale,
-    shift: options.shift,
-    activation: "none",
-    name: options.name ?? "layerNorm",
-  });
+  return rowNorm(x, { op: "layerNorm", kind: "layer", ...options });
 }

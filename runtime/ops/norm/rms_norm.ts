@@ -35,17 +35,5 @@ export interface RmsNormOptions {
  * @throws {RangeError} when weight, residual or tables do not fit, or a modulation or gate does not broadcast to `x`
  */
 export function rmsNorm(x: Tensor, options: RmsNormOptions): Tensor {
-  return rowNorm(x, {
-    op: "rmsNorm",
-    kind: options.kind ?? "rms",
-    eps: options.eps,
-    weight: options.weight,
-    scale: options.scale,
-    shift: options.shift,
-    activation: options.activation ?? "none",
-    gate: options.gate,
-    residual: options.residual,
-    rotary: options.rotary,
-    name: options.name ?? "rmsNorm",
-  });
+  return rowNorm(x, { op: "rmsNorm", kind: "rms", ...options });
 }

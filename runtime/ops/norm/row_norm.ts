@@ -3,9 +3,9 @@ import { formatShape, sameShape } from "../../shape.ts";
 import { KernelFile } from "../../shaders/kernel_file.ts";
 import rowSource from "../../shaders/norm/row.wgsl" with { type: "text" };
 import type { Target } from "../../target.ts";
-import type { Activation } from "../activations.ts";
 import { rowClass } from "../problem_class.ts";
 import { chooseVariant, MESA_SOFTWARE, type Variant } from "../variants.ts";
+import type { RmsNormOptions } from "./rms_norm.ts";
 
 const ROW = new KernelFile("norm/row", rowSource);
 
@@ -19,20 +19,11 @@ export interface Rotation {
   readonly hasHeadAxis?: boolean;
 }
 
-interface RowNormRequest {
+interface RowNormRequest extends Omit<RmsNormOptions, "kind"> {
   readonly op: "layerNorm" | "rmsNorm";
   /** `layer`: by mean and variance; `rms`: by the root of the mean square; `l2`: by the Euclidean length. */
   readonly kind: "layer" | "rms" | "l2";
-  readonly eps: number;
-  readonly weight?: Tensor | undefined;
   readonly bias?: Tensor | undefined;
-  readonly scale?: Tensor | undefined;
-  readonly shift?: Tensor | undefined;
-  readonly activation: Activation;
-  readonly gate?: Tensor | undefined;
-  readonly residual?: Tensor | undefined;
-  readonly rotary?: Rotation | undefined;
-  readonly name: string;
 }
 
 interface RowNormVariant extends Variant<{ channels: number }> {
@@ -57,8 +48,8 @@ const ROW_NORM_VARIANTS: readonly RowNormVariant[] = [
 ];
 
 export function rowNorm(x: Tensor, request: RowNormRequest): Tensor {
-  const { op, kind, weight, bias, scale, shift, activation, rotary, eps, name } = request;
-  const { gate, residual } = request;
+  const { op, kind, weight, bias, scale, shift, rotary, eps, gate, residual } = request;
+  const { activation = "none", name = op } = request;
   const channels = x.dim(-1);
   const isInParts = weight?.rank === 2;
   const shapes = {
