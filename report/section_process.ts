@@ -1,5 +1,6 @@
 /** Runs a section as a process of its own: where a kernel or a driver ends it, nothing else ends. */
 
+import { lastOf } from "../media/isolated/program.ts";
 import type { SectionLine } from "./section_program.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { SectionResult } from "./types.ts";
@@ -45,7 +46,7 @@ export async function runSectionProcess(
     else heard.failure = line.message;
   };
   const [lastWords, status] = await Promise.all([
-    lastOf(child.stderr),
+    lastOf(child.stderr, 4 * LAST_WORDS).then(oneLine),
     child.status,
     readLines(child.stdout, hear),
     give(child.stdin, JSON.stringify(order)),
@@ -98,12 +99,7 @@ async function readLines(
   }
 }
 
-/** The end of what a process printed, on one line. */
-async function lastOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
-  let end = "";
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-    end = (end + text).slice(-4 * LAST_WORDS);
-  }
-  const words = end.replace(/\s+/g, " ").trim();
+function oneLine(text: string): string {
+  const words = text.replace(/\s+/g, " ").trim();
   return words.length > LAST_WORDS ? `…${words.slice(-LAST_WORDS)}` : words;
 }

@@ -96,3 +96,15 @@ export function harmlessEnvironment(): Record<string, string> {
     Object.entries(Deno.env.toObject()).filter(([name]) => !SECRET.test(name)),
   );
 }
+
+/** The end of what a process prints, in characters. */
+export async function lastOf(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  most: number,
+): Promise<string> {
+  let text = "";
+  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
+    text = (text + part).slice(-most);
+  }
+  return text;
+}

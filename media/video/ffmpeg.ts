@@ -1,6 +1,6 @@
 /** One way to call FFmpeg: the system's program, or the one in WebAssembly that comes with denoise. */
 
-import { harmlessEnvironment, limited, startFolder } from "../isolated/program.ts";
+import { harmlessEnvironment, lastOf, limited, startFolder } from "../isolated/program.ts";
 
 /** Where a call finds its files; a name for a command line each. */
 interface FfmpegFiles {
@@ -161,7 +161,7 @@ export class FfmpegProcess implements Ffmpeg {
       kill();
     }, timeoutMs);
     signal?.addEventListener("abort", kill);
-    const messages = lastOf(child.stderr);
+    const messages = lastOf(child.stderr, KEPT_MESSAGES);
     const ended = async () => {
       const [{ success }, said] = await Promise.all([child.status, messages]);
       clearTimeout(timer);
@@ -183,12 +183,4 @@ export class FfmpegProcess implements Ffmpeg {
       cpuSeconds: CORES * Math.ceil(timeoutMs / 1000),
     });
   }
-}
-
-async function lastOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
-  let text = "";
-  for await (const part of stream.pipeThrough(new TextDecoderStream())) {
-    text = (text + part).slice(-KEPT_MESSAGES);
-  }
-  return text;
 }

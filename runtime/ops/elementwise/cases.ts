@@ -1,4 +1,4 @@
-import type { OpSuite } from "../../conformance.ts";
+import type { OpCase, OpSuite } from "../../conformance.ts";
 import type { DType } from "../../dtype.ts";
 import { activationReference, ACTIVATIONS } from "../activations.ts";
 import { randomNormal } from "../ndarray.ts";
@@ -7,20 +7,23 @@ import { elementwiseReference } from "./reference.ts";
 
 const modulate = (a: number, scale: number, shift: number) => a * (1 + scale) + shift;
 
-function modulateCase(a: number[], scale: number[], shift: number[], dtype: DType = "f32") {
+function modulateCase(
+  a: number[],
+  scale: number[],
+  shift: number[],
+  dtype: DType = "f32",
+): OpCase {
   return {
     name: `modulate a [${a}] scale [${scale}] shift [${shift}] ${dtype}`,
     inputs: {
       a: { values: randomNormal(a, 1), dtype },
-      scale: { values: randomNormal(scale, 2), dtype: "f32" as const },
+      scale: { values: randomNormal(scale, 2), dtype: "f32" },
       shift: { values: randomNormal(shift, 3), dtype },
     },
-    build: ({ a, scale, shift }: Record<string, import("../../graph/graph.ts").Tensor>) => [
+    build: ({ a, scale, shift }) => [
       elementwise("a * (1.0 + scale) + shift", { a: a!, scale: scale!, shift: shift! }),
     ],
-    reference: ({ a, scale, shift }: Record<string, import("../ndarray.ts").NdArray>) => [
-      elementwiseReference(modulate, [a!, scale!, shift!]),
-    ],
+    reference: ({ a, scale, shift }) => [elementwiseReference(modulate, [a!, scale!, shift!])],
     tolerance: 1e-6,
   };
 }
@@ -44,18 +47,18 @@ export const ELEMENTWISE_SUITE: OpSuite = {
       reference: ({ a }) => [elementwiseReference((a) => 2 * a, [a!])],
       tolerance: 5e-4,
     },
-    ...ACTIVATIONS.map((activation) => ({
+    ...ACTIVATIONS.map((activation): OpCase => ({
       name: `act_${activation}, values from -120 to 120`,
       inputs: {
         a: {
           values: { shape: [241], data: Float64Array.from({ length: 241 }, (_, i) => i - 120) },
-          dtype: "f32" as const,
+          dtype: "f32",
         },
       },
-      build: ({ a }: Record<string, import("../../graph/graph.ts").Tensor>) => [
+      build: ({ a }) => [
         elementwise(`act_${activation}(a * 0.1) * k`, { a: a! }, { scalars: { k: 0.5 } }),
       ],
-      reference: ({ a }: Record<string, import("../ndarray.ts").NdArray>) => [
+      reference: ({ a }) => [
         elementwiseReference(
           (x) => 0.5 * activationReference(activation, Math.fround(x * Math.fround(0.1))),
           [a!],

@@ -93,11 +93,7 @@ function rmsCase(spec: NormCase, kind: "rms" | "l2" = "rms"): OpCase {
         eps,
         kind,
         activation,
-        weight: tensors["weight"],
-        scale: tensors["scale"],
-        shift: tensors["shift"],
-        gate: tensors["gate"],
-        residual: tensors["residual"],
+        ...operandsOf(tensors),
         ...(spec.headDim && {
           rotary: {
             cos: tensors["cos"]!,
@@ -140,13 +136,7 @@ function groupCase(spec: NormCase & { groups: number }): OpCase {
     name: title(spec, "group"),
     inputs: inputsOf(spec),
     build: (tensors) => [
-      groupNorm(tensors["x"]!, {
-        groups,
-        eps,
-        activation,
-        weight: tensors["weight"],
-        bias: tensors["bias"],
-      }),
+      groupNorm(tensors["x"]!, { groups, eps, activation, ...operandsOf(tensors) }),
     ],
     reference: (arrays) => [
       groupNormReference(arrays["x"]!, groups, eps, {
