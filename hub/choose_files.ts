@@ -2,10 +2,8 @@
 
 import type { HubFile } from "./hub_client.ts";
 import { MODEL_INDEX } from "./model_index.ts";
-import { partOf } from "./parts.ts";
+import { partOf, WEIGHTS } from "./parts.ts";
 
-/** Endings of weight files that can be read. */
-const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 /** Weights for other programs, and what only shows a model off. */
 const UNUSED =
   /\.(?:bin|ckpt|pt|pth|pkl|h5|msgpack|onnx|onnx_data|tflite|mlmodel|png|jpe?g|gif|webp|mp4|zip|tar|gz)$/i;

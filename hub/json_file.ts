@@ -74,11 +74,9 @@ export async function readJsonObject(
   options: JsonFileOptions = {},
 ): Promise<JsonObject> {
   const value = await readJsonFile(path, options);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
-    throw new TypeError(`Cannot read ${path}: it must hold a JSON object, and it holds ${kind}`);
-  }
-  return value;
+  if (isObject(value)) return value;
+  const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  throw new TypeError(`Cannot read ${path}: it must hold a JSON object, and it holds ${kind}`);
 }
 
 /** Why the file system refused, in words that follow a colon, such as `it does not exist`. */

@@ -1,5 +1,8 @@
 /** Files that are parts of one, as llama.cpp and Hugging Face number them: `model-00001-of-00003.safetensors`. */
 
+/** Endings of weight files that can be read. */
+export const WEIGHTS = /\.(?:safetensors|gguf)$/i;
+
 const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
 
 export interface Part {

@@ -4,15 +4,13 @@ import { join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { MODEL_INDEX } from "./model_index.ts";
-import { partOf } from "./parts.ts";
+import { partOf, WEIGHTS } from "./parts.ts";
 
 /** A file in a repository, as `org/name:folder/file.gguf` names it. */
 interface HubFileName {
   readonly id: string;
   readonly file: string;
 }
-
-const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 
 /** The path of a file of weights inside of a repository: no way out of it. */
 const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*\.(?:safetensors|gguf)$/i;

@@ -1,9 +1,5 @@
 /**
- * Pillow's resampling of 8-bit images, sample for sample.
- *
- * Reference pipelines scale conditioning images with Pillow, so anything else would change what the model sees. Two
- * passes, columns then rows, each with weights in fixed point; the rows in between are rounded to 8 bits.
- *
+ * Pillow's resampling of 8-bit images, sample for sample: reference pipelines scale conditioning images with it.
  * Source: Pillow 13.0, `src/libImaging/Resample.c` and `Geometry.c` (behaviour, not code).
  */
 

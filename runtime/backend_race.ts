@@ -15,10 +15,7 @@ const FLOPS = { gpu: 5e10, software: 5e8 };
 /** Measurements of each; the best counts. */
 const ROUNDS = 3;
 
-/**
- * Opens both implementations and keeps the one on which two submits of matrix products, with the wait for them, take
- * less time. Kernels and waits are both in it, since both differ. Where Dawn does not open or fails, it is Deno's.
- */
+/** Keeps the one on which two submits of matrix products, with the wait for them, take less time; Deno's where Dawn fails. */
 export async function openFaster(open: (backend: GpuBackend) => Promise<Device>): Promise<Device> {
   const dawn = await timed(open, "dawn");
   if (!dawn.device) return await open("deno");

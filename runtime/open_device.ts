@@ -151,13 +151,15 @@ interface SubgroupMatrixConfig {
 
 function subgroupMatrices(info: GPUAdapterInfo): SubgroupMatrix[] {
   const { subgroupMatrixConfigs = [] } = info as { subgroupMatrixConfigs?: SubgroupMatrixConfig[] };
-  return [...subgroupMatrixConfigs].map((config) => ({
-    componentType: config.componentType,
-    resultComponentType: config.resultComponentType,
-    m: config.M,
-    n: config.N,
-    k: config.K,
-  }));
+  return [...subgroupMatrixConfigs].map(
+    ({ componentType, resultComponentType, M: m, N: n, K: k }) => ({
+      componentType,
+      resultComponentType,
+      m,
+      n,
+      k,
+    }),
+  );
 }
 
 function tighter(own: TargetLimits, wanted: Partial<TargetLimits>): TargetLimits {

@@ -14,10 +14,7 @@ const WORKGROUP_READ = new KernelFile("probes/workgroup_read", workgroupReadSour
 const MATRIX = new KernelFile("probes/matrix", matrixSource);
 const EMPTY = new KernelFile("probes/empty", emptySource);
 
-/**
- * Chains that do not wait for each other: as many as hide the latency of a multiply-add, and no more than the sixteen
- * registers of a CPU with 8 lanes hold beside the two constants.
- */
+/** As many chains as hide the latency of a multiply-add, within the 16 registers of a CPU with 8 lanes. */
 const CHAINS = 10;
 /** Steps of every chain per turn of the loop: the loop costs next to nothing, and the code stays in the cache. */
 const STEPS = 16;

@@ -1,9 +1,6 @@
 /**
- * Builds one executable: the program, its workers, shaders and the bundled model.
- *
- * `deno task compile` writes `dist/denoise`; options of `deno compile` (`--target …`) are passed on.
- * Workers are started by URL, so they are not in the module graph of cli.ts: they are named here, by
- * looking for them. Shaders are imported as text, so they are.
+ * `deno task compile` builds `dist/denoise`; options of `deno compile` (`--target …`) are passed on. Workers are started by
+ * URL, so the module graph lacks them, and they are looked for here.
  */
 
 import { listTree, ROOT } from "./root.ts";

@@ -11,10 +11,7 @@ const FLUSH_BYTES = 64 * 1024 * 1024;
 /** Largest piece handed to one `writeBuffer`; bigger ones are slower. */
 const WRITE_CHUNK_BYTES = 8 * 1024 * 1024;
 
-/**
- * Compiled pipelines that are kept for programs to come, those used last: a software adapter takes 2 to 4 MB for each,
- * and there is one for every number of bindings that a size leads to.
- */
+/** Pipelines that are kept, used last: a software adapter takes 2 to 4 MB for each, and every number of bindings has its own. */
 const KEPT_PIPELINES = { software: 128, gpu: 1024 };
 
 interface CompiledPipeline {

@@ -151,12 +151,7 @@ const LEAST_LANES = 16;
 /** Invocations of a subgroup that may also be smaller. */
 const USUAL_LANES = 32;
 
-/**
- * The largest multiplication with sums in f32 that tiles of {@linkcode MatrixUnit} can be made of; nothing where the
- * adapter has none or does not say how many invocations a subgroup has.
- *
- * @param element of the factors: NVIDIA, AMD and Intel have f16, Apple f32
- */
+/** The largest multiplication of `element` (f16, on Apple's units f32) with sums in f32; nothing where the adapter tells of none. */
 export function matrixUnitOf(
   { features, limits }: Target,
   element: MatrixElement = "f16",
@@ -197,11 +192,7 @@ function lanesOf(features: TargetFeatures): number | undefined {
   return lanes >= 8 && lanes <= 64 ? lanes : undefined;
 }
 
-/**
- * Whether kernels may round the factors of an op's products to f16: where the target allows it, no factor is a weight
- * stored as f32, which asks for more, and no factor of the layer is known to be beyond f16. Who forces a variant allows
- * what it does.
- */
+/** Whether products may round factors to f16: the target allows it, no weight is f32, and no factor of the layer is beyond f16. */
 export function mayRoundToHalf(
   op: string,
   { target, saturation }: Graph,

@@ -23,12 +23,7 @@ export function rank(timings: readonly VariantTiming[], byRule: string): Variant
   return [own, ...sorted.filter((timing) => timing !== own)];
 }
 
-/**
- * Chooses a variant: the forced one, else of those that fit the one that the tuning run prefers for the class of the
- * problem, else the first. On a GPU, variants for software adapters are taken only where no other fits.
- *
- * @param problemClass of `runtime/ops/problem_class.ts`
- */
+/** The forced one, else the tuning run's for the class, else the first that fits; on GPUs those for software come last. */
 export function chooseVariant<Problem, V extends Variant<Problem>>(
   op: string,
   variants: readonly V[],

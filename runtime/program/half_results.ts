@@ -16,12 +16,7 @@ interface Use {
 /** Elements per access that kernels can store f16 by. */
 const STORED_AT_ONCE = 4;
 
-/**
- * Stores intermediates of a graph as f16 where kernels may round factors to it, and every kernel that reads one takes its
- * elements as factors. What f16 does not hold is counted for the layer that stores it; see {@linkcode Saturation}.
- *
- * @param isFactor whether a kernel takes the elements of one of its buffers as factors; what the dispatch says by default
- */
+/** Stores as f16 what kernels take as factors alone; what f16 does not hold is counted, see {@linkcode Saturation}. */
 export function storeFactorsAsHalf(
   graph: Graph,
   isFactor = ({ factors = [] }: Dispatch, name: string): boolean => factors.includes(name),

@@ -78,10 +78,7 @@ export class TimestampRecorder {
   }
 }
 
-/**
- * Nanoseconds per timestamp tick. WebGPU in Deno gives raw ticks, whose length differs between vendors, so it is
- * measured against the clock of this machine over 100 ms.
- */
+/** Nanoseconds per timestamp tick, by this machine's clock over 100 ms: Deno gives raw ticks, which differ between vendors. */
 export async function measureTickPeriod(device: Device): Promise<number> {
   using recorder = new TimestampRecorder(device, 1);
   const sample = async () => {

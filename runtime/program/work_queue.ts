@@ -223,10 +223,7 @@ function costOf(submits: readonly Submit[]): number {
   return submits.reduce((sum, { cost }) => sum + cost, 0);
 }
 
-/**
- * The submits of executables. Short ones share the submit of the one before. Each is encoded when it is drawn and not
- * before: WebGPU holds 0.1 MB for every command buffer that waits, and keeps that for the device's life.
- */
+/** Short executables share a submit. Each is encoded when it is drawn: WebGPU keeps 0.1 MB for every command buffer that waits. */
 function* submitsOf(
   executables: readonly Executable[],
   { stage, before, reads = [], finished }: QueuedWork,

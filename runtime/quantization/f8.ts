@@ -3,10 +3,7 @@ import type { BlockFormat } from "./block_format.ts";
 /** Elements that are read together. */
 const ELEMENTS = 4;
 
-/**
- * One element's value: sign, 4 bits of exponent with bias 7, 3 bits of mantissa; no infinities, and NaN where all
- * seven bits are set.
- */
+/** Sign, 4 bits of exponent with bias 7, 3 bits of mantissa; no infinities, and NaN where all seven bits are set. */
 export function decodeF8(byte: number): number {
   const sign = byte & 0x80 ? -1 : 1;
   const exponent = (byte >> 3) & 15;

@@ -89,12 +89,7 @@ export function decodeBlocks(
 /** Gives bytes at the start of a buffer, so that many results need not be garbage one after the other. */
 export type Room = (byteLength: number) => Uint8Array<ArrayBuffer>;
 
-/**
- * Brings blocks into the device's layout, group by group; the last group may be incomplete. Formats that lie the
- * same on the device are not copied.
- *
- * @param blocks whole blocks, the first of them the first of a group
- */
+/** Brings whole blocks, from the first of a group on, into the device's layout; those that lie the same are not copied. */
 export function repack(
   blocks: Uint8Array,
   format: WeightFormat,

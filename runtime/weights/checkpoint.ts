@@ -29,7 +29,7 @@ interface FileTensor extends TensorEntry, ScaledTensor {
   readonly source: OpenFile;
 }
 
-const NOTHING: Omit<Header, "tensors"> = { metadata: new Map(), arrays: new Map() };
+const NOTHING: Omit<GgufHeader, "tensors"> = { metadata: new Map(), arrays: new Map() };
 
 /**
  * The tensors of a file (safetensors or GGUF), with the other parts of it where it is one of several, or of a component's
@@ -46,7 +46,7 @@ export class Checkpoint implements TensorSource, Disposable {
 
   private constructor(
     path: string,
-    { metadata, arrays }: Omit<Header, "tensors">,
+    { metadata, arrays }: Omit<GgufHeader, "tensors">,
     tensors: ReadonlyMap<string, FileTensor>,
     files: OpenFile[],
   ) {
@@ -156,11 +156,8 @@ export class Checkpoint implements TensorSource, Disposable {
   }
 }
 
-/** What a file of any container says. */
-type Header = GgufHeader;
-
 /** Reads what a file says of its tensors; its first bytes tell which container it is. */
-function readHeader({ file, path }: OpenFile): Header {
+function readHeader({ file, path }: OpenFile): GgufHeader {
   const head = new Uint8Array(Math.min(4, file.statSync().size));
   readFully(file, 0, head);
   const magic = head.byteLength === 4 ? new DataView(head.buffer).getUint32(0, true) : 0;
@@ -170,7 +167,7 @@ function readHeader({ file, path }: OpenFile): Header {
 }
 
 /** What the headers, and the configuration in a component's folder, say. */
-function quantizationOf(path: string, headers: readonly Header[]): Quantization | undefined {
+function quantizationOf(path: string, headers: readonly GgufHeader[]): Quantization | undefined {
   const told = headers.map(({ metadata }) => readQuantization(Object.fromEntries(metadata), path))
     .find((quantization) => quantization !== undefined);
   const config = `${path}/config.json`;
@@ -180,7 +177,7 @@ function quantizationOf(path: string, headers: readonly Header[]): Quantization 
 }
 
 /** Refuses a part of a split GGUF file whose other parts are not known by its name. */
-function checkSplit({ metadata }: Header, path: string, parts: number): void {
+function checkSplit({ metadata }: GgufHeader, path: string, parts: number): void {
   const count = metadata.get("split.count");
   if (typeof count !== "number" || !(count > 1) || count === parts) return;
   throw new SyntaxError(

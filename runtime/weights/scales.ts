@@ -3,11 +3,11 @@
  * refused. ComfyUI has `layer.scale_weight` with a tensor `scaled_fp8` that marks the file, and since the end of 2025
  * `layer.weight_scale` with `layer.comfy_quant`; transformers has `layer.weight_scale_inv`, which multiplies, too.
  */
-import { decodeElements, type DType, encodeElements } from "../dtype.ts";
+import { decodeElements, encodeElements } from "../dtype.ts";
 import { dequantize } from "../quantization/formats.ts";
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { checkComfyFormat, type Quantization } from "./quantization_config.ts";
-import { blockFormatOf } from "./storage.ts";
+import { blockFormatOf, elementTypeOf } from "./storage.ts";
 import type { StoredTensor } from "./container.ts";
 
 /** A tensor whose elements have scales by blocks, and are read as bf16 therefore. */
@@ -42,8 +42,6 @@ const METHODS: readonly (readonly [sign: RegExp, method: string])[] = [
   [/[._:]qdata$/, "torchao"],
   [/\.encoded_exponent$/, "DFloat11"],
 ];
-
-const DTYPES: Readonly<Record<string, DType>> = { F32: "f32", F16: "f16", BF16: "bf16" };
 
 interface ScaleReader<Entry> {
   /** The file or folder, for messages. */
@@ -146,7 +144,7 @@ function readScales<Entry extends StoredTensor>(
   entry: Entry,
   { read, path }: ScaleReader<Entry>,
 ): Float64Array | undefined {
-  const dtype = DTYPES[entry.format];
+  const dtype = elementTypeOf(entry.format);
   if (dtype === undefined || elementCount(entry.shape) === 0) return undefined;
   const scales = decodeElements(read(entry), dtype);
   // A block of zeros has the scale 0.
@@ -194,13 +192,7 @@ export function gridOf(
   return { scales, blocksPerRow, blockRows, blockColumns };
 }
 
-/**
- * Reads a range of such a weight as bf16.
- *
- * @param weight its shape, and its format in the file, of one byte for each number
- * @param start first byte of the range, counted in bf16
- * @param readStored reads bytes of the file from a byte of the weight on
- */
+/** Reads bf16 from byte `start` of such a weight on; `readStored` reads bytes of the file from a byte of the weight on. */
 export function readScaled(
   { shape, storedAs, grid }: {
     readonly shape: Shape;

@@ -1,8 +1,4 @@
-/**
- * Packs `denoise report` with all that it needs for a machine without network (`deno task gpu-kit`): Deno, Dawn, the
- * Vulkan loader and the program in one file, in `dist/gpu-kit`. Linux on x86-64, as this machine has to be, too; what is
- * packed is what is installed here, but for Dawn, which is fetched once.
- */
+/** Packs `denoise report`, Deno, Dawn and the Vulkan loader for Linux on x86-64 without network (`deno task gpu-kit`). */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -26,10 +26,7 @@ export interface OffsetSearch {
   readonly isAbsolute: boolean;
 }
 
-/**
- * Numbers q, factor and offset so that x is about scale · q − min, with the least weighted error (`make_qkx2_quants`).
- * The numbers go to `quants` from `at` on.
- */
+/** Numbers q with x about scale · q − min and the least weighted error go to `quants` from `at` on (`make_qkx2_quants`). */
 export function searchOffset(
   search: OffsetSearch,
   x: Float32Array,
@@ -120,10 +117,7 @@ function errorOf(
   return error;
 }
 
-/**
- * Of 16 elements, numbers from −`highest` to `highest` − 1 and their factor, with errors weighted by squares
- * (`make_qx_quants` of type 1). `highest` more than the numbers go to `quants`.
- */
+/** Of 16 elements, numbers from −`highest` up, stored with `highest` added, and their factor (`make_qx_quants` of type 1). */
 export function searchSymmetric(
   highest: number,
   x: Float32Array,
@@ -171,10 +165,7 @@ export function searchSymmetric(
   return scale;
 }
 
-/**
- * Of 16 elements, numbers from −4 to 3 and their factor, each number changed as long as that helps (`make_q3_quants`). 4
- * more than the numbers go to `quants`.
- */
+/** Of 16 elements, numbers from −4 to 3, stored with 4 added and changed while that helps; their factor (`make_q3_quants`). */
 export function searchThreeBits(x: Float32Array, quants: Int8Array, at: number): number {
   const extreme = extremeOf(x, at, at + 16);
   if (abs(extreme) < EPSILON) {
