@@ -1,21 +1,21 @@
 /** The expanded WGSL of kernels, for whoever wants to read or check it: needs no GPU. */
 import { join } from "node:path";
 import { traceCase, UnsupportedCase } from "./conformance.ts";
+import type { KernelCode } from "./device/compile_helpers.ts";
 import { OP_SUITES } from "./ops/registry.ts";
 import { kernelCode } from "./program/compile.ts";
 import type { Target } from "./target.ts";
 
-interface KernelSource {
+export interface KernelSource extends KernelCode {
   /** Name of the op whose case led to it; the op may use kernels of others. */
   readonly op: string;
   /** The variant that was forced; empty for ops with a single way. */
   readonly variant: string;
   /** Adapter on which the variant was raced; empty where nothing of its class has raced it. */
   readonly racedOn: string;
+  /** Variants that the rule and races choose from for the case, the rule's choice first; none where there is one way. */
+  readonly candidates: readonly string[];
   readonly case: string;
-  /** Name of the kernel: its file and parameters. */
-  readonly kernel: string;
-  readonly wgsl: string;
 }
 
 /** Every kernel that the ops' case tables lead to on a target, variant by variant; each text once. */
@@ -24,21 +24,23 @@ export function* kernelSources(target: Target): Generator<KernelSource> {
   for (const { op, variants, cases, operands } of OP_SUITES) {
     for (const variant of variants) {
       let racedOn = "";
+      let candidates: readonly string[] = [];
       const forced: Target = {
         ...target,
         onChoice: (choice) => {
-          if (choice.op === op) racedOn = choice.racedOn ?? "";
+          if (choice.op !== op) return;
+          racedOn = choice.racedOn ?? "";
+          candidates = choice.candidates;
         },
         ...(operands && { operands }),
         ...(variant && { forcedVariants: { [op]: variant } }),
       };
       for (const testCase of cases) {
         for (const dispatch of dispatchesOf(testCase, forced)) {
-          const wgsl = kernelCode(dispatch, forced).wgsl;
-          if (seen.has(wgsl)) continue;
-          seen.add(wgsl);
-          const kernel = dispatch.kernel.name;
-          yield { op, variant, racedOn, case: testCase.name, kernel, wgsl };
+          const code = kernelCode(dispatch, forced);
+          if (seen.has(code.wgsl)) continue;
+          seen.add(code.wgsl);
+          yield { op, variant, racedOn, candidates, case: testCase.name, ...code };
         }
       }
     }
@@ -50,10 +52,10 @@ export async function dumpKernels(target: Target, folder: string): Promise<numbe
   const counts = new Map<string, number>();
   let files = 0;
   for (const source of kernelSources(target)) {
-    const { op, variant, kernel, wgsl } = source;
+    const { op, variant, label, wgsl } = source;
     const path = join(folder, op, variant);
     await Deno.mkdir(path, { recursive: true });
-    const name = kernel.split(" ")[0]!.replaceAll("/", "_");
+    const name = label.split(" ")[0]!.replaceAll("/", "_");
     const count = (counts.get(join(path, name)) ?? 0) + 1;
     counts.set(join(path, name), count);
     await Deno.writeTextFile(join(path, `${name}.${count}.wgsl`), `${headOf(source)}\n${wgsl}`);
@@ -62,9 +64,9 @@ export async function dumpKernels(target: Target, folder: string): Promise<numbe
   return files;
 }
 
-function headOf({ op, variant, racedOn, case: name, kernel }: KernelSource): string {
+function headOf({ op, variant, racedOn, case: name, label }: KernelSource): string {
   const lines = [
-    `// ${kernel}`,
+    `// ${label}`,
     `// First case that leads to it: ${op}, ${name}`,
     ...(variant === "" ? [] : [
       `// Variant "${variant}": raced on ${racedOn || "no hardware of its class yet"}`,

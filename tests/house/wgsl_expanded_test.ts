@@ -55,11 +55,11 @@ const chosen = new Map<string, string>();
 const seen = new Set<string>();
 for (const target of TARGETS) {
   const dialect = target.dialect === "naga" ? "spec" : target.dialect;
-  for (const { op, variant, kernel, wgsl } of kernelSources({ ...target, dialect })) {
-    const name = `${op} ${variant}: ${kernel}`;
+  for (const { op, variant, label, wgsl } of kernelSources({ ...target, dialect })) {
+    const name = `${op} ${variant}: ${label}`;
     variants.add(`${op} ${variant}`);
-    const [file] = kernel.split(" ");
-    const traits = [kernel, ...declarationsOf(wgsl).map((line) => `${file} ${line}`)];
+    const [file] = label.split(" ");
+    const traits = [label, ...declarationsOf(wgsl).map((line) => `${file} ${line}`)];
     if (Deno.env.has("DENOISE_SLOW") || traits.some((trait) => !seen.has(trait))) {
       chosen.set(wgsl, name);
     }

@@ -1,0 +1,104 @@
+/** GPUs that are not there: Mesa's driver for AMD's, of which only the compiler works, opened through `layer.c`. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { driversFolder, unpackPackage, writeDriverManifest } from "../drivers/debian.ts";
+import { DENO, ROOT } from "../root.ts";
+
+const LAYER = "VK_LAYER_DENOISE_compile";
+
+/** What is missing on this machine to compile kernels for such GPUs. */
+export class NoCompilerError extends Error {
+  override readonly name = "NoCompilerError";
+}
+
+/** What starts one of our programs on a GPU, named as RADV does, such as `navi31`. */
+export type StartOnNullGpu = (
+  family: string,
+  args: readonly string[],
+  options: { readonly wantsAssembly: boolean },
+) => Deno.Command;
+
+/**
+ * Fetches Mesa where it is missing, and builds the layer.
+ *
+ * @param folder for the layer and what it writes of the pipeline made last, under the name in DENOISE_LAYER_OUT
+ * @throws {NoCompilerError}
+ */
+export async function openNullGpu(folder: string): Promise<StartOnNullGpu> {
+  const headers = await fetchPackage("libvulkan-dev", "2 MB", false);
+  await buildLayer(join(headers, "usr", "include"), folder);
+  // Mesa 25 is the last that opens such GPUs.
+  const mesa = await fetchPackage("mesa-vulkan-drivers", "66 MB", true);
+  const libraries = join(mesa, "usr", "lib", "x86_64-linux-gnu");
+  const manifest = join(folder, "driver", "radv.json");
+  await Deno.mkdir(join(folder, "driver"));
+  await writeDriverManifest(manifest, join(libraries, "libvulkan_radeon.so"), "1.4.0");
+  return (family, args, { wantsAssembly }) =>
+    new Deno.Command(join(libraries, "ld-linux-x86-64.so.2"), {
+      args: ["--library-path", libraries, DENO, "run", "-A", "--no-check", ...args],
+      cwd: ROOT,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      env: {
+        RADV_FORCE_FAMILY: family,
+        MESA_SHADER_CACHE_DISABLE: "true",
+        DENO_WEBGPU_BACKEND: "vulkan",
+        VK_DRIVER_FILES: manifest,
+        VK_LAYER_PATH: folder,
+        VK_INSTANCE_LAYERS: LAYER,
+        // Mesa's own layer, which the system may have in another version.
+        NODEVICE_SELECT: "1",
+        DENOISE_LAYER_OUT: join(folder, `${family}.out`),
+        ...(wantsAssembly && { DENOISE_LAYER_ASSEMBLY: "1" }),
+      },
+    });
+}
+
+/** Unpacks a package of Debian 13 where that has not been done; gives the folder that stands for `/`. */
+async function fetchPackage(name: string, size: string, complete: boolean): Promise<string> {
+  const folder = join(driversFolder(), `trixie-${name}`);
+  const root = join(folder, "root");
+  const done = join(folder, "done");
+  if (existsSync(done)) return root;
+  console.error(`Fetching ${name} of Debian 13 into ${folder}, once (${size})`);
+  const wanted = { folder, package: name, suite: "trixie", complete };
+  const unpacked = await unpackPackage(wanted).catch(({ message }: Error) => {
+    throw new NoCompilerError(
+      `Cannot compile kernels: ${name} of Debian 13 is missing. ${message}`,
+    );
+  });
+  if (unpacked === undefined) {
+    throw new NoCompilerError(
+      `Cannot compile kernels: ${name} of Debian 13 is missing, and is fetched on Debian for x86-64 only`,
+    );
+  }
+  await Deno.writeTextFile(done, "");
+  return root;
+}
+
+async function buildLayer(include: string, folder: string): Promise<void> {
+  const source = new URL("tools/kernels/layer.c", ROOT).pathname;
+  const library = join(folder, "liblayer.so");
+  const args = ["-O1", "-Wall", "-shared", "-fPIC", `-I${include}`, "-o", library, source];
+  const gcc = new Deno.Command("gcc", { args, stdin: "null" });
+  const { success, stderr } = await gcc.output().catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new NoCompilerError(
+      "Cannot compile kernels: gcc is missing, which builds tools/kernels/layer.c; install it",
+    );
+  });
+  if (!success) {
+    throw new Error(`Cannot build tools/kernels/layer.c: ${new TextDecoder().decode(stderr)}`);
+  }
+  const layer = {
+    name: LAYER,
+    type: "GLOBAL",
+    library_path: library,
+    api_version: "1.3.0",
+    implementation_version: "1",
+    description: "Opens a driver without its GPU, and writes what its compiler says",
+  };
+  const manifest = { file_format_version: "1.0.0", layer };
+  await Deno.writeTextFile(join(folder, "layer.json"), JSON.stringify(manifest));
+}

@@ -1,0 +1,145 @@
+/** Tables of what a compiler says of kernels: printed, committed, and compared. */
+import { alignColumns } from "../bench/history.ts";
+import type { CompiledKernel } from "./compile.ts";
+
+/** What a compiler says of a kernel. */
+export interface Figures {
+  /** Vector registers of an invocation. */
+  readonly vgprs: number;
+  /** Registers that are kept in memory for want of room, vector and scalar. */
+  readonly spills: number;
+  /** Bytes of memory of an invocation, for spills and for arrays that are indexed. */
+  readonly scratch: number;
+  /** Bytes of workgroup memory. */
+  readonly lds: number;
+  /** Waves that a SIMD holds at once, as the driver counts them. */
+  readonly waves: number;
+  /** Bytes of code. */
+  readonly code: number;
+  /** The compiler's own estimate of clocks by throughput, with guessed numbers of turns of loops. */
+  readonly cost: number;
+}
+
+const COLUMNS = ["vgprs", "spills", "scratch", "lds", "waves", "code", "cost"] as const;
+
+/** A row of a table; of several kernels of one name, the worst of each figure. */
+export interface Row {
+  readonly name: string;
+  readonly from: string;
+  readonly isChosen: boolean;
+  readonly kernel: string;
+  readonly figures: Figures;
+}
+
+/** A committed table. */
+export interface SavedTable {
+  /** Name and version of the driver that compiled it. */
+  readonly driver: string;
+  readonly rows: ReadonlyMap<string, Figures>;
+}
+
+export function figuresOf({ statistics }: Pick<CompiledKernel, "statistics">): Figures {
+  const value = (name: string) => {
+    const found = statistics[name];
+    if (found === undefined) throw new Error(`Cannot read statistics: there is no "${name}"`);
+    return found;
+  };
+  return {
+    vgprs: value("VGPRs"),
+    spills: value("Spilled VGPRs") + value("Spilled SGPRs"),
+    scratch: value("Scratch size"),
+    lds: value("LDS size"),
+    waves: value("Subgroups per SIMD"),
+    code: value("Code size"),
+    cost: value("Inverse Throughput"),
+  };
+}
+
+function worst(a: Figures, b: Figures): Figures {
+  const pairs = COLUMNS.map((column) => {
+    const pick = column === "waves" ? Math.min : Math.max;
+    return [column, pick(a[column], b[column])];
+  });
+  return Object.fromEntries(pairs) as unknown as Figures;
+}
+
+/** A row for each name. */
+export function rowsOf(kernels: readonly CompiledKernel[]): Row[] {
+  const rows = new Map<string, Row>();
+  for (const compiled of kernels) {
+    const { name, from, isChosen, kernel } = compiled;
+    const figures = figuresOf(compiled);
+    const known = rows.get(name);
+    rows.set(
+      name,
+      known
+        ? { ...known, isChosen: isChosen || known.isChosen, figures: worst(known.figures, figures) }
+        : { name, from, isChosen, kernel, figures },
+    );
+  }
+  return [...rows.values()];
+}
+
+/** The rows with their figures in columns. */
+export function printRows(rows: readonly Row[]): string {
+  const head = ["chosen", "VGPRs", "spills", "scratch", "LDS", "waves", "code", "cost"];
+  const cells = rows.map(({ name, from, isChosen, kernel, figures }) => [
+    isChosen ? "yes" : "-",
+    ...COLUMNS.map((column) => String(figures[column])),
+    name.startsWith("case ") ? `${name} (${from})` : `${kernel}: ${name} (${from})`,
+  ]);
+  return alignColumns([[...head, "kernel"], ...cells], [...head.keys()]).join("\n");
+}
+
+/** The text of a committed table. */
+export function writeTable(rows: readonly Row[], driver: string): string {
+  const lines = rows.toSorted((a, b) => a.name < b.name ? -1 : 1).map(({ name, figures }) =>
+    [...COLUMNS.map((column) => figures[column]), name].join("\t")
+  );
+  return [`# ${driver}`, [...COLUMNS, "name"].join("\t"), ...lines].join("\n") + "\n";
+}
+
+export function readTable(text: string): SavedTable {
+  const [driver, , ...lines] = text.trimEnd().split("\n");
+  const rows = lines.map((line): [string, Figures] => {
+    const cells = line.split("\t");
+    const figures = COLUMNS.map((column, i) => [column, Number(cells[i])]);
+    return [cells[COLUMNS.length]!, Object.fromEntries(figures)];
+  });
+  return { driver: driver!.slice(2), rows: new Map(rows) };
+}
+
+/** How much more code and cost are worth a note. */
+const MORE = { code: 1.1, cost: 1.05 };
+
+/** How kernels differ from a committed table. */
+export interface Comparison {
+  /** New spills and scratch memory, and fewer waves, in words. */
+  readonly failures: readonly string[];
+  /** More code and cost, in words. */
+  readonly notes: readonly string[];
+  /** Rows for which no kernel is compiled. */
+  readonly missing: readonly string[];
+}
+
+/** Compares kernels with a committed table, by the names of all problems that they are for. */
+export function compare(saved: SavedTable, kernels: readonly CompiledKernel[]): Comparison {
+  const all = kernels.flatMap((kernel) =>
+    [kernel.name, ...kernel.others].map((name) => ({ ...kernel, name }))
+  );
+  const now = new Map(rowsOf(all).map(({ name, figures }) => [name, figures]));
+  const failures: string[] = [];
+  const notes: string[] = [];
+  for (const [name, was] of saved.rows) {
+    const is = now.get(name);
+    if (!is) continue;
+    const tell = (list: string[], columns: readonly (keyof Figures)[]) => {
+      const changes = columns.map((column) => `${column} ${was[column]} to ${is[column]}`);
+      if (changes.length > 0) list.push(`${name}: ${changes.join(", ")}`);
+    };
+    const spilled = (["spills", "scratch"] as const).filter((column) => is[column] > was[column]);
+    tell(failures, is.waves < was.waves ? [...spilled, "waves"] : spilled);
+    tell(notes, (["code", "cost"] as const).filter((key) => is[key] > was[key] * MORE[key]));
+  }
+  return { failures, notes, missing: [...saved.rows.keys()].filter((name) => !now.has(name)) };
+}
