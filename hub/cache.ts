@@ -5,7 +5,7 @@ import { describeFileError } from "./json_file.ts";
 
 export interface CacheOptions {
   /** The cache itself; taken from the environment by default, see {@link hubCacheFolder}. */
-  readonly cacheFolder?: string;
+  readonly cacheFolder?: string | undefined;
   /** A branch, a tag or a whole commit; `main` by default. */
   readonly revision?: string;
   /** Reads an environment variable; the process's own by default. */
@@ -114,7 +114,7 @@ async function isFolder(path: string): Promise<boolean> {
   }
 }
 
-function isAbsence(error: unknown): boolean {
+export function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 

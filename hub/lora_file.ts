@@ -112,7 +112,7 @@ export function chooseLora(
 
 /** Finds a LoRA in the cache. Nothing is fetched. */
 export async function findHubLora({ id, file }: HubLora, cacheFolder?: string): Promise<string> {
-  const folder = resolve(await findSnapshot(id, cacheFolder === undefined ? {} : { cacheFolder }));
+  const folder = resolve(await findSnapshot(id, { cacheFolder }));
   if (file === undefined) return await loraIn(folder);
   const path = join(folder, file);
   if (await lookAt(path, "LoRA") === "file") return path;

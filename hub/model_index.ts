@@ -13,7 +13,6 @@ export interface ModelIndex {
   readonly folder: string;
   /** `_class_name`: the pipeline. Whether it is a known one is for the caller to say. */
   readonly className: string;
-  /** `_diffusers_version`, where the file has it. */
   /** The components by name, in file order, without those that are null in the file. */
   readonly components: ReadonlyMap<string, ComponentEntry>;
   /** Every other key, such as `is_distilled`. */

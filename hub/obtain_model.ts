@@ -16,7 +16,7 @@ export async function obtainModel(
   options: PullOptions = {},
   onPull?: () => void,
 ): Promise<string> {
-  const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
+  const cache = { cacheFolder: options.settings?.cacheFolder };
   const hubFile = parseHubFile(pathOrId);
   try {
     return await resolveModel(pathOrId, cache);
@@ -47,7 +47,7 @@ export async function obtainPart(
   const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;
   if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull);
-  const cache = options.settings && { cacheFolder: options.settings.cacheFolder };
+  const cache = { cacheFolder: options.settings?.cacheFolder };
   const find = async () => {
     const path = await findSnapshot(pathOrId, cache);
     const folder = join(path, component);

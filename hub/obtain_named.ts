@@ -1,6 +1,7 @@
 /** Models by name: found in the catalogue or a user's own file, fetched where this machine lacks them. */
 
-import { join, relative, resolve } from "node:path";
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { findSnapshot } from "./cache.ts";
 import { CATALOGUE, type CatalogueModel } from "./catalogue.ts";
 import { chooseFiles } from "./choose_files.ts";
@@ -122,7 +123,7 @@ async function obtainFiles(
   const cached = await cachedPaths(id, options);
   const exact = cached.filter((path) => typeOfFile(path) === type);
   const there = marks.map((mark) => chooseQuantised(exact, type, mark));
-  const root = () => findSnapshot(id, cacheOf(options));
+  const root = () => snapshotOf(id, options);
   if (there.every((path) => path !== undefined)) {
     const folder = await root();
     return there.map((path) => resolve(join(folder, path)));
@@ -166,7 +167,7 @@ async function obtainRepository(
       ),
     onChosen: noteOf(id, options),
   });
-  return resolve(await findSnapshot(id, cacheOf(options)));
+  return resolve(await snapshotOf(id, options));
 }
 
 function noteOf(id: string, { onNote }: ObtainNamedOptions): NonNullable<PullOptions["onChosen"]> {
@@ -184,7 +185,7 @@ async function wholeFolder(
   options: ObtainNamedOptions,
 ): Promise<string | undefined> {
   try {
-    const path = await findSnapshot(id, cacheOf(options));
+    const path = await snapshotOf(id, options);
     const { components } = await readModelIndex(path);
     for (const name of components.keys()) {
       if (!without.includes(name) && !(await Deno.stat(join(path, name))).isDirectory) {
@@ -198,26 +199,17 @@ async function wholeFolder(
   }
 }
 
-/** Paths of a repository's files on this machine. */
+function snapshotOf(id: string, { settings }: PullOptions): Promise<string> {
+  return findSnapshot(id, { cacheFolder: settings?.cacheFolder });
+}
+
+/** Paths of a repository's files and folders on this machine. */
 async function cachedPaths(id: string, options: ObtainNamedOptions): Promise<string[]> {
   try {
-    const path = await findSnapshot(id, cacheOf(options));
-    const found: string[] = [];
-    const walk = async (folder: string) => {
-      for await (const { name, isDirectory } of Deno.readDir(folder)) {
-        const inner = join(folder, name);
-        if (isDirectory) await walk(inner);
-        else found.push(relative(path, inner).replaceAll("\\", "/"));
-      }
-    };
-    await walk(path);
-    return found;
+    const paths = await readdir(await snapshotOf(id, options), { recursive: true });
+    return paths.map((path) => path.replaceAll("\\", "/"));
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
   }
-}
-
-function cacheOf({ settings }: PullOptions): { cacheFolder?: string } {
-  return settings ? { cacheFolder: settings.cacheFolder } : {};
 }

@@ -1,7 +1,7 @@
 /** From what a user calls a model to the folder or file that holds it. */
 
 import { join, resolve } from "node:path";
-import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
+import { type CacheOptions, findSnapshot, isAbsence, isHubId } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 import { partOf, WEIGHTS } from "./parts.ts";
@@ -121,9 +121,7 @@ export async function lookAt(
   try {
     return (await Deno.stat(path)).isDirectory ? "folder" : "file";
   } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) {
-      return "nothing";
-    }
+    if (isAbsence(cause)) return "nothing";
     throw new Error(`Cannot open ${what} ${path}: ${describeFileError(cause)}`, { cause });
   }
 }
