@@ -30,22 +30,17 @@ const MOST_SHARE = 1.1;
 export function probesTables(reader: ReportReader): string[] {
   const data = (backend: GpuBackend) => reader.data("probes", backend);
   if (!reader.backends.some(data)) return [];
-  const sizes = [
-    ...new Set(
-      reader.backends.flatMap((b) => data(b)?.reads ?? [])
-        .map((each) => each.bytes),
-    ),
-  ].sort((a, b) => a - b);
-  const transfers = (kind: "uploads" | "readBacks") => [
-    ...new Set(reader.backends.flatMap((b) => data(b)?.[kind] ?? []).map((each) => each.bytes)),
-  ];
+  const sizesOf = (kind: "reads" | "uploads" | "readBacks") =>
+    [
+      ...new Set(reader.backends.flatMap((b) => (data(b)?.[kind] ?? []).map(({ bytes }) => bytes))),
+    ].sort((a, b) => a - b);
   const rows: Row[] = [
     ["f32 in registers", (b) => flops(data(b)?.arithmetic.f32)],
     ["f16 in registers", (b) => flops(data(b)?.arithmetic.f16)],
     ["int8 by fours", (b) => flops(data(b)?.arithmetic.i8, "OP/s")],
     ["Matrix units, f16 to f32", (b) => flops(data(b)?.arithmetic.matrix)],
     ["Workgroup memory", (b) => rate(data(b)?.workgroupReads)],
-    ...sizes.map((size): Row => [
+    ...sizesOf("reads").map((size): Row => [
       `Reads of ${bytes(size)} again and again`,
       (b) => rate(data(b)?.reads.find((each) => each.bytes === size)?.bytesPerSecond),
     ]),
@@ -55,7 +50,7 @@ export function probesTables(reader: ReportReader): string[] {
     ["A submit", (b) => us(data(b)?.submitUs)],
     ["A wait for nothing", (b) => ms(data(b)?.idleMs)],
     ...(["uploads", "readBacks"] as const).flatMap((kind) =>
-      transfers(kind).map((size): Row => [
+      sizesOf(kind).map((size): Row => [
         `${kind === "uploads" ? "Upload" : "Read-back"} of ${bytes(size)}`,
         (b) => {
           const found = data(b)?.[kind].find((each) => each.bytes === size);

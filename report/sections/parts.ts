@@ -46,16 +46,16 @@ const VIDEOS = [{ width: 832, height: 480 }, ...squares(256, 128)];
 /** Latent frames of 33 frames; both prompts in one pass. */
 const WAN = { frames: 9, prompts: 2 };
 
+const Z_IMAGE = { title: "Z-Image-Turbo, a step", layers: 30, sizes: IMAGES, part: zImage };
+const QWEN3 = {
+  title: "Qwen3-4B, a prompt of 64 tokens",
+  layers: 36,
+  sizes: [{ width: 0, height: 0 }],
+  part: (layers: number) => qwen3Of4B(64, layers),
+};
+
 const STEPS: readonly PartJob[] = [
-  {
-    title: "Z-Image-Turbo, a step",
-    format: "BF16",
-    weight: 7,
-    layers: 30,
-    sizes: IMAGES,
-    isCompared: true,
-    part: zImage,
-  },
+  { ...Z_IMAGE, format: "BF16", weight: 7, isCompared: true },
   {
     title: "FLUX.2 klein 4B, a step",
     format: "BF16",
@@ -74,14 +74,7 @@ const STEPS: readonly PartJob[] = [
     isCompared: true,
     part: (layers) => wan1B(WAN.frames, WAN.prompts, layers),
   },
-  {
-    title: "Z-Image-Turbo, a step",
-    format: "Q4_K",
-    weight: 4,
-    layers: 30,
-    sizes: IMAGES,
-    part: zImage,
-  },
+  { ...Z_IMAGE, format: "Q4_K", weight: 4 },
 ];
 
 const STAGES: readonly PartJob[] = [
@@ -99,22 +92,8 @@ const STAGES: readonly PartJob[] = [
     sizes: VIDEOS,
     part: () => wanDecode(WAN_VAE),
   },
-  {
-    title: "Qwen3-4B, a prompt of 64 tokens",
-    format: "BF16",
-    weight: 4,
-    layers: 36,
-    sizes: [{ width: 0, height: 0 }],
-    part: (layers) => qwen3Of4B(64, layers),
-  },
-  {
-    title: "Qwen3-4B, a prompt of 64 tokens",
-    format: "Q4_K",
-    weight: 2,
-    layers: 36,
-    sizes: [{ width: 0, height: 0 }],
-    part: (layers) => qwen3Of4B(64, layers),
-  },
+  { ...QWEN3, format: "BF16", weight: 4 },
+  { ...QWEN3, format: "Q4_K", weight: 2 },
   {
     title: "Z-Image's encoder",
     format: "BF16",
