@@ -89,5 +89,5 @@ export interface EngineOptions extends LoadModelOptions {
   /** Which cards, where several make every request together; the first ones by default. */
   groupCards?: readonly CardAddress[];
   /** LoRAs that another engine of this model has read. */
-  loras?: ModelLoras;
+  sharedLoras?: ModelLoras;
 }

@@ -74,7 +74,7 @@ export class WorkerEngine implements CardEngine {
     this.#options = options;
     this.#model = { model, parts: options.parts ?? {}, memory: memorySettings(options) };
     this.#newWorker = newWorker;
-    this.loras = options.loras ?? new ModelLoras(options);
+    this.loras = options.sharedLoras ?? new ModelLoras(options);
     this.#roomCheck = new RoomCheck(newWorker, this.#waits.releaseMs);
   }
 

@@ -60,7 +60,7 @@ export function openModel(
   path: string,
   options: LoadModelOptions,
   isLazy = false,
-  shared: Pick<EngineOptions, "card" | "groupCards" | "loras"> = {},
+  shared: Pick<EngineOptions, "card" | "groupCards" | "sharedLoras"> = {},
 ): Promise<LocalEngine> {
   return openEngine({ ...engineOptions(path, options), isLazy, ...shared });
 }

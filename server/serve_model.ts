@@ -75,7 +75,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     ...[onProgress, signal]: Parameters<EngineOpener>
   ) => {
     let tenths = 0;
-    let loras: EngineOptions["loras"];
+    let sharedLoras: EngineOptions["sharedLoras"];
     const openOn = async (card: Card) => {
       let [weights, kernels] = [0, 0];
       let nextLine = performance.now() + LINE_MS;
@@ -107,10 +107,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         {
           card: card.plan.address,
           ...(card.plan.group && { groupCards: card.plan.group }),
-          ...(loras && { loras }),
+          ...(sharedLoras && { sharedLoras }),
         },
       );
-      loras ??= engine.loras;
+      sharedLoras ??= engine.loras;
       return engine;
     };
     const on = cards.all.filter(({ id }) => pins[name]?.includes(id) ?? true);

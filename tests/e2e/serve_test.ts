@@ -6,9 +6,12 @@ import { postJson, startProcess } from "./server_process.ts";
 Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM with 0", async () => {
   const folder = await Deno.makeTempDir();
   try {
-    await using server = await startProcess(folder, ["--log-format", "json", "--enable-metrics"]);
+    const flags = ["--log-format", "json", "--enable-metrics", "--lora", "outline"];
+    await using server = await startProcess(folder, flags);
     const { data: [model] } = await (await fetch(`${server.url}/v1/models`)).json();
     assert.equal(model.id, "bundled");
+    const { active } = await (await fetch(`${server.url}/v1/list_loras`)).json();
+    assert.deepEqual(Object.keys(active), ["transformer"]);
     const response = await postJson(`${server.url}/v1/images/generations`, {
       prompt: "a red circle",
       size: "64x64",
