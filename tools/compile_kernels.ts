@@ -29,13 +29,16 @@ export async function compileKernels(
   wantsAssembly: boolean,
 ): Promise<CompiledKernel[]> {
   const args = ["tools/kernels/compile.ts", ...words];
-  const { success, stdout, stderr } = await start(target, args, { wantsAssembly }).output();
+  const { success, code, stdout, stderr } = await start(target, args, { wantsAssembly }).output();
   const [lines, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes).trim());
   const kernels = lines!.split("\n").filter((line) => line !== "")
     .map((line): CompiledKernel => JSON.parse(line));
   if (success) return kernels;
-  const after = kernels.at(-1)?.name ?? "nothing";
-  throw new Error(`Cannot compile kernels for ${target}: it ended after ${after}. ${errors}`);
+  const last = kernels.at(-1)?.name;
+  const when = last === undefined ? "before the first kernel" : `in the kernel after ${last}`;
+  throw new Error(
+    `Cannot compile kernels for ${target}: the process ended (code ${code}) ${when}. ${errors}`,
+  );
 }
 
 /**

@@ -81,15 +81,16 @@ async function buildLayer(include: string, folder: string): Promise<void> {
   const source = new URL("tools/kernels/layer.c", ROOT).pathname;
   const library = join(folder, "liblayer.so");
   const args = ["-O1", "-Wall", "-shared", "-fPIC", `-I${include}`, "-o", library, source];
-  const gcc = new Deno.Command("gcc", { args, stdin: "null" });
-  const { success, stderr } = await gcc.output().catch((error) => {
+  try {
+    const { success, stderr } = await new Deno.Command("gcc", { args, stdin: "null" }).output();
+    if (!success) {
+      throw new Error(`Cannot build tools/kernels/layer.c: ${new TextDecoder().decode(stderr)}`);
+    }
+  } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     throw new NoCompilerError(
       "Cannot compile kernels: gcc is missing, which builds tools/kernels/layer.c; install it",
     );
-  });
-  if (!success) {
-    throw new Error(`Cannot build tools/kernels/layer.c: ${new TextDecoder().decode(stderr)}`);
   }
   const layer = {
     name: LAYER,
