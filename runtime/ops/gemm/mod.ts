@@ -14,7 +14,6 @@ import type { GemmProblem, GemmVariant } from "./problem.ts";
 import { BROADCAST, BROADCAST_24, BROADCAST_8, REGISTERS, suitsWideTiles } from "./registers.ts";
 import {
   FEW_ROWS,
-  HALF_128,
   HALF_128X64,
   ROWS,
   SHARED_128,
@@ -37,7 +36,6 @@ export const GEMM_VARIANTS: readonly string[] = [
   SHARED_64,
   SHARED_32,
   SLICED_32,
-  HALF_128,
   HALF_128X64,
 ].map(({ name }) => name);
 
@@ -122,7 +120,7 @@ function byPreference(problem: GemmProblem, { features }: Target): readonly Gemm
   const matrix = matrixOrder(m, n, batch?.count ?? 1)
     .map((name) => MATRIX_VARIANTS.find((variant) => variant.name === name)!);
   // Whether f16 tiles win anywhere is not measured yet, so that only a tuning run takes them.
-  const tiled = [...matrix, ...shared, HALF_128, HALF_128X64];
+  const tiled = [...matrix, ...shared, HALF_128X64];
   const gpu = m <= FEW_ROWS || tiles(32) < FEW_TILES ? [ROWS, ...tiled] : [...tiled, ROWS];
   const broadcast = suitsWideTiles(problem) ? [BROADCAST_8, BROADCAST] : [BROADCAST, BROADCAST_8];
   return [...broadcast, REGISTERS, ...gpu, INT8, BROADCAST_24];
