@@ -84,40 +84,36 @@ export class ResultDecoder<Own extends Inputs> {
 }
 
 /** Makes images of unfinished samples: what each would be without its noise, x0 = x − σ·v. */
-export class Previews {
-  readonly #decoder: Decoder;
-  readonly #denoised: Program<{ readonly numbers: ArrayLike<number> }>;
+interface Previews {
+  take(sigma: number, weights: readonly number[]): Call;
+  show(work: Work, index: number): Promise<void>;
+}
 
-  /** Traces the decoder in the stage of the steps; the weighted sum of `outputs` is the velocity. */
-  constructor(
-    stage: Stage,
-    sample: DeviceTensor,
-    outputs: readonly DeviceTensor[],
-    { decoder: traceDecoder, part = (x) => x, decoded }: SampleDecoder,
-  ) {
-    const decoder = traceDecoder(stage, "preview");
-    const tensors = [sample, ...outputs];
-    const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
-    const denoised = stage.program(
-      "preview input",
-      { tensors, numbers },
-      ({ tensors, numbers }) =>
-        copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input),
-    );
-    this.#decoder = decoder;
-    this.#denoised = denoised;
-  }
-
-  take(sigma: number, weights: readonly number[]): Call {
-    return this.#denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] });
-  }
-
-  async show(work: Work, index: number): Promise<void> {
-    await this.#decoder.run(work, {
-      received: (_, pixels) =>
-        pixels && work.control.onPreview?.(work.composed(toUnitRange(pixels)), index),
-    });
-  }
+/** Traces the decoder in the stage of the steps; the weighted sum of `outputs` is the velocity. */
+export function tracePreviews(
+  stage: Stage,
+  sample: DeviceTensor,
+  outputs: readonly DeviceTensor[],
+  { decoder: traceDecoder, part = (x) => x, decoded }: SampleDecoder,
+): Previews {
+  const decoder = traceDecoder(stage, "preview");
+  const tensors = [sample, ...outputs];
+  const numbers = f32(tensors.reduce((sum, { shape }) => sum + shape[0]!, 0));
+  const denoised = stage.program(
+    "preview input",
+    { tensors, numbers },
+    ({ tensors, numbers }) =>
+      copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input),
+  );
+  return {
+    take: (sigma, weights) =>
+      denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] }),
+    show: (work, index) =>
+      decoder.run(work, {
+        received: (_, pixels) =>
+          pixels && work.control.onPreview?.(work.composed(toUnitRange(pixels)), index),
+      }),
+  };
 }
 
 export function previewSteps(totalSteps: number, count: number): number[] {

@@ -14,10 +14,10 @@ import type { Stage } from "../memory/session.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
-import { Previews, previewSteps, type SampleDecoder } from "./decoding.ts";
+import { previewSteps, type SampleDecoder, tracePreviews } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
-import { KeptLatents } from "./inpainting.ts";
+import { traceKept } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { Passes, type PassOptions } from "./passes.ts";
 import type { Work } from "./work.ts";
@@ -38,125 +38,102 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly history?: readonly DeviceTensor[];
 }
 
-export class Denoiser<Own extends Inputs> {
-  readonly #stage: Stage;
-  readonly #options: DenoiserOptions<Own>;
-  readonly #operands: CommonShape["operands"];
-  readonly #step: DeviceTensor;
-  readonly #passes: Passes<Own>;
-  readonly #combined: ReturnType<typeof traceCombined> | undefined;
-  readonly #solver: Solver;
-  readonly #noise: ReturnType<typeof traceNoise> | undefined;
-  readonly #previews: Previews | undefined;
-  readonly #kept: KeptLatents | undefined;
-
-  constructor(
-    stage: Stage,
-    { operands, hasPreviews, control }: CommonShape,
-    options: DenoiserOptions<Own>,
-  ) {
-    const { sample, schedule, guidance, range, history, kept } = options;
-    const step = stage.tensor("step", options.step?.shape ?? [1], "u32");
-    this.#stage = stage;
-    this.#options = options;
-    this.#operands = operands;
-    this.#step = step;
-    this.#passes = new Passes(stage, { operands, control }, { sample, step }, options);
-    let { outputs } = this.#passes;
-    if (guidance) {
-      const velocity = stage.tensor("guided", sample.shape);
-      this.#combined = traceCombined(stage, guidance, outputs, velocity);
-      outputs = [velocity];
-    }
-    this.#noise = schedule.needsNoise ? traceNoise(stage, options.noise) : undefined;
-    const noise = this.#noise?.outputs;
-    this.#solver = new Solver(stage, schedule, { sample, outputs, history, noise }, range);
-    this.#kept = kept && new KeptLatents(stage, { sample, kept, noise: options.noise });
-    this.#previews = hasPreviews
-      ? new Previews(stage, sample, outputs, options.preview)
-      : undefined;
-    stage.willRead(sample);
-  }
-
+export interface Denoiser {
   /** All steps, or those in the range; `noise` is what the sample began with, `reused` steps use earlier outputs. */
-  async run(
+  run(
     work: Work,
     guidance: Guidance,
     draw: () => Float32Array,
-    { noise, reused: own = [] }: {
-      readonly noise?: Float32Array;
-      readonly reused?: readonly number[];
-    } = {},
-  ): Promise<void> {
-    const { schedule, sample, step, range } = this.#options;
-    const totalSteps = schedule.timesteps.length;
-    const [first, end] = range ?? [0, totalSteps];
-    const { attempt } = work;
-    if (!this.#passes.takesPart) return;
-    if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
-    const reused = await this.#passes.agreedSteps(own, totalSteps, work.control);
-    if (this.#kept) await work.run([this.#kept.begin(work.request, noise!)]);
-    const shown = this.#previews ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
-    for (let i = first; i < end; i++) {
-      const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
-      const calls = [
-        { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
-        writing(this.#step, step?.values(i) ?? [i]),
-        ...i > first && reused.includes(i)
-          ? []
-          : this.#predicting(i, i === first, guidance, isSteered(work.request, i, totalSteps)),
-      ];
-      if (this.#noise && readsNoise(schedule.step(i))) {
-        calls.push(this.#noise.call({ noise: draw() }));
-      }
-      const previews = shown.includes(i) ? this.#previews : undefined;
-      if (previews) calls.push(previews.take(schedule.sigmas[i]!, weights));
-      calls.push(this.#solver.call(i, weights));
-      const isLast = i === totalSteps - 1;
-      if (this.#kept) calls.push(this.#kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
-      await work.run(calls, {
-        isLast: i === end - 1,
-        // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
-        // the decoder turns out to have factors beyond f16.
-        reads: i === first || (isLast && this.#stage.isRounding) ? [sample] : [],
-        finished: ([values]) => {
-          if (values && i === first) this.#checkFirstStep(values, work);
-          if (values && isLast) attempt.denoised = values;
-          work.progress("denoise", i + 1, totalSteps);
-        },
-      });
-      await previews?.show(work, shown.indexOf(i));
-    }
-  }
+    options?: { readonly noise?: Float32Array; readonly reused?: readonly number[] },
+  ): Promise<void>;
+}
 
-  #predicting(
+export function traceDenoiser<Own extends Inputs>(
+  stage: Stage,
+  { operands, hasPreviews, control }: CommonShape,
+  options: DenoiserOptions<Own>,
+): Denoiser {
+  const { sample, schedule, range, history } = options;
+  const step = stage.tensor("step", options.step?.shape ?? [1], "u32");
+  const passes = new Passes(stage, { operands, control }, { sample, step }, options);
+  const combination = options.guidance && traceCombined(stage, options.guidance, passes, sample);
+  const outputs = combination ? [combination.velocity] : passes.outputs;
+  const added = schedule.needsNoise ? traceNoise(stage, options.noise) : undefined;
+  const state = { sample, outputs, history, noise: added?.outputs };
+  const solver = new Solver(stage, schedule, state, range);
+  const kept = options.kept &&
+    traceKept(stage, { sample, kept: options.kept, noise: options.noise });
+  const previews = hasPreviews ? tracePreviews(stage, sample, outputs, options.preview) : undefined;
+  stage.willRead(sample);
+
+  const predicting = (
     i: number,
     isFirst: boolean,
     { weights, combined }: Guidance,
     isSteered: boolean,
-  ): Call[] {
-    if (combined?.weight(i) === 0) return [clearing([this.#combined!.velocity])];
+  ): Call[] => {
+    if (combined?.weight(i) === 0) return [clearing([combination!.velocity])];
     const own = [...weights(i)];
-    const { outputs } = this.#passes;
-    const isNeeded = outputs.map(({ shape }) =>
+    const isNeeded = passes.outputs.map(({ shape }) =>
       own.splice(0, shape[0]!).some((weight) => weight !== 0)
     );
-    const calls = this.#passes.calls(isNeeded, isSteered);
+    const calls = passes.calls(isNeeded, isSteered);
     if (combined) {
-      const { guided, unguided } = this.#combined!;
+      const { guided, unguided } = combination!;
       const isGuided = isNeeded.every(Boolean);
       return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
     }
     // The solver reads what counts nothing, too.
-    const others = outputs.filter((_, k) => !isNeeded[k]);
+    const others = passes.outputs.filter((_, k) => !isNeeded[k]);
     return isFirst ? [clearing(others), ...calls] : calls;
-  }
+  };
 
-  #checkFirstStep(sample: Float32Array, work: Work): void {
-    if (isFinite(sample)) return;
+  const checkFirstStep = (values: Float32Array, work: Work): void => {
+    if (isFinite(values)) return;
     // Factors of f16 are counted where they are rounded.
-    throw this.#operands === "int8" ? new OverflowError() : work.nonFinite("the transformer");
-  }
+    throw operands === "int8" ? new OverflowError() : work.nonFinite("the transformer");
+  };
+
+  return {
+    async run(work, guidance, draw, { noise, reused: own = [] } = {}) {
+      const totalSteps = schedule.timesteps.length;
+      const [first, end] = range ?? [0, totalSteps];
+      const { attempt } = work;
+      if (!passes.takesPart) return;
+      if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
+      const reused = await passes.agreedSteps(own, totalSteps, work.control);
+      if (kept) await work.run([kept.begin(work.request, noise!)]);
+      const shown = previews ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
+      for (let i = first; i < end; i++) {
+        const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
+        const calls = [
+          { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
+          writing(step, options.step?.values(i) ?? [i]),
+          ...i > first && reused.includes(i)
+            ? []
+            : predicting(i, i === first, guidance, isSteered(work.request, i, totalSteps)),
+        ];
+        if (added && readsNoise(schedule.step(i))) calls.push(added.call({ noise: draw() }));
+        const preview = shown.includes(i) ? previews : undefined;
+        if (preview) calls.push(preview.take(schedule.sigmas[i]!, weights));
+        calls.push(solver.call(i, weights));
+        const isLast = i === totalSteps - 1;
+        if (kept) calls.push(kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
+        await work.run(calls, {
+          isLast: i === end - 1,
+          // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
+          // the decoder turns out to have factors beyond f16.
+          reads: i === first || (isLast && stage.isRounding) ? [sample] : [],
+          finished: ([values]) => {
+            if (values && i === first) checkFirstStep(values, work);
+            if (values && isLast) attempt.denoised = values;
+            work.progress("denoise", i + 1, totalSteps);
+          },
+        });
+        await preview?.show(work, shown.indexOf(i));
+      }
+    },
+  };
 }
 
 function traceNoise(stage: Stage, { shape, arrange }: DenoiserOptions<Inputs>["noise"]) {
@@ -166,9 +143,10 @@ function traceNoise(stage: Stage, { shape, arrange }: DenoiserOptions<Inputs>["n
 function traceCombined(
   stage: Stage,
   { settings, trace }: CombinedGuidance,
-  outputs: readonly DeviceTensor[],
-  velocity: DeviceTensor,
+  { outputs }: Pick<Passes<Inputs>, "outputs">,
+  { shape }: DeviceTensor,
 ) {
+  const velocity = stage.tensor("guided", shape);
   const guided = stage.program(
     "guide",
     { outputs, numbers: f32(1, 1, settings) },

@@ -52,9 +52,9 @@ export class Finishing {
   ) {
     session.stages.at(-1)?.keepTensors();
     if (shape.interpolation) {
-      this.#steps.push(new Interpolation(session, parts.frameInterpolator!, shape));
+      this.#steps.push(traceInterpolation(session, parts.frameInterpolator!, shape));
     }
-    if (shape.isUpscaled) this.#steps.push(new Upscaling(session, parts.upscaler!, shape));
+    if (shape.isUpscaled) this.#steps.push(traceUpscaling(session, parts.upscaler!, shape));
   }
 
   begin(): void {
@@ -82,97 +82,78 @@ export class Finishing {
 }
 
 /** Puts frames between each two: one in the middle, and with a second doubling one on either side of it. */
-class Interpolation implements Step {
-  readonly #first: DeviceTensor;
-  readonly #second: DeviceTensor;
-  readonly #calls: Call[] = [];
-  readonly #between: DeviceTensor[] = [];
-  #last: Frame | undefined;
-
-  constructor(
-    session: Session,
-    { config, weights }: Component<FrameInterpolatorConfig>,
-    { width, height, interpolation }: FinishingShape,
-  ) {
-    const { exponent, scale } = interpolation!;
-    const stage = session.stage("decode", { name: "interpolate", repeats: 2 });
-    const shape = [1, height, width, 3];
-    this.#first = stage.tensor("first frame", shape);
-    this.#second = stage.tensor("second frame", shape);
-    const put = (first: DeviceTensor, second: DeviceTensor, name: string, doublings: number) => {
-      const program = stage.program(
-        name,
-        { first, second },
-        ({ first, second }, graph) =>
-          middleFrame(graph, config, weights.root, first, second, scale),
-      );
-      this.#calls.push(program.call({}));
-      const middle = program.outputs;
-      if (doublings > 1) put(first, middle, `${name} left`, doublings - 1);
-      this.#between.push(middle);
-      if (doublings > 1) put(middle, second, `${name} right`, doublings - 1);
-    };
-    put(this.#first, this.#second, "between", exponent);
-    stage.willRead(...this.#between);
-  }
-
-  begin(): void {
-    this.#last = undefined;
-  }
-
-  async run(
-    queue: Pick<StageQueue, "run">,
-    frame: Frame,
-    done: (frame: Frame) => void,
-  ): Promise<void> {
-    const last = this.#last;
-    this.#last = frame;
-    if (!last) return done(frame);
-    const frames = [writing(this.#first, last), writing(this.#second, frame)];
-    await queue.run([...frames, ...this.#calls], {
-      reads: this.#between,
-      finished: (contents) => {
-        for (const pixels of contents) done(toPixels(pixels, "frame interpolator"));
-        done(frame);
-      },
-    });
-  }
+function traceInterpolation(
+  session: Session,
+  { config, weights }: Component<FrameInterpolatorConfig>,
+  { width, height, interpolation }: FinishingShape,
+): Step {
+  const { exponent, scale } = interpolation!;
+  const stage = session.stage("decode", { name: "interpolate", repeats: 2 });
+  const shape = [1, height, width, 3];
+  const [left, right] = ["first frame", "second frame"]
+    .map((name) => stage.tensor(name, shape)) as [DeviceTensor, DeviceTensor];
+  const calls: Call[] = [];
+  const between: DeviceTensor[] = [];
+  const put = (first: DeviceTensor, second: DeviceTensor, name: string, doublings: number) => {
+    const program = stage.program(
+      name,
+      { first, second },
+      ({ first, second }, graph) => middleFrame(graph, config, weights.root, first, second, scale),
+    );
+    calls.push(program.call({}));
+    const middle = program.outputs;
+    if (doublings > 1) put(first, middle, `${name} left`, doublings - 1);
+    between.push(middle);
+    if (doublings > 1) put(middle, second, `${name} right`, doublings - 1);
+  };
+  put(left, right, "between", exponent);
+  stage.willRead(...between);
+  let last: Frame | undefined;
+  return {
+    begin() {
+      last = undefined;
+    },
+    async run(queue, frame, done) {
+      const before = last;
+      last = frame;
+      if (!before) return done(frame);
+      await queue.run([writing(left, before), writing(right, frame), ...calls], {
+        reads: between,
+        finished: (contents) => {
+          for (const pixels of contents) done(toPixels(pixels, "frame interpolator"));
+          done(frame);
+        },
+      });
+    },
+  };
 }
 
-class Upscaling implements Step {
-  readonly #coder: TiledCoder;
-
-  constructor(
-    session: Session,
-    { config, weights }: Component<UpscalerConfig>,
-    { width, height }: FinishingShape,
-  ) {
-    // Tiles have whole pixels of what the network works on.
-    const unit = inputUnit(config);
-    this.#coder = new TiledCoder(session.stage("decode", { name: "upscale" }), {
-      name: "upscale",
-      height: height / unit,
-      width: width / unit,
-      channels: 3,
-      tileSide: TILE_SIDES[config._class_name] / unit,
-      inputScale: unit,
-      resultScale: unit * config.scale,
-      trace: (graph, part) => upscale(graph, config, weights.root, part),
-    });
-  }
-
-  async run(
-    queue: Pick<StageQueue, "run">,
-    frame: Frame,
-    done: (frame: Frame) => void,
-  ): Promise<void> {
-    await this.#coder.run(queue, {
-      first: [writing(this.#coder.input, frame)],
-      received: (_, pixels) => {
-        if (pixels) done(toPixels(pixels, "upscaler"));
-      },
-    });
-  }
+function traceUpscaling(
+  session: Session,
+  { config, weights }: Component<UpscalerConfig>,
+  { width, height }: FinishingShape,
+): Step {
+  // Tiles have whole pixels of what the network works on.
+  const unit = inputUnit(config);
+  const coder = new TiledCoder(session.stage("decode", { name: "upscale" }), {
+    name: "upscale",
+    height: height / unit,
+    width: width / unit,
+    channels: 3,
+    tileSide: TILE_SIDES[config._class_name] / unit,
+    inputScale: unit,
+    resultScale: unit * config.scale,
+    trace: (graph, part) => upscale(graph, config, weights.root, part),
+  });
+  return {
+    run: (queue, frame, done) =>
+      coder.run(queue, {
+        first: [writing(coder.input, frame)],
+        received: (_, pixels) => {
+          if (pixels) done(toPixels(pixels, "upscaler"));
+        },
+      }),
+  };
 }
 
 function toPixels(values: Float32Array, network: string): Frame {

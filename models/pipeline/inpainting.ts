@@ -8,7 +8,6 @@ import {
   type DeviceTensor,
   elementwise,
   f32,
-  type Program,
   type Shape,
   type Tensor,
 } from "../../runtime/mod.ts";
@@ -25,39 +24,36 @@ interface KeptOptions {
   readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
 }
 
-export class KeptLatents {
-  readonly #shape: Shape;
-  readonly #begin: Program<{ readonly noise: Float32Array; readonly mask: Float32Array }>;
-  readonly #keep: Program<{ readonly sigma: readonly number[] }>;
+interface KeptLatents {
+  begin(request: PipelineRequest, noise: Float32Array): Call;
+  call(sigma: number): Call;
+}
 
-  constructor(stage: Stage, { sample, kept, noise: { shape, arrange } }: KeptOptions) {
-    const begin = stage.program(
-      "mask",
-      { noise: f32(...shape), mask: f32(...shape) },
-      ({ noise, mask }) => ({ noise: arrange(noise), mask: arrange(mask) }),
-    );
-    this.#shape = shape;
-    this.#begin = begin;
-    this.#keep = stage.program(
-      "keep",
-      { sample, kept, ...begin.outputs, sigma: f32(1) },
-      ({ sample: x, kept, noise, mask, sigma }) => {
-        const blend = "mask * x + (1.0 - mask) * ((1.0 - sigma) * kept + sigma * noise)";
-        copyTo(elementwise(blend, { x, kept, noise, mask, sigma }), sample);
-      },
-    );
-  }
-
-  /** Takes the mask of a request, and the noise that it began with. */
-  begin({ mask, width, height }: PipelineRequest, noise: Float32Array): Call {
-    const [own] = mask ?? [];
-    if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
-    return this.#begin.call({ noise, mask: maskLatents(own, { width, height }, this.#shape) });
-  }
-
-  call(sigma: number): Call {
-    return this.#keep.call({ sigma: [sigma] });
-  }
+export function traceKept(
+  stage: Stage,
+  { sample, kept, noise: { shape, arrange } }: KeptOptions,
+): KeptLatents {
+  const begin = stage.program(
+    "mask",
+    { noise: f32(...shape), mask: f32(...shape) },
+    ({ noise, mask }) => ({ noise: arrange(noise), mask: arrange(mask) }),
+  );
+  const keep = stage.program(
+    "keep",
+    { sample, kept, ...begin.outputs, sigma: f32(1) },
+    ({ sample: x, kept, noise, mask, sigma }) => {
+      const blend = "mask * x + (1.0 - mask) * ((1.0 - sigma) * kept + sigma * noise)";
+      copyTo(elementwise(blend, { x, kept, noise, mask, sigma }), sample);
+    },
+  );
+  return {
+    begin({ mask, width, height }, noise) {
+      const [own] = mask ?? [];
+      if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
+      return begin.call({ noise, mask: maskLatents(own, { width, height }, shape) });
+    },
+    call: (sigma) => keep.call({ sigma: [sigma] }),
+  };
 }
 
 /** A mask, 255 where it is painted, in the `shape` of latents, [..., rows, columns]: the mean of each position's pixels. */

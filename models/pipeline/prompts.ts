@@ -5,7 +5,6 @@ import {
   type DeviceTensor,
   type Graph,
   type Inputs,
-  type Program,
   slice,
   type Stored,
   type Tensor,
@@ -33,8 +32,8 @@ interface PromptContext<Own extends Inputs, Output> {
 
 export class PromptEncoder<Own extends Inputs, Output> {
   readonly context: Stored<Output>;
-  readonly #text: EncodedPrompts;
-  readonly #pooled: EncodedPrompts | undefined;
+  readonly #text: ReturnType<typeof traceEncoding>;
+  readonly #pooled: ReturnType<typeof traceEncoding> | undefined;
   readonly #contextOf: (work: Work) => Call;
   readonly #isKept: boolean;
   readonly #modules: ReadonlySet<string>;
@@ -46,8 +45,8 @@ export class PromptEncoder<Own extends Inputs, Output> {
     { prompts, rows }: { readonly prompts: number; readonly rows: number },
     { inputs, values, pooled, isKept = true, trace }: PromptContext<Own, Output>,
   ) {
-    this.#pooled = pooled && new EncodedPrompts(session, "pooled text", pooled, prompts, 0);
-    this.#text = new EncodedPrompts(session, "text", encoder, prompts, rows);
+    this.#pooled = pooled && traceEncoding(session, "pooled text", pooled, prompts, 0);
+    this.#text = traceEncoding(session, "text", encoder, prompts, rows);
     const states = { states: this.#text.states, pooled: this.#pooled?.states };
     const context = session.stage("denoise", { name: "context" })
       .program("context", { ...inputs as Own, ...states }, trace);
@@ -86,54 +85,45 @@ export class PromptEncoder<Own extends Inputs, Output> {
   }
 }
 
-class EncodedPrompts {
-  /** [prompts, …] */
-  readonly states: DeviceTensor;
-  readonly #name: string;
-  readonly #encoder: TextEncoder;
-  readonly #rows: number;
-  readonly #encode: Program<ReturnType<TextEncoder["values"]>>;
-
-  constructor(session: Session, name: string, encoder: TextEncoder, prompts: number, rows: number) {
-    const stage = session.stage("encode", { name });
-    const encode = stage.program(
-      "encode",
-      encoder.inputs(prompts, rows),
-      (given, graph) => encoder.trace(given, graph),
-    );
-    this.states = encode.outputs;
-    stage.willRead(this.states);
-    this.#name = name;
-    this.#encoder = encoder;
-    this.#rows = rows;
-    this.#encode = encode;
-  }
-
-  async run(
+/** Prompts through one text encoder; `states` are [prompts, …]. */
+function traceEncoding(
+  session: Session,
+  name: string,
+  encoder: TextEncoder,
+  prompts: number,
+  rows: number,
+) {
+  const stage = session.stage("encode", { name });
+  const encode = stage.program(
+    "encode",
+    encoder.inputs(prompts, rows),
+    (given, graph) => encoder.trace(given, graph),
+  );
+  const states = encode.outputs;
+  stage.willRead(states);
+  const run = async (
     work: Work,
     tokens: Work["tokens"],
     forText: unknown,
     seen = "",
-  ): Promise<Call[]> {
+  ): Promise<Call[]> => {
     const { encoded } = work;
-    const prompts = tokens.length;
     // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
-    const keys = tokens.map((ids) =>
-      JSON.stringify([this.#name, this.#rows, prompts, ids, forText, seen])
-    );
+    const keys = tokens.map((ids) => JSON.stringify([name, rows, prompts, ids, forText, seen]));
     const known = keys.map((key) => encoded.get(key));
     if (known.every((states) => states !== undefined)) {
-      return [{ written: [this.states], write: () => writeParts(this.states, known) }];
+      return [{ written: [states], write: () => writeParts(states, known) }];
     }
-    await work.run([this.#encode.call(this.#encoder.values(tokens, this.#rows))], {
-      reads: [this.states],
-      finished: ([states]) => {
-        const size = states!.length / prompts;
-        keys.forEach((key, i) => encoded.set(key, states!.slice(i * size, (i + 1) * size)));
+    await work.run([encode.call(encoder.values(tokens, rows))], {
+      reads: [states],
+      finished: ([all]) => {
+        const size = all!.length / prompts;
+        keys.forEach((key, i) => encoded.set(key, all!.slice(i * size, (i + 1) * size)));
       },
     });
     return [];
-  }
+  };
+  return { states, run };
 }
 
 function modulesIn({ deviceTensors }: Graph): Set<string> {

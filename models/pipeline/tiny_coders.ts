@@ -1,9 +1,8 @@
 /** The programs of tiny decoders. */
-import { clearing, type DeviceTensor, gather, type Program, u32 } from "../../runtime/mod.ts";
+import { clearing, type DeviceTensor, gather, u32 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Component } from "./components.ts";
-import type { StageQueue } from "../memory/session_runner.ts";
-import type { DecodeOptions, Decoder, ImageCodec } from "../autoencoders/tiled_coder.ts";
+import type { Decoder, ImageCodec } from "../autoencoders/tiled_coder.ts";
 import type { VideoSize } from "./wan_coders.ts";
 import {
   type TinyDecoderConfig,
@@ -24,77 +23,50 @@ export function tinyCodec(
   };
 }
 
-/** Traces the way from normalised latents, [frames, height, width, channels], to frames. */
+/** From normalised latents, [frames, height, width, channels], to frames, one latent frame at a time. */
 export function tinyVideoDecoder(
-  tiny: TinyDecoder,
-  size: Omit<VideoSize, "tileSide">,
-): (stage: Stage, name: string) => TinyVideoDecoder {
-  return (stage, name) => new TinyVideoDecoder(stage, tiny, size, name);
-}
-
-class TinyVideoDecoder implements Decoder {
-  readonly input: DeviceTensor;
-  readonly count: number;
-  readonly #memory: DeviceTensor[] = [];
-  readonly #program: Program<{ readonly frame: readonly number[] }, DeviceTensor>;
-  readonly #temporal: number;
-
-  constructor(
-    stage: Stage,
-    { config, weights }: TinyDecoder,
-    size: Omit<VideoSize, "tileSide">,
-    name: string,
-  ) {
-    const { frames, height, width } = size;
+  { config, weights }: TinyDecoder,
+  { frames, height, width }: Omit<VideoSize, "tileSide">,
+): (stage: Stage, name: string) => Decoder {
+  return (stage, name) => {
     const channels = config.latent_channels;
-    this.input = stage.tensor(`${name} input`, [frames, height, width, channels]);
-    this.count = frames;
-    this.#temporal = tinyTemporalScale(config);
+    const input = stage.tensor(`${name} input`, [frames, height, width, channels]);
+    const resident: DeviceTensor[] = [];
     stage.repeats = Math.max(stage.repeats, frames);
-    this.#program = stage.program(
+    const program = stage.program(
       `${name} frame`,
-      { latents: this.input, frame: u32(1) },
+      { latents: input, frame: u32(1) },
       ({ latents, frame }, graph) => {
-        const latent = gather(latents.reshape(frames, -1), frame);
-        const shape = [1, height, width, channels];
-        return tinyVideoFrames(
-          graph,
-          config,
-          weights.root,
-          latent.reshape(...shape),
-          (...memory) => {
-            const resident = stage.tensor(...memory);
-            this.#memory.push(resident);
-            return resident;
-          },
-        );
+        const latent = gather(latents.reshape(frames, -1), frame)
+          .reshape(1, height, width, channels);
+        return tinyVideoFrames(graph, config, weights.root, latent, (...memory) => {
+          resident.push(stage.tensor(...memory));
+          return resident.at(-1)!;
+        });
       },
     );
-    stage.willRead(this.#program.outputs);
-  }
-
-  get firstResult(): DeviceTensor {
-    return this.#program.outputs;
-  }
-
-  async run(
-    work: Pick<StageQueue, "run">,
-    { first = [], reads = [], begin, received }: DecodeOptions,
-  ): Promise<void> {
-    const { outputs } = this.#program;
-    const [, height, width, channels] = outputs.shape as [number, number, number, number];
-    // The first latent frame is one frame of the video: those that would be before it are dropped.
-    const dropped = (this.#temporal - 1) * height * width * channels;
-    for (let i = 0; i < this.count; i++) {
-      const call = this.#program.call({ frame: [i] });
-      const before = [clearing(this.#memory), { write: () => begin?.() }, ...first];
-      await work.run(i === 0 ? [...before, call] : [call], {
-        reads: [...i === 0 ? reads : [], outputs],
-        finished: (contents) => {
-          const pixels = contents.at(-1)!;
-          received(i + 1, i === 0 ? pixels.subarray(dropped) : pixels, contents.slice(0, -1));
-        },
-      });
-    }
-  }
+    const { outputs } = program;
+    stage.willRead(outputs);
+    return {
+      input,
+      count: frames,
+      firstResult: outputs,
+      async run(work, { first = [], reads = [], begin, received }) {
+        const size = outputs.shape.slice(1).reduce((product, side) => product * side, 1);
+        // The first latent frame is one frame of the video: those that would be before it are dropped.
+        const dropped = (tinyTemporalScale(config) - 1) * size;
+        for (let i = 0; i < frames; i++) {
+          const call = program.call({ frame: [i] });
+          const before = [clearing(resident), { write: () => begin?.() }, ...first];
+          await work.run(i === 0 ? [...before, call] : [call], {
+            reads: [...i === 0 ? reads : [], outputs],
+            finished: (contents) => {
+              const pixels = contents.at(-1)!;
+              received(i + 1, i === 0 ? pixels.subarray(dropped) : pixels, contents.slice(0, -1));
+            },
+          });
+        }
+      },
+    };
+  };
 }

@@ -18,8 +18,7 @@ import type { Session, Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
 import { type TinyDecoder, tinyVideoDecoder } from "./tiny_coders.ts";
 import type { Work } from "./work.ts";
-import type { StageQueue } from "../memory/session_runner.ts";
-import type { DecodeOptions, Decoder, TiledSize } from "../autoencoders/tiled_coder.ts";
+import type { Decoder, TiledSize } from "../autoencoders/tiled_coder.ts";
 import {
   addTile,
   scaleTile,
@@ -80,12 +79,74 @@ function traceChunks<Values, Outputs>(
     : { first: trace("first"), next: trace("next") };
 }
 
-/** Traces the way from latents in the autoencoder's units, [frames, height, width, channels], to frames. */
+/** From latents in the autoencoder's units, [frames, height, width, channels], to frames, tile by tile. */
 export function wanVideoDecoder(
-  vae: WanVae,
-  size: VideoSize,
-): (stage: Stage, name: string) => WanVideoDecoder {
-  return (stage, name) => new WanVideoDecoder(stage, vae, size, name);
+  { config, weights }: WanVae,
+  { frames, height, width, tileSide }: VideoSize,
+): (stage: Stage, name: string) => Decoder {
+  const tiles = tilesOf(height, width, tileSide);
+  const { rows, columns } = tiles[0]!;
+  const scale = config.scale_factor_spatial;
+  const frameSize = height * width * scale ** 2 * 3;
+  const addFrames = (all: Float32Array, tile: Tile, values: Float32Array): void => {
+    const count = all.length / frameSize;
+    const size = values.length / count;
+    for (let i = 0; i < count; i++) {
+      const data = all.subarray(i * frameSize, (i + 1) * frameSize);
+      const part = values.subarray(i * size, (i + 1) * size);
+      addTile({ data, width: width * scale }, scaleTile(tile, scale), part);
+    }
+  };
+  return (stage, name) => {
+    const history = new FrameHistory((...spec) => stage.tensor(...spec));
+    const input = stage.tensor(`${name} input`, [frames, height, width, config.z_dim]);
+    const count = frames * tiles.length;
+    stage.repeats = Math.max(stage.repeats, count);
+    const inputs = { latents: input, positions: u32(1, 1, rows.size, columns.size) };
+    const { first: image, next } = traceChunks(frames, (place) =>
+      stage.program(
+        `${name} ${place === "next" ? place : "first"}`,
+        inputs,
+        ({ latents, positions }, graph) => {
+          const part = gather(latents.reshape(-1, config.z_dim), positions);
+          return wanDecoder(graph, config, weights.root, part, { place, history });
+        },
+      ));
+    for (const program of next ? [image, next] : [image]) stage.willRead(program.outputs);
+    return {
+      input,
+      count,
+      firstResult: image.outputs,
+      async run(work, { first = [], reads = [], begin, received }) {
+        const chunks: Float32Array<ArrayBuffer>[] = [];
+        let done = 0;
+        for (const [t, tile] of tiles.entries()) {
+          const isLastTile = t === tiles.length - 1;
+          const corner = tilePositions(tile, width);
+          for (let i = 0; i < frames; i++) {
+            const isFirst = t === 0 && i === 0;
+            const before: Call[] = i === 0 ? [clearing(history.tensors)] : [];
+            if (isFirst) before.push({ write: () => begin?.() }, ...first);
+            const program = i === 0 ? image : next ?? image;
+            const positions = corner.map((position) => position + i * height * width);
+            await work.run([...before, program.call({ positions })], {
+              reads: [...isFirst ? reads : [], program.outputs],
+              finished: (contents) => {
+                let pixels = contents.at(-1)!;
+                if (tiles.length > 1) {
+                  const [, length] = program.outputs.shape as [number, number];
+                  pixels = chunks[i] ??= new Float32Array(length * frameSize);
+                  addFrames(pixels, tile, contents.at(-1)!);
+                }
+                received(++done, isLastTile ? pixels : undefined, contents.slice(0, -1));
+                if (isLastTile) delete chunks[i];
+              },
+            });
+          }
+        }
+      },
+    };
+  };
 }
 
 /** Traces the way from normalised latents to frames, by the tiny decoder if there is one and it is wanted. */
@@ -101,97 +162,6 @@ export function wanFrames(
   return isTiny && tinyDecoder
     ? { decoder: tinyVideoDecoder(tinyDecoder, size), scaled: (x) => x }
     : { decoder: wanVideoDecoder(vae, size), scaled: (x) => unscaleLatents(vae, x) };
-}
-
-export class WanVideoDecoder implements Decoder {
-  readonly input: DeviceTensor;
-  readonly count: number;
-  readonly #size: VideoSize;
-  readonly #scale: number;
-  readonly #tiles: readonly Tile[];
-  readonly #history: FrameHistory;
-  readonly #chunks: Chunks<{ readonly positions: ArrayLike<number> }, DeviceTensor>;
-
-  constructor(stage: Stage, { config, weights }: WanVae, size: VideoSize, name: string) {
-    const { frames, height, width, tileSide } = size;
-    const tiles = tilesOf(height, width, tileSide);
-    const { rows, columns } = tiles[0]!;
-    const history = new FrameHistory((...spec) => stage.tensor(...spec));
-    this.input = stage.tensor(`${name} input`, [frames, height, width, config.z_dim]);
-    this.count = frames * tiles.length;
-    stage.repeats = Math.max(stage.repeats, this.count);
-    this.#size = size;
-    this.#scale = config.scale_factor_spatial;
-    this.#tiles = tiles;
-    this.#history = history;
-    const inputs = { latents: this.input, positions: u32(1, 1, rows.size, columns.size) };
-    this.#chunks = traceChunks(frames, (place) =>
-      stage.program(
-        `${name} ${place === "next" ? place : "first"}`,
-        inputs,
-        ({ latents, positions }, graph) => {
-          const part = gather(latents.reshape(-1, config.z_dim), positions);
-          return wanDecoder(graph, config, weights.root, part, { place, history });
-        },
-      ));
-    const { first, next } = this.#chunks;
-    for (const program of next ? [first, next] : [first]) stage.willRead(program.outputs);
-  }
-
-  get firstResult(): DeviceTensor {
-    return this.#chunks.first.outputs;
-  }
-
-  /** Decodes tile by tile; frames are complete with the last one. */
-  async run(
-    work: Pick<StageQueue, "run">,
-    { first = [], reads = [], begin, received }: DecodeOptions,
-  ): Promise<void> {
-    const { frames, height, width } = this.#size;
-    const { first: image, next = image } = this.#chunks;
-    const chunks: Float32Array<ArrayBuffer>[] = [];
-    let done = 0;
-    for (const [t, tile] of this.#tiles.entries()) {
-      const isLastTile = t === this.#tiles.length - 1;
-      const corner = tilePositions(tile, width);
-      for (let i = 0; i < frames; i++) {
-        const isFirst = t === 0 && i === 0;
-        const before: Call[] = i === 0 ? [clearing(this.#history.tensors)] : [];
-        if (isFirst) before.push({ write: () => begin?.() }, ...first);
-        const program = i === 0 ? image : next;
-        const positions = corner.map((position) => position + i * height * width);
-        await work.run([...before, program.call({ positions })], {
-          reads: [...isFirst ? reads : [], program.outputs],
-          finished: (contents) => {
-            let pixels = contents.at(-1)!;
-            if (this.#tiles.length > 1) {
-              const [, length] = program.outputs.shape as [number, number];
-              pixels = chunks[i] ??= new Float32Array(length * this.#frameSize);
-              this.#addTile(pixels, tile, contents.at(-1)!);
-            }
-            received(++done, isLastTile ? pixels : undefined, contents.slice(0, -1));
-            if (isLastTile) delete chunks[i];
-          },
-        });
-      }
-    }
-  }
-
-  get #frameSize(): number {
-    return this.#size.height * this.#size.width * this.#scale ** 2 * 3;
-  }
-
-  #addTile(frames: Float32Array, tile: Tile, values: Float32Array): void {
-    const count = frames.length / this.#frameSize;
-    const size = values.length / count;
-    for (let i = 0; i < count; i++) {
-      const whole = {
-        data: frames.subarray(i * this.#frameSize, (i + 1) * this.#frameSize),
-        width: this.#size.width * this.#scale,
-      };
-      addTile(whole, scaleTile(tile, this.#scale), values.subarray(i * size, (i + 1) * size));
-    }
-  }
 }
 
 /** The mean of what the encoder gives for frames in [-1, 1], normalised: [1, 1, height, width, channels]. */
@@ -211,89 +181,76 @@ export interface VideoFrames {
   at(index: number): Uint8Array | Float32Array | undefined;
 }
 
-/** Encodes the frames of a video, or an image, to normalised latents, [frames, height, width, channels]. */
-export class WanVideoEncoder {
+export interface WanVideoEncoder {
   readonly stage: Stage;
-  /** Complete when {@linkcode WanVideoEncoder.run} is. */
+  /** Normalised, [frames, height, width, channels]; complete when `run` is. */
   readonly latents: DeviceTensor;
-  readonly #size: VideoSize;
-  readonly #config: WanVaeConfig;
-  readonly #tiles: readonly Tile[];
-  readonly #history: FrameHistory;
-  readonly #chunks: Chunks<
-    Readonly<Record<"pixels" | "chunk" | "positions" | "shares", ArrayLike<number>>>
-  >;
+  /** Encodes a video, or an image; the last frame stands still if there are too few. */
+  run(work: Work, video: VideoFrames): Promise<void>;
+}
 
-  constructor(
-    session: Session,
-    vae: WanVae,
-    size: VideoSize,
-    { name = "encode", runs = 1 }: { readonly name?: string; readonly runs?: number } = {},
-  ) {
-    const { frames, height, width, tileSide } = size;
-    const { scale_factor_spatial: scale, scale_factor_temporal: temporal, z_dim } = vae.config;
-    const tiles = tilesOf(height, width, tileSide);
-    const { rows, columns } = scaleTile(tiles[0]!, scale);
-    const count = frames * tiles.length;
-    const stage = session.stage("encode", { name, repeats: count * runs });
-    session.encodeSteps += count * runs;
-    const history = new FrameHistory((...spec) => stage.tensor(...spec));
-    const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
-    this.stage = stage;
-    this.latents = latents;
-    this.#size = size;
-    this.#config = vae.config;
-    this.#tiles = tiles;
-    this.#history = history;
-    this.#chunks = traceChunks(frames, (place) => {
-      const length = place === "next" ? temporal : 1;
-      const inputs = {
-        pixels: f32(1, length, rows.size, columns.size, 3),
-        // Which latent frame it is, where its positions come from, and how much each counts: nothing outside its tile.
-        chunk: f32(frames, 1, 1, 1),
-        positions: u32(1, height, width),
-        shares: f32(1, height, width, 1),
-        latents,
-      };
-      return stage.program(
-        `encode ${place === "next" ? place : "first"}`,
-        inputs,
-        ({ pixels, chunk, positions, shares, latents: sum }, graph) => {
-          const part = encode(graph, vae, pixels, { place, history });
-          const x = gather(part.reshape(-1, z_dim), positions);
-          copyTo(elementwise("sum + chunk * shares * x", { sum, chunk, shares, x }), latents);
-        },
-      );
-    });
-  }
-
-  async run(work: Work, video: VideoFrames): Promise<void> {
-    const { frames, height, width } = this.#size;
-    const { scale_factor_spatial: scale, scale_factor_temporal: temporal } = this.#config;
-    const { first: image, next = image } = this.#chunks;
-    for (const [t, tile] of this.#tiles.entries()) {
-      const { positions, shares } = placesOf(tile, height, width);
-      for (let i = 0; i < frames; i++) {
-        const first = i === 0 ? 0 : 1 + (i - 1) * temporal;
-        const length = i === 0 ? 1 : temporal;
-        const seen = Array.from(
-          { length },
-          (_, k) => video.at(Math.min(first + k, video.length - 1)),
-        );
-        const pixels = toPixels(seen, scaleTile(tile, scale), width * scale);
-        const chunk = Array.from({ length: frames }, (_, k) => Number(k === i));
-        const program = i === 0 ? image : next;
-        const cleared = [
-          ...i === 0 ? this.#history.tensors : [],
-          ...t === 0 && i === 0 ? [this.latents] : [],
-        ];
-        await work.run([
-          ...cleared.length > 0 ? [clearing(cleared)] : [],
-          program.call({ pixels, chunk, positions, shares }),
-        ], { finished: () => work.encodeDone() });
+export function traceVideoEncoder(
+  session: Session,
+  vae: WanVae,
+  { frames, height, width, tileSide }: VideoSize,
+  { name = "encode", runs = 1 }: { readonly name?: string; readonly runs?: number } = {},
+): WanVideoEncoder {
+  const { scale_factor_spatial: scale, scale_factor_temporal: temporal, z_dim } = vae.config;
+  const tiles = tilesOf(height, width, tileSide);
+  const { rows, columns } = scaleTile(tiles[0]!, scale);
+  const count = frames * tiles.length;
+  const stage = session.stage("encode", { name, repeats: count * runs });
+  session.encodeSteps += count * runs;
+  const history = new FrameHistory((...spec) => stage.tensor(...spec));
+  const latents = stage.tensor("video latents", [frames, height, width, z_dim]);
+  const { first: image, next = image } = traceChunks(frames, (place) => {
+    const length = place === "next" ? temporal : 1;
+    const inputs = {
+      pixels: f32(1, length, rows.size, columns.size, 3),
+      // Which latent frame it is, where its positions come from, and how much each counts: nothing outside its tile.
+      chunk: f32(frames, 1, 1, 1),
+      positions: u32(1, height, width),
+      shares: f32(1, height, width, 1),
+      latents,
+    };
+    return stage.program(
+      `encode ${place === "next" ? place : "first"}`,
+      inputs,
+      ({ pixels, chunk, positions, shares, latents: sum }, graph) => {
+        const part = encode(graph, vae, pixels, { place, history });
+        const x = gather(part.reshape(-1, z_dim), positions);
+        copyTo(elementwise("sum + chunk * shares * x", { sum, chunk, shares, x }), latents);
+      },
+    );
+  });
+  return {
+    stage,
+    latents,
+    async run(work, video) {
+      for (const [t, tile] of tiles.entries()) {
+        const { positions, shares } = placesOf(tile, height, width);
+        for (let i = 0; i < frames; i++) {
+          const first = i === 0 ? 0 : 1 + (i - 1) * temporal;
+          const length = i === 0 ? 1 : temporal;
+          const seen = Array.from(
+            { length },
+            (_, k) => video.at(Math.min(first + k, video.length - 1)),
+          );
+          const pixels = toPixels(seen, scaleTile(tile, scale), width * scale);
+          const chunk = Array.from({ length: frames }, (_, k) => Number(k === i));
+          const program = i === 0 ? image : next;
+          const cleared = [
+            ...i === 0 ? history.tensors : [],
+            ...t === 0 && i === 0 ? [latents] : [],
+          ];
+          await work.run([
+            ...cleared.length > 0 ? [clearing(cleared)] : [],
+            program.call({ pixels, chunk, positions, shares }),
+          ], { finished: () => work.encodeDone() });
+        }
       }
-    }
-  }
+    },
+  };
 }
 
 function placesOf(

@@ -7,9 +7,9 @@ import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
 import type { Decoder, TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
 import {
+  traceVideoEncoder,
   unscaleLatents,
   wanVideoDecoder,
-  WanVideoEncoder,
 } from "../../models/pipeline/wan_coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
@@ -164,7 +164,7 @@ Deno.test({
     const encode = async (tileSide: number): Promise<Float32Array> => {
       let latents = new Float32Array();
       await runSession(device, vae.weights, (session) => {
-        const encoder = new WanVideoEncoder(session, vae, { ...size, tileSide });
+        const encoder = traceVideoEncoder(session, vae, { ...size, tileSide });
         const stage = session.stage("decode");
         const read = stage.program(
           "read",

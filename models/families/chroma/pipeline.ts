@@ -8,7 +8,7 @@ import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import {
@@ -92,7 +92,7 @@ export const CHROMA = defineFamily({
     const images = klImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
     const times = Array.from(schedule.timesteps, modelTimestep);
     const loop = session.stage("denoise", { repeats: times.length });
-    const denoiser = new Denoiser(loop, shape, {
+    const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,

@@ -6,7 +6,7 @@
 import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { klImages } from "../../pipeline/kl_coders.ts";
@@ -126,7 +126,7 @@ export const FLUX1 = defineFamily({
     const grids = [grid, shape.given.reference].filter((one) => one !== undefined);
     const images = klImages(parts, size, (x) => unpackLatents(x, grid.rows));
     const loop = session.stage("denoise", { repeats: timesteps.length });
-    const denoiser = new Denoiser(loop, shape, {
+    const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,

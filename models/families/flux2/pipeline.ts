@@ -16,7 +16,7 @@ import {
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import {
@@ -114,7 +114,7 @@ export const FLUX2 = defineFamily({
     const decoded = (tokens: Tensor) =>
       unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
-    const denoiser = new Denoiser(loop, shape, {
+    const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,

@@ -6,7 +6,7 @@
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import {
@@ -141,7 +141,7 @@ export const QWEN_IMAGE = defineFamily({
     const { sample, kept, references = given.references, controlTables, ...modulation } =
       begin.outputs;
     const loop = session.stage("denoise", { repeats: timesteps.length });
-    const denoiser = new Denoiser(loop, shape, {
+    const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,

@@ -3,7 +3,7 @@
  * Source: diffusers `WanImageToVideoPipeline`.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
-import { WanVideoEncoder } from "../../pipeline/wan_coders.ts";
+import { traceVideoEncoder } from "../../pipeline/wan_coders.ts";
 import { clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import type { InputImage } from "../../pipeline/types.ts";
@@ -20,7 +20,7 @@ export function traceChannels(
   const { frames, height, width } = shape;
   const temporal = vae.config.scale_factor_temporal;
   const pixelFrames = 1 + (frames - 1) * temporal;
-  const encoder = new WanVideoEncoder(session, vae, shape);
+  const encoder = traceVideoEncoder(session, vae, shape);
   const channels = encoder.stage.program(
     "channels",
     { latents: encoder.latents, mask: f32(frames, height, width, temporal) },

@@ -11,7 +11,11 @@ import {
   f32,
   writing,
 } from "../../../runtime/mod.ts";
-import { type VideoFrames, WanVideoEncoder } from "../../pipeline/wan_coders.ts";
+import {
+  traceVideoEncoder,
+  type VideoFrames,
+  type WanVideoEncoder,
+} from "../../pipeline/wan_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
@@ -34,12 +38,12 @@ export function traceControl(
   const size = { width: width * scale, height: height * scale };
   const pixelFrames = 1 + (frames - 1) * temporal;
   const imageEncoder = references > 0
-    ? new WanVideoEncoder(session, vae, { ...shape, frames: 1 }, {
+    ? traceVideoEncoder(session, vae, { ...shape, frames: 1 }, {
       name: "references",
       runs: references,
     })
     : undefined;
-  const encoder = new WanVideoEncoder(session, vae, shape, { runs: hasFrames ? 2 : 1 });
+  const encoder = traceVideoEncoder(session, vae, shape, { runs: hasFrames ? 2 : 1 });
   const keep = (name: string, { stage, latents }: WanVideoEncoder, target: DeviceTensor) =>
     stage.program(`keep ${name}`, { latents }, ({ latents }) => copyTo(latents, target));
   const kept = encoder.stage.tensor("kept", encoder.latents.shape);

@@ -4,7 +4,7 @@ import { wanFrames } from "../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../pipeline/family.ts";
 import {
   cfgZeroStar,
@@ -13,7 +13,7 @@ import {
   withSkippedLayers,
   ZERO_STAR_GUIDANCE,
 } from "../../pipeline/guidance.ts";
-import { reusingSteps, sparedSteps, type TeaCache, teaCacheOf } from "./teacache.ts";
+import { reusingSteps, sparedSteps, teaCacheOf } from "./teacache.ts";
 import type { Pass } from "../../pipeline/passes.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
@@ -73,123 +73,102 @@ type PassInputs = PassContext & Given["tokens"] & {
   readonly timesteps: DeviceTensor;
 };
 
-export class WanExpert {
+export interface WanExpert {
   readonly stage: Stage;
-  readonly #options: ExpertOptions;
-  readonly #usesZeroStar: boolean;
-  readonly #before: readonly Pass[];
-  readonly #timesteps: Pass<DeviceTensor>;
-  readonly #teaCache: TeaCache | undefined;
-  readonly #denoiser: Denoiser<PassInputs>;
-
-  constructor(session: Session, shape: ExpertShape, options: ExpertOptions) {
-    this.#options = options;
-    this.#usesZeroStar = shape.usesZeroStar;
-    const { transformer: { config, weights: { root: weights } }, given, grid } = options;
-    const { suffix, text, schedule, range, vae, tinyDecoder } = options;
-    const context = suffix ? this.#traceContext(session) : undefined;
-    const images = given.imageStates && session.stage("denoise", { name: `images${suffix}` })
-      .program(
-        "images",
-        { states: given.imageStates },
-        ({ states }) => wanImageStates(config, weights, states),
-      );
-    const loop = session.stage("denoise", {
-      name: `denoise${suffix}`,
-      repeats: range[1] - range[0],
-    });
-    this.stage = loop;
-    // A given first frame is at timestep 0.
-    const { first } = given.tokens;
-    const times = first ? [...schedule.timesteps, 0] : [...schedule.timesteps];
-    const timesteps = loop.program(
-      "timesteps",
-      {},
-      (_, graph: Graph) =>
-        timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
-    );
-    this.#before = [context, images].filter((program) => program !== undefined);
-    this.#timesteps = timesteps;
-    const { scale_factor_spatial: spatial } = vae.config;
-    this.#teaCache = options.isAlone && !first
-      ? teaCacheOf(config, shape.height * shape.width * spatial ** 2)
-      : undefined;
-    if (this.#teaCache) loop.willRead(timesteps.outputs);
-    const shown = wanFrames({ vae, tinyDecoder }, { ...shape, frames: 1 });
-    const frameGrid = { ...grid, frames: 1 };
-    const steps = schedule.timesteps.length;
-    this.#denoiser = new Denoiser<PassInputs>(loop, shape, {
-      schedule,
-      sample: options.sample,
-      range,
-      history: options.history,
-      noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
-      kept: given.kept,
-      passes: [...text.context, ...shape.skipped ? text.context.slice(0, 1) : []].map((own) => ({
-        ...own,
-        ...given.tokens,
-        timesteps: timesteps.outputs,
-        images: images?.outputs,
-      })),
-      step: {
-        shape: [tableRows(config), first ? 2 : 1],
-        values: (i) => modulationIndices(config, first ? [steps, i] : [i]),
-      },
-      predict: (
-        { sample, step, timesteps, first, channels, control, scales, ...context },
-        graph,
-        { pass },
-      ) =>
-        wanTransformer(graph, config, weights, {
-          grid,
-          timesteps,
-          context,
-          modulationIndices: step,
-          riflex: shape.riflex,
-          ranks: session.ranks,
-          skipped: pass === text.context.length ? shape.skipped : undefined,
-          tokens: channels
-            ? besideSample(sample, channels, patchFeatures(config, 1))
-            : withFirstFrames(sample, first),
-          ...(first && { tokenTimesteps: tokenTimesteps(graph, grid, first.dim(1)) }),
-          ...(control && { control: { tokens: control, scales: scales! } }),
-        }),
-      guidance: shape.usesZeroStar ? ZERO_STAR_GUIDANCE : undefined,
-      preview: {
-        decoder: shown.decoder,
-        part: (x) => {
-          const [frame, count] = [firstMade(shape, grid), tokenCount(frameGrid)];
-          return slice(x, 1, frame * count, (frame + 1) * count);
-        },
-        decoded: (part) => shown.scaled(unpatchify(config, part, frameGrid)),
-      },
-    });
-  }
-
-  async run(
+  run(
     work: Work,
     guidanceScale: number,
     noise: Float32Array,
     draw: () => Float32Array,
-  ): Promise<void> {
-    const { range: [first, end], text, schedule } = this.#options;
-    if (first === end) return;
-    for (const program of this.#before) await work.run([program.call({})]);
-    const prompts = text.states.shape[0]!;
-    const reused = await this.#findTimesteps(work);
-    const skipping = skipLayersOf(work.request);
-    const plain = this.#usesZeroStar
-      ? cfgZeroStar(guidanceScale)
-      : classifierFree(guidanceScale, prompts);
-    const steps = schedule.timesteps.length;
-    const guidance = skipping ? withSkippedLayers(plain, skipping, steps) : plain;
-    await this.#denoiser.run(work, guidance, draw, { noise, reused });
-  }
+  ): Promise<void>;
+}
+
+export function traceExpert(
+  session: Session,
+  shape: ExpertShape,
+  options: ExpertOptions,
+): WanExpert {
+  const { transformer: { config, weights: { root: weights } }, given, grid } = options;
+  const { suffix, text, schedule, range, vae, tinyDecoder } = options;
+  const context = suffix ? traceContext(session, options) : undefined;
+  const images = given.imageStates && session.stage("denoise", { name: `images${suffix}` })
+    .program(
+      "images",
+      { states: given.imageStates },
+      ({ states }) => wanImageStates(config, weights, states),
+    );
+  const stage = session.stage("denoise", {
+    name: `denoise${suffix}`,
+    repeats: range[1] - range[0],
+  });
+  // A given first frame is at timestep 0.
+  const { first } = given.tokens;
+  const times = first ? [...schedule.timesteps, 0] : [...schedule.timesteps];
+  const timesteps = stage.program(
+    "timesteps",
+    {},
+    (_, graph: Graph) =>
+      timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
+  );
+  const before = [context, images].filter((program) => program !== undefined);
+  const { scale_factor_spatial: spatial } = vae.config;
+  const cache = options.isAlone && !first
+    ? teaCacheOf(config, shape.height * shape.width * spatial ** 2)
+    : undefined;
+  if (cache) stage.willRead(timesteps.outputs);
+  const shown = wanFrames({ vae, tinyDecoder }, { ...shape, frames: 1 });
+  const frameGrid = { ...grid, frames: 1 };
+  const steps = schedule.timesteps.length;
+  const denoiser = traceDenoiser<PassInputs>(stage, shape, {
+    schedule,
+    sample: options.sample,
+    range,
+    history: options.history,
+    noise: { shape: options.latents, arrange: (noise) => patchify(config, noise) },
+    kept: given.kept,
+    passes: [...text.context, ...shape.skipped ? text.context.slice(0, 1) : []].map((own) => ({
+      ...own,
+      ...given.tokens,
+      timesteps: timesteps.outputs,
+      images: images?.outputs,
+    })),
+    step: {
+      shape: [tableRows(config), first ? 2 : 1],
+      values: (i) => modulationIndices(config, first ? [steps, i] : [i]),
+    },
+    predict: (
+      { sample, step, timesteps, first, channels, control, scales, ...context },
+      graph,
+      { pass },
+    ) =>
+      wanTransformer(graph, config, weights, {
+        grid,
+        timesteps,
+        context,
+        modulationIndices: step,
+        riflex: shape.riflex,
+        ranks: session.ranks,
+        skipped: pass === text.context.length ? shape.skipped : undefined,
+        tokens: channels
+          ? besideSample(sample, channels, patchFeatures(config, 1))
+          : withFirstFrames(sample, first),
+        ...(first && { tokenTimesteps: tokenTimesteps(graph, grid, first.dim(1)) }),
+        ...(control && { control: { tokens: control, scales: scales! } }),
+      }),
+    guidance: shape.usesZeroStar ? ZERO_STAR_GUIDANCE : undefined,
+    preview: {
+      decoder: shown.decoder,
+      part: (x) => {
+        const [frame, count] = [firstMade(shape, grid), tokenCount(frameGrid)];
+        return slice(x, 1, frame * count, (frame + 1) * count);
+      },
+      decoded: (part) => shown.scaled(unpatchify(config, part, frameGrid)),
+    },
+  });
 
   /** Runs the timesteps; gives the steps that may take the velocity of the one before. */
-  async #findTimesteps(work: Work): Promise<readonly number[]> {
-    const { transformer: { config }, schedule } = this.#options;
-    const [call, cache] = [this.#timesteps.call({}), this.#teaCache];
+  const findTimesteps = async (work: Work): Promise<readonly number[]> => {
+    const call = timesteps.call({});
     if (work.request.quality !== "high" || !cache) {
       await work.run([call]);
       return work.request.quality === "high"
@@ -198,28 +177,46 @@ export class WanExpert {
     }
     let reused: readonly number[] = [];
     await work.run([call], {
-      reads: [this.#timesteps.outputs],
+      reads: [timesteps.outputs],
       finished: ([rows]) => {
-        reused = sparedSteps(cache, rows!, schedule.timesteps.length, hiddenSize(config));
+        reused = sparedSteps(cache, rows!, steps, hiddenSize(config));
       },
     });
     await work.finish();
     return reused;
-  }
+  };
 
-  #traceContext(session: Session): Pass {
-    const { suffix, text: { states, context }, transformer: { config, weights } } = this.#options;
-    const stage = session.stage("denoise", { name: `context${suffix}` });
-    return stage.program("context", { states }, ({ states }) => {
-      const blocks = wanTextStates(config, weights.root, states);
-      context.forEach((own, pass) =>
-        own.blocks.forEach(({ key, value }, i) => {
-          copyTo(partOf(blocks[i]!.key, key, pass), key);
-          copyTo(partOf(blocks[i]!.value, value, pass), value);
-        })
-      );
-    });
-  }
+  return {
+    stage,
+    async run(work, guidanceScale, noise, draw) {
+      if (range[0] === range[1]) return;
+      for (const program of before) await work.run([program.call({})]);
+      const reused = await findTimesteps(work);
+      const skipping = skipLayersOf(work.request);
+      const plain = shape.usesZeroStar
+        ? cfgZeroStar(guidanceScale)
+        : classifierFree(guidanceScale, text.states.shape[0]!);
+      const guidance = skipping ? withSkippedLayers(plain, skipping, steps) : plain;
+      await denoiser.run(work, guidance, draw, { noise, reused });
+    },
+  };
+}
+
+/** What this transformer makes of the prompts, in the place of what another expert made of them. */
+function traceContext(
+  session: Session,
+  { suffix, text: { states, context }, transformer: { config, weights } }: ExpertOptions,
+): Pass {
+  const stage = session.stage("denoise", { name: `context${suffix}` });
+  return stage.program("context", { states }, ({ states }) => {
+    const blocks = wanTextStates(config, weights.root, states);
+    context.forEach((own, pass) =>
+      own.blocks.forEach(({ key, value }, i) => {
+        copyTo(partOf(blocks[i]!.key, key, pass), key);
+        copyTo(partOf(blocks[i]!.value, value, pass), value);
+      })
+    );
+  });
 }
 
 function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {

@@ -18,7 +18,7 @@ import { umt5TextEncoder } from "../../text_encoders/umt5.ts";
 import { checkWan, DMD_PIPELINE, expertRanges, WAN_PARTS, wanInfo } from "./config.ts";
 import { contextPadding, contextRows, wanTextStates } from "./context.ts";
 import { traceGiven } from "./encode_given.ts";
-import { WanExpert } from "./expert.ts";
+import { traceExpert } from "./expert.ts";
 import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
 import {
@@ -111,7 +111,7 @@ export const WAN = defineFamily({
     const sample = session.tensor("sample", [1, tokenCount(grid), features]);
     const history = solverHistory(session, schedule, sample);
     const experts = ranges.map((range, i) =>
-      new WanExpert(session, shape, {
+      traceExpert(session, shape, {
         vae,
         tinyDecoder,
         schedule,

@@ -7,7 +7,7 @@ import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import { timestepConstant } from "../../blocks/embeddings.ts";
-import { Denoiser } from "../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import {
@@ -144,7 +144,7 @@ export const Z_IMAGE = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation, controlTable, kept } = begin.outputs;
     const loop = session.stage("denoise", { repeats: timesteps.length });
-    const denoiser = new Denoiser(loop, shape, {
+    const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,

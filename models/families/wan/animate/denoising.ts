@@ -5,7 +5,7 @@ import { wanFrames } from "../../../pipeline/wan_coders.ts";
 import { timestepConstant } from "../../../blocks/embeddings.ts";
 import type { Variant } from "../../../memory/model_memory.ts";
 import type { Session, Stage } from "../../../memory/session.ts";
-import { Denoiser } from "../../../pipeline/denoiser.ts";
+import { traceDenoiser } from "../../../pipeline/denoiser.ts";
 import type { CommonShape } from "../../../pipeline/family.ts";
 import type { Guidance } from "../../../pipeline/guidance.ts";
 import type { Pass } from "../../../pipeline/passes.ts";
@@ -152,7 +152,7 @@ export function traceDenoising(
     for (const { key, value } of states ?? []) stage.tensors.add(key).add(value);
   }
   const shown = wanFrames({ vae, tinyDecoder }, { ...shape, frames: 1 });
-  const denoiser = new Denoiser<PassInputs>(stage, shape, {
+  const denoiser = traceDenoiser<PassInputs>(stage, shape, {
     schedule,
     sample,
     noise: { shape: latents, arrange: (noise) => patchify(config, noise) },

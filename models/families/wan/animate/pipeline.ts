@@ -25,7 +25,7 @@ import {
   DRIVING_PROMPT,
 } from "./config.ts";
 import { traceDenoising } from "./denoising.ts";
-import { GivenEncoders } from "./given.ts";
+import { traceGiven } from "./given.ts";
 
 export const WAN_ANIMATE = defineFamily({
   classNames: ["WanAnimate2Pipeline"],
@@ -74,7 +74,7 @@ export const WAN_ANIMATE = defineFamily({
     const grid = tokenGrid(config, latents);
 
     // 1. Encode: the image and the videos; the prompts, the last of which is the driving video's.
-    const given = new GivenEncoders(session, parts, shape);
+    const given = traceGiven(session, parts, shape);
     const text = new PromptEncoder(session, umt5TextEncoder(textEncoder), shape, {
       inputs: { lengths: u32(prompts), padLogits: f32(prompts) },
       values: ({ tokens }) => contextPadding(tokens, config.text_len),

@@ -37,32 +37,28 @@ function drivingOrigin(config: AnimateTransformerConfig, grid: TokenGrid): GridO
   };
 }
 
-class DrivingPass {
-  readonly #pass: ReturnType<typeof wanPass>;
-  #x: Tensor;
+/** Goes through the next block, `use` first; of the last only what others attend to is computed. */
+type Through = <T>(layer: number, use: (state: DrivingState) => T) => T;
 
-  constructor(
-    graph: Graph,
-    config: AnimateTransformerConfig,
-    weights: WeightScope,
-    inputs: PassInputs,
-  ) {
-    const origin = drivingOrigin(config, inputs.grid);
-    this.#pass = wanPass(graph, config, weights, { ...inputs, origin });
-    this.#x = this.#pass.embedded;
-  }
-
-  /** Goes through the next block, `use` first; of the last only what others attend to is computed. */
-  through<T>(layer: number, isLast: boolean, use: (state: DrivingState) => T): T {
-    const { block, keysAndValues, split } = this.#pass;
-    if (isLast) return use(keysAndValues(layer, this.#x));
-    let used: T;
-    this.#x = block(layer, this.#x, (queries, key, value) => {
-      used = use({ key, value });
-      return split.attention(queries, key, value, { name: "attn1" });
+function drivingPass(
+  graph: Graph,
+  config: AnimateTransformerConfig,
+  weights: WeightScope,
+  inputs: PassInputs,
+): Through {
+  const origin = drivingOrigin(config, inputs.grid);
+  const pass = wanPass(graph, config, weights, { ...inputs, origin });
+  let x = pass.embedded;
+  return (layer, use) =>
+    graph.scope(`driving ${layer}`, () => {
+      if (layer === config.num_layers - 1) return use(pass.keysAndValues(layer, x));
+      let used: ReturnType<typeof use>;
+      x = pass.block(layer, x, (queries, key, value) => {
+        used = use({ key, value });
+        return pass.split.attention(queries, key, value, { name: "attn1" });
+      });
+      return used!;
     });
-    return used!;
-  }
 }
 
 export function drivingStates<T>(
@@ -72,15 +68,10 @@ export function drivingStates<T>(
   inputs: PassInputs,
   use: (state: DrivingState, layer: number) => T,
 ): T[] {
-  const pass = new DrivingPass(graph, config, weights, inputs);
-  const last = config.num_layers - 1;
+  const through = drivingPass(graph, config, weights, inputs);
   return Array.from(
     { length: config.num_layers },
-    (_, layer) =>
-      graph.scope(
-        `driving ${layer}`,
-        () => pass.through(layer, layer === last, (state) => use(state, layer)),
-      ),
+    (_, layer) => through(layer, (state) => use(state, layer)),
   );
 }
 
@@ -93,7 +84,7 @@ export function animateTransformer(
   driving: readonly DrivingState[] | PassInputs,
 ): Tensor {
   const { embedded, block, head } = wanPass(graph, config, weights, inputs);
-  const anew = "tokens" in driving ? new DrivingPass(graph, config, weights, driving) : undefined;
+  const anew = "tokens" in driving ? drivingPass(graph, config, weights, driving) : undefined;
   const last = config.num_layers - 1;
   const kept = "tokens" in driving ? [] : driving;
   const count = kept.length / config.num_layers;
@@ -102,10 +93,7 @@ export function animateTransformer(
     const isSkipped = inputs.skipped?.includes(layer) ?? false;
     // Nobody looks at what comes out of the last block.
     const states = anew && !(isSkipped && layer === last)
-      ? graph.scope(
-        `driving ${layer}`,
-        () => anew.through(layer, layer === last, (state) => [state]),
-      )
+      ? anew(layer, (state) => [state])
       : kept.slice(layer * count, (layer + 1) * count);
     if (isSkipped) continue;
     x = graph.scope(
