@@ -54,12 +54,7 @@ export class EngineWorker {
     this.#fail(reason);
   }
 
-  /**
-   * Ends the thread as {@linkcode EngineWorker.terminate} does, and waits until it has freed its device and let go of the
-   * driver: a process that exits before may crash.
-   *
-   * @param limitMs how long to wait, in milliseconds
-   */
+  /** Ends the thread, and waits up to `limitMs` milliseconds until it has freed its device: a process that exits before may crash. */
   async close(reason?: unknown, limitMs = CLOSE_MS): Promise<void> {
     this.terminate(reason);
     const ends = [this.#lifeline.ended(limitMs), this.#compileThreads.ended(limitMs)];

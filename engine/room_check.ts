@@ -20,10 +20,7 @@ export class RoomCheck {
   #waiting = 0;
   #isClosed = false;
 
-  /**
-   * @param newWorker starts a thread, which opens the model but no device
-   * @param idleMs after how long without a question that thread is ended
-   */
+  /** @param idleMs after how long without a question the thread is ended, in milliseconds */
   constructor(newWorker: () => EngineWorker, idleMs: number) {
     this.#newWorker = newWorker;
     this.#idleMs = idleMs;

@@ -54,13 +54,7 @@ export class Calls {
     });
   }
 
-  /**
-   * Asks a member.
-   *
-   * @param patienceMs how long the answer may take, in milliseconds
-   * @throws {ApiError} what it failed with
-   * @throws {RecordsBusyError} when it does not answer
-   */
+  /** @throws {ApiError} what the member failed with; {RecordsBusyError} when it does not answer within `patienceMs` milliseconds */
   async ask(member: string, question: Question, patienceMs = PATIENCE_MS): Promise<unknown> {
     const id = crypto.randomUUID();
     await this.#database.use(async (sql) => {

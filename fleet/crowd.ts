@@ -1,7 +1,4 @@
-/**
- * How members of a large fleet keep out of each other's way: the more there are, the less each asks of
- * the database that all share. In a small one nobody waits.
- */
+/** The more members a fleet has, the less each asks of the database that all share. In a small one nobody waits. */
 
 /** Time between two free workers that look for the same new job, in milliseconds. */
 const GAP_MS = 3;

@@ -20,21 +20,14 @@ const TEXTS = 1009;
 /** What the system says of a connection that is not there. */
 const GONE =
   /^(?:CONNECTION_|CONNECT_TIMEOUT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST|ENET)/;
-/**
- * SQLSTATE of a server that is not at hand: lost connections, no resources, shutting down or starting up, a standby, and
- * transactions that met.
- */
+/** SQLSTATE of a server that is not at hand: lost, out of resources, starting, stopping, a standby; or of transactions that met. */
 const BUSY = /^(?:08...|53...|57P0[1-4]|25006|40001|40P01)$/;
 
 /** Runs statements; where the database is not at hand, it throws {@link RecordsBusyError}. */
 export class Database {
   readonly #sql: Sql;
 
-  /**
-   * Prepares connections; none is made before the first statement.
-   *
-   * @throws {TypeError} when it is no address of a database
-   */
+  /** No connection is made before the first statement. @throws {TypeError} when `url` is no address of a database */
   constructor(url: string, name = "denoise") {
     this.#sql = connect(url, { max: MAX_CONNECTIONS, name });
   }

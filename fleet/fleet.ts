@@ -48,12 +48,7 @@ export class Fleet {
     this.bell.on("denoise_fleet", () => void this.#refresh().catch(() => {}));
   }
 
-  /**
-   * Brings the tables up to date, and shows life from then on. A database that is away is waited for.
-   *
-   * @param check done before the others are told
-   * @throws {Error} when the database refuses, or `check` does
-   */
+  /** Brings the tables up to date and, when `check` is done, shows life from then on; a database that is away is waited for. */
   async join(opening: AbortSignal, check: () => Promise<void>): Promise<void> {
     const signal = AbortSignal.any([opening, this.#closing.signal]);
     do {

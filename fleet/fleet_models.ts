@@ -54,11 +54,7 @@ export class FleetModels {
     }
   }
 
-  /**
-   * The memory that a worker needs for a job, in bytes; 0 where each worker has it, as far as is known.
-   *
-   * @param model public name; the first by default
-   */
+  /** The memory that a worker needs for a job, in bytes; 0 where each worker has it, as far as is known. */
   async memoryFor(model: string | undefined, request: unknown): Promise<number> {
     const known = model === undefined ? this.#first : this.#known.get(model);
     return (await known?.engine.look(roomRequest(request)))?.memory ?? 0;

@@ -1,7 +1,4 @@
-/**
- * The queue of a fleet, as one of its servers sees it: jobs are rows that any worker may take, and
- * their ends come back through the database.
- */
+/** The queue of a fleet, as one server sees it: jobs are rows that any worker may take; their ends come back by the database. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";

@@ -1,7 +1,4 @@
-/**
- * A member of a fleet that runs jobs: it claims what its queue has a place for, says that it lives
- * while they run, and records what came of them.
- */
+/** A member that runs jobs: it claims what it has a place for, says that it lives meanwhile, and records what came of them. */
 
 import type { LoraUse } from "../engine/types.ts";
 import { badRequest } from "../server/contract/errors.ts";

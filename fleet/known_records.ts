@@ -16,10 +16,7 @@ import { coalesced } from "./repeat.ts";
 const MAX_RECORDS = 4096;
 /** Most characters of their requests and results, about. */
 const MAX_LENGTH = 32 * 2 ** 20;
-/**
- * For how long a record may be old where nothing is told, in milliseconds: progress is recorded less often, and a
- * connection may be dead without a word.
- */
+/** For how long a record may be old where nothing is told, in milliseconds: a connection may be dead without a word. */
 const OLD_MS = { in_progress: 500, queued: 5000, ended: 60_000 };
 /** How long a record may be shown after that while it cannot be read, in milliseconds. */
 const LAST_MS = 60_000;
@@ -49,10 +46,7 @@ export class KnownRecords {
   readonly #kept = new LRUCache<string, Kept>({ max: MAX_RECORDS, maxSize: MAX_LENGTH });
   /** Records that were asked for and are about to be read, together. */
   #asked = new Map<string, PromiseWithResolvers<JobRecord | undefined>>();
-  /**
-   * Reads what was asked for. One reading ends before the next begins: else what one has shown could be followed by
-   * something older of the other.
-   */
+  /** One reading ends before the next begins: else what one has shown could be followed by something older of the other. */
   readonly #readAll = coalesced(() => this.#readAsked());
   /** When the reading that goes on began, which jobs have changed since, and whether all changes were told. */
   #reading = { since: Infinity, changed: new Set<string>(), isWhole: true };
@@ -79,12 +73,7 @@ export class KnownRecords {
     });
   }
 
-  /**
-   * The record of a job.
-   *
-   * @param mayBeOld whether the record that was seen last will do, where the database takes its time
-   * @throws {Error} when the database is not at hand
-   */
+  /** `mayBeOld`: the record that was seen last will do where the database takes its time. */
   get(id: string, mayBeOld: boolean): Promise<JobRecord | undefined> {
     const kept = this.#kept.get(id);
     if (kept && this.#isTold && !kept.hasChanged && performance.now() < kept.freshUntil) {

@@ -18,10 +18,7 @@ const PROGRESS_MS = 1000;
 /** Workers that may die while they run a job, before it fails. */
 const MAX_DEATHS = 2;
 const MAX_REAPED = 100;
-/**
- * For how long after its start the database takes nobody for dead, in seconds: until then nobody could say that it
- * lives. Longer than a lease.
- */
+/** For so many seconds after its start the database takes nobody for dead: longer than a lease, as nobody could say that it lives. */
 const SETTLE_S = 8;
 
 const WORKERS_LOST: JobError = {
@@ -64,11 +61,7 @@ export class Leases extends PostgresJobStore {
     this.#member = member;
   }
 
-  /**
-   * Claims the job that the policy chooses.
-   *
-   * @returns the job; where there is none, maybe the time in milliseconds after which there is one
-   */
+  /** Claims the job that the policy chooses; where there is none, maybe gives the time in milliseconds after which there is one. */
   async claim(worker: FreeWorker): Promise<Claimed | number | undefined> {
     if (worker.models.length === 0) return undefined;
     return await this.#database.use(async (sql) => {
@@ -118,12 +111,7 @@ export class Leases extends PostgresJobStore {
       RETURNING id, cancel, denoise_now() - started_at AS age`;
   }
 
-  /**
-   * Gives a job back that this worker cannot do, for workers that can.
-   *
-   * @param others ids of all other workers that have its model
-   * @returns false where each of them has refused it, too: it stays this worker's
-   */
+  /** Gives a job back to workers that can do it; false where each of `others`, by id, has refused it too: it stays this worker's. */
   async refuse(id: string, others: readonly string[]): Promise<boolean> {
     const { count } = await this.#database.run`
       UPDATE denoise_jobs SET status = 'queued', refused_by = refused_by || ${this.#member}
@@ -142,12 +130,7 @@ export class Leases extends PostgresJobStore {
     this.#notes.delete(id);
   }
 
-  /**
-   * Changes a job of this worker.
-   *
-   * @returns false where nobody wants what the job made: it was cancelled or deleted. A result that another worker
-   * makes again is wanted
-   */
+  /** False where nobody wants what the job made: it was cancelled or deleted. A result that another worker makes again is wanted. */
   override async update(id: string, change: JobChange): Promise<boolean> {
     const note = this.note(id);
     if (note.isLost || isNoNews(note, change)) return true;
@@ -173,10 +156,7 @@ function isNoNews(note: Note, change: JobChange): boolean {
   return isTooSoon;
 }
 
-/**
- * Jobs whose worker has let its lease run out wait again, or fail where that is not the first time. Any member may call
- * it at any time.
- */
+/** Jobs whose worker has let its lease run out wait again, or fail the second time. Any member may call it at any time. */
 export async function reap(database: Database): Promise<void> {
   await database
     .run`UPDATE denoise_jobs AS job SET deaths = deaths + 1, progress = 0, started_at = NULL,

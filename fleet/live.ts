@@ -1,7 +1,4 @@
-/**
- * How far jobs are, and their results before all are finished: from the worker that makes them to clients that watch, at
- * any server. Nothing of it outlives a crash of the database.
- */
+/** How far jobs are, and their results before all are finished, for clients that watch at any server; a crash of the database ends it. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { JobEvent } from "../server/jobs/job.ts";

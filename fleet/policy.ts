@@ -64,12 +64,7 @@ export interface Choice {
 const Switch = { None: 0, Loras: 1, Model: 2 } as const;
 type Switch = typeof Switch[keyof typeof Switch];
 
-/**
- * The job that a free worker takes.
- *
- * @param window of the queue: for each model that the worker serves, the first jobs by priority and
- * turn, and the first by turn alone
- */
+/** `window` has, for each model that the worker serves, the first jobs by priority and turn, and the first by turn alone. */
 export function choose(
   window: readonly WaitingJob[],
   worker: FreeWorker,
@@ -139,11 +134,7 @@ function holdOf(
   return queuedAt + holdMs - now;
 }
 
-/**
- * Gives a new job its turn, in seconds of GPU time, and keeps the `next` one for its client's next job.
- *
- * @param next what was kept for its client; undefined for a client without jobs on record
- */
+/** Gives a new job its turn, in seconds of GPU time, and the `next` one to keep for its client's next job; undefined for a new client. */
 export function giveTurn(
   next: number | undefined,
   clock: number,
@@ -156,12 +147,7 @@ export function giveTurn(
 /** How many of the jobs that were taken last say where the queue is. */
 export const CLOCK_JOBS = 16;
 
-/**
- * Where the queue of one priority is: the lowest turn of the {@link CLOCK_JOBS} jobs that were taken last. A job that
- * affinity or memory let go far ahead does not move it.
- *
- * @param next the highest turn that is kept for a client, for a queue of which none was taken; 0 where there is none
- */
+/** Where the queue of one priority is: the lowest turn of the {@link CLOCK_JOBS} taken last, so that a job let far ahead does not move it. */
 export function clockOf(taken: readonly number[], next = 0): number {
   return taken.length > 0 ? Math.min(...taken) : next;
 }

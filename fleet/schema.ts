@@ -1,7 +1,4 @@
-/**
- * The tables of a fleet: made where they are missing, brought up to date where they are older. Servers
- * of an older and of a newer version work side by side, so changes only add.
- */
+/** The tables of a fleet. Servers of an older and of a newer version work side by side, so changes only add. */
 
 import type { Database } from "./database.ts";
 
@@ -153,12 +150,7 @@ const MIGRATIONS: readonly string[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/**
- * Brings the tables up to date. One of all that start at a time does it; tables of a newer version
- * stay as they are.
- *
- * @throws {Error} when a newer version says that this one cannot work with its tables
- */
+/** Brings the tables up to date, once for all that start together; @throws {Error} when a newer version's cannot be worked with */
 export async function migrate(database: Database): Promise<void> {
   await database.transaction(async (sql) => {
     await sql`SELECT pg_advisory_xact_lock(${LOCK})`;

@@ -9,11 +9,7 @@ import { DEAD_MS } from "./roster.ts";
 /** Lies in the folder, and says whose it is. */
 const MARK = ".denoise-fleet";
 
-/**
- * Looks whether a folder is the one that the other members keep results in. The first member marks it.
- *
- * @throws {Error} when it is another one
- */
+/** The first member marks the folder for results. @throws {Error} when the others keep theirs in another one */
 export async function requireSharedFolder(database: Database, folder: string): Promise<void> {
   const path = join(folder, MARK);
   await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });

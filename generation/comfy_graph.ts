@@ -27,11 +27,7 @@ export interface ComfyFields {
   readonly others: number;
 }
 
-/**
- * Reads a graph.
- *
- * @returns what its first sampler is given; nothing where it is no graph, or has no sampler
- */
+/** What a graph's first sampler is given; nothing where the text is no graph, or has no sampler. */
 export function readComfyGraph(text: string): ComfyFields | undefined {
   const graph = parseGraph(text);
   if (!graph) return undefined;

@@ -3,11 +3,7 @@
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
 import { type Size, sizeLike } from "./size.ts";
 
-/**
- * Refuses control pictures where nothing reads them.
- *
- * @throws {RangeError} when it has no ControlNet, or one that sees a mask instead
- */
+/** @throws {RangeError} where the model has no ControlNet, or one that sees a mask instead */
 export function checkTakesControl(
   { optionalParts, controlsByMask = false }: Pick<ModelInfo, "optionalParts" | "controlsByMask">,
 ): void {
@@ -23,20 +19,12 @@ export function checkTakesControl(
   );
 }
 
-/**
- * The size of a result for which none was asked, and that begins from no image: about the model's own number of pixels
- * in the shape of the control picture.
- */
+/** The size of a result that nothing else gives: about the model's number of pixels in the shape of the control picture. */
 export function controlSize(picture: Size, info: ModelInfo): Size {
   return sizeLike(picture, info.defaults, info);
 }
 
-/**
- * Refuses control pictures of which nobody knows what they show, where the ControlNet asks.
- *
- * @param name how messages call the setting
- * @throws {RangeError} that lists what it may be
- */
+/** @throws {RangeError} that lists the modes, where the ControlNet asks what its picture shows and nobody says */
 export function checkControlMode(
   { controlMode, controlType }: Pick<SamplingSettings, "controlMode" | "controlType">,
   { controlModes }: Pick<ModelInfo, "controlModes">,

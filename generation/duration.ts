@@ -22,25 +22,13 @@ export interface DurationLimits {
 /** Highest rate that players are asked to show. */
 const MAX_FPS = 240;
 
-/**
- * Checks a number of frames per second.
- *
- * @param fps a number
- * @throws {RangeError} unless it is above 0 and at most 240
- */
+/** @throws {RangeError} unless it is above 0 and at most 240 */
 export function checkFps(fps: number): void {
   if (!(fps > 0)) throw new RangeError(`fps must be a positive int, got ${fps}`);
   if (fps > MAX_FPS) throw new RangeError(`fps must be at most ${MAX_FPS}, got ${fps}`);
 }
 
-/**
- * The number of frames of a video, the nearest that the model can make.
- *
- * @param given frames or seconds
- * @param fps frames per second, checked
- * @returns `k * frameMultiple + 1`
- * @throws {RangeError} for a length that no video can have, or that the model cannot make
- */
+/** The nearest number of frames that the model can make, `k * frameMultiple + 1`. */
 export function countFrames(given: GivenDuration, fps: number, limits: DurationLimits): number {
   const numFrames = nearestFrames(wantedFrames(given, fps, limits), limits);
   if (numFrames > limits.maxFrames) {
@@ -52,11 +40,7 @@ export function countFrames(given: GivenDuration, fps: number, limits: DurationL
   return numFrames;
 }
 
-/**
- * The number of frames that a request asks for, which the model may not be able to make.
- *
- * @throws {RangeError} for a length that no video can have
- */
+/** The number of frames that a request asks for, which the model may not be able to make. */
 export function wantedFrames(
   { numFrames, seconds }: GivenDuration,
   fps: number,
@@ -77,11 +61,6 @@ export function wantedFrames(
   return number * fps;
 }
 
-/**
- * Whether a duration is omitted.
- *
- * @returns true for nothing and for an empty text
- */
 export function isAbsent(seconds: GivenDuration["seconds"]): seconds is undefined | null | "" {
   return seconds === undefined || seconds === null || seconds === "";
 }

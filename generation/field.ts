@@ -36,11 +36,7 @@ export type GivenSettings = {
 export interface SettingField<Value> extends Field {
   /** What a request gets that leaves it out. */
   readonly initial?: (info: ModelInfo, task: TaskType, given: GivenSettings) => Value | undefined;
-  /**
-   * Checks a value, and whether it goes with what else is given.
-   *
-   * @throws {RangeError} that names the field by `name`
-   */
+  /** @throws {RangeError} that names the field by `name`; the value may not go with what else is given */
   readonly check: (
     value: Value,
     name: string,
@@ -59,13 +55,7 @@ export interface SettingField<Value> extends Field {
   readonly neutral?: Value;
 }
 
-/**
- * The names of a field over HTTP.
- *
- * @param name of a row
- * @param field the row
- * @returns at least one; the first is the usual one
- */
+/** The names of a field over HTTP; the first is the usual one. */
 export function httpNames(name: string, { http }: Field): readonly string[] {
   return http ?? [snakeCase(name)];
 }

@@ -50,50 +50,29 @@ export function oneOf<Word extends string>(
   return { kind: "text", choices, check: (value, name) => checkChoice(value, name, choices) };
 }
 
-/**
- * Checks a flag.
- *
- * @throws {RangeError} unless it is true or false
- */
 export function checkFlag(value: boolean, name: string): void {
   if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
 }
 
-/**
- * Checks that a value is one of a few.
- *
- * @throws {RangeError} that names all of them
- */
+/** @throws {RangeError} that names all choices */
 export function checkChoice<T>(value: T, name: string, choices: readonly T[]): void {
   if (choices.includes(value)) return;
   throw new RangeError(`${name} must be one of ${choices.join(", ")}, got ${value}`);
 }
 
-/**
- * Checks a number.
- *
- * @throws {RangeError} below `least` or above `most`
- */
+/** @throws {RangeError} below `least` or above `most` */
 export function checkRange(value: number, name: string, least: number, most: number): void {
   if (value >= least && value <= most) return;
   throw new RangeError(`${name} must be from ${least} to ${most}, got ${value}`);
 }
 
-/**
- * Checks the name of a mode.
- *
- * @throws {RangeError} unless it is a word in small letters
- */
+/** @throws {RangeError} unless it is a word in small letters */
 export function checkWord(value: string, name: string): void {
   if (/^[a-z_]{1,32}$/.test(value)) return;
   throw new RangeError(`${name} must be a word in small letters, got ${shorten(value)}`);
 }
 
-/**
- * Checks sigmas before the shift.
- *
- * @throws {RangeError} unless they descend from 1 at most to above 0
- */
+/** @throws {RangeError} unless they descend from 1 at most to above 0, before the shift */
 export function checkSigmas(sigmas: readonly number[], name: string): void {
   if (!Array.isArray(sigmas) || sigmas.length === 0) {
     throw new RangeError(`${name} must be a list of numbers, got ${JSON.stringify(sigmas)}`);
@@ -117,15 +96,7 @@ const RANDOM = -1;
 /** Number of different seeds: the noise generator uses their lower 32 bits. */
 const SEED_COUNT = 2 ** 32;
 
-/**
- * Checks a prompt.
- *
- * @param name of the field, for the message
- * @param prompt the text
- * @param mayBeEmpty true for negative prompts
- * @throws {RangeError} when it is blank or too long
- * @throws {TypeError} when it is no text
- */
+/** Negative prompts may be empty. @throws {RangeError} when it is blank or too long; {TypeError} when it is no text */
 export function checkPrompt(name: string, prompt: string, mayBeEmpty = false): void {
   if (typeof prompt !== "string") {
     throw new TypeError(`Cannot generate: ${name} is ${typeof prompt}; give a text`);
@@ -141,14 +112,7 @@ export function checkPrompt(name: string, prompt: string, mayBeEmpty = false): v
   }
 }
 
-/**
- * Checks a number of denoising steps.
- *
- * @param steps an integer
- * @param maxSteps of the model
- * @param name of the field, for the message
- * @throws {RangeError} outside 1 to `maxSteps`
- */
+/** @throws {RangeError} outside 1 to `maxSteps` */
 export function checkSteps(steps: number, maxSteps: number, name: string): void {
   if (!Number.isSafeInteger(steps) || steps <= 0) {
     throw new RangeError(`${name} must be positive`);
@@ -158,27 +122,14 @@ export function checkSteps(steps: number, maxSteps: number, name: string): void 
   }
 }
 
-/**
- * Checks how much of a given video is to be redrawn.
- *
- * @param strength a number
- * @throws {RangeError} unless it is above 0 and at most 1
- */
+/** @throws {RangeError} unless it is above 0 and at most 1 */
 export function checkStrength(strength: number): void {
   if (!(strength > 0 && strength <= 1)) {
     throw new RangeError(`strength must be above 0 and at most 1, got ${strength}`);
   }
 }
 
-/**
- * One seed for each output: a single seed counts up, a list is taken as it is.
- *
- * @param seed a seed, or a list of them; -1, the default, draws a new one
- * @param count number of outputs
- * @param defaultSeed seed of requests without one, instead of a drawn one
- * @returns `count` seeds
- * @throws {RangeError} for a seed that is not a non-negative safe integer, or a list of another length
- */
+/** `count` seeds: one counts up, a list is taken as it is; for -1 or none it is `defaultSeed`, or drawn. */
 export function resolveSeeds(
   seed: number | number[] | null | undefined,
   count: number,

@@ -12,15 +12,7 @@ export type ImageRules = Pick<
   "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers"
 >;
 
-/**
- * The size of a result for which none was asked: the image's own where the model keeps it, or else about the model's
- * own number of pixels in the shape of the image.
- *
- * @param image the first of those given
- * @param rules of the model
- * @returns the size
- * @throws {RangeError} when the model cannot use such an image
- */
+/** The size of a result for which none was asked: the image's own where the model keeps it, else the model's pixels in its shape. */
 export function sizeFromImage(image: Size, rules: ImageRules): Size {
   const { imageLimits, defaults, layers } = rules;
   const like = (sizeMultiple = rules.sizeMultiple) =>
@@ -30,17 +22,7 @@ export function sizeFromImage(image: Size, rules: ImageRules): Size {
   return imageLimits.shapeMultiple ? like(imageLimits.shapeMultiple) : cut;
 }
 
-/**
- * How an image is brought to what a model takes: to the size of the result, or to a size of its own where the model
- * takes that.
- *
- * @param image its size
- * @param result size of the result
- * @param rules of the model
- * @param mode how it meets the size of the result
- * @returns how
- * @throws {RangeError} when the model cannot use it
- */
+/** How an image is brought to the size of the result, or to a size of its own where the model takes that. */
 export function fitOf(
   image: Size,
   result: Size,
@@ -51,13 +33,7 @@ export function fitOf(
   return { ...fitToResult(result, mode), ...(layers && { keepsAlpha: true }) };
 }
 
-/**
- * How an image is brought to the size of the result, whatever sizes the model takes.
- *
- * @param result its size
- * @param mode how the image meets it; what that leaves around an image with a mask is painted
- * @returns how
- */
+/** How an image is brought to the size of the result; what `mode` leaves around an image with a mask is painted. */
 export function fitToResult({ width, height }: Size, mode: FitMode = "cover"): Fit {
   const frame = { width, height };
   if (mode === "stretch") return { scaled: frame, cut: frame };
@@ -67,13 +43,7 @@ export function fitToResult({ width, height }: Size, mode: FitMode = "cover"): F
 /** Longer images are cut before they are scaled: whole, they would be huge in between. */
 const MAX_VISION_ASPECT = 8;
 
-/**
- * How an image is shown to an image encoder: its middle, as CLIP's preprocessing cuts it out.
- *
- * @param image its size
- * @param side of the square that the encoder takes
- * @returns how
- */
+/** How an image is shown to an encoder of squares with this side: its middle, as CLIP's preprocessing cuts it out. */
 export function visionFit(image: Size, side: number): Fit {
   const short = Math.min(image.width, image.height);
   const cut = { width: side, height: side };
@@ -84,11 +54,7 @@ export function visionFit(image: Size, side: number): Fit {
   return { scaled: { width, height }, cut, filter: "bicubic" };
 }
 
-/**
- * Checks how many reference images a request brings.
- *
- * @throws {RangeError} when the model takes fewer, or none
- */
+/** @throws {RangeError} when the model takes fewer, or none */
 export function checkReferenceCount(
   count: number,
   { maxReferences = 0 }: Pick<ModelInfo, "maxReferences">,
@@ -103,13 +69,7 @@ export function checkReferenceCount(
 
 const MAX_REFERENCE_PIXELS = 2048 * 2048;
 
-/**
- * How a reference image is brought to what a model takes: as it comes, for the model fits it into the result itself.
- * Very large ones are scaled down first.
- *
- * @param image its size
- * @returns how
- */
+/** A reference image comes as it is, for the model fits it into the result itself; very large ones are scaled down first. */
 export function referenceFit(image: Size): Fit {
   const scale = Math.min(1, Math.sqrt(MAX_REFERENCE_PIXELS / (image.width * image.height)));
   const side = (length: number) => Math.max(1, Math.floor(length * scale));
@@ -117,12 +77,7 @@ export function referenceFit(image: Size): Fit {
   return { scaled, cut: scaled };
 }
 
-/**
- * An image with its transparency apart, as requests bring it.
- *
- * @param image RGB or RGBA
- * @returns the image
- */
+/** An image with its transparency apart, as requests bring it. */
 export function givenImage(image: PixelImage): InputImage {
   const { width, height, data } = image;
   if (image.channels !== 4) return { width, height, data };
@@ -147,37 +102,18 @@ const SHAPE_TOLERANCE = 0.02;
 /** How many pixels, as a share of the model's usual ones, an image may have that is painted in its own size. */
 const OWN_SIZES: readonly [least: number, most: number] = [1 / 4, 2];
 
-/**
- * Whether a model can keep a part of an image by a mask.
- *
- * @param info of the model
- * @param task that the request is for
- * @returns true if it can
- */
+/** Whether a model can keep a part of an image by a mask. */
 export function takesMask(info: Pick<ModelInfo, "inpainting">, task: TaskType): boolean {
   return task === "TI2I" && info.inpainting !== undefined;
 }
 
-/**
- * What a model says of its settings, for requests with a mask: they have a strength, with a default of its own.
- *
- * @param info of a model that {@link takesMask}
- * @returns the rules
- */
+/** The rules of a model that {@link takesMask}, for requests with a mask: they have a strength, with a default of its own. */
 export function maskedRules(info: ModelInfo): ModelInfo {
   const TI2I = { ...info.taskDefaults["TI2I"], ...info.inpainting };
   return { ...info, taskDefaults: { ...info.taskDefaults, TI2I } };
 }
 
-/**
- * The size of a masked result for which none was asked: the image's own, cut to what the model makes, where the model
- * draws such sizes well; what is kept is then that of the image, pixel by pixel.
- *
- * @param image the first of those given
- * @param rules of the model
- * @returns the size; that without a mask for an image of far more or far fewer pixels than the model's own
- * @throws {RangeError} when the model cannot use such an image
- */
+/** The size of a masked result for which none was asked: the image's own, cut to what the model makes, where it draws such sizes well. */
 export function sizeFromMasked(image: Size, rules: ImageRules): Size {
   const otherwise = sizeFromImage(image, rules);
   const { defaults, sizeMultiple: step, maxPixels } = rules;
@@ -191,15 +127,7 @@ export function sizeFromMasked(image: Size, rules: ImageRules): Size {
   return share >= least && share <= most && pixels <= maxPixels ? { width, height } : otherwise;
 }
 
-/**
- * How an image with a mask, and the mask, are brought to the size of the result: cut, not scaled, where that is enough.
- *
- * @param image its size
- * @param result size of the result
- * @param rules of the model
- * @param mode how the image meets the result; what that leaves around it is painted
- * @returns how
- */
+/** How an image with a mask, and the mask, are brought to the size of the result: cut, not scaled, where that is enough. */
 export function fitMasked(
   image: Size,
   result: Size,
@@ -211,13 +139,7 @@ export function fitMasked(
   return isCut ? { scaled: image, cut: result } : fitToResult(result, mode);
 }
 
-/**
- * Refuses masks that are not of the image.
- *
- * @param mask its size
- * @param image size of the image
- * @throws {RangeError} when their shapes differ
- */
+/** @throws {RangeError} when their shapes differ */
 export function checkMaskShape(mask: Size, image: Size): void {
   const stretch = mask.width / mask.height * image.height / image.width;
   if (Math.abs(Math.log(stretch)) <= SHAPE_TOLERANCE) return;
@@ -227,12 +149,7 @@ export function checkMaskShape(mask: Size, image: Size): void {
   );
 }
 
-/**
- * Refuses masks that leave nothing to do.
- *
- * @param share how much of the result is painted
- * @throws {RangeError} when nothing is
- */
+/** @throws {RangeError} when nothing of the result is painted */
 export function checkPainted(share: number): void {
   if (share > 0) return;
   throw new RangeError(
@@ -240,14 +157,7 @@ export function checkPainted(share: number): void {
   );
 }
 
-/**
- * Brings a mask to the size of the result.
- *
- * @param mask white or transparent where the image is redrawn
- * @param how as {@link fitMasked} says
- * @returns white where it is painted
- * @throws {RangeError} when nothing is
- */
+/** White where it is painted, as {@link fitMasked} says; the image is redrawn where `mask` is white or transparent. */
 export function fitMask(mask: PixelImage, how: Fit, way?: MaskWay): RgbImage {
   const fitted = maskOf(mask, how, way);
   checkPainted(paintedShare(fitted));

@@ -113,16 +113,7 @@ export interface VideoStream extends Size {
     | undefined;
 }
 
-/**
- * Writes frames to an H.264 MP4 file as they come; folders on the way are made. What was written goes when it fails.
- *
- * @param path ends with `.mp4`
- * @param stream size and rate of the frames
- * @param options quality and effort
- * @param give calls `write` for each frame, in order; its promise resolves when the encoder has the frame
- * @throws {RangeError} for another ending, a quality outside 0 to 100, or an unknown preset
- * @throws {Error} of `give`, or when the file cannot be written
- */
+/** Writes frames to a file as they come: `give` calls `write` for each in order. What was written goes when it fails. */
 export async function saveFrames(
   path: string,
   stream: VideoStream,
@@ -169,12 +160,7 @@ export async function saveFrames(
   }
 }
 
-/**
- * Checks the name of a video's file.
- *
- * @param path of a file
- * @throws {RangeError} unless it ends with `.mp4`
- */
+/** @throws {RangeError} unless it ends with `.mp4` */
 export function checkVideoPath(path: string): void {
   if (/\.mp4$/i.test(path)) return;
   throw new RangeError(`Cannot write ${path}: name it with .mp4 at the end`);

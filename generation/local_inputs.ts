@@ -1,6 +1,4 @@
-/**
- * Images and videos that a program or a user of this machine names, as against those that requests bring.
- */
+/** Images and videos that a program or a user of this machine names, as against those that requests bring. */
 
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -38,11 +36,7 @@ export interface LocalInputs extends VideoInputTypes {
   readonly clip: LocalVideo;
 }
 
-/**
- * Reads inputs in this process.
- *
- * @param signal stops reading videos
- */
+/** Reads inputs in this process; `signal` stops reading videos. */
 export function localReader(signal?: AbortSignal): VideoReader<LocalInputs> {
   const openClip = (source: VideoSource, fps: number) => openVideo(source, fps, signal);
   return {
@@ -74,13 +68,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EPERM: "this user may not read it",
 };
 
-/**
- * Reads an image without its transparency.
- *
- * @param source as for {@link readPixels}
- * @returns its pixels
- * @throws what {@link readPixels} throws
- */
+/** Reads an image without its transparency; throws what {@link readPixels} throws. */
 export async function readImageSource(source: ImageSource): Promise<Image> {
   const { width, height, data } = toRgb(await readPixels(source));
   return { width, height, data };
@@ -111,14 +99,7 @@ export interface ImageFileInfo extends ImageInfo {
   readonly recipe?: FileRecipe;
 }
 
-/**
- * Reads what an image's file says of itself, without decoding it.
- *
- * @param path of a PNG, JPEG, WebP, GIF or BMP
- * @returns format, size and recipe
- * @throws {ImageError} when it is no image, damaged, or has more than 1 MiB of text; the message names the file
- * @throws {Error} when the file cannot be read
- */
+/** Reads format, size and recipe of a file, without decoding it. @throws {ImageError} whose message names the file */
 export function inspectImageFile(path: string): Promise<ImageFileInfo> {
   return named(path, async () => {
     const bytes = await readWhole(path);
@@ -139,16 +120,7 @@ async function named<T>(path: string, read: () => Promise<T>): Promise<T> {
   }
 }
 
-/**
- * Looks at a video, without decoding it.
- *
- * @param source an MP4, MOV, WebM, MKV, AVI or GIF, or frames
- * @param fps rate of frames
- * @param signal stops looking and reading
- * @throws {VideoError} when it is no video, damaged or too large; the message names the file
- * @throws {RangeError} when there are no frames
- * @throws {Error} when the file cannot be read
- */
+/** Looks at a video, without decoding it; `signal` stops that and reading. @throws {VideoError} whose message names the file */
 export async function openVideo(
   source: VideoSource,
   fps = 1,

@@ -10,13 +10,6 @@ export const BUNDLED_MODEL = "bundled";
 
 const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
 
-/**
- * Completes options.
- *
- * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
- * @param options what differs from the defaults
- * @returns for the engine
- */
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   return {
     ...options,
@@ -26,36 +19,17 @@ export function engineOptions(path: string, options: LoadModelOptions): EngineOp
   };
 }
 
-/**
- * What the engine is told for the name of a model.
- *
- * @param modelPath a folder, file or hub id, or {@link BUNDLED_MODEL}
- * @returns a folder, file or hub id
- */
+/** The folder, file or hub id that a model's name stands for. */
 export function folderOf(modelPath: string): string {
   return modelPath === BUNDLED_MODEL ? fileURLToPath(BUNDLED_FOLDER) : modelPath;
 }
 
-/**
- * LoRAs that come with a model.
- *
- * @param modelPath its name
- * @returns their files by name
- */
+/** LoRAs that come with a model: files by name. */
 export function namedLoras(modelPath: string): Record<string, string> {
   return modelPath === BUNDLED_MODEL ? bundledLoraFiles() : {};
 }
 
-/**
- * Opens an engine.
- *
- * @param path a model's folder, file or hub id, or {@link BUNDLED_MODEL}
- * @param options what differs from the defaults
- * @param isLazy whether the model is loaded by its first request
- * @param shared which of several cards, and what it shares with engines on others
- * @returns the engine, with the model loaded or known
- * @throws {Error} when the model is missing or damaged, or no GPU can be used
- */
+/** Opens an engine; a lazy one loads its model with its first request. @throws {Error} when the model is missing or damaged, or no GPU can be used */
 export function openModel(
   path: string,
   options: LoadModelOptions,

@@ -105,11 +105,7 @@ export interface Prepared<Kept> extends SamplingSettings {
 /** Why given fields change nothing, as clauses by name; they are omitted. */
 export type Idle = ReadonlyMap<string, string>;
 
-/**
- * Prepares a request for images.
- *
- * @throws {FieldError} for what this model or this machine cannot do
- */
+/** @throws {FieldError} for what this model or this machine cannot do */
 export async function prepareImages<T extends InputTypes>(
   asked: Asked<T>,
   by: Preparation<T>,
@@ -232,11 +228,7 @@ export function chooseSize<T extends InputTypes>(
   return size;
 }
 
-/**
- * Checks how many images a request brings.
- *
- * @throws {RangeError} when the model takes fewer, or none
- */
+/** @throws {RangeError} when the model takes fewer, or none */
 export function checkImageCount(count: number, most: number): void {
   if (count <= most) return;
   const what = count === 1 ? "an image" : `${count} images`;

@@ -70,12 +70,7 @@ export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" |
   mask?: Kept | Clip;
 }
 
-/**
- * Prepares a request for a video.
- *
- * @returns the request, fields that change nothing, and whether the model cannot make the asked length exactly
- * @throws {FieldError} for what this model or this machine cannot do
- */
+/** Says, too, whether the model cannot make the asked length exactly. @throws {FieldError} for what it or this machine cannot do */
 export async function prepareVideo<T extends VideoInputTypes>(
   asked: AskedVideo<T>,
   by: VideoPreparation<T>,

@@ -62,22 +62,12 @@ const INPUTS: readonly (readonly [name: string, words: string])[] = [
   ["controlled", "the control picture that it was made with, which --control may name"],
 ];
 
-/**
- * Reads a recipe.
- *
- * @param text of a file by keyword, as `readImageText` gives it
- * @returns the recipe; nothing where the file says nothing of how it was made
- */
+/** A recipe of a file's texts by keyword; nothing where they do not say how it was made. */
 export function readRecipe(text: Readonly<Record<string, string>>): FileRecipe | undefined {
   return ownRecipe(text) ?? webuiRecipe(text["parameters"]) ?? comfyRecipe(text["prompt"]);
 }
 
-/**
- * A recipe with the names that requests have.
- *
- * @param recipe of a file
- * @returns a JSON value
- */
+/** A recipe with the names that requests have. */
 export function recipeFields(
   { prompt, model, seed, width, height, loras, settings }: FileRecipe,
 ): Record<string, unknown> {

@@ -73,13 +73,7 @@ export function recipeOf(
   };
 }
 
-/**
- * A recipe as metadata: in WebUI's words, and as JSON with the names that requests use.
- *
- * @param recipe how the image was made
- * @param format of the file; long prompts are shortened in JPEG, which has room for 64 KiB
- * @returns text by keyword
- */
+/** A recipe in WebUI's words and as JSON, by keyword; long prompts are shortened in JPEG, which has room for 64 KiB. */
 export function recipeText(recipe: Recipe, format: OutputFormat): ImageText {
   for (let most = MAX_PROMPT_LENGTH;; most = most >> 1) {
     const { prompt, negativePrompt } = recipe;
@@ -115,12 +109,7 @@ function toJson(recipe: Recipe): Record<string, unknown> {
   };
 }
 
-/**
- * A LoRA as requests name it.
- *
- * @param lora of a recipe
- * @returns a JSON value
- */
+/** A LoRA as requests name it. */
 export function loraFields(
   { path, strength = 1, target = "all", alpha, mode = "auto" }: RecipeLora,
 ): Record<string, unknown> {

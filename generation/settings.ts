@@ -32,16 +32,7 @@ interface CompleteSettings {
   readonly idle: ReadonlyMap<keyof SamplingSettings, string>;
 }
 
-/**
- * Completes settings.
- *
- * @param given what was asked for
- * @param task that it is for
- * @param info of the model
- * @param spell how messages call a setting; by the name of its row by default
- * @returns checked settings
- * @throws {FieldError} for a value that no model, or not this one, takes
- */
+/** Checks and completes settings; messages call them as `spell` does. @throws {FieldError} for a value that no model, or not this one, takes */
 export function completeSettings(
   given: GivenSettings,
   task: TaskType,
@@ -65,12 +56,7 @@ export function completeSettings(
   return { settings: settings as unknown as SamplingSettings, idle };
 }
 
-/**
- * The settings of a request, without everything else that it says.
- *
- * @param request checked
- * @returns those that are there
- */
+/** The settings of a request, without everything else that it says. */
 export function settingsOf(request: SamplingSettings): SamplingSettings {
   const settings: Record<string, unknown> = {};
   for (const name of SETTING_NAMES) {
@@ -79,14 +65,7 @@ export function settingsOf(request: SamplingSettings): SamplingSettings {
   return settings as unknown as SamplingSettings;
 }
 
-/**
- * Runs a check of a field.
- *
- * @param field the name of its row
- * @param check throws a `RangeError` for a bad value
- * @returns what the check gives
- * @throws {FieldError} in its place
- */
+/** @throws {FieldError} in place of the `RangeError` of a bad value */
 export function checked<T>(field: string, check: () => T): T {
   try {
     return check();
@@ -109,13 +88,7 @@ const NAMES = new RegExp(
   "g",
 );
 
-/**
- * Gives the settings in a sentence other names, where theirs are no words that may mean something else.
- *
- * @param text such as `Cannot use guidanceScale NaN`
- * @param spell gives the other name of a setting
- * @returns such as `Cannot use --guidance-scale NaN`
- */
+/** Gives the settings in a sentence other names: `Cannot use guidanceScale NaN` may become `Cannot use --guidance-scale NaN`. */
 export function spellSettings(
   text: string,
   spell: (name: keyof SamplingSettings) => string,

@@ -18,13 +18,7 @@ interface SizeLimits {
   readonly maxPixels: number;
 }
 
-/**
- * Reads `<width>x<height>`; case and spaces do not matter.
- *
- * @param text such as `1024x768`
- * @returns both sides, at least 1
- * @throws {RangeError} for anything else
- */
+/** Reads `<width>x<height>`, both at least 1; case and spaces do not matter. @throws {RangeError} for anything else */
 export function parseSize(text: string): Size {
   const match = /^(\d{1,9})[x×](\d{1,9})$/i.exec(text.replace(/\s+/g, ""));
   const [width, height] = [Number(match?.[1]), Number(match?.[2])];
@@ -34,13 +28,7 @@ export function parseSize(text: string): Size {
   return { width, height };
 }
 
-/**
- * Checks that a model can make a size.
- *
- * @param size in pixels
- * @param limits of the model
- * @throws {RangeError} that names the nearest size that works
- */
+/** @throws {RangeError} that names the nearest size that works */
 export function checkSize(size: Size, limits: SizeLimits): void {
   const { width, height } = size;
   const { sizeMultiple, maxPixels } = limits;
@@ -64,13 +52,7 @@ export function checkSize(size: Size, limits: SizeLimits): void {
   }
 }
 
-/**
- * The valid size closest to the one asked for, in about the same shape.
- *
- * @param size both sides positive
- * @param limits of the model
- * @returns both sides multiples of `sizeMultiple`, within `maxPixels`
- */
+/** The valid size closest to the one asked for, in about the same shape. */
 export function nearestSize(size: Size, limits: SizeLimits): Size {
   const { sizeMultiple: step, maxPixels } = limits;
   const scale = Math.min(1, Math.sqrt(maxPixels / (size.width * size.height)));
@@ -85,27 +67,13 @@ export function nearestSize(size: Size, limits: SizeLimits): Size {
   return { width, height };
 }
 
-/**
- * A size in the shape of an image, of about as many pixels as another size.
- *
- * @param shape of the image
- * @param area gives the number of pixels
- * @param limits of the model
- * @returns both sides multiples of `sizeMultiple`, within `maxPixels`
- */
+/** A size in the shape of an image, of about as many pixels as `area`, within the limits. */
 export function sizeLike(shape: Size, area: Size, limits: SizeLimits): Size {
   const scale = Math.sqrt((area.width * area.height) / (shape.width * shape.height));
   return nearestSize({ width: shape.width * scale, height: shape.height * scale }, limits);
 }
 
-/**
- * The largest size in the shape of an image that has no more pixels than a budget.
- *
- * @param shape of the image
- * @param budget whose width times height is the most
- * @param sizeMultiple both sides are multiples of this
- * @returns the size; one multiple each way where the budget holds no more
- */
+/** The largest size in the shape of an image within a budget of pixels; one multiple each way where that holds no more. */
 export function sizeWithin(shape: Size, budget: Size, sizeMultiple: number): Size {
   const pixels = budget.width * budget.height;
   const scale = Math.sqrt(pixels / (shape.width * shape.height));

@@ -67,28 +67,14 @@ interface TaskSupport {
   readonly animates?: boolean;
 }
 
-/**
- * Chooses the task of one request.
- *
- * @param query what the request says and brings
- * @param model what the model can do
- * @returns the task
- * @throws {RangeError} when none fits, several fit, or an input is missing or too much
- */
+/** @throws {RangeError} when no task fits, several fit, or an input is missing or too much */
 export function resolveTask(query: TaskQuery, model: TaskSupport): TaskType {
   const task = chooseTask(query, model);
   checkInputs(task, query, model);
   return withoutImage(task, query, model);
 }
 
-/**
- * Reads the name of a task.
- *
- * @param text any case
- * @returns the task
- * @param choices that are listed for a text that names none; all tasks by default
- * @throws {RangeError} when it is none
- */
+/** Reads the name of a task in any case. @throws {RangeError} that lists `choices`, when it is none */
 export function readTask(
   text: string,
   choices: readonly string[] = TASK_TYPES.filter((task) => /IMAGE|VIDEO/.test(TASKS[task].output)),
@@ -100,32 +86,15 @@ export function readTask(
   );
 }
 
-/**
- * What a task answers with.
- *
- * @param task any
- * @returns its output type
- */
 export function outputOf(task: TaskType): OutputType {
   return TASKS[task].output;
 }
 
-/**
- * What a model can answer with.
- *
- * @param tasks its supported tasks
- * @returns each output type once, in the order of the enumeration
- */
+/** What a model can answer with, in the order of the enumeration. */
 export function outputTypes(tasks: readonly TaskType[]): OutputType[] {
   return OUTPUT_TYPES.filter((output) => tasks.some((task) => TASKS[task].output === output));
 }
 
-/**
- * Whether some task takes an image.
- *
- * @param tasks a model's supported tasks
- * @returns true if one does
- */
 export function acceptsImage(tasks: readonly TaskType[]): boolean {
   return tasks.some((task) => TASKS[task].accepts?.includes("image"));
 }

@@ -1,10 +1,6 @@
 /** Texts of strangers in messages: shortened, and without control characters. */
 
-/**
- * A text short enough to be repeated in a message.
- *
- * @returns the beginning, and a sign that more was there
- */
+/** The beginning of a text, short enough for a message, and a sign where more was there. */
 export function shorten(text: string, most = 60): string {
   return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
@@ -13,10 +9,7 @@ export function shorten(text: string, most = 60): string {
 // deno-lint-ignore no-control-regex
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/**
- * Writes control characters as JSON escapes them: nobody whose text is shown can write a line of their own, or speak to
- * the terminal.
- */
+/** Writes control characters as JSON does: nobody can write a line of their own, or speak to the terminal. */
 export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,

@@ -23,13 +23,7 @@ export interface VideoShape {
   readonly isContained?: boolean;
 }
 
-/**
- * Decodes a video.
- *
- * @param options size, number and rate of the frames; `signal` stops it
- * @returns `numFrames` frames
- * @throws {VideoError} when the file is too large, damaged or empty
- */
+/** Decodes `numFrames` frames. @throws {VideoError} when the file is too large, damaged or empty */
 export async function readFrames(
   ffmpeg: Ffmpeg,
   { path, info }: VideoFile,
@@ -52,11 +46,6 @@ export async function readFrames(
   return isEnd ? frames : standStill(frames, numFrames);
 }
 
-/**
- * Brings frames in memory to a shape.
- *
- * @returns `numFrames` frames
- */
 export function fitFrames(
   frames: readonly Image[],
   { width, height, numFrames, isEnd = false, isContained = false }: VideoShape,
@@ -69,21 +58,12 @@ export function fitFrames(
   return isEnd ? fitted : standStill(fitted, numFrames);
 }
 
-/**
- * Frames that a whole video has at another rate.
- *
- * @param fps frames per second
- */
+/** Frames that a whole video has at another rate. */
 export function wholeLength({ frames, fps: own }: VideoInfo, fps: number): number {
   return Math.ceil(frames / own * fps) + 1;
 }
 
-/**
- * Frames that a result has which follows a whole video at another rate.
- *
- * @param fps frames per second
- * @returns at least 1
- */
+/** Frames that a result has which follows a whole video at another rate; at least 1. */
 export function followedLength({ frames, fps: own }: VideoInfo, fps: number): number {
   return Math.max(1, Math.floor(frames / own * fps + 1e-6));
 }

@@ -25,11 +25,7 @@ type Told = Pick<
   | "loras"
 >;
 
-/**
- * How an image was made, as WebUI writes it into `parameters` of PNG files.
- *
- * @returns prompt, negative prompt, and a line of settings
- */
+/** How an image was made, as WebUI writes it into `parameters` of PNG files: prompt, negative prompt, a line of settings. */
 export function webuiText(recipe: Told): string {
   const loras = (recipe.loras ?? []).map(({ path, strength = 1 }) =>
     `<lora:${basename(path).replace(/\.safetensors$/, "")}:${strength}>`
@@ -90,12 +86,7 @@ interface Meaning<T> {
 /** A sampler, and a schedule where its name has one, as WebUI's had once. */
 type SamplerMeaning = Meaning<SamplerName> & { readonly scheduler?: NoiseScheduleName };
 
-/**
- * What a sampler's name means.
- *
- * @param text such as `Euler a`, `euler_ancestral` or `DPM++ 2M Karras`
- * @returns its meaning; nothing for a name that is not known
- */
+/** What a sampler's name means, such as `Euler a`, `euler_ancestral` or `DPM++ 2M Karras`; nothing for an unknown one. */
 export function readSampler(text: string): SamplerMeaning | undefined {
   if (isSame(text, OWN_NAMES.sampler) || isSame(text, OWN_NAMES.schedule)) return {};
   const value = find(WEBUI_SAMPLERS, text);
@@ -106,23 +97,14 @@ export function readSampler(text: string): SamplerMeaning | undefined {
   return sampler && scheduler ? { value: sampler, scheduler } : undefined;
 }
 
-/**
- * What a schedule's name means.
- *
- * @param text such as `Karras` or `sgm_uniform`
- * @returns its meaning; nothing for a name that is not known
- */
+/** What a schedule's name means, such as `Karras` or `sgm_uniform`; nothing for an unknown one. */
 export function readSchedule(text: string): Meaning<NoiseScheduleName> | undefined {
   if (isSame(text, OWN_NAMES.schedule)) return {};
   const value = find(WEBUI_SCHEDULES, text);
   return value && { value };
 }
 
-/**
- * What WebUI calls a sampler or a schedule.
- *
- * @returns its name, or ours where it has none; nothing for nothing
- */
+/** What WebUI calls a sampler or a schedule; our name where it has none. */
 export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
   if (value === undefined) return undefined;
   for (const [name, own] of names) if (own === value) return name;
@@ -154,11 +136,6 @@ const NEGATIVE = "Negative prompt:";
 /** Longest line that is taken for settings, in characters; WebUI's have some hundreds. */
 const MAX_LINE = 2 ** 16;
 
-/**
- * Reads WebUI's text.
- *
- * @param text such as that under `parameters` of a PNG file
- */
 export function readWebuiText(text: string): WebuiText {
   const whole = text.trim();
   const lastStart = whole.lastIndexOf("\n") + 1;
@@ -173,9 +150,7 @@ export function readWebuiText(text: string): WebuiText {
   };
 }
 
-/**
- * Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt.
- */
+/** Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt. */
 export function splitLoras(
   prompt: string,
 ): { prompt: string; loras: { name: string; strength: number }[] } {

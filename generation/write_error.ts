@@ -17,34 +17,19 @@ const REASONS: Readonly<Record<string, string>> = {
 /** What SQLite and FFmpeg say of a disk that has no room. */
 const FULL = /^database or disk is full$|No space left on device/;
 
-/**
- * Whether it is the file system that refused something.
- *
- * @param error anything
- * @returns true for what functions of `node:fs` throw, and for what others say of a full disk
- */
+/** Whether the file system refused something: an error of `node:fs`, or what others say of a full disk. */
 export function isWriteError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return typeof (error as { code?: unknown }).code === "string" || FULL.test(error.message);
 }
 
-/**
- * Whether a file is not there, or no longer a folder where it was.
- *
- * @param error anything
- * @returns true for what functions of `node:fs` and of Deno throw then
- */
+/** Whether a file is not there, or no longer a folder where it was, as `node:fs` and Deno say it. */
 export function isGone(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/**
- * Says why the file system refused a write, for the second half of an error message.
- *
- * @param error what a function of `node:fs` or `node:sqlite` threw
- * @returns words that follow a colon, such as `no space is left on the disk; free some`
- */
+/** Why the file system refused a write, such as `no space is left on the disk; free some`: words that follow a colon. */
 export function describeWriteError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as { code?: unknown };

@@ -69,11 +69,7 @@ interface AppOptions {
   log?: Log;
 }
 
-/**
- * Makes the app.
- *
- * @returns a Hono app: `app.fetch` answers requests
- */
+/** A Hono app: `app.fetch` answers requests. */
 export function createApp(options: AppOptions): App {
   return createService(options).app;
 }

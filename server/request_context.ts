@@ -21,12 +21,7 @@ export async function engineOf(
   return engine.engine;
 }
 
-/**
- * The model and the settings that count for requests.
- *
- * @param options the model that it names, as sent, and whether the answer is the job
- * @throws {ApiError} 404 for a model that is not there; 503 until the first one is loaded
- */
+/** The model that a request names and the settings that count. @throws {ApiError} 404 for none of ours; 503 until the first is loaded */
 export async function requestContext(
   services: Services,
   signal: AbortSignal,

@@ -1,7 +1,4 @@
-/**
- * What each kind of job does: the same for a request that has just come and for one that a server
- * left behind.
- */
+/** What each kind of job does: the same for a request that has just come and for one that a server left behind. */
 
 import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
 import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
@@ -144,11 +141,7 @@ export class Runners {
     return (model === undefined ? undefined : models.find(model)) ?? models.first;
   }
 
-  /**
-   * The job of a record, to be run again.
-   *
-   * @returns for the queue; nothing for a kind that this version does not know
-   */
+  /** The job of a record, to be run again; nothing for a kind that this version does not know. */
   again(
     { id, kind, request, revisedPrompt, createdAt: queuedAt }: JobRecord,
   ): NewJob<unknown> | undefined {

@@ -157,11 +157,7 @@ function plansOf(
   return plans;
 }
 
-/**
- * Which models may be on which cards.
- *
- * @throws {RangeError} for a name that is no model's, and a number that is no card's
- */
+/** Which models may be on which cards. @throws {RangeError} for a name that is no model's, and a number that is no card's */
 function readPins(
   { pins = {} }: ServeOptions,
   names: readonly string[],

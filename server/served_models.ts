@@ -46,11 +46,7 @@ export class EngineState {
     return this.#failure;
   }
 
-  /**
-   * The engine.
-   *
-   * @throws {ServiceError} until it is loaded
-   */
+  /** @throws {ServiceError} until it is loaded */
   get engine(): Engine {
     const { loaded } = this;
     if (loaded) return loaded;
@@ -92,10 +88,7 @@ export class ServedModels {
   readonly #all: () => AllModels;
   readonly #isKnown: (name: string) => boolean;
 
-  /**
-   * @param all with names of their own; a function where they come and go
-   * @param isKnown says whether a model that is not there now was there before
-   */
+  /** Models come and go where `all` is a function; `isKnown` says whether one that is not there now was there before. */
   constructor(
     all: AllModels | (() => AllModels),
     isKnown: (name: string) => boolean = () => false,
@@ -114,12 +107,7 @@ export class ServedModels {
     return this.all[0];
   }
 
-  /**
-   * The model that a request names. A server with one model takes the names of OpenAI's models for it, which many clients
-   * cannot but send.
-   *
-   * @throws {ApiError} 404 for a name that is none of theirs
-   */
+  /** A server with one model takes the names of OpenAI's models for it, which many clients cannot but send. @throws {ApiError} 404 */
   pick(name: unknown): ServedModel {
     if (typeof name !== "string" || name === "") return this.first;
     const isForeign = this.all.length === 1 && FOREIGN_MODEL.test(name) && !this.#isKnown(name);
@@ -132,11 +120,7 @@ export class ServedModels {
   }
 }
 
-/**
- * Where a model is, for the client.
- *
- * @returns `failed` where it cannot be loaded
- */
+/** Where a model is, for the client. */
 export function stateOf({ engine }: ServedModel): "loaded" | "loading" | "unloaded" | "failed" {
   if (engine.status !== "ready") return engine.status;
   return engine.engine.residence;

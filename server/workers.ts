@@ -83,12 +83,7 @@ export class Workers {
   }
 }
 
-/**
- * The workers of a process.
- *
- * @param cards of its engines
- * @returns a record for each card
- */
+/** A record for each card of a process. */
 export function describeCards({ all }: Scheduler): WorkerRecord[] {
   return all.map((card) => ({
     ...head(card.id),

@@ -1,6 +1,4 @@
-/**
- * The adapters of a machine, as the Vulkan loader lists them: WebGPU lists none. Nothing stays open.
- */
+/** The adapters of a machine, as the Vulkan loader lists them: WebGPU lists none. Nothing stays open. */
 
 export type AdapterKind = "other" | "integrated" | "discrete" | "virtual" | "cpu";
 

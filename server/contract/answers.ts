@@ -1,7 +1,4 @@
-/**
- * What answers look like: the routes' types and the document follow from these schemas, and tests hold real answers
- * against them.
- */
+/** What answers look like: the routes' types and the document follow from these schemas; tests hold real answers against them. */
 
 import { z } from "zod";
 import { TASK_TYPES } from "../../generation/task.ts";

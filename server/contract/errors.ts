@@ -66,12 +66,7 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * A client's mistake in a value, status 400.
- *
- * @param message what is wrong, with the value and what is allowed
- * @param code a word for programs, `invalid_value` by default
- */
+/** A client's mistake in a value, status 400; the message has the value and what is allowed. */
 export function badRequest(message: string, param?: string, code = "invalid_value"): ApiError {
   return new ApiError(400, message, param === undefined ? { code } : { code, param });
 }
@@ -81,11 +76,7 @@ export function formTooLarge(why: string): ApiError {
   return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
 }
 
-/**
- * What leads to a result that is fetched later, on a server that keeps none.
- *
- * @param what cannot be done, such as `make a video`
- */
+/** What needs results that are kept, on a server that keeps none; `what` is such as `make a video`. */
 export function noStorage(what: string): ApiError {
   return badRequest(
     `Cannot ${what}: this server keeps no results; start it with --output-path and a folder`,
@@ -94,11 +85,7 @@ export function noStorage(what: string): ApiError {
   );
 }
 
-/**
- * A client's mistake in the types of a body or a query, status 422.
- *
- * @param got what was sent in place of the first one's value, in words
- */
+/** A client's mistake in types, status 422; `got` says what was sent in place of the first one's value. */
 export function unprocessable(issues: ValidationIssue[], got?: string): ApiError {
   const [first] = issues;
   const param = first?.loc.slice(1).join(".");
@@ -150,9 +137,6 @@ export class ServiceError extends Error {
   /** Seconds after which it may work; nothing where that is not known. */
   readonly retryAfter: number | undefined;
 
-  /**
-   * @param options seconds to wait, and what went wrong underneath, which goes to the log
-   */
   constructor(
     failure: ServiceFailure,
     message: string,

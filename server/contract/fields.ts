@@ -20,12 +20,7 @@ const TOLD_INPUTS = ["input_images", "input_mask", "input_control", "input_video
 /** Nested objects whose members count as fields of the body. */
 const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
 
-/**
- * Lifts the members of `extra_body`, `extra_json` and `extra_params` into the body; what the body
- * says itself wins. Fields get the names that the schemas have for them.
- *
- * @throws {ApiError} 400 when one is neither an object nor the JSON text of one
- */
+/** Lifts the members of `extra_body`, `extra_json` and `extra_params` into the body, whose own fields win, under the schemas' names. */
 export function flattenExtras(
   body: Readonly<Record<string, unknown>>,
   inputs: Parameters<typeof withInputNames>[1] = {},
@@ -118,11 +113,7 @@ export function ignoredFields(
   }).map(([name]) => name);
 }
 
-/**
- * The refusal of a field without effect, for servers that are strict about fields.
- *
- * @throws {ApiError} 400, always
- */
+/** @throws {ApiError} 400, always: for servers that are strict about fields without effect */
 export function refuseField(name: string, table: FieldTable): never {
   const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
   if (table.known.includes(name)) {
@@ -136,11 +127,7 @@ export function refuseField(name: string, table: FieldTable): never {
   );
 }
 
-/**
- * The list of ignored fields as a header value.
- *
- * @returns names joined with commas, those that a header cannot hold percent-encoded, at most 1 KiB
- */
+/** Names joined with commas, percent-encoded where a header cannot hold them, at most 1 KiB. */
 export function headerOfNames(names: readonly string[]): string {
   let header = "";
   for (const name of names.slice(0, MAX_NAMES)) {
@@ -154,11 +141,7 @@ export function headerOfNames(names: readonly string[]): string {
   return header;
 }
 
-/**
- * The known name that takes the fewest edits to reach.
- *
- * @returns one of `known`
- */
+/** The known name that takes the fewest edits to reach. */
 export function nearestName(name: string, known: readonly string[]): string {
   return closest(name.slice(0, 64).toLowerCase(), known);
 }
@@ -187,9 +170,7 @@ export const VIDEO_SPELLINGS: Spellings = {
   reference_url: [],
 };
 
-/**
- * The documents' name of an input: `images`, `image[]` and `image[0]` are `image`. Other names stay as they are.
- */
+/** The documents' name of an input: `images`, `image[]` and `image[0]` are `image`. Other names stay as they are. */
 export function inputName(name: string, spellings: Spellings): string {
   const base = name.replace(/\[\d{0,9}\]$/, "");
   if (Object.hasOwn(spellings, base)) return base;
@@ -216,11 +197,7 @@ export function withInputNames<Value>(
   );
 }
 
-/**
- * Fields whose files nobody reads, each once.
- *
- * @returns a value for each, and that it changes nothing, for `findIgnored()`
- */
+/** Fields whose files nobody reads, each once, as `findIgnored()` takes them. */
 export function unreadFiles(
   files: readonly { readonly field: string }[],
   spellings: Spellings,

@@ -94,11 +94,6 @@ export const MAX_OUTPUTS = 10;
 export const DEVICES: readonly string[] = ["cuda", "cpu", "musa"];
 export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
 
-/**
- * Reads what every generation says.
- *
- * @throws {ApiError} 400 for wrong values
- */
 export function readGeneration(
   fields: GenerationBody,
   { canEnhance, defaultSeed, webhooks }: RequestContext,
@@ -141,11 +136,7 @@ export function readGeneration(
   };
 }
 
-/**
- * Prepares a request.
- *
- * @throws {ApiError} 400 in place of a `FieldError`
- */
+/** @throws {ApiError} 400 in place of a `FieldError` */
 export async function prepared<T extends { request: SamplingSettings; idle: Idle }>(
   prepare: () => Promise<T>,
   paramOf: (field: string) => string,
@@ -194,13 +185,7 @@ function readQuality(quality: string | null | undefined): QualityTier {
   return TIERS[quality]!;
 }
 
-/**
- * Reads how well results are kept.
- *
- * @param media says which default counts
- * @returns 0 (smallest) to 100 (best)
- * @throws {ApiError} 400 for wrong values
- */
+/** How well results are kept, 0 (smallest) to 100 (best); `media` says which default counts. */
 export function readOutputQuality(
   { output_quality: preset, output_compression: compression }: {
     readonly output_quality?: string | null | undefined;
@@ -229,12 +214,7 @@ interface AnyFields {
   quality?: string | null | undefined;
 }
 
-/**
- * The fields of a request that change nothing.
- *
- * @param idle fields that may change something, and whether they change nothing this time
- * @throws {ApiError} 400 for the first one, where the server is strict
- */
+/** Fields that change nothing; `idle` says it of those that may. @throws {ApiError} 400 for the first, where the server is strict */
 export function findIgnored(
   fields: Readonly<Record<string, unknown>> & AnyFields,
   table: FieldTable,

@@ -120,11 +120,6 @@ export const PATH_FIELDS: readonly string[] = [
   "frame_interpolation_model_path",
 ];
 
-/**
- * The table of an endpoint's fields.
- *
- * @returns for `ignoredFields`
- */
 export function fieldTable(
   effective: readonly string[],
   idle: readonly string[],

@@ -30,12 +30,7 @@ export class JsonTally {
   /** Whether the first byte of the next piece belongs to an escape. */
   #isEscaped = false;
 
-  /**
-   * Counts a piece.
-   *
-   * @param piece bytes of the text
-   * @returns what there is too much of, in words; undefined while it is not
-   */
+  /** Counts a piece, and says in words what there is too much of. */
   add(piece: Uint8Array): string | undefined {
     let at = 0;
     while (at < piece.length) {
@@ -105,13 +100,7 @@ export class JsonTally {
 /** Longest text that is read as JSON, in characters: parsing a longer one would hold up every other request. */
 export const MAX_JSON_TEXT: number = 2 ** 20;
 
-/**
- * Reads a text as JSON.
- *
- * @param tally that other texts of the request were added to
- * @returns any JSON value; undefined for what is no JSON
- * @throws {ApiError} 400 where it is too long, or holds too much together with the other texts
- */
+/** Undefined for what is no JSON. @throws {ApiError} 400 where it holds too much together with the texts of `tally` */
 export function readJsonText(
   text: string,
   name: string,

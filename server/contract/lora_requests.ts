@@ -1,7 +1,4 @@
-/**
- * From the bodies of requests about LoRAs to what has to be done, with every mistake found that can be found
- * without looking at a file.
- */
+/** From the bodies of requests about LoRAs to what has to be done, with every mistake that needs no look at a file. */
 
 import { shorten } from "../../generation/texts.ts";
 import { checkChoice, readScalars, validate } from "./validate.ts";
@@ -69,11 +66,6 @@ interface LoraPolicy {
   readonly strictFields: boolean;
 }
 
-/**
- * Reads the body of `set_lora`.
- *
- * @throws {ApiError} 422 for wrong types, 400 for wrong values
- */
 export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
   const body = validate(setLoraSchema, readScalars(json, setLoraSchema));
   const ignored = findIgnored(body, "set", policy);
@@ -114,11 +106,6 @@ export function readSetLora(json: unknown, policy: LoraPolicy): SetLoras {
   return { loras, isStrict: body.strict === true, message: describe(body), ignored };
 }
 
-/**
- * Reads the body of `merge_lora_weights`.
- *
- * @throws {ApiError} 422 for wrong types, 400 for wrong values
- */
 export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
   const body = validate(mergeLoraSchema, readScalars(json, mergeLoraSchema));
   const { target, strength } = { target: body.target ?? "all", strength: body.strength ?? 1 };
@@ -132,11 +119,6 @@ export function readMergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
   };
 }
 
-/**
- * Reads the body of `unmerge_lora_weights`.
- *
- * @throws {ApiError} 422 for wrong types, 400 for wrong values
- */
 export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras {
   const body = validate(unmergeLoraSchema, readScalars(json, unmergeLoraSchema));
   const target = body.target ?? "all";
@@ -149,13 +131,7 @@ export function readUnmergeLora(json: unknown, policy: LoraPolicy): ChangeLoras 
   };
 }
 
-/**
- * Reads the LoRAs that a generation names.
- *
- * @param items of its field `loras`
- * @param mode how they are brought in where they do not say
- * @throws {ApiError} 400 for wrong values
- */
+/** Reads the LoRAs that a generation names; `mode` is for those that do not say. */
 export function readLoraItems(items: readonly LoraItem[], mode: MergeMode): AskedLora[] {
   if (items.length > MAX_LORAS) {
     throw badRequest(`Cannot use ${items.length} LoRAs: at most ${MAX_LORAS} at once`, "loras");

@@ -24,12 +24,7 @@ const EXPECTED: Readonly<Record<string, readonly [type: string, msg: string]>> =
   array: ["list_type", "Input should be a valid list"],
 };
 
-/**
- * Checks the types of a body, or of a query.
- *
- * @param body a parsed JSON value, or the values of a query
- * @throws {ApiError} 422 with every mistake found
- */
+/** Checks the types of a body or a query. @throws {ApiError} 422 with every mistake found */
 export function validate<T extends z.ZodType>(
   schema: T,
   body: unknown,
@@ -43,11 +38,7 @@ export function validate<T extends z.ZodType>(
   throw unprocessable(result.error.issues.map((issue) => describe(issue, body, place)), got);
 }
 
-/**
- * The query of a request, for {@link validate}.
- *
- * @returns its parameters; `after=` and the like are omitted, for they say nothing
- */
+/** The query of a request, without `after=` and the like, which say nothing. */
 export function queryOf(c: Context): Record<string, string> {
   return Object.fromEntries(Object.entries(c.req.query()).filter(([, value]) => value !== ""));
 }
@@ -127,12 +118,7 @@ function quote(input: unknown): string | undefined {
   return input === undefined ? undefined : String(echo(input));
 }
 
-/**
- * Runs a check and turns its refusal into a 400 that names the field.
- *
- * @param check throws a `RangeError` for a bad value
- * @throws {ApiError} 400
- */
+/** Turns a check's `RangeError` into a 400 that names the field. */
 export function asClientError<T>(param: string, check: () => T): T {
   try {
     return check();
@@ -142,11 +128,7 @@ export function asClientError<T>(param: string, check: () => T): T {
   }
 }
 
-/**
- * Checks a value that is one of a few.
- *
- * @throws {ApiError} 400 that lists the choices
- */
+/** @throws {ApiError} 400 that lists the choices */
 export function checkChoice(
   name: string,
   value: string | null | undefined,
@@ -157,11 +139,7 @@ export function checkChoice(
   throw badRequest(`${name} must be one of [${list}], got '${shorten(value)}'`, name);
 }
 
-/**
- * Refuses fields in which the reference takes paths on the server.
- *
- * @throws {ApiError} 400 for the first that is there
- */
+/** @throws {ApiError} 400 for the first field in which the reference takes a path on the server */
 export function refusePaths(
   fields: Readonly<Record<string, unknown>>,
   names: readonly string[],
@@ -192,11 +170,7 @@ export function fieldNodes(schema: z.ZodObject): Readonly<Record<string, Node>> 
   return properties;
 }
 
-/**
- * The JSON types that a field may have.
- *
- * @returns their names; none for a field that the schema does not have
- */
+/** The JSON types that a field may have; none for one that the schema does not have. */
 export function typesOf(node: Node | undefined): ReadonlySet<string> {
   return new Set(variantsOf(node).flatMap(({ type }) => type ?? []));
 }

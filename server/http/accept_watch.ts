@@ -22,10 +22,7 @@ const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", ":
 /** How long an accepted connection may take to show, in milliseconds. */
 const NOTICE_MS = 2000;
 
-/**
- * Looks from time to time whether a server still accepts: where nobody came since, by a connection
- * of its own.
- */
+/** Looks from time to time whether a server still accepts: where nobody came since, by a connection of its own. */
 export function watchAccepting(server: Server, options: AcceptWatchOptions): () => void {
   const { address, port, backlog, log, everyMs = 10_000 } = options;
   let seen = 0;

@@ -64,24 +64,12 @@ export function checkOrigin(request: Request, policy: OriginPolicy): void {
   }
 }
 
-/**
- * Whether a text names an origin that a server can be told to let in.
- *
- * @param text as a flag or the header `Origin` has it
- * @returns false for `null`, which stands for any page without an origin of its own
- */
+/** Whether a server can be told to let an origin in: not `null`, which stands for any page without one. */
 export function isOrigin(text: string): boolean {
   return /^[a-z][a-z\d+.-]*:\/\/[^\s/]+\/?$/i.test(text);
 }
 
-/**
- * What `Access-Control-Allow-Origin` says to a page: those of this machine may call, and those that
- * the server was told of.
- *
- * @param origin of the page
- * @param allowed origins, or `*`
- * @returns the header; null for none
- */
+/** `Access-Control-Allow-Origin` for a page: those of this machine may call, and those in `allowed`, or all with `*`. */
 export function allowedOrigin(origin: string, allowed: readonly string[]): string | null {
   if (allowed.includes("*")) return "*";
   const isLocal = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/.test(origin);
@@ -158,12 +146,7 @@ function keyOf(request: Request): string | undefined {
   }
 }
 
-/**
- * Who sends a request, however its key is written there.
- *
- * @param request with or without a key
- * @returns a digest of the key, so that records tell none; nothing without one
- */
+/** A digest of a request's key, however it is written there, so that records tell none. */
 export function clientOf(request: Request): string | undefined {
   const key = keyOf(request);
   return key === undefined ? undefined : sha256(key).toString("hex").slice(0, 32);
@@ -185,13 +168,7 @@ export function checkApiKeys(apiKeys: readonly string[]): void {
   }
 }
 
-/**
- * Checks the key of a request.
- *
- * @param request with or without `Authorization: Bearer <key>`
- * @param apiKeys those that are accepted; every request passes when there is none
- * @throws {ApiError} 401 without a right key
- */
+/** @throws {ApiError} 401 without one of the keys; every request passes when there is none */
 export function checkKey(request: Request, apiKeys: readonly string[]): void {
   if (apiKeys.length === 0) return;
   const { pathname } = new URL(request.url);

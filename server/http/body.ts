@@ -14,11 +14,7 @@ interface BodyOptions {
   readonly share?: BodyShare;
 }
 
-/**
- * Checks that a body comes as it is: nobody would know how much a compressed one holds.
- *
- * @throws {ApiError} 415 for a content encoding
- */
+/** A body must come as it is: nobody would know how much a compressed one holds. @throws {ApiError} 415 */
 export function checkEncoding({ headers }: Request): void {
   const encoding = headers.get("content-encoding")?.trim() ?? "";
   if (/^(?:identity)?$/i.test(encoding)) return;
@@ -54,12 +50,7 @@ export async function readJson(request: Request, options: BodyOptions): Promise<
   return await parseJson(text, request.signal);
 }
 
-/**
- * Reads a body as JSON whatever content type it has, as `curl -d` sends another one.
- *
- * @returns any JSON value; an empty object for an empty body
- * @throws {ApiError} as {@link readJson} does, but never for the content type
- */
+/** Reads JSON whatever content type it has, as `curl -d` sends another one; an empty body is an empty object. */
 export async function readAnyJson(request: Request, options: BodyOptions): Promise<unknown> {
   const text = await readText(request, options);
   return text === "" ? {} : await parseJson(text, request.signal);
@@ -180,11 +171,7 @@ export class BodyMemory {
 
 /** The part of one request. */
 export interface BodyShare {
-  /**
-   * Takes memory for a body.
-   *
-   * @throws {ApiError} 503 when all bodies together hold too much; this one counts no more then
-   */
+  /** @throws {ApiError} 503 when all bodies together hold too much; this one counts no more then */
   grow(bytes: number): void;
   /** Gives all of it back; may be called more than once. */
   release(): void;

@@ -49,12 +49,7 @@ const SHARE_OF_STREAMS = 0.5;
 /** Time between two lines of the log that say the same, in milliseconds. */
 const TELL_MS = 60_000;
 
-/**
- * Most connections that a process can serve. The limit of open files must never be met: Deno stops
- * accepting for good when it is.
- *
- * @param descriptors most files that the process may have open
- */
+/** Most connections for so many open files: when their limit is met, Deno stops accepting for good. */
 export function maxConnections(descriptors: number): number {
   const most = Math.floor((descriptors - RESERVED_DESCRIPTORS) / DESCRIPTORS_EACH);
   return Math.min(MOST_CONNECTIONS, Math.max(FEWEST_CONNECTIONS, most));
@@ -116,21 +111,12 @@ export class Connections {
     this.#timer = setInterval(() => this.#closeDeafReaders(), Math.min(5000, this.#sendMs / 4));
   }
 
-  /**
-   * Whether a connection may have the request answered that it sent last: what is answered waits in
-   * memory for what was asked before it.
-   *
-   * @returns false when it has asked too much at once
-   */
+  /** False when a connection has asked too much at once: what is answered waits in memory for what was asked before. */
   mayAsk(socket: Socket): boolean {
     return this.#askedOf(socket) <= MOST_ASKED;
   }
 
-  /**
-   * Takes a place for an event stream, which may stay open for hours.
-   *
-   * @returns false when there is none left for that client
-   */
+  /** Takes a place for an event stream, which may stay open for hours; false when none is left for that client. */
   openStream(answer: ServerResponse, client: string): boolean {
     const { all } = this.#streams;
     if (!hasRoom(this.#streams.of(client), all, this.#max * SHARE_OF_STREAMS)) return false;

@@ -28,20 +28,13 @@ export interface Listener {
   close(graceMs: number): Promise<void>;
 }
 
-/**
- * How much of a body waits to be read, in bytes: pieces of a byte each are handed on together, and hold
- * up everybody meanwhile.
- */
+/** Bytes of a body that wait to be read: pieces of a byte each are handed on together, and hold up everybody meanwhile. */
 const READ_AHEAD = 4096;
 
 /** How many ports after the one asked for are tried before the system chooses. */
 const NEXT_PORTS = 20;
 
-/**
- * Answers requests on a port.
- *
- * @throws {Error} when the address cannot be bound
- */
+/** @throws {Error} when the address cannot be bound */
 export async function listen(app: App, options: ListenOptions): Promise<Listener> {
   const { host, port: wanted, strictPorts } = { ...DEFAULT_SETTINGS, ...options };
   const next = Array.from({ length: NEXT_PORTS }, (_, index) => wanted + 1 + index);

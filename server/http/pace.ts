@@ -79,10 +79,7 @@ export async function* readPaced(
   }
 }
 
-/**
- * Reads on for as long as bytes keep coming, and throws them away: a client that still sends does not
- * hear the answer.
- */
+/** Throws away what comes for as long as bytes keep coming: a client that still sends does not hear the answer. */
 export async function hearOut(
   chunks: AsyncGenerator<Uint8Array, void, void>,
   maxBytes: number = MAX_HEARD_BYTES,
@@ -142,11 +139,7 @@ const FREE_TURNS = 4;
 
 let last: Promise<void> = Promise.resolve();
 
-/**
- * Waits until others were answered; of all who wait, one goes on at a time.
- *
- * @returns resolves in a turn of the event loop in which nobody else goes on
- */
+/** Waits until others were answered; of all who wait, one goes on in a turn of the event loop. */
 export function nextTurn(): Promise<void> {
   return last = last.then(async () => {
     for (let turn = 0; turn < FREE_TURNS; turn++) {

@@ -1,6 +1,4 @@
-/**
- * An image request on the GPU: one image after the other, or as many at once as there are cards, each made into a file.
- */
+/** An image request on the GPU: images one after the other, or as many at once as there are cards, each made into a file. */
 
 import type { Engine } from "../../engine/types.ts";
 import { engineRequest } from "../../generation/prepare.ts";
@@ -91,12 +89,7 @@ export function toImageResult({ outputs, prompt: _, ...facts }: ImageOutcome): J
   return { ...facts, files: outputs.flatMap(({ file }) => file ?? []) };
 }
 
-/**
- * The outcome of a job that another process has completed.
- *
- * @returns the outcome, with the files' bytes
- * @throws {ServiceError} when a file cannot be read
- */
+/** The outcome of a job that another process has completed, with the files' bytes. */
 export async function restoreImages(
   { result, revisedPrompt }: JobRecord,
   request: ImageRequest,
@@ -108,9 +101,7 @@ export async function restoreImages(
   return { ...facts, outputs, prompt: revisedPrompt ?? request.prompt };
 }
 
-/**
- * Removes the files of outputs. What cannot be removed stays: it is the reason for removing that counts.
- */
+/** What cannot be removed stays: it is the reason for removing that counts. */
 export async function removeFiles(
   outputs: readonly ImageOutput[],
   storage: ResultStorage | undefined,

@@ -1,7 +1,4 @@
-/**
- * From the body of an image request, or the form of an edit, to what has to be done, with every mistake found before
- * any work begins.
- */
+/** From the body of an image request, or the form of an edit, to what has to be done, with every mistake found before work begins. */
 
 import { type Prepared, prepareImages } from "../../generation/prepare.ts";
 import type { MaskWay } from "../../media/mask.ts";
@@ -58,11 +55,7 @@ const KINDS = {
   },
 };
 
-/**
- * Reads a request for images.
- *
- * @throws {ApiError} 422 for wrong types and a missing image, 400 for wrong values
- */
+/** @throws {ApiError} 422 for wrong types and a missing image, 400 for wrong values */
 export async function readImageRequest(
   kind: keyof typeof KINDS,
   json: unknown,
@@ -114,11 +107,7 @@ export async function readImageRequest(
   return { ...ready.request, ...options, ...output, loras, model, ignored };
 }
 
-/**
- * The seed of each result.
- *
- * @returns one for each image, or for each layer
- */
+/** The seed of each image, or of each layer. */
 export function outputSeeds(
   { seeds, layers = 1 }: Pick<ImageRequest, "seeds" | "layers">,
 ): number[] {
@@ -187,11 +176,6 @@ interface ImageOutputBody {
   partial_images?: number | null | undefined;
 }
 
-/**
- * Reads what an image request says of its results.
- *
- * @throws {ApiError} 400 for wrong values
- */
 export function readImageOutput(
   fields: ImageOutputBody,
   context: RequestContext,

@@ -1,6 +1,4 @@
-/**
- * What this server uses of busboy, which comes without types; those of others bring node's along.
- */
+/** What this server uses of busboy, which comes without types; those of others bring node's along. */
 
 import type { Readable, Writable } from "node:stream";
 

@@ -1,19 +1,11 @@
-/**
- * Where a multipart form ends, as RFC 2046, section 5.1.1, has it: whatever follows the closing
- * boundary is no part of it, and may never come.
- */
+/** Where a form ends (RFC 2046, section 5.1.1): what follows the closing boundary is no part of it, and may never come. */
 
 import { Buffer } from "node:buffer";
 
 /** Longest boundary in characters; the RFC allows 70. */
 const MAX_LENGTH = 200;
 
-/**
- * Reads the boundary of a form.
- *
- * @param contentType such as `multipart/form-data; boundary=abc`
- * @returns the boundary; undefined where there is none, or none that can be used
- */
+/** The boundary of such as `multipart/form-data; boundary=abc`; undefined where none can be used. */
 export function readBoundary(contentType: string): string | undefined {
   const match = /;\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i.exec(contentType);
   const boundary = match?.[1] ?? match?.[2] ?? "";
@@ -31,11 +23,7 @@ export class ClosingBoundary {
     this.#needle = Buffer.from(`\r\n--${boundary}--`);
   }
 
-  /**
-   * Looks at the next piece.
-   *
-   * @returns how many of its bytes belong to the form; undefined while that goes on
-   */
+  /** How many of the next piece's bytes belong to the form, where it ends there. */
   push(chunk: Uint8Array): number | undefined {
     const joined = Buffer.concat([this.#tail, chunk]);
     const at = joined.indexOf(this.#needle);

@@ -62,12 +62,7 @@ export function imageReader(sources: InputSources): InputReader<RequestImages> {
   };
 }
 
-/**
- * Reads the container of an image.
- *
- * @throws {ApiError} 400 when it is no image, damaged or too large; 413 when its file is too long;
- * 429 when too many wait
- */
+/** @throws {ApiError} 400 when it is no image, damaged or too large; 413 when its file is too long; 429 when too many wait */
 export async function openImage(file: InputFile, signal?: AbortSignal): Promise<OpenImage> {
   const { size } = await stat(file.path);
   if (size > MAX_IMAGE_BYTES) {
@@ -80,20 +75,12 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
   return { ...file, ...await explained(file, inspectForeignImage(file, { signal })) };
 }
 
-/**
- * Reads an image that {@link imageReader} kept.
- *
- * @returns its pixels
- */
+/** Reads an image that {@link imageReader} kept. */
 export async function readImage(path: string, signal?: AbortSignal): Promise<InputImage> {
   return givenImage(await decodeOwnImage({ path }, { signal }));
 }
 
-/**
- * A damaged image is its sender's mistake.
- *
- * @throws {ApiError} 400 for a damaged image; 429 when too many wait
- */
+/** A damaged image is its sender's mistake. @throws {ApiError} 400 for it; 429 when too many wait */
 export async function explained<T>(
   { field }: Pick<InputFile, "field">,
   reading: Promise<T>,

@@ -11,32 +11,17 @@ export class InputFolder {
   readonly path: string;
   #files = 0;
 
-  /**
-   * Files of a request that is new, or of one whose files were kept.
-   *
-   * @param id of the request: letters, digits, `_` and `-`
-   */
+  /** `id` of a request whose files were kept; letters, digits, `_` and `-`. */
   constructor(root: string, id: string = randomUUID()) {
     if (!/^[\w-]+$/.test(id)) throw new RangeError(`Cannot keep files of a request named ${id}`);
     this.path = resolve(root, id);
   }
 
-  /**
-   * Starts a file.
-   *
-   * @returns where its bytes go, and its path
-   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
-   */
   async open(name: string): Promise<{ path: string; stream: WriteStream }> {
     const path = await this.#newPath(name);
     return { path, stream: createWriteStream(path, { flags: "wx", mode: PRIVATE_FILE }) };
   }
 
-  /**
-   * Writes a file whole.
-   *
-   * @throws {ApiError} 500 when the disk is full or the folder cannot be written to
-   */
   async write(name: string, bytes: Uint8Array): Promise<string> {
     const path = await this.#newPath(name);
     try {
@@ -47,20 +32,12 @@ export class InputFolder {
     return path;
   }
 
-  /**
-   * Looks whether more may be written.
-   *
-   * @throws {ApiError} 500 when the disk is full or nearly so
-   */
+  /** @throws {ApiError} 500 when the disk is full or nearly so */
   async requireSpace(): Promise<void> {
     await requireFreeSpace(this.path);
   }
 
-  /**
-   * Where a file of it lies.
-   *
-   * @returns its path, which does not lead out of the folder
-   */
+  /** Where a file of it lies, never outside of the folder. */
   pathOf(name: string): string {
     return join(this.path, basename(name));
   }
@@ -84,11 +61,7 @@ export class InputFolder {
 /** Longest name that is kept, in characters. */
 const MAX_LENGTH = 100;
 
-/**
- * Makes a name that a client sent safe for a folder of ours: no path, no device, no hidden file.
- *
- * @returns letters, digits, `_`, `-` and `.`, not first or last; `upload` where nothing is left
- */
+/** A client's name made safe: letters, digits, `_`, `-` and `.`, not first or last; `upload` where nothing is left. */
 export function sanitizeFileName(name: string): string {
   // A long row of accents would take the square of its length.
   const last = name.slice(-4 * MAX_LENGTH).normalize("NFKD").split(/[/\\]/).at(-1) ?? "";

@@ -181,11 +181,7 @@ function openParser(
   }
 }
 
-/**
- * Gives a parser the form, until that or the body ends, or it is refused.
- *
- * @param hasLongTexts tells whether so many bytes hold much text, and throws to refuse them
- */
+/** Gives a parser the form until that or the body ends; `hasLongTexts` throws to refuse so many bytes of text. */
 async function feed(
   parser: Busboy,
   body: ReadableStream<Uint8Array<ArrayBuffer>> | null,

@@ -1,7 +1,4 @@
-/**
- * The images and videos that a request brings, as files: uploaded, linked, or written into the
- * request itself.
- */
+/** The images and videos that a request brings, as files: uploaded, linked, or written into the request itself. */
 
 import { open, readFile } from "node:fs/promises";
 import { countGifFrames } from "../../media/gif.ts";
@@ -47,11 +44,7 @@ interface ReferenceOptions extends InputSources {
   readonly takesVideo: boolean;
 }
 
-/**
- * Brings every source to disk.
- *
- * @throws {ApiError} 400 for a source that may not or cannot be used; 429 when too many wait
- */
+/** @throws {ApiError} 400 for a source that may not or cannot be used; 429 when too many wait */
 export async function resolveReferences(
   sources: readonly Source[],
   options: ReferenceOptions,
@@ -81,11 +74,7 @@ export function sourcesOf(
   ];
 }
 
-/**
- * What a field brings of which a request takes one.
- *
- * @throws {ApiError} 400 for more
- */
+/** @throws {ApiError} 400 for more than one */
 export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefined {
   const [first, ...others] = sourcesOf(...of);
   if (others.length === 0) return first;

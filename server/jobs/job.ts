@@ -31,20 +31,12 @@ export interface JobProgress {
   etaSeconds?: number;
 }
 
-/**
- * How far a job is, for its record.
- *
- * @returns whole percent, 0 to 99: 100 is told with the results, which are still to be stored
- */
+/** Whole percent, 0 to 99: 100 is told with the results, which are still to be stored. */
 export function percentOf({ fraction }: JobProgress): number {
   return Math.floor(Math.min(0.99, Math.max(0, fraction)) * 100);
 }
 
-/**
- * A job as it was when it was queued: that is what the answer to its request shows, however soon it begins.
- *
- * @returns the record without what came later; a prompt that was rewritten stays
- */
+/** A job as it was when it was queued, which answers its request however soon it begins; a rewritten prompt stays. */
 export function asQueued(job: JobRecord): JobRecord {
   const later = { startedAt: null, endedAt: null, result: null, error: null };
   return { ...job, ...later, status: "queued", progress: 0 };
@@ -101,18 +93,10 @@ export interface NewJob<T> extends NewRecord {
 export interface QueuedJob<T> {
   /** Resolves when it needs nothing more but its turn; rejects as `outcome` does. */
   readonly prepared: Promise<void>;
-  /**
-   * Resolves with what `work` gave; rejects with what `prepare` or `work` threw, or with a
-   * `DOMException` named `AbortError` when the job was cancelled.
-   */
+  /** Rejects with what `prepare` or `work` threw, or with an `AbortError` when the job was cancelled. */
   readonly outcome: Promise<T>;
 }
 
-/**
- * Whether a status is one of the three ends.
- *
- * @returns true for completed, failed and cancelled
- */
 export function isEnd(status: JobStatus): boolean {
   return status !== "queued" && status !== "in_progress";
 }
@@ -123,11 +107,7 @@ export class JobWatchers {
   /** How far each running job is, its latest preview, and what of it is finished. */
   readonly #latest = new Map<string, Map<string, JobEvent>>();
 
-  /**
-   * Watches a job. A late watcher is told at once how far it is, and has its latest preview and what is finished.
-   *
-   * @param watcher called with each event; what it throws is dropped
-   */
+  /** A late watcher is told at once how far the job is, and has its latest preview and what is finished. What it throws is dropped. */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
     this.#watchers.set(id, watchers.add(watcher));
@@ -192,21 +172,12 @@ export function jobSummary(
   return { owner, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds };
 }
 
-/**
- * Whose job one is.
- *
- * @returns the client; empty where no key is asked for
- */
+/** The client whose job one is; empty where no key is asked for. */
 export function ownerOf(client: string, apiKeys: readonly string[]): string {
   return apiKeys.length === 0 ? "" : client;
 }
 
-/**
- * Whether a job may be shown with all that it makes.
- *
- * @param job its record or its entry in a list
- * @returns true for the client's own jobs, and where no key is asked for
- */
+/** Whether a job may be shown with all that it makes: it is the client's own, or no key is asked for. */
 export function isOwn(
   job: Pick<JobEntry, "summary">,
   client: string,

@@ -21,21 +21,12 @@ export function stopping(): ServiceError {
   return new ServiceError("shutting_down", message, { retryAfter: 5 });
 }
 
-/**
- * Whether it is the server's end that ended a job.
- *
- * @returns true for {@link stopping}
- */
+/** Whether it is the server's end that ended a job, as {@link stopping} says. */
 export function isStopping(reason: unknown): boolean {
   return reason instanceof ServiceError && reason.failure === "shutting_down";
 }
 
-/**
- * The end of a job that was not completed, for its record.
- *
- * @param reason what it ended with; what is not meant for clients is omitted
- * @returns status, time, and the error of a job that failed
- */
+/** The end of a job that was not completed, for its record; what is not meant for clients is omitted. */
 export function endOf(reason: unknown): JobChange {
   const endedAt = Date.now();
   if (reason instanceof DOMException && reason.name === "AbortError") {
@@ -51,14 +42,7 @@ export function endOf(reason: unknown): JobChange {
   return { status: "failed", endedAt, error: { code, message }, errorStatus: status };
 }
 
-/**
- * What came of a job that another process ran.
- *
- * @param record of its end; undefined where it was deleted
- * @throws {DOMException} named `AbortError` when it was cancelled or deleted
- * @throws {ApiError} what it failed with
- * @throws {Error} when it failed for a reason that is not for clients
- */
+/** What came of a job that another process ran. @throws what it failed with; an `AbortError` when it was cancelled or deleted */
 export async function outcomeOf<T>(
   job: Pick<NewJob<T>, "id" | "kind" | "restore">,
   record: JobRecord | undefined,
@@ -80,13 +64,7 @@ export async function outcomeOf<T>(
   });
 }
 
-/**
- * Waits for something that does not heed a signal, or not at once.
- *
- * @param work what is waited for; what becomes of it after the signal is dropped
- * @returns what `work` gave
- * @throws what `work` threw, or the signal's reason when that came first
- */
+/** Waits for something that does not heed a signal, or not at once; what becomes of it after the signal is dropped. */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);

@@ -60,9 +60,7 @@ export class JobQueue implements Queue {
   #isClosing = false;
   #secondsPerJob = 2;
 
-  /**
-   * @param store keeps the records; its `update` must not fail
-   */
+  /** `update` of the store must not fail. */
   constructor(store: JobStore, options: JobQueueOptions) {
     this.#store = store;
     this.#options = options;
@@ -96,12 +94,6 @@ export class JobQueue implements Queue {
     return this.#turns.order(this.#waiting);
   }
 
-  /**
-   * Queues a job.
-   *
-   * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
-   * @throws {DOMException} named `AbortError` when the signal has fired already
-   */
   async add<T>(job: NewJob<T>): Promise<QueuedJob<T>> {
     if (this.#isClosing) throw stopping();
     if (job.signal?.aborted) throw cancelled();
@@ -142,11 +134,6 @@ export class JobQueue implements Queue {
     return { prepared, outcome };
   }
 
-  /**
-   * Waits for the end of a job that is on record, queued by anyone.
-   *
-   * @returns its outcome; rejects with what it failed with
-   */
   async join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T> {
     const entry = [...this.#waiting, ...this.#running].find(({ id }) => id === job.id);
     if (entry) return await entry.outcome.promise as T;
@@ -155,29 +142,14 @@ export class JobQueue implements Queue {
     return await outcomeOf(job, record);
   }
 
-  /**
-   * Watches a job; its end is its last event.
-   *
-   * @param watcher called with each event; what it throws is dropped
-   */
   watch(id: string, watcher: (event: JobEvent) => void): () => void {
     return this.#watchers.watch(id, watcher);
   }
 
-  /**
-   * Listens to the ends of all jobs.
-   *
-   * @param listener called with the id of each job after its end is on record
-   */
   onEnd(listener: (id: string) => void): void {
     this.#endListeners.push(listener);
   }
 
-  /**
-   * Cancels a job; one that waits has ended when the promise resolves.
-   *
-   * @param id of a job that waits or runs; nothing happens for others
-   */
   async cancel(id: string): Promise<boolean> {
     const waits = this.#waiting.find((entry) => entry.id === id);
     const entry = waits ?? this.#findRunning(id);
@@ -186,11 +158,6 @@ export class JobQueue implements Queue {
     return entry !== undefined;
   }
 
-  /**
-   * Cancels a job and waits until it has let go of the GPU and of its files.
-   *
-   * @param id of a job that waits or runs; nothing happens for others
-   */
   async cancelAndWait(id: string): Promise<boolean> {
     const running = this.#findRunning(id);
     await this.cancel(id);
@@ -198,11 +165,6 @@ export class JobQueue implements Queue {
     return true;
   }
 
-  /**
-   * Stops: jobs that wait are refused, those that run may finish.
-   *
-   * @param graceMs how long they may, in milliseconds, before they are aborted
-   */
   async close(graceMs: number): Promise<void> {
     this.#isClosing = true;
     const entries = [...this.#waiting, ...this.#running];

@@ -106,33 +106,16 @@ export interface JobCount {
 }
 
 export interface JobStore {
-  /**
-   * Adds a queued job.
-   *
-   * @throws {RepeatedRequestError} when another job has its key
-   */
+  /** @throws {RepeatedRequestError} when another job has its key */
   insert(job: NewRecord): Promise<void>;
 
-  /**
-   * The job that has the key of a request: for {@link REPEAT_MS}, unless it failed or was cancelled.
-   *
-   * @returns undefined where there is none
-   */
+  /** The job that has the key of a request: for {@link REPEAT_MS}, unless it failed or was cancelled. */
   findRepeated(key: string): Promise<RepeatedRequest | undefined>;
 
-  /**
-   * Changes a job.
-   *
-   * @returns whether there is a job of that id
-   */
+  /** Whether there is a job of that id. */
   update(id: string, change: JobChange): Promise<boolean>;
 
-  /**
-   * The job of an id.
-   *
-   * @param options whether it may be shown as it was seen last where its record does not come at once: for whoever looks
-   * @returns undefined where there is none
-   */
+  /** `mayBeOld`: the record may be shown as it was seen last where it does not come at once. */
   get(id: string, options?: { readonly mayBeOld?: boolean }): Promise<JobRecord | undefined>;
 
   /** The jobs that a filter chooses. A record that is damaged is listed as failed. */
@@ -140,11 +123,7 @@ export interface JobStore {
 
   counts(): Promise<JobCount[]>;
 
-  /**
-   * Jobs whose time has come, by the clock of the records.
-   *
-   * @returns some of the oldest; none when there are no more
-   */
+  /** Some of the oldest jobs whose time has come, by the clock of the records; none when there are no more. */
   expired(bounds: RecordBounds, limit: number): Promise<Pick<JobEntry, "id" | "result">[]>;
 
   delete(id: string): Promise<void>;

@@ -52,12 +52,7 @@ interface Output {
   ): Promise<Frames>;
 }
 
-/**
- * Makes the outputs of a job.
- *
- * @param make makes one
- * @throws {ServiceError} with the engine's words when it refuses the request; what else engine and `make` throw
- */
+/** @throws {ServiceError} with the engine's words when it refuses the request; what else engine and `make` throw */
 export async function makeOutputs(
   { engine, request: { seeds, loras }, previews: count, stages = new StageClock() }: Outputs,
   context: JobContext,
@@ -111,12 +106,7 @@ interface Lanes {
   readonly signal: AbortSignal;
 }
 
-/**
- * Makes outputs.
- *
- * @param make makes one; its signal fires, too, when another one has failed
- * @throws what the first one failed with, when the others have ended
- */
+/** Makes outputs; the signal of `make` fires, too, when another one has failed. @throws what failed first, when the others have ended */
 export async function inLanes<T>(
   { count, lanes = 1, signal }: Lanes,
   make: (index: number, signal: AbortSignal) => Promise<T>,
@@ -212,10 +202,7 @@ class PreviewEncoder {
   }
 }
 
-/**
- * What a job is at: `prepare`, in which kernels are chosen and compiled, what the engine says, and `store`,
- * in which the file is made and kept.
- */
+/** `prepare`: kernels are chosen and compiled; `store`: the file is made and kept; else what the engine says. */
 export type JobStage = "prepare" | Progress["stage"] | "store";
 
 /** Seconds by stage; those that a job did not have are omitted. */
@@ -233,11 +220,7 @@ export class StageClock {
     this.#onEnd = onEnd;
   }
 
-  /**
-   * Ends the stage under way and begins another; nothing happens when it is the same.
-   *
-   * @param stage that begins; nothing where the work has ended
-   */
+  /** Ends the stage under way, where it is another, and begins this one; nothing where the work has ended. */
   enter(stage?: JobStage): void {
     if (stage === this.#stage) return;
     const now = performance.timeOrigin + performance.now();

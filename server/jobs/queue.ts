@@ -20,41 +20,16 @@ export interface Queue {
    * @throws {DOMException} named `AbortError` when the signal has fired already
    */
   add<T>(job: NewJob<T>): Promise<QueuedJob<T>>;
-  /**
-   * Waits for the end of a job that is on record, queued by anyone.
-   *
-   * @returns its outcome; rejects with what it failed with
-   */
+  /** Waits for the end of a job that is on record, queued by anyone; rejects with what it failed with. */
   join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T>;
-  /**
-   * Watches a job; its end is its last event.
-   *
-   * @param watcher called with each event; what it throws is dropped
-   */
+  /** The end of a job is its last event; what `watcher` throws is dropped. */
   watch(id: string, watcher: (event: JobEvent) => void): () => void;
-  /**
-   * Listens to the ends of jobs. In a fleet each end is told to one server alone.
-   *
-   * @param listener called with the id of each job after its end is on record
-   */
+  /** Called with the id of each job after its end is on record; in a fleet each end is told to one server alone. */
   onEnd(listener: (id: string) => void): void;
-  /**
-   * Cancels a job; one that waits has ended when the promise resolves.
-   *
-   * @param id of a job that waits or runs; nothing happens for others
-   */
+  /** A job that waits has ended when the promise resolves; nothing happens for one that has ended before. */
   cancel(id: string): Promise<unknown>;
-  /**
-   * Cancels a job and waits until it has let go of the GPU and of its files.
-   *
-   * @param id of a job that waits or runs; nothing happens for others
-   * @returns false where it still runs after half a minute
-   */
+  /** Waits until the job has let go of the GPU and of its files; false where it still runs after half a minute. */
   cancelAndWait(id: string): Promise<boolean>;
-  /**
-   * Stops taking jobs.
-   *
-   * @param graceMs how long those that run may go on, in milliseconds
-   */
+  /** Refuses jobs that wait; those that run may go on for `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }

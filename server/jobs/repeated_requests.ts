@@ -20,12 +20,7 @@ import type { AppEnv, Services } from "../services.ts";
 /** Longest key, in characters; as Stripe's. */
 const MAX_LENGTH = 255;
 
-/**
- * What tells that a request was sent again.
- *
- * @returns undefined where its client gave it no key
- * @throws {ApiError} 400 for a key that is empty or too long, and where no results are kept
- */
+/** Undefined where the client gave no key. @throws {ApiError} 400 for one that is empty or too long, and where no results are kept */
 export async function requestKeyOf(
   c: Context<AppEnv>,
   { storage }: Pick<Services, "storage">,

@@ -80,11 +80,7 @@ function slowClock(): () => number {
   };
 }
 
-/**
- * Whether a file among the results came of a job that did not get to its end.
- *
- * @returns true when no record leads to it, and none will; false for files that are not ours
- */
+/** Whether a file among the results came of a job that did not get to its end: no record leads to it, and none will. */
 export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Promise<boolean> {
   const id = /^((?:img|video)_[0-9a-f-]{36})[_.]/.exec(name)?.[1];
   if (id === undefined) return false;
@@ -96,10 +92,7 @@ export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Pr
   return name.endsWith(".part") && status !== "in_progress";
 }
 
-/**
- * Removes records and files of jobs that ended long ago. A file that cannot be removed keeps its
- * record, and is tried again by the next sweep.
- */
+/** A file that cannot be removed keeps its record, and is tried again by the next sweep. */
 async function sweep(
   store: JobStore,
   storage: ResultStorage | undefined,

@@ -18,12 +18,7 @@ export interface Place {
   readonly inode?: number;
 }
 
-/**
- * Opens the records of a folder.
- *
- * @throws {RecordsBusyError} while another server uses it
- * @throws {Error} what the file system or SQLite says
- */
+/** @throws {RecordsBusyError} while another server uses the folder; {Error} what the file system or SQLite says */
 export function openPlace(folder: string): Place {
   mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER });
   const lock = lockFolder(folder);
@@ -50,11 +45,7 @@ export function isInPlace(folder: string, { inode }: Place): boolean {
   return statSync(join(folder, FILE), { throwIfNoEntry: false })?.ino === inode;
 }
 
-/**
- * Opens the records of a folder again, with all that was in a file that it has no more.
- *
- * @throws {Error} what the file system or SQLite says; `lost` stays open then
- */
+/** Opens the records of a folder again, with all that was in a file that it has no more; `lost` stays open when that fails. */
 export function replacePlace(folder: string, lost: Place): Place {
   const path = join(folder, FILE);
   // What lies beside a file that is gone is of the lost one, and must not be taken for the new one's.

@@ -10,10 +10,7 @@ import {
   type JobStatus,
 } from "./job_store.ts";
 
-/**
- * No busy timeout: it would stop the whole thread. The file shrinks when records go, and so does
- * the write-ahead log.
- */
+/** No busy timeout: it would stop the whole thread. The file and the write-ahead log shrink when records go. */
 const SETTINGS = `
   PRAGMA auto_vacuum = FULL;
   PRAGMA journal_mode = WAL;
@@ -70,13 +67,7 @@ const ADDED: readonly (readonly [column: string, type: string, fill?: string])[]
 /** Columns of older versions, in whose folders several servers could be. */
 const REMOVED: readonly string[] = ["owner", "cancel"];
 
-/**
- * Opens the table of jobs.
- *
- * @param path of the file; in memory by default
- * @returns the database, with a busy timeout of zero
- * @throws {Error} what SQLite says, a lock of another program among it
- */
+/** Opens the table of jobs, with a busy timeout of zero. @throws {Error} what SQLite says, a lock of another program among it */
 export function openJobTable(path = ":memory:"): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: 0 });
   try {
@@ -91,11 +82,7 @@ export function openJobTable(path = ":memory:"): DatabaseSync {
   }
 }
 
-/**
- * Makes several changes, all or none.
- *
- * @returns what `work` gave
- */
+/** Makes several changes, all or none. */
 export function transaction<T>(database: DatabaseSync, work: () => T): T {
   database.exec("BEGIN IMMEDIATE");
   try {

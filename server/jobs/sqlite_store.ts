@@ -74,13 +74,7 @@ export class SqliteJobStore implements JobStore {
     return new SqliteJobStore({ database: openJobTable() }, {});
   }
 
-  /**
-   * Opens the records of a folder.
-   *
-   * @param folder for `jobs.sqlite`, made where missing
-   * @param options what to do with jobs that were left
-   * @throws {Error} when the folder or the file cannot be used
-   */
+  /** Opens `jobs.sqlite` of a folder. @throws {Error} when the folder or the file cannot be used */
   static async open(folder: string, options: SqliteStoreOptions = {}): Promise<SqliteJobStore> {
     try {
       const place = await whileLocked(

@@ -1,7 +1,4 @@
-/**
- * Whose turn it is, and where jobs run: those of the highest priority first; among them clients alternate, and the jobs of one client keep
- * their order.
- */
+/** Whose turn it is: the highest priority first; clients alternate among them, and the jobs of one client keep their order. */
 
 /** After what wait priority counts no more, in milliseconds: every job gets its turn. */
 export const OVERDUE_MS = 10 * 60_000;
@@ -23,13 +20,7 @@ export class Turns {
   #served = new Map<string, number>();
   #count = 0;
 
-  /**
-   * Takes out the oldest entry of the client that was served longest ago, or never.
-   *
-   * @param waiting entries in the order in which they came; the one that is next is removed
-   * @returns that one; undefined where none is ready. Where nothing waits, all that was served is
-   * forgotten
-   */
+  /** Takes the oldest ready entry of the client that was served longest ago, or never; forgets who was served where nothing waits. */
   take<T extends Turn>(
     waiting: T[],
     isReady: (entry: T) => boolean = () => true,
@@ -49,11 +40,7 @@ export class Turns {
     return entry;
   }
 
-  /**
-   * The order in which entries would be taken if no more came.
-   *
-   * @param waiting entries in the order in which they came
-   */
+  /** The order in which entries would be taken if no more came. */
   order(waiting: readonly Turn[]): string[] {
     const ahead = new Turns();
     ahead.#served = new Map(this.#served);
@@ -71,18 +58,10 @@ function priorityAt({ priority = 0, since = Infinity }: Turn, now: number): numb
 export interface Places {
   /** How many jobs can run at once, of whatever kind; may change. */
   readonly count: number;
-  /**
-   * Whether a job can begin now.
-   *
-   * @param ahead how many others were told so far that they better wait; none by default
-   */
+  /** Whether a job can begin now, when so many others were told that they better wait. */
   hasRoomFor(job: Turn, ahead?: number): boolean;
   take(job: Turn): () => void;
-  /**
-   * Listens to what makes room besides a place that is given back.
-   *
-   * @param listener called when there may be room for a job that there was none for
-   */
+  /** Called when there may be room for a job that there was none for, besides when a place is given back. */
   onChange(listener: () => void): void;
 }
 

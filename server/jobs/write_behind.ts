@@ -1,7 +1,4 @@
-/**
- * Changes of jobs that wait to be written: a full disk or a locked database neither stops the work
- * nor loses its end.
- */
+/** Changes of jobs that wait to be written: a full disk or a locked database neither stops the work nor loses its end. */
 
 import type { Log } from "../log.ts";
 import { describeWriteError } from "../../generation/write_error.ts";
@@ -31,10 +28,7 @@ interface Pending {
   writing: Promise<boolean> | undefined;
 }
 
-/**
- * A store whose `update` never fails: what cannot be written is kept in memory and written later,
- * and whoever reads meanwhile is told of it.
- */
+/** A store whose `update` never fails: what cannot be written is kept in memory, where readers find it, and written later. */
 export class WriteBehindStore implements JobStore {
   readonly #store: JobStore;
   readonly #log: Log;
@@ -185,13 +179,7 @@ export class WriteBehindStore implements JobStore {
   }
 }
 
-/**
- * Opens a server's records.
- *
- * @param folder for the records; they end with the process by default
- * @returns records whose changes are never lost while the process lives, and the jobs that the last server left
- * @throws {Error} when the folder cannot be used
- */
+/** Opens records that end with the process without a folder, and gives the jobs that the last server left. */
 export async function openJobStore(
   folder?: string,
   options: SqliteStoreOptions = {},

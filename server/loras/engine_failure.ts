@@ -7,12 +7,7 @@ import type { LoraReport, LoraUse } from "../../engine/types.ts";
 import { dirname, sep } from "node:path";
 import { LoraError } from "../../models/lora/lora_error.ts";
 
-/**
- * Turns what the engine threw into what the job ends with.
- *
- * @throws {ServiceError} with the engine's words when it refuses the request, and when the GPU was lost; anything else
- * as it is
- */
+/** @throws {ServiceError} with the engine's words when it refuses the request or the GPU was lost; anything else as it is */
 export function explainEngineFailure(error: unknown, loras: readonly JobLora[] = []): never {
   // A request that the model refuses says so in a sentence; other type errors are defects of ours.
   const isRefusal = error instanceof RangeError || error instanceof TypeError;
@@ -33,11 +28,7 @@ export function explainEngineFailure(error: unknown, loras: readonly JobLora[] =
   throw error;
 }
 
-/**
- * What the engine is told.
- *
- * @param loras of a job; records of older versions have none
- */
+/** What the engine is told; records of older versions have no LoRAs. */
 export function toLoraUses(loras: readonly JobLora[] = []): LoraUse[] {
   return loras.map(({ file, alpha, strength, target, mode }) => ({
     path: file,
@@ -57,11 +48,7 @@ export function namesOf(loras: readonly JobLora[]): ReadonlyMap<string, string> 
 const MAX_PROBLEMS = 10_000;
 const MAX_LENGTH = 300;
 
-/**
- * Turns a {@link LoraError} into a 400 with the list of all that is wrong.
- *
- * @param names what clients call files on the server, by their paths
- */
+/** Turns a {@link LoraError} into a 400 with all that is wrong; `names` are what clients call files, by their paths. */
 export function loraRefusal(
   error: unknown,
   param: string,
@@ -88,11 +75,7 @@ export function loraRefusal(
   });
 }
 
-/**
- * Refuses LoRAs with keys that fit no layer.
- *
- * @throws {ApiError} 400 with the keys of the first one that has some
- */
+/** @throws {ApiError} 400 with the keys that fit no layer, of the first LoRA that has some */
 export function refuseUnmatched(loras: readonly JobLora[], reports: readonly LoraReport[]): void {
   const report = reports.find(({ unmatchedKeys }) => unmatchedKeys.length > 0);
   if (!report) return;

@@ -1,7 +1,4 @@
-/**
- * LoRAs that a server fetches from a hub because its clients name them: as nobody, few at once, and
- * neither without end nor until the disk is full.
- */
+/** LoRAs that a server fetches because its clients name them: as nobody, few at once, neither without end nor until the disk is full. */
 
 import { type HubLora, obtainHubLora } from "../../hub/lora_file.ts";
 import { type HubSettings, hubSettings } from "../../hub/hub_settings.ts";
@@ -40,11 +37,7 @@ export class HubFetches {
   readonly #limits: HubLimits;
   readonly #running = new Map<string, Fetch>();
 
-  /**
-   * Fetches nothing yet.
-   *
-   * @param settings hub and cache; those of the environment by default
-   */
+  /** Hub and cache are those of the environment by default. */
   constructor(settings?: HubSettings, limits: Partial<HubLimits> = {}) {
     this.#settings = settings;
     this.#limits = { ...DEFAULT_HUB_LIMITS, ...limits };

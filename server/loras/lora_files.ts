@@ -1,6 +1,4 @@
-/**
- * From what a client calls a LoRA to a file that it may name: under certain folders, or from a hub.
- */
+/** From what a client calls a LoRA to a file that it may name: under certain folders, or from a hub. */
 
 import { ApiError, badRequest, ServiceError } from "../contract/errors.ts";
 import { shorten } from "../../generation/texts.ts";
@@ -84,11 +82,7 @@ export class LoraFiles {
     }
   }
 
-  /**
-   * The LoRAs that clients can name in one word: those with names, and files that lie in the folders themselves.
-   *
-   * @returns names, and what {@link LoraFiles.find} takes for each
-   */
+  /** LoRAs that clients can name in one word, those with names and files in the folders themselves, and what `find()` takes for each. */
   async list(isOther: (path: string) => boolean): Promise<{ name: string; path: string }[]> {
     const found = new Map([...this.#named.keys()].map((name) => [name, name]));
     for (const folder of this.#folders) {

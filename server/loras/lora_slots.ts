@@ -1,6 +1,4 @@
-/**
- * Which adapters are set on which component, as values: each change makes new ones, so that nothing is half done.
- */
+/** Which adapters are set on which component, as values: each change makes new ones, so that nothing is half done. */
 
 import type { LoraReport } from "../../engine/types.ts";
 import { LORA_TARGETS, type LoraTargetName } from "../../generation/lora_words.ts";
@@ -30,10 +28,7 @@ export function activeLoras(slots: Slots): SlotLora[] {
   return [...slots.values()].flatMap(({ loras, isActive }) => isActive ? loras : []);
 }
 
-/**
- * Sets LoRAs. What was set on the components that they are meant for is replaced; a component that none of them
- * changes has none then.
- */
+/** Sets LoRAs in place of those on the components that they are meant for; a component that none of them changes has none then. */
 export function setSlots(
   slots: Slots,
   loras: readonly (JobLora & { readonly nickname: string })[],
@@ -62,12 +57,6 @@ export function unmergeSlots(slots: Slots, target: LoraTargetName): Slots {
   return mapSlots(slots, target, ({ loras }) => ({ loras, isActive: false }));
 }
 
-/**
- * Whether a component is among those that were named.
- *
- * @param named components, or `all`
- * @returns true when it is
- */
 export function isMeant(name: SlotName, named: readonly LoraTargetName[]): boolean {
   return named.includes("all") || named.includes(name);
 }

@@ -1,6 +1,4 @@
-/**
- * The LoRAs of the server: what is loaded, what is set, and what a generation gets that names none.
- */
+/** The LoRAs of the server: what is loaded, what is set, and what a generation gets that names none. */
 
 import { resolve } from "node:path";
 import { LRUCache } from "lru-cache";
@@ -70,11 +68,7 @@ export class ServerLoras {
   /** Changes are made one after the other. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /**
-   * Nothing is set yet.
-   *
-   * @param mode how those of a generation are brought in that does not say
-   */
+  /** `mode` is how LoRAs of a generation are brought in that does not say. */
   constructor(
     engine: EngineState,
     files: LoraFinder,
@@ -109,11 +103,7 @@ export class ServerLoras {
     return [...known, ...others.map((file) => ({ ...file, isNickname: false }))];
   }
 
-  /**
-   * Finds the file of a LoRA that a client may name, or could name before: what is in memory may be gone from the disk.
-   *
-   * @throws {ApiError} 400 when it is not there or not allowed
-   */
+  /** Finds the file of a LoRA that a client may name, or could name before: what is in memory may be gone from the disk. */
   async find(path: string, signal?: AbortSignal): Promise<string> {
     try {
       const file = await this.#files.find(path, signal);
@@ -173,31 +163,17 @@ export class ServerLoras {
     });
   }
 
-  /**
-   * Merges what is set, or was before it was unmerged.
-   *
-   * @throws {ApiError} 400 for a component that the model lacks; nothing changes then
-   */
+  /** Merges what is set, or was before it was unmerged. @throws {ApiError} 400 for a component that the model lacks */
   async merge({ target, strength }: ChangeLoras): Promise<ActiveLora[]> {
     return await this.#change(target, (slots) => mergeSlots(slots, target, strength));
   }
 
-  /**
-   * Takes LoRAs out of use: the model is what its files say.
-   *
-   * @returns what is in use on these components: nothing
-   * @throws {ApiError} 400 for a component that the model lacks
-   */
+  /** Takes LoRAs out of use. @throws {ApiError} 400 for a component that the model lacks */
   async unmerge({ target }: ChangeLoras): Promise<ActiveLora[]> {
     return await this.#change(target, (slots) => unmergeSlots(slots, target));
   }
 
-  /**
-   * The LoRAs of a generation: those that it names, else those that are set now.
-   *
-   * @param items of the request; an empty list for none, nothing for those that are set
-   * @throws {ApiError} 400 when one of them cannot be used
-   */
+  /** The LoRAs that a generation names, none for an empty list, else those that are set. @throws {ApiError} 400 for one that cannot be used */
   async resolve(
     items: readonly LoraItem[] | null | undefined,
     signal?: AbortSignal,
@@ -212,12 +188,7 @@ export class ServerLoras {
     return loras;
   }
 
-  /**
-   * Sets the LoRAs that the server was started with; the operator may name any file.
-   *
-   * @param engine of the server, which does not answer yet
-   * @throws {ApiError} when one of them cannot be used
-   */
+  /** Sets the LoRAs that the server was started with, before it answers; the operator may name any file. */
   async begin(engine: Engine, asked: readonly StartLora[]): Promise<void> {
     const loras = nameStartLoras(asked, this.#mode);
     const reports = await this.#check(engine, loras, "--lora");

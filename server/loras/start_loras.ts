@@ -13,13 +13,7 @@ export interface StartLora extends LoraUse {
   nickname?: string;
 }
 
-/**
- * Gives each LoRA a nickname of its own.
- *
- * @param loras in the order in which they are applied
- * @param mode how they are brought in that do not say
- * @returns the same LoRAs; the engine finds their files
- */
+/** Gives each LoRA a nickname of its own; `mode` is for those that do not say. */
 export function nameStartLoras(
   loras: readonly StartLora[],
   mode: MergeMode,
@@ -43,12 +37,7 @@ export function nameStartLoras(
   });
 }
 
-/**
- * The model's folder and the hub's cache, as far as there are any.
- *
- * @param modelPath a folder, a file or a hub id
- * @returns folders for `ServerSettings.loraFolders`
- */
+/** The model's folder and the hub's cache, as far as there are any, for `ServerSettings.loraFolders`. */
 export function defaultLoraFolders(modelPath: string): string[] {
   const folders: string[] = [];
   try {

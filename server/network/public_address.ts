@@ -42,12 +42,7 @@ const SPECIAL: readonly (readonly [network: string, prefix: number, family: "ipv
 const special = { ipv4: new BlockList(), ipv6: new BlockList() };
 for (const [network, prefix, family] of SPECIAL) special[family].addSubnet(network, prefix, family);
 
-/**
- * Whether an address is one of the public internet.
- *
- * @param address IPv4 or IPv6
- * @returns false for special ones and for what is no address
- */
+/** False for special addresses and for what is no address. */
 export function isPublicAddress(address: string): boolean {
   const version = isIP(address);
   if (version === 0) return false;

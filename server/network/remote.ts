@@ -1,7 +1,4 @@
-/**
- * Fetching what a client's address leads to, without lending the client this server's place in the
- * network.
- */
+/** Fetching what a client's address leads to, without lending the client this server's place in the network. */
 
 import type { LookupFunction } from "node:net";
 import { lookup } from "node:dns";
@@ -123,13 +120,7 @@ async function follow(
 
 const NOT_PUBLIC = "its address is not public; a server with --allow-private-urls takes such ones";
 
-/**
- * Reads an address that a client names.
- *
- * @param advice schemes that the client may use instead of a wrong one
- *
- * @throws {RemoteError} for any other
- */
+/** Reads an address that a client names; `advice` has the schemes to use instead of a wrong one. @throws {RemoteError} */
 export function parseRemoteUrl(text: string, base?: URL, advice = "http or https"): URL {
   if (text.length > MAX_URL_LENGTH) {
     throw new RemoteError(
@@ -156,11 +147,7 @@ interface RemoteRequest {
   readonly body?: string;
 }
 
-/**
- * Refuses an address that is written as a number and is not public; names are checked when they are looked up.
- *
- * @throws {RemoteError} when it is not public
- */
+/** Names are checked when they are looked up. @throws {RemoteError} for an address written as a number that is not public */
 export function checkLiteralAddress({ hostname }: URL): void {
   const host = hostname.replace(/^\[|\]$/g, "");
   if (/^[\d.]+$|:/.test(host) && !isPublicAddress(host)) {

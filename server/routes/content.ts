@@ -41,13 +41,7 @@ interface AskedFile {
   readonly variant: string | undefined;
 }
 
-/**
- * Answers with one file of a job.
- *
- * @returns 200, 206, 304, or 307 to a file in a cloud
- * @throws {ApiError} 404 for a variant that there is not and a file that is gone, 416 for a range
- * beyond the file
- */
+/** Answers 200, 206, 304, or 307 to a file in a cloud. @throws {ApiError} 404 for no such file, 416 for a range beyond it */
 async function serveResult(
   c: Context<AppEnv>,
   { files, what, variant }: AskedFile,

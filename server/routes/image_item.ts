@@ -21,11 +21,7 @@ interface ImagePlaces {
   readonly cloudLink?: string | null;
 }
 
-/**
- * The part of an answer that holds the image or leads to it.
- *
- * @param index its place among the images of the request
- */
+/** The part of an answer that holds the image, of this index in the request, or leads to it. */
 export function imageItem(
   id: string,
   request: Pick<ImageRequest, "responseFormat" | "seeds" | "layers">,
@@ -67,11 +63,7 @@ interface Base64Json {
   readonly headers: Record<string, string>;
 }
 
-/**
- * Makes JSON.
- *
- * @param value for JSON, with {@link Base64} anywhere in it
- */
+/** JSON of a value with {@link Base64} anywhere in it. */
 export function base64Json(value: unknown): Base64Json {
   const files: Base64[] = [];
   const mark = `base64 ${crypto.randomUUID()}`;

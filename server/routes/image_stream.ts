@@ -1,7 +1,4 @@
-/**
- * The answer to an image request as server-sent events: previews, then each image as soon as it is
- * there.
- */
+/** The answer to an image request as server-sent events: previews, then each image as soon as it is there. */
 
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
@@ -30,10 +27,7 @@ interface StreamedImages {
   readonly services: Services;
 }
 
-/**
- * Starts the job and answers with its events. It is queued before the stream begins, so that a
- * refusal still has its own status.
- */
+/** The job is queued before the stream begins, so that a refusal still has its own status. */
 export async function streamImages(
   c: Context<AppEnv>,
   streamed: StreamedImages,

@@ -8,12 +8,7 @@ import type { JobRecord } from "../jobs/job_store.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { News, openStream } from "./news.ts";
 
-/**
- * Answers with the events of a job: `status` with the record, `progress`, and `preview` for its own client.
- *
- * @param show makes a record of a job for its clients
- * @throws {ApiError} 503 when too many streams are open
- */
+/** Answers with `status`, as `show` makes it, `progress`, and `preview` for the job's own client. @throws {ApiError} 503 for too many streams */
 export function jobEvents(
   c: Context<AppEnv>,
   watched: JobRecord,

@@ -22,11 +22,7 @@ interface RecordContext {
   readonly publicUrl?: string | undefined;
 }
 
-/**
- * What a list shows of a job.
- *
- * @returns for a client; prompt and results are null where they are another client's
- */
+/** What a list shows of a job; prompt and results are null where they are another client's. */
 export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
   const { prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
   const { cutPrompts } = (job.result ?? {}) as { cutPrompts?: readonly CutPrompt[] };
@@ -50,11 +46,7 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
   };
 }
 
-/**
- * A job with what was asked for.
- *
- * @returns for a client; `request` has the names that requests have, so that it can be sent again
- */
+/** A job with what was asked for, in `request`, under the names that requests have, so that it can be sent again. */
 export async function jobRecord(
   job: JobRecord,
   context: RecordContext,

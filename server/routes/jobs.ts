@@ -121,12 +121,7 @@ export async function cancelJob(
   return await store.get(job.id) ?? job;
 }
 
-/**
- * Cancels a job, and removes its record and its files.
- *
- * @returns the record as it was at its end
- * @throws {ApiError} 409 while a worker of the fleet works on it
- */
+/** Cancels a job, and removes its record, which is given as it was at its end, and its files. @throws {ApiError} 409 while a worker works on it */
 export async function removeJob(job: JobRecord, services: Services): Promise<JobRecord> {
   if (!await services.queue.cancelAndWait(job.id)) {
     throw new ApiError(

@@ -15,11 +15,6 @@ const SHAPES: readonly (readonly [number, number])[] = [[1, 1], [4, 3], [3, 2], 
 /** Formats of weights whose names in the contract are not those that files have for them. */
 const PRECISION_NAMES: Readonly<Record<string, string>> = { f16: "fp16", f32: "fp32" };
 
-/**
- * The name that the contract has for a format of weights.
- *
- * @returns such as `fp16`
- */
 export function precisionName(format: string): string {
   return PRECISION_NAMES[format] ?? format;
 }

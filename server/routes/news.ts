@@ -14,12 +14,7 @@ export class News<T> {
   #hasEnded = false;
   #wake = () => {};
 
-  /**
-   * Adds news.
-   *
-   * @param replaces whether it makes the one before it old, if that was not sent yet: a client that
-   * reads slowly must not fill the memory
-   */
+  /** Adds news in place of the one before, if that `replaces` it and was not sent: a slow client must not fill the memory. */
   push(item: T, replaces: (last: T) => boolean = () => false): void {
     const last = this.#pending.at(-1);
     if (last !== undefined && replaces(last)) this.#pending.pop();
@@ -32,11 +27,7 @@ export class News<T> {
     this.#wake();
   }
 
-  /**
-   * Sends all news up to the end, or until the client has gone.
-   *
-   * @param onQuiet called when nothing has been new for a while
-   */
+  /** Sends all news up to the end, or until the client has gone; calls `onQuiet` when nothing has been new for a while. */
   async sendTo(
     stream: SSEStreamingApi,
     send: (item: T) => Promise<void>,
@@ -65,12 +56,7 @@ export class News<T> {
   }
 }
 
-/**
- * Takes a place for an answer until its connection closes.
- *
- * @param what is answered, such as `a stream of events`
- * @throws {ApiError} 503 when there is none left
- */
+/** Takes a place for an answer until its connection closes. @throws {ApiError} 503 when there is none left */
 export function openStream(c: Context<AppEnv>, what: string): void {
   if (c.env?.openStream?.(c.get("client")) !== false) return;
   throw new ApiError(503, `Cannot open ${what}: too many streams are open, or too many of yours`, {

@@ -43,12 +43,7 @@ export async function events(c: Context<AppEnv>, services: Services): Promise<Re
   return jobEvents(c, video, services, (job) => show(job, c, services));
 }
 
-/**
- * The job that a path names.
- *
- * @param c with a parameter `id`
- * @throws {ApiError} 404 when there is no such video
- */
+/** @throws {ApiError} 404 when there is no such video */
 export async function findVideo(
   c: Context<AppEnv>,
   { store }: Services,

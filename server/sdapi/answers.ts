@@ -70,11 +70,7 @@ export function checkpointOf(name: string): Record<string, unknown> {
   return { title: name, model_name: name, hash: null, sha256: null, filename: name, config: null };
 }
 
-/**
- * Memory, for `GET /sdapi/v1/memory`.
- *
- * @returns a JSON value, in bytes
- */
+/** Memory in bytes, for `GET /sdapi/v1/memory`. */
 export function memoryOf(): Record<string, unknown> {
   const { total, available } = Deno.systemMemoryInfo();
   return {

@@ -1,7 +1,4 @@
-/**
- * Units of the ControlNet extension of Stable Diffusion WebUI (`alwayson_scripts.controlnet`), in the words of this
- * server.
- */
+/** Units of WebUI's ControlNet extension (`alwayson_scripts.controlnet`), in the words of this server. */
 
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
@@ -63,13 +60,7 @@ export interface ReadScripts {
   readonly hasOthers: boolean;
 }
 
-/**
- * Reads the scripts of a request.
- *
- * @param scripts `alwayson_scripts`
- * @param images of `img2img`, the first of which stands for the picture of a unit without one
- * @throws {ApiError} 422 for wrong types, 400 for what a unit asks for and is not done here
- */
+/** Reads `alwayson_scripts`; the first of `images` stands for the picture of a unit without one. */
 export function readScripts(
   scripts: unknown,
   info: ModelInfo,

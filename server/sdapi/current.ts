@@ -1,7 +1,4 @@
-/**
- * What the clients of Stable Diffusion WebUI's routes are told of their work while it goes on: there, one thing is done at
- * a time, and has no name.
- */
+/** What clients of WebUI's routes are told of their work: there, one thing is done at a time, and has no name. */
 
 import type { JobOutput, JobProgress } from "../jobs/job.ts";
 import type { Queue } from "../jobs/queue.ts";
@@ -31,11 +28,7 @@ export class CurrentJobs {
     this.#queue = queue;
   }
 
-  /**
-   * Watches a job that was queued.
-   *
-   * @returns what is known of it, and ends watching
-   */
+  /** Watches a job that was queued, until `end()`. */
   follow(
     id: string,
     client: string,
@@ -74,11 +67,7 @@ export class CurrentJobs {
     await this.#queue.cancel(job.id);
   }
 
-  /**
-   * How far a client's work is, for `GET /sdapi/v1/progress`.
-   *
-   * @returns a JSON value with {@link Base64} in it
-   */
+  /** How far a client's work is, for `GET /sdapi/v1/progress`: JSON with {@link Base64} in it. */
   progress(client: string, withImage: boolean): Record<string, unknown> {
     const job = this.#of(client);
     const { fraction = 0, etaSeconds = 0, step = 0, totalSteps = 0 } = job?.progress ?? {};
@@ -109,11 +98,7 @@ export class CurrentJobs {
   }
 }
 
-/**
- * A time as WebUI writes it.
- *
- * @returns such as `20260131120000`
- */
+/** A time as WebUI writes it, such as `20260131120000`. */
 export function timestamp(date: Date): string {
   return date.toISOString().replace(/\D/g, "").slice(0, 14);
 }

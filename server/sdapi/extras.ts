@@ -50,12 +50,7 @@ const QUIET = {
 
 type Given = z.output<z.ZodObject<typeof FIELDS>>;
 
-/**
- * Resizes images.
- *
- * @param options services, the model, and whether several images come
- * @throws {ApiError} 400 for bad images and sizes, 422 for wrong types and upscalers, 429 when too many wait
- */
+/** @throws {ApiError} 400 for bad images and sizes, 422 for wrong types and upscalers, 429 when too many wait */
 export async function enlarge(
   c: Context<AppEnv>,
   body: unknown,

@@ -119,12 +119,7 @@ export interface WebuiRequest {
   readonly told: Record<string, unknown>;
 }
 
-/**
- * Reads the body of `txt2img` or `img2img`.
- *
- * @param startsFromImages whether it is one of `img2img`
- * @throws {ApiError} 422 for wrong types, 400 where images are missing
- */
+/** Reads the body of `txt2img` or `img2img`. @throws {ApiError} 422 for wrong types, 400 where images are missing */
 export function readWebui(
   body: unknown,
   info: ModelInfo,
@@ -225,11 +220,7 @@ export function theirName(name: string): string {
   return THEIR_NAMES[name] ?? name;
 }
 
-/**
- * Refuses fields without effect, where the server is strict about them.
- *
- * @throws {ApiError} 400 that names the first
- */
+/** @throws {ApiError} 400 that names the first field without effect, where the server is strict */
 export function refuseIgnored(
   [name]: readonly string[],
   { strictFields }: Pick<ServerSettings, "strictFields">,
@@ -254,11 +245,7 @@ function clampScale(scale: number): number {
   return Math.min(4, Math.max(2, Math.round(scale)));
 }
 
-/**
- * Fields that nobody here knows and that ask for something.
- *
- * @param quietOnes further fields, with the values of which nobody needs to be told
- */
+/** Fields that nobody here knows and that ask for something, but for `quietOnes`. */
 export function unknownFields(
   given: Readonly<Record<string, unknown>>,
   known: Readonly<Record<string, unknown>>,

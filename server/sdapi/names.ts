@@ -3,11 +3,7 @@
 import type { ModelInfo } from "../../engine/types.ts";
 import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/webui.ts";
 
-/**
- * The samplers of a model, for `GET /sdapi/v1/samplers`.
- *
- * @returns a JSON value; the model's own is the first
- */
+/** For `GET /sdapi/v1/samplers`; the model's own is the first. */
 export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
   const others = optionalSettings.includes("sampler") ? [...WEBUI_SAMPLERS] : [];
   return [[OWN_NAMES.sampler, "default"] as const, ...others].map(([name, own]) => ({
@@ -17,11 +13,7 @@ export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unkn
   }));
 }
 
-/**
- * The schedules of a model, for `GET /sdapi/v1/schedulers`.
- *
- * @returns a JSON value; the model's own is the first
- */
+/** For `GET /sdapi/v1/schedulers`; the model's own is the first. */
 export function schedulesOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
   const others = optionalSettings.includes("scheduler") ? [...WEBUI_SCHEDULES] : [];
   return [[OWN_NAMES.schedule, "automatic"] as const, ...others].map(([label, name]) => ({

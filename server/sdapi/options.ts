@@ -35,11 +35,7 @@ export class Options {
     );
   }
 
-  /**
-   * Keeps all options that are not this server's own.
-   *
-   * @throws {ApiError} 400 when there are too many, or one is too long; none is kept then
-   */
+  /** Keeps all options that are not this server's own, or none. @throws {ApiError} 400 when they are too many, or one is too long */
   keep(given: Readonly<Record<string, unknown>>): void {
     const kept = new Map(this.#kept);
     for (const [name, value] of Object.entries(given)) {

@@ -11,12 +11,7 @@ import { nextTurn } from "../http/pace.ts";
 
 const schema = z.looseObject({ image: z.string() });
 
-/**
- * Reads the text of an image.
- *
- * @param body with the file in base64 as `image`
- * @throws {ApiError} 400 for what is no image; 429 when too many wait
- */
+/** @throws {ApiError} 400 for what is no image; 429 when too many wait */
 export async function pngInfo(
   body: unknown,
   signal: AbortSignal,
@@ -43,11 +38,7 @@ function parametersOf(info: string): Record<string, string> {
   return { "Prompt": prompt, "Negative prompt": negativePrompt, ...settings };
 }
 
-/**
- * Decodes a file in base64, with or without `data:image/png;base64,` before it.
- *
- * @returns the file; nothing when it is no base64
- */
+/** Decodes a file with or without `data:image/png;base64,` before it; nothing when it is no base64. */
 export async function decodeBase64(text: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   await nextTurn();
   try {

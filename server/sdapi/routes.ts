@@ -1,6 +1,4 @@
-/**
- * The routes of Stable Diffusion WebUI (AUTOMATIC1111) that its clients call, on the same jobs as all others.
- */
+/** The routes of Stable Diffusion WebUI (AUTOMATIC1111) that its clients call, on the same jobs as all others. */
 
 import type { Context } from "hono";
 import { z } from "zod";

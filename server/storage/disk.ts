@@ -17,11 +17,7 @@ interface Disk {
   readonly bsize: number;
 }
 
-/**
- * Refuses to write where too little would be left.
- *
- * @throws {ServiceError} when the disk is full or nearly so
- */
+/** @throws {ServiceError} when the disk is full or nearly so */
 export async function requireFreeSpace(
   folder: string,
   read: (folder: string) => Promise<Disk> = statfs,
@@ -36,11 +32,7 @@ export async function requireFreeSpace(
   throw storageFailed(Object.assign(new Error(message), { code: "ENOSPC" }));
 }
 
-/**
- * Why a result cannot be kept.
- *
- * @param cause what the file system or the database threw; goes to the log
- */
+/** Why a result cannot be kept; `cause` goes to the log. */
 export function storageFailed(cause: unknown): ServiceError {
   if (cause instanceof RecordsBusyError) return recordsBusy(cause);
   const message = `Cannot keep the result on the server: ${describeWriteError(cause)}`;
@@ -57,12 +49,7 @@ export const PRIVATE_FOLDER = 0o700;
 /** Mode of files that are made. */
 export const PRIVATE_FILE = 0o600;
 
-/**
- * Makes a file that others make if it is missing, which would let everybody read it.
- *
- * @param path of a file; one that is there is left as it is
- * @throws {Error} when the file system refuses
- */
+/** Makes a file that others would let everybody read; one that is there is left as it is. */
 export function makePrivateFile(path: string): void {
   closeSync(openSync(path, "a", PRIVATE_FILE));
 }

@@ -6,12 +6,7 @@ import { PRIVATE_FILE } from "./disk.ts";
 
 const NAME = ".server.lock";
 
-/**
- * Takes a folder for this process. The file stays when the lock goes: one that is made again could be locked twice.
- *
- * @returns the lock, to be closed once; nothing while another process has it
- * @throws {Error} when the folder cannot be written to
- */
+/** Takes a folder for this process, or nothing where another has it. The file stays: one that is made again could be locked twice. */
 export function lockFolder(folder: string): Disposable | undefined {
   const file = Deno.openSync(join(folder, NAME), {
     write: true,

@@ -19,12 +19,7 @@ export class LocalStorage implements ResultStorage {
     this.root = resolve(folder);
   }
 
-  /**
-   * Where a file is.
-   *
-   * @param name letters, digits, `_`, `-` and `.`, not first
-   * @throws {RangeError} for names that could lead out of the folder
-   */
+  /** @throws {RangeError} for names that could lead out of the folder */
   path(name: string): string {
     if (!/^[\w-][\w.-]*$/.test(name)) {
       throw new RangeError(
@@ -34,12 +29,7 @@ export class LocalStorage implements ResultStorage {
     return resolve(this.root, name);
   }
 
-  /**
-   * Writes a file. Readers see the old bytes or the new ones, never a part.
-   *
-   * @returns what to keep of it in a record
-   * @throws {ServiceError} when the disk is full or the folder cannot be written to
-   */
+  /** Readers see the old bytes or the new ones, never a part. */
   write(
     name: string,
     bytes: Uint8Array<ArrayBuffer>,
@@ -52,14 +42,6 @@ export class LocalStorage implements ResultStorage {
     );
   }
 
-  /**
-   * Keeps a file that something else makes; see {@link LocalStorage.write}.
-   *
-   * @param make makes the file at a path that it is given, in the same folder
-   * @returns what to keep of it in a record
-   * @throws {ServiceError} when the disk is full or the folder cannot be written to; anything else
-   * that `make` throws
-   */
   async writeFrom(
     name: string,
     contentType: string,
@@ -95,12 +77,7 @@ export class LocalStorage implements ResultStorage {
     return url === undefined ? this.path(name) : null;
   }
 
-  /**
-   * Answers with a file; with its address when it was put into a cloud by an earlier server.
-   *
-   * @returns 200, 206, 304 or 307; undefined when the file is gone
-   * @throws {ApiError} 416 for a range beyond the file
-   */
+  /** Answers with a file; with its address when it was put into a cloud by an earlier server. */
   content(request: Request, file: StoredFile): Promise<Response | undefined> {
     if (file.url === undefined) return serveFile(request, this.path(file.name), file);
     const headers = { location: file.url, "cache-control": "no-store" };
@@ -131,11 +108,6 @@ export class LocalStorage implements ResultStorage {
     return this.remove({ name });
   }
 
-  /**
-   * Removes what servers that were killed left lying about.
-   *
-   * @param isLeft says it of a file's name; those being written end with `.part`
-   */
   async clean(isLeft: (name: string) => Promise<boolean>): Promise<void> {
     const names = await readdir(this.root).catch(() => []);
     for (const name of names) {

@@ -57,20 +57,10 @@ export interface ResultStorage {
    */
   content(request: Request, file: StoredFile): Promise<Response | undefined>;
 
-  /**
-   * A link to a file in a cloud.
-   *
-   * @returns an address that works for whoever gets it, for an hour at least; null where the file is
-   * on this machine
-   */
+  /** An address in a cloud that works for whoever gets it, for an hour at least; null where the file is on this machine. */
   link(file: StoredFile): Promise<string | null>;
 
-  /**
-   * Reads a file.
-   *
-   * @returns its bytes
-   * @throws {ServiceError} when it is gone or cannot be reached
-   */
+  /** @throws {ServiceError} when it is gone or cannot be reached */
   read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>;
 
   remove(file: FilePlace): Promise<void>;
@@ -78,10 +68,6 @@ export interface ResultStorage {
   /** Removes what a process may have kept that died before it could say so. */
   removeNamed(name: string): Promise<void>;
 
-  /**
-   * Removes what servers that were killed left lying about on this machine.
-   *
-   * @param isLeft says it of a file's name; those being written end with `.part`
-   */
+  /** Removes what killed servers left lying about on this machine: `isLeft` says it of a file's name. */
   clean(isLeft: (name: string) => Promise<boolean>): Promise<void>;
 }

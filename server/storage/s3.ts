@@ -25,10 +25,7 @@ export interface S3StorageOptions {
   isShared?: boolean;
 }
 
-/**
- * A bucket. Each file is written to the disk first and removed from there when the bucket has it;
- * a file that cannot be uploaded stays on the disk, and is served from there.
- */
+/** A bucket. Files go to the disk first, and from there when the bucket has them; else they stay and are served from there. */
 export class S3Storage implements ResultStorage {
   readonly #settings: S3Settings;
   readonly #local: LocalStorage;

@@ -81,12 +81,7 @@ export function readS3Settings(
   };
 }
 
-/**
- * The address of a bucket.
- *
- * @param settings bucket, region and endpoint
- * @returns without a slash at the end
- */
+/** The address of a bucket, without a slash at the end. */
 export function bucketUrl({ bucket, endpoint, region }: S3Settings): string {
   return endpoint === undefined
     ? `https://${bucket}.s3.${region}.amazonaws.com`

@@ -67,12 +67,7 @@ export class Tracing {
     return context && traceparentOf(context);
   }
 
-  /**
-   * Begins a span.
-   *
-   * @param name of the kind of work; it has few values
-   * @returns the span; it is under way within its `run()` only
-   */
+  /** Begins a span, which is under way within its `run()` only; its name has few values. */
   begin(name: string, { parent, at, isServer, attributes }: SpanStart = {}): TracedSpan {
     const { context, trace, SpanKind } = this.#api;
     const kind = isServer ? SpanKind.SERVER : SpanKind.INTERNAL;
@@ -107,11 +102,7 @@ export class Tracing {
   }
 }
 
-/**
- * Traces, where they are turned on.
- *
- * @returns nothing without `OTEL_DENO=true`
- */
+/** Nothing without `OTEL_DENO=true`. */
 export async function openTracing(): Promise<Tracing | undefined> {
   if (!["true", "1"].includes(Deno.env.get("OTEL_DENO") ?? "")) return undefined;
   return new Tracing(await import("@opentelemetry/api"));
@@ -123,11 +114,7 @@ function traceparentOf(
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
 }
 
-/**
- * Answers requests within spans that go on the client's trace, if it sent one.
- *
- * @param routeOf gives the pattern of a request's path, once it is answered
- */
+/** Spans go on the client's trace, if it sent one; `routeOf` gives the pattern of a path once it is answered. */
 export function tracedRequests(
   tracing: Tracing,
   routeOf: (c: AppContext<AppEnv>) => string | undefined,
@@ -166,12 +153,7 @@ export interface TracedJob {
   readonly traceparent: string | undefined;
 }
 
-/**
- * Does the work of a job within its spans.
- *
- * @param tracing makes spans; nothing is made where it is undefined
- * @returns what `work` gives
- */
+/** Does the work of a job within its spans, where there is tracing. */
 export async function tracedJob<T>(
   tracing: Tracing | undefined,
   { id, kind, model, queuedAt, traceparent: parent }: TracedJob,

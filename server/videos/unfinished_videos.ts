@@ -19,12 +19,7 @@ interface UnfinishedFile {
 export class UnfinishedVideos {
   readonly #files = new Map<string, UnfinishedFile>();
 
-  /**
-   * Says that a file is being written; it may not be there yet.
-   *
-   * @param index of the output, from 0
-   * @returns to be told how it ended, before the file is moved
-   */
+  /** Says that a file is being written, which may not be there yet; the result is told how it ended, before the file is moved. */
   begin(job: string, index: number, path: string): (isWhole: boolean) => void {
     const key = keyOf(job, index);
     const file: UnfinishedFile = { path, state: "written" };
@@ -35,13 +30,7 @@ export class UnfinishedVideos {
     };
   }
 
-  /**
-   * Waits for the first bytes of a file, and gives all of them as they are written.
-   *
-   * @param index of the output, from 0
-   * @param options.isOver whether there will be no such file any more; asked now and then
-   * @returns the bytes, an error where the file is given up; nothing when it is over before one came
-   */
+  /** The bytes of a file as they are written, an error where it is given up; nothing when it `isOver` before one came. */
   async follow(
     job: string,
     index: number,

@@ -22,13 +22,7 @@ export function videoSummary(request: VideoRequest): VideoSummary {
   return { model, width, height, numFrames, fps, seeds };
 }
 
-/**
- * The record of a job.
- *
- * @param job of kind `video`
- * @param isOwn whether it is that of the client; prompts and seeds are not for others
- * @param services say where results are, and how long they are kept
- */
+/** Prompts and seeds are for the job's own client, `isOwn`, alone. */
 export async function videoRecord(
   job: JobEntry,
   isOwn: boolean,

@@ -1,7 +1,4 @@
-/**
- * From a video request, as JSON or as a form, to what has to be done, with every mistake found
- * before any work begins.
- */
+/** From a video request, as JSON or as a form, to what has to be done, with every mistake found before any work begins. */
 
 import {
   type PreparedVideo,
@@ -92,12 +89,7 @@ interface RequestInputs extends RequestImages {
   readonly clip: GivenVideo;
 }
 
-/**
- * Reads a video request.
- *
- * @param json any parsed JSON value, or the values of a form
- * @throws {ApiError} 422 for wrong types, 400 for wrong values
- */
+/** @throws {ApiError} 422 for wrong types, 400 for wrong values */
 export async function readVideoRequest(
   json: unknown,
   sent: readonly UploadedFile[],

@@ -67,12 +67,7 @@ export class Webhooks {
     this.#options = options;
   }
 
-  /**
-   * Sends a message; resolves when it was taken, or given up.
-   *
-   * @param id that all attempts share, so that a receiver can tell them
-   * @param read gives the message when it is sent: it may be hours until then; nothing when it is of no use any more
-   */
+  /** Resolves when a message was taken, or given up. `read` gives it when it is sent, maybe hours later, or nothing when it is of no use. */
   async send(
     id: string,
     { url, client }: WebhookTarget,
@@ -204,13 +199,7 @@ export function readSecret(text: string): Uint8Array<ArrayBuffer> {
   );
 }
 
-/**
- * The header `webhook-signature` of a message.
- *
- * @param secret shared with the receiver
- * @param message its id, the time in Unix seconds, and the body as it is sent
- * @returns version and signature
- */
+/** The header `webhook-signature` of a message; its time is in Unix seconds. */
 export function signature(
   secret: Uint8Array,
   { id, timestamp, body }: { id: string; timestamp: number; body: string },
