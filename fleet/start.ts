@@ -2,30 +2,20 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Engine, LoraUse, RoomRequest } from "../engine/types.ts";
+import type { LoraUse, RoomRequest } from "../engine/types.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import { createService } from "../server/app.ts";
 import { ApiError } from "../server/contract/errors.ts";
-import { EngineState } from "../server/served_models.ts";
 import { listen } from "../server/http/listen.ts";
-import { resumeJobs } from "../server/runners.ts";
 import { startSweeping } from "../server/jobs/retention.ts";
-import { localModels } from "../server/start_parts.ts";
 import { explainEngineFailure, loraRefusal, namesOf } from "../server/loras/engine_failure.ts";
-import { Runners } from "../server/runners.ts";
+import { resumeJobs, Runners } from "../server/runners.ts";
 import type { ServedModels } from "../server/served_models.ts";
 import type { App, Services } from "../server/services.ts";
 import { DEFAULT_SETTINGS } from "../server/settings.ts";
 import type { RunningServer, StartOnCards } from "../server/start_options.ts";
-import {
-  absolute,
-  FREE_MS,
-  openOthers,
-  openStorage,
-  toBeOpened,
-  within,
-} from "../server/start_parts.ts";
+import { absolute, localModels, OpeningModels, openStorage } from "../server/start_parts.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
 import { openTracing, type Tracing } from "../server/telemetry/tracing.ts";
 import { describeCards, type WorkerRecord } from "../server/workers.ts";
@@ -191,13 +181,10 @@ function createWorker(
   { storage, ffmpeg, tracing }: Parts,
   inputRoot: string,
 ) {
-  const { openEngine, cards } = options;
+  const { cards } = options;
   const { log } = fleet;
-  const opened = Promise.withResolvers<Engine>();
-  const engine = new EngineState(opened.promise);
-  const others = toBeOpened(options.others);
-  const all = [opened, ...others.map((other) => other.opened)].map(({ promise }) => promise);
-  for (const promise of all) promise.catch(() => {});
+  const opening = new OpeningModels({ ...options, log });
+  const { engine, others } = opening;
   const settings = { ...DEFAULT_SETTINGS, ...options };
   const models = localModels({ engine, others, settings, log });
   const leases = new Leases(fleet.database, fleet.member);
@@ -222,15 +209,11 @@ function createWorker(
     state: { ...worker.state, cards: cards ? describeCards(cards) : [] },
     models: await describeModels(models),
   });
-  let isOpening = false;
   const beat = () => fleet.beat().catch(fleet.tellAway);
   return {
     /** Opens the models, then takes jobs. */
     open: async (signal: AbortSignal, joined: Promise<void>) => {
-      isOpening = true;
-      openEngine((fraction) => engine.progress = fraction, signal)
-        .then(opened.resolve, opened.reject);
-      void openOthers(others, engine.settled, signal, log).then(beat);
+      void opening.open(signal).then(beat);
       // A member that cannot join is told so at once, and not after a model was loaded.
       await Promise.race([engine.settled, joined.then(() => engine.settled)]);
       if (engine.failure) throw engine.failure;
@@ -240,11 +223,7 @@ function createWorker(
       worker.start();
     },
     close: (graceMs: number) => worker.close(graceMs),
-    free: async () => {
-      if (!isOpening) return;
-      const freed = all.map((promise) => promise.then((late) => late.close(), () => {}));
-      await within(FREE_MS, Promise.all(freed));
-    },
+    free: () => opening.free(),
   };
 }
 

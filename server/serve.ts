@@ -1,9 +1,7 @@
 /** The app on a port, from the first request to a clean end. */
 
 import { join } from "node:path";
-import type { Engine } from "../engine/types.ts";
 import { createService } from "./app.ts";
-import { EngineState } from "./served_models.ts";
 import { InputFolder } from "./inputs/input_folder.ts";
 import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
@@ -11,15 +9,7 @@ import { openJobStore } from "./jobs/write_behind.ts";
 import { listen, type Listener } from "./http/listen.ts";
 import { resumeJobs } from "./runners.ts";
 import { startSweeping } from "./jobs/retention.ts";
-import {
-  absolute,
-  FREE_MS,
-  openOthers,
-  openStorage,
-  toBeOpened,
-  within,
-  withLoras,
-} from "./start_parts.ts";
+import { absolute, OpeningModels, openStorage, withLoras } from "./start_parts.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
 import { openTracing } from "./telemetry/tracing.ts";
@@ -29,12 +19,7 @@ const CLOSE_MS = 3000;
 /** How far the times of files may lag behind the clock, in milliseconds. */
 const CLOCK_MS = 50;
 
-/**
- * Starts a server.
- *
- * @returns the server, listening; its model may still be loading
- * @throws {Error} when the address cannot be bound or the folder cannot be used
- */
+/** The server listens; its model may still be loading. @throws {Error} when the address cannot be bound or the folder cannot be used */
 export async function startServer(options: StartOnCards): Promise<RunningServer> {
   const { log = () => {} } = options;
   const settings = { ...DEFAULT_SETTINGS, ...options };
@@ -45,8 +30,8 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   const temporary = outputPath === "" && !options.inputSavePath ? new TemporaryInputs() : undefined;
   const inputRoot = temporary?.path ??
     absolute(options.inputSavePath || join(outputPath, "inputs"));
-  const opened = Promise.withResolvers<Engine>();
-  const engine = new EngineState(opened.promise);
+  const models = new OpeningModels(options);
+  const { engine, others } = models;
   const ready = engine.settled.then(() => {
     if (engine.failure) throw engine.failure;
   });
@@ -58,13 +43,12 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     ...(options.cards ? { places: options.cards } : {}),
     onEnd: (id) => void new InputFolder(inputRoot, id).remove(),
   });
-  const others = toBeOpened(options.others);
   const storage = openStorage(outputPath, options.s3, log);
   const tracing = await openTracing();
   const { app, services } = createService({
     engine,
     ...(options.cards ? { cards: options.cards } : {}),
-    others: others.map(({ open: _, opened: __, ...other }) => other),
+    others,
     jobs: { store, queue },
     inputRoot,
     log,
@@ -86,10 +70,10 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   }
   void temporary?.removeDead();
   const opening = new AbortController();
-  options.openEngine((fraction) => engine.progress = fraction, opening.signal)
-    .then((loaded) => withLoras(loaded, services.loras, options.loras ?? []))
-    .then(opened.resolve, opened.reject);
-  void openOthers(others, engine.settled, opening.signal, log);
+  void models.open(
+    opening.signal,
+    (loaded) => withLoras(loaded, services.loras, options.loras ?? []),
+  );
   await resumeJobs(services, left);
   // Uploads elsewhere may be those of servers with other records.
   const isAlone = outputPath !== "" && !options.inputSavePath;
@@ -102,10 +86,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     services.webhooks?.close();
     await listener.close(CLOSE_MS);
     opening.abort();
-    // It may still be loading, and be opened in spite of the signal.
-    const freed = [opened, ...others.map((other) => other.opened)]
-      .map(({ promise }) => promise.then((late) => late.close(), () => {}));
-    await within(FREE_MS, Promise.all(freed).then(() => {})).finally(async () => {
+    await models.free().finally(async () => {
       await store.close();
       await temporary?.remove();
     });

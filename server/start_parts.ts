@@ -7,7 +7,7 @@ import { EngineState, ServedModels } from "./served_models.ts";
 import type { Log } from "./log.ts";
 import { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
-import type { OtherSource } from "./start_options.ts";
+import type { EngineOpener, OtherSource, StartOptions } from "./start_options.ts";
 import { LocalStorage } from "./storage/local.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import { S3Storage } from "./storage/s3.ts";
@@ -15,44 +15,61 @@ import type { S3Settings } from "./storage/s3_settings.ts";
 import { LoraFiles } from "./loras/lora_files.ts";
 import type { ServerSettings } from "./settings.ts";
 
-/**
- * How long the GPU's thread may take to end, in milliseconds: a kernel that is being compiled has to
- * be done first, which takes seconds on a busy machine.
- */
-export const FREE_MS = 15_000;
+/** How long the GPU's thread may take to end, in milliseconds: a kernel that is being compiled has to be done first. */
+const FREE_MS = 15_000;
 
-export interface OpenedSource extends OtherSource {
-  /** Settled when it is open. */
-  readonly opened: PromiseWithResolvers<Engine>;
-  /** Tells how far it is. */
+/** The models of a process, while they are opened and until they are freed. */
+export class OpeningModels {
   readonly engine: EngineState;
-}
+  readonly others: readonly OtherModel[];
+  readonly #first = Promise.withResolvers<Engine>();
+  readonly #rest;
+  readonly #openFirst: EngineOpener;
+  readonly #log: Log;
+  #isOpening = false;
 
-/** Says how far models are that are not open yet. */
-export function toBeOpened(sources: readonly OtherSource[] = []): OpenedSource[] {
-  return sources.map((source) => {
-    const opened = Promise.withResolvers<Engine>();
-    return { ...source, opened, engine: new EngineState(opened.promise) };
-  });
-}
+  constructor({ openEngine, others = [], log = () => {} }: StartOptions) {
+    this.engine = new EngineState(this.#first.promise);
+    this.#rest = others.map((source) => {
+      const opened = Promise.withResolvers<Engine>();
+      return { ...source, opened, engine: new EngineState(opened.promise) };
+    });
+    this.others = this.#rest;
+    this.#openFirst = openEngine;
+    this.#log = log;
+  }
 
-/** Opens further models; one that cannot be is told in the log, and the others are served. */
-export async function openOthers(
-  others: readonly OpenedSource[],
-  before: Promise<void>,
-  signal: AbortSignal,
-  log: Log,
-): Promise<void> {
-  await before;
-  for (const { name, open, opened, engine } of others) {
-    try {
-      signal.throwIfAborted();
-      opened.resolve(await open((fraction) => engine.progress = fraction, signal));
-    } catch (error) {
-      const { message } = error as Error;
-      if (!signal.aborted) log(`Cannot serve ${name}: ${message}`, { level: "error" });
-      opened.reject(error);
+  /**
+   * Opens the first one, which `complete` makes ready, then the others one after the other. One of these that cannot be
+   * opened is told in the log, and the rest is served.
+   */
+  async open(
+    signal: AbortSignal,
+    complete: (engine: Engine) => Promise<Engine> = (engine) => Promise.resolve(engine),
+  ): Promise<void> {
+    this.#isOpening = true;
+    this.#openFirst((fraction) => this.engine.progress = fraction, signal)
+      .then(complete)
+      .then(this.#first.resolve, this.#first.reject);
+    await this.engine.settled;
+    for (const { name, open, opened, engine } of this.#rest) {
+      try {
+        signal.throwIfAborted();
+        opened.resolve(await open((fraction) => engine.progress = fraction, signal));
+      } catch (error) {
+        const { message } = error as Error;
+        if (!signal.aborted) this.#log(`Cannot serve ${name}: ${message}`, { level: "error" });
+        opened.reject(error);
+      }
     }
+  }
+
+  /** Frees the models, those that are opened in spite of the signal, too. @throws {Error} when a GPU's thread is still at work */
+  async free(): Promise<void> {
+    if (!this.#isOpening) return;
+    const freed = [this.#first, ...this.#rest.map(({ opened }) => opened)]
+      .map(({ promise }) => promise.then((late) => late.close(), () => {}));
+    await within(FREE_MS, Promise.all(freed));
   }
 }
 
@@ -94,7 +111,7 @@ export function openStorage(
  * @param ms how long, in milliseconds
  * @throws {Error} when it has not by then
  */
-export async function within(ms: number, work: Promise<unknown>): Promise<void> {
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() =>
     late.reject(
@@ -120,11 +137,7 @@ interface LocalModels {
   readonly log: Log;
 }
 
-/**
- * Makes the models of a process.
- *
- * @returns the models, each with LoRAs of its own
- */
+/** The models of a process, each with LoRAs of its own. */
 export function localModels({ engine, others, settings, log }: LocalModels): ServedModels {
   const { loraFolders: folders, namedLoras: named, loraMergeMode, allowHubLoras } = settings;
   const lorasOf = (
