@@ -29,7 +29,7 @@ export function namedLoras(modelPath: string): Record<string, string> {
   return modelPath === BUNDLED_MODEL ? bundledLoraFiles() : {};
 }
 
-/** Opens an engine; a lazy one loads its model with its first request. @throws {Error} when the model is missing or damaged, or no GPU can be used */
+/** Opens an engine; a lazy one loads its model with its first request. @throws {Error} for a bad model, or without a GPU */
 export function openModel(
   path: string,
   options: LoadModelOptions,

@@ -32,7 +32,7 @@ interface CompleteSettings {
   readonly idle: ReadonlyMap<keyof SamplingSettings, string>;
 }
 
-/** Checks and completes settings; messages call them as `spell` does. @throws {FieldError} for a value that no model, or not this one, takes */
+/** Checks and completes settings; messages call them as `spell` does. @throws {FieldError} for a value that the model does not take */
 export function completeSettings(
   given: GivenSettings,
   task: TaskType,
