@@ -3,7 +3,7 @@
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
 import { type Size, sizeLike } from "./size.ts";
 
-/** @throws {RangeError} where the model has no ControlNet, or one that sees a mask instead */
+/** @throws {RangeError} when the model has no ControlNet, or its ControlNet takes an image with a mask and no control picture */
 export function checkTakesControl(
   { optionalParts, controlsByMask = false }: Pick<ModelInfo, "optionalParts" | "controlsByMask">,
 ): void {

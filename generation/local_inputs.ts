@@ -1,4 +1,4 @@
-/** Images and videos that a program or a user of this machine names, as against those that requests bring. */
+/** Images and videos that programs and users of this machine give; requests over HTTP may name no path of it. */
 
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";

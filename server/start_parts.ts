@@ -48,7 +48,7 @@ export class OpeningModels {
     complete: (engine: Engine) => Promise<Engine> = (engine) => Promise.resolve(engine),
   ): Promise<void> {
     this.#isOpening = true;
-    this.#openFirst((fraction) => this.engine.progress = fraction, signal)
+    Promise.try(this.#openFirst, (fraction) => this.engine.progress = fraction, signal)
       .then(complete)
       .then(this.#first.resolve, this.#first.reject);
     await this.engine.settled;

@@ -19,7 +19,7 @@ import type { Job, ServerClient } from "./server_client.ts";
 interface RemoteWork {
   readonly client: ServerClient;
   readonly flags: GenerateFlags;
-  /** The kind of result; by default the one that the server's model makes. */
+  /** Images or a video; undefined for what the server's model makes. */
   readonly media: Media | undefined;
   /** The file to write, without its ending where `--output` does not name it. */
   readonly name: string;

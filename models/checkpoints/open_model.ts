@@ -82,6 +82,8 @@ const TOKENIZERS = {
   tokenizer2: { words: "second tokenizer", encoder: "textEncoder2" },
 } as const;
 
+const TOKENIZER_PARTS = Object.keys(TOKENIZERS) as (keyof typeof TOKENIZERS)[];
+
 interface KnownFiles {
   readonly families: readonly FamilyFiles[];
   readonly optional: readonly ComponentFormat[];
@@ -130,7 +132,7 @@ async function collect(
   const named = await namedTokenizers(parts);
   const options = (index: ModelIndex | undefined) => {
     const tokenizers = new Map(named);
-    for (const part of ["tokenizer", "tokenizer2"] as const) {
+    for (const part of TOKENIZER_PARTS) {
       const name = PART_COMPONENTS[part];
       const encoder = found.get(PART_COMPONENTS[TOKENIZERS[part].encoder]);
       const embedded = index?.components.has(name) ? undefined : encoder?.readTokenizer;
@@ -164,7 +166,7 @@ async function collect(
   return new ModelFiles({ ...options(index), ...defaults });
 }
 
-/** Gives a text encoder its vision tower: the one that was named, or if it needs one, the one beside it. */
+/** Gives a text encoder the vision tower that was named; or, where it needs one, the tower of a file beside it. */
 async function addVisionTower(
   found: Map<string, ForeignPart>,
   isNeeded: boolean,
@@ -294,7 +296,7 @@ function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | un
 
 async function namedTokenizers(parts: ModelParts) {
   const named = new Map<string, () => Promise<Tokenizer>>();
-  for (const part of ["tokenizer", "tokenizer2"] as const) {
+  for (const part of TOKENIZER_PARTS) {
     const path = parts[part];
     const name = PART_COMPONENTS[part];
     if (path !== undefined) named.set(name, () => openTokenizer(path, name, part));
@@ -344,7 +346,7 @@ function missingParts(
     COMPONENTS[part].isNeeded || needs.some((need) => need === PART_COMPONENTS[part]);
   const missing = PARTS.filter((part) => !found.has(PART_COMPONENTS[part]) && isNeeded(part))
     .map((part) => ({ part, words: COMPONENTS[part].words }));
-  const untold = (["tokenizer", "tokenizer2"] as const)
+  const untold = TOKENIZER_PARTS
     .map((part) => ({ part, ...TOKENIZERS[part] }))
     .filter(({ part, encoder }) =>
       isNeeded(encoder) && !tokenizers.has(PART_COMPONENTS[part]) &&

@@ -149,18 +149,18 @@ interface SeenImages {
   /** Tokens of all images, one after the other, [tokens, hidden_size]. */
   readonly states: DeviceTensor;
   readonly grids: readonly PatchGrid[];
-  /** What stands in a prompt for one of the tokens. */
-  readonly placeholder: number;
+  /** The id that stands in a prompt for each state. */
+  readonly imageToken: number;
 }
 
 /**
- * The encoder of prompts that show images: the vision tower's states take the places of placeholders.
+ * The encoder of prompts that show images: the vision tower's states take the places of the prompt's image tokens.
  * Source: transformers `Qwen2_5_VLModel`, `get_rope_index`.
  */
 export function qwen25VlTextEncoder(
   { config, weights }: TextEncoderParts<Qwen25VlConfig>,
   padId: number,
-  { states, grids, placeholder }: SeenImages,
+  { states, grids, imageToken }: SeenImages,
 ): TextEncoder {
   const { hidden_size: dim, head_dim: headDim, num_hidden_layers: layers } = config;
   return {
@@ -193,10 +193,10 @@ export function qwen25VlTextEncoder(
         sources: filled.flatMap((ids, prompt) => {
           let place = 0;
           return ids.map((id, i) =>
-            id === placeholder && place < count ? own + place++ : prompt * rows + i
+            id === imageToken && place < count ? own + place++ : prompt * rows + i
           );
         }),
-        ...mropeTables(mropePositions(longest, grids, placeholder), config),
+        ...mropeTables(mropePositions(longest, grids, imageToken), config),
       };
     },
   };
@@ -205,13 +205,13 @@ export function qwen25VlTextEncoder(
 function mropePositions(
   ids: readonly number[],
   grids: readonly PatchGrid[],
-  placeholder: number,
+  imageToken: number,
 ): number[][] {
   const positions: number[][] = [];
   let next = 0;
   let image = 0;
   while (positions.length < ids.length) {
-    const grid = ids[positions.length] === placeholder ? grids[image] : undefined;
+    const grid = ids[positions.length] === imageToken ? grids[image] : undefined;
     if (!grid) {
       positions.push([next, next, next]);
       next++;

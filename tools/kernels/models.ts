@@ -11,14 +11,13 @@ import { FLUX2 } from "../../models/families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "../../models/families/qwen_image/pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import { Z_IMAGE } from "../../models/families/z_image/pipeline.ts";
-import type { Phase } from "../../models/memory/session.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
 import type { Family } from "../../models/pipeline/family.ts";
 import { usualRequest } from "../../models/pipeline/family_info.ts";
 import type { Tokenizer } from "../../models/tokenizers/mod.ts";
 import {
   type DeviceTensor,
-  type Graph,
+  type Dispatch,
   type Shape,
   type StoredPart,
   type StoredTensor,
@@ -139,22 +138,19 @@ class StandInFiles extends ModelFiles {
   }
 }
 
-/** What a program of a model dispatches. */
-export interface ModelProgram {
-  /** Name of the model, with its format where several are traced. */
-  readonly model: string;
-  readonly phase: Phase;
-  readonly graph: Graph;
-}
-
-/** Traces all models for a target. */
-export async function* modelPrograms(target: Target): AsyncGenerator<ModelProgram> {
+/** The dispatches that compute, of each phase of each model, by the names of both. */
+export async function modelPhases(target: Target): Promise<Map<string, readonly Dispatch[]>> {
+  const phases = new Map<string, Dispatch[]>();
   for (const model of models) {
     const family = FAMILIES.find(({ classNames }) => classNames.includes(model.className))!;
     const pipeline = await openFamily(family, new StandInFiles(model));
     const request = { ...usualRequest(pipeline.info), prompt: "a prompt" };
     for (const { phase, graphs } of pipeline.trace(target, request).session.stages) {
-      for (const graph of Object.values(graphs)) yield { model: model.name, phase, graph };
+      for (const graph of Object.values(graphs)) {
+        phases.getOrInsertComputed(`${model.name} ${phase}`, () => [])
+          .push(...graph.dispatches.filter(({ exchange }) => !exchange));
+      }
     }
   }
+  return phases;
 }

@@ -2,7 +2,7 @@
 import { kernelSources } from "../../runtime/kernel_sources.ts";
 import type { Dispatch, KernelCode, Target } from "../../runtime/mod.ts";
 import { kernelCode } from "../../runtime/program/compile.ts";
-import { modelPrograms } from "./models.ts";
+import { modelPhases } from "./models.ts";
 
 /** A kernel, and the problems that it is for. */
 export interface Problem {
@@ -49,14 +49,8 @@ interface Use {
 export async function modelProblems(target: Target): Promise<Problem[]> {
   const uses = new Map<string, Use>();
   const kept = new Set<string>();
-  const phases = Map.groupBy(
-    await Array.fromAsync(modelPrograms(target)),
-    ({ model, phase }) => `${model} ${phase}`,
-  );
-  for (const [from, programs] of phases) {
+  for (const [from, dispatches] of await modelPhases(target)) {
     const shares = new Map<string, number>();
-    const dispatches = programs.flatMap(({ graph }) => graph.dispatches)
-      .filter(({ exchange }) => !exchange);
     const total = dispatches.reduce((sum, dispatch) => sum + workOf(dispatch), 0);
     for (const dispatch of dispatches) {
       const { kernel, tensors } = dispatch;

@@ -2,7 +2,7 @@
 import type { Dispatch } from "../../runtime/mod.ts";
 import { BASELINE_TARGET, type Target } from "../../runtime/target.ts";
 import { alignColumns } from "../bench/history.ts";
-import { modelPrograms } from "./models.ts";
+import { modelPhases } from "./models.ts";
 
 /** A card: its peak and its memory as its maker gives them, and the share of the peak that is left to each kind of kernel by issue slots. */
 interface Card {
@@ -72,15 +72,9 @@ export function timeOf(
 
 /** A row for each model, phase and card: modelled milliseconds, and the shares of each kind of kernel and of waits for memory. */
 export async function stepsTable(): Promise<string> {
-  const phases = Map.groupBy(
-    await Array.fromAsync(modelPrograms(TARGET)),
-    ({ model, phase }) => `${model} ${phase}`,
-  );
   const kinds = [...Object.values(KINDS), "rest", "memory"];
   const rows = [["ms", ...kinds, "on"]];
-  for (const [name, programs] of phases) {
-    const dispatches = programs.flatMap(({ graph }) => graph.dispatches)
-      .filter(({ exchange }) => !exchange);
+  for (const [name, dispatches] of await modelPhases(TARGET)) {
     for (const [cardName, card] of Object.entries(CARDS)) {
       const seconds = new Map<string, number>();
       const add = (kind: string, more: number) =>

@@ -134,7 +134,8 @@ export class GivenImage {
 }
 
 /**
- * What Fill sees beside each token: the image without what is redrawn, [1, tokens, features], and the mask of the pixels.
+ * The condition that FLUX.1 Fill gets with each token: the image without its masked pixels, [1, tokens, features], and
+ * the mask of the token's pixels.
  * Source: diffusers `FluxFillPipeline`, `prepare_mask_latents`.
  */
 export function fillConditions(image: Tensor, mask: Tensor, scale: number): Tensor {

@@ -133,8 +133,8 @@ export function traceGiven(
     };
   }
   const vision = traceVision(session, parts, seen);
-  const [placeholder, ...more] = tokenizer.encode(IMAGE_TOKEN);
-  if (placeholder === undefined || more.length > 0) {
+  const [imageToken, ...more] = tokenizer.encode(IMAGE_TOKEN);
+  if (imageToken === undefined || more.length > 0) {
     throw new SyntaxError(
       `Cannot edit images: the tokenizer has no token "${IMAGE_TOKEN}"; fetch the tokenizer of the model again`,
     );
@@ -145,7 +145,7 @@ export function traceGiven(
     textEncoder: qwen25VlTextEncoder(textEncoder, tokenizer.padId, {
       states: vision.states,
       grids: seen,
-      placeholder,
+      imageToken,
     }),
     run: async (work) => {
       const images = work.request.images!;
