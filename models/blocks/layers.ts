@@ -151,11 +151,11 @@ export function gluLayer(
 }
 
 /** Widest head that the fused attention kernels take. */
-const MAX_HEAD_DIM = 128;
+const MAX_HEAD_DIM = 160;
 /** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */
 const SCORE_BYTES = 64 * 1024 * 1024;
 
-/** Attention, [batch, tokens, dim]; heads above 128 compute their scores by row tiles of `scoreBytes`. */
+/** Attention, [batch, tokens, dim]; heads above 160 compute their scores by row tiles of `scoreBytes`. */
 export function wideAttention(
   query: Tensor,
   key: Tensor,

@@ -38,8 +38,8 @@ Deno.test("wideAttention() equals attention for fused heads, wider heads, and sc
   try {
     // [width, bytes of scores], and the number of tiles that 23 queries on 2 x 17 scores make.
     for (
-      const [dim, scoreBytes, tiles] of [[64, 1, 0], [132, 1e6, 1], [30, 2 * 17 * 4 * 10, 3], [
-        160,
+      const [dim, scoreBytes, tiles] of [[64, 1, 0], [164, 1e6, 1], [30, 2 * 17 * 4 * 10, 3], [
+        192,
         1,
         23,
       ]]

@@ -87,6 +87,7 @@ function vector(values: readonly number[], dtype: DType): CaseInput {
 }
 
 const HEADS_OF_128 = attentionCase({ lq: 67, lk: 33, heads: 2, kvHeads: 1, headDim: 128 });
+const HEADS_OF_160 = attentionCase({ lq: 34, lk: 77, heads: 2, headDim: 160 });
 
 /** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
 export const ATTENTION_SUITE: OpSuite = {
@@ -101,7 +102,9 @@ export const ATTENTION_SUITE: OpSuite = {
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "f16" }),
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "bf16" }),
     attentionCase({ lq: 34, lk: 29, headDim: 72 }),
+    attentionCase({ lq: 37, lk: 77, heads: 2, headDim: 80 }),
     HEADS_OF_128,
+    HEADS_OF_160,
     attentionCase({ batch: 2, lq: 13, heads: 6, kvHeads: 2, headDim: 16, scale: 1 }),
     attentionCase({ lq: 70, heads: 2, headDim: 32, causal: true }),
     attentionCase({ lq: 5, lk: 41, headDim: 32, causal: true }),

@@ -23,7 +23,7 @@ export interface AttentionOptions {
 }
 
 /** Largest head: its queries and sums are held in registers. */
-const MAX_HEAD_DIM = 128;
+const MAX_HEAD_DIM = 160;
 
 /**
  * y = softmax(scale * q · kᵀ + bias) · v per head, in f32; the scores are never stored.
@@ -31,7 +31,7 @@ const MAX_HEAD_DIM = 128;
  * Head h of q uses head floor(h / (H / Hkv)) of k and v. A logit at or below -1e30 hides its key; a query that
  * sees no key gives zeros.
  *
- * @param q [B, Lq, H, D], any float dtype; D a multiple of 4 up to 128
+ * @param q [B, Lq, H, D], any float dtype; D a multiple of 4 up to 160
  * @param k [B, Lk, Hkv, D] with H a multiple of Hkv
  * @param v like k
  * @returns f32 [B, Lq, H, D]
