@@ -1,25 +1,23 @@
 /**
- * CLIP's text tower, for the vector that sums a text up: the state of its end token.
+ * CLIP's text towers: the states of a prompt's tokens, and the vector that sums a text up, the state of its end token.
  * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
- * `CLIPTextModel`, whose module names are the weight names.
+ * `CLIPTextModel` and `CLIPTextModelWithProjection`, whose module names are the weight names.
  */
 import { z } from "zod";
 import {
+  concat,
   elementwise,
   f32,
   gather,
-  type Graph,
   layerNorm,
   type Tensor,
-  type TensorSource,
   u32,
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
+import { linearLayer } from "../blocks/layers.ts";
 import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
-import type { JsonObject } from "../../hub/json_file.ts";
-import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPTextConfig`. */
 export const CLIP_TEXT_CONFIG = z.object({
@@ -27,6 +25,7 @@ export const CLIP_TEXT_CONFIG = z.object({
   vocab_size: z.int().positive().default(49408),
   hidden_size: z.int().positive().default(512),
   intermediate_size: z.int().positive().default(2048),
+  projection_dim: z.int().positive().default(512),
   num_hidden_layers: z.int().positive().default(12),
   num_attention_heads: z.int().positive().default(8),
   max_position_embeddings: z.int().positive().max(1024).default(77),
@@ -39,43 +38,82 @@ export const CLIP_TEXT_CONFIG = z.object({
   { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
 );
 
-type ClipTextConfig = z.output<typeof CLIP_TEXT_CONFIG>;
+export type ClipTextConfig = z.output<typeof CLIP_TEXT_CONFIG>;
 
 /** The end token that old configurations name, whatever the vocabulary has. */
 const OLD_EOS = 2;
+/** Ids of CLIP's vocabulary, whose last one is the end token; words that a model has learnt come after it. */
+const CLIP_IDS = 49408;
 
 /** Files of transformers before 5 have the modules below `text_model`. */
-const WRAPPER = "text_model";
-const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
+export const CLIP_WRAPPER = "text_model";
+export const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
-function endOfText({ eos_token_id: eos }: ClipTextConfig, ids: readonly number[]): number {
+/** Place of the first end token. */
+function endOfText({ eos_token_id: eos, vocab_size }: ClipTextConfig, ids: readonly number[]) {
+  const words = Math.min(vocab_size, CLIP_IDS);
   const end = eos === OLD_EOS || eos === undefined || eos === null
-    ? ids.reduce((most, id) => Math.max(most, id))
+    ? ids.reduce((most, id) => (id < words ? Math.max(most, id) : most), 0)
     : eos;
   return Math.max(0, ids.indexOf(end));
 }
 
-/** The forward pass, [texts, hidden_size]; `ends`, u32 [texts], are end tokens' places in all texts together. */
-export function clipText(
-  graph: Graph,
+/**
+ * States after layers, numbered as transformers' `hidden_states`, before the final norm: each as the embeddings, rows of
+ * the table [texts, max_position_embeddings, hidden_size].
+ */
+export function clipStates(
   config: ClipTextConfig,
   weights: WeightScope,
   embeddings: Tensor,
-  ends: Tensor,
-): Tensor {
-  const { hidden_size: dim, layer_norm_eps: eps, max_position_embeddings: places } = config;
-  const model = weights.has(`${WRAPPER}.${TOKEN_EMBEDDING}`) ? weights.scope(WRAPPER) : weights;
-  checkDepth(model.scope("encoder.layers"), config.num_hidden_layers, "layer_norm1.weight");
-  const positions = model.tensor(graph, "embeddings.position_embedding.weight", [places, dim]);
-  let x = elementwise("x + p", { x: embeddings, p: positions.reshape(1, places, dim) });
-  for (let layer = 0; layer < config.num_hidden_layers; layer++) {
-    x = graph.scope(
-      `layers.${layer}`,
-      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x, { causal: true }),
+  layers: readonly number[],
+): Tensor[] {
+  const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers: count } = config;
+  const { graph } = embeddings;
+  const wrong = layers.find((layer) => !(Number.isInteger(layer) && layer >= 0 && layer <= count));
+  if (wrong !== undefined) {
+    throw new RangeError(
+      `Cannot take the states after layer ${wrong}: the text encoder has ${count} layers`,
     );
   }
-  const states = gather(x.reshape(-1, dim), ends);
-  return layerNorm(states, { eps, ...affine(graph, model, "final_layer_norm", dim) });
+  const model = modules(weights);
+  checkDepth(model.scope("encoder.layers"), count, "layer_norm1.weight");
+  const positions = model.tensor(graph, "embeddings.position_embedding.weight", [places, dim]);
+  const all = [elementwise("x + p", { x: embeddings, p: positions.reshape(1, places, dim) })];
+  for (let layer = 0; layer < Math.max(...layers); layer++) {
+    all.push(graph.scope(
+      `layers.${layer}`,
+      () =>
+        clipLayer(config, model.scope(`encoder.layers.${layer}`), all[layer]!, { causal: true }),
+    ));
+  }
+  return layers.map((layer) => all[layer]!);
+}
+
+export function clipFinalNorm(config: ClipTextConfig, weights: WeightScope, x: Tensor): Tensor {
+  const { hidden_size: dim, layer_norm_eps: eps } = config;
+  return layerNorm(x, { eps, ...affine(x.graph, modules(weights), "final_layer_norm", dim) });
+}
+
+/**
+ * The states of end tokens, [n, hidden_size], or what `CLIPTextModelWithProjection` makes of them, [n, projection_dim].
+ * `ends`, u32 [n], are places in all texts together.
+ */
+export function clipPooled(
+  config: ClipTextConfig,
+  weights: WeightScope,
+  lastStates: Tensor,
+  ends: Tensor,
+  { isProjected = false }: { readonly isProjected?: boolean } = {},
+): Tensor {
+  const { hidden_size: dim, projection_dim: width } = config;
+  const pooled = clipFinalNorm(config, weights, gather(lastStates.reshape(-1, dim), ends));
+  return isProjected ? linearLayer(weights, "text_projection", pooled, width) : pooled;
+}
+
+function modules(weights: WeightScope): WeightScope {
+  const isWrapped = weights.has(`${CLIP_WRAPPER}.${TOKEN_EMBEDDING}`);
+  return isWrapped ? weights.scope(CLIP_WRAPPER) : weights;
 }
 
 function clipEmbeddings(
@@ -83,21 +121,22 @@ function clipEmbeddings(
   weights: Weights,
   ids: readonly number[],
 ): Float32Array<ArrayBuffer> {
-  const wrapped = `${WRAPPER}.${TOKEN_EMBEDDING}`;
-  const name = weights.has(wrapped) ? wrapped : TOKEN_EMBEDDING;
+  const name = `${modules(weights.root).scope("embeddings.token_embedding").path}.weight`;
   return weights.readRows(name, [vocab_size, hidden_size], ids);
 }
 
 /** CLIP for pipelines: a vector for each prompt, [prompts, hidden_size]; every position is a row. */
 export function clipTextEncoder(
-  { config, weights }: TextEncoderParts<ClipTextConfig>,
+  { config, weights: { root }, weights }: TextEncoderParts<ClipTextConfig>,
   padId: number,
 ): TextEncoder {
-  const { hidden_size: dim, max_position_embeddings: places } = config;
+  const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers } = config;
   return {
     inputs: (prompts) => ({ embeddings: f32(prompts, places, dim), ends: u32(prompts) }),
-    trace: ({ embeddings, ends }, graph) =>
-      clipText(graph, config, weights.root, embeddings!, ends!),
+    trace: ({ embeddings, ends }) => {
+      const [states] = clipStates(config, root, embeddings!, [num_hidden_layers]);
+      return clipPooled(config, root, states!, ends!);
+    },
     values: (tokens) => {
       const ids = padded(tokens, places, padId).flat();
       return {
@@ -108,31 +147,48 @@ export function clipTextEncoder(
   };
 }
 
-const HEAD_DIM = 64;
-/** Width of OpenAI's large tower; those of OpenCLIP are wider, and have another activation. */
-const LARGE_DIM = 768;
+/** Which states of a tower a model of the Stable Diffusion kind sees. */
+export interface ClipPromptOptions {
+  /** How many of the last layers the states of tokens do not pass. */
+  readonly skippedLayers: number;
+  /** Whether they pass the final norm. */
+  readonly isNormed: boolean;
+  /** Whether each prompt's projected vector follows its states. */
+  readonly isPooled: boolean;
+}
 
-/** CLIP's text tower in single files. What stands before the names, such as `text_model.`, counts as a prefix. */
-export const CLIP_TEXT_FORMAT: ComponentFormat = {
-  name: "a CLIP text encoder",
-  component: "text_encoder",
-  className: "CLIPTextModel",
-  namings: [{ probes: [TOKEN_EMBEDDING, "encoder.layers.0.self_attn.q_proj.weight"] }],
-  fits: (tensors) => shapeOf(tensors, TOKEN_EMBEDDING, 2)[1] === LARGE_DIM,
-  lacksTokenizer: true,
-  config,
-};
-
-function config(tensors: TensorSource): JsonObject {
-  const [vocabSize, dim] = shapeOf(tensors, TOKEN_EMBEDDING, 2) as [number, number];
+/**
+ * CLIP for pipelines whose prompts are one or several texts of all positions one after the other, [prompts, rows,
+ * hidden_size]; with the vector of the first text behind them, [prompts, rows · hidden_size + projection_dim].
+ */
+export function clipPromptEncoder(
+  { config, weights: { root }, weights }: TextEncoderParts<ClipTextConfig>,
+  padId: number,
+  { skippedLayers, isNormed, isPooled }: ClipPromptOptions,
+): TextEncoder {
+  const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers: count } = config;
   return {
-    model_type: "clip_text_model",
-    vocab_size: vocabSize,
-    hidden_size: dim,
-    intermediate_size: shapeOf(tensors, "encoder.layers.0.mlp.fc1.weight", 2)[0]!,
-    num_hidden_layers: countLayers(tensors, "encoder.layers."),
-    num_attention_heads: Math.max(1, dim / HEAD_DIM),
-    max_position_embeddings: shapeOf(tensors, "embeddings.position_embedding.weight", 2)[0]!,
-    hidden_act: "quick_gelu",
+    inputs: (prompts, rows) => ({
+      embeddings: f32(prompts, rows, dim),
+      ...(isPooled && { ends: u32(prompts) }),
+    }),
+    trace: ({ embeddings, ends }) => {
+      const [prompts, rows] = embeddings!.shape as [number, number, number];
+      const layers = [count - skippedLayers, ...(ends ? [count] : [])];
+      const [seen, last] = clipStates(config, root, embeddings!.reshape(-1, places, dim), layers);
+      const states = isNormed ? clipFinalNorm(config, root, seen!) : seen!;
+      if (!ends) return states.reshape(prompts, rows, dim);
+      const pooled = clipPooled(config, root, last!, ends, { isProjected: true });
+      return concat([states.reshape(prompts, rows * dim), pooled], -1);
+    },
+    values: (tokens, rows) => {
+      const texts = padded(tokens, rows, padId);
+      return {
+        embeddings: clipEmbeddings(config, weights, texts.flat()),
+        ...(isPooled && {
+          ends: texts.map((ids, i) => i * rows + endOfText(config, ids.slice(0, places))),
+        }),
+      };
+    },
   };
 }

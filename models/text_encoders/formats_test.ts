@@ -4,6 +4,9 @@ import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_ten
 import type { GgufValue } from "../../runtime/mod.ts";
 import type { ComponentFormat } from "../checkpoints/component_format.ts";
 import { recognise } from "../checkpoints/recognise.ts";
+import { parseConfig } from "../config.ts";
+import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT, OPEN_CLIP_H_FORMAT } from "./clip_formats.ts";
+import { CLIP_TEXT_CONFIG } from "./clip_text.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
 import { T5_FORMAT, UMT5_FORMAT } from "./t5.ts";
@@ -147,5 +150,79 @@ Deno.test("QWEN3_CONFIG takes rotary positions that are said to be unscaled, and
   }
   for (const scaling of [{ rope_type: "yarn", factor: 4 }, { type: "linear" }, { factor: 4 }, {}]) {
     assert.match(String(rope(scaling).error), /scaled rotary positions are not supported/);
+  }
+});
+
+/** A tower as transformers names it, or as OpenCLIP does. */
+function clipTower(dim: number, layers: number, isOpenClip: boolean): Shapes {
+  const [wide, places] = [4 * dim, 77];
+  if (!isOpenClip) {
+    return {
+      "embeddings.token_embedding.weight": [49408, dim],
+      "embeddings.position_embedding.weight": [places, dim],
+      ...layersOf(layers, (i) => ({
+        [`encoder.layers.${i}.self_attn.q_proj.weight`]: [dim, dim],
+        [`encoder.layers.${i}.mlp.fc1.weight`]: [wide, dim],
+      })),
+    };
+  }
+  return {
+    "token_embedding.weight": [49408, dim],
+    "positional_embedding": [places, dim],
+    "text_projection": [dim, dim],
+    ...layersOf(layers, (i) => ({
+      [`transformer.resblocks.${i}.attn.in_proj_weight`]: [3 * dim, dim],
+      [`transformer.resblocks.${i}.mlp.c_fc.weight`]: [wide, dim],
+    })),
+  };
+}
+
+function prefixed(prefix: string, shapes: Shapes): Shapes {
+  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
+}
+
+const CLIP_FORMATS = [CLIP_TEXT_FORMAT, OPEN_CLIP_H_FORMAT, OPEN_CLIP_G_FORMAT];
+
+Deno.test("formats of CLIP's towers know those of Stable Diffusion 1, 2 and XL under the names of whole and single files", () => {
+  const large = ["text_encoder", "CLIPTextModel", 768, 12, "quick_gelu"];
+  const huge = ["text_encoder", "CLIPTextModel", 1024, 23, "gelu"];
+  const giant = ["text_encoder_2", "CLIPTextModelWithProjection", 1280, 32, "gelu"];
+  const giantHf = {
+    ...prefixed("text_model.", clipTower(1280, 32, false)),
+    "text_projection.weight": [1280, 1280],
+  };
+  const cases: [Shapes, ...unknown[][]][] = [
+    [prefixed("cond_stage_model.transformer.text_model.", clipTower(768, 12, false)), large],
+    [prefixed("cond_stage_model.transformer.", clipTower(768, 12, false)), large],
+    [prefixed("cond_stage_model.model.", clipTower(1024, 24, true)), huge],
+    [prefixed("text_model.", clipTower(1024, 23, false)), huge],
+    [prefixed("text_model.", clipTower(1024, 24, false)), huge],
+    [
+      {
+        ...prefixed(
+          "conditioner.embedders.0.transformer.text_model.",
+          clipTower(768, 12, false),
+        ),
+        ...prefixed("conditioner.embedders.1.model.", clipTower(1280, 32, true)),
+      },
+      large,
+      giant,
+    ],
+    [prefixed("conditioner.embedders.0.model.", clipTower(1280, 32, true)), giant],
+    [giantHf, giant],
+  ];
+  for (const [shapes, ...expected] of cases) {
+    const found = recognise(memoryTensors(shapes), CLIP_FORMATS).map(({ format, tensors }) => {
+      const json = format.config(tensors);
+      const { hidden_size, num_hidden_layers, num_attention_heads, hidden_act } = parseConfig(
+        CLIP_TEXT_CONFIG,
+        json,
+        "config.json",
+      );
+      assert.equal(hidden_size / num_attention_heads, 64);
+      if (format === OPEN_CLIP_G_FORMAT) assert.equal(json["projection_dim"], 1280);
+      return [format.component, format.className, hidden_size, num_hidden_layers, hidden_act];
+    });
+    assert.deepEqual(found, expected, Object.keys(shapes)[0]);
   }
 });

@@ -13,7 +13,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
-import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_text.ts";
+import { CLIP_TEXT_FORMAT } from "../../text_encoders/clip_formats.ts";
 import { T5_FORMAT } from "../../text_encoders/t5.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 import { KONTEXT } from "./config.ts";

@@ -7,7 +7,7 @@ import { DeviceTensor, Graph, type Tensor, Weights } from "../../../runtime/mod.
 import { recognise } from "../../checkpoints/recognise.ts";
 import { hiddenSize, parseConfig } from "../../config.ts";
 import { embeddingLayers } from "../../blocks/layers.ts";
-import { CLIP_TEXT_CONFIG, clipText } from "../../text_encoders/clip_text.ts";
+import { CLIP_TEXT_CONFIG, clipPooled, clipStates } from "../../text_encoders/clip_text.ts";
 import { T5_CONFIG } from "../../text_encoders/t5.ts";
 import { umt5Encoder } from "../../text_encoders/umt5.ts";
 import {
@@ -366,7 +366,10 @@ Deno.test("all tensors of T5-XXL and of CLIP-L are known and used", () => {
   const weights = new Weights(clip.source);
   const unused = unusedBy(
     weights,
-    (graph, input, ends) => clipText(graph, config, weights.root, input(1, 77, 768), ends),
+    (_graph, input, ends) => {
+      const [states] = clipStates(config, weights.root, input(1, 77, 768), [12]);
+      return clipPooled(config, weights.root, states!, ends);
+    },
   );
   assert.deepEqual(unused, ["embeddings.token_embedding.weight"]);
 });
