@@ -14,7 +14,7 @@ import {
   seconds,
   texts,
 } from "../generation/flag.ts";
-import { QUALITY_PRESETS } from "../media/quality.ts";
+import { QUALITY_PRESETS } from "../media/encode.ts";
 import { X264_PRESETS } from "../media/video/write.ts";
 import { LOG_FORMATS } from "../server/log.ts";
 import { LORA_FLAGS, SERVER_FLAGS } from "../server/settings.ts";

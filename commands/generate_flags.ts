@@ -8,7 +8,7 @@ import {
   type SamplingSettings,
   type TaskType,
 } from "../mod.ts";
-import { resolveQuality } from "../media/quality.ts";
+import { resolveQuality } from "../media/encode.ts";
 import {
   checkPrompt,
   checkVideoPath,

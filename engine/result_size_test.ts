@@ -1,10 +1,11 @@
-import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { PipelineRequest } from "../models/mod.ts";
 import { resize } from "../media/resize.ts";
-import { drawnSize, shrinkRequest } from "./result_size.ts";
+import { drawnSize, shrinkRequest, toPipelineRequest } from "./result_size.ts";
 import { openEngine } from "./mod.ts";
-import type { GenerateRequest, Image } from "./types.ts";
+import type { GenerateRequest, Image, ModelInfo } from "./types.ts";
+import { FAKE_INFO } from "../tests/fakes/model_info.ts";
+import assert from "node:assert/strict";
 
 const RULES = { nativeSides: { least: 64, most: 96 }, sizeMultiple: 16 };
 
@@ -61,7 +62,7 @@ Deno.test("shrinkRequest() shrinks what has the size of the result", () => {
   assert.deepEqual(shrinkRequest(request, size, { imageLimits }).images, [IMAGE]);
 });
 
-const REQUEST: GenerateRequest = {
+const BUNDLED_REQUEST: GenerateRequest = {
   ...{ prompt: "a red circle", width: 96, height: 64, numFrames: 5 },
   ...{ seed: 7, numInferenceSteps: 2, guidanceScale: 1 },
 };
@@ -75,12 +76,12 @@ Deno.test({
     const engine = await openEngine({ modelPath });
     try {
       const images = [resize(IMAGE, 96, 64)];
-      const plain = await engine.generate({ ...REQUEST, images });
+      const plain = await engine.generate({ ...BUNDLED_REQUEST, images });
       assert.equal(plain.drawnAt, undefined);
       const previews: Image[] = [];
       // Shrinking what was enlarged from the same image gives that again, near enough.
       const { frames, width, height, drawnAt } = await engine.generate(
-        { ...REQUEST, width: 384, height: 256, images: [resize(images[0]!, 384, 256)] },
+        { ...BUNDLED_REQUEST, width: 384, height: 256, images: [resize(images[0]!, 384, 256)] },
         { previews: 1, onPreview: (preview) => previews.push(preview) },
       );
       assert.deepEqual([width, height, drawnAt], [384, 256, { width: 96, height: 64 }]);
@@ -95,7 +96,7 @@ Deno.test({
         0,
       );
       assert.ok(apart / small.length < 8, `${apart / small.length} levels apart`);
-      const text = { ...REQUEST, numFrames: 1 };
+      const text = { ...BUNDLED_REQUEST, numFrames: 1 };
       const own = await engine.generate(text);
       const again = await engine.generate({ ...text, width: 384, height: 256 });
       const enlarged = resize({ width: 96, height: 64, data: own.frames[0]! }, 384, 256).data;
@@ -104,4 +105,101 @@ Deno.test({
       await engine.close();
     }
   },
+});
+
+const IMAGES: ModelInfo = {
+  ...FAKE_INFO,
+  supportedTasks: ["T2I", "T2V", "I2V", "TI2I", "V2V"],
+  defaults: { ...FAKE_INFO.defaults, numFrames: 1, negativePrompt: "dark" },
+  taskDefaults: { T2V: { numFrames: 9 }, I2V: { numFrames: 13 }, V2V: { strength: 0.8 } },
+};
+/** A model that makes videos where nothing is said. */
+const VIDEOS: ModelInfo = {
+  ...IMAGES,
+  supportedTasks: ["T2I", "T2V", "I2V", "V2V"],
+  defaults: { ...IMAGES.defaults, numFrames: 81 },
+  taskDefaults: {},
+};
+const REQUEST: GenerateRequest = {
+  prompt: "a red circle",
+  width: 4,
+  height: 2,
+  seed: 1,
+  numInferenceSteps: 3,
+  guidanceScale: 2,
+};
+const image = { width: 4, height: 2, data: new Uint8Array(24) };
+
+Deno.test("toPipelineRequest() finds the task in the inputs, and the model's settings for it", () => {
+  const [images, video] = [[image], [image, image]];
+  const cases: [ModelInfo, Partial<GenerateRequest>, task: string, numFrames: number][] = [
+    [IMAGES, {}, "T2I", 1],
+    [IMAGES, { images: [], video: [] }, "T2I", 1],
+    [IMAGES, { numFrames: 5 }, "T2V", 5],
+    [IMAGES, { taskType: "T2V" }, "T2V", 9],
+    [IMAGES, { images }, "TI2I", 1],
+    [IMAGES, { images, numFrames: 5 }, "I2V", 5],
+    [IMAGES, { images, taskType: "I2V" }, "I2V", 13],
+    [IMAGES, { video }, "V2V", 2],
+    [IMAGES, { video, numFrames: 5 }, "V2V", 5],
+    [VIDEOS, {}, "T2V", 81],
+    [VIDEOS, { numFrames: 1 }, "T2I", 1],
+    [VIDEOS, { taskType: "T2I" }, "T2I", 1],
+    [VIDEOS, { images }, "I2V", 81],
+    [VIDEOS, { images, numFrames: 1 }, "I2V", 1],
+  ];
+  for (const [info, change, task, numFrames] of cases) {
+    const result = toPipelineRequest({ ...REQUEST, ...change }, info);
+    assert.deepEqual([result.task, result.numFrames], [task, numFrames], JSON.stringify(change));
+    assert.equal(result.negativePrompt, "dark");
+    assert.deepEqual(result.images, change.images?.length ? change.images : undefined);
+    assert.deepEqual(result.video, change.video?.length ? [image.data, image.data] : undefined);
+  }
+});
+
+Deno.test("toPipelineRequest() gives a strength to what is made after a video, and to tasks that have one", () => {
+  const strengthOf = (change: Partial<GenerateRequest>, info = IMAGES) =>
+    toPipelineRequest({ ...REQUEST, ...change }, info).strength;
+  assert.equal(strengthOf({ video: [image] }), 0.8);
+  assert.equal(strengthOf({ video: [image], strength: 0.25 }), 0.25);
+  assert.equal(strengthOf({ video: [image] }, VIDEOS), 1);
+  assert.equal(strengthOf({ strength: 0.25 }), undefined);
+  const changing = { ...IMAGES, taskDefaults: { TI2I: { strength: 0.6 } } };
+  const change = { taskType: "TI2I" as const, images: [image] };
+  assert.equal(strengthOf(change, changing), 0.6);
+  assert.equal(strengthOf({ ...change, strength: 0.3 }, changing), 0.3);
+  assert.equal(strengthOf({ strength: 0.3 }, changing), undefined);
+  const masking = { ...changing, inpainting: { strength: 0.9 } };
+  assert.equal(strengthOf({ ...change, mask: [image] }, masking), 0.9);
+  assert.equal(strengthOf({ ...change, mask: [image], strength: 0.2 }, masking), 0.2);
+  assert.equal(strengthOf(change, masking), 0.6);
+});
+
+Deno.test("toPipelineRequest() leaves images their own sizes where the model does", () => {
+  const imageLimits = { multiple: 2, maxPixels: 64, minSide: 2, maxAspect: 8 };
+  const info = { ...IMAGES, maxImages: 2, maxEditImages: 2, imageLimits };
+  const images = [image, { width: 2, height: 6, data: new Uint8Array(36) }];
+  const result = toPipelineRequest({ ...REQUEST, width: 8, height: 8, images }, info);
+  assert.deepEqual(result.images, images);
+});
+
+Deno.test("toPipelineRequest() refuses what the model cannot do with the inputs", () => {
+  const cases: [Partial<GenerateRequest>, RegExp][] = [
+    [{ taskType: "I2M" }, /Cannot do I2M: this model does T2I, T2V, I2V, TI2I, V2V; choose one/],
+    [{ taskType: "T2I", numFrames: 5 }, /Cannot do T2I with 5 frames: an image has 1/],
+    [{ images: [image, image] }, /Cannot use 2 images: this model takes 1 at a time/],
+    [
+      { images: new Array(3).fill(image), taskType: "I2V" },
+      /Cannot use 3 images: this model takes 2 at a time/,
+    ],
+    [{ images: [image], width: 8 }, /an image of 4x2: the result has 8x2; scale it first/],
+    [{ video: [image], height: 4 }, /an image of 4x2: the result has 4x4/],
+    [{ video: [image], strength: 0 }, /strength 0: it must be above 0/],
+    [{ video: [image], strength: 1.5 }, /strength 1.5: it must be above 0 and at most 1/],
+  ];
+  for (const [change, message] of cases) {
+    const info = { ...IMAGES, maxImages: 2, maxEditImages: 1 };
+    const refused = () => toPipelineRequest({ ...REQUEST, ...change }, info);
+    assert.throws(refused, { name: "RangeError", message });
+  }
 });

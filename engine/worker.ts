@@ -21,6 +21,7 @@ import {
 import { type AskedHelpers, compileHelpers } from "./compile_threads.ts";
 import {
   drawnSize,
+  IMAGE_TASKS,
   nearestFrames,
   resizePixels,
   resultSize,
@@ -40,7 +41,6 @@ import {
 } from "./protocol.ts";
 import { holdLifeline } from "./lifeline.ts";
 import { inspect } from "./inspect.ts";
-import { IMAGE_TASKS } from "./pipeline_request.ts";
 import type { Size } from "./types.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";
 

@@ -2,10 +2,9 @@ import type { CardEngine } from "./cards/card.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { loraTargets, ModelLoras } from "./model_loras.ts";
 import type { EngineOptions } from "./options.ts";
-import { toPipelineRequest } from "./pipeline_request.ts";
-import { compiling, describeCut, LOADING, ProgressClock } from "./progress.ts";
+import { checkResultSize, drawnSize, resultSize, toPipelineRequest } from "./result_size.ts";
+import { compiling, describeCut, LOADING, ProgressClock } from "./reports.ts";
 import { type Answer, FrameFlow, type PlacedMessage, type Room } from "./protocol.ts";
-import { checkResultSize, drawnSize, resultSize } from "./result_size.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
 import type {
   Frames,

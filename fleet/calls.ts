@@ -3,7 +3,7 @@
 import { LoraError } from "../models/lora/lora_error.ts";
 import { ApiError, type ErrorStatus, RecordsBusyError } from "../server/contract/errors.ts";
 import { toApiError } from "../server/http/respond.ts";
-import { unlessAborted } from "../server/jobs/job_end.ts";
+import { unlessAborted } from "../server/jobs/job.ts";
 import type { Log } from "../server/log.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";

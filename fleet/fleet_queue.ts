@@ -1,14 +1,22 @@
 /** The queue of a fleet, as one server sees it: jobs are rows that any worker may take; their ends come back by the database. */
 
 import { setTimeout as delay } from "node:timers/promises";
-import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
+import { type ImageRequest, outputSeeds } from "../server/images/image_job.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
-import { isEnd, type JobEvent, type NewJob, type QueuedJob } from "../server/jobs/job.ts";
-import { cancelled, endOf, outcomeOf, stopping } from "../server/jobs/job_end.ts";
+import {
+  cancelled,
+  endOf,
+  isEnd,
+  type JobEvent,
+  JobWatchers,
+  type NewJob,
+  outcomeOf,
+  type Queue,
+  type QueuedJob,
+  stopping,
+  unlessAborted,
+} from "../server/jobs/job.ts";
 import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/jobs/job_store.ts";
-import { JobWatchers } from "../server/jobs/job.ts";
-import type { Queue } from "../server/jobs/queue.ts";
-import { unlessAborted } from "../server/jobs/job_end.ts";
 import { ServiceError } from "../server/contract/errors.ts";
 import { storageFailed } from "../server/storage/disk.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";

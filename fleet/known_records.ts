@@ -6,9 +6,8 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
-import { isEnd } from "../server/jobs/job.ts";
+import { isEnd, unlessAborted } from "../server/jobs/job.ts";
 import type { JobRecord } from "../server/jobs/job_store.ts";
-import { unlessAborted } from "../server/jobs/job_end.ts";
 import type { Bell } from "./bell.ts";
 import { awayError, isAway } from "./database.ts";
 import { coalesced } from "./repeat.ts";

@@ -1,7 +1,7 @@
 /** Which waiting job a worker takes, and that it alone has it until it says that it is done, or is silent. */
 
 import type { Sql } from "postgres";
-import { toRecord } from "../server/jobs/sqlite_schema.ts";
+import { toRecord } from "../server/jobs/sqlite_file.ts";
 import type { JobChange, JobError, JobRecord } from "../server/jobs/job_store.ts";
 import type { Database } from "./database.ts";
 import { choose, type FreeWorker, type WaitingJob } from "./policy.ts";

@@ -16,7 +16,7 @@ import {
   RepeatedRequestError,
 } from "../server/jobs/job_store.ts";
 import { hasRoom } from "../server/fair_share.ts";
-import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../server/jobs/sqlite_schema.ts";
+import { columnsOf, LISTED, toEntry, toJson, toRecord } from "../server/jobs/sqlite_file.ts";
 import type { Bell } from "./bell.ts";
 import type { Database } from "./database.ts";
 import { KnownRecords, type Read } from "./known_records.ts";

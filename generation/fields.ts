@@ -7,7 +7,6 @@
 
 import type { SamplingSettings } from "../engine/types.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
-import type { Field, GivenSettings, SettingField } from "./field.ts";
 import {
   checkChoice,
   checkFlag,
@@ -17,11 +16,14 @@ import {
   checkSteps,
   checkStrength,
   checkWord,
+  type Field,
   FLAG,
+  type GivenSettings,
   GUIDANCE,
   integerUpTo,
   numberWithin,
   oneOf,
+  type SettingField,
   unlessCanny,
   unlessInterpolated,
   unlessSkipping,

@@ -3,7 +3,7 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Size } from "../engine/types.ts";
-import { resolveQuality } from "../media/quality.ts";
+import { resolveQuality } from "../media/encode.ts";
 import {
   crfOfQuality,
   DEFAULT_X264_PRESET,

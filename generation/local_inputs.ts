@@ -9,7 +9,7 @@ import { fitWithAlpha } from "../media/fit.ts";
 import { checkImage, ImageError, type PixelImage, type RgbaImage, toRgb } from "../media/image.ts";
 import { hasHoles } from "../media/mask.ts";
 import { findFfmpeg, probeVideo, VideoError, type VideoInfo } from "../media/video/mod.ts";
-import { fitMask, givenImage } from "./fit_inputs.ts";
+import { fitMask, givenImage } from "./size.ts";
 import type { VideoInputTypes, VideoReader } from "./prepare_video.ts";
 import { type FileRecipe, readRecipe } from "./read_recipe.ts";
 import { fitFrames, readFrames, type VideoShape } from "./video_frames.ts";

@@ -1,8 +1,15 @@
 /** What a generation is: the fields of a request, their rules, inputs, recipes and results. */
 
-export { type Field, httpNames, type SettingField, snakeCase } from "./field.ts";
+export {
+  checkPrompt,
+  type Field,
+  httpNames,
+  resolveSeeds,
+  type SettingField,
+  snakeCase,
+} from "./field_values.ts";
 export { type FitMode, FITS, REQUEST_FIELDS, SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
-export { withVisions } from "./fit_inputs.ts";
+export { checkSize, maskedRules, parseSize, type Size, sizeWithin, withVisions } from "./size.ts";
 export { formatOfPath, GeneratedImage } from "./generated_image.ts";
 export {
   checkVideoPath,
@@ -24,7 +31,6 @@ export {
   readPixels,
   type VideoSource,
 } from "./local_inputs.ts";
-export { maskedRules } from "./fit_inputs.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { engineRequest, type Idle, type Preparation, prepareImages } from "./prepare.ts";
@@ -32,10 +38,8 @@ export { prepareVideo, videoShape, videoStream } from "./prepare_video.ts";
 export { type FileRecipe, recipeFields } from "./read_recipe.ts";
 export { type Recipe, type RecipeLora, recipeOf } from "./recipe.ts";
 export { loraFields, recipeText } from "./recipe.ts";
-export { checkPrompt, resolveSeeds } from "./field_values.ts";
 export { spellSettings } from "./settings.ts";
 export { completeSettings, FieldError, NO_LIMITS, settingsOf } from "./settings.ts";
-export { checkSize, parseSize, type Size, sizeWithin } from "./size.ts";
 export { outputOf, readTask, resolveTask } from "./task.ts";
 export { version } from "./version.ts";
 export { describeWriteError } from "./write_error.ts";

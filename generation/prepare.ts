@@ -13,24 +13,24 @@ import type {
 import type { Fit } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
 import { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
-import type { GivenSettings } from "./field.ts";
+import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
   checkMaskShape,
   checkReferenceCount,
+  checkSize,
   fitMasked,
   fitOf,
   fitToResult,
   maskedRules,
   referenceFit,
+  type Size,
   sizeFromImage,
   sizeFromMasked,
   takesMask,
   visionFit,
-} from "./fit_inputs.ts";
-import { checkPrompt } from "./field_values.ts";
+} from "./size.ts";
 import { checked, completeSettings, refused, settingsOf } from "./settings.ts";
-import { checkSize, type Size } from "./size.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
 export interface InputTypes {

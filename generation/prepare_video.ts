@@ -4,7 +4,7 @@ import { resultRate, resultSize } from "../engine/result_size.ts";
 import type { ModelInfo } from "../engine/types.ts";
 import type { VideoInfo } from "../media/video/mod.ts";
 import { checkFps, countFrames, type GivenDuration, isAbsent, wantedFrames } from "./duration.ts";
-import { fitOf } from "./fit_inputs.ts";
+import { fitOf, sizeWithin } from "./size.ts";
 import type { VideoStream } from "./generated_video.ts";
 import {
   type Asked,
@@ -24,7 +24,6 @@ import {
   visionsOf,
 } from "./prepare.ts";
 import { checked } from "./settings.ts";
-import { sizeWithin } from "./size.ts";
 import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts";
 
 export interface VideoInputTypes extends InputTypes {

@@ -6,15 +6,20 @@
 
 import type { SamplingSettings } from "../engine/types.ts";
 import { isCrowded, readComfyGraph } from "./comfy_graph.ts";
-import { httpNames, type SettingField } from "./field.ts";
+import { httpNames, MAX_PROMPT_LENGTH, type SettingField } from "./field_values.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
-import { loraFields, type RecipeLora } from "./recipe.ts";
-import { MAX_PROMPT_LENGTH } from "./field_values.ts";
+import {
+  loraFields,
+  readSampler,
+  readSchedule,
+  readWebuiText,
+  type RecipeLora,
+  splitLoras,
+} from "./recipe.ts";
 import { NO_LIMITS } from "./settings.ts";
 import { shorten } from "./texts.ts";
 import { parseSize, type Size } from "./size.ts";
-import { readSampler, readSchedule, readWebuiText, splitLoras } from "./webui.ts";
 
 /** A recipe as a file has it; what the file does not say, or says in a form that nobody can use, is absent. */
 export interface FileRecipe extends Partial<Size> {

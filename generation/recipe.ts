@@ -1,15 +1,20 @@
 /** How an image or a video was made: all that is needed to make it again. */
 
-import type { Frames, SamplingSettings, Size } from "../engine/types.ts";
+import type {
+  Frames,
+  NoiseScheduleName,
+  SamplerName,
+  SamplingSettings,
+  Size,
+} from "../engine/types.ts";
 import type { Prepared } from "./prepare.ts";
 import { settingsOf } from "./settings.ts";
 import { exifOf, type ImageText, type OutputFormat } from "../media/encode.ts";
 import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
-import { snakeCase } from "./field.ts";
-import { MAX_PROMPT_LENGTH } from "./field_values.ts";
+import { MAX_PROMPT_LENGTH, snakeCase } from "./field_values.ts";
 import { shorten } from "./texts.ts";
 import { version } from "./version.ts";
-import { webuiText } from "./webui.ts";
+import { basename } from "node:path";
 
 /** How an image or a video was made. */
 export interface Recipe extends SamplingSettings {
@@ -125,4 +130,205 @@ export function loraFields(
 /** No metadata format holds NUL, and half a surrogate pair is not text. */
 function writable(value: string, most = Infinity): string {
   return shorten(value.toWellFormed().replaceAll("\0", "\ufffd"), most);
+}
+
+type Told = Pick<
+  Recipe,
+  | "prompt"
+  | "negativePrompt"
+  | "numInferenceSteps"
+  | "guidanceScale"
+  | "sampler"
+  | "scheduler"
+  | "sigmas"
+  | "strength"
+  | "seed"
+  | "width"
+  | "height"
+  | "model"
+  | "loras"
+>;
+
+/** How an image was made, as WebUI writes it into `parameters` of PNG files: prompt, negative prompt, a line of settings. */
+export function webuiText(recipe: Told): string {
+  const loras = (recipe.loras ?? []).map(({ path, strength = 1 }) =>
+    `<lora:${basename(path).replace(/\.safetensors$/, "")}:${strength}>`
+  );
+  const settings: Record<string, string | number | undefined> = {
+    Steps: recipe.numInferenceSteps,
+    Sampler: nameOf(WEBUI_SAMPLERS, recipe.sampler),
+    "Schedule type": nameOf(WEBUI_SCHEDULES, recipe.scheduler) ??
+      (recipe.sigmas || recipe.sampler === "dmd" ? undefined : "Automatic"),
+    "CFG scale": recipe.guidanceScale,
+    Seed: recipe.seed,
+    Size: `${recipe.width}x${recipe.height}`,
+    Model: recipe.model,
+    "Denoising strength": recipe.strength,
+    Version: `denoise ${version}`,
+  };
+  const line = Object.entries(settings).filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}: ${quoted(String(value))}`);
+  return [
+    [recipe.prompt, ...loras].join(" "),
+    ...recipe.negativePrompt ? [`Negative prompt: ${recipe.negativePrompt}`] : [],
+    line.join(", "),
+  ].join("\n");
+}
+
+/** Texts that would end early are written as JSON. */
+function quoted(text: string): string {
+  return /[,:\n]/.test(text) ? JSON.stringify(text) : text;
+}
+
+export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
+  ["Euler", "euler"],
+  ["Euler a", "euler_ancestral"],
+  ["Heun", "heun"],
+  ["DPM++ 2M", "dpmpp_2m"],
+  ["UniPC", "uni_pc"],
+  ["LCM", "lcm"],
+]);
+
+/** Schedules by its labels for them. */
+export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
+  ["Simple", "simple"],
+  ["SGM Uniform", "sgm_uniform"],
+  ["Karras", "karras"],
+  ["Exponential", "exponential"],
+  ["Beta", "beta"],
+]);
+
+/** Stands for what the model has itself. */
+export const OWN_NAMES = { sampler: "Default", schedule: "Automatic" } as const;
+
+/** What a name means; nothing where it is not known here. */
+interface Meaning<T> {
+  /** Omitted if it is the model's own. */
+  readonly value?: T;
+}
+
+/** A sampler, and a schedule where its name has one, as WebUI's had once. */
+type SamplerMeaning = Meaning<SamplerName> & { readonly scheduler?: NoiseScheduleName };
+
+/** What a sampler's name means, such as `Euler a`, `euler_ancestral` or `DPM++ 2M Karras`; nothing for an unknown one. */
+export function readSampler(text: string): SamplerMeaning | undefined {
+  if (isSame(text, OWN_NAMES.sampler) || isSame(text, OWN_NAMES.schedule)) return {};
+  const value = find(WEBUI_SAMPLERS, text);
+  if (value) return { value };
+  const [, before, last] = /^(.*\S)\s+(\S+)$/.exec(text.trim()) ?? [];
+  const sampler = before && find(WEBUI_SAMPLERS, before);
+  const scheduler = last && find(WEBUI_SCHEDULES, last);
+  return sampler && scheduler ? { value: sampler, scheduler } : undefined;
+}
+
+/** What a schedule's name means, such as `Karras` or `sgm_uniform`; nothing for an unknown one. */
+export function readSchedule(text: string): Meaning<NoiseScheduleName> | undefined {
+  if (isSame(text, OWN_NAMES.schedule)) return {};
+  const value = find(WEBUI_SCHEDULES, text);
+  return value && { value };
+}
+
+/** What WebUI calls a sampler or a schedule; our name where it has none. */
+export function nameOf<T>(names: ReadonlyMap<string, T>, value: T | undefined): string | undefined {
+  if (value === undefined) return undefined;
+  for (const [name, own] of names) if (own === value) return name;
+  return String(value);
+}
+
+function find<T extends string>(names: ReadonlyMap<string, T>, text: string): T | undefined {
+  for (const [name, own] of names) if (isSame(text, name) || isSame(text, own)) return own;
+  return undefined;
+}
+
+/** Names are told apart by letters, digits and `+`. */
+function isSame(one: string, other: string): boolean {
+  const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9+]/g, "");
+  return plain(one) === plain(other);
+}
+
+export interface WebuiText {
+  /** All before the negative prompt. */
+  readonly prompt: string;
+  /** `""` where there is none. */
+  readonly negativePrompt: string;
+  /** The settings of the last line by WebUI's names, such as `CFG scale`; the last one of a name wins. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+const NEGATIVE = "Negative prompt:";
+
+/** Longest line that is taken for settings, in characters; WebUI's have some hundreds. */
+const MAX_LINE = 2 ** 16;
+
+export function readWebuiText(text: string): WebuiText {
+  const whole = text.trim();
+  const lastStart = whole.lastIndexOf("\n") + 1;
+  const hasSettings = whole.startsWith("Steps: ", lastStart) &&
+    whole.length - lastStart <= MAX_LINE;
+  const prompts = hasSettings ? whole.slice(0, Math.max(0, lastStart - 1)) : whole;
+  const at = `\n${prompts}`.indexOf(`\n${NEGATIVE}`);
+  return {
+    prompt: at < 0 ? prompts : prompts.slice(0, Math.max(0, at - 1)),
+    negativePrompt: at < 0 ? "" : prompts.slice(at + NEGATIVE.length).trimStart(),
+    settings: hasSettings ? Object.fromEntries(settingsIn(whole.slice(lastStart))) : {},
+  };
+}
+
+/** Takes `<lora:name:0.8>`, which asks for a LoRA and is no part of what to make, out of a prompt. */
+export function splitLoras(
+  prompt: string,
+): { prompt: string; loras: { name: string; strength: number }[] } {
+  const loras: { name: string; strength: number }[] = [];
+  const rest = prompt.replace(
+    /<lora:([^:<>]+)((?::[^:<>]*)*)>/gi,
+    (tag, name: string, rest: string) => {
+      const weight = strengthOf(rest.split(":").slice(1).map((part) => part.trim()));
+      if (!Number.isFinite(weight)) return tag;
+      loras.push({ name: name.trim(), strength: weight });
+      return "";
+    },
+  );
+  return { prompt: loras.length > 0 ? rest.replace(/ {2,}/g, " ").trim() : prompt, loras };
+}
+
+/** The strength of a denoiser in `text strength:denoiser strength`, of which each may have a name and the second be absent. */
+function strengthOf(parts: readonly string[]): number {
+  const [, named] = parts.map((part) => /^unet=(.*)$/.exec(part)).find((match) => match) ?? [];
+  const plain = parts.filter((part) => !/^[a-z_]+=/i.test(part));
+  const text = named ?? plain[1] ?? plain[0] ?? "1";
+  return text.trim() === "" ? NaN : Number(text);
+}
+
+/** Names and values of `Steps: 20, Model: "a, b"`. What is not of that form is passed over. */
+function* settingsIn(line: string): Generator<[name: string, value: string]> {
+  for (let at = 0; at < line.length;) {
+    const colon = line.indexOf(":", at);
+    if (colon < 0) return;
+    const before = line.slice(at, colon);
+    const name = before.slice(before.lastIndexOf(",") + 1).trim();
+    let start = colon + 1;
+    while (line[start] === " ") start++;
+    const comma = line.indexOf(",", line[start] === '"' ? endOfQuoted(line, start) : start);
+    const end = comma < 0 ? line.length : comma;
+    if (/^\w[\w /-]*$/.test(name)) yield [name, unquoted(line.slice(start, end).trim())];
+    at = end + 1;
+  }
+}
+
+/** Where a quoted text ends, which begins at `start`; the end of the line where it has no end. */
+function endOfQuoted(line: string, start: number): number {
+  for (let at = start + 1; at < line.length; at++) {
+    if (line[at] === '"') return at;
+    if (line[at] === "\\") at++;
+  }
+  return line.length;
+}
+
+function unquoted(text: string): string {
+  if (!text.startsWith('"')) return text;
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text;
+  }
 }

@@ -1,7 +1,7 @@
 /** The settings of a request, completed from the model and checked. */
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
-import type { GivenSettings, SettingField, SettingLimits } from "./field.ts";
+import type { GivenSettings, SettingField, SettingLimits } from "./field_values.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 
 /** Limits that refuse nothing which some model takes. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FAKE_INFO } from "../tests/fakes/model_info.ts";
-import { httpNames, type SettingField } from "./field.ts";
+import { httpNames, type SettingField } from "./field_values.ts";
 import { REQUEST_FIELDS, SETTING_FIELDS } from "./fields.ts";
 import { completeSettings, FieldError, settingsOf } from "./settings.ts";
 

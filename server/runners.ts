@@ -1,15 +1,16 @@
 /** What each kind of job does: the same for a request that has just come and for one that a server left behind. */
 
-import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
-import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import {
   type ImageOutcome,
+  type ImageRequest,
+  outputSeeds,
   removeFiles,
   restoreImages,
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
-import { jobSummary, type NewJob } from "./jobs/job.ts";
+import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
+import { endOf, isStopping, jobSummary, type NewJob } from "./jobs/job.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
 import type { ServedModel, ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
@@ -21,7 +22,6 @@ import type { JobResult } from "./jobs/outputs.ts";
 import { runVideoJob } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
-import { endOf, isStopping } from "./jobs/job_end.ts";
 import { toApiError } from "./http/respond.ts";
 import type { Services } from "./services.ts";
 
@@ -34,7 +34,8 @@ interface RunnerServices {
   readonly tracing?: Tracing | undefined;
 }
 
-interface JobOf<T> {
+/** A checked request under the id of its job. */
+export interface JobOf<T> {
   readonly id: string;
   readonly request: T;
   /** Whose job it is; see `ownerOf()`. */

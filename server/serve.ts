@@ -2,8 +2,7 @@
 
 import { join } from "node:path";
 import { createService } from "./app.ts";
-import { InputFolder } from "./inputs/input_folder.ts";
-import { TemporaryInputs } from "./inputs/temporary_inputs.ts";
+import { InputFolder, TemporaryInputs } from "./inputs/input_folder.ts";
 import { JobQueue } from "./jobs/job_queue.ts";
 import { openJobStore } from "./jobs/write_behind.ts";
 import { listen, type Listener } from "./http/listen.ts";

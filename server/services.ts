@@ -2,10 +2,10 @@
 
 import type { Hono } from "hono";
 import type { BodyShare } from "./http/body.ts";
-import type { EngineState, ServedModels } from "./served_models.ts";
+import type { EngineState, ServedModel, ServedModels } from "./served_models.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
-import type { Queue } from "./jobs/queue.ts";
+import { type Queue, unlessAborted } from "./jobs/job.ts";
 import type { Log } from "./log.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -15,6 +15,8 @@ import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 import type { Workers } from "./workers.ts";
+import type { Engine } from "../engine/types.ts";
+import type { RequestContext } from "./contract/generation.ts";
 
 export interface Services {
   readonly engine: EngineState;
@@ -61,3 +63,51 @@ export interface AppEnv {
 
 /** The app that routes are mounted on. */
 export type App = Hono<AppEnv>;
+
+/**
+ * The engine of a model. One that loads behind the first one is waited for, unless the server was started otherwise.
+ *
+ * @throws {ServiceError} 503 until the first one is loaded, or when this one cannot be loaded
+ */
+export async function engineOf(
+  { models, settings }: Pick<Services, "models" | "settings">,
+  { engine }: ServedModel,
+  signal: AbortSignal,
+): Promise<Engine> {
+  const isBehind = engine.status === "loading" && models.first.engine.status === "ready";
+  if (isBehind && settings.waitsForModels) await unlessAborted(signal, engine.settled);
+  return engine.engine;
+}
+
+/** The model that a request names and the settings that count. @throws {ApiError} 404 for none of ours; 503 until the first is loaded */
+export async function requestContext(
+  services: Services,
+  signal: AbortSignal,
+  { model, respondsAsync = false }: { model?: unknown; respondsAsync?: boolean } = {},
+): Promise<RequestContext> {
+  const { models, settings, enhancer, storage } = services;
+  const picked = models.pick(model);
+  const { name, engine, loras } = picked;
+  return {
+    info: (await engineOf(services, picked, signal)).info,
+    servedModelName: name,
+    strictFields: settings.strictFields,
+    defaultSeed: settings.defaultSeed,
+    canEnhance: enhancer !== undefined,
+    persistent: storage !== undefined,
+    respondsAsync,
+    ...(settings.webhookSecret === undefined
+      ? {}
+      : { webhooks: { allowPrivate: settings.allowPrivateUrls } }),
+    findLoras: (items) => loras.resolve(items, signal),
+    checkRoom: async (request) => {
+      try {
+        await engine.engine.checkRoom(request);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        // The table that may follow is for those who own the machine.
+        throw new RangeError(error.message.split("\n")[0]!);
+      }
+    },
+  };
+}

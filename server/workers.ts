@@ -3,7 +3,7 @@
 import { hostname } from "node:os";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import { version } from "../generation/version.ts";
-import type { Queue } from "./jobs/queue.ts";
+import type { Queue } from "./jobs/job.ts";
 import { type ServedModels, stateOf } from "./served_models.ts";
 
 /** A worker: one GPU, or a part of its time. */

@@ -2,7 +2,7 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
-import { describeCut } from "../../engine/progress.ts";
+import { describeCut } from "../../engine/reports.ts";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
 import { formatOfPath, type TaskType } from "../../mod.ts";
 import { UsageError } from "../failure.ts";

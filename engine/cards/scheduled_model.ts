@@ -1,4 +1,4 @@
-import { LOADING } from "../progress.ts";
+import { LOADING } from "../reports.ts";
 import type {
   Engine,
   Frames,

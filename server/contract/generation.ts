@@ -1,7 +1,7 @@
 /** What every generation request says, checked: prompt, steps, guidance, seeds, quality. */
 
 import type { ModelInfo, QualityTier, RoomRequest, SamplingSettings } from "../../engine/types.ts";
-import { httpNames, snakeCase } from "../../generation/field.ts";
+import { httpNames, resolveSeeds, snakeCase } from "../../generation/field_values.ts";
 import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import type { AskedText, Idle } from "../../generation/prepare.ts";
 import { FieldError } from "../../generation/settings.ts";
@@ -11,8 +11,7 @@ import { badRequest } from "./errors.ts";
 import type { JobLora } from "./lora_requests.ts";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
 import type { LoraItem } from "./generation_fields.ts";
-import { QUALITY_PRESETS, resolveQuality } from "../../media/quality.ts";
-import { resolveSeeds } from "../../generation/field_values.ts";
+import { QUALITY_PRESETS, resolveQuality } from "../../media/encode.ts";
 import { parseSize } from "../../generation/size.ts";
 
 export interface RequestContext {

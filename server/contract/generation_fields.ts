@@ -1,7 +1,7 @@
 /** The fields of images, edits and videos: names, types, and which of them do nothing. */
 
 import { z } from "zod";
-import { type Field, httpNames } from "../../generation/field.ts";
+import { type Field, httpNames } from "../../generation/field_values.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import type { FieldTable } from "./fields.ts";
 import { NOT_AN_INTEGER, NOT_INTEGERS } from "./validate.ts";

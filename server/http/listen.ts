@@ -7,7 +7,7 @@ import type { Server, ServerResponse } from "node:http";
 import { createAdaptorServer, type HttpBindings } from "@hono/node-server";
 import { watchAccepting } from "./accept_watch.ts";
 import { type ConnectionLimits, Connections, DEFAULT_LIMITS } from "./connections.ts";
-import { BODY_DEADLINE_MS } from "./pace.ts";
+import { BODY_DEADLINE_MS } from "./body.ts";
 import type { App } from "../services.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_SETTINGS, type ServerSettings } from "../settings.ts";

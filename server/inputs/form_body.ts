@@ -4,8 +4,7 @@ import type { z } from "zod";
 import { badRequest, formTooLarge } from "../contract/errors.ts";
 import { fieldNodes, typesOf } from "../contract/validate.ts";
 import { JsonTally, MAX_JSON_TEXT, readJsonText } from "../contract/json.ts";
-import type { BodyShare } from "../http/body.ts";
-import { hearOut, readPaced } from "../http/pace.ts";
+import { type BodyShare, hearOut, readPaced } from "../http/body.ts";
 
 /**
  * Brings the texts of a form into the shape of a body: a field that came several times is a list where the schema has

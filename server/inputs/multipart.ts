@@ -5,9 +5,8 @@ import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 // @ts-types="./busboy.d.ts"
 import busboy, { type Busboy } from "busboy";
-import type { BodyShare } from "../http/body.ts";
+import { type BodyShare, hearOut, nextTurn, readPaced } from "../http/body.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { hearOut, nextTurn, readPaced } from "../http/pace.ts";
 import { storageFailed } from "../storage/disk.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";

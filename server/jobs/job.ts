@@ -4,6 +4,8 @@ import type { Progress, TaskType } from "../../engine/types.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import type { JobChange, JobEntry, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
 import { shorten } from "../../generation/texts.ts";
+import { ApiError, type ErrorStatus, ServiceError } from "../contract/errors.ts";
+import { answerOf } from "../http/respond.ts";
 
 /** What a running job may use. */
 export interface JobContext {
@@ -185,4 +187,108 @@ export function isOwn(
 ): boolean {
   const { owner = "" } = (job.summary ?? {}) as Partial<JobSummary>;
   return apiKeys.length === 0 || owner === client;
+}
+
+/** Most UTF-16 units of an error that a record keeps. */
+const MAX_MESSAGE_LENGTH = 4000;
+/** The word for a failure that is not for clients. */
+const INTERNAL_ERROR = "internal_error";
+
+/** The reason of a job that its client gave up. */
+export function cancelled(): DOMException {
+  return new DOMException("The request was cancelled", "AbortError");
+}
+
+/** The reason of a job that a stopping server refuses or aborts. */
+export function stopping(): ServiceError {
+  const message = "Cannot take the request: the server is stopping";
+  return new ServiceError("shutting_down", message, { retryAfter: 5 });
+}
+
+/** Whether it is the server's end that ended a job, as {@link stopping} says. */
+export function isStopping(reason: unknown): boolean {
+  return reason instanceof ServiceError && reason.failure === "shutting_down";
+}
+
+/** The end of a job that was not completed, for its record; what is not meant for clients is omitted. */
+export function endOf(reason: unknown): JobChange {
+  const endedAt = Date.now();
+  if (reason instanceof DOMException && reason.name === "AbortError") {
+    return { status: "cancelled", endedAt };
+  }
+  if (!(reason instanceof ServiceError || reason instanceof ApiError)) {
+    const message = "Cannot finish the job: an internal error occurred";
+    return { status: "failed", endedAt, error: { code: INTERNAL_ERROR, message } };
+  }
+  const code = isStopping(reason) ? "interrupted" : reason.code ?? "failed";
+  const message = reason.message.slice(0, MAX_MESSAGE_LENGTH);
+  const { status } = reason instanceof ApiError ? reason : answerOf(reason);
+  return { status: "failed", endedAt, error: { code, message }, errorStatus: status };
+}
+
+/** What came of a job that another process ran. @throws what it failed with; an `AbortError` when it was cancelled or deleted */
+export async function outcomeOf<T>(
+  job: Pick<NewJob<T>, "id" | "kind" | "restore">,
+  record: JobRecord | undefined,
+): Promise<T> {
+  if (!record || record.status === "cancelled") throw cancelled();
+  if (record.status === "completed") {
+    if (job.restore) return await job.restore(record);
+    throw new TypeError(`Cannot restore the outcome of ${job.id}: a ${job.kind} has none`);
+  }
+  const { code, message } = record.error ?? { code: "failed", message: "Cannot finish the job" };
+  if (code === INTERNAL_ERROR) {
+    throw new Error(`Cannot finish ${job.id}: the log of the worker that ran it says why`);
+  }
+  const { errorStatus = 500 } = record;
+  throw new ApiError(errorStatus as ErrorStatus, message, {
+    code,
+    ...(errorStatus === 503 ? { headers: { "retry-after": "5" } } : {}),
+    ...(errorStatus === 500 ? { headers: { "x-should-retry": "false" } } : {}),
+  });
+}
+
+/** Waits for something that does not heed a signal, or not at once; what becomes of it after the signal is dropped. */
+export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, work]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Jobs that wait and run. Every job ends in its record: completed, failed or cancelled. */
+export interface Queue {
+  readonly waiting: number;
+  /** Ids of the jobs that run, in the order in which they began. */
+  readonly running: readonly string[];
+  readonly places: number;
+  /** Time that a job takes, in seconds, from the last ones. */
+  readonly secondsPerJob: number;
+  /** Ids of the jobs that wait, in the order in which they would run if no more came. */
+  order(): string[];
+  /**
+   * Queues a job.
+   *
+   * @throws {ServiceError} when too many wait, the server stops, or the job cannot be recorded
+   * @throws {RepeatedRequestError} when another job has its key
+   * @throws {DOMException} named `AbortError` when the signal has fired already
+   */
+  add<T>(job: NewJob<T>): Promise<QueuedJob<T>>;
+  /** Waits for the end of a job that is on record, queued by anyone; rejects with what it failed with. */
+  join<T>(job: Pick<NewJob<T>, "id" | "kind" | "restore">): Promise<T>;
+  /** The end of a job is its last event; what `watcher` throws is dropped. */
+  watch(id: string, watcher: (event: JobEvent) => void): () => void;
+  /** Called with the id of each job after its end is on record; in a fleet each end is told to one server alone. */
+  onEnd(listener: (id: string) => void): void;
+  /** A job that waits has ended when the promise resolves; nothing happens for one that has ended before. */
+  cancel(id: string): Promise<unknown>;
+  /** Waits until the job has let go of the GPU and of its files; false where it still runs after half a minute. */
+  cancelAndWait(id: string): Promise<boolean>;
+  /** Refuses jobs that wait; those that run may go on for `graceMs` milliseconds. */
+  close(graceMs: number): Promise<void>;
 }

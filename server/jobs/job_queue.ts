@@ -8,17 +8,22 @@ import { EqualPlaces, type Places, type Turn, Turns } from "./turns.ts";
 import { ServiceError } from "../contract/errors.ts";
 import { storageFailed } from "../storage/disk.ts";
 import {
+  cancelled,
+  endOf,
   isEnd,
+  isStopping,
   type JobContext,
   type JobEvent,
   JobWatchers,
   type NewJob,
+  outcomeOf,
   percentOf,
+  type Queue,
   type QueuedJob,
+  stopping,
+  unlessAborted,
 } from "./job.ts";
-import { cancelled, endOf, isStopping, outcomeOf, stopping, unlessAborted } from "./job_end.ts";
 import { type JobChange, type JobStore, RepeatedRequestError } from "./job_store.ts";
-import type { Queue } from "./queue.ts";
 
 interface JobQueueOptions {
   /** Most jobs that wait; those that run do not count. */

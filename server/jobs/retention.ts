@@ -1,6 +1,6 @@
 /** Removing results when their time has come. */
 
-import { Stretch } from "../http/pace.ts";
+import { Stretch } from "../http/body.ts";
 import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";

@@ -19,23 +19,21 @@ import {
   RepeatedRequestError,
 } from "./job_store.ts";
 import {
+  byAge,
   closePlace,
+  columnsOf,
   isInPlace,
+  LISTED,
+  openJobTable,
   openPlace,
   type Place,
   replacePlace,
-  whileLocked,
-} from "./sqlite_place.ts";
-import {
-  byAge,
-  columnsOf,
-  LISTED,
-  openJobTable,
   toEntry,
   toJson,
   toRecord,
   transaction,
-} from "./sqlite_schema.ts";
+  whileLocked,
+} from "./sqlite_file.ts";
 
 export interface SqliteStoreOptions {
   /** Leave jobs that have not ended for the next server, and take those that the last one left. */

@@ -2,7 +2,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineState } from "../served_models.ts";
-import type { Queue } from "../jobs/queue.ts";
+import type { Queue } from "../jobs/job.ts";
 import type { JobEntry, JobStore } from "../jobs/job_store.ts";
 import { RecordsBusyError } from "../contract/errors.ts";
 import type { StageSeconds } from "../jobs/outputs.ts";

@@ -19,7 +19,7 @@ import {
   mergeLoraSchema,
   setLoraSchema,
   unmergeLoraSchema,
-} from "../contract/lora_fields.ts";
+} from "../contract/lora_requests.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
 import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";

@@ -1,12 +1,12 @@
 /** What the fields of requests mean, in one sentence each, and which values they take. */
 
-import { httpNames } from "../../generation/field.ts";
+import { httpNames } from "../../generation/field_values.ts";
 import { FITS, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 import { MERGE_MODES } from "../../generation/lora_words.ts";
-import { QUALITY_PRESETS } from "../../media/quality.ts";
+import { QUALITY_PRESETS } from "../../media/encode.ts";
 import { X264_PRESETS } from "../../media/video/write.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
-import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_request.ts";
+import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_job.ts";
 
 /** Texts of fields by name, without the fields that have no effect. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {

@@ -4,10 +4,9 @@ import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import { acceptsImage, outputTypes } from "../../generation/task.ts";
 import type { ServedModel } from "../served_models.ts";
-import type { AppEnv, Services } from "../services.ts";
+import { type AppEnv, engineOf, type Services } from "../services.ts";
 import { version } from "../../generation/version.ts";
 import { modelCard, pipelineName, precisionName } from "./model_card.ts";
-import { engineOf } from "../request_context.ts";
 import { answerOf } from "../http/respond.ts";
 
 type Handler = (c: Context<AppEnv>, services: Services) => Response | Promise<Response>;

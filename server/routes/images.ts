@@ -6,23 +6,20 @@ import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { imageEditSchema } from "../contract/generation_fields.ts";
 import { EDIT_SPELLINGS, withInputNames } from "../contract/fields.ts";
-import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
-import type { ImageOutcome } from "../images/image_job.ts";
+import { type ImageOutcome, type ImageRequest, readImageRequest } from "../images/image_job.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import type { InputSources } from "../inputs/references.ts";
-import { asQueued, type NewJob, ownerOf, type QueuedJob } from "../jobs/job.ts";
+import { asQueued, type NewJob, ownerOf, type QueuedJob, unlessAborted } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
-import { unlessAborted } from "../jobs/job_end.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
-import { requestContext } from "../request_context.ts";
+import type { JobOf } from "../runners.ts";
+import { type AppEnv, requestContext, type Services } from "../services.ts";
 import { toApiError } from "../http/respond.ts";
-import type { AppEnv, Services } from "../services.ts";
-import { base64Json, imageItem } from "./image_item.ts";
+import { base64Json, imageItem, nameCuts, nameDrawnSize, nameIgnored } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
 import { show } from "./jobs.ts";
-import { nameCuts, nameDrawnSize, nameIgnored } from "./headers.ts";
 
 export async function generate(c: Context<AppEnv>, services: Services): Promise<Response> {
   const body = await readJson(c.req.raw, {
@@ -82,15 +79,12 @@ async function withInputs(
   }
 }
 
-interface Asked {
-  readonly id: string;
-  readonly request: ImageRequest;
-  /** Where its client may send it again. */
-  readonly key?: RequestKey;
-}
-
-async function answer(c: Context<AppEnv>, asked: Asked, services: Services): Promise<Response> {
-  const { id, request, key } = asked;
+/** `key` is there where the client may send the request again. */
+async function answer(
+  c: Context<AppEnv>,
+  { id, request, key }: JobOf<ImageRequest> & { readonly key?: RequestKey },
+  services: Services,
+): Promise<Response> {
   c.set("job", id);
   // What waits for the GPU has its images on the disk.
   c.get("share").release();
@@ -107,7 +101,7 @@ async function answer(c: Context<AppEnv>, asked: Asked, services: Services): Pro
   const isLeft = key !== undefined;
   return await answerWithImages(
     c,
-    { ...asked, isLeft },
+    { id, request, isLeft },
     services,
     () =>
       services.queue.add({
@@ -138,7 +132,7 @@ async function answerAgain(
 
 async function answerWithImages(
   c: Context<AppEnv>,
-  { id, request, isLeft }: Asked & { readonly isLeft: boolean },
+  { id, request, isLeft }: JobOf<ImageRequest> & { readonly isLeft: boolean },
   services: Services,
   start: () => Promise<QueuedJob<ImageOutcome>>,
 ): Promise<Response> {

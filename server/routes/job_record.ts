@@ -1,12 +1,12 @@
 /** A job as its clients see it. */
 
 import type { CutPrompt } from "../../engine/types.ts";
-import { httpNames } from "../../generation/field.ts";
+import { httpNames } from "../../generation/field_values.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
 import type { JobListItem, WholeJob } from "../contract/answers.ts";
 import { loraFields } from "../../generation/recipe.ts";
 import { settingsOf } from "../../generation/settings.ts";
-import type { ImageRequest } from "../images/image_request.ts";
+import type { ImageRequest } from "../images/image_job.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";

@@ -7,7 +7,7 @@ import { readAnyJson } from "../http/body.ts";
 import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
 import type { ActiveLora } from "../loras/server_loras.ts";
 import type { AppEnv, Services } from "../services.ts";
-import { nameIgnored } from "./headers.ts";
+import { nameIgnored } from "./image_item.ts";
 
 /** Most keys that an answer lists; a file may have a million. */
 const MAX_KEYS = 10_000;

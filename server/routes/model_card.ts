@@ -1,7 +1,7 @@
 /** What a server tells of its model: its tasks, its limits, and which settings it takes. */
 
 import type { ModelInfo, TaskType } from "../../engine/types.ts";
-import { type GivenSettings, httpNames, type SettingField } from "../../generation/field.ts";
+import { type GivenSettings, httpNames, type SettingField } from "../../generation/field_values.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";

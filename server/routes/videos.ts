@@ -9,19 +9,17 @@ import { videoSchema } from "../contract/generation_fields.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
-import { asQueued, isOwn, ownerOf } from "../jobs/job.ts";
+import { asQueued, isOwn, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
-import { unlessAborted } from "../jobs/job_end.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
-import { requestContext } from "../request_context.ts";
+import { type AppEnv, requestContext, type Services } from "../services.ts";
 import { toApiError } from "../http/respond.ts";
-import type { AppEnv, Services } from "../services.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { VIDEO_SPELLINGS, withInputNames } from "../contract/fields.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { cancelJob, removeJob } from "./jobs.ts";
 import { jobEvents } from "./job_events.ts";
-import { nameDrawnSize, nameIgnored } from "./headers.ts";
+import { nameDrawnSize, nameIgnored } from "./image_item.ts";
 
 /** Records of a page where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 20;

@@ -3,9 +3,9 @@
 import type { ModelInfo } from "../../engine/types.ts";
 import { theirName } from "./fields.ts";
 import { version } from "../../generation/version.ts";
-import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/webui.ts";
+import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/recipe.ts";
 import type { ApiError } from "../contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
+import { type ImageRequest, outputSeeds } from "../images/image_job.ts";
 import { timestamp } from "./current.ts";
 
 export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {

@@ -1,7 +1,6 @@
 /** What clients of WebUI's routes are told of their work: there, one thing is done at a time, and has no name. */
 
-import type { JobOutput, JobProgress } from "../jobs/job.ts";
-import type { Queue } from "../jobs/queue.ts";
+import type { JobOutput, JobProgress, Queue } from "../jobs/job.ts";
 import { Base64 } from "../routes/image_item.ts";
 
 interface Current {

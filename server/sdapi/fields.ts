@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
 import { shorten } from "../../generation/texts.ts";
 import { nearestSize, type Size } from "../../generation/size.ts";
-import { readSampler, readSchedule, splitLoras } from "../../generation/webui.ts";
+import { readSampler, readSchedule, splitLoras } from "../../generation/recipe.ts";
 import { badRequest } from "../contract/errors.ts";
 import { MAX_OUTPUTS } from "../contract/generation.ts";
 import {

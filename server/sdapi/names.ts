@@ -1,7 +1,7 @@
 /** The samplers and schedules of a model, as clients of Stable Diffusion WebUI know them. */
 
 import type { ModelInfo } from "../../engine/types.ts";
-import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/webui.ts";
+import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/recipe.ts";
 
 /** For `GET /sdapi/v1/samplers`; the model's own is the first. */
 export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {

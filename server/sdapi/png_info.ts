@@ -2,12 +2,12 @@
 
 import { z } from "zod";
 import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
-import { readWebuiText } from "../../generation/webui.ts";
+import { readWebuiText } from "../../generation/recipe.ts";
 import { readForeignText } from "../../media/isolated/images.ts";
 import { badRequest } from "../contract/errors.ts";
 import { validate } from "../contract/validate.ts";
-import { explained } from "../inputs/images.ts";
-import { nextTurn } from "../http/pace.ts";
+import { explained } from "../inputs/references.ts";
+import { nextTurn } from "../http/body.ts";
 
 const schema = z.looseObject({ image: z.string() });
 

@@ -9,7 +9,7 @@
 import type { Context, SpanStatusCode, Tracer } from "@opentelemetry/api";
 import type { Context as AppContext, MiddlewareHandler } from "hono";
 import type { AppEnv } from "../services.ts";
-import { endOf } from "../jobs/job_end.ts";
+import { endOf } from "../jobs/job.ts";
 import { StageClock } from "../jobs/outputs.ts";
 
 /** The part of OpenTelemetry's API that is used. */

@@ -1,13 +1,13 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
-import { withVisions } from "../../generation/fit_inputs.ts";
+import { withVisions } from "../../generation/size.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { readFrames } from "../../generation/video_frames.ts";
 import type { Engine, GenerateRequest, Image } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
-import { readImage } from "../inputs/images.ts";
+import { readImage } from "../inputs/references.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";

@@ -36,18 +36,19 @@ import {
   videoFieldTable,
   videoSchema,
 } from "../contract/generation_fields.ts";
-import { imageReader, type RequestImages } from "../inputs/images.ts";
-import type { UploadedFile } from "../inputs/multipart.ts";
 import {
   badSource,
+  imageReader,
   type InputFile,
   type InputSources,
   oneSource,
+  type RequestImages,
   resolveReferences,
   type Source,
   sourcesOf,
   tooBusy,
 } from "../inputs/references.ts";
+import type { UploadedFile } from "../inputs/multipart.ts";
 
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;

@@ -11,7 +11,7 @@ import {
   imageFieldTable,
   videoFieldTable,
 } from "../../server/contract/generation_fields.ts";
-import { loraFieldTables } from "../../server/contract/lora_fields.ts";
+import { loraFieldTables } from "../../server/contract/lora_requests.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { isErrorBody, type TestService, testService } from "../fakes/service.ts";
 

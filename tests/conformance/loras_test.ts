@@ -3,7 +3,7 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import fc from "fast-check";
-import { loraFieldTables } from "../../server/contract/lora_fields.ts";
+import { loraFieldTables } from "../../server/contract/lora_requests.ts";
 import { loraFile } from "../fakes/loras.ts";
 import { answer, LORA_FILES, withLoras } from "../fakes/lora_service.ts";
 import { isErrorBody } from "../fakes/service.ts";

@@ -6,7 +6,7 @@ import {
   imageFieldTable,
   videoFieldTable,
 } from "../../server/contract/generation_fields.ts";
-import { loraFieldTables } from "../../server/contract/lora_fields.ts";
+import { loraFieldTables } from "../../server/contract/lora_requests.ts";
 import { type AnswerName, ANSWERS } from "../../server/contract/answers.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";

@@ -8,7 +8,7 @@ import { type Ffmpeg, findFfmpeg } from "../../media/video/mod.ts";
 import type { PromptEnhancer } from "../../server/prompts/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
-import type { Queue } from "../../server/jobs/queue.ts";
+import type { Queue } from "../../server/jobs/job.ts";
 import type { JobStore } from "../../server/jobs/job_store.ts";
 import { openJobStore } from "../../server/jobs/write_behind.ts";
 import type { Log } from "../../server/log.ts";

@@ -4,7 +4,7 @@ import { cp } from "node:fs/promises";
 import type { Image } from "../../engine/types.ts";
 import { readLora } from "../../models/lora/read_lora.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
-import { fitOf, sizeFromImage } from "../../generation/fit_inputs.ts";
+import { fitOf, sizeFromImage } from "../../generation/size.ts";
 import { fit } from "../../media/fit.ts";
 import { assertClose, Golden, type GoldenCall, type Values } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";

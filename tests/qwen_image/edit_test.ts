@@ -1,7 +1,7 @@
 /** Qwen-Image-Edit's pipelines against diffusers: same folder, prompt, images and seed. */
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
-import { fitOf, sizeFromImage } from "../../generation/fit_inputs.ts";
+import { fitOf, sizeFromImage } from "../../generation/size.ts";
 import { fit } from "../../media/fit.ts";
 import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
 import { Golden, type GoldenCall } from "../support/golden.ts";

@@ -1,12 +1,11 @@
 import type { DType } from "../../dtype.ts";
 import type { WeightFormat } from "../../quantization/block_format.ts";
 import type { OpCase, OpSuite } from "../../conformance.ts";
-import { randomIntegers, randomNormal } from "../ndarray.ts";
+import { type NdArray, ndarray, randomIntegers, randomNormal } from "../ndarray.ts";
 import type { Check } from "../op.ts";
 import { elementwiseReference } from "../elementwise/reference.ts";
 import { sampleWeight } from "../sample_blocks.ts";
 import { gather } from "./mod.ts";
-import { gatherReference } from "./reference.ts";
 
 function gatherCase(rows: number, channels: number, indices: number[], dtype: DType): OpCase {
   return {
@@ -85,3 +84,12 @@ export const GATHER_CHECKS: readonly Check[] = [
     cases: [quantizedCase("q8_0", 96), quantizedCase("q4_k", 512), quantizedCase("q6_k", 768)],
   },
 ];
+
+export function gatherReference(table: NdArray, indices: NdArray): NdArray {
+  const channels = table.shape[1]!;
+  const result = ndarray([...indices.shape, channels]);
+  indices.data.forEach((row, i) => {
+    result.data.set(table.data.subarray(row * channels, (row + 1) * channels), i * channels);
+  });
+  return result;
+}

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import type { Lora } from "../models/lora/types.ts";
-import { LoraCache } from "./lora_cache.ts";
+import { LoraCache } from "./model_loras.ts";
 
 interface Bench {
   readonly cache: LoraCache;

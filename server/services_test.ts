@@ -2,8 +2,7 @@ import { strict as assert } from "node:assert";
 import type { Engine } from "../engine/types.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { EngineState, ServedModels } from "./served_models.ts";
-import { requestContext } from "./request_context.ts";
-import type { Services } from "./services.ts";
+import { requestContext, type Services } from "./services.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
 
 /** Two models, the second of which loads for as long as the caller likes. */

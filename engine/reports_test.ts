@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { PipelineProgress } from "../models/mod.ts";
-import { describeCut, ProgressClock } from "./progress.ts";
+import { describeCut, ProgressClock } from "./reports.ts";
 
 /** The states after reports that come one second after the other. */
 function run(reports: readonly [PipelineProgress["stage"], number, number][]) {
