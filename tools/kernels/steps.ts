@@ -18,12 +18,12 @@ export const CARDS: Readonly<Record<string, Card>> = {
   "RX 7900 XTX": {
     flops: 61.4e12,
     bandwidth: 960e9,
-    bounds: { gemm: 0.85, attention: 0.67, conv: 0.82 },
+    bounds: { gemm: 0.85, attention: 0.8, conv: 0.82 },
   },
   "RX 6800 XT": {
     flops: 20.7e12,
     bandwidth: 512e9,
-    bounds: { gemm: 0.93, attention: 0.83, conv: 0.89 },
+    bounds: { gemm: 0.93, attention: 0.87, conv: 0.89 },
   },
 };
 

@@ -86,7 +86,7 @@ function vector(values: readonly number[], dtype: DType): CaseInput {
 }
 
 const HEADS_OF_128 = attentionCase({ lq: 67, lk: 33, heads: 2, kvHeads: 1, headDim: 128 });
-const HEADS_OF_160 = attentionCase({ lq: 34, lk: 77, heads: 2, headDim: 160 });
+const HEADS_OF_160 = attentionCase({ lq: 66, lk: 77, headDim: 160 });
 
 /** Head sizes of diffusion models, lengths around the tiles, every change to the logits, and the hard numbers. */
 export const ATTENTION_SUITE: OpSuite = {
@@ -97,11 +97,11 @@ export const ATTENTION_SUITE: OpSuite = {
     attentionCase({ lq: 33, lk: 1, headDim: 32 }),
     attentionCase({ batch: 2, lq: 16, heads: 5, headDim: 32 }),
     attentionCase({ lq: 9, lk: 67, heads: 2, headDim: 12 }),
-    attentionCase({ lq: 35, heads: 2, headDim: 40 }),
+    attentionCase({ lq: 67, lk: 35, heads: 2, headDim: 40 }),
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "f16" }),
     attentionCase({ lq: 17, lk: 40, headDim: 64, dtype: "bf16" }),
     attentionCase({ lq: 34, lk: 29, headDim: 72 }),
-    attentionCase({ lq: 37, lk: 77, heads: 2, headDim: 80 }),
+    attentionCase({ lq: 66, lk: 77, headDim: 80 }),
     HEADS_OF_128,
     HEADS_OF_160,
     attentionCase({ batch: 2, lq: 13, heads: 6, kvHeads: 2, headDim: 16, scale: 1 }),

@@ -81,63 +81,69 @@ function registersVariant(name: string, broadcasts: boolean, isSpare = false): A
   };
 }
 
-/** Invocations of a workgroup of `shared`, and keys per step. */
-const SHARED = { threads: 128, keys: 64 };
-
 /** Shape of `shared`. */
 interface SharedShape {
-  /** Invocations of a row. */
+  /** Invocations of a row, and of a column. */
   readonly across: 8 | 16;
-  /** Queries per invocation. */
-  readonly rows: 2 | 4;
-  /** Queries per workgroup. */
-  readonly queries: number;
-  /** Exchanges by which subgroups reduce a row, which leave `parts` of it. */
-  readonly shuffled: number;
-  readonly parts: number;
+  readonly down: 8 | 16;
+  /** Queries per invocation, and keys per invocation and step. */
+  readonly rows: 2 | 4 | 8;
+  readonly each: 4 | 8;
 }
+
+/** Longest head whose results fit into the registers if only 8 invocations share a row. */
+const NARROW_HEAD = 80;
 
 /** Fewer queries where they hold them all, or where registers are few. */
-function sharedShape(lq: number, { features }: Target): SharedShape {
-  const across = hasFewRegisters(features) ? 16 : 8;
-  const rows = across === 8 && lq <= 32 ? 2 : 4;
-  const least = features.subgroups ? features.subgroupMinSize : 1;
-  const shuffled = least >= across ? Math.log2(across) : least >= 8 ? 3 : 0;
-  return {
-    across,
-    rows,
-    queries: SHARED.threads / across * rows,
-    shuffled,
-    parts: across / 2 ** shuffled,
-  };
+function sharedShape({ lq, headDim }: AttentionProblem, { features }: Target): SharedShape {
+  if (hasFewRegisters(features)) return { across: 16, down: 8, rows: 4, each: 4 };
+  if (lq <= 64) return { across: 8, down: 16, rows: lq <= 32 ? 2 : 4, each: 8 };
+  return { across: headDim <= NARROW_HEAD ? 8 : 16, down: 16, rows: 8, each: 8 };
 }
 
-/** Bytes of workgroup memory of `shared`: keys or values, queries or weights, maxima. */
-function sharedBytes({ lq, headDim }: AttentionProblem, target: Target): number {
-  const { across, queries, parts } = sharedShape(lq, target);
-  const blocks = Math.max(2 * 5, Math.ceil(headDim / 64) * SHARED.threads / across / 4);
-  const weights = queries * (SHARED.keys / 4 + 1);
-  return 16 * (SHARED.keys * blocks + weights) + (parts > 1 ? 4 * queries * parts : 0);
+/** Exchanges by which subgroups reduce a row, which leave `parts` of it. */
+function sharedReduction(across: number, { features }: Target) {
+  const least = features.subgroups ? features.subgroupMinSize : 1;
+  const shuffled = least >= across ? Math.log2(across) : least >= 8 ? 3 : 0;
+  return { shuffled, parts: across / 2 ** shuffled };
+}
+
+/** Bytes of workgroup memory of `shared`, at most: keys or values, queries or weights, ends of values, maxima. */
+function sharedBytes(problem: AttentionProblem, target: Target): number {
+  const { across, down, rows, each } = sharedShape(problem, target);
+  const { parts } = sharedReduction(across, target);
+  const strips = Math.ceil(problem.headDim / 4 / across);
+  const keys = across * each * 5;
+  const values = Math.ceil(4 * strips / each) * each * down / 4 * across;
+  const weights = rows * down * 9;
+  const tail = down * across * 3 / 4;
+  return 16 * (Math.max(keys, values) + weights + tail) +
+    (parts > 1 ? 4 * rows * down * parts : 0);
 }
 
 const SHARED_VARIANT: AttentionVariant = {
   name: "shared",
   schedule: "gpu",
-  supports: (problem, target) =>
-    target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, target) &&
-    target.limits.maxWorkgroupInvocations >= SHARED.threads,
-  plan({ lq, headDim, logits }, target) {
-    const { across, rows, queries, shuffled, parts } = sharedShape(lq, target);
+  supports(problem, target) {
+    const { across, down } = sharedShape(problem, target);
+    return target.limits.maxWorkgroupMemoryBytes >= sharedBytes(problem, target) &&
+      target.limits.maxWorkgroupInvocations >= across * down;
+  },
+  plan(problem, target) {
+    const { across, down, rows, each } = sharedShape(problem, target);
+    const { shuffled, parts } = sharedReduction(across, target);
     return {
       kernel: SHARED_FILE.kernel({
-        HEAD_DIM: headDim,
+        HEAD_DIM: problem.headDim,
         ACROSS: across,
+        DOWN: down,
         ROWS: rows,
+        EACH: each,
         SHUFFLED: shuffled,
         PARTS: parts,
-        ...logits,
+        ...problem.logits,
       }),
-      rows: queries,
+      rows: down * rows,
     };
   },
 };

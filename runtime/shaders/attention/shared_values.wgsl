@@ -7,4 +7,7 @@
   //#for C in 0..STRIPS
   next_v_C = v_slice(start, local.x + C * ACROSS);
   //#endfor
+  //#if TAIL > 0
+  next_tail = v_slice(start, min(local.x, REST - 1u) + STRIPS * ACROSS);
+  //#endif
 }
