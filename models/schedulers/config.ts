@@ -5,6 +5,9 @@ import { excerpt } from "../../hub/json_file.ts";
 /** Largest time shift, and its inverse the smallest; models use 1 to 12. */
 export const MAX_SHIFT = 1000;
 
+/** Most training timesteps; models use 1000. */
+export const MAX_TRAIN_TIMESTEPS = 1_000_000;
+
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
 /** A number of the configuration, or the reference's default where the key is absent. */
@@ -74,4 +77,15 @@ export function refuseFields(config: SchedulerConfig, keys: readonly string[]): 
       );
     }
   }
+}
+
+/** Refuses a switch that does not have the only value supported. */
+export function requireField(
+  config: SchedulerConfig,
+  key: string,
+  needed: boolean,
+  fallback: boolean,
+): void {
+  if (booleanField(config, key, fallback) === needed) return;
+  throw new TypeError(`Cannot use the scheduler's ${key} ${!needed}: only ${needed} is supported`);
 }

@@ -6,9 +6,9 @@
 import { booleanField, numberField, refuseFields, type SchedulerConfig } from "./config.ts";
 import type { NoiseScheduleName } from "./names.ts";
 import { FlowScheduler } from "./noise_levels.ts";
-import type { Levels } from "./samplers.ts";
 import type { ScheduleOptions, Scheduler } from "./schedule.ts";
 import { exact, linspace } from "./shift.ts";
+import type { Levels } from "./steps.ts";
 
 const fround = Math.fround;
 

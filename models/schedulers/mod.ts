@@ -2,12 +2,14 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
+import { DIFFUSION_CLASSES, DiffusionScheduler } from "./diffusion.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import { type Schedule, type ScheduleOptions, type Scheduler, strengthStart } from "./schedule.ts";
 import { linspace } from "./shift.ts";
 import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
+export { DiffusionScheduler } from "./diffusion.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
   type Assignment,
@@ -58,6 +60,7 @@ export function imageSchedule(
 }
 
 const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Scheduler>> = {
+  ...Object.fromEntries(Object.keys(DIFFUSION_CLASSES).map((name) => [name, DiffusionScheduler])),
   DPMSolverMultistepScheduler: DpmSolverScheduler,
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,
   UniPCMultistepScheduler: UniPcScheduler,

@@ -5,14 +5,15 @@ import {
   boundedField,
   choiceField,
   refuseFields,
+  requireField,
   type SchedulerConfig,
 } from "./config.ts";
-import type { SamplerName } from "./names.ts";
+import type { FlowSampler } from "./names.ts";
 import { FlowScheduler } from "./noise_levels.ts";
-import type { Levels } from "./samplers.ts";
-import type { Schedule, ScheduleOptions } from "./schedule.ts";
+import { fixedSchedule, type Schedule, type ScheduleOptions } from "./schedule.ts";
 import { linspace } from "./shift.ts";
-import { SIGMA_EPSILON, type UnipcOptions, unipcSchedule } from "./unipc_steps.ts";
+import type { Levels } from "./steps.ts";
+import { SIGMA_EPSILON, unipc, type UnipcOptions } from "./unipc_steps.ts";
 
 /** Highest order of a solver; the method is used with 2 and 3. */
 const MAX_ORDER = 9;
@@ -23,7 +24,7 @@ abstract class MultistepScheduler extends FlowScheduler {
     const spacings = ["use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"];
     refuseFields(config, ["thresholding", ...spacings, ...unsupported]);
     choiceField<string>(config, "prediction_type", ["flow_prediction"], "epsilon");
-    requireTrue(config, "use_flow_sigmas", false);
+    requireField(config, "use_flow_sigmas", true, false);
     super(config, "flow_shift");
   }
 
@@ -42,7 +43,7 @@ export class UniPcScheduler extends MultistepScheduler {
 
   constructor(config: SchedulerConfig) {
     super(config, ["solver_p"]);
-    requireTrue(config, "predict_x0", true);
+    requireField(config, "predict_x0", true, true);
     const order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
     if (!Number.isSafeInteger(order)) {
       throw new TypeError(
@@ -71,9 +72,9 @@ export class UniPcScheduler extends MultistepScheduler {
   }
 
   /** The solver begins at `start` without history, as the reference does. */
-  protected override schedule(sampler: SamplerName, levels: Levels, start: number): Schedule {
+  protected override schedule(sampler: FlowSampler, levels: Levels, start: number): Schedule {
     return sampler === "uni_pc"
-      ? unipcSchedule(levels, this.#solver, start)
+      ? fixedSchedule(this.process, unipc(levels, this.process, this.#solver, start))
       : super.schedule(sampler, levels, start);
   }
 }
@@ -96,11 +97,6 @@ export class DpmSolverScheduler extends MultistepScheduler {
       linspace(1, 1 / this.trainTimesteps, count + 1).slice(1).map((alpha) => 1 - alpha).reverse();
     return this.levelsOf(this.shifted(count, options, own), 0);
   }
-}
-
-function requireTrue(config: SchedulerConfig, key: string, fallback: boolean): void {
-  if (booleanField(config, key, fallback)) return;
-  throw new TypeError(`Cannot use the scheduler's ${key} false: only true is supported`);
 }
 
 function integerList(config: SchedulerConfig, key: string): number[] {

@@ -4,11 +4,12 @@
  */
 
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
+import type { Process } from "./process.ts";
 
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
 export type HistoryName = `history${number}`;
 
-/** What a step reads: the noisy latents, the transformer's output, a history slot, or fresh noise; all of one shape. */
+/** What a step reads: the noisy latents, the network's output, a history slot, or fresh noise; all of one shape. */
 export type StateName = "sample" | "output" | "noise" | HistoryName;
 
 export interface Term {
@@ -25,14 +26,23 @@ export interface Assignment {
 export type StepCoefficients = readonly Assignment[];
 
 export interface Schedule {
-  /** What the reference passes to the transformer, one per step, descending. */
+  /** What the reference passes to the network, one per step, descending. */
   readonly timesteps: Float64Array;
-  /** Noise levels in [0, 1], one more than steps: step i goes from `sigmas[i]` to `sigmas[i + 1]`. */
+  /**
+   * Noise levels, one more than steps: step i goes from `sigmas[i]` to `sigmas[i + 1]`. Those of a flow are in [0, 1]; those of a
+   * diffusion model, whose samples are x0 + σ · noise, reach 14.6 and more.
+   */
   readonly sigmas: Float64Array;
+  /** What pure noise is multiplied by where a run begins with it. */
+  readonly noiseScale: number;
   /** Number of history slots. No step reads a slot that an earlier one has not written. */
   readonly history: number;
   /** Whether a step reads "noise"; the caller then fills it again before every step that does. */
   readonly needsNoise: boolean;
+  /** What the sample of step i is multiplied by before the network; 1 for flows. */
+  inputScale(i: number): number;
+  /** The share of x0 in a sample at a noise level: signal · x0 + σ · noise. */
+  signal(sigma: number): number;
   step(i: number): StepCoefficients;
 }
 
@@ -64,15 +74,22 @@ export function readsNoise(step: StepCoefficients): boolean {
 }
 
 export function fixedSchedule(
-  parts: Omit<Schedule, "step" | "needsNoise"> & { readonly steps: readonly StepCoefficients[] },
+  process: Process,
+  parts: Pick<Schedule, "timesteps" | "sigmas" | "history"> & {
+    readonly steps: readonly StepCoefficients[];
+    readonly noiseScale?: number;
+  },
 ): Schedule {
-  const { timesteps, sigmas, history, steps } = parts;
+  const { timesteps, sigmas, history, steps, noiseScale = 1 } = parts;
   const needsNoise = steps.some(readsNoise);
   return {
     timesteps,
     sigmas,
+    noiseScale,
     history,
     needsNoise,
+    inputScale: (i) => process.inputScale(sigmas[i]!),
+    signal: process.signal,
     step(i: number): StepCoefficients {
       const step = steps[i];
       if (step === undefined) {
@@ -125,4 +142,17 @@ export function strengthStart(
     ? Math.trunc(numInferenceSteps - steps)
     : numInferenceSteps - Math.trunc(steps);
   return Math.min(start, numInferenceSteps - 1);
+}
+
+/** A name of a request, if the kind of model takes it. */
+export function supported<Name extends string>(
+  what: "sampler" | "scheduler",
+  names: readonly Name[],
+  name: string,
+): Name {
+  const found = names.find((known) => known === name);
+  if (found !== undefined) return found;
+  throw new RangeError(
+    `Cannot use the ${what} ${name} with this model: it takes ${names.join(", ")}`,
+  );
 }

@@ -14,11 +14,18 @@ function scheduleOf(name: string, steps: number, settings: object = {}): Schedul
 }
 
 const UNIPC = { prediction_type: "flow_prediction", use_flow_sigmas: true, flow_shift: 3 };
+const STABLE_DIFFUSION = {
+  ...{ beta_start: 0.00085, beta_end: 0.012, beta_schedule: "scaled_linear" },
+  ...{ clip_sample: false, skip_prk_steps: true },
+};
 const SCHEDULES: Readonly<Record<string, (steps: number) => Schedule>> = {
   "flow-match Euler": (steps) => scheduleOf("FlowMatchEulerDiscreteScheduler", steps),
   "UniPC of order 2": (steps) => scheduleOf("UniPCMultistepScheduler", steps, UNIPC),
   "UniPC of order 3": (steps) =>
     scheduleOf("UniPCMultistepScheduler", steps, { ...UNIPC, solver_order: 3 }),
+  "PNDM": (steps) => scheduleOf("PNDMScheduler", steps, { ...STABLE_DIFFUSION }),
+  "DDIM with velocity": (steps) =>
+    scheduleOf("DDIMScheduler", steps, { ...STABLE_DIFFUSION, prediction_type: "v_prediction" }),
   "Heun": (steps) => sampled("heun", steps),
   "DPM++ 2M": (steps) => sampled("dpmpp_2m", steps),
   "LCM": (steps) => sampled("lcm", steps),

@@ -1,7 +1,7 @@
 /**
  * UniPC: a multistep predictor with a corrector that costs no further model call.
  *
- * On a rectified flow α = 1 − σ, λ = ln(α/σ), and x0 = x − σ·v. Write m for the x0 of earlier steps,
+ * With λ = ln(α/σ) write m for the denoised samples D of earlier steps,
  * m₀ that of the step just left, h = λ_t − λ_s for the move s → t, r_k = (λ_k − λ_s)/h for the step k
  * before it, φ = e^{−h} − 1, and B = φ (`bh2`) or −h (`bh1`). A move of order p is
  *
@@ -16,16 +16,11 @@
  * Models", 2023, and diffusers' UniPCMultistepScheduler with `use_flow_sigmas`, as Wan uses it.
  */
 
-import {
-  fixedSchedule,
-  type HistoryName,
-  type Schedule,
-  type StateName,
-  type StepCoefficients,
-  type Term,
-} from "./schedule.ts";
+import type { Process } from "./process.ts";
+import type { HistoryName, StateName, StepCoefficients, Term } from "./schedule.ts";
+import { denoised, type Levels, type Steps } from "./steps.ts";
 
-/** What the reference moves the first sigma down by: at σ = 1 exactly λ is −∞. */
+/** What the reference moves the first sigma of a flow down by: at σ = 1 exactly λ is −∞. */
 export const SIGMA_EPSILON = 1e-6;
 
 export interface UnipcOptions {
@@ -50,24 +45,22 @@ interface Move {
   readonly target: number;
 }
 
-export function unipcSchedule(
-  levels: Pick<Schedule, "timesteps" | "sigmas">,
+export function unipc(
+  { timesteps, sigmas: given }: Levels,
+  process: Process,
   options: UnipcOptions = DEFAULTS,
   start = 0,
-): Schedule {
-  const sigmas = levels.sigmas.slice();
-  if (sigmas[0] === 1) sigmas[0] = Math.fround(1 - SIGMA_EPSILON);
-  return fixedSchedule({
-    timesteps: levels.timesteps,
-    sigmas,
-    history: options.order + 1,
-    steps: unipcSteps(sigmas, options, start),
-  });
+): Steps {
+  const sigmas = given.slice();
+  if (process.signal(sigmas[0]!) === 0) sigmas[0] = Math.fround(1 - SIGMA_EPSILON);
+  const steps = unipcSteps(sigmas, process, options, start);
+  return { timesteps, sigmas, history: options.order + 1, steps };
 }
 
 /** Slots 0 to order − 1 hold x0, of step i in slot i mod order; slot `order` has the sample before the last predictor. */
 function unipcSteps(
   sigmas: Float64Array,
+  process: Process,
   options: UnipcOptions,
   start: number,
 ): StepCoefficients[] {
@@ -81,11 +74,10 @@ function unipcSteps(
     const sigma = sigmas[i]!;
     const corrected: Term[] = [];
     if (i > 0 && !disableCorrector.has(start + i - 1)) {
-      const move = moveOf(sigmas, i - 1, order, options, true);
+      const move = moveOf(sigmas, process, i - 1, order, options, true);
       corrected.push({ tensor: from, scale: move.sample });
       // The x0 at the target, written out, because its slot still holds the oldest x0.
-      corrected.push({ tensor: "sample", scale: move.target });
-      corrected.push({ tensor: "output", scale: -sigma * move.target });
+      corrected.push(...denoised(process, sigma, move.target));
       corrected.push(...x0Terms(move, i - 1, slot));
     } else {
       corrected.push({ tensor: "sample", scale: 1 });
@@ -93,13 +85,10 @@ function unipcSteps(
 
     const remaining = lowerOrderFinal ? count - i : most;
     order = Math.min(most, remaining, i + 1);
-    const move = moveOf(sigmas, i, order, options, false);
+    const move = moveOf(sigmas, process, i, order, options, false);
     steps.push([
       { target: from, terms: corrected },
-      {
-        target: slot(i),
-        terms: [{ tensor: "sample", scale: 1 }, { tensor: "output", scale: -sigma }],
-      },
+      { target: slot(i), terms: denoised(process, sigma) },
       {
         target: "sample",
         terms: [{ tensor: from, scale: move.sample }, ...x0Terms(move, i, slot)],
@@ -112,14 +101,15 @@ function unipcSteps(
 /** The move from step s to step s + 1, as predictor or, with the x0 of step s + 1, as corrector. */
 function moveOf(
   sigmas: Float64Array,
+  process: Process,
   s: number,
   order: number,
   { solverType }: UnipcOptions,
   corrector: boolean,
 ): Move {
-  const lambda = (i: number): number => Math.log((1 - sigmas[i]!) / sigmas[i]!);
+  const lambda = (i: number): number => Math.log(process.signal(sigmas[i]!) / sigmas[i]!);
   const sigma = sigmas[s + 1]!;
-  const alpha = 1 - sigma;
+  const alpha = process.signal(sigma);
   const h = lambda(s + 1) - lambda(s);
   const phi = Math.expm1(-h);
   const b = solverType === "bh1" ? -h : phi;
