@@ -54,6 +54,7 @@ export type {
   RoomRequest,
   RoomSetting,
   SamplerName,
+  SamplingChoices,
   SamplingSettings,
   Size,
   TaskDefaults,
@@ -63,6 +64,7 @@ export type { OutputFormat } from "./media/encode.ts";
 export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
+export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {
   BUNDLED_MODEL,

@@ -23,6 +23,7 @@ export type {
   QualityTier,
   RoomSetting,
   SamplerName,
+  SamplingChoices,
   SamplingSettings,
   TaskDefaults,
   TaskType,

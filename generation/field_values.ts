@@ -72,15 +72,19 @@ export function checkWord(value: string, name: string): void {
 }
 
 /** @throws {RangeError} unless they descend from 1 at most to above 0, before the shift */
-export function checkSigmas(sigmas: readonly number[], name: string): void {
+export function checkSigmas(
+  sigmas: readonly number[],
+  name: string,
+  highest: number,
+): void {
   if (!Array.isArray(sigmas) || sigmas.length === 0) {
     throw new RangeError(`${name} must be a list of numbers, got ${JSON.stringify(sigmas)}`);
   }
   for (const [i, sigma] of sigmas.entries()) {
     const above = sigmas[i - 1] ?? Infinity;
-    if (sigma > 0 && sigma <= 1 && sigma < above) continue;
+    if (sigma > 0 && sigma <= highest && sigma < above) continue;
     throw new RangeError(
-      `${name} must descend from 1 at most to above 0, got ${sigma}` +
+      `${name} must descend from ${highest} at most to above 0, got ${sigma}` +
         (i > 0 ? ` after ${above}` : ""),
     );
   }
@@ -224,7 +228,7 @@ export interface Field {
 
 export type SettingLimits = Pick<
   ModelInfo,
-  "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers"
+  "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers" | "sampling"
 >;
 
 export type GivenSettings = {

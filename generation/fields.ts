@@ -6,7 +6,7 @@
  */
 
 import type { SamplingSettings } from "../engine/types.ts";
-import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
+import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
   checkChoice,
   checkFlag,
@@ -278,12 +278,14 @@ export const SETTING_FIELDS: {
     placeholder: "name",
     initial: ({ defaults: { sampler } }, _, given) =>
       sampler === "dmd" && hasOtherLevels(given) ? "lcm" : sampler,
-    check: (value, name, _, given) => {
-      checkChoice(value, name, SAMPLERS);
+    check: (value, name, { sampling }, given) => {
+      checkChoice(value, name, sampling.samplers);
       const other = given.sigmas ? "sigmas" : given.scheduler ? "scheduler" : undefined;
-      if (value !== "dmd" || !other) return;
+      if (!OWN_SIGMAS.includes(value) || !other) return;
       throw new RangeError(
-        `${name} dmd has its own sigmas; omit ${other}, or use lcm`,
+        `${name} ${value} has its own sigmas; omit ${other}, or use ${
+          value === "dmd" ? "lcm" : "another sampler"
+        }`,
       );
     },
     idle: unlessTaken("sampler"),
@@ -295,18 +297,19 @@ export const SETTING_FIELDS: {
     placeholder: "name",
     initial: ({ defaults: { scheduler } }, _, { sigmas, sampler }) =>
       sigmas || sampler === "dmd" ? undefined : scheduler,
-    check: (value, name, _, given) => {
-      checkChoice(value, name, NOISE_SCHEDULES);
+    check: (value, name, { sampling }, given) => {
+      checkChoice(value, name, sampling.schedulers);
       if (!given.sigmas) return;
       throw new RangeError(`${name} spaces the sigmas, and sigmas gives them; omit one`);
     },
     idle: unlessTaken("scheduler"),
   },
   sigmas: {
-    text: "Sigmas before the shift, descending from at most 1; one for each step",
+    text:
+      "Sigmas, descending; one for each step. Those of flow models are at most 1, before the shift",
     kind: "numbers",
     placeholder: "level...",
-    check: checkSigmas,
+    check: (value, name, { sampling }) => checkSigmas(value, name, sampling.maxSigma),
     idle: unlessTaken("sigmas"),
   },
   maxSequenceLength: {

@@ -154,7 +154,7 @@ Deno.test("readRecipe() reads samplers of ComfyUI whose parts are nodes, NaN, an
 Deno.test("readRecipe() takes a recipe of ours that somebody changed in part, and says which", () => {
   const fields = {
     ...{ prompt: 5, seed: 1.5, size: [1], num_inference_steps: "x", guidance_scale: -1 },
-    ...{ sampler: "ddim", sigmas: ["a"], loras: [{ path: 1 }], quality: {}, strength: 0.5 },
+    ...{ sampler: "plms", sigmas: ["a"], loras: [{ path: 1 }], quality: {}, strength: 0.5 },
     ...{ enable_upscaling: 3, of_a_newer_version: true, drawn_at: "1x1" },
   };
   const [kept, unused] = read({ denoise: JSON.stringify(fields) });

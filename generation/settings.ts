@@ -2,6 +2,7 @@
 
 import type { ModelInfo, SamplingSettings, TaskType } from "../engine/types.ts";
 import type { GivenSettings, SettingField, SettingLimits } from "./field_values.ts";
+import { NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 
 /** Limits that refuse nothing which some model takes. */
@@ -9,6 +10,7 @@ export const NO_LIMITS: SettingLimits = {
   maxSteps: Infinity,
   maxSequenceLength: Infinity,
   optionalParts: ["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"],
+  sampling: { samplers: SAMPLERS, schedulers: NOISE_SCHEDULES, maxSigma: Infinity },
 };
 
 /** A value that a request may not have. */

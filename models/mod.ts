@@ -23,6 +23,7 @@ import type { Pipeline } from "./pipeline/types.ts";
 import { COMPACT_UPSCALER_FORMAT, RRDB_UPSCALER_FORMAT } from "./upscalers/upscaler.ts";
 
 export type { NoiseScheduleName, SamplerName } from "./schedulers/names.ts";
+export type { SamplingChoices } from "./schedulers/mod.ts";
 export { LoraError } from "./lora/lora_error.ts";
 export { type ModeRequest, type ResolvedMode, resolveModes } from "./lora/resolve_mode.ts";
 export type {

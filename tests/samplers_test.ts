@@ -1,7 +1,8 @@
 /** Every sampler and every spacing in a small pipeline of each family; with DENOISE_SLOW. */
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
-import { DMD_STEPS, NOISE_SCHEDULES, SAMPLERS } from "../models/schedulers/names.ts";
+import { FLOW_CHOICES } from "../models/schedulers/mod.ts";
+import { DMD_STEPS } from "../models/schedulers/names.ts";
 import { withChroma, withComposed } from "./support/composed.ts";
 import { Golden } from "./support/golden.ts";
 import { openTestDevice } from "./support/model_run.ts";
@@ -17,8 +18,8 @@ const MODELS = [
 type Sampling = Pick<PipelineRequest, "sampler" | "scheduler" | "sigmas">;
 
 const SAMPLINGS: readonly Sampling[] = [
-  ...SAMPLERS.map((sampler) => ({ sampler })),
-  ...NOISE_SCHEDULES.map((scheduler) => ({ scheduler })),
+  ...FLOW_CHOICES.samplers.map((sampler) => ({ sampler })),
+  ...FLOW_CHOICES.schedulers.map((scheduler) => ({ scheduler })),
   { sigmas: [1, 0.7, 0.4, 0.1] },
 ];
 

@@ -99,6 +99,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       defaults: info.defaults.sampler
         ? info.defaults
         : { ...info.defaults, ...parts.scheduler.own },
+      sampling: parts.scheduler.choices,
       className,
       weightBytes: Object.values(parts.components)
         .reduce((sum, weights) => sum + weights.storedBytes, 0),

@@ -23,6 +23,7 @@ export type FamilyInfo =
     | "weightBytes"
     | "precisions"
     | "optionalParts"
+    | "sampling"
     | "upscalerScale"
     | "defaults"
     | keyof ImageModelInfo

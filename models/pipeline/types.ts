@@ -4,7 +4,7 @@ import type { MemoryReport } from "../memory/memory_report.ts";
 import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
 import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
-import type { NoiseScheduleName, SamplerName } from "../schedulers/mod.ts";
+import type { NoiseScheduleName, SamplerName, SamplingChoices } from "../schedulers/mod.ts";
 import type { OptionalSettings, RoomSetting, SamplingSettings } from "./settings.ts";
 
 /** A part that a model can do without. */
@@ -276,6 +276,8 @@ export interface PipelineInfo {
   readonly visionSide?: number;
   /** Settings that a request may have beside those that every model takes. */
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
+  /** What `sampler`, `scheduler` and `sigmas` of a request may be, where the model has these settings. */
+  readonly sampling: SamplingChoices;
   /** Most tokens of a prompt that `maxSequenceLength` may ask for; prompts have at most 512 where a request says nothing. */
   readonly maxSequenceLength: number;
   /** Size limits of input images; without them, inputs are resized to the output. */

@@ -2,21 +2,23 @@
 import { choiceField, refuseFields, requireField, type SchedulerConfig } from "./config.ts";
 import type { DiffusionModel, StartedLevels } from "./diffusion_levels.ts";
 import { begun, DIFFUSION_STEPS } from "./diffusion_samplers.ts";
-import { DIFFUSION_SAMPLERS, type DiffusionSampler, NOISE_SCHEDULES } from "./names.ts";
+import { NOISE_SCHEDULES, type SamplerName, SAMPLERS } from "./names.ts";
 import { namedLevels } from "./named_levels.ts";
 import { type BetaSchedule, NoiseTable } from "./noise_table.ts";
 import { diffusionProcess, PREDICTION_TYPES, spread } from "./process.ts";
 import {
   checkedRange,
+  choose,
   fixedSchedule,
+  namesOf,
+  type SamplingChoices,
   type Schedule,
   type ScheduleOptions,
   type Scheduler,
-  supported,
 } from "./schedule.ts";
 
 interface DiffusionClass {
-  readonly sampler: DiffusionSampler;
+  readonly sampler: SamplerName;
   /** ᾱ of the last timestep under zero terminal SNR; 0 where absent. */
   readonly terminal?: number;
   readonly betas?: {
@@ -49,7 +51,8 @@ export const DIFFUSION_CLASSES: Readonly<Record<string, DiffusionClass>> = {
 };
 
 export class DiffusionScheduler implements Scheduler {
-  readonly own: { readonly sampler: DiffusionSampler };
+  readonly own: { readonly sampler: SamplerName };
+  readonly choices: SamplingChoices;
   readonly usesDynamicShifting = false;
   readonly #model: DiffusionModel;
 
@@ -63,6 +66,11 @@ export class DiffusionScheduler implements Scheduler {
     const process = diffusionProcess(prediction, (sigma) => table.timestep(sigma));
     this.#model = { config, table, process };
     this.own = { sampler };
+    this.choices = {
+      samplers: namesOf(SAMPLERS, DIFFUSION_STEPS),
+      schedulers: NOISE_SCHEDULES,
+      maxSigma: table.sigmas.at(-1)!,
+    };
     // Reads the rest of the configuration, so that what is wrong with it is said when the model is opened.
     this.setTimesteps(2);
   }
@@ -70,7 +78,8 @@ export class DiffusionScheduler implements Scheduler {
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
     const { table, process } = this.#model;
-    const sampler = supported("sampler", DIFFUSION_SAMPLERS, options.sampler ?? this.own.sampler);
+    const { sampler = this.own.sampler } = options;
+    const { own, given } = choose("sampler", DIFFUSION_STEPS, sampler);
     if (options.shift !== undefined) {
       throw new RangeError(
         `Cannot make a schedule with shift ${options.shift}: only rectified flows have a shift; omit it`,
@@ -82,7 +91,6 @@ export class DiffusionScheduler implements Scheduler {
       );
     }
     const chosen = this.#chosen(numInferenceSteps, options);
-    const { own, given } = DIFFUSION_STEPS[sampler];
     if (!chosen) return fixedSchedule(process, own(this.#model, numInferenceSteps, start));
     if (given) return fixedSchedule(process, begun(chosen, start, given, process));
     throw new RangeError(
@@ -95,9 +103,7 @@ export class DiffusionScheduler implements Scheduler {
   #chosen(count: number, { scheduler, sigmas }: ScheduleOptions): StartedLevels | undefined {
     const { table } = this.#model;
     if (scheduler === undefined && sigmas === undefined) return undefined;
-    const levels = scheduler === undefined
-      ? [...sigmas!, 0]
-      : namedLevels(supported("scheduler", NOISE_SCHEDULES, scheduler), table, count);
+    const levels = scheduler === undefined ? [...sigmas!, 0] : namedLevels(scheduler, table, count);
     const [first] = levels as [number];
     // As ComfyUI does: a run from the highest level of the training begins with noise alone, of unit variance once scaled.
     const isWhole = first >= table.sigmas.at(-1)! * (1 - 1e-5);

@@ -2,7 +2,7 @@
 import { ddim, pndm, type StartedSteps } from "./ddim_steps.ts";
 import { type DiffusionModel, eulerLevels, type StartedLevels } from "./diffusion_levels.ts";
 import { euler } from "./euler_steps.ts";
-import type { DiffusionSampler } from "./names.ts";
+import type { SamplerName } from "./names.ts";
 import type { Process } from "./process.ts";
 import type { Sampler } from "./steps.ts";
 
@@ -13,7 +13,7 @@ interface DiffusionSteps {
   readonly given?: Sampler;
 }
 
-export const DIFFUSION_STEPS: Readonly<Record<DiffusionSampler, DiffusionSteps>> = {
+export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionSteps>>> = {
   euler: onLevels(eulerLevels, euler),
   ddim: { own: ddim, given: euler },
   pndm: { own: pndm },

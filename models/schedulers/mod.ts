@@ -9,12 +9,14 @@ import { linspace } from "./shift.ts";
 import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
+export { FLOW_CHOICES } from "./noise_levels.ts";
 export { DiffusionScheduler } from "./diffusion.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
   type Assignment,
   type HistoryName,
   readsNoise,
+  type SamplingChoices,
   type Schedule,
   type ScheduleOptions,
   type Scheduler,

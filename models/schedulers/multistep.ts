@@ -8,7 +8,7 @@ import {
   requireField,
   type SchedulerConfig,
 } from "./config.ts";
-import type { FlowSampler } from "./names.ts";
+import type { SamplerName } from "./names.ts";
 import { FlowScheduler } from "./noise_levels.ts";
 import { fixedSchedule, type Schedule, type ScheduleOptions } from "./schedule.ts";
 import { linspace } from "./shift.ts";
@@ -72,7 +72,7 @@ export class UniPcScheduler extends MultistepScheduler {
   }
 
   /** The solver begins at `start` without history, as the reference does. */
-  protected override schedule(sampler: FlowSampler, levels: Levels, start: number): Schedule {
+  protected override schedule(sampler: SamplerName, levels: Levels, start: number): Schedule {
     return sampler === "uni_pc"
       ? fixedSchedule(this.process, unipc(levels, this.process, this.#solver, start))
       : super.schedule(sampler, levels, start);

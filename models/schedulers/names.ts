@@ -1,29 +1,25 @@
 /** What samplers and noise schedules are called in requests: as ComfyUI calls them. */
 
-/** Samplers of rectified flows. `dmd` has three noise levels of its own. */
-export const FLOW_SAMPLERS = [
+/** Samplers: how a step goes from one noise level to the next. A model takes those of its kind. */
+export const SAMPLERS = [
   "euler",
   "euler_ancestral",
   "heun",
   "dpmpp_2m",
   "uni_pc",
+  "ddim",
+  "pndm",
   "lcm",
   "dmd",
 ] as const;
 
-/** Samplers of diffusion models. */
-export const DIFFUSION_SAMPLERS = ["euler", "ddim", "pndm"] as const;
+/** One of {@linkcode SAMPLERS}. */
+export type SamplerName = (typeof SAMPLERS)[number];
 
-export type FlowSampler = (typeof FLOW_SAMPLERS)[number];
-export type DiffusionSampler = (typeof DIFFUSION_SAMPLERS)[number];
+/** Samplers with noise levels of their own. */
+export const OWN_SIGMAS: readonly SamplerName[] = ["pndm", "dmd"];
 
-/** How a step goes from one noise level to the next. */
-export type SamplerName = FlowSampler | DiffusionSampler;
-
-/** The samplers that requests choose from. */
-export const SAMPLERS: readonly SamplerName[] = FLOW_SAMPLERS;
-
-/** Every spacing. */
+/** Schedules: how the noise levels are spaced. A model takes those of its kind. */
 export const NOISE_SCHEDULES = [
   "simple",
   "sgm_uniform",
@@ -32,7 +28,7 @@ export const NOISE_SCHEDULES = [
   "beta",
 ] as const;
 
-/** How the noise levels are spaced. */
+/** One of {@linkcode NOISE_SCHEDULES}. */
 export type NoiseScheduleName = (typeof NOISE_SCHEDULES)[number];
 
 /** Steps of `dmd`, which has one for each of its noise levels. */

@@ -6,22 +6,31 @@
 
 import { boundedField, MAX_TRAIN_TIMESTEPS, type SchedulerConfig } from "./config.ts";
 import { dmdSchedule } from "./dmd.ts";
-import { FLOW_SAMPLERS, type FlowSampler } from "./names.ts";
+import { NOISE_SCHEDULES, type SamplerName, SAMPLERS } from "./names.ts";
 import { flowProcess, type Process } from "./process.ts";
 import { isRedistribution, redistributed } from "./redistribution.ts";
-import { samplerSchedule } from "./samplers.ts";
+import { FLOW_SAMPLERS, samplerSchedule } from "./samplers.ts";
 import {
   checkedRange,
+  namesOf,
+  type SamplingChoices,
   type Schedule,
   type ScheduleOptions,
   type Scheduler,
-  supported,
 } from "./schedule.ts";
 import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
 import type { Levels } from "./steps.ts";
 
+/** What requests choose from with a rectified flow. */
+export const FLOW_CHOICES: SamplingChoices = {
+  samplers: namesOf(SAMPLERS, FLOW_SAMPLERS),
+  schedulers: NOISE_SCHEDULES,
+  maxSigma: 1,
+};
+
 export abstract class FlowScheduler implements Scheduler {
   abstract readonly own: Scheduler["own"];
+  readonly choices = FLOW_CHOICES;
   protected readonly trainTimesteps: number;
   protected readonly shift: SigmaShift;
   protected readonly process: Process;
@@ -38,7 +47,7 @@ export abstract class FlowScheduler implements Scheduler {
 
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
-    const sampler = supported("sampler", FLOW_SAMPLERS, options.sampler ?? this.own.sampler);
+    const { sampler = this.own.sampler } = options;
     if (sampler === "dmd") {
       return dmdSchedule(this.shift, this.trainTimesteps, options, numInferenceSteps);
     }
@@ -49,7 +58,7 @@ export abstract class FlowScheduler implements Scheduler {
 
   protected abstract levels(count: number, options: ScheduleOptions): Levels;
 
-  protected schedule(sampler: FlowSampler, levels: Levels, _start: number): Schedule {
+  protected schedule(sampler: SamplerName, levels: Levels, _start: number): Schedule {
     return samplerSchedule(sampler, levels, this.process);
   }
 

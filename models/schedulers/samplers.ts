@@ -1,13 +1,13 @@
-/** Samplers by their names, for any process. */
+/** Samplers of rectified flows by their names. */
 import { dpmpp2m } from "./dpm_steps.ts";
 import { euler, eulerAncestral, heun, lcm } from "./euler_steps.ts";
-import type { FlowSampler } from "./names.ts";
+import type { SamplerName } from "./names.ts";
 import type { Process } from "./process.ts";
-import { fixedSchedule, type Schedule } from "./schedule.ts";
+import { choose, fixedSchedule, type Schedule } from "./schedule.ts";
 import type { Levels, Sampler } from "./steps.ts";
 import { unipc } from "./unipc_steps.ts";
 
-const SAMPLERS: Readonly<Record<FlowSampler, Sampler>> = {
+export const FLOW_SAMPLERS: Readonly<Partial<Record<SamplerName, Sampler>>> = {
   euler,
   euler_ancestral: eulerAncestral,
   heun,
@@ -17,6 +17,6 @@ const SAMPLERS: Readonly<Record<FlowSampler, Sampler>> = {
   dmd: lcm,
 };
 
-export function samplerSchedule(sampler: FlowSampler, levels: Levels, process: Process): Schedule {
-  return fixedSchedule(process, SAMPLERS[sampler](levels, process));
+export function samplerSchedule(sampler: SamplerName, levels: Levels, process: Process): Schedule {
+  return fixedSchedule(process, choose("sampler", FLOW_SAMPLERS, sampler)(levels, process));
 }

@@ -60,7 +60,18 @@ export interface ScheduleOptions {
   readonly start?: number;
 }
 
+/** What a request may choose of the sampling. */
+export interface SamplingChoices {
+  /** Samplers for this kind of model. */
+  readonly samplers: readonly SamplerName[];
+  /** Schedules for this kind of model. */
+  readonly schedulers: readonly NoiseScheduleName[];
+  /** The highest of `sigmas`: 1 for flow models. */
+  readonly maxSigma: number;
+}
+
 export interface Scheduler {
+  readonly choices: SamplingChoices;
   /** What runs where a request chooses nothing; no spacing where it has no name. */
   readonly own: { readonly sampler: SamplerName; readonly scheduler?: NoiseScheduleName };
   /** Whether the shift follows from the size of the request, so that none can be chosen. */
@@ -144,15 +155,23 @@ export function strengthStart(
   return Math.min(start, numInferenceSteps - 1);
 }
 
-/** A name of a request, if the kind of model takes it. */
-export function supported<Name extends string>(
+/** What a table has for a name of a request. */
+export function choose<Name extends string, Value>(
   what: "sampler" | "scheduler",
-  names: readonly Name[],
-  name: string,
-): Name {
-  const found = names.find((known) => known === name);
+  table: Readonly<Partial<Record<Name, Value>>>,
+  name: Name,
+): Value {
+  const found = table[name];
   if (found !== undefined) return found;
   throw new RangeError(
-    `Cannot use the ${what} ${name} with this model: it takes ${names.join(", ")}`,
+    `Cannot use the ${what} ${name} with this model: it takes ${Object.keys(table).join(", ")}`,
   );
+}
+
+/** The names of a table, in the order of `all`. */
+export function namesOf<Name extends string>(
+  all: readonly Name[],
+  table: Readonly<Partial<Record<Name, unknown>>>,
+): Name[] {
+  return all.filter((name) => name in table);
 }

@@ -4,8 +4,10 @@ import type { ModelInfo } from "../../engine/types.ts";
 import { OWN_NAMES, WEBUI_SAMPLERS, WEBUI_SCHEDULES } from "../../generation/recipe.ts";
 
 /** For `GET /sdapi/v1/samplers`; the model's own is the first. */
-export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
-  const others = optionalSettings.includes("sampler") ? [...WEBUI_SAMPLERS] : [];
+export function samplersOf({ optionalSettings, sampling }: ModelInfo): Record<string, unknown>[] {
+  const others = optionalSettings.includes("sampler")
+    ? [...WEBUI_SAMPLERS].filter(([, own]) => sampling.samplers.includes(own))
+    : [];
   return [[OWN_NAMES.sampler, "default"] as const, ...others].map(([name, own]) => ({
     name,
     aliases: [own],
@@ -14,8 +16,10 @@ export function samplersOf({ optionalSettings }: ModelInfo): Record<string, unkn
 }
 
 /** For `GET /sdapi/v1/schedulers`; the model's own is the first. */
-export function schedulesOf({ optionalSettings }: ModelInfo): Record<string, unknown>[] {
-  const others = optionalSettings.includes("scheduler") ? [...WEBUI_SCHEDULES] : [];
+export function schedulesOf({ optionalSettings, sampling }: ModelInfo): Record<string, unknown>[] {
+  const others = optionalSettings.includes("scheduler")
+    ? [...WEBUI_SCHEDULES].filter(([, own]) => sampling.schedulers.includes(own))
+    : [];
   return [[OWN_NAMES.schedule, "automatic"] as const, ...others].map(([label, name]) => ({
     name,
     label,

@@ -1,5 +1,6 @@
 /** A model that only exists in tests; apart, so that a fake worker loads next to nothing. */
 import type { ModelInfo } from "../../engine/types.ts";
+import { FLOW_CHOICES } from "../../models/schedulers/noise_levels.ts";
 
 /** What the fake model says of itself; parts can be replaced. */
 export const FAKE_INFO: ModelInfo = {
@@ -27,6 +28,7 @@ export const FAKE_INFO: ModelInfo = {
   maxPixels: 256 * 256,
   maxSteps: 50,
   optionalSettings: [],
+  sampling: FLOW_CHOICES,
   maxSequenceLength: 512,
   optionalParts: [],
   loraTargets: ["transformer", "transformer_2"],
