@@ -108,63 +108,60 @@ for (const { op, heavy = [] } of OP_SUITES) {
   });
 }
 
-for (const { op, variants, cases } of OP_SUITES) {
-  const target = { ...adapter, schedule: "gpu", operands: "f16" } as const;
-  const found = variants.flatMap((variant) => {
-    const forced = { ...target, forcedVariants: force(op, variant) };
-    const own = cases.flatMap((testCase) => {
-      const kernels = kernelsOf(testCase, forced, "f16");
-      return kernels ? [{ testCase, variant, cost: costOf(kernels) }] : [];
-    });
-    // Drivers under test take each variant once.
-    return IS_SLOW ? own : own.toSorted((a, b) => a.cost - b.cost).slice(0, 1);
-  }).toSorted((a, b) => a.cost - b.cost);
-  const own = IS_SLOW || REPETITIONS > 1 ? found : found.slice(0, 1);
-  if (own.length === 0) continue;
-  Deno.test(`${op} equals its reference where its result is stored as f16`, async (t) => {
-    for (const { testCase, variant } of own) {
-      const forcedVariants = force(op, variant);
-      await withDevice(
-        { schedule: "gpu", operands: "f16", forcedVariants },
-        (device) =>
-          t.step(
-            `${variant} ${testCase.name}`,
-            () => runCase(device, testCase, device.target, 1, "f16"),
-          ),
-      );
-    }
+for (const suite of OP_SUITES) {
+  testShortest(suite, "where its result is stored as f16", {
+    operands: "f16",
+    storage: "f16",
+    needed: (testCase, target) => kernelsOf(testCase, target, "f16"),
+    targetOf: (target) => target,
   });
 }
 
-for (const { op, variants, cases, operands = "f32" } of OP_SUITES) {
-  const found = variants.flatMap((variant) => {
-    const target = {
-      ...adapter,
-      schedule: "gpu",
-      operands,
-      forcedVariants: force(op, variant),
-    } as const;
-    const kept = cases.flatMap((testCase) => {
+for (const suite of OP_SUITES) {
+  testShortest(suite, "where registers are few", {
+    operands: suite.operands ?? "f32",
+    storage: "f32",
+    needed(testCase, target) {
       const kernels = kernelsOf(testCase, withFewRegisters(target));
       const usual = new Set(kernelsOf(testCase, target)?.map(({ wgsl }) => wgsl));
-      if (!kernels || kernels.every(({ wgsl }) => usual.has(wgsl))) return [];
-      return [{ testCase, variant, cost: costOf(kernels) }];
+      return kernels?.every(({ wgsl }) => usual.has(wgsl)) ? undefined : kernels;
+    },
+    targetOf: withFewRegisters,
+  });
+}
+
+/**
+ * A test, as on a GPU, of the case with the shortest kernels of all variants; drivers under test take each variant once, and
+ * a slow run every case.
+ */
+function testShortest(
+  { op, variants, cases }: typeof OP_SUITES[number],
+  where: string,
+  { operands, storage, needed, targetOf }: {
+    readonly operands: Target["operands"];
+    readonly storage: "f32" | "f16";
+    /** The kernels of a case; undefined where it shows nothing. */
+    readonly needed: (testCase: OpCase, target: Target) => readonly CaseKernel[] | undefined;
+    readonly targetOf: (target: Target) => Target;
+  },
+): void {
+  const found = variants.flatMap((variant) => {
+    const options = { schedule: "gpu", operands, forcedVariants: force(op, variant) } as const;
+    const own = cases.flatMap((testCase) => {
+      const kernels = needed(testCase, { ...adapter, ...options });
+      return kernels ? [{ testCase, variant, options, cost: costOf(kernels) }] : [];
     });
-    return IS_SLOW ? kept : kept.toSorted((a, b) => a.cost - b.cost).slice(0, 1);
+    return IS_SLOW ? own : own.toSorted((a, b) => a.cost - b.cost).slice(0, 1);
   }).toSorted((a, b) => a.cost - b.cost);
   const own = IS_SLOW || REPETITIONS > 1 ? found : found.slice(0, 1);
-  if (own.length === 0) continue;
-  Deno.test(`${op} equals its reference where registers are few`, async (t) => {
-    for (const { testCase, variant } of own) {
-      const options = { schedule: "gpu", operands, forcedVariants: force(op, variant) } as const;
-      await withDevice(
-        options,
-        (device) =>
-          t.step(
-            `${variant} ${testCase.name}`,
-            () => runCase(device, testCase, withFewRegisters(device.target)),
-          ),
-      );
+  if (own.length === 0) return;
+  Deno.test(`${op} equals its reference ${where}`, async (t) => {
+    for (const { testCase, variant, options } of own) {
+      await withDevice(options, (device) =>
+        t.step(
+          `${variant} ${testCase.name}`,
+          () => runCase(device, testCase, targetOf(device.target), 1, storage),
+        ));
     }
   });
 }

@@ -123,27 +123,21 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       for (var d = 0u; d < DEPTH; d = d + 1u) {
         let at_b = own + place(local.x, d);
         let at_a = own + place(local.y, d);
-        //#if ELEMENT == f16
         //#for C in 0..COLUMNS
         let w_C = tile_b[C][at_b];
         //#endfor
         //#for R in 0..ROWS
         let x_R = tile_a[R][at_a];
+        //#if ELEMENT == f16
         //#for C in 0..COLUMNS
         h_R_C = fma(x_R.zw, w_C.zw, fma(x_R.xy, w_C.xy, h_R_C));
         //#endfor
-        //#endfor
         //#else
-        //#for C in 0..COLUMNS
-        let w_C = vec4<f32>(tile_b[C][at_b]);
-        //#endfor
-        //#for R in 0..ROWS
-        let x_R = vec4<f32>(tile_a[R][at_a]);
         //#for P in x y z w, C in 0..COLUMNS
         s_R_C = fma(x_R.P, w_C.P, s_R_C);
         //#endfor
-        //#endfor
         //#endif
+        //#endfor
       }
       //#if ELEMENT == f16
       //#for R in 0..ROWS, C in 0..COLUMNS
