@@ -22,6 +22,7 @@ import {
   SHARED_64,
   SHORT_ROWS,
   SLICED_32,
+  SLICED_64X32,
 } from "./shared.ts";
 
 /** Names of the variants of `linear` and `matmul` on operands of 16 bits and more; `matmul` has all but `rows`. */
@@ -36,6 +37,7 @@ export const GEMM_VARIANTS: readonly string[] = [
   SHARED_64,
   SHARED_32,
   SLICED_32,
+  SLICED_64X32,
   HALF_128X64,
 ].map(({ name }) => name);
 
@@ -108,15 +110,16 @@ function byPreference(problem: GemmProblem, { features }: Target): readonly Gemm
   const tiles = (side: number) => Math.ceil(m / side) * Math.ceil(n / side) * (batch?.count ?? 1);
   const isFew = tiles(64) < FEW_TILES;
   const large = Math.ceil(m / 128) * Math.ceil(n / 128) * (batch?.count ?? 1);
+  const sliced = hasFewRegisters(features) ? [SLICED_32, SLICED_64X32] : [SLICED_64X32, SLICED_32];
   const shared = isFew || m <= SHORT_ROWS
-    ? [SLICED_32, SHARED_32, SHARED_64, SHARED_128X64, SHARED_128]
+    ? [...sliced, SHARED_32, SHARED_64, SHARED_128X64, SHARED_128]
     : hasFewRegisters(features)
-    ? [SHARED_128X64, SHARED_32, SLICED_32, SHARED_64, SHARED_128]
+    ? [SHARED_128X64, SHARED_32, SHARED_64, SHARED_128]
     : large >= FEW_LARGE_TILES
-    ? [SHARED_128, SHARED_128X64, SHARED_64, SHARED_32, SLICED_32]
+    ? [SHARED_128, SHARED_128X64, SHARED_64, SHARED_32]
     : 2 * large >= FEW_LARGE_TILES
-    ? [SHARED_128X64, SHARED_64, SHARED_128, SHARED_32, SLICED_32]
-    : [SHARED_64, SHARED_32, SLICED_32, SHARED_128X64, SHARED_128];
+    ? [SHARED_128X64, SHARED_64, SHARED_128, SHARED_32]
+    : [SHARED_64, SHARED_32, SHARED_128X64, SHARED_128];
   const matrix = matrixOrder(m, n, batch?.count ?? 1)
     .map((name) => MATRIX_VARIANTS.find((variant) => variant.name === name)!);
   // Whether f16 tiles win anywhere is not measured yet, so that only a tuning run takes them.

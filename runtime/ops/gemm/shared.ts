@@ -118,5 +118,15 @@ export const SHARED_32 = sharedVariant("shared32", { threads: 8, rows: 4, column
 export const SLICED_32 = sharedVariant(
   "sliced32",
   { threads: 8, rows: 4, columns: 4, slices: 4 },
-  ({ m, k }) => m <= SHORT_ROWS && k >= SLICED_SUM,
+  isShort,
 );
+/** The same with tiles of 64 x 32, which read workgroup memory three quarters as often. */
+export const SLICED_64X32 = sharedVariant(
+  "sliced64x32",
+  { threads: 8, rows: 8, columns: 4, slices: 4 },
+  (problem) => isShort(problem) && problem.m > 32,
+);
+
+function isShort({ m, k }: GemmProblem): boolean {
+  return m <= SHORT_ROWS && k >= SLICED_SUM;
+}

@@ -267,6 +267,8 @@ export const LINEAR_SUITE: OpSuite = {
     linearCase({ x: [9, 64], n: 96, format: "q8_0", bias: true, parts: 3 }),
     // Several bands of columns, of which the last one is not full.
     linearCase({ x: [24, 2048], n: 332, bias: true }),
+    linearCase({ x: [40, 512], n: 70, bias: true, residual: true }),
+    linearCase({ x: [36, 512], n: 68, format: "q8_0", bias: true }),
     ...QUANTIZED.flatMap(([format, step]) => quantizedCases(format, step)),
     linearCase({ x: [2, 64], n: 20, format: "f8_e4m3", scale: 0.37, bias: true }),
     linearCase({ x: [130, 36], n: 20, format: "f8_e4m3", scale: -3, residual: true }),
