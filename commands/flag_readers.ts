@@ -60,7 +60,7 @@ export function lora(text: string, before: readonly LoraFlag[] = []): LoraFlag[]
   if (strength !== undefined) parts.pop();
   const path = parts.join(":");
   const isWrong = alpha !== undefined && !(alpha > 0 && alpha < Infinity);
-  if (isWrong || path === "" || /\.safetensors:|:[+-]?[\d.]+:/i.test(path)) {
+  if (isWrong || path === "" || /\.(?:safetensors|ckpt|pth?|bin):|:[+-]?[\d.]+:/i.test(path)) {
     throw new RangeError(
       `It must be ${LORA_SYNTAX}, with a number as strength, a number above 0 as alpha and ${
         LORA_TARGETS.join(", ")

@@ -166,7 +166,8 @@ Deno.test("runGenerate() applies LoRAs in their order, to images and videos", ()
     }
     await assert.rejects(run(folder, { lora: lora(`${folder}/c.safetensors`) }), {
       name: "LoraError",
-      message: /c\.safetensors: it does not exist; give a \.safetensors file/,
+      message:
+        /c\.safetensors: it does not exist; give a \.safetensors, \.pt, \.ckpt or \.bin file/,
     });
   }));
 

@@ -129,7 +129,7 @@ async function findPath(input: string): Promise<string> {
   const stat = await Deno.stat(input).catch(() => undefined);
   const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(() => true, () => false);
   if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
-  if (/^[^:]*\.(?:png|jpe?g|webp|gif|bmp|mp4|safetensors|gguf)$/i.test(input)) {
+  if (/^[^:]*\.(?:png|jpe?g|webp|gif|bmp|mp4|safetensors|gguf|ckpt|pth?|bin)$/i.test(input)) {
     throw new Deno.errors.NotFound(
       `Cannot inspect ${input}: there is no such file; check its path`,
     );

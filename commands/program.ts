@@ -77,7 +77,7 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     .argument("<path...>", "files, folders, names or hub ids on this machine, or bundled");
   add("quantize", QUANTIZE_FLAGS, async () => (await import("./quantize.ts")).runQuantize)
     .description("Write a copy of a model's weights in fewer bits")
-    .argument("<in>", "safetensors file, folder, name or hub id on this machine, or bundled")
+    .argument("<in>", "file of weights, folder, name or hub id on this machine, or bundled")
     .argument("<out>", "file to write: .gguf, or .safetensors for fp8");
   add("doctor", DOCTOR_FLAGS, async () => (await import("./doctor.ts")).runDoctor)
     .description("Show the GPU and check that it computes correctly");

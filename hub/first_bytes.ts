@@ -3,11 +3,11 @@
 /** As many first bytes as {@link foreignFile} looks at. */
 export const FIRST_BYTES = 64;
 
-const PICKLE = "a Python pickle, which can run code";
+const PICKLE = "a Python pickle that PyTorch did not save";
 
 /** Bytes of files that are often taken for others, as Latin-1, with their offset. */
 const SIGNS: readonly (readonly [offset: number, bytes: string, kind: string])[] = [
-  [0, "PK\x03\x04", "a zip archive, as PyTorch writes its pickles, which can run code"],
+  [0, "PK\x03\x04", "a zip archive, as PyTorch writes its files"],
   ...["\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"].map((sign) => [0, sign, PICKLE] as const),
   [0, "GGUF", "a GGUF file"],
   [4, "\0\0\0\0{", "a safetensors file"],

@@ -7,7 +7,7 @@ Deno.test("foreignFile() names what a file is and what to do, by its first bytes
   const cases: [string, RegExp][] = [
     ["version https://git-lfs.github.com/spec/v1\noid", /Git LFS pointer .* run git lfs pull/],
     ["PK\x03\x04\x14\0\0\0archive/data.pkl", /zip archive, as PyTorch .*; fetch it as weights/],
-    ["\x80\x02\x8a\nl\xfc\x9cF\xf9 j", /a Python pickle, which can run code/],
+    ["\x80\x02\x8a\nl\xfc\x9cF\xf9 j", /a Python pickle that PyTorch did not save/],
     ["GGUF\x03\0\0\0", /a GGUF file; fetch it as weights/],
     ['\x9a\x10\0\0\0\0\0\0{"__metadata__"', /a safetensors file/],
     ["\x89PNG\r\n\x1a\n\0\0\0\rIHDR", /a PNG image/],

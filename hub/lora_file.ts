@@ -5,16 +5,20 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { describeFileError } from "./json_file.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
+import { isWeightFile, WEIGHTS } from "./parts.ts";
 import { lookAt, parseHubFile } from "./resolve.ts";
 
 /** What diffusers and PEFT call the one file of a LoRA's folder. */
 const USUAL_NAMES: readonly string[] = [
   "pytorch_lora_weights.safetensors",
   "adapter_model.safetensors",
+  "pytorch_lora_weights.bin",
+  "adapter_model.bin",
 ];
 /** PEFT's settings, beside the file that they are for. */
 const SETTINGS = "adapter_config.json";
-const FORMS = "a .safetensors file, a folder that has one, or a hub id: org/name, or " +
+const FORMS =
+  "a .safetensors, .pt, .ckpt or .bin file, a folder that has one, or a hub id: org/name, or " +
   "org/name:file.safetensors where the repository has several";
 const MAX_LISTED = 8;
 
@@ -121,12 +125,15 @@ export async function findHubLora({ id, file }: HubLora, cacheFolder?: string): 
 
 /** The one that is meant where only a folder is named. */
 function onlyLora(paths: readonly string[]): string | undefined {
+  const weights = paths.filter((path) => WEIGHTS.test(path));
+  const others = weights.length > 0 ? weights : paths;
   return USUAL_NAMES.find((name) => paths.includes(name)) ??
-    (paths.length === 1 ? paths[0] : undefined);
+    (others.length === 1 ? others[0] : undefined);
 }
 
-function isLoraName(path: string): boolean {
-  return path.toLowerCase().endsWith(".safetensors");
+/** Whether a file can be a LoRA by its name. GGUF files hold none. */
+export function isLoraName(path: string): boolean {
+  return isWeightFile(path) && !/\.gguf$/i.test(path);
 }
 
 function list(names: readonly string[]): string {

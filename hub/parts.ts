@@ -1,9 +1,17 @@
 /** Files that are parts of one, as llama.cpp and Hugging Face number them: `model-00001-of-00003.safetensors`. */
 
-/** Endings of weight files that can be read. */
+/** Endings of weight files that are fetched and chosen without being named. */
 export const WEIGHTS = /\.(?:safetensors|gguf)$/i;
 
-const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf)$/i;
+/** Endings of files that PyTorch saved, which are read where a user names them. */
+export const PICKLES = /\.(?:ckpt|pth?|bin|pkl)$/i;
+
+const PART_NAME = /^(.{0,500})-(\d{2,5})-of-(\d{2,5})(\.safetensors|\.gguf|\.bin)$/i;
+
+/** Whether a file is one of weights by its name. */
+export function isWeightFile(path: string): boolean {
+  return WEIGHTS.test(path) || PICKLES.test(path);
+}
 
 export interface Part {
   /** From 1 on; some writers begin with 0. */

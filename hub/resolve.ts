@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { type CacheOptions, findSnapshot, isAbsence, isHubId } from "./cache.ts";
 import { describeFileError } from "./json_file.ts";
 import { MODEL_INDEX } from "./model_index.ts";
-import { partOf, WEIGHTS } from "./parts.ts";
+import { isWeightFile, partOf, PICKLES, WEIGHTS } from "./parts.ts";
 
 /** A file in a repository, as `org/name:folder/file.gguf` names it. */
 interface HubFileName {
@@ -13,12 +13,12 @@ interface HubFileName {
 }
 
 /** The path of a file of weights inside of a repository: no way out of it. */
-const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*\.(?:safetensors|gguf)$/i;
+const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*$/;
 
 /** Reads the name of a file in a repository, such as `org/name:model-Q4_K.gguf`. */
 export function parseHubFile(text: string): HubFileName | undefined {
   const [id = "", file = "", ...rest] = text.split(":");
-  return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file)
+  return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file) && isWeightFile(file)
     ? { id, file }
     : undefined;
 }
@@ -45,10 +45,10 @@ export async function resolveModel(
     );
   }
   if (found === "file") {
-    if (WEIGHTS.test(path)) return path;
+    if (isWeightFile(path)) return path;
     throw new TypeError(
       `Cannot open model ${path}: it is a file; give the folder that has ${MODEL_INDEX}, or a file ` +
-        "of weights, which ends with .safetensors or .gguf",
+        "of weights, which ends with .safetensors, .gguf, .ckpt, .pt, .pth or .bin",
     );
   }
   const hubFile = parseHubFile(pathOrId);
@@ -110,7 +110,8 @@ async function modelIn(
 
 async function weightsIn(folder: string): Promise<string[]> {
   const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
-  return names.filter((name) => WEIGHTS.test(name)).sort();
+  const weights = names.filter((name) => WEIGHTS.test(name));
+  return (weights.length > 0 ? weights : names.filter((name) => PICKLES.test(name))).sort();
 }
 
 /** Tells a folder from a file, and either from nothing. */

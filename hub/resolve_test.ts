@@ -87,7 +87,7 @@ Deno.test("parseHubFile() lets no name lead out of its repository", () => {
       "org/m:.x.gguf",
       "org/m:a/.b/x.gguf",
       "org/m:a\\b.gguf",
-      "org/m:a.bin",
+      "org/m:a.exe",
       "org/m:",
       "org:x.gguf",
       "org/m:a:b.gguf",

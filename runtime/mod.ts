@@ -75,6 +75,7 @@ export {
 export { layOutGguf } from "./weights/gguf_writer.ts";
 export { blockFormatOf, elementTypeOf } from "./weights/storage.ts";
 export type { GgufValue } from "./weights/gguf_types.ts";
+export { readTensorHeader } from "./weights/file_header.ts";
 export * from "./weights/low_rank_factors.ts";
 export * from "./weights/safetensors.ts";
 export * from "./weights/weight_scope.ts";

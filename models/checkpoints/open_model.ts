@@ -10,6 +10,7 @@ import {
   type PartName,
   readModelIndex,
 } from "../../hub/model_index.ts";
+import { isWeightFile } from "../../hub/parts.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
@@ -246,9 +247,11 @@ function toPart(
   };
 }
 
-/** An optional component that lies in a model's folder: `tiny_decoder.safetensors` or a folder `tiny_decoder`. */
+/** An optional component that lies in a model's folder: `tiny_decoder.safetensors`, `.pth` or a folder `tiny_decoder`. */
 async function beside(model: string, name: string): Promise<string | undefined> {
-  for (const path of [join(model, `${name}.safetensors`), join(model, name)]) {
+  for (
+    const path of [`${name}.safetensors`, `${name}.pth`, name].map((each) => join(model, each))
+  ) {
     if (await exists(path)) return path;
   }
   return undefined;
@@ -317,7 +320,7 @@ async function openTokenizer(
   part: keyof typeof TOKENIZERS,
 ): Promise<Tokenizer> {
   const { isFile } = await statPart(path, part, "tokenizer");
-  if (isFile && !/\.(?:gguf|safetensors)$/i.test(path)) return await loadTokenizer(dirname(path));
+  if (isFile && !isWeightFile(path)) return await loadTokenizer(dirname(path));
   if (isFile) {
     using checkpoint = Checkpoint.open(path);
     if (hasTokenizer(checkpoint)) return readEmbeddedTokenizer(checkpoint);

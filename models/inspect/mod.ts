@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_index.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
-import { partOf } from "../../hub/parts.ts";
+import { isWeightFile, partOf } from "../../hub/parts.ts";
 import {
   blockBytes,
   bytesPerElement,
@@ -219,7 +219,7 @@ async function inspectFolder(
 async function onlyFile(folder: string): Promise<string | undefined> {
   if (await isFile(join(folder, "config.json"))) return undefined;
   const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
-  const weights = names.filter((name) => /\.(?:safetensors|gguf)$/i.test(name));
+  const weights = names.filter(isWeightFile);
   const parts = partOf(weights[0] ?? "")?.all;
   const isOne = weights.length === 1 || weights.every((name) => parts?.includes(name));
   return isOne && weights[0] !== undefined ? join(folder, weights[0]) : undefined;

@@ -6,12 +6,13 @@ import {
   type TensorEntry,
   type TensorSource,
 } from "./container.ts";
-import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
+import { readFileHeader } from "./file_header.ts";
+import type { GgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_reader.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
-import { readSafetensorsHeader } from "./safetensors.ts";
 import { type Quantization, readQuantization } from "./quantization_config.ts";
 import { applyScales, readScaled, type ScaledTensor } from "./scales.ts";
+import { readStrided } from "./strided.ts";
 import { isFile, listWeightFiles } from "./weight_files.ts";
 
 /** Far more than any component's configuration has. */
@@ -32,8 +33,8 @@ interface FileTensor extends TensorEntry, ScaledTensor {
 const NOTHING: Omit<GgufHeader, "tensors"> = { metadata: new Map(), arrays: new Map() };
 
 /**
- * The tensors of a file (safetensors or GGUF), with the other parts of it where it is one of several, or of a component's
- * folder (safetensors). Files stay open.
+ * The tensors of a file (safetensors, GGUF or a pickle of PyTorch), with the other parts of it where it is one of several, or
+ * of a component's folder (safetensors or pickles). Files stay open. Nothing that a pickle holds is run.
  */
 export class Checkpoint implements TensorSource, Disposable {
   /** The path as given. */
@@ -71,7 +72,7 @@ export class Checkpoint implements TensorSource, Disposable {
       const headers = listed.map(({ path: filePath, expected }) => {
         const source = { path: filePath, file: openFile(filePath) };
         files.push(source);
-        const header = readHeader(source);
+        const header = readFileHeader(source.file, filePath);
         checkSplit(header, filePath, listed.length);
         for (const name of expected ?? header.tensors.keys()) {
           const entry = header.tensors.get(name);
@@ -124,9 +125,8 @@ export class Checkpoint implements TensorSource, Disposable {
         `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.path}"`,
       );
     }
-    const { source, byteOffset, storedAs, grid } = found;
-    const readStored = (from: number, bytes: Uint8Array) =>
-      readFully(source.file, byteOffset + from, bytes);
+    const { storedAs, grid, source } = found;
+    const readStored = (from: number, bytes: Uint8Array) => readRange(found, from, bytes);
     try {
       if (grid && storedAs) readScaled({ ...found, storedAs, grid }, start, target, readStored);
       else readStored(start, target);
@@ -156,16 +156,6 @@ export class Checkpoint implements TensorSource, Disposable {
   }
 }
 
-/** Reads what a file says of its tensors; its first bytes tell which container it is. */
-function readHeader({ file, path }: OpenFile): GgufHeader {
-  const head = new Uint8Array(Math.min(4, file.statSync().size));
-  readFully(file, 0, head);
-  const magic = head.byteLength === 4 ? new DataView(head.buffer).getUint32(0, true) : 0;
-  if (magic === GGUF_MAGIC) return readGgufHeader(file, path);
-  const { tensors, metadata } = readSafetensorsHeader(file, path, "safetensors or GGUF");
-  return { tensors, metadata: new Map(Object.entries(metadata)), arrays: new Map() };
-}
-
 /** What the headers, and the configuration in a component's folder, say. */
 function quantizationOf(path: string, headers: readonly GgufHeader[]): Quantization | undefined {
   const told = headers.map(({ metadata }) => readQuantization(Object.fromEntries(metadata), path))
@@ -189,10 +179,19 @@ function checkSplit({ metadata }: GgufHeader, path: string, parts: number): void
   );
 }
 
-function readWhole({ source, byteOffset, byteLength }: FileTensor): Uint8Array {
-  const bytes = new Uint8Array(byteLength);
-  readFully(source.file, byteOffset, bytes);
+function readWhole(tensor: FileTensor): Uint8Array {
+  const bytes = new Uint8Array(tensor.byteLength);
+  readRange(tensor, 0, bytes);
   return bytes;
+}
+
+/** Bytes of a tensor as the file has them, but for the order of what is not dense. */
+function readRange(tensor: FileTensor, start: number, target: Uint8Array): void {
+  const { source, byteOffset, strides } = tensor;
+  const readAt = (from: number, bytes: Uint8Array) =>
+    readFully(source.file, byteOffset + from, bytes);
+  if (strides) readStrided({ ...tensor, strides }, start, target, readAt);
+  else readAt(start, target);
 }
 
 function openFile(path: string): Deno.FsFile {

@@ -5,6 +5,8 @@ import { elementCount, type Shape } from "../shape.ts";
 export interface TensorEntry extends StoredTensor {
   /** First byte, counted from the start of the file. */
   readonly byteOffset: number;
+  /** Where elements lie, in elements along each axis, of tensors that are not dense. */
+  readonly strides?: readonly number[];
 }
 
 /** A tensor that a file shall have. */

@@ -173,7 +173,10 @@ Deno.test("Checkpoint.open() tells containers by their first bytes", () => {
     withFolder({ "model.gguf": bytes }, (folder) => {
       assert.throws(() => Checkpoint.open(`${folder}/model.gguf`), message);
     });
-  refuse(Uint8Array.of(0x50, 0x4b, 3, 4, 0, 0), /it is a zip archive, as PyTorch writes/);
+  refuse(
+    Uint8Array.of(0x50, 0x4b, 3, 4, 0, 0),
+    /it is a zip archive without the directory at its end/,
+  );
   refuse(new TextEncoder().encode("GGUF"), /Cannot read ".*": its header goes on to byte 8/);
   refuse(new TextEncoder().encode("<html><body>"), /it is a web page/);
 });

@@ -1,7 +1,7 @@
 /** Which files hold the weights that a path names: a component's folder, one file, or one part of several. */
 import { basename, dirname, join } from "node:path";
 import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
-import { partOf } from "../../hub/parts.ts";
+import { isWeightFile, partOf } from "../../hub/parts.ts";
 
 /** A file, and which of its tensors count where an index says so. */
 export interface WeightFile {
@@ -9,20 +9,26 @@ export interface WeightFile {
   readonly expected?: readonly string[];
 }
 
-/** Names under which diffusers and transformers save the weights of a component, most specific first. */
-const BASENAMES = ["diffusion_pytorch_model", "model"] as const;
+/** Names under which diffusers and transformers save the weights of a component, the most wanted first. */
+const USUAL_NAMES = [
+  ["diffusion_pytorch_model", "safetensors"],
+  ["model", "safetensors"],
+  ["diffusion_pytorch_model", "bin"],
+  ["pytorch_model", "bin"],
+] as const;
 
 /** Far more than the index of any model has. */
 const MAX_INDEX_BYTES = 16 * 1024 * 1024;
 
 /** The name of a file beside the index: no separators, no drive, no control characters. */
 // deno-lint-ignore no-control-regex
-const SHARD_NAME = /^[^/\\:\x00-\x1f]{1,200}\.safetensors$/;
+const SHARD_NAME = /^[^/\\:\x00-\x1f]{1,200}\.(?:safetensors|bin)$/;
 
 /** The index of shards, of a precision where its name has one. */
-const INDEX_NAME = /^([\w-]+)(?:\.(\w+))?\.safetensors\.index(?:\.(\w+))?\.json$/;
+const INDEX_NAME = /^([\w-]+)(?:\.(\w+))?\.(safetensors|bin)\.index(?:\.(\w+))?\.json$/;
 /** A file of weights, whole or a part, of a precision where its name has one. */
-const FILE_NAME = /^([\w-]+?)(?:\.(\w+))?(?:-\d+-of-\d+)?\.safetensors$/;
+const FILE_NAME = /^([\w-]+?)(?:\.(\w+))?(?:-\d+-of-\d+)?\.(safetensors|bin)$/;
+
 /** The files behind a path that a user named. */
 export function listWeightFiles(path: string): WeightFile[] {
   return isFile(path) ? numberedParts(path) ?? indexedParts(path) ?? [{ path }] : listFolder(path);
@@ -63,10 +69,12 @@ function shardsIn(folder: string, index: string): WeightFile[] {
 
 function listFolder(folder: string): WeightFile[] {
   const names = namesIn(folder);
-  for (const base of BASENAMES) {
+  for (const [base, wanted] of USUAL_NAMES) {
     const own = names.flatMap((name) => {
-      const [, stem, variant, indexVariant] = INDEX_NAME.exec(name) ?? FILE_NAME.exec(name) ?? [];
-      return stem === base ? [{ name, variant: variant ?? indexVariant ?? "" }] : [];
+      const found = INDEX_NAME.exec(name) ?? FILE_NAME.exec(name) ?? [];
+      const [, stem, variant, ending, indexVariant] = found;
+      const isOwn = stem === base && ending === wanted;
+      return isOwn ? [{ name, variant: variant ?? indexVariant ?? "" }] : [];
     });
     const variants = [...new Set(own.map(({ variant }) => variant))];
     if (variants.length > 1 && !variants.includes("")) {
@@ -76,8 +84,8 @@ function listFolder(folder: string): WeightFile[] {
         }; keep one of them`,
       );
     }
-    const wanted = variants.length === 1 ? variants[0] : "";
-    const candidates = own.filter(({ variant }) => variant === wanted).map(({ name }) => name);
+    const precision = variants.length === 1 ? variants[0] : "";
+    const candidates = own.filter(({ variant }) => variant === precision).map(({ name }) => name);
     const index = candidates.find((name) => name.endsWith(".json"));
     if (index !== undefined) return listShards(folder, join(folder, index));
     // A whole file comes before the parts of an earlier download.
@@ -91,9 +99,9 @@ function listFolder(folder: string): WeightFile[] {
   );
   throw new SyntaxError(
     `Cannot find weights in "${folder}": it has neither ${
-      BASENAMES.map((base) => `${base}.safetensors`).join(" nor ")
+      USUAL_NAMES.slice(0, 2).map((name) => name.join(".")).join(" nor ")
     }, nor an index of one${others.length > 0 ? `, but ${others.slice(0, 4).join(", ")}` : ""}; ${
-      others.some((name) => /\.(?:safetensors|gguf)$/i.test(name))
+      others.some(isWeightFile)
         ? "name one of the files"
         : "other formats are not read, fetch the model as safetensors"
     }`,

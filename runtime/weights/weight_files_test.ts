@@ -16,6 +16,7 @@ const gguf = (name: string, no: number, count: number) =>
     ],
     tensors: [[name, { shape: [1], data: new Uint8Array(4) }]],
   });
+const PICKLES = new URL("../../tests/goldens/pickles/", import.meta.url);
 const indexOf = (weight_map: Record<string, string>) => JSON.stringify({ weight_map });
 
 function namesIn(files: Record<string, Uint8Array | string>, path = ""): string[] {
@@ -101,14 +102,29 @@ Deno.test("Checkpoint.open() of a folder takes its only variant, whole, in parts
   );
 });
 
+Deno.test("Checkpoint.open() of a folder takes files of PyTorch where it has no safetensors", () => {
+  const pickle = Deno.readFileSync(new URL("averaged.pth", PICKLES));
+  const names = [0, 1, 2, 3, 4].map((i) => `params_ema.body.${i}.weight`);
+  for (const name of ["pytorch_model", "diffusion_pytorch_model", "diffusion_pytorch_model.fp16"]) {
+    assert.deepEqual(namesIn({ [`${name}.bin`]: pickle }), names);
+  }
+  const index = indexOf({ [names[1]!]: "pytorch_model-00001-of-00001.bin" });
+  const part1 = { "pytorch_model-00001-of-00001.bin": pickle };
+  assert.deepEqual(namesIn({ ...part1, "pytorch_model.bin.index.json": index }), [names[1]]);
+  assert.deepEqual(
+    namesIn({ "model.safetensors": part("a"), "pytorch_model.bin": pickle }),
+    ["a"],
+  );
+});
+
 Deno.test("Checkpoint.open() refuses a folder of several variants, and names the files of one without any", () => {
   assert.throws(
     () => namesIn({ "model.fp16.safetensors": part("a"), "model.bf16.safetensors": part("a") }),
     /Cannot choose weights in ".*": it has model as bf16 and as fp16; keep one of them/,
   );
   assert.throws(
-    () => namesIn({ "pytorch_model.bin": "x", "config.json": "{}" }),
-    /neither .*, nor an index of one, but pytorch_model\.bin; other formats are not read/,
+    () => namesIn({ "model.onnx": "x", "config.json": "{}" }),
+    /neither .*, nor an index of one, but model\.onnx; other formats are not read/,
   );
   assert.throws(
     () => namesIn({ "cat.safetensors": part("a"), "dog.safetensors": part("a") }),

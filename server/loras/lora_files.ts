@@ -2,8 +2,8 @@
 
 import { ApiError, badRequest, ServiceError } from "../contract/errors.ts";
 import { shorten } from "../../generation/texts.ts";
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { findHubLora, type HubLora, loraIn, readHubLora } from "../../hub/lora_file.ts";
+import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { findHubLora, type HubLora, isLoraName, loraIn, readHubLora } from "../../hub/lora_file.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import type { Log } from "../log.ts";
@@ -29,8 +29,6 @@ export const LORA_NOT_FOUND = "lora_not_found";
 /** Says that a LoRA is on a hub, from which this server fetches nothing for clients. */
 export const HUB_NOT_ALLOWED = "hub_not_allowed";
 
-/** What files of LoRAs end with. */
-const ENDING = ".safetensors";
 /** Most LoRAs that are listed. */
 const MAX_LISTED = 1000;
 
@@ -88,8 +86,8 @@ export class LoraFiles {
     for (const folder of this.#folders) {
       try {
         for await (const { name, isDirectory } of Deno.readDir(folder)) {
-          if (isDirectory || !name.endsWith(ENDING) || isOther(join(folder, name))) continue;
-          const short = name.slice(0, -ENDING.length);
+          if (isDirectory || !isLoraName(name) || isOther(join(folder, name))) continue;
+          const short = name.slice(0, -extname(name).length);
           if (!found.has(short) && found.size < MAX_LISTED) found.set(short, name);
         }
       } catch {

@@ -21,7 +21,7 @@ export function nameStartLoras(
   const taken = new Set<string>();
   return loras.map((lora) => {
     const { path, alpha, strength = 1, target = "all" } = lora;
-    const name = lora.nickname ?? basename(path).replace(/\.safetensors$/i, "");
+    const name = lora.nickname ?? basename(path).replace(/\.(?:safetensors|ckpt|pth?|bin)$/i, "");
     let nickname = name;
     for (let count = 2; taken.has(nickname); count++) nickname = `${name}-${count}`;
     taken.add(nickname);

@@ -101,12 +101,12 @@ const GGUF = encodeGguf({
   ],
 });
 
-/** Opens a single GGUF file, or says that it is refused. */
-function openOrRefuseGguf(bytes: Uint8Array): "opened" | "refused" {
-  return withFolder({ "m.gguf": bytes }, (folder) => {
+/** Opens a single file, or says that it is refused. */
+function openOrRefuseFile(bytes: Uint8Array): "opened" | "refused" {
+  return withFolder({ "m": bytes }, (folder) => {
     let checkpoint: Checkpoint;
     try {
-      checkpoint = Checkpoint.open(`${folder}/m.gguf`);
+      checkpoint = Checkpoint.open(`${folder}/m`);
     } catch (error) {
       assert.ok(error instanceof SyntaxError, `${(error as Error).stack}`);
       assert.match(error.message, /^Cannot read "[^\n]{1,3500}$/);
@@ -123,9 +123,9 @@ function openOrRefuseGguf(bytes: Uint8Array): "opened" | "refused" {
 }
 
 Deno.test("Checkpoint.open() refuses a GGUF file that ends early, wherever that is", () => {
-  assert.equal(openOrRefuseGguf(GGUF), "opened");
+  assert.equal(openOrRefuseFile(GGUF), "opened");
   for (let length = 0; length < GGUF.length; length++) {
-    assert.equal(openOrRefuseGguf(GGUF.slice(0, length)), "refused", `${length} bytes`);
+    assert.equal(openOrRefuseFile(GGUF.slice(0, length)), "refused", `${length} bytes`);
   }
 });
 
@@ -137,7 +137,7 @@ Deno.test("Checkpoint.open() opens or refuses a GGUF file with any bytes of its 
     fc.property(fc.array(change, { minLength: 1, maxLength: 8 }), (changes) => {
       const bytes = GGUF.slice();
       for (const [at, value] of changes) bytes[at] = value;
-      openOrRefuseGguf(bytes);
+      openOrRefuseFile(bytes);
     }),
     { numRuns: 1500 },
   );
@@ -167,7 +167,7 @@ Deno.test("Checkpoint.open() opens or refuses GGUF files of any counts, shapes, 
   }, { requiredKeys: ["tensors"] });
   fc.assert(
     fc.property(contents, (value) => {
-      openOrRefuseGguf(encodeGguf(value));
+      openOrRefuseFile(encodeGguf(value));
     }),
     { numRuns: 800 },
   );
@@ -178,9 +178,35 @@ Deno.test("Checkpoint.open() refuses a GGUF header of millions of texts in bound
   const bytes = encodeGguf({ metadata: [["k", { bytes: new Uint8Array(70 * 2 ** 20) }]] });
   // From bytes to texts, eight of the bytes for each: all of them empty.
   new DataView(bytes.buffer).setUint32(24 + 8 + 1 + 4, 8, true);
-  assert.equal(openOrRefuseGguf(bytes), "refused");
+  assert.equal(openOrRefuseFile(bytes), "refused");
   assert.ok(performance.now() - start < 20_000);
 });
+
+for (const name of ["plain.pt", "legacy.pt"]) {
+  const torch = Deno.readFileSync(new URL(`../goldens/pickles/${name}`, import.meta.url));
+
+  Deno.test(`Checkpoint.open() refuses ${name} of torch.save that ends early, wherever that is`, () => {
+    assert.equal(openOrRefuseFile(torch), "opened");
+    for (let length = 0; length < torch.length; length++) {
+      assert.equal(openOrRefuseFile(torch.slice(0, length)), "refused", `${length} bytes`);
+    }
+  });
+
+  Deno.test(`Checkpoint.open() opens or refuses ${name} of torch.save with any bytes of it changed`, () => {
+    const change = fc.tuple(
+      fc.nat(torch.length - 1),
+      fc.oneof(fc.nat(255), fc.constantFrom(0, 255)),
+    );
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 1, maxLength: 8 }), (changes) => {
+        const bytes = torch.slice();
+        for (const [at, value] of changes) bytes[at] = value;
+        openOrRefuseFile(bytes);
+      }),
+      { numRuns: 1500 },
+    );
+  });
+}
 
 /** Headers whose parsing could take the machine along: name, the header's text, what is said of it. */
 const HEAVY: [name: string, text: string, message: RegExp][] = [

@@ -1,10 +1,5 @@
 /** An open LoRA file: its header, its small numbers at once, its tensors without stopping the thread. */
-import {
-  readFully,
-  readSafetensorsHeader,
-  type SafetensorsHeader,
-  type TensorEntry,
-} from "../../../runtime/mod.ts";
+import { readFully, readTensorHeader, type TensorEntry } from "../../../runtime/mod.ts";
 import { LoraError } from "../lora_error.ts";
 import type { LoraTensor } from "../types.ts";
 
@@ -33,12 +28,24 @@ const NUMBERS: Readonly<Record<string, (view: DataView) => number>> = {
 export class LoraFile implements Disposable {
   readonly path: string;
   readonly #file: Deno.FsFile;
-  readonly #header: SafetensorsHeader;
+  readonly tensors: ReadonlyMap<string, TensorEntry>;
+  /** Text of the trainer. */
+  readonly metadata: Readonly<Record<string, string>>;
 
-  private constructor(path: string, file: Deno.FsFile, header: SafetensorsHeader) {
+  private constructor(path: string, file: Deno.FsFile) {
+    const { tensors, metadata } = readTensorHeader(file, path);
     this.path = path;
     this.#file = file;
-    this.#header = header;
+    this.tensors = tensors;
+    this.metadata = Object.fromEntries(
+      [...metadata].filter((pair): pair is [string, string] => typeof pair[1] === "string"),
+    );
+    const strided = [...tensors.values()].find(({ strides }) => strides);
+    if (strided) {
+      throw new LoraError(
+        `Cannot read the LoRA "${path}": the elements of "${strided.name}" do not lie one after the other; save it as safetensors`,
+      );
+    }
   }
 
   static async open(path: string): Promise<LoraFile> {
@@ -53,7 +60,7 @@ export class LoraFile implements Disposable {
       if ((await file.stat()).isDirectory) {
         throw new LoraError(`Cannot read the LoRA "${path}": it is a folder; name a file in it`);
       }
-      return new LoraFile(path, file, readSafetensorsHeader(file, path));
+      return new LoraFile(path, file);
     } catch (cause) {
       file.close();
       if (cause instanceof LoraError) throw cause;
@@ -64,14 +71,6 @@ export class LoraFile implements Disposable {
         { cause },
       );
     }
-  }
-
-  get tensors(): ReadonlyMap<string, TensorEntry> {
-    return this.#header.tensors;
-  }
-
-  get metadata(): Readonly<Record<string, string>> {
-    return this.#header.metadata;
   }
 
   readNumber({ byteOffset, byteLength, shape, format }: TensorEntry): number | undefined {
