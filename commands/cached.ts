@@ -1,13 +1,8 @@
 /** `denoise list` and `denoise rm`. */
 
 import { BUNDLED_MODEL } from "../generation/open_model.ts";
-import {
-  type CachedModel,
-  hubCacheFolder,
-  isHubId,
-  listCachedModels,
-  removeCachedModel,
-} from "../hub/cache.ts";
+import { hubCacheFolder, isHubId } from "../hub/cache.ts";
+import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import {
   CATALOGUE,
   type CatalogueControlNet,

@@ -4,14 +4,13 @@ import { join } from "node:path";
 import { MODEL_INDEX } from "../hub/model_index.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { readLora } from "../models/lora/read_lora.ts";
+import { LoraError, openPipeline } from "../models/mod.ts";
 import {
   inspect,
   type InspectedComponent,
   type InspectedLora,
   type Inspection,
-  LoraError,
-  openPipeline,
-} from "../models/mod.ts";
+} from "../models/file_tools.ts";
 import { type ImageFileInfo, inspectImageFile, recipeFields } from "../generation/mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { sniffImage } from "../media/decode.ts";

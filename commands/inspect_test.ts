@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import type { Inspection } from "../models/mod.ts";
+import type { Inspection } from "../models/file_tools.ts";
 import { encodePng } from "../media/png.ts";
 import { describe, runInspect } from "./inspect.ts";
 

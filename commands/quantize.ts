@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
 import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
 import { containerOf } from "../models/checkpoints/quantize/mod.ts";
-import { quantize } from "../models/mod.ts";
+import { quantize } from "../models/file_tools.ts";
 import { checkOutput } from "./output_name.ts";
 import { asUsage } from "./failure.ts";
 import type { QuantizeFlags } from "./flags.ts";

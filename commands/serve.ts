@@ -15,7 +15,8 @@ import {
   SERVER_FLAGS,
 } from "../server/mod.ts";
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
-import { hubCacheFolder, listCachedModels } from "../hub/cache.ts";
+import { hubCacheFolder } from "../hub/cache.ts";
+import { listCachedModels } from "../hub/cached_models.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import type { ServeFlags, WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";

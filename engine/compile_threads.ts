@@ -2,7 +2,7 @@
  * Threads that compile kernels beside the one that owns the GPU, each on a device of its own. The main thread starts
  * them: Deno starts a thread late, and hands it its messages late, while the thread that asked for it is at work.
  */
-import { Lifeline } from "./lifeline.ts";
+import { Lifeline } from "../platform/mod.ts";
 import type { CompileHelpers, Device, KernelCode, Turns } from "../runtime/mod.ts";
 import type { CompileTask, DeviceSettings, FromWorker } from "./protocol.ts";
 

@@ -1,6 +1,6 @@
 /** A thread that compiles kernels on a device of its own, so that the driver has them when another one wants them. */
 import { compileInTurn, openDevice, Turns } from "../runtime/mod.ts";
-import { holdLifeline, type LifelineMessage } from "./lifeline.ts";
+import { holdLifeline, type LifelineMessage } from "../platform/mod.ts";
 import type { CompileTask } from "./protocol.ts";
 
 /** The part of a worker's global scope that is used here. */

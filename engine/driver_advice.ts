@@ -1,4 +1,5 @@
 /** What a user gains by another driver. */
+import { OS } from "../platform/mod.ts";
 import type { VulkanAdapter } from "./cards/vulkan_adapters.ts";
 
 /** Mesa's AMD driver before this version spills registers of RDNA3 in half of the kernels; 25.0 does not. */
@@ -7,7 +8,7 @@ const LEAST_MESA = 23;
 /** Whether an adapter's kernels go through Direct3D 12's old compiler: Deno's WebGPU has neither f16 nor subgroups there. */
 export function isDirect3D(
   { backend, f16, subgroups }: { backend: string; f16: boolean; subgroups: boolean },
-  os: string = Deno.build.os,
+  os: string = OS,
 ): boolean {
   return os === "windows" && backend === "deno" && !f16 && !subgroups;
 }

@@ -1,7 +1,7 @@
 import { DeviceLostError } from "../runtime/mod.ts";
 import { CompileThreads } from "./compile_threads.ts";
 import { type CompileTask, fromErrorRecord, type FromWorker, type ToWorker } from "./protocol.ts";
-import { Lifeline } from "./lifeline.ts";
+import { Lifeline } from "../platform/mod.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
 export class EngineWorker {

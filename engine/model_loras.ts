@@ -1,4 +1,4 @@
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, fileStamp, join, NotFoundError } from "../platform/mod.ts";
 import { obtainLora } from "../hub/lora_file.ts";
 import { readLora } from "../models/lora/read_lora.ts";
 import type { AdaptableComponent, AppliedLora, Lora, LoraComponent } from "../models/lora/types.ts";
@@ -7,7 +7,6 @@ import { resolveModes } from "../models/lora/resolve_mode.ts";
 import type { EngineOptions } from "./options.ts";
 import type { LoraMessage } from "./protocol.ts";
 import type { LoraReport, LoraTarget, LoraUse } from "./types.ts";
-import { stat } from "node:fs/promises";
 
 /** Most keys of a LoRA that a message names. */
 const MAX_NAMED = 3;
@@ -60,9 +59,9 @@ export class ModelLoras {
     try {
       return await obtainLora(named.get(path) ?? path, {}, note);
     } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound) || named.size === 0) throw error;
+      if (!(error instanceof NotFoundError) || named.size === 0) throw error;
       const names = [...named.keys()].join(", ");
-      throw new Deno.errors.NotFound(`${error.message}; this model comes with ${names}`);
+      throw new NotFoundError(`${error.message}; this model comes with ${names}`);
     }
   }
 
@@ -213,7 +212,7 @@ export interface CachedLora {
 interface LoraCacheOptions {
   /** Most bytes that are kept; what is in use is kept even beyond. */
   readonly maxBytes?: number;
-  /** Finds the absolute file of a path or hub id; throws `Deno.errors.NotFound` and the like. */
+  /** Finds the absolute file of a path or hub id; throws `NotFoundError` and the like. */
   readonly find: (path: string) => Promise<string>;
   /** Reads a file and matches it against the model. */
   readonly read: (path: string, options: { alpha?: number }) => Promise<Lora>;
@@ -325,15 +324,6 @@ export class LoraCache {
 
 /** What changes when a file is replaced, and when PEFT's settings beside it are; nothing when the file is gone. */
 async function stateOf(file: string): Promise<string | undefined> {
-  const own = await stamp(file);
-  return own && `${own} ${await stamp(join(dirname(file), "adapter_config.json")) ?? ""}`;
-}
-
-async function stamp(path: string): Promise<string | undefined> {
-  try {
-    const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-    return `${ino}:${size}:${mtimeNs}:${ctimeNs}`;
-  } catch {
-    return undefined;
-  }
+  const own = await fileStamp(file);
+  return own && `${own} ${await fileStamp(join(dirname(file), "adapter_config.json")) ?? ""}`;
 }

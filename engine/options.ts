@@ -1,5 +1,6 @@
 /** How a model and its device are opened. */
 
+import type { BackendChoice } from "../runtime/device/backends/backend.ts";
 import type { ModelLoras } from "./model_loras.ts";
 import type { ModelParts } from "../models/mod.ts";
 import type { DeviceSettings } from "./protocol.ts";
@@ -30,7 +31,7 @@ export interface DeviceOptions {
    */
   tuning?: "off" | "cached" | "auto";
   /** Deno's own WebGPU, Dawn where its package is installed, or the faster of the two; Deno's by default. */
-  gpuBackend?: "deno" | "dawn" | "auto";
+  gpuBackend?: BackendChoice;
   /** Several GPUs make every request together; one by default. */
   parallel?: ParallelOptions;
 }

@@ -1,5 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
-import type { LifelineMessage } from "./lifeline.ts";
+import type { LifelineMessage } from "../platform/mod.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import type {

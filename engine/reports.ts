@@ -1,5 +1,6 @@
 /** What is told of a machine and of what a model would take on it. */
 
+import type { GpuBackend } from "../runtime/device/backends/backend.ts";
 import type { CutPrompt, MemoryReport, PipelineProgress } from "../models/mod.ts";
 import type { KernelChoice, Tuning } from "../runtime/mod.ts";
 import type { ModelInfo, Progress, Size } from "./types.ts";
@@ -51,7 +52,7 @@ export interface DeviceReport {
   /** Name and version of the driver, as far as WebGPU tells; may be empty. */
   driver: string;
   /** The WebGPU implementation that was used. */
-  backend: "deno" | "dawn";
+  backend: GpuBackend;
   /** Whether the adapter computes on the CPU. */
   isSoftware: boolean;
   /** Whether the device takes the system's memory and has none of its own. */

@@ -1,4 +1,5 @@
 /** Whether requests can be made at all, asked before they wait for the GPU. */
+import { unrefTimer } from "../platform/mod.ts";
 import type { PlanRequest, RoomSetting } from "../models/mod.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
 import { drawnSize, type NativeSizes } from "./result_size.ts";
@@ -68,7 +69,7 @@ export class RoomCheck {
     }).finally(() => {
       if (--this.#waiting > 0 || this.#isClosed) return;
       this.#idle = setTimeout(() => this.#end(), this.#idleMs);
-      Deno.unrefTimer(this.#idle);
+      unrefTimer(this.#idle);
     });
     this.#last = answer.catch(() => {});
     return answer;

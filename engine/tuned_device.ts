@@ -1,5 +1,5 @@
 /** Opening a device with the kernels that suit it best, as far as this is known or can be found out. */
-import { join } from "node:path";
+import { env, join, OS, readText, RUNTIME, writeText } from "../platform/mod.ts";
 import {
   type AdapterKey,
   adapterKey,
@@ -154,8 +154,8 @@ function unfinished(record: TuningRecord): Tuning | undefined {
 }
 
 function keyOf(device: Device): Promise<AdapterKey> {
-  const driver = Deno.env.get("DENO_WEBGPU_BACKEND") ?? "default";
-  return adapterKey(device, `${Deno.build.os} ${device.adapter.backend} ${driver}`);
+  const driver = env("DENO_WEBGPU_BACKEND") ?? "default";
+  return adapterKey(device, `${OS} ${device.adapter.backend} ${driver}`);
 }
 
 interface KeptChoice {
@@ -179,7 +179,7 @@ export async function openChosenDevice(
   if (!hasDawn()) return await openDevice({ ...settings, backend: "deno" });
   const { powerPreference, forceFallbackAdapter, environment } = settings;
   const key = JSON.stringify([
-    Deno.version.deno,
+    RUNTIME,
     DAWN_VERSION,
     powerPreference ?? "",
     forceFallbackAdapter ?? false,
@@ -198,8 +198,7 @@ export async function openChosenDevice(
     `WebGPU of ${backend === "dawn" ? "Dawn" : "Deno"} is the faster one here, kept in ${path}`,
   );
   try {
-    await Deno.mkdir(folder, { recursive: true });
-    await Deno.writeTextFile(path, JSON.stringify({ key, adapter: name, backend }));
+    await writeText(path, JSON.stringify({ key, adapter: name, backend }));
   } catch (error) {
     note(`Cannot keep which WebGPU is the faster one: ${(error as Error).message}`);
   }
@@ -218,7 +217,7 @@ export function hasDawn(): boolean {
 /** Whatever is wrong with the file, there just is no choice. */
 async function readChoice(path: string, key: string): Promise<KeptChoice | undefined> {
   try {
-    const kept = JSON.parse(await Deno.readTextFile(path)) as Partial<KeptChoice>;
+    const kept = JSON.parse(await readText(path)) as Partial<KeptChoice>;
     const isKnown = kept.backend === "deno" || kept.backend === "dawn";
     return isKnown && kept.key === key ? kept as KeptChoice : undefined;
   } catch {

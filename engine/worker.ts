@@ -39,7 +39,7 @@ import {
   toErrorRecord,
   type ToWorker,
 } from "./protocol.ts";
-import { holdLifeline } from "./lifeline.ts";
+import { holdLifeline } from "../platform/mod.ts";
 import { inspect } from "./inspect.ts";
 import type { Size } from "./types.ts";
 import { type OpenEvents, openTunedDevice, runTuning } from "./tuned_device.ts";

@@ -1,3 +1,4 @@
+import { unrefTimer } from "../platform/mod.ts";
 import type { CardEngine } from "./cards/card.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { loraTargets, ModelLoras } from "./model_loras.ts";
@@ -319,7 +320,7 @@ export class WorkerEngine implements CardEngine {
     const { keepAliveMs } = this.#options;
     const timers = [setTimeout(() => this.#release(), this.#waits.releaseMs)];
     // An engine that nobody closes does not keep the process.
-    timers.forEach((timer) => Deno.unrefTimer(timer));
+    timers.forEach((timer) => unrefTimer(timer));
     if (keepAliveMs !== undefined) timers.push(setTimeout(() => this.#unload(), keepAliveMs));
     this.#idle.push(...timers);
   }

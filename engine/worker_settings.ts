@@ -1,5 +1,5 @@
 /** What an engine's options are to its worker: settings of the device, of its memory, of tuning. */
-import { join } from "node:path";
+import { env, join } from "../platform/mod.ts";
 import type { EngineOptions, OffloadableComponent } from "./options.ts";
 import type { DeviceSettings, MemorySettings, TuningSettings } from "./protocol.ts";
 
@@ -42,10 +42,10 @@ export function tuningSettings(
  * @returns the folder, which need not exist; nothing when `DENOISE_CACHE` is `off`, or no variable says where
  */
 export function cacheFolder(
-  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+  variable: (name: string) => string | undefined = env,
 ): string | undefined {
   // An empty variable counts as unset.
-  const get = (name: string) => env(name) || undefined;
+  const get = (name: string) => variable(name) || undefined;
   const own = get("DENOISE_CACHE");
   if (own !== undefined) return own === "off" ? undefined : own;
   const cache = get("XDG_CACHE_HOME");

@@ -1,7 +1,7 @@
 /** A finished image in memory, and as a file. */
 
+import { dirname, extname } from "../platform/mod.ts";
 import { mkdir, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, extname } from "node:path";
 import { encodeImage, type OutputFormat } from "../media/encode.ts";
 import type { PixelImage } from "../media/image.ts";
 import { describeWriteError } from "./write_error.ts";

@@ -1,7 +1,7 @@
 /** A finished video in memory, and as a file. */
 
+import { dirname, resolve } from "../platform/mod.ts";
 import { mkdir, rm, stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
 import type { Size } from "../engine/types.ts";
 import { resolveQuality } from "../media/encode.ts";
 import {

@@ -1,7 +1,7 @@
 /** Images and videos that programs and users of this machine give; requests over HTTP may name no path of it. */
 
+import { resolve } from "../platform/mod.ts";
 import { readFile, stat } from "node:fs/promises";
-import { resolve } from "node:path";
 import type { Image, InputImage } from "../engine/types.ts";
 import { decodeImage, type ImageInfo, inspectImage } from "../media/decode.ts";
 import { readImageText } from "../media/encode.ts";

@@ -1,6 +1,6 @@
 /** From the name of a model and what callers say to an engine. */
 
-import { fileURLToPath } from "node:url";
+import { fileURLToPath } from "../platform/mod.ts";
 import { type LocalEngine, openEngine } from "../engine/mod.ts";
 import type { EngineOptions, LoadModelOptions } from "../engine/options.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";

@@ -1,5 +1,6 @@
 /** How an image or a video was made: all that is needed to make it again. */
 
+import { basename } from "../platform/mod.ts";
 import type {
   Frames,
   NoiseScheduleName,
@@ -14,7 +15,6 @@ import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
 import { MAX_PROMPT_LENGTH, snakeCase } from "./field_values.ts";
 import { shorten } from "./texts.ts";
 import { version } from "./version.ts";
-import { basename } from "node:path";
 
 /** How an image or a video was made. */
 export interface Recipe extends SamplingSettings {

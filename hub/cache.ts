@@ -1,7 +1,14 @@
 /** The cache of huggingface_hub: `models--ORG--NAME/refs/REVISION` holds a commit, `snapshots/COMMIT/` its files. */
 
-import { join } from "node:path";
-import { describeFileError } from "./json_file.ts";
+import {
+  describeFileError,
+  env,
+  fileInfo,
+  isAbsence,
+  join,
+  NotFoundError,
+  readText,
+} from "../platform/mod.ts";
 
 export interface CacheOptions {
   /** The cache itself; taken from the environment by default, see {@link hubCacheFolder}. */
@@ -22,10 +29,10 @@ export function isHubId(text: string): boolean {
 
 /** By their variables: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or `.cache`. */
 export function hubCacheFolder(
-  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+  variable: (name: string) => string | undefined = env,
 ): string {
   // An empty variable counts as unset.
-  const get = (name: string) => env(name) || undefined;
+  const get = (name: string) => variable(name) || undefined;
   const home = get("HOME") ?? get("USERPROFILE");
   const expand = (path: string) =>
     home !== undefined && /^~(?=$|[/\\])/.test(path) ? join(home, path.slice(1)) : path;
@@ -59,7 +66,7 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
     ? `denoise pull ${id}`
     : `denoise pull ${id} --revision ${revision}`;
   if (!(await isFolder(repository))) {
-    throw new Deno.errors.NotFound(
+    throw new NotFoundError(
       `Cannot find ${id}: it is not on this machine (looked in ${cacheFolder}); fetch it with ` +
         `${download}, or give the path of a model folder`,
     );
@@ -69,7 +76,7 @@ export async function findSnapshot(id: string, options: CacheOptions = {}): Prom
     : await readCommit(join(repository, "refs", ...segments));
   const path = commit === undefined ? undefined : join(repository, "snapshots", commit);
   if (commit === undefined || path === undefined || !(await isFolder(path))) {
-    throw new Deno.errors.NotFound(
+    throw new NotFoundError(
       `Cannot find ${id}: ${repository} has no files of revision ${revision}; fetch them with ` +
         download,
     );
@@ -92,9 +99,9 @@ export function revisionSegments(id: string, revision: string): string[] {
 async function readCommit(path: string): Promise<string | undefined> {
   let text: string;
   try {
-    const { isFile, size } = await Deno.stat(path);
+    const { isFile, size } = await fileInfo(path);
     if (!isFile || size > 1024) return undefined;
-    text = (await Deno.readTextFile(path)).trim();
+    text = (await readText(path)).trim();
   } catch (cause) {
     if (isAbsence(cause)) return undefined;
     throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
@@ -107,88 +114,9 @@ async function readCommit(path: string): Promise<string | undefined> {
 
 async function isFolder(path: string): Promise<boolean> {
   try {
-    return (await Deno.stat(path)).isDirectory;
+    return (await fileInfo(path)).isDirectory;
   } catch (cause) {
     if (isAbsence(cause)) return false;
-    throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
-  }
-}
-
-export function isAbsence(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
-}
-
-export interface CachedModel {
-  readonly id: string;
-  readonly bytes: number;
-  /** Bytes of files that have not come whole. */
-  readonly partialBytes: number;
-  /** Revisions by name, such as `main`, and their commits. */
-  readonly revisions: Readonly<Record<string, string>>;
-  /** When one of its files was fetched last. */
-  readonly fetchedAt: Date | undefined;
-}
-
-const PREFIX = "models--";
-
-export async function listCachedModels(cacheFolder: string): Promise<CachedModel[]> {
-  const models: CachedModel[] = [];
-  for (const entry of await readFolder(cacheFolder)) {
-    const id = entry.name.slice(PREFIX.length).replace("--", "/");
-    if (!entry.isDirectory || !entry.name.startsWith(PREFIX) || !isHubId(id)) continue;
-    models.push(await describe(id, join(cacheFolder, entry.name)));
-  }
-  return models.sort((a, b) => (a.id < b.id ? -1 : 1));
-}
-
-/** Removes a repository from the cache, all revisions and parts of downloads included. */
-export async function removeCachedModel(id: string, cacheFolder: string): Promise<CachedModel> {
-  const folder = repositoryFolder(id, cacheFolder);
-  const isThere = await Deno.stat(folder).then((info) => info.isDirectory, () => false);
-  if (!isThere) {
-    throw new Deno.errors.NotFound(`Cannot remove ${id}: it is not in ${cacheFolder}`);
-  }
-  const model = await describe(id, folder);
-  await Deno.remove(folder, { recursive: true });
-  const locks = join(cacheFolder, ".locks", folder.slice(cacheFolder.length + 1));
-  await Deno.remove(locks, { recursive: true }).catch(() => {});
-  return model;
-}
-
-async function describe(id: string, folder: string): Promise<CachedModel> {
-  let [bytes, partialBytes] = [0, 0];
-  let fetchedAt: Date | undefined;
-  for (const { name, isFile } of await readFolder(join(folder, "blobs"))) {
-    if (!isFile) continue;
-    const { size, mtime } = await Deno.stat(join(folder, "blobs", name));
-    bytes += size;
-    if (name.endsWith(".incomplete")) partialBytes += size;
-    if (mtime && (!fetchedAt || mtime > fetchedAt)) fetchedAt = mtime;
-  }
-  const revisions: Record<string, string> = {};
-  await readRefs(join(folder, "refs"), "", revisions);
-  return { id, bytes, partialBytes, revisions, fetchedAt };
-}
-
-/** A branch `a/b` is a file in a folder. */
-async function readRefs(
-  folder: string,
-  prefix: string,
-  revisions: Record<string, string>,
-): Promise<void> {
-  for (const { name, isFile, isDirectory } of await readFolder(folder)) {
-    if (isDirectory) await readRefs(join(folder, name), `${prefix}${name}/`, revisions);
-    else if (isFile) {
-      revisions[`${prefix}${name}`] = (await Deno.readTextFile(join(folder, name))).trim();
-    }
-  }
-}
-
-async function readFolder(path: string): Promise<Deno.DirEntry[]> {
-  try {
-    return await Array.fromAsync(Deno.readDir(path));
-  } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound) return [];
     throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
   }
 }

@@ -1,5 +1,14 @@
 /** JSON files of a model folder: read whole within a limit, with errors that name the file. */
 
+import {
+  describeFileError,
+  type FileInfo,
+  fileInfo,
+  fileInfoSync,
+  NotFoundError,
+  readFile,
+  readFileSync,
+} from "../platform/mod.ts";
 import { FIRST_BYTES, foreignFile } from "./first_bytes.ts";
 
 type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
@@ -39,8 +48,8 @@ export function readJsonFileSync(
   { maxBytes = DEFAULT_MAX_BYTES }: JsonFileOptions = {},
 ): JsonValue {
   try {
-    checkInfo(path, Deno.statSync(path), maxBytes);
-    return parse(path, Deno.readFileSync(path));
+    checkInfo(path, fileInfoSync(path), maxBytes);
+    return parse(path, readFileSync(path));
   } catch (error) {
     throw readError(path, error);
   }
@@ -79,16 +88,6 @@ export async function readJsonObject(
   throw new TypeError(`Cannot read ${path}: it must hold a JSON object, and it holds ${kind}`);
 }
 
-/** Why the file system refused, in words that follow a colon, such as `it does not exist`. */
-export function describeFileError(error: unknown): string {
-  if (error instanceof Deno.errors.NotFound) return "it does not exist";
-  if (error instanceof Deno.errors.NotADirectory) return "a part of its path is not a folder";
-  if (error instanceof Deno.errors.PermissionDenied) return "this user may not read it";
-  if (error instanceof Deno.errors.NotCapable) return "Deno was not given leave to read it";
-  if (error instanceof Deno.errors.FilesystemLoop) return "its symbolic links lead in a circle";
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** A value of a file as an error message can hold it: as JSON, cut after 80 characters. */
 export function excerpt(value: unknown): string {
   if (value === undefined) return "missing";
@@ -104,15 +103,15 @@ export function excerpt(value: unknown): string {
 
 async function readBounded(path: string, maxBytes: number): Promise<Uint8Array> {
   try {
-    checkInfo(path, await Deno.stat(path), maxBytes);
-    return await Deno.readFile(path);
+    checkInfo(path, await fileInfo(path), maxBytes);
+    return await readFile(path);
   } catch (error) {
     throw readError(path, error);
   }
 }
 
 /** Looked at before the file is opened: opening a pipe would wait for a writer. */
-function checkInfo(path: string, info: Deno.FileInfo, maxBytes: number): void {
+function checkInfo(path: string, info: FileInfo, maxBytes: number): void {
   if (!info.isFile) {
     throw new Error(info.isDirectory ? "it is a folder" : "it is not a regular file");
   }
@@ -127,7 +126,7 @@ function checkInfo(path: string, info: Deno.FileInfo, maxBytes: number): void {
 function readError(path: string, cause: unknown): Error {
   if (cause instanceof RangeError || cause instanceof SyntaxError) return cause;
   const message = `Cannot read ${path}: ${describeFileError(cause)}`;
-  return cause instanceof Deno.errors.NotFound
-    ? new Deno.errors.NotFound(message, { cause })
+  return cause instanceof NotFoundError
+    ? new NotFoundError(message, { cause })
     : new Error(message, { cause });
 }

@@ -1,6 +1,7 @@
+import { describeFileError } from "../platform/mod.ts";
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import { describeFileError, readJsonFile, readJsonFileSync, readJsonObject } from "./json_file.ts";
+import { readJsonFile, readJsonFileSync, readJsonObject } from "./json_file.ts";
 
 /** Runs a test in a folder of its own. */
 async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {

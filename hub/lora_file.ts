@@ -1,9 +1,9 @@
 /** From what a user calls a LoRA to the file that holds it. */
 
+import { describeFileError } from "../platform/mod.ts";
 import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
-import { describeFileError } from "./json_file.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { isWeightFile, WEIGHTS } from "./parts.ts";
 import { lookAt, parseHubFile } from "./resolve.ts";

@@ -1,7 +1,7 @@
 /** `model_index.json`, as diffusers' `save_pretrained` writes it: the pipeline of a folder, and its components. */
 
-import { join } from "node:path";
-import { describeFileError, excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
+import { describeFileError, fileInfo, join } from "../platform/mod.ts";
+import { excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
 
 interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
@@ -59,7 +59,7 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
 /** The class that `modular_model_index.json` names, where a folder has that file too. */
 async function modularClass(folder: string): Promise<string | undefined> {
   const path = join(folder, "modular_model_index.json");
-  const isThere = await Deno.stat(path).then(() => true, () => false);
+  const isThere = await fileInfo(path).then(() => true, () => false);
   const { _class_name: own } = isThere ? await readJsonObject(path, { maxBytes: MAX_BYTES }) : {};
   return typeof own === "string" ? own : undefined;
 }
@@ -89,7 +89,7 @@ export async function componentFolder(
   const folder = join(index.folder, name);
   let reason: string;
   try {
-    if ((await Deno.stat(folder)).isDirectory) return folder;
+    if ((await fileInfo(folder)).isDirectory) return folder;
     reason = "it is not a folder";
   } catch (error) {
     reason = describeFileError(error);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FAKE_COMMIT, FakeHub, type FakeHubBehaviour } from "../tests/fakes/hub.ts";
-import { findSnapshot, listCachedModels, removeCachedModel } from "./cache.ts";
+import { findSnapshot } from "./cache.ts";
+import { listCachedModels, removeCachedModel } from "./cached_models.ts";
 import { HubError } from "./hub_client.ts";
 import { pullModel, type PullOptions, type PullProgress } from "./pull.ts";
 

@@ -1,8 +1,8 @@
 /** From what a user calls a model to the folder or file that holds it. */
 
+import { describeFileError, isAbsence } from "../platform/mod.ts";
 import { join, resolve } from "node:path";
-import { type CacheOptions, findSnapshot, isAbsence, isHubId } from "./cache.ts";
-import { describeFileError } from "./json_file.ts";
+import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 import { isWeightFile, partOf, PICKLES, WEIGHTS } from "./parts.ts";
 

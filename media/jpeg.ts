@@ -1,6 +1,6 @@
 /** JPEG files: in by libjpeg, with the samples of Pillow; out by Deno, at full chroma resolution. Source: ITU-T T.81, annex B. */
 
-import { Buffer } from "node:buffer";
+import { concatBytes } from "./png.ts";
 import decoderFactory from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import decoderWasm from "@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm" with { type: "bytes" };
 import { EXIF_PREFIX, startsWith } from "./exif.ts";
@@ -88,7 +88,7 @@ export function scanJpeg(bytes: Uint8Array): JpegHeader {
       return {
         ...frame,
         ...(exif && { exif }),
-        ...(parts.length > 0 && { profile: Buffer.concat(parts) }),
+        ...(parts.length > 0 && { profile: concatBytes(parts) }),
       };
     }
     // A stuffed zero, TEM, the restart markers and a second SOI stand alone.

@@ -1,7 +1,6 @@
 /** PNG files out, and the container both ways (PNG Specification, third edition); `png_decode.ts` reads pixels. */
 
-import { Buffer } from "node:buffer";
-import { constants, crc32, deflateSync, inflateSync } from "node:zlib";
+import { crc32, deflateSync, inflateSync, zlibConstants } from "../platform/mod.ts";
 import { channelsOf, checkImage, ImageError, type PixelImage } from "./image.ts";
 
 interface PngOptions {
@@ -39,10 +38,10 @@ export function encodePng(image: PixelImage, options: PngOptions = {}): Uint8Arr
   }
   // What filtering leaves of a photo is noise with few repeats: at level 1, runs and Huffman codes
   // alone give a file a third smaller than the quickest string matching, in half the time.
-  const compression = { level: 1, strategy: constants.Z_RLE };
+  const compression = { level: 1, strategy: zlibConstants.Z_RLE };
   chunks.push(pngChunk("IDAT", deflateSync(filterRows(image), compression)));
   chunks.push(pngChunk("IEND", new Uint8Array(0)));
-  return new Uint8Array(Buffer.concat([SIGNATURE, ...chunks]));
+  return concatBytes([SIGNATURE, ...chunks]);
 }
 
 /** Walks the chunks of a PNG file up to and including IEND. */
@@ -163,7 +162,7 @@ function textChunk(keyword: string, value: string): Uint8Array {
   }
   // After the keyword: not compressed, method 0, no language tag, no translated keyword.
   const head = fromLatin1(`${keyword}\0\0\0\0\0`);
-  return pngChunk("iTXt", Buffer.concat([head, Buffer.from(value)]));
+  return pngChunk("iTXt", concatBytes([head, new TextEncoder().encode(value)]));
 }
 
 export function pngChunk(type: string, data: Uint8Array): Uint8Array {
@@ -176,12 +175,25 @@ export function pngChunk(type: string, data: Uint8Array): Uint8Array {
   return out;
 }
 
+/** Joins bytes. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
 function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString("latin1");
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
 }
 
 function fromLatin1(text: string): Uint8Array {
-  return Buffer.from(text, "latin1");
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
 function afterNul(bytes: Uint8Array): Uint8Array {

@@ -1,9 +1,8 @@
 /** PNG files in: every colour type, bit depth and interlacing of the specification. */
 
-import { Buffer } from "node:buffer";
-import { inflateSync } from "node:zlib";
+import { inflateSync } from "../platform/mod.ts";
 import { ImageError, type PixelImage } from "./image.ts";
-import { paethPredictor, pngChunks } from "./png.ts";
+import { concatBytes, paethPredictor, pngChunks } from "./png.ts";
 
 interface PngHeader {
   readonly width: number;
@@ -110,7 +109,7 @@ function unpack(header: PngHeader, packed: readonly Uint8Array[]): Uint8Array {
   for (const { w, h } of passesOf(header)) expected += h * (rowBytes(header, w) + 1);
   let rows: Uint8Array;
   try {
-    rows = inflateSync(packed.length === 1 ? packed[0]! : Buffer.concat(packed), {
+    rows = inflateSync(packed.length === 1 ? packed[0]! : concatBytes(packed), {
       maxOutputLength: expected,
       chunkSize: Math.max(64, expected),
     });

@@ -9,12 +9,6 @@ import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
-import {
-  quantizeCheckpoint,
-  type QuantizeOptions,
-  type QuantizeResult,
-} from "./checkpoints/quantize/mod.ts";
-import { type Inspection, inspectPath } from "./inspect/mod.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/ifnet.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
@@ -38,7 +32,6 @@ export { memoryTable } from "./memory/memory_report.ts";
 export type { Ranks } from "./sharing/ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
 export type { ModelParts } from "./checkpoints/open_model.ts";
-export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
 export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type {
@@ -72,7 +65,7 @@ export const FAMILIES: readonly Family[] = [
   ...[WAN, WAN_ANIMATE, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE],
 ].map((family) => family as Family);
 
-const OPTIONAL_FORMATS = [
+export const OPTIONAL_FORMATS = [
   TAEHV_FORMAT,
   TAESD_FORMAT,
   COMPACT_UPSCALER_FORMAT,
@@ -100,24 +93,4 @@ export async function openPipeline(
     }; ` +
       `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
   );
-}
-
-/** Writes a copy of weights, a file or a component's folder, in fewer bits; `output` ends with `.gguf` or `.safetensors`. */
-export async function quantize(
-  path: string,
-  output: string,
-  options: QuantizeOptions,
-): Promise<QuantizeResult> {
-  const formats = [...FAMILIES.flatMap(({ files }) => files.formats), ...OPTIONAL_FORMATS];
-  return await quantizeCheckpoint(path, output, { ...options, formats });
-}
-
-/** Says what a file or folder is: a model, a part of one, or a LoRA, by headers and configurations. */
-export async function inspect(path: string): Promise<Inspection> {
-  const families = FAMILIES.map(({ lora, classNames, files }) => ({
-    name: lora.transformer.family,
-    classNames,
-    files,
-  }));
-  return await inspectPath(path, families, OPTIONAL_FORMATS);
 }

@@ -12,7 +12,11 @@ import type {
 } from "./types.ts";
 
 /** What people call the WebGPU implementations. */
-export const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = { deno: "Deno", dawn: "Dawn" };
+export const BACKEND_NAMES: Readonly<Record<GpuBackend, string>> = {
+  deno: "Deno",
+  dawn: "Dawn",
+  browser: "browser",
+};
 /** Arithmetic operations per byte below which memory bounds an op, and its rate is one of bytes. */
 const MEMORY_BOUND = 16;
 

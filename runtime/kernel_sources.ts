@@ -1,5 +1,5 @@
 /** The expanded WGSL of kernels, for whoever wants to read or check it: needs no GPU. */
-import { join } from "node:path";
+import { join, writeText } from "../platform/mod.ts";
 import { traceCase, UnsupportedCase } from "./conformance.ts";
 import type { KernelCode } from "./device/compile_helpers.ts";
 import { OP_SUITES } from "./ops/registry.ts";
@@ -54,11 +54,10 @@ export async function dumpKernels(target: Target, folder: string): Promise<numbe
   for (const source of kernelSources(target)) {
     const { op, variant, label, wgsl } = source;
     const path = join(folder, op, variant);
-    await Deno.mkdir(path, { recursive: true });
     const name = label.split(" ")[0]!.replaceAll("/", "_");
     const count = (counts.get(join(path, name)) ?? 0) + 1;
     counts.set(join(path, name), count);
-    await Deno.writeTextFile(join(path, `${name}.${count}.wgsl`), `${headOf(source)}\n${wgsl}`);
+    await writeText(join(path, `${name}.${count}.wgsl`), `${headOf(source)}\n${wgsl}`);
     files++;
   }
   return files;

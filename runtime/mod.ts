@@ -66,7 +66,6 @@ export { quantize } from "./quantization/encode/mod.ts";
 export {
   type FileLayout,
   type NewTensor,
-  readFully,
   storedBytes,
   type StoredTensor,
   type TensorEntry,

@@ -1,4 +1,5 @@
 /** From the adapters of a machine to an open device. */
+import { withoutWaylandNoise } from "../platform/mod.ts";
 import { type AdapterEnvironment, withEnvironment } from "./device/adapter_environment.ts";
 import {
   type BackendChoice,
@@ -193,21 +194,6 @@ async function requestAdapter(gpu: GPU, options: DeviceOptions): Promise<GPUAdap
     options.environment,
     () => withoutWaylandNoise(() => gpu.requestAdapter({ powerPreference, forceFallbackAdapter })),
   );
-}
-
-/** Mesa prints two lines where a service or container has no desktop session, unless it is told of any folder. */
-async function withoutWaylandNoise<Result>(request: () => Promise<Result>): Promise<Result> {
-  const name = "XDG_RUNTIME_DIR";
-  const env = Deno.permissions.querySync({ name: "env", variable: name });
-  if (Deno.build.os !== "linux" || env.state !== "granted" || Deno.env.has(name)) {
-    return await request();
-  }
-  Deno.env.set(name, "/nonexistent");
-  try {
-    return await request();
-  } finally {
-    Deno.env.delete(name);
-  }
 }
 
 const NO_DAWN_ADAPTER =

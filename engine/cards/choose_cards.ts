@@ -1,5 +1,6 @@
 /** From the adapters of a machine to the cards of a server. */
 
+import { OS } from "../../platform/mod.ts";
 import type { CardAddress } from "../options.ts";
 import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
 
@@ -21,7 +22,7 @@ export type WantedCards = { readonly count: number } | { readonly gpus: readonly
 interface Machine {
   /** What the Vulkan loader has; nothing where it cannot be asked. */
   readonly listing?: VulkanListing | undefined;
-  /** The operating system, as in `Deno.build.os`. */
+  /** The operating system, as in `OS`. */
   readonly os?: string;
   /** Whether software adapters are wanted though there are GPUs. */
   readonly isSoftware?: boolean | undefined;
@@ -47,7 +48,7 @@ export function chooseCards(
   wanted: WantedCards,
   machine: Machine = {},
 ): CardPlan[] {
-  const { os = Deno.build.os } = machine;
+  const { os = OS } = machine;
   const listing = "listing" in machine ? machine.listing : listVulkanAdapters();
   const adapters = usableAdapters(listing?.adapters ?? [], machine.isSoftware);
   if (adapters.length === 0) return chooseByPreference(wanted, os);

@@ -1,5 +1,5 @@
 /** Colours that image files name: Portable Network Graphics, third edition, sections 11.3.2 and 13.15 (which chunk counts). */
-import { inflateSync } from "node:zlib";
+import { inflateSync } from "../../platform/mod.ts";
 import { ImageError } from "../image.ts";
 import { pngChunks } from "../png.ts";
 import {

@@ -1,5 +1,5 @@
 /** The files of a model: a folder of diffusers, single files of any program, or parts from several places. */
-import { basename, join } from "node:path";
+import { basename, join } from "../../platform/mod.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
 import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";

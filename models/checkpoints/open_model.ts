@@ -1,7 +1,15 @@
 /** From paths that a user names to the files of a model. */
-import { dirname, join } from "node:path";
+import {
+  describeFileError,
+  dirname,
+  type FileInfo,
+  fileInfo,
+  join,
+  listFolder,
+  NotFoundError,
+} from "../../platform/mod.ts";
 import { findSnapshot } from "../../hub/cache.ts";
-import { describeFileError, type JsonObject, readJsonObject } from "../../hub/json_file.ts";
+import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import {
   componentFolder,
   MODEL_INDEX,
@@ -119,7 +127,7 @@ async function collect(
   opened: Checkpoint[],
 ): Promise<ModelFiles> {
   const found = new Map<string, ForeignPart>();
-  const isFile = (await Deno.stat(model)).isFile;
+  const isFile = (await fileInfo(model)).isFile;
   const inModel = isFile ? openFile(model, known, opened) : [];
   for (const component of inModel) {
     found.set(component.format.component, toPart(component, model, opened[0]!));
@@ -201,7 +209,7 @@ async function addVisionTower(
 async function towerBeside(path: string): Promise<string | undefined> {
   const folder = dirname(path);
   const towers: string[] = [];
-  for await (const { name } of Deno.readDir(folder)) {
+  for (const name of await listFolder(folder)) {
     if (/mmproj/i.test(name) && /\.gguf$/i.test(name)) towers.push(join(folder, name));
   }
   return towers.length === 1 ? towers[0] : undefined;
@@ -363,7 +371,7 @@ async function cachedIndex({ repositories }: FamilyDefaults): Promise<ModelIndex
     try {
       return await readModelIndex(await findSnapshot(id));
     } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      if (!(error instanceof NotFoundError)) throw error;
     }
   }
   return undefined;
@@ -395,9 +403,9 @@ function listed(all: readonly string[]): string {
   return words.length === 1 ? words[0]! : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-async function statPart(path: string, part: PartName, words: string): Promise<Deno.FileInfo> {
+async function statPart(path: string, part: PartName, words: string): Promise<FileInfo> {
   try {
-    return await Deno.stat(path);
+    return await fileInfo(path);
   } catch (cause) {
     throw new Error(
       `Cannot open the ${words} "${path}" that parts.${part} names: ${describeFileError(cause)}`,
@@ -407,5 +415,5 @@ async function statPart(path: string, part: PartName, words: string): Promise<De
 }
 
 async function exists(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, () => false);
+  return await fileInfo(path).then(() => true, () => false);
 }

@@ -1,5 +1,5 @@
 /** A component's `config.json` in the metadata of the file that holds its weights. */
-import { join } from "node:path";
+import { isFile, join } from "../../platform/mod.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import type { Checkpoint } from "../../runtime/mod.ts";
 
@@ -27,13 +27,13 @@ export function classOf(config: JsonObject): string | undefined {
 
 export async function classIn(folder: string): Promise<string | undefined> {
   const path = join(folder, "config.json");
-  const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  const isThere = await isFile(path);
   return isThere ? classOf(await readJsonObject(path)) : undefined;
 }
 
 export async function configMetadata(folder: string): Promise<Record<string, string>> {
   const path = join(folder, "config.json");
-  const isThere = await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  const isThere = await isFile(path);
   if (!isThere) return {};
   // How the folder's own weights are quantised says nothing of the file's.
   const { quantization_config: _, ...config } = await readJsonObject(path);

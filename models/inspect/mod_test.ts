@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { safetensorsOf, withFolder } from "../../tests/support/safetensors.ts";
-import { inspect } from "../mod.ts";
+import { inspect } from "../file_tools.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const GOLDENS = join(ROOT, "tests/goldens");

@@ -1,6 +1,5 @@
 /** The LoRAs that come with the bundled model. `tools/train/lora.py` trained them. */
-
-import { fileURLToPath } from "node:url";
+import { fileURLToPath } from "../../platform/mod.ts";
 
 const FOLDER = new URL("../bundled/adapters/", import.meta.url);
 

@@ -1,7 +1,7 @@
 /** Tokenizers of text encoders, from the files that models ship. */
 
-import { join } from "node:path";
-import { describeFileError, readJsonFile } from "../../hub/json_file.ts";
+import { describeFileError, fileInfo, join, NotFoundError, readFile } from "../../platform/mod.ts";
+import { readJsonFile } from "../../hub/json_file.ts";
 import { readSentencePieceModel } from "./sentencepiece_model.ts";
 import { readTokenizerConfig } from "./special_tokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -46,7 +46,7 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
     const bytes = await readModelFile(path);
     if (bytes !== undefined) return readSentencePieceModel(bytes, path, special);
   }
-  throw new Deno.errors.NotFound(
+  throw new NotFoundError(
     `Cannot load a tokenizer: ${folder} has none of tokenizer.json, vocab.json with merges.txt, ${
       MODEL_FILES.join(", ")
     }; ` +
@@ -56,14 +56,14 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
 
 async function readModelFile(path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
-    const { size, isFile } = await Deno.stat(path);
+    const { size, isFile } = await fileInfo(path);
     if (!isFile) throw new Error("it is not a file");
     if (size > MAX_MODEL_BYTES) {
       throw new Error(`it has ${size} bytes, and at most ${MAX_MODEL_BYTES} are allowed`);
     }
-    return await Deno.readFile(path);
+    return await readFile(path);
   } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound) return undefined;
+    if (cause instanceof NotFoundError) return undefined;
     throw new TypeError(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });
   }
 }
@@ -80,7 +80,7 @@ async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof NotFoundError) return undefined;
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 /** Which adapter WebGPU finds, which lists none: the driver's loader reads variables of the process whenever one is asked for. */
+import { env, setEnv } from "../../platform/mod.ts";
 
 /** What the loader is told. */
 export interface AdapterEnvironment {
@@ -22,14 +23,13 @@ export async function withEnvironment<Result>(
   while (Atomics.compareExchange(lock, 0, 0, 1) !== 0 && performance.now() < end) {
     Atomics.wait(lock, 0, 1, 50);
   }
-  const before = Object.keys(environment.variables).map((name) => [name, Deno.env.get(name)]);
+  const before = Object.keys(environment.variables).map((name) => [name, env(name)]);
   try {
-    for (const [name, value] of Object.entries(environment.variables)) Deno.env.set(name, value);
+    for (const [name, value] of Object.entries(environment.variables)) setEnv(name, value);
     return await request();
   } finally {
     for (const [name, value] of before) {
-      if (value === undefined) Deno.env.delete(name!);
-      else Deno.env.set(name!, value);
+      setEnv(name!, value);
     }
     Atomics.store(lock, 0, 0);
     Atomics.notify(lock, 0);

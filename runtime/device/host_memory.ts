@@ -1,3 +1,4 @@
+import { ARCH, type HostMemory, hostMemory, OS, readSystemText } from "../../platform/mod.ts";
 import type { AdapterDescription } from "./device.ts";
 
 /** How much of the machine's memory this process may still take: what is free, within the limits of its cgroups. */
@@ -46,7 +47,7 @@ export const UNIFIED_SHARE = 0.7;
 
 /** Bytes that tensors take by default of the system's memory: drivers give all that is asked for, then the system swaps. */
 export function unifiedBytes(
-  total: number = Deno.systemMemoryInfo().total,
+  total: number = hostMemory().total,
   usable: number = usableHostBytes(),
 ): number {
   return Math.floor(Math.min(total * UNIFIED_SHARE, usable));
@@ -54,8 +55,8 @@ export function unifiedBytes(
 
 /** Bytes of host memory that this process may still take. */
 export function freeHostBytes(
-  { available, free }: Pick<Deno.SystemMemoryInfo, "available" | "free"> = Deno.systemMemoryInfo(),
-  readText: (path: string) => string | undefined = readTextOrNothing,
+  { available, free }: Pick<HostMemory, "available" | "free"> = hostMemory(),
+  readText: (path: string) => string | undefined = readSystemText,
 ): number {
   const within = cgroupsOf(readText("/proc/self/cgroup") ?? "")
     .map(({ files, folder }) => freeBytesOf(files, folder, readText));
@@ -91,14 +92,6 @@ function freeBytesOf(files: CgroupFiles, folder: string, readText: ReadText): nu
   return limit - usage + reclaimable;
 }
 
-function readTextOrNothing(path: string): string | undefined {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Makers, as WebGPU gives them: a PCI id in decimal, or a name. */
 const makers = {
   intel: ["32902", "intel"],
@@ -117,7 +110,7 @@ const NVIDIA_PROCESSOR = /\b(Tegra|Orin|Xavier|Thor|GB10)\b/i;
 /** Whether an adapter shares the system's memory: software, Apple's, parts of processors, and makers that are not known. */
 export function isUnified(
   { name, vendor, isSoftware }: Pick<AdapterDescription, "name" | "vendor" | "isSoftware">,
-  { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
+  { os, arch }: { readonly os: string; readonly arch: string } = { os: OS, arch: ARCH },
 ): boolean {
   if (isSoftware || (os === "darwin" && arch === "aarch64")) return true;
   const isOf = (maker: readonly string[]) => maker.includes(vendor.toLowerCase());

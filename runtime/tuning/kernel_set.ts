@@ -1,4 +1,5 @@
 /** What a tuning run's results hold for: this adapter, as it is, and these kernels. */
+import { readSystemText, RUNTIME } from "../../platform/mod.ts";
 import type { Device } from "../device/device.ts";
 import { kernelCode } from "../program/compile.ts";
 import type { Target } from "../target.ts";
@@ -41,19 +42,15 @@ export async function adapterKey(
     driver: driver || systemDriver(),
     vendor,
     backend,
-    runtime: implementation === "dawn" ? `dawn ${DAWN_VERSION}` : `deno ${Deno.version.deno}`,
+    runtime: implementation === "dawn" ? `dawn ${DAWN_VERSION}` : RUNTIME,
     abilities: await digest(JSON.stringify([schedule, limits, features, dialect])),
   };
 }
 
 /** The version of NVIDIA's driver on Linux, which Deno's WebGPU does not tell; empty elsewhere. */
 function systemDriver(): string {
-  try {
-    const text = Deno.readTextFileSync("/proc/driver/nvidia/version");
-    return /Kernel Module\S*( for \S+)?\s+([\d.]+)/.exec(text)?.[2] ?? "";
-  } catch {
-    return "";
-  }
+  const text = readSystemText("/proc/driver/nvidia/version") ?? "";
+  return /Kernel Module\S*( for \S+)?\s+([\d.]+)/.exec(text)?.[2] ?? "";
 }
 
 /**

@@ -1,5 +1,14 @@
 /** Results of tuning runs on disk: one small file per adapter. Whatever is wrong with one, there just is no result. */
-import { dirname, join } from "node:path";
+import {
+  fileInfo,
+  fileInfoSync,
+  join,
+  listFolderSync,
+  NotFoundError,
+  packedProgram,
+  readText,
+  writeText,
+} from "../../platform/mod.ts";
 import { isObject } from "../../hub/json_file.ts";
 import type { VariantTiming } from "../target.ts";
 import { type AdapterKey, digest, type TuningKey } from "./kernel_set.ts";
@@ -49,10 +58,10 @@ export async function readTuning(
 ): Promise<TuningRecord> {
   const path = await tuningPath(folder, key);
   try {
-    const { isFile, size } = await Deno.stat(path);
+    const { isFile, size } = await fileInfo(path);
     if (!isFile) throw new TypeError("it is no file");
     if (size > MAX_BYTES) throw new TypeError(`it has ${size} bytes`);
-    const written = await Deno.readTextFile(path);
+    const written = await readText(path);
     const file = record(JSON.parse(written), "the file");
     const own = await stamp();
     if (own !== undefined && file["stamp"] === own) {
@@ -66,7 +75,7 @@ export async function readTuning(
     }
     return found;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return { state: "none", path };
+    if (error instanceof NotFoundError) return { state: "none", path };
     return { state: "unreadable", path, reason: (error as Error).message };
   }
 }
@@ -168,14 +177,10 @@ function number(
 }
 
 async function replace(path: string, content: object): Promise<string> {
-  const fresh = `${path}.${crypto.randomUUID()}`;
   try {
-    await Deno.mkdir(dirname(path), { recursive: true });
-    await Deno.writeTextFile(fresh, JSON.stringify(content, null, 1));
-    await Deno.rename(fresh, path);
+    await writeText(path, JSON.stringify(content, null, 1));
     return path;
   } catch (error) {
-    await Deno.remove(fresh).catch(() => {});
     throw new Error(`Cannot keep what was measured in ${path}: ${(error as Error).message}`, {
       cause: error,
     });
@@ -188,7 +193,8 @@ const OWN_PLACE = "/runtime/tuning/tuning_file.ts";
 /** Digest of places, sizes and times of the kernels' files: milliseconds, where reading them takes half a second. */
 export async function programStamp(module: string = import.meta.url): Promise<string | undefined> {
   try {
-    if (Deno.build.standalone) return await digest(stampOf(Deno.execPath()));
+    const packed = packedProgram();
+    if (packed !== undefined) return await digest(stampOf(packed));
     // What was packed into one file has no folder of its own.
     const isPacked = !module.endsWith(OWN_PLACE);
     const stamps = isPacked ? [stampOf(new URL(module))] : stampsBelow(new URL("../", module));
@@ -199,14 +205,14 @@ export async function programStamp(module: string = import.meta.url): Promise<st
 }
 
 function* stampsBelow(folder: URL): Generator<string> {
-  const entries = [...Deno.readDirSync(folder)].sort((a, b) => a.name < b.name ? -1 : 1);
-  for (const { name, isDirectory } of entries) {
-    if (isDirectory) yield* stampsBelow(new URL(`${name}/`, folder));
-    else if (!name.endsWith("_test.ts")) yield stampOf(new URL(name, folder));
+  for (const name of listFolderSync(folder).sort()) {
+    const path = new URL(name, folder);
+    if (fileInfoSync(path).isDirectory) yield* stampsBelow(new URL(`${name}/`, folder));
+    else if (!name.endsWith("_test.ts")) yield stampOf(path);
   }
 }
 
 function stampOf(file: URL | string): string {
-  const { size, mtime } = Deno.statSync(file);
+  const { size, mtime } = fileInfoSync(file);
   return `${file} ${size} ${mtime?.getTime()}`;
 }

@@ -1,6 +1,6 @@
+import { type FileSource, isFileSync, NotFoundError, openFile } from "../../platform/mod.ts";
 import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
 import {
-  readFully,
   storedBytes,
   type StoredTensor,
   type TensorEntry,
@@ -13,7 +13,7 @@ import type { GgufArray, GgufValue } from "./gguf_types.ts";
 import { type Quantization, readQuantization } from "./quantization_config.ts";
 import { applyScales, readScaled, type ScaledTensor } from "./scales.ts";
 import { readStrided } from "./strided.ts";
-import { isFile, listWeightFiles } from "./weight_files.ts";
+import { listWeightFiles } from "./weight_files.ts";
 
 /** Far more than any component's configuration has. */
 const MAX_CONFIG_BYTES = 2 ** 20;
@@ -23,7 +23,7 @@ const WRAPPERS = /\b(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module
 
 interface OpenFile {
   readonly path: string;
-  readonly file: Deno.FsFile;
+  readonly file: FileSource;
 }
 
 interface FileTensor extends TensorEntry, ScaledTensor {
@@ -70,7 +70,7 @@ export class Checkpoint implements TensorSource, Disposable {
       const tensors = new Map<string, FileTensor>();
       const listed = listWeightFiles(path);
       const headers = listed.map(({ path: filePath, expected }) => {
-        const source = { path: filePath, file: openFile(filePath) };
+        const source = { path: filePath, file: openWeights(filePath) };
         files.push(source);
         const header = readFileHeader(source.file, filePath);
         checkSplit(header, filePath, listed.length);
@@ -92,7 +92,7 @@ export class Checkpoint implements TensorSource, Disposable {
         }
         return header;
       });
-      const said = isFile(path) ? headers[0]! : NOTHING;
+      const said = isFileSync(path) ? headers[0]! : NOTHING;
       const quantization = quantizationOf(path, headers);
       const scaled = applyScales(tensors, { path, quantization, read: readWhole });
       return new Checkpoint(path, said, scaled, files);
@@ -161,7 +161,7 @@ function quantizationOf(path: string, headers: readonly GgufHeader[]): Quantizat
   const told = headers.map(({ metadata }) => readQuantization(Object.fromEntries(metadata), path))
     .find((quantization) => quantization !== undefined);
   const config = `${path}/config.json`;
-  if (!isFile(config)) return told;
+  if (!isFileSync(config)) return told;
   const json = readJsonFileSync(config, { maxBytes: MAX_CONFIG_BYTES });
   return isObject(json) ? readQuantization(json, config) ?? told : told;
 }
@@ -188,17 +188,16 @@ function readWhole(tensor: FileTensor): Uint8Array {
 /** Bytes of a tensor as the file has them, but for the order of what is not dense. */
 function readRange(tensor: FileTensor, start: number, target: Uint8Array): void {
   const { source, byteOffset, strides } = tensor;
-  const readAt = (from: number, bytes: Uint8Array) =>
-    readFully(source.file, byteOffset + from, bytes);
+  const readAt = (from: number, bytes: Uint8Array) => source.file.read(byteOffset + from, bytes);
   if (strides) readStrided({ ...tensor, strides }, start, target, readAt);
   else readAt(start, target);
 }
 
-function openFile(path: string): Deno.FsFile {
+function openWeights(path: string): FileSource {
   try {
-    return Deno.openSync(path, { read: true });
+    return openFile(path);
   } catch (error) {
-    const reason = error instanceof Deno.errors.NotFound
+    const reason = error instanceof NotFoundError
       ? "it does not exist; the download may be incomplete, fetch it again"
       : (error as Error).message;
     throw new SyntaxError(`Cannot open weights "${path}": ${reason}`, { cause: error });

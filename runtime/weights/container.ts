@@ -53,20 +53,6 @@ export function findOverlap(
   return second === -1 ? undefined : [inOrder[second - 1]!, inOrder[second]!];
 }
 
-/** Fills `target` from byte `position` of the file; reads in the calling thread. */
-export function readFully(file: Deno.FsFile, position: number, target: Uint8Array): void {
-  file.seekSync(position, Deno.SeekMode.Start);
-  for (let done = 0; done < target.byteLength;) {
-    const count = file.readSync(target.subarray(done));
-    if (count === null) {
-      throw new SyntaxError(
-        `the file ends after ${done} of ${target.byteLength} bytes at ${position}`,
-      );
-    }
-    done += count;
-  }
-}
-
 /** A tensor as its container has it. */
 export interface StoredTensor {
   /** Name by which the tensor is found. */

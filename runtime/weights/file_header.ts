@@ -1,5 +1,6 @@
 /** What a file of weights says of its tensors, whatever its container is; its first bytes tell which one. */
-import { readFully, type TensorEntry } from "./container.ts";
+import type { FileSource } from "../../platform/mod.ts";
+import { type TensorEntry } from "./container.ts";
 import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import type { GgufValue } from "./gguf_types.ts";
 import { beginsWith, LEGACY_MAGIC, readTorchHeader, ZIP_MAGIC } from "./pickle/torch_file.ts";
@@ -14,7 +15,7 @@ import { readSafetensorsHeader } from "./safetensors.ts";
  * @throws {SyntaxError} when the file is damaged, another kind of file, or refers to anything but tensors and plain values
  */
 export function readTensorHeader(
-  file: Deno.FsFile,
+  file: FileSource,
   path: string,
   wanted = "safetensors",
 ): {
@@ -30,15 +31,15 @@ export function readTensorHeader(
 }
 
 /** As {@linkcode readTensorHeader}, of GGUF files too. */
-export function readFileHeader(file: Deno.FsFile, path: string): GgufHeader {
+export function readFileHeader(file: FileSource, path: string): GgufHeader {
   const head = firstBytes(file);
   const magic = head.byteLength < 4 ? 0 : new DataView(head.buffer).getUint32(0, true);
   if (magic === GGUF_MAGIC) return readGgufHeader(file, path);
   return { ...readTensorHeader(file, path, "safetensors or GGUF"), arrays: new Map() };
 }
 
-function firstBytes(file: Deno.FsFile): Uint8Array<ArrayBuffer> {
-  const head = new Uint8Array(Math.min(LEGACY_MAGIC.length, file.statSync().size));
-  readFully(file, 0, head);
+function firstBytes(file: FileSource): Uint8Array<ArrayBuffer> {
+  const head = new Uint8Array(Math.min(LEGACY_MAGIC.length, file.size));
+  file.read(0, head);
   return head;
 }

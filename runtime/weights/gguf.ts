@@ -1,4 +1,5 @@
 /** The GGUF container, see https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
+import type { FileSource } from "../../platform/mod.ts";
 import { elementCount, formatShape, type Shape } from "../shape.ts";
 import { findOverlap, MAX_RANK, nameProblem, type TensorEntry } from "./container.ts";
 import { GgufReader } from "./gguf_reader.ts";
@@ -26,7 +27,7 @@ const MAX_ALIGNMENT = 65536;
 export const ORIGINAL_SHAPE = "comfy.gguf.orig_shape.";
 
 /** Reads and checks the header of an open file. No tensor data is read. */
-export function readGgufHeader(file: Deno.FsFile, path: string): GgufHeader {
+export function readGgufHeader(file: FileSource, path: string): GgufHeader {
   const fail = (what: string): never => {
     throw new SyntaxError(
       `Cannot read "${path}": ${what}. The file is damaged or no GGUF file; fetch it again`,

@@ -1,4 +1,4 @@
-import { readFully } from "./container.ts";
+import type { FileSource } from "../../platform/mod.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
 
 const CHUNK_BYTES = 256 * 1024;
@@ -39,17 +39,17 @@ const SCALARS: ReadonlyMap<number, readonly [bytes: number, read: ReadScalar]> =
 /** Reads the header of a GGUF file from its start to its end, with the memory of one chunk. */
 export class GgufReader {
   readonly fileBytes: number;
-  readonly #file: Deno.FsFile;
+  readonly #file: FileSource;
   readonly #fail: (what: string) => never;
   readonly #chunk = new DataView(new ArrayBuffer(CHUNK_BYTES));
   #chunkStart = 0;
   #chunkEnd = 0;
   #position = 0;
 
-  constructor(file: Deno.FsFile, fail: (what: string) => never) {
+  constructor(file: FileSource, fail: (what: string) => never) {
     this.#file = file;
     this.#fail = fail;
-    this.fileBytes = file.statSync().size;
+    this.fileBytes = file.size;
   }
 
   get position(): number {
@@ -120,7 +120,7 @@ export class GgufReader {
     this.#advance(length);
     if (this.#position > this.#chunkEnd) {
       const size = Math.min(CHUNK_BYTES, this.fileBytes - start);
-      readFully(this.#file, start, new Uint8Array(this.#chunk.buffer, 0, size));
+      this.#file.read(start, new Uint8Array(this.#chunk.buffer, 0, size));
       this.#chunkStart = start;
       this.#chunkEnd = start + size;
     }
@@ -158,7 +158,7 @@ const NUMBERS: ReadonlyMap<number, NumbersOf> = new Map<number, NumbersOf>([
 ]);
 
 export function readGgufArray(
-  file: Deno.FsFile,
+  file: FileSource,
   { type, length, byteOffset, byteLength }: GgufArray,
   path: string,
 ): string[] | ArrayLike<number> {
@@ -170,7 +170,7 @@ export function readGgufArray(
     );
   }
   const bytes = new Uint8Array(byteLength);
-  readFully(file, byteOffset, bytes);
+  file.read(byteOffset, bytes);
   if (Numbers) return new Numbers(bytes.buffer);
   const view = new DataView(bytes.buffer);
   const decoder = new TextDecoder();

@@ -1,4 +1,5 @@
 /** The safetensors container, see https://github.com/huggingface/safetensors#format */
+import type { FileSource } from "../../platform/mod.ts";
 import { isObject } from "../../hub/json_file.ts";
 import { FIRST_BYTES, foreignFile } from "../../hub/first_bytes.ts";
 import { elementCount } from "../shape.ts";
@@ -8,7 +9,6 @@ import {
   MAX_RANK,
   nameProblem,
   type NewTensor,
-  readFully,
   type TensorEntry,
 } from "./container.ts";
 
@@ -42,11 +42,11 @@ export const FORMAT_BITS: ReadonlyMap<string, number> = new Map([
  * @throws {SyntaxError} when the file is truncated, not safetensors, or its header contradicts itself
  */
 export function readSafetensorsHeader(
-  file: Deno.FsFile,
+  file: Pick<FileSource, "size" | "read">,
   path: string,
   wanted = "safetensors",
 ): SafetensorsHeader {
-  const fileBytes = file.statSync().size;
+  const fileBytes = file.size;
   const fail = (what: string): never => {
     throw new SyntaxError(
       `Cannot read "${path}": ${what}. The file is damaged or no safetensors file; fetch it again`,
@@ -58,7 +58,7 @@ export function readSafetensorsHeader(
   if (fileBytes < 8) refuseForeign(file, path, wanted);
   if (fileBytes < 8) fail(`it has ${fileBytes} bytes, a safetensors file has at least 8`);
   const head = new Uint8Array(8);
-  readFully(file, 0, head);
+  file.read(0, head);
   const declared = new DataView(head.buffer).getBigUint64(0, true);
   if (declared > BigInt(MAX_HEADER_BYTES)) {
     refuseForeign(file, path, wanted);
@@ -69,7 +69,7 @@ export function readSafetensorsHeader(
     fail(`its header claims ${headerBytes} bytes, the file has ${fileBytes}`);
   }
   const text = new Uint8Array(headerBytes);
-  readFully(file, 8, text);
+  file.read(8, text);
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
@@ -100,9 +100,13 @@ export function readSafetensorsHeader(
 }
 
 /** Refuses what its first bytes tell to be another kind of file. */
-export function refuseForeign(file: Deno.FsFile, path: string, wanted: string): void {
-  const head = new Uint8Array(Math.min(FIRST_BYTES, file.statSync().size));
-  readFully(file, 0, head);
+export function refuseForeign(
+  file: Pick<FileSource, "size" | "read">,
+  path: string,
+  wanted: string,
+): void {
+  const head = new Uint8Array(Math.min(FIRST_BYTES, file.size));
+  file.read(0, head);
   const other = foreignFile(head, wanted);
   if (other !== undefined) throw new SyntaxError(`Cannot read "${path}": ${other}`);
 }

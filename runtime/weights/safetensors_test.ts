@@ -1,3 +1,4 @@
+import { openFile } from "../../platform/mod.ts";
 import assert from "node:assert/strict";
 import { FORMAT_BITS, readSafetensorsHeader, type SafetensorsHeader } from "./safetensors.ts";
 import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.ts";
@@ -5,7 +6,7 @@ import { encodeSafetensors, withFolder } from "../../tests/support/safetensors.t
 /** Reads the header of a file with these bytes. */
 function read(bytes: Uint8Array): SafetensorsHeader {
   return withFolder({ "x.safetensors": bytes }, (folder) => {
-    using file = Deno.openSync(`${folder}/x.safetensors`, { read: true });
+    using file = openFile(`${folder}/x.safetensors`);
     return readSafetensorsHeader(file, "x.safetensors");
   });
 }

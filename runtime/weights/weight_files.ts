@@ -1,5 +1,5 @@
 /** Which files hold the weights that a path names: a component's folder, one file, or one part of several. */
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, isFileSync, join, listFolderSync } from "../../platform/mod.ts";
 import { isObject, readJsonFileSync } from "../../hub/json_file.ts";
 import { isWeightFile, partOf } from "../../hub/parts.ts";
 
@@ -31,13 +31,15 @@ const FILE_NAME = /^([\w-]+?)(?:\.(\w+))?(?:-\d+-of-\d+)?\.(safetensors|bin)$/;
 
 /** The files behind a path that a user named. */
 export function listWeightFiles(path: string): WeightFile[] {
-  return isFile(path) ? numberedParts(path) ?? indexedParts(path) ?? [{ path }] : listFolder(path);
+  return isFileSync(path)
+    ? numberedParts(path) ?? indexedParts(path) ?? [{ path }]
+    : listFolder(path);
 }
 
 /** All parts of a file that is one by its name. */
 function numberedParts(path: string): WeightFile[] | undefined {
   const part = partOf(path);
-  const missing = part?.all.find((each) => !isFile(each));
+  const missing = part?.all.find((each) => !isFileSync(each));
   if (!part || missing === undefined) return part?.all.map((each) => ({ path: each }));
   throw new SyntaxError(
     `Cannot read "${path}": it is part ${part.number} of ${part.all.length}, and "${
@@ -132,17 +134,9 @@ function listShards(folder: string, index: string): WeightFile[] {
 
 function namesIn(folder: string): string[] {
   try {
-    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+    return listFolderSync(folder).sort();
   } catch {
     // Said when the files are opened.
     return [];
-  }
-}
-
-export function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
   }
 }

@@ -1,3 +1,4 @@
+import { openFile } from "../../platform/mod.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { LoraError } from "../../models/lora/lora_error.ts";
@@ -67,7 +68,7 @@ async function readOrRefuse(bytes: Uint8Array, config?: string): Promise<"read" 
 /** Every change fits its module, every number is finite, every tensor is one of the file, and no key is lost. */
 function checkRight({ changes, unmatchedKeys }: Lora, bytes: Uint8Array): void {
   const { tensors } = withFolder({ a: bytes }, (folder) => {
-    using file = Deno.openSync(`${folder}/a`, { read: true });
+    using file = openFile(`${folder}/a`);
     return readSafetensorsHeader(file, "a");
   });
   const stored = tensors.values().map(({ byteOffset, byteLength }) =>

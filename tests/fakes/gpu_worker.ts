@@ -9,7 +9,7 @@ import {
   toErrorRecord,
   type ToWorker,
 } from "../../engine/protocol.ts";
-import { holdLifeline } from "../../engine/lifeline.ts";
+import { holdLifeline } from "../../platform/mod.ts";
 import type { Lora } from "../../models/lora/types.ts";
 import type { PlanRequest } from "../../models/mod.ts";
 import { BASELINE_TARGET } from "../../runtime/target.ts";

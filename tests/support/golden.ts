@@ -2,13 +2,13 @@
  * Goldens of the reference: what a model gives for known weights and inputs, and how close we come to it.
  * `tools/reference/README.md` says what is in them.
  */
+import { openFile } from "../../platform/mod.ts";
 import { fileURLToPath } from "node:url";
 import {
   Checkpoint,
   decodeElements,
   type DType,
   formatShape,
-  readFully,
   readSafetensorsHeader,
   sameShape,
   type Shape,
@@ -60,7 +60,7 @@ export class Golden {
   constructor(name: string) {
     this.#folder = fileURLToPath(new URL(`../goldens/${name}`, import.meta.url));
     this.calls = JSON.parse(Deno.readTextFileSync(`${this.#folder}/golden.json`)).calls;
-    using file = Deno.openSync(this.#path, { read: true });
+    using file = openFile(this.#path);
     this.#tensors = readSafetensorsHeader(file, this.#path).tensors;
   }
 
@@ -85,8 +85,8 @@ export class Golden {
     const entry = this.#tensors.get(`${call}.${name}`);
     if (!entry) throw new RangeError(`Cannot find tensor "${call}.${name}" in "${this.#folder}"`);
     const bytes = new Uint8Array(entry.byteLength);
-    using file = Deno.openSync(this.#path, { read: true });
-    readFully(file, entry.byteOffset, bytes);
+    using file = openFile(this.#path);
+    file.read(entry.byteOffset, bytes);
     return { shape: entry.shape, data: decode(bytes, entry.format) };
   }
 

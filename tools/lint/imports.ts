@@ -35,6 +35,8 @@ const SPINE = [
 const LIBRARY = ["library/", "mod.ts"];
 const SERVER = ["server/", "fleet/"];
 const LEAVES = ["media/", "hub/", "playground/"];
+/** What every layer stands on. */
+const GROUND = "platform/";
 const ASIDE = ["tests/", "tools/"];
 
 /** Layers whose folders do not import each other; files beside the folders may. */
@@ -53,7 +55,7 @@ const SHADER = /@compute\b|\bvar\s*<\s*(?:storage|uniform|workgroup)\b|\.wgsl\b/
 /** `runtime/`, `mod.ts`, …; `tests/` for every test and bench, wherever it lies. */
 export function layerOf(path: string): string | undefined {
   if (/_(test|bench)\.tsx?$/.test(path)) return "tests/";
-  return [...SPINE, ...LEAVES, ...ASIDE].find((layer) =>
+  return [GROUND, ...SPINE, ...LEAVES, ...ASIDE].find((layer) =>
     layer.endsWith("/") ? path.startsWith(layer) : path === layer
   );
 }
@@ -62,7 +64,8 @@ export function layerOf(path: string): string | undefined {
 export function forbidden(from: string, to: string): string | undefined {
   if (from === to || ASIDE.includes(from)) return undefined;
   if (ASIDE.includes(to)) return "only tests, benches and tools import tests, benches and tools";
-  if (LEAVES.includes(from)) return `${from} is a leaf and imports nothing of ours`;
+  if (to === GROUND) return undefined;
+  if (from === GROUND || LEAVES.includes(from)) return `${from} imports nothing of ours above it`;
   if (LEAVES.includes(to)) return undefined;
   const isApart = SERVER.includes(from)
     ? LIBRARY.includes(to)

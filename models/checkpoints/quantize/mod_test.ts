@@ -14,7 +14,8 @@ import {
   quantize as blocksOf,
 } from "../../../runtime/mod.ts";
 import { randomNormal } from "../../../runtime/ops/ndarray.ts";
-import { openPipeline, quantize } from "../../mod.ts";
+import { quantize } from "../../file_tools.ts";
+import { openPipeline } from "../../mod.ts";
 import { quantizeCheckpoint, type QuantizedType } from "./mod.ts";
 
 const VALUES = Float32Array.from(randomNormal([160, 512], 3, 0.05).data);

@@ -2,7 +2,7 @@
  * FLUX.1 in single files. Source of the names: diffusers' `convert_flux_transformer_checkpoint_to_diffusers`, Black Forest
  * Labs' own code, and `_convert_xlabs_flux_lora_to_diffusers`.
  */
-import { basename } from "node:path";
+import { basename } from "../../../platform/mod.ts";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";

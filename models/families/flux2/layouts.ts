@@ -1,5 +1,5 @@
 /** FLUX.2 in single files. Source of the names: diffusers' `convert_flux2_transformer_checkpoint_to_diffusers`. */
-import { basename } from "node:path";
+import { basename } from "../../../platform/mod.ts";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { FLUX2_VAE_FORMAT } from "../../autoencoders/kl/format.ts";

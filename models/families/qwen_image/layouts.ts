@@ -1,5 +1,5 @@
 /** Qwen-Image in single files, all of which have the names of diffusers. */
-import { basename } from "node:path";
+import { basename } from "../../../platform/mod.ts";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { WAN_VAE_FORMAT } from "../../autoencoders/wan/format.ts";

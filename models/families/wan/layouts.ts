@@ -1,5 +1,5 @@
 /** Wan in single files. Source of the names: diffusers' `convert_wan_transformer_to_diffusers`, the Wan team's code. */
-import { basename } from "node:path";
+import { basename } from "../../../platform/mod.ts";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { WAN_VAE_FORMAT } from "../../autoencoders/wan/format.ts";

@@ -1,5 +1,11 @@
 /** An open LoRA file: its header, its small numbers at once, its tensors without stopping the thread. */
-import { readFully, readTensorHeader, type TensorEntry } from "../../../runtime/mod.ts";
+import {
+  type FileSource,
+  NotFoundError,
+  openFileLater,
+  sharedBytes,
+} from "../../../platform/mod.ts";
+import { readTensorHeader, type TensorEntry } from "../../../runtime/mod.ts";
 import { LoraError } from "../lora_error.ts";
 import type { LoraTensor } from "../types.ts";
 
@@ -27,12 +33,12 @@ const NUMBERS: Readonly<Record<string, (view: DataView) => number>> = {
 
 export class LoraFile implements Disposable {
   readonly path: string;
-  readonly #file: Deno.FsFile;
+  readonly #file: FileSource;
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Text of the trainer. */
   readonly metadata: Readonly<Record<string, string>>;
 
-  private constructor(path: string, file: Deno.FsFile) {
+  private constructor(path: string, file: FileSource) {
     const { tensors, metadata } = readTensorHeader(file, path);
     this.path = path;
     this.#file = file;
@@ -49,15 +55,15 @@ export class LoraFile implements Disposable {
   }
 
   static async open(path: string): Promise<LoraFile> {
-    let file: Deno.FsFile;
+    let file: FileSource;
     try {
-      file = await Deno.open(path, { read: true });
+      file = await openFileLater(path);
     } catch (cause) {
-      const what = cause instanceof Deno.errors.NotFound ? "it does not exist" : String(cause);
+      const what = cause instanceof NotFoundError ? "it does not exist" : String(cause);
       throw new LoraError(`Cannot read the LoRA "${path}": ${what}`, [], { cause });
     }
     try {
-      if ((await file.stat()).isDirectory) {
+      if (file.isFolder) {
         throw new LoraError(`Cannot read the LoRA "${path}": it is a folder; name a file in it`);
       }
       return new LoraFile(path, file);
@@ -77,7 +83,7 @@ export class LoraFile implements Disposable {
     if (byteLength > 8 || byteLength === 0 || shape.some((size) => size !== 1)) return undefined;
     const bytes = new Uint8Array(8);
     try {
-      readFully(this.#file, byteOffset, bytes.subarray(0, byteLength));
+      this.#file.read(byteOffset, bytes.subarray(0, byteLength));
     } catch (cause) {
       throw this.#unreadable(cause);
     }
@@ -93,7 +99,7 @@ export class LoraFile implements Disposable {
     const chunk = new Uint8Array(CHUNK_BYTES);
     for (const entry of inOrder) {
       const { dtype, exponent } = TYPES[entry.format]!;
-      const bytes = new Uint8Array(new SharedArrayBuffer(entry.byteLength));
+      const bytes = new Uint8Array(sharedBytes(entry.byteLength));
       let bad = -1;
       for (let start = 0; start < entry.byteLength; start += CHUNK_BYTES) {
         const part = chunk.subarray(0, Math.min(CHUNK_BYTES, entry.byteLength - start));
@@ -119,12 +125,7 @@ export class LoraFile implements Disposable {
 
   async #fill(position: number, target: Uint8Array): Promise<void> {
     try {
-      await this.#file.seek(position, Deno.SeekMode.Start);
-      for (let done = 0; done < target.byteLength;) {
-        const count = await this.#file.read(target.subarray(done));
-        if (count === null) throw new SyntaxError(`the file ends at byte ${position + done}`);
-        done += count;
-      }
+      await this.#file.readLater(position, target);
     } catch (cause) {
       throw this.#unreadable(cause);
     }

@@ -1,4 +1,5 @@
 /** What the trainer wrote beside the tensors: PEFT's `adapter_config.json`, and diffusers' copy of it in the header. */
+import { NotFoundError } from "../../../platform/mod.ts";
 import { excerpt, readJsonObject } from "../../../hub/json_file.ts";
 import { isObject } from "../../../hub/json_file.ts";
 import { LoraError } from "../lora_error.ts";
@@ -44,7 +45,7 @@ export async function readSettings(path: string): Promise<LoraSettings | undefin
   try {
     fields = await readJsonObject(path, { maxBytes: MAX_BYTES });
   } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound) return undefined;
+    if (cause instanceof NotFoundError) return undefined;
     throw new LoraError((cause as Error).message, [], { cause });
   }
   const method = fields.peft_type;

@@ -1,16 +1,17 @@
+import { env, OWN_GPU } from "../../../platform/mod.ts";
 import { dawnGpu } from "./dawn.ts";
 
-/** A WebGPU implementation: Deno's own, or Dawn where its package is installed. */
-export type GpuBackend = "deno" | "dawn";
+/** A WebGPU implementation: the runtime's own, or Dawn where its package is installed. */
+export type GpuBackend = typeof OWN_GPU | "dawn";
 
 /** Which WebGPU implementation to take; `auto` measures both and takes the faster one. */
 export type BackendChoice = GpuBackend | "auto";
 
-const BACKEND_CHOICES: readonly BackendChoice[] = ["deno", "dawn", "auto"];
+const BACKEND_CHOICES: readonly BackendChoice[] = [OWN_GPU, "dawn", "auto"];
 
 /** What `DENOISE_GPU_BACKEND` names, else Deno's own: so a whole test run, with its workers, goes through another backend. */
 export function defaultBackend(): BackendChoice {
-  const name = Deno.env.get("DENOISE_GPU_BACKEND") || "deno";
+  const name = env("DENOISE_GPU_BACKEND") ?? OWN_GPU;
   const choice = BACKEND_CHOICES.find((known) => known === name);
   if (choice) return choice;
   throw new TypeError(

@@ -1,4 +1,5 @@
 /** Dawn, the WebGPU of Chromium, as a native addon: waits without Deno's 10 ms, faster uploads, matrix units. */
+import { OS } from "../../../platform/mod.ts";
 import { createRequire } from "node:module";
 import { NoAdapterError } from "../../errors.ts";
 import { findDawn, HERE } from "./dawn_package.ts";
@@ -30,7 +31,7 @@ function load(): GPU {
   try {
     const addon = createRequire(import.meta.url)(path) as DawnAddon;
     calmPolling();
-    return createGpu((flags) => addon.create([...FLAGS, ...flags]), Deno.build.os);
+    return createGpu((flags) => addon.create([...FLAGS, ...flags]), OS);
   } catch (error) {
     throw new NoAdapterError(
       `Cannot use Dawn: ${path} does not start on this machine (${(error as Error).message}); ` +
@@ -39,7 +40,7 @@ function load(): GPU {
   }
 }
 
-/** Dawn's entry point; on Windows (`os` is `Deno.build.os`) through Vulkan where it has an adapter, else Direct3D. */
+/** Dawn's entry point; on Windows (`os` is `OS`) through Vulkan where it has an adapter, else Direct3D. */
 export function createGpu(create: (flags: readonly string[]) => GPU, os: string): GPU {
   if (os !== "windows") return create([]);
   const vulkan = create([VULKAN]);

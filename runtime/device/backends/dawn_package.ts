@@ -1,5 +1,5 @@
 /** Where Dawn is: a native addon of 21 MB in the npm package `webgpu`, which users who want it fetch. */
-import { join } from "node:path";
+import { ARCH, env, join, listFolderSync, OS } from "../../../platform/mod.ts";
 import { NoAdapterError } from "../../errors.ts";
 
 /** The version that the tests ran with. */
@@ -8,19 +8,19 @@ export const DAWN_VERSION = "0.6.2";
 export interface Surroundings {
   env(name: string): string | undefined;
   readonly os: string;
-  /** The processor, as in `Deno.build.arch`. */
+  /** The processor, as in `ARCH`. */
   readonly arch: string;
   /** Names in a folder; none where there is no such folder. */
   list(folder: string): string[];
 }
 
 export const HERE: Surroundings = {
-  env: (name) => Deno.env.get(name),
-  os: Deno.build.os,
-  arch: Deno.build.arch,
+  env,
+  os: OS,
+  arch: ARCH,
   list: (folder) => {
     try {
-      return [...Deno.readDirSync(folder)].map(({ name }) => name);
+      return listFolderSync(folder);
     } catch {
       return [];
     }

@@ -2,7 +2,8 @@
  * Files of PyTorch's `torch.save`: a pickle that describes tensors, and their elements. Nothing of it is run.
  * Source: PyTorch `torch/serialization.py`, of the zip format and of the one before 1.6.
  */
-import { nameProblem, readFully, type TensorEntry } from "../container.ts";
+import type { FileSource } from "../../../platform/mod.ts";
+import { nameProblem, type TensorEntry } from "../container.ts";
 import { FORMAT_BITS } from "../safetensors.ts";
 import { elementCount } from "../../shape.ts";
 import { extentOf, isDense } from "../strided.ts";
@@ -47,9 +48,9 @@ const LEGACY_PROTOCOL = 1001;
  * @param path only for messages
  * @throws {SyntaxError} when the file is damaged, or refers to anything but tensors and plain values
  */
-export function readTorchHeader(file: Deno.FsFile, path: string): TorchHeader {
-  const head = new Uint8Array(Math.min(LEGACY_MAGIC.length, file.statSync().size));
-  readFully(file, 0, head);
+export function readTorchHeader(file: FileSource, path: string): TorchHeader {
+  const head = new Uint8Array(Math.min(LEGACY_MAGIC.length, file.size));
+  file.read(0, head);
   try {
     return beginsWith(head, ZIP_MAGIC) ? readZip(file) : readLegacy(file);
   } catch (cause) {
@@ -65,7 +66,7 @@ export function beginsWith(bytes: Uint8Array, magic: readonly number[]): boolean
   return magic.every((byte, i) => bytes[i] === byte);
 }
 
-function readZip(file: Deno.FsFile): TorchHeader {
+function readZip(file: FileSource): TorchHeader {
   const entries = readZipEntries(file);
   const pickles = [...entries.values()].filter(({ name }) => /^[^/]*\/data\.pkl$/.test(name));
   if (pickles.length !== 1) {
@@ -80,7 +81,7 @@ function readZip(file: Deno.FsFile): TorchHeader {
       throw new SyntaxError(`"${name}" in it has ${entry.byteLength} bytes, the limit is ${most}`);
     }
     const bytes = new Uint8Array(entry.byteLength);
-    readFully(file, dataOffset(file, entry), bytes);
+    file.read(dataOffset(file, entry), bytes);
     return bytes;
   };
   const order = read("byteorder", 16);
@@ -94,10 +95,10 @@ function readZip(file: Deno.FsFile): TorchHeader {
   });
 }
 
-function readLegacy(file: Deno.FsFile): TorchHeader {
-  const size = file.statSync().size;
+function readLegacy(file: FileSource): TorchHeader {
+  const size = file.size;
   const bytes = new Uint8Array(Math.min(size, MAX_PICKLE_BYTES));
-  readFully(file, 0, bytes);
+  file.read(0, bytes);
   const host = new TorchGlobals();
   let place = LEGACY_MAGIC.length;
   const next = () => {

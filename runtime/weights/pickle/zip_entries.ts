@@ -1,5 +1,5 @@
 /** Entries of a zip archive, as PyTorch stores its files: not compressed. Source: PKWARE's APPNOTE.TXT, 4.3 to 4.5. */
-import { readFully } from "../container.ts";
+import type { FileSource } from "../../../platform/mod.ts";
 import { quoted } from "./values.ts";
 
 /** A file in an archive. */
@@ -22,7 +22,7 @@ const IN_64 = 0xffffffff;
 const MAX_DIRECTORY_BYTES = 16 * 1024 * 1024;
 
 /** Reads the directory at the end of an archive. Throws `SyntaxError` with the end of a sentence. */
-export function readZipEntries(file: Deno.FsFile): Map<string, ZipEntry> {
+export function readZipEntries(file: FileSource): Map<string, ZipEntry> {
   const { start, byteLength, count } = findDirectory(file);
   if (byteLength > MAX_DIRECTORY_BYTES) {
     throw new SyntaxError(
@@ -58,7 +58,7 @@ export function readZipEntries(file: Deno.FsFile): Map<string, ZipEntry> {
 }
 
 /** First byte of an entry's data, which lies behind a header of its own. */
-export function dataOffset(file: Deno.FsFile, entry: ZipEntry): number {
+export function dataOffset(file: FileSource, entry: ZipEntry): number {
   const { name, byteLength, headerOffset, isStored } = entry;
   if (!isStored) {
     throw new SyntaxError(`${quoted(name)} in it is compressed, which PyTorch never does`);
@@ -67,14 +67,14 @@ export function dataOffset(file: Deno.FsFile, entry: ZipEntry): number {
   checkRoom(header, 0, LOCAL_BYTES, LOCAL);
   const start = headerOffset + LOCAL_BYTES + header.getUint16(26, true) +
     header.getUint16(28, true);
-  if (start + byteLength > file.statSync().size) {
+  if (start + byteLength > file.size) {
     throw new SyntaxError(`${quoted(name)} in it ends beyond the file, which is cut off`);
   }
   return start;
 }
 
-function findDirectory(file: Deno.FsFile) {
-  const size = file.statSync().size;
+function findDirectory(file: FileSource) {
+  const size = file.size;
   const tailBytes = Math.min(size, END_BYTES + MAX_COMMENT + LOCATOR_64_BYTES);
   const tail = read(file, size - tailBytes, tailBytes);
   for (let at = tailBytes - END_BYTES; at >= 0; at--) {
@@ -132,10 +132,10 @@ function number64(view: DataView, at: number): number {
   return value;
 }
 
-function read(file: Deno.FsFile, start: number, count: number): DataView {
-  if (!(start >= 0 && start + count <= file.statSync().size)) throw damaged();
+function read(file: FileSource, start: number, count: number): DataView {
+  if (!(start >= 0 && start + count <= file.size)) throw damaged();
   const bytes = new Uint8Array(count);
-  readFully(file, start, bytes);
+  file.read(start, bytes);
   return new DataView(bytes.buffer);
 }
 

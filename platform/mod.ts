@@ -1,0 +1,197 @@
+/**
+ * What the program needs of the runtime under it; this is Deno's. In a browser tab `browser/platform.ts` stands in its
+ * place, with the same names.
+ */
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { FileInfo, FileSource, HostMemory } from "./types.ts";
+
+export { basename, dirname, extname, join, resolve } from "node:path";
+export { fileURLToPath } from "node:url";
+export { constants as zlibConstants, crc32, deflateSync, inflateSync } from "node:zlib";
+export { holdLifeline, Lifeline, type LifelineMessage } from "./lifeline.ts";
+export type { FileInfo, FileSource, HostMemory } from "./types.ts";
+
+/** The operating system, such as `linux`, `windows`, `darwin`. */
+export const OS: string = Deno.build.os;
+/** The processor: `x86_64` or `aarch64`. */
+export const ARCH: string = Deno.build.arch;
+/** The runtime and its version, such as `deno 2.9.6`. */
+export const RUNTIME = `deno ${Deno.version.deno}`;
+
+/** The name of the runtime's own WebGPU. Waits of `deno` block their thread until the GPU has finished. */
+export const OWN_GPU: "deno" | "browser" = "deno";
+/** Whether waits end late unless the queue is asked again and again. */
+export const WAITS_NEED_NUDGE: boolean = false;
+
+/** A variable of the process; an empty one counts as unset. */
+export function env(name: string): string | undefined {
+  return Deno.env.get(name) || undefined;
+}
+
+export function setEnv(name: string, value: string | undefined): void {
+  if (value === undefined) Deno.env.delete(name);
+  else Deno.env.set(name, value);
+}
+
+export function hostMemory(): HostMemory {
+  return Deno.systemMemoryInfo();
+}
+
+/** Memory that threads share. */
+export function sharedBytes(byteLength: number): ArrayBufferLike {
+  return new SharedArrayBuffer(byteLength);
+}
+
+/** Runs while Mesa is told of any folder: it prints two lines where a service or container has no desktop session. */
+export async function withoutWaylandNoise<Result>(request: () => Promise<Result>): Promise<Result> {
+  const name = "XDG_RUNTIME_DIR";
+  const permission = Deno.permissions.querySync({ name: "env", variable: name });
+  if (OS !== "linux" || permission.state !== "granted" || Deno.env.has(name)) {
+    return await request();
+  }
+  Deno.env.set(name, "/nonexistent");
+  try {
+    return await request();
+  } finally {
+    Deno.env.delete(name);
+  }
+}
+
+/** A timer that alone does not keep the process. */
+export function unrefTimer(timer: ReturnType<typeof setTimeout>): void {
+  Deno.unrefTimer(timer as unknown as number);
+}
+
+/** A file or folder is not there. */
+export const NotFoundError: new (message: string, options?: ErrorOptions) => Error =
+  Deno.errors.NotFound;
+
+/** Whether the file system said that something is not there. */
+export function isAbsence(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+}
+
+/** Why the file system refused, in words that follow a colon, such as `it does not exist`. */
+export function describeFileError(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "it does not exist";
+  if (error instanceof Deno.errors.NotADirectory) return "a part of its path is not a folder";
+  if (error instanceof Deno.errors.PermissionDenied) return "this user may not read it";
+  if (error instanceof Deno.errors.NotCapable) return "Deno was not given leave to read it";
+  if (error instanceof Deno.errors.FilesystemLoop) return "its symbolic links lead in a circle";
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Opens a file for reading by ranges. @throws {NotFoundError} where there is none */
+export function openFile(path: string): FileSource {
+  const file = Deno.openSync(path, { read: true });
+  const endsEarly = (done: number, { byteLength }: Uint8Array, position: number): never => {
+    throw new SyntaxError(`the file ends after ${done} of ${byteLength} bytes at ${position}`);
+  };
+  return {
+    // A file may grow or shrink while it is open.
+    get size() {
+      return file.statSync().size;
+    },
+    get isFolder() {
+      return file.statSync().isDirectory;
+    },
+    read(position, target) {
+      file.seekSync(position, Deno.SeekMode.Start);
+      for (let done = 0; done < target.byteLength;) {
+        done += file.readSync(target.subarray(done)) ?? endsEarly(done, target, position);
+      }
+    },
+    async readLater(position, target) {
+      await file.seek(position, Deno.SeekMode.Start);
+      for (let done = 0; done < target.byteLength;) {
+        done += await file.read(target.subarray(done)) ?? endsEarly(done, target, position);
+      }
+    },
+    close: () => file.close(),
+    [Symbol.dispose]: () => file.close(),
+  };
+}
+
+/** As {@linkcode openFile}, for threads that must not stop. */
+export function openFileLater(path: string): Promise<FileSource> {
+  return Promise.try(openFile, path);
+}
+
+export async function fileInfo(path: string | URL): Promise<FileInfo> {
+  return await Deno.stat(path);
+}
+
+export function fileInfoSync(path: string | URL): FileInfo {
+  return Deno.statSync(path);
+}
+
+export function isFileSync(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+export async function isFile(path: string): Promise<boolean> {
+  return await stat(path).then((info) => info.isFile(), () => false);
+}
+
+/** Changes when a file is replaced or written; nothing when it is gone. */
+export async function fileStamp(path: string): Promise<string | undefined> {
+  try {
+    const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+    return `${ino}:${size}:${mtimeNs}:${ctimeNs}`;
+  } catch {
+    return undefined;
+  }
+}
+
+export async function readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  return await Deno.readFile(path);
+}
+
+export function readFileSync(path: string): Uint8Array<ArrayBuffer> {
+  return Deno.readFileSync(path);
+}
+
+export async function readText(path: string): Promise<string> {
+  return await Deno.readTextFile(path);
+}
+
+/** The text of a file of the system, or nothing where it cannot be read. */
+export function readSystemText(path: string): string | undefined {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Names in a folder. */
+export async function listFolder(path: string): Promise<string[]> {
+  return await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
+}
+
+export function listFolderSync(path: string | URL): string[] {
+  return [...Deno.readDirSync(path)].map(({ name }) => name);
+}
+
+/** Writes a file at one stroke, with the folders above it. */
+export async function writeText(path: string, text: string): Promise<void> {
+  const fresh = `${path}.${crypto.randomUUID()}`;
+  await Deno.mkdir(dirname(path), { recursive: true });
+  try {
+    await Deno.writeTextFile(fresh, text);
+    await Deno.rename(fresh, path);
+  } catch (error) {
+    await Deno.remove(fresh).catch(() => {});
+    throw error;
+  }
+}
+
+/** The file that runs where everything is packed into one; nothing elsewhere. */
+export function packedProgram(): string | undefined {
+  return Deno.build.standalone ? Deno.execPath() : undefined;
+}
