@@ -143,8 +143,8 @@ const OPENING: Case[] = [
   [
     "is unknown",
     SCHEDULER,
-    fields({ _class_name: "DDIMScheduler" }),
-    /"DDIMScheduler" is not supp/,
+    fields({ _class_name: "CogVideoXDDIMScheduler" }),
+    /"CogVideoXDDIMScheduler" is not supp/,
   ],
   ["is none", SCHEDULER, text("{}"), /_class_name missing is not supported/],
   ["has a text for a shift", SCHEDULER, fields({ shift: "a" }), /shift: "a" is not a number \(in /],
