@@ -1,6 +1,6 @@
 /** What a file of weights says of its tensors, whatever its container is; its first bytes tell which one. */
 import type { FileSource } from "../../platform/mod.ts";
-import { type TensorEntry } from "./container.ts";
+import type { TensorEntry } from "./container.ts";
 import { GGUF_MAGIC, type GgufHeader, readGgufHeader } from "./gguf.ts";
 import type { GgufValue } from "./gguf_types.ts";
 import { beginsWith, LEGACY_MAGIC, readTorchHeader, ZIP_MAGIC } from "./pickle/torch_file.ts";
