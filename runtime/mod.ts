@@ -57,6 +57,7 @@ export * from "./tuning/tune.ts";
 export { readTuning, type TuningRecord, writeTuning } from "./tuning/tuning_file.ts";
 export * from "./program/work_queue.ts";
 export { allocatedBytes, type BufferWindow } from "./windows.ts";
+export type { FileSource, HostMemory } from "../platform/mod.ts";
 export * from "./ops/mod.ts";
 export * from "./weights/adaptation.ts";
 export * from "./weights/checkpoint.ts";

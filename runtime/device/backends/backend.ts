@@ -2,7 +2,7 @@ import { env, OWN_GPU } from "../../../platform/mod.ts";
 import { dawnGpu } from "./dawn.ts";
 
 /** A WebGPU implementation: the runtime's own, or Dawn where its package is installed. */
-export type GpuBackend = typeof OWN_GPU | "dawn";
+export type GpuBackend = "deno" | "browser" | "dawn";
 
 /** Which WebGPU implementation to take; `auto` measures both and takes the faster one. */
 export type BackendChoice = GpuBackend | "auto";
