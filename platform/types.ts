@@ -4,6 +4,7 @@
 export interface FileSource extends Disposable {
   /** Bytes. */
   readonly size: number;
+  /** Whether it is no file, so that nothing can be read. */
   readonly isFolder: boolean;
   /** Fills `target` from byte `position` on, in the calling thread. @throws {SyntaxError} where the file ends before */
   read(position: number, target: Uint8Array): void;
@@ -23,8 +24,10 @@ export interface FileInfo {
 
 /** Bytes of the machine's memory. */
 export interface HostMemory {
+  /** All that the machine has. */
   readonly total: number;
   /** What programs may take; 0 where the system does not tell. */
   readonly available: number;
+  /** What nothing uses. */
   readonly free: number;
 }
