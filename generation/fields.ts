@@ -6,6 +6,7 @@
  */
 
 import type { SamplingSettings } from "../engine/types.ts";
+import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
   checkChoice,
@@ -311,6 +312,14 @@ export const SETTING_FIELDS: {
     placeholder: "level...",
     check: (value, name, { sampling }) => checkSigmas(value, name, sampling.maxSigma),
     idle: unlessTaken("sigmas"),
+  },
+  promptSyntax: {
+    text:
+      "Syntax of weights in prompts: `plain` (default, none), `a1111`: `(word:1.2)`, `[word]`, `BREAK`, or `comfyui`: `(word:1.2)`",
+    ...oneOf(PROMPT_SYNTAXES),
+    placeholder: "syntax",
+    neutral: "plain",
+    idle: unlessTaken("promptSyntax"),
   },
   maxSequenceLength: {
     text: "Maximum number of prompt tokens; the rest is cut off",

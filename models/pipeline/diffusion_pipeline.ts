@@ -23,7 +23,9 @@ import { SessionRunner } from "../memory/session_runner.ts";
 import { ALONE, isFirst, type Ranks } from "../sharing/ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
+import type { PromptTokens } from "./chunked_prompts.ts";
 import { controlShape } from "./control.ts";
+import { cutOf } from "./cut_prompts.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import {
   completeInfo,
@@ -267,28 +269,25 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
 
   #tokenize(
     request: PipelineRequest,
-  ): PromptSizes & Pick<Work, "tokens" | "pooledTokens"> & { readonly cut: CutPrompt[] } {
+  ): PromptTokens {
     const { tokenizer, pooledTokenizer: pooled } = this.#parts;
     const maxLength = request.maxSequenceLength ?? this.#usualLength;
-    const most = maxLength + this.#templateTokens(request);
     const prompts = this.#family.prompts(request, this.#parts);
     const cut: CutPrompt[] = [];
     const tell = (prompt: CutPrompt["prompt"], read: number) => (rest: readonly number[]) =>
-      void cut.push({
-        prompt,
-        read,
-        tokens: read + rest.length,
-        unread: firstWords(tokenizer.decode(rest.slice(0, SHOWN_TOKENS))),
-      });
-    const tokens = prompts.map((prompt, i) => {
-      const onCut = tell(i === 0 ? "prompt" : "negative_prompt", maxLength);
-      return tokenizer.encode(prompt, { maxLength: most, onCut });
-    });
+      void cut.push(cutOf(tokenizer, prompt, read, rest.length, rest));
     const { negativePrompt } = request;
     if (prompts.length === 1 && negativePrompt !== this.info.defaults.negativePrompt) {
       const ids = tokenizer.encode(negativePrompt, { addSpecialTokens: false });
       if (ids.length > 0) tell("negative_prompt", 0)(ids);
     }
+    const chunked = this.#family.chunkedPrompts?.(prompts, request, this.#parts, maxLength);
+    if (chunked) return { ...chunked, cut: [...chunked.cut, ...cut] };
+    const most = maxLength + this.#templateTokens(request);
+    const tokens = prompts.map((prompt, i) => {
+      const onCut = tell(i === 0 ? "prompt" : "negative_prompt", maxLength);
+      return tokenizer.encode(prompt, { maxLength: most, onCut });
+    });
     const pooledTokens = pooled &&
       prompts.map((prompt) => pooled.tokenizer.encode(prompt, { maxLength: pooled.maxLength }));
     return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length), cut };
@@ -387,15 +386,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const tokens = promptTokens ?? this.#usualLength;
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
-}
-
-/** Tokens of what is not read that are shown, and characters of them. */
-const SHOWN_TOKENS = 40;
-const SHOWN_LENGTH = 80;
-
-function firstWords(text: string): string {
-  const words = text.trim().replace(/\s+/g, " ");
-  return words.length > SHOWN_LENGTH ? `${words.slice(0, SHOWN_LENGTH).toWellFormed()}…` : words;
 }
 
 export function adaptedParts(

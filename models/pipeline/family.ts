@@ -4,6 +4,7 @@ import type { AdaptableComponent } from "../lora/types.ts";
 import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";
+import type { PromptTokens } from "./chunked_prompts.ts";
 import type { ControlShape } from "./control.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
 import type { LatentSize } from "./latents.ts";
@@ -54,6 +55,13 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   prompts(request: PipelineRequest, parts: P): string[];
   templateTokens?(request: PipelineRequest, parts: P): number;
+  /** Ids and weights of prompts that are read as several texts; `prompts` are those that {@linkcode prompts} gives. */
+  chunkedPrompts?(
+    prompts: readonly string[],
+    request: PipelineRequest,
+    parts: P,
+    maxLength: number,
+  ): PromptTokens;
   shapeOf(
     request: PipelineRequest,
     parts: P,

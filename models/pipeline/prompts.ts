@@ -20,6 +20,8 @@ interface PromptContext<Own extends Inputs, Output> {
   readonly inputs?: Own;
   values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
   readonly pooled?: TextEncoder;
+  /** Rows of the pooled encoder, where it gives states too; 0 by default. */
+  readonly pooledRows?: number;
   readonly isKept?: boolean;
   /** Traces what it makes of states, [prompts, rows, width], and of the pooled ones, [prompts, width]. */
   trace(
@@ -43,9 +45,9 @@ export class PromptEncoder<Own extends Inputs, Output> {
     session: Session,
     encoder: TextEncoder,
     { prompts, rows }: { readonly prompts: number; readonly rows: number },
-    { inputs, values, pooled, isKept = true, trace }: PromptContext<Own, Output>,
+    { inputs, values, pooled, pooledRows = 0, isKept = true, trace }: PromptContext<Own, Output>,
   ) {
-    this.#pooled = pooled && traceEncoding(session, "pooled text", pooled, prompts, 0);
+    this.#pooled = pooled && traceEncoding(session, "pooled text", pooled, prompts, pooledRows);
     this.#text = traceEncoding(session, "text", encoder, prompts, rows);
     const states = { states: this.#text.states, pooled: this.#pooled?.states };
     const context = session.stage("denoise", { name: "context" })
@@ -63,18 +65,20 @@ export class PromptEncoder<Own extends Inputs, Output> {
   }
 
   async run(work: Work, seen = ""): Promise<void> {
-    const { tokens, pooledTokens, maxLength, request: { loras = [] } } = work;
+    const { tokens, weights, pooledTokens, pooledWeights, maxLength } = work;
+    const { loras = [] } = work.request;
     const forText = lorasAffecting(loras, ({ target }) => TEXT_ENCODERS.includes(target));
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
-    const current = JSON.stringify([tokens, pooledTokens, maxLength, forText, forContext, seen]);
+    const prompts = [tokens, weights, pooledTokens, pooledWeights];
+    const current = JSON.stringify([prompts, maxLength, forText, forContext, seen]);
     if (this.#isKept && this.#current === current) return work.encodeDone();
     this.#current = undefined;
     const restored = [
-      ...await this.#pooled?.run(work, pooledTokens!, forText) ?? [],
-      ...await this.#text.run(work, tokens, forText, seen),
+      ...await this.#pooled?.run(work, pooledTokens!, pooledWeights, forText) ?? [],
+      ...await this.#text.run(work, tokens, weights, forText, seen),
     ];
     await work.run([...restored, this.#contextOf(work)], {
       finished: () => {
@@ -104,17 +108,20 @@ function traceEncoding(
   const run = async (
     work: Work,
     tokens: Work["tokens"],
+    weights: Work["weights"],
     forText: unknown,
     seen = "",
   ): Promise<Call[]> => {
     const { encoded } = work;
     // Programs for other numbers of rows may round otherwise, and a request gives the same whatever came before it.
-    const keys = tokens.map((ids) => JSON.stringify([name, rows, prompts, ids, forText, seen]));
+    const keys = tokens.map((ids, i) =>
+      JSON.stringify([name, rows, prompts, ids, weights?.[i], forText, seen])
+    );
     const known = keys.map((key) => encoded.get(key));
     if (known.every((states) => states !== undefined)) {
       return [{ written: [states], write: () => writeParts(states, known) }];
     }
-    await work.run([encode.call(encoder.values(tokens, rows))], {
+    await work.run([encode.call(encoder.values(tokens, rows, weights))], {
       reads: [states],
       finished: ([all]) => {
         const size = all!.length / prompts;

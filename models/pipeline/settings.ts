@@ -1,4 +1,5 @@
 /** What a request may say of sampling. */
+import type { PromptSyntax } from "../prompt_syntax/parse_prompt.ts";
 import type { NoiseScheduleName, SamplerName } from "../schedulers/mod.ts";
 
 /**
@@ -16,6 +17,8 @@ export type ControlType = "map" | "canny";
 
 /** What a request may say of sampling that not every model has. */
 export interface OptionalSettings {
+  /** How prompts say what weighs more: not at all, as in AUTOMATIC1111's web UI, or as in ComfyUI; default `plain`. */
+  promptSyntax?: PromptSyntax;
   /** Weight of classifier-free guidance beside an embedded one (true CFG), or instead of `guidanceScale`, at least 0. */
   trueCfgScale?: number;
   /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
@@ -70,6 +73,7 @@ export interface OptionalSettings {
 
 /** The names of {@linkcode OptionalSettings}; the compiler asks for those that are missing here. */
 const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
+  promptSyntax: true,
   trueCfgScale: true,
   guidanceLimit: true,
   guidanceEnd: true,

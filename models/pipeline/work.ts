@@ -18,7 +18,15 @@ export interface Attempt {
 interface WorkOptions extends
   Pick<
     Work,
-    "request" | "control" | "tokens" | "pooledTokens" | "maxLength" | "encoded" | "attempt"
+    | "request"
+    | "control"
+    | "tokens"
+    | "weights"
+    | "pooledTokens"
+    | "pooledWeights"
+    | "maxLength"
+    | "encoded"
+    | "attempt"
   > {
   readonly queue: StageQueue;
   readonly isFirst: boolean;
@@ -33,7 +41,10 @@ export class Work {
   readonly request: PipelineRequest;
   readonly control: PipelineControl;
   readonly tokens: readonly (readonly number[])[];
+  /** What every token weighs, in families whose prompts have weights. */
+  readonly weights?: readonly (readonly number[])[] | undefined;
   readonly pooledTokens?: readonly (readonly number[])[] | undefined;
+  readonly pooledWeights?: readonly (readonly number[])[] | undefined;
   readonly maxLength: number;
   readonly encoded: PromptCache;
   readonly attempt: Attempt;
@@ -51,7 +62,9 @@ export class Work {
     this.request = options.request;
     this.control = options.control;
     this.tokens = options.tokens;
+    this.weights = options.weights;
     this.pooledTokens = options.pooledTokens;
+    this.pooledWeights = options.pooledWeights;
     this.maxLength = options.maxLength;
     this.encoded = options.encoded;
     this.attempt = options.attempt;

@@ -5,7 +5,6 @@
  */
 import { z } from "zod";
 import {
-  concat,
   elementwise,
   f32,
   gather,
@@ -50,7 +49,7 @@ export const CLIP_WRAPPER = "text_model";
 export const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
 /** Place of the first end token. */
-function endOfText({ eos_token_id: eos, vocab_size }: ClipTextConfig, ids: readonly number[]) {
+export function clipEnd({ eos_token_id: eos, vocab_size }: ClipTextConfig, ids: readonly number[]) {
   const words = Math.min(vocab_size, CLIP_IDS);
   const end = eos === OLD_EOS || eos === undefined || eos === null
     ? ids.reduce((most, id) => (id < words ? Math.max(most, id) : most), 0)
@@ -116,7 +115,7 @@ function modules(weights: WeightScope): WeightScope {
   return isWrapped ? weights.scope(CLIP_WRAPPER) : weights;
 }
 
-function clipEmbeddings(
+export function clipEmbeddings(
   { vocab_size, hidden_size }: ClipTextConfig,
   weights: Weights,
   ids: readonly number[],
@@ -141,53 +140,7 @@ export function clipTextEncoder(
       const ids = padded(tokens, places, padId).flat();
       return {
         embeddings: clipEmbeddings(config, weights, ids),
-        ends: tokens.map((own, i) => i * places + endOfText(config, own)),
-      };
-    },
-  };
-}
-
-/** Which states of a tower a model of the Stable Diffusion kind sees. */
-export interface ClipPromptOptions {
-  /** How many of the last layers the states of tokens do not pass. */
-  readonly skippedLayers: number;
-  /** Whether they pass the final norm. */
-  readonly isNormed: boolean;
-  /** Whether each prompt's projected vector follows its states. */
-  readonly isPooled: boolean;
-}
-
-/**
- * CLIP for pipelines whose prompts are one or several texts of all positions one after the other, [prompts, rows,
- * hidden_size]; with the vector of the first text behind them, [prompts, rows · hidden_size + projection_dim].
- */
-export function clipPromptEncoder(
-  { config, weights: { root }, weights }: TextEncoderParts<ClipTextConfig>,
-  padId: number,
-  { skippedLayers, isNormed, isPooled }: ClipPromptOptions,
-): TextEncoder {
-  const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers: count } = config;
-  return {
-    inputs: (prompts, rows) => ({
-      embeddings: f32(prompts, rows, dim),
-      ...(isPooled && { ends: u32(prompts) }),
-    }),
-    trace: ({ embeddings, ends }) => {
-      const [prompts, rows] = embeddings!.shape as [number, number, number];
-      const layers = [count - skippedLayers, ...(ends ? [count] : [])];
-      const [seen, last] = clipStates(config, root, embeddings!.reshape(-1, places, dim), layers);
-      const states = isNormed ? clipFinalNorm(config, root, seen!) : seen!;
-      if (!ends) return states.reshape(prompts, rows, dim);
-      const pooled = clipPooled(config, root, last!, ends, { isProjected: true });
-      return concat([states.reshape(prompts, rows * dim), pooled], -1);
-    },
-    values: (tokens, rows) => {
-      const texts = padded(tokens, rows, padId);
-      return {
-        embeddings: clipEmbeddings(config, weights, texts.flat()),
-        ...(isPooled && {
-          ends: texts.map((ids, i) => i * rows + endOfText(config, ids.slice(0, places))),
-        }),
+        ends: tokens.map((own, i) => i * places + clipEnd(config, own)),
       };
     },
   };

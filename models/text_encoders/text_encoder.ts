@@ -12,10 +12,14 @@ export interface TextEncoder {
   inputs(prompts: number, rows: number): Readonly<Record<string, InputSpec | DeviceTensor>>;
   /** The states that transformers see, [prompts, rows, width], or [prompts, width] where they sum a prompt up. */
   trace(inputs: Readonly<Record<string, Tensor>>, graph: Graph): Tensor;
-  /** What a call of the program writes, beside tensors of other programs: ids of every prompt, at most `rows` each. */
+  /**
+   * What a call of the program writes, beside tensors of other programs: ids of every prompt, at most `rows` each.
+   * `weights` are those of the ids, in encoders whose prompts have any; 1 by default.
+   */
   values(
     tokens: readonly (readonly number[])[],
     rows: number,
+    weights?: readonly (readonly number[])[],
   ): Readonly<Record<string, ArrayLike<number>>>;
 }
 

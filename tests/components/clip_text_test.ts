@@ -3,11 +3,9 @@ import assert from "node:assert/strict";
 import { viewLayout } from "../../models/checkpoints/layout_view.ts";
 import { parseConfig } from "../../models/config.ts";
 import { openClipTensors } from "../../models/text_encoders/clip_formats.ts";
-import {
-  CLIP_TEXT_CONFIG,
-  clipPromptEncoder,
-  clipTextEncoder,
-} from "../../models/text_encoders/clip_text.ts";
+import { clipPromptEncoder } from "../../models/text_encoders/clip_prompt.ts";
+import { CLIP_TEXT_CONFIG, clipTextEncoder } from "../../models/text_encoders/clip_text.ts";
+import type { Tokenizer } from "../../models/tokenizers/mod.ts";
 import type { TextEncoder } from "../../models/text_encoders/text_encoder.ts";
 import {
   Checkpoint,
@@ -20,15 +18,27 @@ import { assertClose, Golden, type Values } from "../support/golden.ts";
 import { type InputValues, ModelRun, openTestDevice } from "../support/model_run.ts";
 
 const GATE = 1e-4;
+const PLAIN = { syntax: "plain" } as const;
+const [BOS, EOS] = [97, 98];
+
+/** What the towers of the goldens need of a tokenizer. */
+const TOKENIZER: Tokenizer = {
+  encode: () => [BOS, EOS],
+  decode: () => "",
+  vocabSize: 99,
+  padId: 0,
+  eosId: EOS,
+};
 
 async function encode(
   device: Device,
   weights: Weights,
   encoder: TextEncoder,
   ids: readonly number[][],
+  tokenWeights?: readonly number[][],
 ): Promise<Values> {
   const rows = ids[0]!.length;
-  const values = encoder.values(ids, rows);
+  const values = encoder.values(ids, rows, tokenWeights);
   const inputs = Object.entries(encoder.inputs(ids.length, rows)).map(([name, spec]) => {
     const { shape, dtype } = spec as InputSpec;
     return [name, { shape, dtype, data: values[name]! } as InputValues];
@@ -64,8 +74,8 @@ async function checkTower(golden: Golden, source: TensorSource): Promise<void> {
         ["raw2", 2, false],
       ] as const
     ) {
-      const options = { skippedLayers, isNormed, isPooled };
-      const encoder = clipPromptEncoder({ config, weights }, 0, options);
+      const options = { skippedLayers, isNormed, isPooled, ...PLAIN };
+      const encoder = clipPromptEncoder({ config, weights }, TOKENIZER, options);
       const all = await encode(device, weights, encoder, ids);
       const size = places! * config.hidden_size;
       const width = all.data.length / count!;
@@ -107,7 +117,7 @@ Deno.test("clipPromptEncoder() sums up the first text of a prompt of several, at
   const golden = new Golden("clip_text/giant");
   using checkpoint = golden.checkpoint();
   const weights = new Weights(checkpoint);
-  const options = { skippedLayers: 1, isNormed: false, isPooled: true };
+  const options = { skippedLayers: 1, isNormed: false, isPooled: true, ...PLAIN };
   const texts = [[97, 5, 6, 98, 98], [97, 98, 0]];
   const prompts = [
     [0, 1].flatMap((text) => [...texts[text]!, ...new Array(13 - texts[text]!.length).fill(0)]),
@@ -116,18 +126,61 @@ Deno.test("clipPromptEncoder() sums up the first text of a prompt of several, at
   for (const eos of [98, 2, null]) {
     const json = { ...golden.config() as object, eos_token_id: eos };
     const config = parseConfig(CLIP_TEXT_CONFIG, json, "config.json");
-    const encoder = clipPromptEncoder({ config, weights }, 0, options);
+    const encoder = clipPromptEncoder({ config, weights }, TOKENIZER, options);
     assert.deepEqual(encoder.values(prompts, 26)["ends"], [3, 26 + 1]);
   }
 });
+
+for (const syntax of ["plain", "a1111", "comfyui"] as const) {
+  Deno.test(`clipPromptEncoder() weighs the states of prompts of several texts: ${syntax}`, async () => {
+    const golden = new Golden("prompt_weights/tower");
+    using checkpoint = golden.checkpoint();
+    const weights = new Weights(checkpoint);
+    const config = parseConfig(CLIP_TEXT_CONFIG, golden.config(), "config.json");
+    const options = { skippedLayers: 1, isNormed: false, isPooled: true, syntax };
+    const encoder = clipPromptEncoder({ config, weights }, TOKENIZER, options);
+    const device = await openTestDevice();
+    const expected = (name: string) => golden.tensor("prompts", name);
+    const prompts = (name: string) => {
+      const data = Array.from(expected(name).data);
+      return [data.slice(0, data.length / 2), data.slice(data.length / 2)];
+    };
+    try {
+      const given = prompts("weights");
+      const all = await encode(device, weights, encoder, prompts("input_ids"), given);
+      const size = 26 * config.hidden_size;
+      const width = size + config.projection_dim;
+      const parts = [0, 1].map((i) => Array.from(all.data).slice(i * width, (i + 1) * width));
+      const states = { ...expected(syntax), data: parts.flatMap((own) => own.slice(0, size)) };
+      assertClose(syntax, states, expected(syntax), GATE);
+      const pooled = { ...expected("pooled"), data: parts.flatMap((own) => own.slice(size)) };
+      assertClose("pooled", pooled, expected("pooled"), GATE);
+      const unweighted = await encode(device, weights, encoder, prompts("input_ids"));
+      assertClose(
+        "without weights",
+        {
+          ...expected("plain"),
+          data: [0, 1].flatMap((i) =>
+            Array.from(unweighted.data).slice(i * width, i * width + size)
+          ),
+        },
+        expected("plain"),
+        GATE,
+      );
+    } finally {
+      weights.destroy();
+      device.destroy();
+    }
+  });
+}
 
 Deno.test("clipPromptEncoder() refuses more layers to skip than the tower has", async () => {
   const golden = new Golden("clip_text/large");
   using checkpoint = golden.checkpoint();
   const weights = new Weights(checkpoint);
   const config = parseConfig(CLIP_TEXT_CONFIG, golden.config(), "config.json");
-  const options = { skippedLayers: 4, isNormed: true, isPooled: false };
-  const encoder = clipPromptEncoder({ config, weights }, 0, options);
+  const options = { skippedLayers: 4, isNormed: true, isPooled: false, ...PLAIN };
+  const encoder = clipPromptEncoder({ config, weights }, TOKENIZER, options);
   const device = await openTestDevice();
   try {
     await assert.rejects(encode(device, weights, encoder, [new Array<number>(13).fill(1)]), {

@@ -1,0 +1,69 @@
+/** Prompts of families whose text encoders read short texts: each prompt is as many texts as it needs. */
+import { alignChunks, type ChunkedPrompt, chunkPrompt } from "../prompt_syntax/chunks.ts";
+import type { PromptSyntax } from "../prompt_syntax/parse_prompt.ts";
+import type { Tokenizer } from "../tokenizers/mod.ts";
+import type { PromptSizes } from "./family.ts";
+import { cutOf } from "./cut_prompts.ts";
+import type { CutPrompt } from "./types.ts";
+import type { Work } from "./work.ts";
+
+/** What the pipeline knows of a request's prompts before anything is computed. */
+export interface PromptTokens
+  extends PromptSizes, Pick<Work, "tokens" | "weights" | "pooledTokens" | "pooledWeights"> {
+  readonly cut: readonly CutPrompt[];
+}
+
+/** A text encoder's tokenizer, and the places that its texts have. */
+export interface TowerTokenizer {
+  readonly tokenizer: Tokenizer;
+  readonly maxLength: number;
+}
+
+/**
+ * Ids and weights of prompts, for one text encoder or two, in texts of equal numbers.
+ *
+ * @param prompts the prompt, and maybe the negative prompt
+ * @param maxLength tokens that a prompt may have; it is at least one text
+ */
+export function chunkedPrompts(
+  prompts: readonly string[],
+  syntax: PromptSyntax,
+  towers: readonly [TowerTokenizer, TowerTokenizer?],
+  maxLength: number,
+): PromptTokens {
+  const chunked = towers.filter((tower) => tower !== undefined).map((tower) => {
+    const maxChunks = Math.max(1, Math.floor(maxLength / (tower.maxLength - 2)));
+    const options = { syntax, maxChunks, places: tower.maxLength, tokenizer: tower.tokenizer };
+    return { options, all: prompts.map((prompt) => chunkPrompt(prompt, options)) };
+  });
+  const count = Math.max(
+    ...chunked.flatMap(({ all }) => all.map(({ chunks }) => chunks.length)),
+  );
+  const [own, pooled] = chunked.map(({ options, all }) => {
+    const texts = alignChunks(all.map(({ chunks }) => chunks), count, options);
+    return {
+      tokens: texts.map((chunks) => chunks.flatMap(({ ids }) => ids)),
+      weights: texts.map((chunks) => chunks.flatMap(({ weights }) => weights)),
+    };
+  });
+  const [{ all, options }] = chunked as [typeof chunked[0]];
+  return {
+    ...own!,
+    maxLength,
+    pooledTokens: pooled?.tokens,
+    pooledWeights: pooled?.weights,
+    lengths: own!.tokens.map(({ length }) => length),
+    cut: all.flatMap((prompt, i) => cutOfChunks(prompt, i, options.tokenizer)),
+  };
+}
+
+function cutOfChunks({ read, rest }: ChunkedPrompt, i: number, tokenizer: Tokenizer): CutPrompt[] {
+  if (rest.length === 0) return [];
+  const words = rest.filter((id) => id < tokenizer.vocabSize);
+  return [cutOf(tokenizer, i === 0 ? "prompt" : "negative_prompt", read, rest.length, words)];
+}
+
+/** Places of all texts of the longest prompt, for the shape of a request. */
+export function chunkRows(lengths: readonly number[], places: number): number {
+  return places * Math.max(1, Math.ceil(Math.max(...lengths) / places));
+}
