@@ -20,6 +20,9 @@ import {
 /** Previews of an image that are asked for, the most that there are. */
 const PREVIEWS = 3;
 
+/** How the page reads weights in prompts, where the model takes any. */
+export const PAGE_SYNTAX = "a1111";
+
 /** The task that a draft comes to; undefined where the model has none for it. */
 export function draftTask(
   model: Model,
@@ -101,6 +104,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   return {
     model: model.id,
     prompt: state.prompt.trim(),
+    ...(known.includes("prompt_syntax") ? { prompt_syntax: PAGE_SYNTAX } : {}),
     ...(state.size ? { size: state.size } : {}),
     ...(state.count > 1 ? { n: state.count } : {}),
     ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
@@ -196,8 +200,9 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
 
 function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
   const known = new Set([...model.settings.map(({ name }) => name), "strength"]);
+  const told = known.has("prompt_syntax") ? { prompt_syntax: "plain", ...recipe } : recipe;
   const settings = Object.fromEntries(
-    Object.entries(recipe).filter(([name, value]) =>
+    Object.entries(told).filter(([name, value]) =>
       known.has(name) && !isDefault(model, recipe, name, value)
     ),
   );

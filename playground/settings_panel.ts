@@ -15,7 +15,7 @@ import {
   sizeProblem,
   takesControl,
 } from "./model.ts";
-import { draftTask } from "./request.ts";
+import { draftTask, PAGE_SYNTAX } from "./request.ts";
 import { SizePicker } from "./size_picker.ts";
 import { useStore } from "./store.ts";
 import { selectedResult, view } from "./view.ts";
@@ -112,7 +112,7 @@ function SettingField(
   const { name: id, description, type, choices, minimum, maximum, defaults } = setting;
   const name = FIRST[id] ?? NAMES[id] ?? capital(words(id));
   const title = description.replaceAll("`", "");
-  const own = defaults[task ?? ""] ?? null;
+  const own = defaults[task ?? ""] ?? (id === "prompt_syntax" ? PAGE_SYNTAX : null);
   const value = state.settings[id];
   const onChange = (value: unknown) => choose(id, value);
   if (type === "flag") return h(Switch, { name, title, value: value === true, onChange });

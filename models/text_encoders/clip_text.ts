@@ -49,7 +49,10 @@ export const CLIP_WRAPPER = "text_model";
 export const TOKEN_EMBEDDING = "embeddings.token_embedding.weight";
 
 /** Place of the first end token. */
-export function clipEnd({ eos_token_id: eos, vocab_size }: ClipTextConfig, ids: readonly number[]) {
+export function clipEnd(
+  { eos_token_id: eos, vocab_size }: ClipTextConfig,
+  ids: readonly number[],
+): number {
   const words = Math.min(vocab_size, CLIP_IDS);
   const end = eos === OLD_EOS || eos === undefined || eos === null
     ? ids.reduce((most, id) => (id < words ? Math.max(most, id) : most), 0)

@@ -165,6 +165,7 @@ export function readWebui(
   const fields = present({
     prompt,
     negative_prompt: given.negative_prompt || undefined,
+    prompt_syntax: info.optionalSettings.includes("promptSyntax") ? "a1111" : undefined,
     n,
     seed: given.seed,
     num_inference_steps: given.steps,

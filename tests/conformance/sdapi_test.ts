@@ -115,6 +115,17 @@ Deno.test("sdapi serves SillyTavern: its lists, its fields, and a text that png-
   assert.deepEqual([recipe.sampler, recipe.model, unused], ["euler_ancestral", "gradients", []]);
 });
 
+Deno.test("sdapi reads weights in prompts as WebUI does, where the model takes any", async () => {
+  const optionalSettings = ["promptSyntax"] as const;
+  await using weighted = await start({}, { info: { ...INFO, optionalSettings } });
+  await using plain = await start();
+  for (const [service, syntax] of [[weighted, "a1111"], [plain, undefined]] as const) {
+    const response = await service.post("/sdapi/v1/txt2img", { prompt: "a (red:1.2) fox" });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(service.engine.requests[0]!.promptSyntax, syntax);
+  }
+});
+
 Deno.test("sdapi/img2img starts from an image, and paints what its mask says in WebUI's ways", async () => {
   await using service = await start();
   const [width, height] = [64, 48];
