@@ -49,6 +49,7 @@ export type {
   PipelineInfo,
   PreparedRequest,
   Progress,
+  PromptSyntax,
   QualityTier,
   Residence,
   RoomRequest,

@@ -20,6 +20,7 @@ export type {
   OptionalSettings,
   PipelineDefaults,
   PipelineInfo,
+  PromptSyntax,
   QualityTier,
   RoomSetting,
   SamplerName,

@@ -34,6 +34,7 @@ export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory
 export type { ModelParts } from "./checkpoints/open_model.ts";
 export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
+export type { PromptSyntax } from "./prompt_syntax/parse_prompt.ts";
 export type {
   ControlType,
   DecoderKind,

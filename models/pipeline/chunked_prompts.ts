@@ -20,10 +20,8 @@ export interface TowerTokenizer {
 }
 
 /**
- * Ids and weights of prompts, for one text encoder or two, in texts of equal numbers.
- *
- * @param prompts the prompt, and maybe the negative prompt
- * @param maxLength tokens that a prompt may have; it is at least one text
+ * Ids and weights of prompts, for one text encoder or two, all in the same number of texts. A prompt has at most
+ * `maxLength` tokens, in at least one text.
  */
 export function chunkedPrompts(
   prompts: readonly string[],

@@ -8,7 +8,7 @@ const STEP = 1.1;
 
 /** An escaped sign, a lone backslash, brackets, a weight that ends a bracket, text, or a colon. */
 const TOKEN = /\\[()[\]\\]|[\\()[\]]|:\s*(?<weight>[+-]?[.\d]+)\s*\)|[^\\()[\]:]+|:/g;
-const BREAK = /\s*\bBREAK\b\s*/;
+const BREAK = /\bBREAK\b/;
 
 export function parseA1111(prompt: string): PromptPiece[] {
   const pieces: ("break" | { text: string; weight: number })[] = [];
@@ -28,9 +28,10 @@ export function parseA1111(prompt: string): PromptPiece[] {
     else if (open["("].length > 0 && token === ")") close("(", STEP);
     else if (open["["].length > 0 && token === "]") close("[", 1 / STEP);
     else {
-      token.split(BREAK).forEach((text, i) => {
+      token.split(BREAK).forEach((text, i, { length }) => {
+        const own = i > 0 ? text.trimStart() : text;
         if (i > 0) pieces.push("break");
-        add(text);
+        add(i < length - 1 ? own.trimEnd() : own);
       });
     }
   }

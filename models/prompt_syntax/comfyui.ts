@@ -55,7 +55,6 @@ function itemsOf(text: string): string[] {
 
 /** A number as Python reads it. */
 function numberIn(text: string): number | undefined {
-  const trimmed = text.trim();
-  const isNumber = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(trimmed);
-  return isNumber ? Number(trimmed) : undefined;
+  const value = /^[-+.\de]+$/i.test(text.trim()) ? Number(text) : NaN;
+  return Number.isFinite(value) ? value : undefined;
 }
