@@ -67,12 +67,14 @@ export function convolutionLayer(
   name: string | number,
   x: Tensor,
   outChannels: number,
-  options: Omit<Conv2dOptions, "bias"> = {},
+  options: Conv2dOptions = {},
 ): Tensor {
   const scope = weights.scope(name);
   const shape = [outChannels, x.dim(-1), 3, 3];
   return conv2d(x, scope.tensor(x.graph, "weight", shape, "channels-last"), {
-    ...(scope.has("bias") && { bias: scope.tensor(x.graph, "bias", [outChannels]) }),
+    ...(!options.bias && scope.has("bias") && {
+      bias: scope.tensor(x.graph, "bias", [outChannels]),
+    }),
     padding: [1, 1, 1, 1],
     name: String(name),
     ...options,

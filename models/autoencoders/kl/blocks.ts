@@ -1,30 +1,21 @@
-/** The blocks of the image autoencoders, channels-last. Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`. */
+/** The blocks of the image autoencoders, channels-last; the UNet of Stable Diffusion has some, too. Source: diffusers `vae.py`, `unet_2d_blocks.py` and `resnet.py`. */
 import {
   groupNorm,
   type GroupNormOptions,
-  linear,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { convolutionLayer, linearLayer, wideAttention } from "../../blocks/layers.ts";
 import type { KlCoderConfig } from "./config.ts";
 
-/** Added to variances by every norm; no config changes it. */
+/** Added to variances by every norm of the autoencoders; no config changes it. */
 const NORM_EPS = 1e-6;
 
 type NormGroups = Pick<KlCoderConfig, "norm_num_groups">;
 
-export function pointwiseConvolution(
-  weights: WeightScope,
-  name: string,
-  x: Tensor,
-  outChannels: number,
-): Tensor {
-  const scope = weights.scope(name);
-  const inChannels = x.dim(-1);
-  const weight = scope.tensor(x.graph, "weight", [outChannels, inChannels, 1, 1]);
-  const bias = scope.tensor(x.graph, "bias", [outChannels]);
-  return linear(x, weight.reshape(outChannels, inChannels), { bias, name });
+interface NormOptions {
+  readonly eps?: number;
+  readonly activation?: "silu" | "none";
 }
 
 export function normOf(
@@ -32,13 +23,13 @@ export function normOf(
   weights: WeightScope,
   name: string,
   x: Tensor,
-  activation: "silu" | "none" = "silu",
+  { eps = NORM_EPS, activation = "silu" }: NormOptions = {},
 ): GroupNormOptions {
   const scope = weights.scope(name);
   const channels = x.dim(-1);
   return {
     groups: config.norm_num_groups,
-    eps: NORM_EPS,
+    eps,
     weight: scope.tensor(x.graph, "weight", [channels]),
     bias: scope.tensor(x.graph, "bias", [channels]),
     activation,
@@ -46,20 +37,23 @@ export function normOf(
   };
 }
 
-function residualBlock(
+/** `bias` is what the first convolution adds where that is more than its own. */
+export function residualBlock(
   config: NormGroups,
   weights: WeightScope,
   x: Tensor,
   outChannels: number,
+  { eps = NORM_EPS, bias }: { readonly eps?: number; readonly bias?: Tensor } = {},
 ): Tensor {
   const residual = x.dim(-1) === outChannels
     ? x
-    : pointwiseConvolution(weights, "conv_shortcut", x, outChannels);
+    : linearLayer(weights, "conv_shortcut", x, outChannels);
   const h = convolutionLayer(weights, "conv1", x, outChannels, {
-    norm: normOf(config, weights, "norm1", x),
+    norm: normOf(config, weights, "norm1", x, { eps }),
+    ...(bias && { bias }),
   });
   return convolutionLayer(weights, "conv2", h, outChannels, {
-    norm: normOf(config, weights, "norm2", h),
+    norm: normOf(config, weights, "norm2", h, { eps }),
     residual,
   });
 }
@@ -82,7 +76,7 @@ export function residualBlocks(
 function attentionBlock(config: NormGroups, weights: WeightScope, x: Tensor): Tensor {
   const [batch, height, width, channels] = x.shape as [number, number, number, number];
   const tokens = [batch, height * width, channels];
-  const norm = normOf(config, weights, "group_norm", x, "none");
+  const norm = normOf(config, weights, "group_norm", x, { activation: "none" });
   const normed = groupNorm(x, norm).reshape(...tokens);
   const [query, key, value] = ["to_q", "to_k", "to_v"].map((name) =>
     linearLayer(weights, name, normed, channels)

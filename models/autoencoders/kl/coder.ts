@@ -1,7 +1,7 @@
 /** Encoder and decoder of the image autoencoders. */
 import type { Graph, Tensor, WeightScope } from "../../../runtime/mod.ts";
-import { convolutionLayer } from "../../blocks/layers.ts";
-import { midBlock, normOf, pointwiseConvolution, residualBlocks } from "./blocks.ts";
+import { convolutionLayer, linearLayer } from "../../blocks/layers.ts";
+import { midBlock, normOf, residualBlocks } from "./blocks.ts";
 import type { KlCoderConfig } from "./config.ts";
 import { requireEncoder } from "../require_encoder.ts";
 
@@ -15,7 +15,7 @@ export function klDecoder(
   const decoder = weights.scope("decoder");
   const channels = (config.decoder_block_out_channels ?? config.block_out_channels).toReversed();
   const z = config.use_post_quant_conv
-    ? pointwiseConvolution(weights, "post_quant_conv", latents, config.latent_channels)
+    ? linearLayer(weights, "post_quant_conv", latents, config.latent_channels)
     : latents;
   let x = graph.scope("decoder", () => convolutionLayer(decoder, "conv_in", z, channels[0]!));
   x = graph.scope("decoder.mid_block", () => midBlock(config, decoder.scope("mid_block"), x));
@@ -67,7 +67,5 @@ export function klEncoder(
         norm: normOf(config, encoder, "conv_norm_out", x),
       }),
   );
-  return config.use_quant_conv
-    ? pointwiseConvolution(weights, "quant_conv", moments, count)
-    : moments;
+  return config.use_quant_conv ? linearLayer(weights, "quant_conv", moments, count) : moments;
 }

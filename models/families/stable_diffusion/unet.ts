@@ -1,0 +1,151 @@
+/**
+ * The UNet of Stable Diffusion, channels-last.
+ * Source: Rombach et al. 2022, "High-Resolution Image Synthesis with Latent Diffusion Models"; diffusers
+ * `UNet2DConditionModel`, `CrossAttnDownBlock2D`, `CrossAttnUpBlock2D` and `Transformer2DModel`.
+ */
+import {
+  attention,
+  concat,
+  elementwise,
+  gather,
+  type Graph,
+  groupNorm,
+  slice,
+  type Tensor,
+  type WeightScope,
+} from "../../../runtime/mod.ts";
+import { normOf, residualBlock } from "../../autoencoders/kl/blocks.ts";
+import { affine } from "../../blocks/clip_layer.ts";
+import { convolutionLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import type { ByModule, TextState } from "./conditioning.ts";
+import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
+
+/** Epsilons of the norms in transformers, whatever `norm_eps` is. */
+const [GROUP_EPS, LAYER_EPS] = [1e-6, 1e-5];
+/** How much wider the feed-forward is. */
+const WIDENING = 4;
+
+export interface UnetInputs {
+  /** [1, height, width, in_channels], scaled for its noise level. */
+  readonly sample: Tensor;
+  readonly text: ByModule<TextState>;
+  readonly times: ByModule<Tensor>;
+  /** The row of the time tables, u32 [1]. */
+  readonly step: Tensor;
+}
+
+/** The UNet's output, [1, height, width, out_channels]: noise, v or x0, as the model was trained. */
+export function unet(
+  graph: Graph,
+  config: UnetConfig,
+  weights: WeightScope,
+  inputs: UnetInputs,
+): Tensor {
+  const { down, mid, up } = unetBlocks(config);
+  const layer = (block: UnetBlock, i: number, x: Tensor) =>
+    unetLayer(config, weights, block, i, x, inputs);
+  let x = convolutionLayer(weights, "conv_in", inputs.sample, config.block_out_channels[0]!);
+  const skips = [x];
+  for (const [level, block] of down.entries()) {
+    for (const i of block.depths.keys()) skips.push(x = layer(block, i, x));
+    if (level === down.length - 1) continue;
+    x = graph.scope(
+      block.name,
+      () =>
+        convolutionLayer(weights.scope(block.name), "downsamplers.0.conv", x, block.channels, {
+          stride: [2, 2],
+        }),
+    );
+    skips.push(x);
+  }
+  for (const i of mid?.depths.keys() ?? []) x = layer(mid!, i, x);
+  for (const [level, block] of up.entries()) {
+    for (const i of block.depths.keys()) x = layer(block, i, concat([x, skips.pop()!], -1));
+    if (level === up.length - 1) continue;
+    const [, height, width] = skips.at(-1)!.shape as [number, number, number];
+    x = graph.scope(block.name, () => upsampled(weights.scope(block.name), x, height, width));
+  }
+  const norm = normOf(config, weights, "conv_norm_out", x, { eps: config.norm_eps });
+  return convolutionLayer(weights, "conv_out", x, config.out_channels, { norm });
+}
+
+/** Twice as high and wide, or one less where the level before had an odd size. */
+function upsampled(weights: WeightScope, x: Tensor, height: number, width: number): Tensor {
+  const name = "upsamplers.0.conv";
+  const [, rows, columns, channels] = x.shape as [number, number, number, number];
+  if (height === 2 * rows && width === 2 * columns) {
+    return convolutionLayer(weights, name, x, channels, { upsample: 2 });
+  }
+  const places = Uint32Array.from(
+    { length: height * width },
+    (_, i) => Math.floor(Math.floor(i / width) / 2) * columns + Math.floor(i % width / 2),
+  );
+  const indices = x.graph.constant("nearest", [1, height, width], "u32", places);
+  return convolutionLayer(weights, name, gather(x.reshape(-1, channels), indices), channels);
+}
+
+/** A residual block, and the transformer behind it. */
+function unetLayer(
+  config: UnetConfig,
+  weights: WeightScope,
+  { name, channels, heads, depths }: UnetBlock,
+  layer: number,
+  x: Tensor,
+  { text, times, step }: UnetInputs,
+): Tensor {
+  const { graph } = x;
+  const resnet = `${name}.resnets.${layer}`;
+  const y = graph.scope(resnet, () =>
+    residualBlock(config, weights.scope(resnet), x, channels, {
+      eps: config.norm_eps,
+      bias: gather(times[resnet]!, step).reshape(channels),
+    }));
+  if (depths[layer] === 0) return y;
+  const module = `${name}.attentions.${layer}`;
+  return graph.scope(module, () => {
+    const scope = weights.scope(module);
+    const tokens = [y.dim(0), y.dim(1) * y.dim(2), channels];
+    const norm = normOf(config, scope, "norm", y, { eps: GROUP_EPS, activation: "none" });
+    let h = linearLayer(scope, "proj_in", groupNorm(y, norm).reshape(...tokens), channels);
+    for (let i = 0; i < depths[layer]!; i++) {
+      const block = `transformer_blocks.${i}`;
+      h = graph.scope(
+        block,
+        () => transformerBlock(scope.scope(block), h, heads, text[`${module}.${block}`]!),
+      );
+    }
+    const residual = y.reshape(...tokens);
+    return linearLayer(scope, "proj_out", h, channels, { residual }).reshape(...y.shape);
+  });
+}
+
+/** Attention to itself and to the text, then a feed-forward with GEGLU, each of the norm of what is before. */
+function transformerBlock(
+  weights: WeightScope,
+  x: Tensor,
+  heads: number,
+  { key, value }: TextState,
+): Tensor {
+  const dim = x.dim(-1);
+  const norm = (name: string) => ({ eps: LAYER_EPS, ...affine(x.graph, weights, name, dim) });
+  const split = (tokens: Tensor) => tokens.reshape(x.dim(0), x.dim(1), heads, dim / heads);
+  const own = weights.scope("attn1");
+  const projected = linearLayers(own, ["to_q", "to_k", "to_v"], x, dim, { norm: norm("norm1") });
+  const [q, k, v] = [0, 1, 2].map((i) => split(slice(projected, 0, i, i + 1)));
+  const attended = attention(q!, k!, v!, { name: "attn1" }).reshape(...x.shape);
+  const y = linearLayer(own, "to_out.0", attended, dim, { residual: x });
+
+  const cross = weights.scope("attn2");
+  const query = split(linearLayer(cross, "to_q", y, dim, { norm: norm("norm2") }));
+  const seen = attention(query, key, value, { name: "attn2" }).reshape(...x.shape);
+  const z = linearLayer(cross, "to_out.0", seen, dim, { residual: y });
+
+  const forward = weights.scope("ff.net");
+  const halves = linearLayer(forward, "0.proj", z, 2 * WIDENING * dim, {
+    norm: norm("norm3"),
+    parts: 2,
+  });
+  const [up, gate] = [0, 1].map((i) => slice(halves, 0, i, i + 1).reshape(...x.shape.with(-1, -1)));
+  const hidden = elementwise("u * act_gelu(g)", { u: up!, g: gate! }, { name: "geglu" });
+  return linearLayer(forward, "2", hidden, dim, { residual: z });
+}
