@@ -30,6 +30,7 @@ export type {
   ControlType,
   CutPrompt,
   DecoderKind,
+  EmbeddingInfo,
   Engine,
   Frames,
   GenerateRequest,

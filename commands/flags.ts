@@ -77,6 +77,10 @@ export const PART_FLAGS = {
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),
   tokenizer: flag("path", "replaces the tokenizer: folder, GGUF file or hub id"),
   tokenizer2: flag("path", "replaces the tokenizer of the second text encoder"),
+  embeddings: flag(
+    "folder",
+    "folder of textual inversions, for models with CLIP: embedding:name in prompts",
+  ),
 };
 
 const LOAD_FLAGS = {

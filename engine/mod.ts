@@ -1,4 +1,5 @@
 /** Owns the GPU: one worker per device, one generation at a time. */
+import { resolve } from "../platform/mod.ts";
 import { PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
@@ -110,6 +111,7 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     const id = parts[part];
     if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));
   }
+  if (parts.embeddings !== undefined) found.embeddings = resolve(parts.embeddings);
   return { path, parts: found };
 }
 

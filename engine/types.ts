@@ -12,6 +12,7 @@ export type {
   ControlType,
   CutPrompt,
   DecoderKind,
+  EmbeddingInfo,
   ImageLimits,
   InputImage,
   LayerLimits,

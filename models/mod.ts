@@ -45,6 +45,7 @@ export type {
 } from "./pipeline/settings.ts";
 export type {
   CutPrompt,
+  EmbeddingInfo,
   ImageLimits,
   InputImage,
   LayerLimits,
@@ -86,7 +87,7 @@ export async function openPipeline(
   const families = FAMILIES.map(({ files }) => files);
   const opened = await openModelFiles(model, parts, families, OPTIONAL_FORMATS);
   const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
-  if (family) return await openFamily(family, opened, ranks);
+  if (family) return await openFamily(family, opened, { ranks, embeddings: parts.embeddings });
   opened[Symbol.dispose]();
   throw new TypeError(
     `Cannot open "${model}": its model_index.json names the pipeline class ${

@@ -133,7 +133,12 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
       path,
       ...loraPlaces(path),
       ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
-      open: (...how) => open({ name, modelPath: path }, ...how),
+      open: (...how) =>
+        open({
+          name,
+          modelPath: path,
+          ...(parts?.embeddings !== undefined && { parts: { embeddings: parts.embeddings } }),
+        }, ...how),
     })),
   };
   return await start(all);

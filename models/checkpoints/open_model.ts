@@ -61,6 +61,8 @@ export interface ModelParts {
   tokenizer?: string;
   /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
   tokenizer2?: string;
+  /** A folder of textual inversions, which prompts name as `embedding:name`; models without CLIP's prompts use none. */
+  embeddings?: string;
 }
 
 interface PartRow {

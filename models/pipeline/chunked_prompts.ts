@@ -1,6 +1,8 @@
 /** Prompts of families whose text encoders read short texts: each prompt is as many texts as it needs. */
 import { alignChunks, type ChunkedPrompt, chunkPrompt } from "../prompt_syntax/chunks.ts";
 import type { PromptSyntax } from "../prompt_syntax/parse_prompt.ts";
+import type { TowerEmbeddings } from "../textual_inversion/embedding_folder.ts";
+import { splitEmbeddings } from "../textual_inversion/prompt_words.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import type { PromptSizes } from "./family.ts";
 import { cutOf } from "./cut_prompts.ts";
@@ -17,6 +19,7 @@ export interface PromptTokens
 export interface TowerTokenizer {
   readonly tokenizer: Tokenizer;
   readonly maxLength: number;
+  readonly embeddings: TowerEmbeddings;
 }
 
 /**
@@ -31,7 +34,9 @@ export function chunkedPrompts(
 ): PromptTokens {
   const chunked = towers.filter((tower) => tower !== undefined).map((tower) => {
     const maxChunks = Math.max(1, Math.floor(maxLength / (tower.maxLength - 2)));
-    const options = { syntax, maxChunks, places: tower.maxLength, tokenizer: tower.tokenizer };
+    const { tokenizer, maxLength: places, embeddings } = tower;
+    const splitWords = splitEmbeddings(embeddings);
+    const options = { syntax, maxChunks, places, tokenizer, splitWords };
     return { options, all: prompts.map((prompt) => chunkPrompt(prompt, options)) };
   });
   const count = Math.max(

@@ -15,6 +15,7 @@ import type { Components } from "../memory/residency.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";
+import { EmbeddingFolder } from "../textual_inversion/embedding_folder.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import type { OptionalPart } from "./types.ts";
 
@@ -93,8 +94,13 @@ export interface PartsTable<
     settings: z.output<Settings>,
     className: string,
   ): readonly SizeCheck[];
-  /** Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector. */
-  readonly encoders?: { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" };
+  /**
+   * Of two text encoders the one whose states are the prompt's tokens, and the one that sums a prompt up in a vector; the
+   * latter may be one that only some of the family's models have.
+   */
+  readonly encoders?:
+    | { readonly tokens: "textEncoder2"; readonly pooled: "textEncoder" }
+    | { readonly tokens: "textEncoder"; readonly pooled: "textEncoder2" };
   readonly checkTokenizer?: (tokenizer: Tokenizer, path: string) => void;
 }
 
@@ -135,6 +141,8 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly pooledTokenizer?: PooledTokenizer | undefined;
   readonly scheduler: Solver;
   readonly schedulerFile: ConfigFile;
+  /** Textual inversions, of families that read prompts in chunks. */
+  readonly embeddings: EmbeddingFolder;
 }
 
 export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings, infer Solver> ?
@@ -155,6 +163,7 @@ export function optionalPartsOf(parts: Parts): OptionalPart[] {
 export async function openParts<Table extends PartsTable>(
   files: ModelFiles,
   table: Table,
+  embeddings?: string,
 ): Promise<PartsOf<Table>> {
   try {
     const settings = parseConfig(table.settings, files.settings, files.path);
@@ -188,7 +197,8 @@ export async function openParts<Table extends PartsTable>(
       openTokenizer(files, encoder, configs[encoder] as EncoderConfig);
     const { tokens, pooled } = table.encoders ?? { tokens: "textEncoder" };
     const tokenizer = await tokenizerOf(tokens);
-    const pooledTokenizer = pooled && {
+    const hasPooled = pooled !== undefined && configs[pooled] !== undefined;
+    const pooledTokenizer = !hasPooled ? undefined : {
       tokenizer: await tokenizerOf(pooled),
       maxLength: (configs[pooled] as EncoderConfig).max_position_embeddings,
     };
@@ -209,6 +219,7 @@ export async function openParts<Table extends PartsTable>(
       pooledTokenizer,
       scheduler,
       schedulerFile,
+      embeddings: new EmbeddingFolder(embeddings),
       [Symbol.dispose]: () => files[Symbol.dispose](),
     } as unknown as PartsOf<Table>;
   } catch (error) {

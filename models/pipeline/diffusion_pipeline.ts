@@ -65,9 +65,12 @@ interface TracedRequest {
 export async function openFamily<P extends Parts, Own>(
   family: Family<P, Own>,
   files: ModelFiles,
-  ranks?: Ranks,
+  { ranks, embeddings }: {
+    readonly ranks?: Ranks | undefined;
+    readonly embeddings?: string | undefined;
+  } = {},
 ): Promise<DiffusionPipeline<P, Own>> {
-  const parts = await openParts(files, family.parts) as unknown as P;
+  const parts = await openParts(files, family.parts, embeddings) as unknown as P;
   return new DiffusionPipeline(family, parts, files.className, ranks);
 }
 
@@ -112,6 +115,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       },
       optionalParts: optionalPartsOf(parts),
       ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
+      ...(family.chunkedPrompts && { embeddings: knownEmbeddings(parts) }),
     };
   }
 
@@ -386,6 +390,20 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const tokens = promptTokens ?? this.#usualLength;
     return this.#kindWithPrompts(target, request, { tokens, previews });
   }
+}
+
+/** Embeddings of the folder, and whether they have vectors for all text encoders. */
+function knownEmbeddings(
+  { embeddings, textEncoder, textEncoder2 }: Parts,
+): NonNullable<PipelineInfo["embeddings"]> {
+  const encoders = [textEncoder, textEncoder2].filter((encoder) => encoder !== undefined);
+  const widths = encoders.map(({ config }) => (config as { hidden_size: number }).hidden_size);
+  return embeddings.known().map(({ name, vectors }) => ({
+    name,
+    vectors: vectors[0]!.count,
+    width: vectors[0]!.width,
+    isUsable: widths.every((width) => vectors.some((each) => each.width === width)),
+  }));
 }
 
 export function adaptedParts(

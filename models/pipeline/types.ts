@@ -221,6 +221,18 @@ export interface LayerLimits {
   readonly shapeMultiple?: number;
 }
 
+/** A textual inversion: vectors that prompts name. */
+export interface EmbeddingInfo {
+  /** What prompts call it. */
+  readonly name: string;
+  /** Number of its vectors, each of which takes the place of a token. */
+  readonly vectors: number;
+  /** Numbers of a vector; of the first text encoder's, where it is for several. */
+  readonly width: number;
+  /** Whether it is for all of the model's text encoders. */
+  readonly isUsable: boolean;
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** Class of the pipeline, as `model_index.json` names it. */
@@ -286,6 +298,8 @@ export interface PipelineInfo {
   readonly optionalParts: readonly OptionalPart[];
   /** How many times longer the upscaler makes the sides of a frame; nothing where there is none. */
   readonly upscalerScale?: number;
+  /** Textual inversions that its folder had at the start, in models whose prompts may name some. */
+  readonly embeddings?: readonly EmbeddingInfo[];
 }
 
 /** A model of any family. */

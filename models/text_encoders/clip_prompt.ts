@@ -9,6 +9,7 @@ import {
   clipPooled,
   clipStates,
   type ClipTextConfig,
+  type FurtherRows,
 } from "./clip_text.ts";
 import { weightedByMean, weightedFromEmpty } from "./prompt_weights.ts";
 import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
@@ -23,6 +24,8 @@ export interface ClipPromptOptions {
   readonly isPooled: boolean;
   /** Whose weights the states of tokens have; a plain prompt has none. */
   readonly syntax: PromptSyntax;
+  /** What ids beyond the vocabulary stand for. */
+  readonly embeddings?: FurtherRows | undefined;
 }
 
 /**
@@ -32,7 +35,7 @@ export interface ClipPromptOptions {
 export function clipPromptEncoder(
   { config, weights: { root }, weights }: TextEncoderParts<ClipTextConfig>,
   tokenizer: Tokenizer,
-  { skippedLayers, isNormed, isPooled, syntax }: ClipPromptOptions,
+  { skippedLayers, isNormed, isPooled, syntax, embeddings: learnt }: ClipPromptOptions,
 ): TextEncoder {
   const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers: count } = config;
   const isWeighted = syntax !== "plain";
@@ -66,7 +69,7 @@ export function clipPromptEncoder(
         Array.from({ length: rows }, (_, k) => tokenWeights[i]?.[k] ?? 1);
       const empty = padded([tokenizer.encode("")], places, tokenizer.padId).flat();
       return {
-        embeddings: clipEmbeddings(config, weights, texts.flat()),
+        embeddings: clipEmbeddings(config, weights, texts.flat(), learnt),
         ...(isWeighted && { weights: texts.flatMap((_, i) => weightsOf(i)) }),
         ...(hasEmpty && { empty: clipEmbeddings(config, weights, empty) }),
         ...(isPooled && {

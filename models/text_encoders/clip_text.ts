@@ -118,13 +118,23 @@ function modules(weights: WeightScope): WeightScope {
   return isWrapped ? weights.scope(CLIP_WRAPPER) : weights;
 }
 
+/** Rows that lie behind the embedding table, such as those of textual inversions. */
+export interface FurtherRows {
+  row(id: number): Float32Array;
+}
+
 export function clipEmbeddings(
   { vocab_size, hidden_size }: ClipTextConfig,
   weights: Weights,
   ids: readonly number[],
+  further?: FurtherRows,
 ): Float32Array<ArrayBuffer> {
   const name = `${modules(weights.root).scope("embeddings.token_embedding").path}.weight`;
-  return weights.readRows(name, [vocab_size, hidden_size], ids);
+  const isFurther = (id: number) => further !== undefined && id >= vocab_size;
+  const own = ids.map((id) => (isFurther(id) ? 0 : id));
+  const rows = weights.readRows(name, [vocab_size, hidden_size], own);
+  ids.forEach((id, i) => isFurther(id) && rows.set(further!.row(id), i * hidden_size));
+  return rows;
 }
 
 /** CLIP for pipelines: a vector for each prompt, [prompts, hidden_size]; every position is a row. */

@@ -20,6 +20,18 @@ export function webuiError({ status, message, body }: ApiError): Record<string, 
   };
 }
 
+/** Embeddings by their names: those of the model, and those for others. */
+export function embeddingsOf({ embeddings = [] }: ModelInfo): Record<string, unknown> {
+  const told = (isUsable: boolean) =>
+    Object.fromEntries(
+      embeddings.filter((each) => each.isUsable === isUsable).map(({ name, vectors, width }) => [
+        name,
+        { step: null, sd_checkpoint: null, sd_checkpoint_name: null, shape: width, vectors },
+      ]),
+    );
+  return { loaded: told(true), skipped: told(false) };
+}
+
 /** What is told of finished images, in the text `info` of an answer. */
 export function infoOf(
   request: ImageRequest,

@@ -9,7 +9,7 @@ import { shorten } from "../../generation/texts.ts";
 import { base64Json, nameIgnored } from "../routes/image_item.ts";
 import { type App, type AppEnv, engineOf, type Services } from "../services.ts";
 import { mount } from "../routes/mount.ts";
-import { checkpointOf, memoryOf, upscalersOf } from "./answers.ts";
+import { checkpointOf, embeddingsOf, memoryOf, upscalersOf } from "./answers.ts";
 import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";
 import { refuseIgnored } from "./fields.ts";
@@ -29,7 +29,6 @@ const NOTHING: Readonly<Record<string, unknown>> = {
   "face-restorers": [],
   "realesrgan-models": [],
   "prompt-styles": [],
-  embeddings: { loaded: {}, skipped: {} },
   scripts: { txt2img: [], img2img: [] },
   "script-info": [],
   "cmd-flags": {},
@@ -110,6 +109,7 @@ export function mountSdapi(app: App, services: Services): void {
       );
     },
   });
+  mount(app, `${SDAPI}/embeddings`, { GET: async (c) => c.json(embeddingsOf(await info(c))) });
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {
     mount(app, `${SDAPI}/extra-${path}`, {

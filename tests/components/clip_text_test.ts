@@ -174,6 +174,29 @@ for (const syntax of ["plain", "a1111", "comfyui"] as const) {
   });
 }
 
+Deno.test("clipPromptEncoder() takes the vectors of ids beyond the vocabulary, and finds the end before them", () => {
+  const golden = new Golden("clip_text/giant");
+  using checkpoint = golden.checkpoint();
+  const weights = new Weights(checkpoint);
+  const config = parseConfig(CLIP_TEXT_CONFIG, golden.config(), "config.json");
+  const row = Float32Array.from({ length: config.hidden_size }, (_, i) => i + 1);
+  const learnt = { row: (id: number) => row.map((value) => value * (id - 98)) };
+  const options = { skippedLayers: 1, isNormed: false, isPooled: true, ...PLAIN };
+  const encoder = clipPromptEncoder({ config, weights }, TOKENIZER, {
+    ...options,
+    embeddings: learnt,
+  });
+  const ids = [BOS, 99, 5, 100, EOS, ...new Array<number>(8).fill(0)];
+  const { embeddings, ends } = encoder.values([ids], 13);
+  const at = (place: number) =>
+    Array.from(embeddings!).slice(place * config.hidden_size, (place + 1) * config.hidden_size);
+  assert.deepEqual(at(1), [...row]);
+  assert.deepEqual(at(3), [...row].map((value) => 2 * value));
+  const own = weights.readRows("text_model.embeddings.token_embedding.weight", [99, 192], [5]);
+  assert.deepEqual(at(2), [...own]);
+  assert.deepEqual(ends, [4]);
+});
+
 Deno.test("clipPromptEncoder() refuses more layers to skip than the tower has", async () => {
   const golden = new Golden("clip_text/large");
   using checkpoint = golden.checkpoint();

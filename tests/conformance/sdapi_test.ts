@@ -126,6 +126,17 @@ Deno.test("sdapi reads weights in prompts as WebUI does, where the model takes a
   }
 });
 
+Deno.test("sdapi/embeddings lists those of the model, and those for other models apart", async () => {
+  const embeddings = [
+    { name: "style", vectors: 2, width: 768, isUsable: true },
+    { name: "other", vectors: 1, width: 1024, isUsable: false },
+  ];
+  await using service = await start({}, { info: { ...INFO, embeddings } });
+  const { loaded, skipped } = await (await service.get("/sdapi/v1/embeddings")).json();
+  assert.deepEqual([loaded.style.vectors, loaded.style.shape], [2, 768]);
+  assert.deepEqual(Object.keys(skipped), ["other"]);
+});
+
 Deno.test("sdapi/img2img starts from an image, and paints what its mask says in WebUI's ways", async () => {
   await using service = await start();
   const [width, height] = [64, 48];

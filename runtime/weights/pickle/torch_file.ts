@@ -143,7 +143,9 @@ type PlaceOf = (storage: TorchStorage) => {
 };
 
 function header(value: PickleValue, placeOf: PlaceOf): TorchHeader {
-  const root = content(value);
+  const own = content(value);
+  // Some files of textual inversions are lists of dicts.
+  const root = Array.isArray(own) ? new PickleMap(own.entries()) : own;
   if (!(root instanceof PickleMap)) throw new SyntaxError("it holds no dict of tensors");
   const state = content(root.get("state_dict"));
   const metadata = new Map<string, string | number | boolean>();

@@ -198,7 +198,7 @@ Deno.test("readTorchHeader() refuses tensors that are not where the pickle says"
   assertRefused(file(6, 0, [2, 2], [3, 1]), /"w" is a part of a larger one/);
   assertRefused(file(6, 0, [2], [1, 1]), /describes a tensor in a way that PyTorch does not/);
   assertRefused(torchFile(dict(["w", tensor(6, 0, [2], [1])])), /lacks storage "0"/);
-  assertRefused(torchFile(pickle("]")), /holds no dict of tensors/);
+  assertRefused(torchFile(pickle("N")), /holds no dict of tensors/);
 });
 
 Deno.test("readTorchHeader() reads archives whose sizes have 64 bits", () => {

@@ -1,0 +1,143 @@
+/** A folder of textual inversions, and what of them a text encoder has read. */
+import { extname, fileInfoSync, join, listFolderSync } from "../../platform/mod.ts";
+import { isLoraName } from "../../hub/lora_file.ts";
+import { EmbeddingFile, embeddingName, type LearntVectors } from "./read_embedding.ts";
+
+/** An embedding by what prompts call it. */
+export interface KnownEmbedding {
+  readonly name: string;
+  readonly vectors: readonly LearntVectors[];
+}
+
+interface Learnt {
+  readonly stamp: number;
+  readonly ids: readonly number[];
+}
+
+const MAX_LISTED = 8;
+
+export class EmbeddingFolder {
+  readonly #path: string | undefined;
+  readonly #towers = new Map<number, TowerEmbeddings>();
+
+  /** Without a path there are none. */
+  constructor(path: string | undefined) {
+    this.#path = path;
+    if (path !== undefined && !fileInfoSync(path).isDirectory) {
+      throw new TypeError(
+        `Cannot take embeddings from "${path}": it is a file; name the folder that has it`,
+      );
+    }
+  }
+
+  /** Paths by names, as the folder is now. */
+  files(): Map<string, string> {
+    const folder = this.#path;
+    if (folder === undefined) return new Map();
+    const names = listFolderSync(folder).filter((name) => isLoraName(name)).sort();
+    return new Map(names.map((name) => [embeddingName(name), join(folder, name)]));
+  }
+
+  /** Those that can be read; others are no embeddings. */
+  known(): KnownEmbedding[] {
+    return [...this.files()].flatMap(([name, path]) => {
+      try {
+        using file = EmbeddingFile.open(path);
+        return [{ name, vectors: file.vectors }];
+      } catch {
+        return [];
+      }
+    });
+  }
+
+  /** Path of the file that a prompt names, with or without its ending; capital letters count only where names differ by them. */
+  find(name: string): string | undefined {
+    const files = this.files();
+    const short = /^\.(?:pt|bin|ckpt|pth|safetensors)$/i.test(extname(name))
+      ? embeddingName(name)
+      : name;
+    const exact = files.get(name) ?? files.get(short);
+    if (exact !== undefined) return exact;
+    const lower = short.toLowerCase();
+    return [...files].find(([known]) => known.toLowerCase() === lower)?.[1];
+  }
+
+  /** What a text encoder reads of them; one object for each size of its table. */
+  tower({ vocab_size, hidden_size }: TableSize): TowerEmbeddings {
+    const known = this.#towers.get(hidden_size);
+    if (known) return known;
+    const tower = new TowerEmbeddings(this, vocab_size, hidden_size);
+    this.#towers.set(hidden_size, tower);
+    return tower;
+  }
+
+  /** @throws {RangeError} that tells what there is */
+  refuse(name: string): never {
+    const names = [...this.files().keys()];
+    const others = names.slice(0, MAX_LISTED).join(", ") + (names.length > MAX_LISTED ? ", …" : "");
+    throw new RangeError(
+      `Cannot read the prompt: it names the embedding "${name.slice(0, 100)}", and ${
+        this.#path === undefined
+          ? "the model has no folder of embeddings; name one with --embeddings"
+          : `the folder has ${others || "none"}`
+      }`,
+    );
+  }
+}
+
+interface TableSize {
+  readonly vocab_size: number;
+  readonly hidden_size: number;
+}
+
+/** Rows behind the table of a text encoder: ids from the size of its vocabulary on. */
+export class TowerEmbeddings {
+  readonly #folder: EmbeddingFolder;
+  readonly #firstId: number;
+  readonly #width: number;
+  readonly #rows: Float32Array[] = [];
+  readonly #learnt = new Map<string, Learnt>();
+
+  /** Use {@linkcode EmbeddingFolder.tower}. */
+  constructor(folder: EmbeddingFolder, vocabSize: number, width: number) {
+    this.#folder = folder;
+    this.#firstId = vocabSize;
+    this.#width = width;
+  }
+
+  /** Names that a prompt may have as words. */
+  get names(): string[] {
+    return [...this.#folder.files().keys()];
+  }
+
+  /** Ids of the vectors that a name stands for; a file that has changed since gets others. */
+  idsOf(name: string): readonly number[] {
+    const path = this.#folder.find(name) ?? this.#folder.refuse(name);
+    const stamp = fileInfoSync(path).mtime?.getTime() ?? 0;
+    const known = this.#learnt.get(path);
+    if (known?.stamp === stamp) return known.ids;
+    using file = EmbeddingFile.open(path);
+    const vectors = file.read(this.#width);
+    if (!vectors) {
+      throw new RangeError(
+        `Cannot use the embedding "${name}": its vectors have ${
+          file.vectors.map(({ width }) => width).join(" and ")
+        } numbers, those of the text encoder ${this.#width}; it is for another model`,
+      );
+    }
+    const ids: number[] = [];
+    for (let start = 0; start < vectors.length; start += this.#width) {
+      ids.push(this.#firstId + this.#rows.length);
+      this.#rows.push(vectors.subarray(start, start + this.#width));
+    }
+    this.#learnt.set(path, { stamp, ids });
+    return ids;
+  }
+
+  /** The vector of an id behind the vocabulary. */
+  row(id: number): Float32Array {
+    const row = this.#rows[id - this.#firstId];
+    if (row) return row;
+    throw new RangeError(`Cannot embed token ${id}: no embedding has this id`);
+  }
+}
