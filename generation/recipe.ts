@@ -183,18 +183,36 @@ function quoted(text: string): string {
 export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
   ["Euler", "euler"],
   ["Euler a", "euler_ancestral"],
-  ["Heun", "heun"],
   ["DPM++ 2M", "dpmpp_2m"],
+  ["DPM++ SDE", "dpmpp_sde"],
+  ["DPM++ 2M SDE", "dpmpp_2m_sde"],
+  ["DPM++ 2S a", "dpmpp_2s_ancestral"],
+  ["DPM++ 3M SDE", "dpmpp_3m_sde"],
+  ["LMS", "lms"],
+  ["Heun", "heun"],
+  ["DPM2", "dpm_2"],
+  ["DPM2 a", "dpm_2_ancestral"],
+  ["DDIM", "ddim"],
+  ["DDPM", "ddpm"],
+  ["PLMS", "pndm"],
   ["UniPC", "uni_pc"],
   ["LCM", "lcm"],
+  ["TCD", "tcd"],
+  ["ER SDE", "er_sde"],
+  ["Res Multistep", "res_multistep"],
 ]);
 
 /** Schedules by its labels for them. */
 export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
-  ["Simple", "simple"],
-  ["SGM Uniform", "sgm_uniform"],
+  ["Normal", "normal"],
+  ["Uniform", "normal"],
   ["Karras", "karras"],
   ["Exponential", "exponential"],
+  ["SGM Uniform", "sgm_uniform"],
+  ["KL Optimal", "kl_optimal"],
+  ["Align Your Steps", "align_your_steps"],
+  ["Simple", "simple"],
+  ["DDIM", "ddim_uniform"],
   ["Beta", "beta"],
 ]);
 
@@ -213,7 +231,8 @@ type SamplerMeaning = Meaning<SamplerName> & { readonly scheduler?: NoiseSchedul
 /** What a sampler's name means, such as `Euler a`, `euler_ancestral` or `DPM++ 2M Karras`; nothing for an unknown one. */
 export function readSampler(text: string): SamplerMeaning | undefined {
   if (isSame(text, OWN_NAMES.sampler) || isSame(text, OWN_NAMES.schedule)) return {};
-  const value = find(WEBUI_SAMPLERS, text);
+  // ComfyUI's names with _gpu only say where the noise is drawn.
+  const value = find(WEBUI_SAMPLERS, text.replace(/_gpu$/, ""));
   if (value) return { value };
   const [, before, last] = /^(.*\S)\s+(\S+)$/.exec(text.trim()) ?? [];
   const sampler = before && find(WEBUI_SAMPLERS, before);

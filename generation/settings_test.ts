@@ -84,8 +84,8 @@ Deno.test("completeSettings() takes the number of steps from sigmas and from dmd
   assert.equal(steps({ sigmas: 1 }), 1);
   assert.equal(steps({ sampler: "dmd" }), 3);
   const bad = [
-    [{ sampler: "ddim" }, /^sampler must be one of euler, .*, dmd, got ddim/],
-    [{ scheduler: "linear" }, /^scheduler must be one of simple, .*, got linear/],
+    [{ sampler: "pndm" }, /^sampler must be one of euler, .*, dmd, got pndm/],
+    [{ scheduler: "linear" }, /^scheduler must be one of normal, .*, got linear/],
     [{ scheduler: "karras", sigmas: [1] }, /^scheduler spaces the sigmas, and sigmas gives/],
     [{ sampler: "dmd", sigmas: [1, 0.7, 0.5] }, /^sampler dmd has .* omit sigmas/],
     [{ sampler: "dmd", scheduler: "beta" }, /^sampler dmd has .* omit scheduler/],

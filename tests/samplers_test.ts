@@ -48,7 +48,7 @@ async function check(folder: string): Promise<void> {
       const text = made.latents.join();
       assert.equal(latents.get(text), undefined, `${name} is no other than ${latents.get(text)}`);
       // The usual way of a model may be one of those with a name.
-      if (!["euler", "uni_pc"].includes(sampling.sampler ?? "")) latents.set(text, name);
+      if (!["euler", "ddim", "uni_pc"].includes(sampling.sampler ?? "")) latents.set(text, name);
     }
   } finally {
     device.destroy();

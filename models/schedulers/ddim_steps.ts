@@ -10,7 +10,7 @@ import type { DiffusionModel } from "./diffusion_levels.ts";
 import { spread } from "./process.ts";
 import type { Assignment, HistoryName, StateName, StepCoefficients, Term } from "./schedule.ts";
 import { spacedTimesteps } from "./spacing.ts";
-import { slope, type Steps, withSample } from "./steps.ts";
+import { slope, type Steps, times, withSample } from "./steps.ts";
 
 const SPACING = { fallback: "leading", whole: true } as const;
 
@@ -79,12 +79,8 @@ function gridOf({ config, table }: DiffusionModel, count: number, endsAtZero: bo
   const last = booleanField(config, "set_alpha_to_one", endsAtZero) ? 0 : table.sigmas[0]!;
   return {
     step: Math.floor(table.length / count),
-    sigma: (timestep: number): number => timestep < 0 ? last : table.sigma(timestep),
+    sigma: (timestep: number): number => timestep < 0 ? last : table.sigmaWithoutFloor(timestep),
   };
-}
-
-function times(factor: number, terms: readonly Term[]): Term[] {
-  return terms.map(({ tensor, scale }) => ({ tensor, scale: factor * scale }));
 }
 
 function started(

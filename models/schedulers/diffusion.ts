@@ -1,10 +1,11 @@
 /** Schedulers of diffusion models, by the classes of diffusers: all have one table of noise levels, and each a sampler. */
-import { choiceField, refuseFields, requireField, type SchedulerConfig } from "./config.ts";
+import { choiceField, refuseFields, type SchedulerConfig } from "./config.ts";
+import { DIFFUSION_CLASSES } from "./diffusion_classes.ts";
 import type { DiffusionModel, StartedLevels } from "./diffusion_levels.ts";
 import { begun, DIFFUSION_STEPS } from "./diffusion_samplers.ts";
 import { NOISE_SCHEDULES, type SamplerName, SAMPLERS } from "./names.ts";
 import { namedLevels } from "./named_levels.ts";
-import { type BetaSchedule, NoiseTable } from "./noise_table.ts";
+import { NoiseTable } from "./noise_table.ts";
 import { diffusionProcess, PREDICTION_TYPES, spread } from "./process.ts";
 import {
   checkedRange,
@@ -17,38 +18,8 @@ import {
   type Scheduler,
 } from "./schedule.ts";
 
-interface DiffusionClass {
-  readonly sampler: SamplerName;
-  /** ᾱ of the last timestep under zero terminal SNR; 0 where absent. */
-  readonly terminal?: number;
-  readonly betas?: {
-    readonly start: number;
-    readonly end: number;
-    readonly schedule: BetaSchedule;
-  };
-  readonly check?: (config: SchedulerConfig) => void;
-}
-
-const BETAS = { start: 0.0001, end: 0.02, schedule: "linear" } as const;
-
-export const DIFFUSION_CLASSES: Readonly<Record<string, DiffusionClass>> = {
-  DDIMScheduler: {
-    sampler: "ddim",
-    check: (config) => requireField(config, "clip_sample", false, true),
-  },
-  EulerDiscreteScheduler: {
-    sampler: "euler",
-    terminal: 2 ** -24,
-    check: (config) => choiceField(config, "timestep_type", ["discrete"], "discrete"),
-  },
-  PNDMScheduler: {
-    sampler: "pndm",
-    check(config) {
-      requireField(config, "skip_prk_steps", true, false);
-      choiceField(config, "prediction_type", ["epsilon", "v_prediction"], "epsilon");
-    },
-  },
-};
+/** Samplers for which ComfyUI takes one level more and drops the one before 0. */
+const SKIPS_LAST_LEVEL: readonly SamplerName[] = ["dpm_2", "dpm_2_ancestral", "uni_pc"];
 
 export class DiffusionScheduler implements Scheduler {
   readonly own: { readonly sampler: SamplerName };
@@ -57,13 +28,13 @@ export class DiffusionScheduler implements Scheduler {
   readonly #model: DiffusionModel;
 
   constructor(config: SchedulerConfig) {
-    const { sampler, terminal, betas = BETAS, check } =
-      DIFFUSION_CLASSES[String(config["_class_name"])]!;
+    const { sampler: samplerOf, betas, check } = DIFFUSION_CLASSES[String(config["_class_name"])]!;
     refuseFields(config, ["thresholding"]);
     check?.(config);
-    const table = new NoiseTable(config, betas, terminal);
+    const sampler = typeof samplerOf === "string" ? samplerOf : samplerOf(config);
+    const table = new NoiseTable(config, betas);
     const prediction = choiceField(config, "prediction_type", PREDICTION_TYPES, "epsilon");
-    const process = diffusionProcess(prediction, (sigma) => table.timestep(sigma));
+    const process = diffusionProcess(prediction, (sigma) => Math.fround(table.timestep(sigma)));
     this.#model = { config, table, process };
     this.own = { sampler };
     this.choices = {
@@ -90,7 +61,7 @@ export class DiffusionScheduler implements Scheduler {
         `Cannot make a schedule of ${numInferenceSteps} steps: the model has ${table.length} timesteps`,
       );
     }
-    const chosen = this.#chosen(numInferenceSteps, options);
+    const chosen = this.#chosen(numInferenceSteps, sampler, options);
     if (!chosen) return fixedSchedule(process, own(this.#model, numInferenceSteps, start));
     if (given) return fixedSchedule(process, begun(chosen, start, given, process));
     throw new RangeError(
@@ -100,15 +71,23 @@ export class DiffusionScheduler implements Scheduler {
   }
 
   /** The levels that a request chooses. */
-  #chosen(count: number, { scheduler, sigmas }: ScheduleOptions): StartedLevels | undefined {
-    const { table } = this.#model;
+  #chosen(
+    count: number,
+    sampler: SamplerName,
+    { scheduler, sigmas, aligned }: ScheduleOptions,
+  ): StartedLevels | undefined {
+    const { table, process } = this.#model;
     if (scheduler === undefined && sigmas === undefined) return undefined;
-    const levels = scheduler === undefined ? [...sigmas!, 0] : namedLevels(scheduler, table, count);
+    const skips = SKIPS_LAST_LEVEL.includes(sampler);
+    const levels = scheduler === undefined
+      ? [...sigmas!, 0]
+      : namedLevels(scheduler, { table, aligned }, skips ? count + 1 : count)
+        .filter((_, i, { length }) => !skips || i !== length - 2);
     const [first] = levels as [number];
     // As ComfyUI does: a run from the highest level of the training begins with noise alone, of unit variance once scaled.
     const isWhole = first >= table.sigmas.at(-1)! * (1 - 1e-5);
     return {
-      timesteps: Float64Array.from(levels.slice(0, -1), (sigma) => table.timestep(sigma)),
+      timesteps: Float64Array.from(levels.slice(0, -1), process.timestep),
       sigmas: Float64Array.from(levels),
       noiseScale: isWhole ? spread(first) : first,
     };

@@ -1,10 +1,27 @@
 /** Samplers of diffusion models: on the levels of their class in diffusers, and on levels that a request chooses. */
+import { booleanField, boundedField, choiceField, type SchedulerConfig } from "./config.ts";
+import { lcmOfDiffusion, tcd } from "./consistency_steps.ts";
 import { ddim, pndm, type StartedSteps } from "./ddim_steps.ts";
-import { type DiffusionModel, eulerLevels, type StartedLevels } from "./diffusion_levels.ts";
-import { euler } from "./euler_steps.ts";
+import {
+  ddpmLevels,
+  type DiffusionModel,
+  eulerLevels,
+  kdpm2Levels,
+  multistepLevels,
+  redistributedLevels,
+  spacedLevels,
+  type StartedLevels,
+} from "./diffusion_levels.ts";
+import { type DpmOptions, dpmpp, dpmpp2mSde, dpmpp3mSde } from "./dpm_steps.ts";
+import { euler, eulerAncestral, heun, lcm } from "./euler_steps.ts";
+import { erSde, lms, resMultistep } from "./multistep_steps.ts";
 import type { SamplerName } from "./names.ts";
-import type { Process } from "./process.ts";
-import type { Sampler } from "./steps.ts";
+import { type Process, spread } from "./process.ts";
+import type { StepCoefficients } from "./schedule.ts";
+import { type Levels, type Sampler, times } from "./steps.ts";
+import { dpm2, dpm2Ancestral, dpmpp2sAncestral, dpmppSde } from "./two_stage_steps.ts";
+import { unipc } from "./unipc_steps.ts";
+import { unipcOptions } from "./unipc_options.ts";
 
 interface DiffusionSteps {
   /** As the class of diffusers that has this sampler, from the step `start` on. */
@@ -15,8 +32,32 @@ interface DiffusionSteps {
 
 export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionSteps>>> = {
   euler: onLevels(eulerLevels, euler),
+  euler_ancestral: onLevels(spacedLevels, eulerAncestral),
+  heun: onLevels(redistributedLevels, heun),
+  dpm_2: onLevels(kdpm2Levels, dpm2),
+  dpm_2_ancestral: onLevels(kdpm2Levels, dpm2Ancestral),
+  lms: onLevels(redistributedLevels, lms),
+  dpmpp_2s_ancestral: onLevels(redistributedLevels, dpmpp2sAncestral),
+  dpmpp_2m: { own: dpmSolver(0), given: (levels, process) => dpmpp(levels, process) },
+  dpmpp_2m_sde: { own: dpmSolver(1), given: dpmpp2mSde },
+  dpmpp_sde: onLevels(redistributedLevels, dpmppSde),
+  dpmpp_3m_sde: onLevels(multistepLevels, dpmpp3mSde),
   ddim: { own: ddim, given: euler },
+  // The posterior of DDPM in k-space is Euler's ancestral step.
+  ddpm: onLevels(ddpmLevels, eulerAncestral),
   pndm: { own: pndm },
+  uni_pc: {
+    own(model, count, start) {
+      const options = unipcOptions(model.config);
+      const steps = (levels: Levels) => unipc(levels, model.process, options, start);
+      return ofUnitVariance(begun(multistepLevels(model, count), start, steps, model.process));
+    },
+    given: (levels, process) => unipc(levels, process),
+  },
+  lcm: { own: lcmOfDiffusion, given: lcm },
+  tcd: { own: tcd },
+  er_sde: onLevels(spacedLevels, erSde),
+  res_multistep: onLevels(spacedLevels, resMultistep),
 };
 
 function onLevels(
@@ -37,4 +78,38 @@ export function begun(
 ): StartedSteps {
   const levels = { timesteps: timesteps.slice(start), sigmas: sigmas.slice(start) };
   return { ...sampler(levels, process), noiseScale };
+}
+
+/** `DPMSolverMultistepScheduler`, without noise or with it. */
+function dpmSolver(eta: 0 | 1): DiffusionSteps["own"] {
+  return (model, count, start) => {
+    const options = { ...dpmOptions(model.config, count, eta), eta };
+    const steps = (levels: Levels) => dpmpp(levels, model.process, options);
+    return ofUnitVariance(begun(multistepLevels(model, count), start, steps, model.process));
+  };
+}
+
+function dpmOptions(config: SchedulerConfig, count: number, eta: 0 | 1): Partial<DpmOptions> {
+  const order = boundedField(config, "solver_order", 2, 1, eta ? 2 : 3);
+  // The reference reads the names of other solvers as `midpoint`.
+  const types = ["midpoint", "heun", "logrho", "bh1", "bh2"] as const;
+  const solver = choiceField(config, "solver_type", types, "midpoint");
+  return {
+    order: order === 1 ? 1 : order < 3 ? 2 : 3,
+    solver: solver === "heun" ? "heun" : "midpoint",
+    lowersLast: booleanField(config, "lower_order_final", true) && count < 15,
+    lastIsEuler: booleanField(config, "euler_at_final", false),
+  };
+}
+
+/** The class of the reference keeps samples of unit variance, and gives them so where a run ends above 0. */
+function ofUnitVariance(run: StartedSteps): StartedSteps {
+  const last = run.sigmas.at(-1)!;
+  const steps = run.steps.map((step, i): StepCoefficients =>
+    i < run.steps.length - 1 ? step : step.map(({ target, terms }, k) => ({
+      target,
+      terms: k === step.length - 1 ? times(1 / spread(last), terms) : terms,
+    }))
+  );
+  return { ...run, steps, sigmas: Float64Array.of(...run.sigmas.slice(0, -1), 0) };
 }

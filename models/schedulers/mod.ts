@@ -2,14 +2,15 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
-import { DIFFUSION_CLASSES, DiffusionScheduler } from "./diffusion.ts";
+import { DiffusionScheduler } from "./diffusion.ts";
+import { DIFFUSION_CLASSES } from "./diffusion_classes.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import { type Schedule, type ScheduleOptions, type Scheduler, strengthStart } from "./schedule.ts";
 import { linspace } from "./shift.ts";
 import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
-export { FLOW_CHOICES } from "./noise_levels.ts";
+export { FLOW_CHOICES, FlowScheduler } from "./noise_levels.ts";
 export { DiffusionScheduler } from "./diffusion.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
@@ -61,12 +62,22 @@ export function imageSchedule(
   return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
 }
 
-const schedulers: Readonly<Record<string, new (config: SchedulerConfig) => Scheduler>> = {
-  ...Object.fromEntries(Object.keys(DIFFUSION_CLASSES).map((name) => [name, DiffusionScheduler])),
+type SchedulerClass = new (config: SchedulerConfig) => Scheduler;
+
+const FLOW_CLASSES: Readonly<Record<string, SchedulerClass>> = {
   DPMSolverMultistepScheduler: DpmSolverScheduler,
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,
   UniPCMultistepScheduler: UniPcScheduler,
 };
+
+/** Two classes of diffusers are for both kinds of models. */
+function classOf(name: unknown, config: SchedulerConfig): SchedulerClass | undefined {
+  if (typeof name !== "string") return undefined;
+  const isFlow = config["use_flow_sigmas"] === true ||
+    config["prediction_type"] === "flow_prediction";
+  if (!isFlow && Object.hasOwn(DIFFUSION_CLASSES, name)) return DiffusionScheduler;
+  return Object.hasOwn(FLOW_CLASSES, name) ? FLOW_CLASSES[name] : undefined;
+}
 
 export function createScheduler(config: unknown): Scheduler {
   if (typeof config !== "object" || config === null || Array.isArray(config)) {
@@ -74,13 +85,13 @@ export function createScheduler(config: unknown): Scheduler {
   }
   const fields = config as SchedulerConfig;
   const name = fields["_class_name"];
-  const Class = typeof name === "string" && Object.hasOwn(schedulers, name)
-    ? schedulers[name]
-    : undefined;
+  const Class = classOf(name, fields);
   if (Class === undefined) {
     throw new TypeError(
       `Cannot make a scheduler: _class_name ${excerpt(name)} is not supported; ` +
-        `supported are ${Object.keys(schedulers).join(", ")}`,
+        `supported are ${
+          [...new Set([...Object.keys(DIFFUSION_CLASSES), ...Object.keys(FLOW_CLASSES)])].join(", ")
+        }`,
     );
   }
   return new Class(fields);

@@ -1,7 +1,5 @@
 /** Multistep solvers as a model's configuration asks for them; diffusers made them for diffusion, they are used for flow. */
-import { excerpt } from "../../hub/json_file.ts";
 import {
-  booleanField,
   boundedField,
   choiceField,
   refuseFields,
@@ -13,10 +11,8 @@ import { FlowScheduler } from "./noise_levels.ts";
 import { fixedSchedule, type Schedule, type ScheduleOptions } from "./schedule.ts";
 import { linspace } from "./shift.ts";
 import type { Levels } from "./steps.ts";
+import { unipcOptions } from "./unipc_options.ts";
 import { SIGMA_EPSILON, unipc, type UnipcOptions } from "./unipc_steps.ts";
-
-/** Highest order of a solver; the method is used with 2 and 3. */
-const MAX_ORDER = 9;
 
 /** Timesteps are whole numbers, cut off after multiplying, as the reference casts them. */
 abstract class MultistepScheduler extends FlowScheduler {
@@ -42,22 +38,8 @@ export class UniPcScheduler extends MultistepScheduler {
   readonly #finalSigmas: "zero" | "sigma_min";
 
   constructor(config: SchedulerConfig) {
-    super(config, ["solver_p"]);
-    requireField(config, "predict_x0", true, true);
-    const order = boundedField(config, "solver_order", 2, 1, MAX_ORDER);
-    if (!Number.isSafeInteger(order)) {
-      throw new TypeError(
-        `Cannot use the scheduler's solver_order ${order}: it must be a whole number`,
-      );
-    }
-    // The reference reads the names of older solvers as `bh2`.
-    const types = ["bh1", "bh2", "midpoint", "heun", "logrho"] as const;
-    this.#solver = {
-      order,
-      solverType: choiceField(config, "solver_type", types, "bh2") === "bh1" ? "bh1" : "bh2",
-      lowerOrderFinal: booleanField(config, "lower_order_final", true),
-      disableCorrector: new Set(integerList(config, "disable_corrector")),
-    };
+    super(config, []);
+    this.#solver = unipcOptions(config);
     this.#finalSigmas = choiceField(config, "final_sigmas_type", ["zero", "sigma_min"], "zero");
   }
 
@@ -97,14 +79,4 @@ export class DpmSolverScheduler extends MultistepScheduler {
       linspace(1, 1 / this.trainTimesteps, count + 1).slice(1).map((alpha) => 1 - alpha).reverse();
     return this.levelsOf(this.shifted(count, options, own), 0);
   }
-}
-
-function integerList(config: SchedulerConfig, key: string): number[] {
-  const value = config[key] ?? [];
-  if (!Array.isArray(value) || !value.every((item) => Number.isSafeInteger(item))) {
-    throw new TypeError(
-      `Cannot read the scheduler's ${key}: ${excerpt(value)} is not a list of whole numbers`,
-    );
-  }
-  return value as number[];
 }

@@ -5,11 +5,22 @@ export const SAMPLERS = [
   "euler",
   "euler_ancestral",
   "heun",
+  "dpm_2",
+  "dpm_2_ancestral",
+  "lms",
+  "dpmpp_2s_ancestral",
+  "dpmpp_sde",
   "dpmpp_2m",
+  "dpmpp_2m_sde",
+  "dpmpp_3m_sde",
   "uni_pc",
   "ddim",
+  "ddpm",
   "pndm",
+  "er_sde",
+  "res_multistep",
   "lcm",
+  "tcd",
   "dmd",
 ] as const;
 
@@ -17,15 +28,19 @@ export const SAMPLERS = [
 export type SamplerName = (typeof SAMPLERS)[number];
 
 /** Samplers with noise levels of their own. */
-export const OWN_SIGMAS: readonly SamplerName[] = ["pndm", "dmd"];
+export const OWN_SIGMAS: readonly SamplerName[] = ["pndm", "tcd", "dmd"];
 
 /** Schedules: how the noise levels are spaced. A model takes those of its kind. */
 export const NOISE_SCHEDULES = [
+  "normal",
   "simple",
   "sgm_uniform",
+  "ddim_uniform",
   "karras",
   "exponential",
   "beta",
+  "kl_optimal",
+  "align_your_steps",
 ] as const;
 
 /** One of {@linkcode NOISE_SCHEDULES}. */

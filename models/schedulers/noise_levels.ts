@@ -1,17 +1,18 @@
 /**
- * What schedulers of rectified flows share. `simple` and `sgm_uniform` choose levels before the shift, as given lists do;
- * `karras`, `exponential` and `beta` redistribute levels between the ends of the shifted ones.
- * Sources: diffusers' FlowMatchEulerDiscreteScheduler; `simple_scheduler` and `normal_scheduler(sgm=True)` of ComfyUI.
+ * What schedulers of rectified flows share. `normal`, `simple` and `sgm_uniform` choose levels before the shift, as given lists
+ * do; `karras`, `exponential` and `beta` redistribute levels between the ends of the shifted ones.
+ * Sources: diffusers' FlowMatchEulerDiscreteScheduler; `simple_scheduler`, `normal_scheduler` and `kl_optimal_scheduler` of ComfyUI.
  */
 
 import { boundedField, MAX_TRAIN_TIMESTEPS, type SchedulerConfig } from "./config.ts";
 import { dmdSchedule } from "./dmd.ts";
-import { NOISE_SCHEDULES, type SamplerName, SAMPLERS } from "./names.ts";
+import { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
 import { flowProcess, type Process } from "./process.ts";
-import { isRedistribution, redistributed } from "./redistribution.ts";
+import { redistributed, type Redistribution } from "./redistribution.ts";
 import { FLOW_SAMPLERS, samplerSchedule } from "./samplers.ts";
 import {
   checkedRange,
+  choose,
   namesOf,
   type SamplingChoices,
   type Schedule,
@@ -21,10 +22,23 @@ import {
 import { exact, linspace, type Rounding, SigmaShift } from "./shift.ts";
 import type { Levels } from "./steps.ts";
 
+const FLOW_SCHEDULERS: Readonly<
+  Partial<Record<NoiseScheduleName, (levels: FlowLevels) => number[]>>
+> = {
+  normal: ({ count, lowest, shifted }) => shifted(linspace(1, lowest(), count)),
+  simple: ({ count, trainTimesteps, shifted }) => shifted(simpleLevels(count, trainTimesteps)),
+  sgm_uniform: ({ count, lowest, shifted }) =>
+    shifted(linspace(1, lowest(), count + 1).slice(0, -1)),
+  karras: between("karras"),
+  exponential: between("exponential"),
+  beta: between("beta"),
+  kl_optimal: ({ count, lowest }) => redistributed("kl_optimal", 1, lowest(), count),
+};
+
 /** What requests choose from with a rectified flow. */
 export const FLOW_CHOICES: SamplingChoices = {
   samplers: namesOf(SAMPLERS, FLOW_SAMPLERS),
-  schedulers: NOISE_SCHEDULES,
+  schedulers: namesOf(NOISE_SCHEDULES, FLOW_SCHEDULERS),
   maxSigma: 1,
 };
 
@@ -70,19 +84,25 @@ export abstract class FlowScheduler implements Scheduler {
     round: Rounding = exact,
   ): number[] {
     const { scheduler, sigmas } = options;
-    const levels = () => {
-      if (scheduler === "simple") return simpleLevels(count, this.trainTimesteps);
-      if (scheduler === "sgm_uniform") {
-        const last = this.shift.shiftOne(1 / this.trainTimesteps, options);
-        return linspace(1, last, count + 1).slice(0, -1);
-      }
-      return sigmas ?? own();
-    };
-    const shifted = this.shift.apply(levels(), options, round);
-    return isRedistribution(scheduler)
-      ? redistributed(scheduler, shifted[0]!, shifted[count - 1]!, count)
-      : shifted;
+    const shifted = (levels: readonly number[]) => this.shift.apply(levels, options, round);
+    const usual = () => shifted(sigmas ?? own());
+    if (scheduler === undefined) return usual();
+    const { trainTimesteps } = this;
+    const lowest = () => this.shift.shiftOne(1 / trainTimesteps, options);
+    return choose("scheduler", FLOW_SCHEDULERS, scheduler)(
+      { count, trainTimesteps, lowest, shifted, usual },
+    );
   }
+}
+
+interface FlowLevels {
+  readonly count: number;
+  readonly trainTimesteps: number;
+  /** The lowest level of the training, shifted. */
+  lowest(): number;
+  shifted(levels: readonly number[]): number[];
+  /** Levels without a name, shifted. */
+  usual(): number[];
 }
 
 function simpleLevels(count: number, trainTimesteps: number): number[] {
@@ -90,4 +110,11 @@ function simpleLevels(count: number, trainTimesteps: number): number[] {
     { length: count },
     (_, i) => (trainTimesteps - Math.trunc(i * (trainTimesteps / count))) / trainTimesteps,
   );
+}
+
+function between(name: Redistribution): (levels: FlowLevels) => number[] {
+  return ({ count, usual }) => {
+    const levels = usual();
+    return redistributed(name, levels[0]!, levels[count - 1]!, count);
+  };
 }

@@ -15,25 +15,25 @@ import {
 
 const fround = Math.fround;
 
-/** Where a class of the reference leaves ᾱ at 0, σ would be infinite; with this one no digit of float32 is lost. */
-const SMALLEST_SIGNAL = 2 ** -48;
+/** ᾱ at the last timestep under zero terminal SNR, as most classes of diffusers have it: σ is 4096. */
+const TERMINAL_SIGNAL = 2 ** -24;
+
+/** In place of 0, where σ would be infinite: small enough that float32 loses no digit. */
+const LEAST_SIGNAL = 2 ** -48;
 
 export class NoiseTable {
   readonly sigmas: Float64Array;
   readonly #logarithms: Float64Array;
+  readonly #last: number;
 
-  /** `terminal` is ᾱ at the last timestep under zero terminal SNR. */
-  constructor(
-    config: SchedulerConfig,
-    betas: { readonly start: number; readonly end: number; readonly schedule: BetaSchedule },
-    terminal: number | undefined,
-  ) {
+  constructor(config: SchedulerConfig, betas: BetaRange) {
     const values = betasOf(config, betas);
     const rescales = booleanField(config, "rescale_betas_zero_snr", false);
     const signals = cumulativeSignals(rescales ? withoutTerminalSignal(values) : values);
-    if (rescales) signals[signals.length - 1] = terminal ?? SMALLEST_SIGNAL;
-    this.sigmas = Float64Array.from(signals, (signal) => Math.sqrt((1 - signal) / signal));
+    if (rescales) signals[signals.length - 1] = TERMINAL_SIGNAL;
+    this.sigmas = Float64Array.from(signals, sigmaOf);
     this.#logarithms = this.sigmas.map(Math.log);
+    this.#last = rescales ? sigmaOf(LEAST_SIGNAL) : this.sigmas.at(-1)!;
   }
 
   get length(): number {
@@ -49,6 +49,11 @@ export class NoiseTable {
     return logarithmic ? Math.exp(value) : value;
   }
 
+  /** σ at a whole timestep, for classes of the reference that leave ᾱ at 0 under zero terminal SNR. */
+  sigmaWithoutFloor(timestep: number): number {
+    return timestep >= this.length - 1 ? this.#last : this.sigmas[timestep]!;
+  }
+
   /** The timestep of a level, by interpolation of ln σ; the nearest end for a level beyond. */
   timestep(sigma: number): number {
     const value = Math.log(Math.max(sigma, 1e-10));
@@ -62,11 +67,16 @@ export class NoiseTable {
 }
 
 const BETA_SCHEDULES = ["linear", "scaled_linear", "squaredcos_cap_v2"] as const;
-export type BetaSchedule = (typeof BETA_SCHEDULES)[number];
+
+export interface BetaRange {
+  readonly start: number;
+  readonly end: number;
+  readonly schedule: (typeof BETA_SCHEDULES)[number];
+}
 
 function betasOf(
   config: SchedulerConfig,
-  defaults: { readonly start: number; readonly end: number; readonly schedule: BetaSchedule },
+  defaults: BetaRange,
 ): number[] {
   const count = boundedField(config, "num_train_timesteps", 1000, 2, MAX_TRAIN_TIMESTEPS);
   const trained = config["trained_betas"] ?? undefined;
@@ -95,6 +105,10 @@ function trainedBetas(value: unknown, count: number): number[] {
       excerpt(value)
     } is not a list of ${count} numbers between 0 and 1`,
   );
+}
+
+function sigmaOf(signal: number): number {
+  return Math.sqrt((1 - signal) / signal);
 }
 
 function cosineSignal(time: number): number {

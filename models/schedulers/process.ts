@@ -15,6 +15,8 @@ export interface Process {
   denoised(sigma: number): Weights;
   /** (x − D) / σ, along which an ODE solver moves the sample. */
   slope(sigma: number): Weights;
+  /** The level σ at which ln(α/σ) is λ. */
+  level(lambda: number): number;
   /** What the network is told of a level σ that lies between the steps. */
   timestep(sigma: number): number;
 }
@@ -26,6 +28,7 @@ export function flowProcess(trainTimesteps: number): Process {
     inputScale: () => 1,
     denoised: (sigma) => [1, -sigma],
     slope: () => [0, 1],
+    level: (lambda) => 1 / (Math.exp(lambda) + 1),
     timestep: (sigma) => Math.fround(sigma * trainTimesteps),
   };
 }
@@ -51,7 +54,18 @@ export function diffusionProcess(
       slope: (sigma: number): Weights => [1 / sigma, -1 / sigma],
     },
   }[prediction];
-  return { signal: () => 1, inputScale: (sigma) => 1 / spread(sigma), ...weights, timestep };
+  return {
+    signal: () => 1,
+    inputScale: (sigma) => 1 / spread(sigma),
+    ...weights,
+    level: (lambda) => Math.exp(-lambda),
+    timestep,
+  };
+}
+
+/** λ, half the logarithm of the signal-to-noise ratio. */
+export function halfLogSnr(process: Process, sigma: number): number {
+  return Math.log(process.signal(sigma) / sigma);
 }
 
 /** √(σ² + 1): the standard deviation of latents of unit variance at level σ. */

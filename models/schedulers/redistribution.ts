@@ -1,4 +1,7 @@
-/** Noise levels that depend on the two ends alone: `count` from `first` down to `last`. Source: diffusers' schedulers. */
+/**
+ * Noise levels that depend on the two ends alone: `count` from `first` down to `last`. Sources: diffusers'
+ * schedulers; ComfyUI's `kl_optimal_scheduler`.
+ */
 import { linspace } from "./shift.ts";
 
 /** The exponent of Karras et al., "Elucidating the Design Space of Diffusion-Based Generative Models", 2022. */
@@ -10,12 +13,7 @@ const BETA_SHAPE = 0.6;
 /** Terms of the continued fraction: up to x = ½, where it is used, 40 leave no digit of float64. */
 const FRACTION_TERMS = 40;
 
-const REDISTRIBUTIONS = ["karras", "exponential", "beta"] as const;
-export type Redistribution = (typeof REDISTRIBUTIONS)[number];
-
-export function isRedistribution(name: string | undefined): name is Redistribution {
-  return REDISTRIBUTIONS.some((known) => known === name);
-}
+export type Redistribution = "karras" | "exponential" | "beta" | "kl_optimal";
 
 export function redistributed(
   name: Redistribution,
@@ -30,12 +28,15 @@ export function redistributed(
   if (name === "exponential") {
     return linspace(Math.log(first), Math.log(last), count).map(Math.exp);
   }
+  if (name === "kl_optimal") {
+    return linspace(Math.atan(first), Math.atan(last), count).map(Math.tan);
+  }
   return linspace(0, 1, count).map((t) => last + betaQuantile(1 - t) * (first - last));
 }
 
 /** Where the beta distribution with α = β = {@linkcode BETA_SHAPE} has the share `p`, 0 to 1, below it. */
 export function betaQuantile(p: number): number {
-  if (p === 0 || p === 1) return p;
+  if (p === 0 || p === 0.5 || p === 1) return p;
   // The distribution is symmetric, and its fraction converges up to the middle.
   if (p > 0.5) return 1 - betaQuantile(1 - p);
   const share = 2 * p * betaMass(0.5);

@@ -52,7 +52,7 @@ Deno.test("setTimesteps() refuses other noise levels for dmd than its own", () =
   }
 });
 
-Deno.test("setTimesteps() refuses levels that coincide where dpmpp_2m divides by their distance", () => {
+Deno.test("setTimesteps() refuses levels that coincide where a sampler divides by their distance", () => {
   const scheduler = createScheduler({ _class_name: "FlowMatchEulerDiscreteScheduler" });
   const options = { sampler: "dpmpp_2m", sigmas: [0.5, 0.5, 0.4, 0.3] } as const;
   assert.throws(

@@ -4,6 +4,7 @@
  */
 
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
+import type { AlignedModel } from "./aligned_steps.ts";
 import type { Process } from "./process.ts";
 
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
@@ -56,6 +57,8 @@ export interface ScheduleOptions {
   readonly mu?: number;
   /** Static shift in place of the configured one, from 0.001 to 1000; not with dynamic shifting. */
   readonly shift?: number | undefined;
+  /** Which model's table `align_your_steps` takes; others have none. */
+  readonly aligned?: AlignedModel | undefined;
   /** First step to run, for image-to-image and video-to-video; see {@link strengthStart}. */
   readonly start?: number;
 }
@@ -93,6 +96,17 @@ export function fixedSchedule(
 ): Schedule {
   const { timesteps, sigmas, history, steps, noiseScale = 1 } = parts;
   const needsNoise = steps.some(readsNoise);
+  // Sigmas that are none come of a size beyond all limits, which is refused elsewhere.
+  const broken = steps.findIndex((step, i) =>
+    Number.isFinite(sigmas[i]) &&
+    step.some(({ terms }) => terms.some(({ scale }) => !Number.isFinite(scale)))
+  );
+  if (broken >= 0) {
+    throw new RangeError(
+      `Cannot make a schedule: the step from sigma ${sigmas[broken]} to ${sigmas[broken + 1]} ` +
+        `divides by zero; take fewer steps`,
+    );
+  }
   return {
     timesteps,
     sigmas,

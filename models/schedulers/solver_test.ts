@@ -30,7 +30,17 @@ const SCHEDULES: Readonly<Record<string, (steps: number) => Schedule>> = {
   "DPM++ 2M": (steps) => sampled("dpmpp_2m", steps),
   "LCM": (steps) => sampled("lcm", steps),
   "ancestral Euler": (steps) => sampled("euler_ancestral", steps),
+  ...Object.fromEntries(
+    (["dpm_2_ancestral", "dpmpp_sde", "dpmpp_3m_sde", "lms", "er_sde", "res_multistep"] as const)
+      .map((sampler) => [sampler, (steps: number) => diffused(sampler, steps)]),
+  ),
 };
+
+function diffused(sampler: SamplerName, steps: number): Schedule {
+  const config = { _class_name: "EulerDiscreteScheduler", ...STABLE_DIFFUSION };
+  return createScheduler({ ...config, prediction_type: "v_prediction" })
+    .setTimesteps(steps, { sampler });
+}
 
 function sampled(sampler: SamplerName, steps: number): Schedule {
   return createScheduler({ _class_name: "FlowMatchEulerDiscreteScheduler" })

@@ -49,6 +49,11 @@ export function withSample(keep: number, terms: readonly Term[]): Term[] {
   return [{ tensor: "sample", scale: keep + (own?.scale ?? 0) }, ...others];
 }
 
+/** Terms times a factor. */
+export function times(factor: number, terms: readonly Term[]): Term[] {
+  return terms.map(({ tensor, scale }) => ({ tensor, scale: factor * scale }));
+}
+
 /** Down to σ↓ = σ'²/σ, and what leads from there up to σ' with fresh noise. */
 export function ancestral(
   process: Process,

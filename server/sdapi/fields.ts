@@ -139,12 +139,20 @@ export function readWebui(
     );
   }
   const ignored: string[] = [];
-  const sampler = named("sampler_name", given.sampler_name || given.sampler_index, readSampler);
-  const schedule = named("scheduler", given.scheduler, readSchedule);
-  function named<T>(field: string, value: string | null | undefined, read: (name: string) => T) {
+  const { samplers, schedulers } = info.sampling;
+  const samplerName = given.sampler_name || given.sampler_index;
+  const sampler = named("sampler_name", samplerName, readSampler, samplers);
+  const schedule = named("scheduler", given.scheduler, readSchedule, schedulers);
+  function named<T, M extends { readonly value?: T }>(
+    field: string,
+    value: string | null | undefined,
+    read: (name: string) => M | undefined,
+    taken: readonly T[],
+  ): M | undefined {
     const meaning = value ? read(value) : undefined;
-    if (value && !meaning) ignored.push(field);
-    return meaning;
+    const isTaken = meaning && (meaning.value === undefined || taken.includes(meaning.value));
+    if (value && !isTaken) ignored.push(field);
+    return isTaken ? meaning : undefined;
   }
   const canUpscale = info.optionalParts.includes("upscaler");
   const isUpscaled = given.enable_hr === true && canUpscale;

@@ -146,6 +146,12 @@ const OPENING: Case[] = [
     fields({ _class_name: "CogVideoXDDIMScheduler" }),
     /"CogVideoXDDIMScheduler" is not supp/,
   ],
+  [
+    "is for another kind of model",
+    SCHEDULER,
+    fields({ _class_name: "DDIMScheduler", clip_sample: false }),
+    /the model takes Flow\w*, not DDIMScheduler \(in /,
+  ],
   ["is none", SCHEDULER, text("{}"), /_class_name missing is not supported/],
   ["has a text for a shift", SCHEDULER, fields({ shift: "a" }), /shift: "a" is not a number \(in /],
   ["has no shift", SCHEDULER, fields({ shift: 0 }), /shift 0: it must be from 0\.001 to 1000/],

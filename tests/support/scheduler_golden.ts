@@ -1,6 +1,7 @@
 /** Goldens of the schedulers, and the stand-in for a transformer that they were made with. */
 import assert from "node:assert/strict";
-import type { ScheduleOptions } from "../../models/schedulers/schedule.ts";
+import { readsNoise, type Schedule, type ScheduleOptions } from "../../models/schedulers/mod.ts";
+import { applyStep } from "./apply_step.ts";
 
 /** One schedule of the reference, and what it makes of samples. */
 export interface SchedulerCase {
@@ -22,7 +23,9 @@ export interface SchedulerGolden<Results> {
 }
 
 /** Reads a golden by the name of its file. */
-export function schedulerGolden<Results>(name: string): SchedulerGolden<Results> {
+export function schedulerGolden<Results, Others = unknown>(
+  name: string,
+): SchedulerGolden<Results> & Others {
   const path = new URL(`../goldens/schedulers/${name}.json`, import.meta.url);
   return JSON.parse(Deno.readTextFileSync(path));
 }
@@ -36,4 +39,32 @@ export function model(sample: Float64Array, i: number): Float64Array {
 export function close(actual: number, expected: number, bound: number, label: string): void {
   const error = Math.abs(actual - expected) / Math.max(1, Math.abs(expected));
   assert.ok(error < bound, `${label}: ${actual}, not ${expected} (error ${error})`);
+}
+
+/**
+ * Runs a schedule as `tools/reference/diffusion_schedulers.py` does, with its network and noise.
+ *
+ * @param seen is given what the network sees at each step
+ */
+export function follow(
+  schedule: Schedule,
+  sample: Float64Array,
+  seen: (i: number, input: Float64Array) => void = () => {},
+): void {
+  const tensors: Record<string, Float64Array> = { sample };
+  // NaN in every slot shows that none is read before it is written.
+  for (let slot = 0; slot < schedule.history; slot++) {
+    tensors[`history${slot}`] = new Float64Array(sample.length).fill(NaN);
+  }
+  let draws = 0;
+  schedule.timesteps.forEach((timestep, i) => {
+    const input = sample.map((x) => x * schedule.inputScale(i));
+    seen(i, input);
+    tensors["output"] = input.map((x, j) => 0.4 * x + Math.cos(0.01 * timestep + 0.7 * j));
+    if (readsNoise(schedule.step(i))) {
+      const draw = draws++;
+      tensors["noise"] = sample.map((_, j) => Math.sin(1.7 * draw + 0.9 * j + 0.3));
+    }
+    applyStep(schedule.step(i), tensors);
+  });
 }

@@ -60,11 +60,30 @@ def network(scheduler, sample, t):
     return scaled, 0.4 * scaled + torch.cos(0.01 * time + 0.7 * j)
 
 
+class Path:
+    """A Brownian path over σ, in place of a tree of torchsde: the noise of a whole step holds that of its first part."""
+
+    def __init__(self):
+        self.draws = Draws()
+        self.part = None
+
+    def __call__(self, sigma, target):
+        noise = self.draws.next()
+        if self.part is None:
+            self.part = (target, noise)
+            return noise
+        middle, first = self.part
+        self.part = None
+        return ((sigma - middle) ** 0.5 * first + (middle - target) ** 0.5 * noise) / (sigma - target) ** 0.5
+
+
 def widened(scheduler):
     """The scheduler, with its table and its module's arithmetic in float64."""
     module = importlib.import_module(type(scheduler).__module__)
     module.torch, module.np = Widened(torch), Widened(np)
     module.randn_tensor = Draws().next
+    if hasattr(scheduler, "noise_sampler"):
+        module.BrownianTreeNoiseSampler = lambda *_: Path()
     for name, value in list(vars(scheduler).items()):
         if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
             setattr(scheduler, name, value.double())
@@ -131,7 +150,7 @@ def euler():
     cls = "EulerDiscreteScheduler"
     yield from spaced(cls, [1, 2, 7, 20, 30])
     yield from predicted(cls, ["epsilon", "v_prediction", "sample"])
-    for key in ["use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"]:
+    for key in REDISTRIBUTED:
         for spacing in ["leading", "trailing"]:
             yield case(f"{cls}, {key}", cls, {key: True, "timestep_spacing": spacing}, 7)
     ends = {"use_karras_sigmas": True, "sigma_min": 0.1, "sigma_max": 10.0}
@@ -168,8 +187,78 @@ def pndm():
     yield case(f"{cls}, ends at 0", cls, {"set_alpha_to_one": True}, 7)
 
 
+REDISTRIBUTED = ["use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"]
+
+
+def k_samplers():
+    both = ["epsilon", "v_prediction"]
+    for cls in [
+        "EulerAncestralDiscreteScheduler",
+        "HeunDiscreteScheduler",
+        "KDPM2DiscreteScheduler",
+        "KDPM2AncestralDiscreteScheduler",
+        "LMSDiscreteScheduler",
+        "DPMSolverSDEScheduler",
+    ]:
+        yield from spaced(cls, [1, 2, 7])
+        for kind in both:
+            config = {"prediction_type": kind, "timestep_spacing": "leading"}
+            yield case(f"{cls}, {kind}", cls, config, 6)
+            # The reference's LMS counts slopes that it does not have.
+            if cls != "LMSDiscreteScheduler":
+                yield case(f"{cls}, {kind}, from an image", cls, config, 7, start=4)
+        if cls != "EulerAncestralDiscreteScheduler":
+            for key in REDISTRIBUTED:
+                yield case(f"{cls}, {key}", cls, {key: True, "timestep_spacing": "trailing"}, 5)
+
+
+def multistep():
+    for cls in ["DPMSolverMultistepScheduler", "UniPCMultistepScheduler"]:
+        yield from spaced(cls, [1, 2, 7, 20])
+        yield from predicted(cls, ["epsilon", "v_prediction", "sample"])
+        for key in REDISTRIBUTED:
+            yield case(f"{cls}, {key}", cls, {key: True}, 7)
+        zero = {"rescale_betas_zero_snr": True, "prediction_type": "v_prediction"}
+        others = {
+            "order 1": {"solver_order": 1},
+            "order 3": {"solver_order": 3},
+            "sigma_min": {"final_sigmas_type": "sigma_min"},
+            "zero SNR": {**zero, "timestep_spacing": "trailing"},
+        }
+        for name, config in others.items():
+            for steps in [7, 16]:
+                yield case(f"{cls}, {name}", cls, config, steps)
+    cls = "DPMSolverMultistepScheduler"
+    last = {"final_sigmas_type": "sigma_min"}
+    sde = {"algorithm_type": "sde-dpmsolver++"}
+    others = {
+        "heun": {"solver_type": "heun"},
+        "Euler at the end": {**last, "euler_at_final": True},
+        "no lower order": {**last, "lower_order_final": False},
+        "SDE": sde,
+        "SDE, heun": {**sde, "solver_type": "heun"},
+        "SDE, karras": {**sde, "use_karras_sigmas": True},
+    }
+    for name, config in others.items():
+        yield case(f"{cls}, {name}", cls, config, 7)
+        yield case(f"{cls}, {name}", cls, config, 16)
+    cls = "UniPCMultistepScheduler"
+    yield case(f"{cls}, bh1", cls, {**last, "solver_type": "bh1"}, 7)
+    yield case(f"{cls}, no corrector", cls, {"disable_corrector": [0, 2]}, 7)
+
+
+def others():
+    for cls in ["LCMScheduler", "TCDScheduler"]:
+        for kind in ["epsilon", "v_prediction", "sample"]:
+            for steps in [1, 4, 7]:
+                yield case(f"{cls}, {kind}", cls, {"prediction_type": kind}, steps)
+            yield case(f"{cls}, {kind}, from an image", cls, {"prediction_type": kind}, 8, start=4)
+    yield from spaced("DDPMScheduler", [1, 2, 7, 20])
+    yield from predicted("DDPMScheduler", ["epsilon", "v_prediction", "sample"])
+
+
 def main():
-    cases = [*euler(), *ddim(), *pndm()]
+    cases = [*euler(), *ddim(), *pndm(), *k_samplers(), *multistep(), *others()]
     data = {
         "generator": f"diffusers {diffusers.__version__}",
         "start": START,
