@@ -3,6 +3,7 @@ import type { JsonObject } from "../../hub/json_file.ts";
 import type { PART_COMPONENTS, PartName } from "../../hub/model_index.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import type { Layout } from "../layouts.ts";
+import type { Tokenizer } from "../tokenizers/mod.ts";
 
 /** Components that have weights, as `model_index.json` names them. */
 export type ComponentName = Exclude<
@@ -27,8 +28,8 @@ export interface ComponentFormat {
   readonly namings: readonly ComponentNaming[];
   /** Whether the component is this one, where names do not tell; looks at tensors under our names. */
   fits?(tensors: TensorSource): boolean;
-  /** Set for text encoders of whose files none holds a tokenizer for it. */
-  readonly lacksTokenizer?: true;
+  /** The tokenizer of text encoders that all have the same one, which their files do not hold. */
+  readonly tokenizer?: () => Promise<Tokenizer>;
   /** What its `config.json` would say: what the tensors tell, and what published checkpoints have in common. */
   config(tensors: TensorSource, metadata?: ReadonlyMap<string, GgufValue>): JsonObject;
 }

@@ -247,13 +247,14 @@ function toPart(
   checkpoint: Checkpoint,
 ): ForeignPart {
   const { className } = format;
-  const readTokenizer = () => Promise.resolve(readEmbeddedTokenizer(checkpoint));
+  const embedded = () => Promise.resolve(readEmbeddedTokenizer(checkpoint));
+  const readTokenizer = format.tokenizer ?? (hasTokenizer(checkpoint) ? embedded : undefined);
   return {
     className,
     path,
     config: savedConfig(checkpoint, className) ?? format.config(tensors, checkpoint.metadata),
     open: () => tensors,
-    ...(hasTokenizer(checkpoint) && !format.lacksTokenizer ? { readTokenizer } : {}),
+    ...(readTokenizer ? { readTokenizer } : {}),
   };
 }
 

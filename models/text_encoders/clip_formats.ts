@@ -9,6 +9,7 @@ import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/compo
 import { transposed, without } from "../checkpoints/derived_view.ts";
 import { viewLayout } from "../checkpoints/layout_view.ts";
 import { type Layout, renamed } from "../layouts.ts";
+import { clipTokenizer } from "../tokenizers/clip_vocabulary.ts";
 import { CLIP_WRAPPER, TOKEN_EMBEDDING } from "./clip_text.ts";
 
 const HEAD_DIM = 64;
@@ -46,7 +47,7 @@ export const CLIP_TEXT_FORMAT: ComponentFormat = {
   className: "CLIPTextModel",
   namings: [{ probes: HF_PROBES }],
   fits: hasWidth(LARGE_DIM),
-  lacksTokenizer: true,
+  tokenizer: () => clipTokenizer("end"),
   config,
 };
 
@@ -62,7 +63,7 @@ export const OPEN_CLIP_H_FORMAT: ComponentFormat = {
     { probes: OPEN_CLIP_PROBES, view: (tensors) => withoutLastLayer(openClipTensors(tensors)) },
   ],
   fits: hasWidth(HUGE_DIM),
-  lacksTokenizer: true,
+  tokenizer: () => clipTokenizer("zero"),
   config,
 };
 
@@ -76,7 +77,7 @@ export const OPEN_CLIP_G_FORMAT: ComponentFormat = {
     { probes: [PROJECTION, ...OPEN_CLIP_PROBES], view: openClipTensors },
   ],
   fits: hasWidth(GIANT_DIM),
-  lacksTokenizer: true,
+  tokenizer: () => clipTokenizer("zero"),
   config,
 };
 

@@ -29,3 +29,8 @@ export function bytesOfCharacters(piece: string): number[] {
     return byte === undefined ? [...new TextEncoder().encode(character)] : [byte];
   });
 }
+
+/** All characters that stand for bytes, in the order in which byte-level vocabularies begin with them. */
+export function byteAlphabet(): string[] {
+  return CHARACTER_OF_BYTE.toSorted();
+}

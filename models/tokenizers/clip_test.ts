@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { clipTokenizer } from "./clip_vocabulary.ts";
 import { loadTokenizer } from "./mod.ts";
 
 const folder = fileURLToPath(new URL("../../tests/goldens/tokenizers/clip", import.meta.url));
@@ -29,3 +30,14 @@ for (
     }
   });
 }
+
+Deno.test("clipTokenizer() gives the ids of transformers for CLIP's own vocabulary, and both kinds of padding", async () => {
+  const path = fileURLToPath(
+    new URL("../../tests/goldens/tokenizers/clip_ids.json", import.meta.url),
+  );
+  const known: typeof golden = JSON.parse(Deno.readTextFileSync(path));
+  const tokenizer = await clipTokenizer("end");
+  for (const [text, ids] of known) assert.deepEqual(tokenizer.encode(text), ids, text);
+  assert.deepEqual([tokenizer.vocabSize, tokenizer.eosId, tokenizer.padId], [49408, 49407, 49407]);
+  assert.equal((await clipTokenizer("zero")).padId, 0);
+});

@@ -4,16 +4,19 @@
 
 Writes tests/goldens/tokenizers/clip (vocab.json, merges.txt, tokenizer_config.json, tokenizer.json, ids.json). Ids and
 merges: characters of bytes, the same at the end of a word, merges trained on sentences made up in unigram.py, then the
-two special tokens.
+two special tokens. `clip_ids.json` beside the folder has the ids of CLIP's own merges, models/tokenizers/clip/merges.txt.
 """
 
 import json
+import pathlib
 import shutil
+import tempfile
 
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 from transformers import CLIPTokenizer
 
+import common
 from unigram import OUT, corpus, texts, write_json
 
 BOS, EOS = "<|startoftext|>", "<|endoftext|>"
@@ -60,6 +63,19 @@ def build(folder, size=420):
     return CLIPTokenizer.from_pretrained(folder)
 
 
+def published_tokenizer():
+    """transformers' tokenizer of CLIP's merges."""
+    merges = (common.ROOT / "models/tokenizers/clip/merges.txt").read_text().splitlines()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = [*alphabet, *(letter + SUFFIX for letter in alphabet), *("".join(pair.split()) for pair in merges), BOS, EOS]
+    assert len(set(pieces)) == 49408
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        write_json(folder / "vocab.json", {piece: i for i, piece in enumerate(pieces)})
+        (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+        return CLIPTokenizer.from_pretrained(folder)
+
+
 def main():
     folder = OUT / "clip"
     shutil.rmtree(folder, ignore_errors=True)
@@ -68,6 +84,9 @@ def main():
     samples = list(dict.fromkeys([*TEXTS, *texts()[:110]]))
     ids = [[text, tokenizer(text).input_ids] for text in samples]
     write_json(folder / "ids.json", ids)
+    published = published_tokenizer()
+    assert published("a photo of a cat").input_ids == [49406, 320, 1125, 539, 320, 2368, 49407]
+    write_json(OUT / "clip_ids.json", [[text, published(text).input_ids] for text in samples])
 
 
 if __name__ == "__main__":
