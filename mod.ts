@@ -15,12 +15,9 @@
 
 import { planModel as planRequest } from "./engine/mod.ts";
 import type { ModelPlan } from "./engine/reports.ts";
-import {
-  BUNDLED_MODEL,
-  engineOptions,
-  type LoadModelOptions,
-  openModel,
-} from "./generation/mod.ts";
+import { type LoadModelOptions } from "./generation/mod.ts";
+import { engineOptions, openModel } from "./generation/open_model.ts";
+import { BUNDLED_MODEL } from "./models/lora/bundled.ts";
 import { Model } from "./library/model.ts";
 import type { PlanModelOptions } from "./library/options.ts";
 
@@ -69,7 +66,6 @@ export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {
-  BUNDLED_MODEL,
   type DeviceOptions,
   FieldError,
   type FitMode,
@@ -85,6 +81,7 @@ export {
   version,
   type VideoSource,
 } from "./generation/mod.ts";
+export { BUNDLED_MODEL } from "./models/lora/bundled.ts";
 export { Model } from "./library/model.ts";
 export type {
   GenerateOptions,

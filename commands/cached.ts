@@ -1,6 +1,6 @@
 /** `denoise list` and `denoise rm`. */
 
-import { BUNDLED_MODEL } from "../generation/open_model.ts";
+import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
-import { parseHubFile } from "../hub/resolve.ts";
+import { parseHubFile } from "../hub/cache.ts";
 import { UsageError } from "./failure.ts";
 import { columns, gigabytes, print, tell } from "./print.ts";
 

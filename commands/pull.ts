@@ -1,6 +1,6 @@
 /** `denoise pull`. */
 
-import { BUNDLED_MODEL } from "../generation/open_model.ts";
+import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
 import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
@@ -8,7 +8,7 @@ import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { partOf } from "../hub/parts.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
-import { parseHubFile } from "../hub/resolve.ts";
+import { parseHubFile } from "../hub/cache.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import type { PullFlags } from "./flags.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";

@@ -1,7 +1,7 @@
 /** `denoise serve` and `denoise worker`. */
 
 import { readFile } from "node:fs/promises";
-import { BUNDLED_MODEL } from "../generation/mod.ts";
+import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import {
   checkApiKeys,
   isLoopback,

@@ -1,6 +1,12 @@
 import { DeviceLostError } from "../runtime/mod.ts";
 import { CompileThreads } from "./compile_threads.ts";
-import { type CompileTask, fromErrorRecord, type FromWorker, type ToWorker } from "./protocol.ts";
+import {
+  type CompileTask,
+  fromErrorRecord,
+  type FromWorker,
+  type Message,
+  type ToWorker,
+} from "./protocol.ts";
 import { Lifeline } from "../platform/mod.ts";
 
 /** A worker seen from the main thread: one question at a time, events until the answer. */
@@ -47,6 +53,11 @@ export class EngineWorker {
     });
   }
 
+  /** Tells the thread something while it is at work; there is no answer. */
+  tell(message: Message<"compiled" | "cancel">): void {
+    if (!this.#isBroken) this.#worker.postMessage(message);
+  }
+
   /** Ends the thread at once and frees its device; a question under way fails with `reason`. */
   terminate(reason: unknown = new Error("Cannot go on: the GPU worker was ended")): void {
     this.#worker.terminate();
@@ -87,7 +98,7 @@ export class EngineWorker {
 
   async #compile(task: CompileTask): Promise<void> {
     await this.#compileThreads.compile(task);
-    if (!this.#isBroken) this.#worker.postMessage({ type: "compiled" } satisfies ToWorker);
+    this.tell({ type: "compiled" });
   }
 
   #fail(error: unknown): void {

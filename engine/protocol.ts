@@ -1,5 +1,5 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
-import type { LifelineMessage } from "../platform/mod.ts";
+import { type LifelineMessage, sharedBytes } from "../platform/mod.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
@@ -115,13 +115,15 @@ export type ToWorker =
     readonly drawnAt?: Size;
     readonly loras: LoraMessage;
     readonly previews: number;
-    /** The shared memory of `FrameFlow`. */
-    readonly flow: SharedArrayBuffer;
+    /** The memory of `FrameFlow`. */
+    readonly flow: ArrayBufferLike;
   }
   /** Whether a request can be made; a worker without a model opens it, but no device. */
   | PlacedMessage & { readonly type: "check"; readonly room: Room; readonly size: PlanRequest }
   /** The threads that `compile` asked for are done; this alone comes while the worker is at work. */
   | { readonly type: "compiled" }
+  /** Cancels what is being generated, where threads share no memory and waits let messages through. */
+  | { readonly type: "cancel" }
   | { readonly type: "prepare"; readonly loras: LoraMessage }
   /** Frees what was kept beside weights and LoRAs, but for so many bytes. */
   | { readonly type: "release"; readonly bytes: number }
@@ -249,10 +251,15 @@ const [BYTES, CANCELLED] = [0, 1];
  * GPU; and frames are made no faster than they are taken, for those on their way would fill the memory.
  */
 export class FrameFlow {
-  readonly #values: Int32Array<SharedArrayBuffer>;
+  readonly #values: Int32Array;
 
-  constructor(readonly shared: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+  constructor(readonly shared: ArrayBufferLike = sharedBytes(8)) {
     this.#values = new Int32Array(shared);
+  }
+
+  /** Whether both threads see the same memory; a tab without isolation has none to share. */
+  get isShared(): boolean {
+    return !(this.shared instanceof ArrayBuffer);
   }
 
   get isCancelled(): boolean {
@@ -265,6 +272,7 @@ export class FrameFlow {
 
   /** Waits in the worker until a frame may be sent, and counts it. */
   send(bytes: number): void {
+    if (!this.isShared) return;
     for (;;) {
       const sent = Atomics.load(this.#values, BYTES);
       if (sent === 0 || sent + bytes <= MAX_BYTES || this.isCancelled) break;

@@ -53,6 +53,8 @@ const scope = self as unknown as {
 let device: Device | undefined;
 let helpers: AskedHelpers | undefined;
 let pipeline: Pipeline | undefined;
+/** Of what is being generated, or was last. */
+let flow: FrameFlow | undefined;
 const teams: SharedTeam[] = [];
 const loras = new Map<string, Lora>();
 
@@ -74,6 +76,8 @@ scope.onmessage = async ({ data }): Promise<void> => {
         return post({ type: "released" });
       case "compiled":
         return helpers?.finish();
+      case "cancel":
+        return flow?.cancel();
       case "check":
         return await check(data);
       case "describe":
@@ -209,7 +213,7 @@ async function generate(
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
   const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
-  const flow = new FrameFlow(shared);
+  const own = flow = new FrameFlow(shared);
   let frames = 0;
   const composition = drawnAt && isInpainting(asked) ? new Composition(asked) : undefined;
   // Frames have the upscaler's own scale, and previews none.
@@ -223,12 +227,12 @@ async function generate(
     const data = isWanted ? pixels : resizePixels(pixels, made, wanted);
     // What was drawn smaller and enlarged has lost what the given image keeps.
     if (composition && data.length === asked.width * asked.height * 3) composition.apply(data);
-    if (isFrame) flow.send(data.byteLength);
+    if (isFrame) own.send(data.byteLength);
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
   const { timings, cutPrompts } = await makeTogether(pipeline, { ...request, loras: applied }, {
-    isCancelled: () => flow.isCancelled,
+    isCancelled: () => own.isCancelled,
     onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,

@@ -248,6 +248,7 @@ export class WorkerEngine implements CardEngine {
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
       flow.cancel();
+      if (!flow.isShared) worker.tell({ type: "cancel" });
       overdue = setTimeout(() => worker.terminate(signal?.reason), this.#waits.abortMs);
     };
     signal?.addEventListener("abort", abort);

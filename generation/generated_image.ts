@@ -1,7 +1,6 @@
 /** A finished image in memory, and as a file. */
 
-import { dirname, extname } from "../platform/mod.ts";
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { extname, writeFile } from "../platform/mod.ts";
 import { encodeImage, type OutputFormat } from "../media/encode.ts";
 import type { PixelImage } from "../media/image.ts";
 import { describeWriteError } from "./write_error.ts";
@@ -62,6 +61,17 @@ export class GeneratedImage {
   }
 
   /**
+   * The image as a file in memory, such as `URL.createObjectURL()` takes.
+   *
+   * @param format of the file
+   * @param quality as for {@link GeneratedImage.encode}
+   * @returns the file, with its type
+   */
+  async toBlob(format: OutputFormat = "png", quality = 75): Promise<Blob> {
+    return new Blob([await this.encode(format, quality)], { type: `image/${format}` });
+  }
+
+  /**
    * Writes the image to a file; folders on the way are made.
    *
    * @param path ends with `.png`, `.jpg`, `.jpeg` or `.webp`
@@ -71,13 +81,9 @@ export class GeneratedImage {
    */
   async save(path: string, quality = 75): Promise<void> {
     const bytes = await this.encode(formatOfPath(path), quality);
-    const isNew = await stat(path).then(() => false, () => true);
     try {
-      await mkdir(dirname(path), { recursive: true });
       await writeFile(path, bytes);
     } catch (cause) {
-      // Half an image is none.
-      if (isNew) await rm(path, { force: true }).catch(() => {});
       throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
     }
   }

@@ -1,7 +1,6 @@
 /** A finished video in memory, and as a file. */
 
-import { dirname, resolve } from "../platform/mod.ts";
-import { mkdir, rm, stat } from "node:fs/promises";
+import { dirname, exists, makeFolder, removeFile, resolve } from "../platform/mod.ts";
 import type { Size } from "../engine/types.ts";
 import { resolveQuality } from "../media/encode.ts";
 import {
@@ -126,13 +125,13 @@ export async function saveFrames(
     throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
   }
   const crf = crfOfQuality(resolveQuality(undefined, options.quality, "video"));
-  const isNew = await stat(path).then(() => false, () => true);
+  const isNew = !await exists(path);
   // The encoder waits for more frames where there will be none.
   const stop = new AbortController();
   const own = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
   let failure: { readonly error: unknown } | undefined;
   try {
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolder(dirname(path));
     const ffmpeg = await findFfmpeg();
     const { width, height, fps, audio } = stream;
     const file = writeVideo(ffmpeg, {
@@ -153,7 +152,7 @@ export async function saveFrames(
     await file.finish();
   } catch (cause) {
     // Half a video is none.
-    if (isNew) await rm(path, { force: true }).catch(() => {});
+    if (isNew) await removeFile(path);
     if (failure) throw failure.error;
     if (signal?.aborted) throw cause;
     throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });

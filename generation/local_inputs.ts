@@ -1,7 +1,6 @@
 /** Images and videos that programs and users of this machine give; requests over HTTP may name no path of it. */
 
-import { resolve } from "../platform/mod.ts";
-import { readFile, stat } from "node:fs/promises";
+import { fileInfo, readFile, resolve } from "../platform/mod.ts";
 import type { Image, InputImage } from "../engine/types.ts";
 import { decodeImage, type ImageInfo, inspectImage } from "../media/decode.ts";
 import { readImageText } from "../media/encode.ts";
@@ -161,8 +160,8 @@ async function readWhole(path: string): Promise<Uint8Array> {
 }
 
 async function fileSize(path: string): Promise<number> {
-  const file = await stat(path).catch((cause) => refuse(path, cause));
-  return file.isDirectory() ? refuse(path, { code: "EISDIR" }) : file.size;
+  const file = await fileInfo(path).catch((cause) => refuse(path, cause));
+  return file.isDirectory ? refuse(path, { code: "EISDIR" }) : file.size;
 }
 
 function refuse(path: string, cause: { code?: string; message?: string }): never {

@@ -32,7 +32,6 @@ export {
   type VideoSource,
 } from "./local_inputs.ts";
 export { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
-export { BUNDLED_MODEL, engineOptions, openModel } from "./open_model.ts";
 export { engineRequest, type Idle, type Preparation, prepareImages } from "./prepare.ts";
 export { prepareVideo, videoShape, videoStream } from "./prepare_video.ts";
 export { type FileRecipe, recipeFields } from "./read_recipe.ts";

@@ -3,10 +3,7 @@
 import { fileURLToPath } from "../platform/mod.ts";
 import { type LocalEngine, openEngine } from "../engine/mod.ts";
 import type { EngineOptions, LoadModelOptions } from "../engine/options.ts";
-import { bundledLoraFiles } from "../models/lora/bundled.ts";
-
-/** The name of the model that comes with the program. */
-export const BUNDLED_MODEL = "bundled";
+import { BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/bundled.ts";
 
 const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
 

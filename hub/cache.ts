@@ -1,5 +1,6 @@
 /** The cache of huggingface_hub: `models--ORG--NAME/refs/REVISION` holds a commit, `snapshots/COMMIT/` its files. */
 
+import { isWeightFile } from "./parts.ts";
 import {
   describeFileError,
   env,
@@ -25,6 +26,23 @@ const COMMIT = /^[0-9a-f]{40}$/;
 export function isHubId(text: string): boolean {
   const part = "\\w(?:[\\w.-]{0,94}\\w)?";
   return new RegExp(`^${part}/${part}$`).test(text) && !/--|\.\./.test(text);
+}
+
+/** The path of a file of weights inside of a repository: no way out of it. */
+const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*$/;
+
+/** A file in a repository, as `org/name:folder/file.gguf` names it. */
+export interface HubFileName {
+  readonly id: string;
+  readonly file: string;
+}
+
+/** Reads the name of a file in a repository, such as `org/name:model-Q4_K.gguf`. */
+export function parseHubFile(text: string): HubFileName | undefined {
+  const [id = "", file = "", ...rest] = text.split(":");
+  return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file) && isWeightFile(file)
+    ? { id, file }
+    : undefined;
 }
 
 /** By their variables: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `huggingface/hub` in `XDG_CACHE_HOME` or `.cache`. */

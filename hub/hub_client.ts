@@ -1,5 +1,6 @@
 /** Requests to a model hub, by the HTTP API that huggingface_hub uses: files of a repository, and their bytes. */
 
+import { REDIRECTS } from "../platform/mod.ts";
 import { z } from "zod";
 import type { HubSettings } from "./hub_settings.ts";
 
@@ -106,7 +107,7 @@ export class HubClient {
     for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
       const isHub = url.origin === new URL(endpoint).origin;
       const response = await fetch(url, {
-        redirect: "manual",
+        redirect: REDIRECTS,
         headers: {
           // What is compressed on the way cannot be resumed at a byte of the file.
           "accept-encoding": "identity",

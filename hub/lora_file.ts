@@ -6,7 +6,8 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { isWeightFile, WEIGHTS } from "./parts.ts";
-import { lookAt, parseHubFile } from "./resolve.ts";
+import { lookAt } from "./resolve.ts";
+import { parseHubFile } from "./cache.ts";
 
 /** What diffusers and PEFT call the one file of a LoRA's folder. */
 const USUAL_NAMES: readonly string[] = [

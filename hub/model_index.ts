@@ -1,6 +1,6 @@
 /** `model_index.json`, as diffusers' `save_pretrained` writes it: the pipeline of a folder, and its components. */
 
-import { describeFileError, fileInfo, join } from "../platform/mod.ts";
+import { describeFileError, exists, fileInfo, join } from "../platform/mod.ts";
 import { excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
 
 interface ComponentEntry {
@@ -59,7 +59,7 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
 /** The class that `modular_model_index.json` names, where a folder has that file too. */
 async function modularClass(folder: string): Promise<string | undefined> {
   const path = join(folder, "modular_model_index.json");
-  const isThere = await fileInfo(path).then(() => true, () => false);
+  const isThere = await exists(path);
   const { _class_name: own } = isThere ? await readJsonObject(path, { maxBytes: MAX_BYTES }) : {};
   return typeof own === "string" ? own : undefined;
 }

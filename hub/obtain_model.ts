@@ -8,7 +8,8 @@ import type { HubFile } from "./hub_client.ts";
 import { PART_COMPONENTS, type PartName } from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
-import { parseHubFile, resolveModel } from "./resolve.ts";
+import { resolveModel } from "./resolve.ts";
+import { parseHubFile } from "./cache.ts";
 
 /** Finds a model, or fetches what the cache lacks of it; of `org/name:file` that file with its other parts. */
 export async function obtainModel(

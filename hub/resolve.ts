@@ -2,26 +2,15 @@
 
 import { describeFileError, isAbsence } from "../platform/mod.ts";
 import { join, resolve } from "node:path";
-import { type CacheOptions, findSnapshot, isHubId } from "./cache.ts";
+import {
+  type CacheOptions,
+  findSnapshot,
+  type HubFileName,
+  isHubId,
+  parseHubFile,
+} from "./cache.ts";
 import { MODEL_INDEX } from "./model_index.ts";
 import { isWeightFile, partOf, PICKLES, WEIGHTS } from "./parts.ts";
-
-/** A file in a repository, as `org/name:folder/file.gguf` names it. */
-interface HubFileName {
-  readonly id: string;
-  readonly file: string;
-}
-
-/** The path of a file of weights inside of a repository: no way out of it. */
-const FILE_IN_REPOSITORY = /^(?!.*(?:^|\/)\.)[\w.+ -]+(?:\/[\w.+ -]+)*$/;
-
-/** Reads the name of a file in a repository, such as `org/name:model-Q4_K.gguf`. */
-export function parseHubFile(text: string): HubFileName | undefined {
-  const [id = "", file = "", ...rest] = text.split(":");
-  return rest.length === 0 && isHubId(id) && FILE_IN_REPOSITORY.test(file) && isWeightFile(file)
-    ? { id, file }
-    : undefined;
-}
 
 /** Finds a model by a path, or in the cache by `org/name` or `org/name:file`; a path that exists comes first. */
 export async function resolveModel(

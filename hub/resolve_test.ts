@@ -1,7 +1,8 @@
 import { strict as assert } from "node:assert";
 import { join, relative } from "node:path";
 import { findSnapshot, hubCacheFolder, isHubId } from "./cache.ts";
-import { parseHubFile, resolveModel } from "./resolve.ts";
+import { resolveModel } from "./resolve.ts";
+import { parseHubFile } from "./cache.ts";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 

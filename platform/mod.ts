@@ -21,6 +21,8 @@ export const RUNTIME = `deno ${Deno.version.deno}`;
 
 /** The name of the runtime's own WebGPU. Waits of `deno` block their thread until the GPU has finished. */
 export const OWN_GPU: "deno" | "browser" = "deno";
+/** What a request does where its answer leads elsewhere: a browser shows no such answers. */
+export const REDIRECTS: "manual" | "follow" = "manual";
 /** Whether waits end late unless the queue is asked again and again. */
 export const WAITS_NEED_NUDGE: boolean = false;
 
@@ -134,6 +136,11 @@ export function isFileSync(path: string): boolean {
   }
 }
 
+/** Whether a path leads to anything. */
+export async function exists(path: string): Promise<boolean> {
+  return await stat(path).then(() => true, () => false);
+}
+
 export async function isFile(path: string): Promise<boolean> {
   return await stat(path).then((info) => info.isFile(), () => false);
 }
@@ -181,14 +188,36 @@ export function listFolderSync(path: string | URL): string[] {
 /** Writes a file at one stroke, with the folders above it. */
 export async function writeText(path: string, text: string): Promise<void> {
   const fresh = `${path}.${crypto.randomUUID()}`;
-  await Deno.mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   try {
     await Deno.writeTextFile(fresh, text);
     await Deno.rename(fresh, path);
   } catch (error) {
-    await Deno.remove(fresh).catch(() => {});
+    await removeFile(fresh);
     throw error;
   }
+}
+
+/** Writes a file, with the folders above it; half a new file is removed. */
+export async function writeFile(path: string, bytes: Uint8Array): Promise<void> {
+  const isNew = !await exists(path);
+  await makeFolder(dirname(path));
+  try {
+    await Deno.writeFile(path, bytes);
+  } catch (error) {
+    if (isNew) await removeFile(path);
+    throw error;
+  }
+}
+
+/** Makes a folder and those above it, where they are not there. */
+export async function makeFolder(path: string): Promise<void> {
+  await Deno.mkdir(path, { recursive: true });
+}
+
+/** Removes a file, if it is there and can be removed. */
+export async function removeFile(path: string): Promise<void> {
+  await Deno.remove(path).catch(() => {});
 }
 
 /** The file that runs where everything is packed into one; nothing elsewhere. */

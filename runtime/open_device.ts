@@ -60,7 +60,9 @@ export async function openDevice(options: DeviceOptions = {}): Promise<Device> {
 async function open(gpu: GPU, backend: GpuBackend, options: DeviceOptions): Promise<Device> {
   const adapter = await requestAdapter(gpu, options);
   if (!adapter) {
-    if (backend !== "dawn") throw new NoAdapterError();
+    if (backend !== "dawn") {
+      throw new NoAdapterError(backend === "browser" ? NO_BROWSER_ADAPTER : undefined);
+    }
     throw new NoAdapterError(options.forceFallbackAdapter ? NO_DAWN_FALLBACK : NO_DAWN_ADAPTER);
   }
   const { limits, info } = adapter;
@@ -133,12 +135,17 @@ async function dialectOf({ features }: GPUAdapter, device: GPUDevice): Promise<W
   return await device.popErrorScope() ? "naga-f32" : "naga";
 }
 
-/** Dawn gives the adapter's name as device and its driver as description, Deno a PCI id and the adapter's name. */
-function names({ device, description }: GPUAdapterInfo): { name: string; driver: string } {
+/**
+ * Dawn gives the adapter's name as device and its driver as description, Deno a PCI id and the adapter's name; browsers
+ * give vendor and architecture, or nothing.
+ */
+function names(
+  { device, description, vendor, architecture }: GPUAdapterInfo,
+): { name: string; driver: string } {
   const isNumber = /^\d*$/.test(device);
-  return isNumber
-    ? { name: description || device || "unnamed adapter", driver: "" }
-    : { name: device, driver: description };
+  if (!isNumber) return { name: device, driver: description };
+  const name = description || device || [vendor, architecture].filter(Boolean).join(" ");
+  return { name: name || "unnamed adapter", driver: "" };
 }
 
 /** Matrix units as Dawn names them until they are in the standard. */
@@ -195,6 +202,10 @@ async function requestAdapter(gpu: GPU, options: DeviceOptions): Promise<GPUAdap
     () => withoutWaylandNoise(() => gpu.requestAdapter({ powerPreference, forceFallbackAdapter })),
   );
 }
+
+const NO_BROWSER_ADAPTER =
+  "Cannot find a GPU: this browser offers no WebGPU adapter; use Chrome, Edge, Firefox or Safari in a version of " +
+  "this year, turn hardware acceleration on, and open the page over https";
 
 const NO_DAWN_ADAPTER =
   "Cannot find a GPU: Dawn offers no adapter on this machine, where Deno's own WebGPU may " +

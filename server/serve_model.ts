@@ -5,7 +5,8 @@ import { type CardPlan, chooseCards, groupCards } from "../engine/cards/choose_c
 import { Scheduler } from "../engine/cards/scheduler.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
-import { BUNDLED_MODEL, folderOf, namedLoras, openModel } from "../generation/open_model.ts";
+import { folderOf, namedLoras, openModel } from "../generation/open_model.ts";
+import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/start_loras.ts";
 import { startServer } from "./serve.ts";

@@ -2,6 +2,7 @@
 import {
   describeFileError,
   dirname,
+  exists,
   type FileInfo,
   fileInfo,
   join,
@@ -415,8 +416,4 @@ async function statPart(path: string, part: PartName, words: string): Promise<Fi
       { cause },
     );
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await fileInfo(path).then(() => true, () => false);
 }

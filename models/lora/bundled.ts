@@ -1,6 +1,9 @@
 /** The LoRAs that come with the bundled model. `tools/train/lora.py` trained them. */
 import { fileURLToPath } from "../../platform/mod.ts";
 
+/** The name of the model that comes with the program. */
+export const BUNDLED_MODEL = "bundled";
+
 const FOLDER = new URL("../bundled/adapters/", import.meta.url);
 
 /** File of each, by the name that may stand where a path is asked for. */

@@ -1,4 +1,5 @@
 /** How threads share the work of compiling kernels. */
+import { sharedBytes } from "../../platform/mod.ts";
 
 /** More kernels than there are. */
 const MANY = 2 ** 30;
@@ -27,11 +28,11 @@ export interface CompileHelpers {
 /** Which kernel of a list is to be compiled next, shared among threads. */
 export class Turns {
   /** Memory to be sent to another thread. */
-  readonly shared: SharedArrayBuffer;
+  readonly shared: ArrayBufferLike;
   readonly #counts: Int32Array;
 
   /** Begins with the first kernel, or goes on with what the thread that began has shared. */
-  constructor(shared = new SharedArrayBuffer(8)) {
+  constructor(shared = sharedBytes(8)) {
     this.shared = shared;
     this.#counts = new Int32Array(shared);
   }

@@ -1,3 +1,4 @@
+import { WAITS_NEED_NUDGE } from "../../platform/mod.ts";
 import type { GpuBackend } from "./backends/backend.ts";
 import type { CompileHelpers, KernelCode } from "./compile_helpers.ts";
 import { DeviceLostError, GpuValidationError, OutOfMemoryError } from "../errors.ts";
@@ -309,7 +310,7 @@ export class Device {
    */
   async wait(next?: () => void): Promise<void> {
     this.counters.waits++;
-    const finished = this.gpuDevice.queue.onSubmittedWorkDone();
+    const finished = this.#nudged(this.gpuDevice.queue.onSubmittedWorkDone());
     try {
       next?.();
     } finally {
@@ -341,7 +342,9 @@ export class Device {
       }
       this.submit([encoder.finish()]);
       this.counters.waits++;
-      const mapped = Promise.allSettled(staging.map((buffer) => buffer.mapAsync(MAP_READ)));
+      const mapped = this.#nudged(
+        Promise.allSettled(staging.map((buffer) => buffer.mapAsync(MAP_READ))),
+      );
       try {
         next?.();
       } finally {
@@ -362,6 +365,13 @@ export class Device {
       for (const buffer of staging) this.destroyBuffer(buffer);
     }
     return result;
+  }
+
+  /** Asks the queue again and again during a wait: Firefox else looks for its end every 100 ms. */
+  #nudged<T>(wait: Promise<T>): Promise<T> {
+    if (!WAITS_NEED_NUDGE) return wait;
+    const timer = setInterval(() => this.gpuDevice.queue.submit([]), 1);
+    return wait.finally(() => clearInterval(timer));
   }
 
   /** Closes the device; all its buffers are gone. */

@@ -1,4 +1,5 @@
 /** From the tensors of one module of a file to the changes of ours. */
+import { sharedBytes } from "../../../platform/mod.ts";
 import { elementCount, formatShape, type TensorEntry } from "../../../runtime/mod.ts";
 import type { LoraTensor, ModuleChange, Rows, WeightChange } from "../types.ts";
 import { isReadable } from "./lora_file.ts";
@@ -188,7 +189,7 @@ export function concatRows(tensors: readonly LoraTensor[]): LoraTensor {
   const [first, ...others] = tensors;
   if (others.length === 0) return first!;
   const bytes = new Uint8Array(
-    new SharedArrayBuffer(tensors.reduce((sum, tensor) => sum + tensor.bytes.byteLength, 0)),
+    sharedBytes(tensors.reduce((sum, tensor) => sum + tensor.bytes.byteLength, 0)),
   );
   let at = 0;
   for (const tensor of tensors) {

@@ -2,6 +2,7 @@
  * Factors of convolutions in Tucker form: a core with the taps between factors that see single taps.
  * Source: Tucker 1966; LyCORIS: LoCon (`lora_mid`), LoHa (`hada_t1`) and LoKr (`lokr_t2`).
  */
+import { sharedBytes } from "../../../platform/mod.ts";
 import { decodeElements, elementCount } from "../../../runtime/mod.ts";
 import type { LoraTensor } from "../types.ts";
 
@@ -56,6 +57,6 @@ function elementsOf({ bytes, dtype }: LoraTensor): Float64Array {
 
 /** Zeros in shared memory. */
 function emptyTensor(shape: readonly number[]): { tensor: LoraTensor; values: Float32Array } {
-  const values = new Float32Array(new SharedArrayBuffer(elementCount(shape) * 4));
+  const values = new Float32Array(sharedBytes(elementCount(shape) * 4));
   return { tensor: { shape, dtype: "f32", bytes: new Uint8Array(values.buffer) }, values };
 }

@@ -1,0 +1,85 @@
+/** `deno task site` packs the library for browsers, and pages that need no server, into `dist/site` for any static host. */
+
+import { DENO, importMap, listTree, ROOT } from "./root.ts";
+
+/** What a tab has in the place of what. */
+export const SWAPS: Readonly<Record<string, string>> = {
+  "platform/mod.ts": "browser/platform.ts",
+  "runtime/device/backends/dawn.ts": "browser/dawn.ts",
+  "media/video/mod.ts": "browser/video.ts",
+  "hub/lora_file.ts": "browser/lora_file.ts",
+};
+
+/** Modules that pages and workers load, by the name of their bundle. */
+export const ENTRIES: Readonly<Record<string, string>> = {
+  "denoise.js": "browser/mod.ts",
+  "worker.js": "browser/worker.ts",
+};
+
+const BUNDLED = "models/bundled/";
+
+/** The import map of a tab: packages by their versions, and {@linkcode SWAPS}. */
+export function browserImports(): Record<string, string> {
+  const packages = Object.entries(importMap()).flatMap(([name, target]) => [
+    [name, target],
+    [`${name}/`, `${target.replace("npm:", "npm:/")}/`],
+  ]);
+  const swaps = Object.entries(SWAPS).map(([from, to]) => [
+    new URL(from, ROOT).href,
+    new URL(to, ROOT).href,
+  ]);
+  return Object.fromEntries([...packages, ...swaps]);
+}
+
+/** Bundles an entry for browsers. @throws {Error} with what the bundler says */
+export async function bundle(entry: string, output: string): Promise<void> {
+  const map = await Deno.makeTempFile({ suffix: ".json" });
+  try {
+    await Deno.writeTextFile(map, JSON.stringify({ imports: browserImports() }));
+    const { success, stderr } = await new Deno.Command(DENO, {
+      args: [
+        ...["bundle", "--quiet", "--no-lock", "--platform", "browser", "--minify"],
+        ...["--import-map", map, "--output", output, entry],
+      ],
+      cwd: ROOT,
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    if (!success) {
+      throw new Error(`Cannot bundle ${entry}: ${new TextDecoder().decode(stderr)}`);
+    }
+  } finally {
+    await Deno.remove(map);
+  }
+}
+
+/** Copies the bundled model, with a list of its files for the library. */
+async function copyModel(folder: string): Promise<void> {
+  const paths = listTree(BUNDLED, [".json", ".safetensors"]);
+  const files = await Promise.all(paths.map(async (path) => {
+    const bytes = await Deno.readFile(new URL(path, ROOT));
+    const own = path.slice(BUNDLED.length);
+    const to = `${folder}/${own}`;
+    await Deno.mkdir(to.replace(/\/[^/]*$/, ""), { recursive: true });
+    await Deno.writeFile(to, bytes);
+    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    return { path: own, size: bytes.byteLength, sha256: digest.toHex() };
+  }));
+  await Deno.writeTextFile(`${folder}/files.json`, JSON.stringify(files));
+}
+
+/** Makes the site in a folder. */
+export async function makeSite(folder: string): Promise<void> {
+  await Deno.mkdir(folder, { recursive: true });
+  for (const [name, entry] of Object.entries(ENTRIES)) await bundle(entry, `${folder}/${name}`);
+  await copyModel(`${folder}/bundled`);
+  for (const path of listTree("browser", [".html"])) {
+    await Deno.copyFile(new URL(path, ROOT), `${folder}/${path.slice("browser/".length)}`);
+  }
+}
+
+if (import.meta.main) {
+  const folder = Deno.args[0] ?? "dist/site";
+  await makeSite(folder);
+  console.log(`Made ${folder}: put it on any static host`);
+}
