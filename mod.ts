@@ -63,6 +63,8 @@ export type { OutputFormat } from "./media/encode.ts";
 export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
+export type { ExchangedBytes } from "./models/memory/memory_report.ts";
+export type { BackendChoice } from "./runtime/mod.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {

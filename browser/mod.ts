@@ -29,7 +29,8 @@ export { GeneratedVideo } from "../generation/generated_video.ts";
 export { FieldError } from "../generation/settings.ts";
 export { LoraError } from "../models/lora/lora_error.ts";
 export { Model } from "../library/model.ts";
-export type { CacheMode } from "./store.ts";
+export type { CacheMode, RemoteFile } from "./store.ts";
+export type * from "../mod.ts";
 
 /** Where a file is: an address, or one that the user picked, which is read where it lies. */
 export type FileRef = string | URL | Blob;

@@ -53,7 +53,7 @@ export function hostMemory(): HostMemory {
 
 /** Memory that threads share, where the page is isolated; memory of this thread elsewhere. */
 export function sharedBytes(byteLength: number): ArrayBufferLike {
-  return globalThis.crossOriginIsolated
+  return (globalThis as { readonly crossOriginIsolated?: boolean }).crossOriginIsolated
     ? new SharedArrayBuffer(byteLength)
     : new ArrayBuffer(byteLength);
 }
@@ -151,9 +151,9 @@ export function listFolder(path: string): Promise<string[]> {
   return Promise.try(listFolderSync, path);
 }
 
-export async function writeFile(): Promise<void> {
-  throw new Error(
-    "a browser tab has no file system; use encode(), and let the user save the bytes",
+export function writeFile(): Promise<never> {
+  return Promise.reject(
+    new Error("a browser tab has no file system; use toBlob(), and let the user save it"),
   );
 }
 

@@ -4,6 +4,7 @@ import type { SyncAccessHandle } from "./files.ts";
 
 /** A file to be fetched. */
 export interface RemoteFile {
+  /** Its address. */
   readonly url: string;
   /** Bytes, where they are known. */
   readonly size?: number | undefined;
@@ -145,8 +146,8 @@ async function ask({ url }: RemoteFile, start: number): Promise<Response> {
 function totalOf({ headers, status }: Response, { size }: RemoteFile): number | undefined {
   const range = /\/(\d+)$/.exec(headers.get("content-range") ?? "")?.[1];
   if (size !== undefined) return size;
-  const length = status === 206 ? range : headers.get("content-length");
-  return headers.has("content-encoding") || length == null ? undefined : Number(length);
+  const length = status === 206 ? range : headers.get("content-length") ?? undefined;
+  return headers.has("content-encoding") || length === undefined ? undefined : Number(length);
 }
 
 function check(file: RemoteFile, access: SyncAccessHandle): void {

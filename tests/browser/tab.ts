@@ -42,8 +42,6 @@ export interface Site extends AsyncDisposable {
 }
 
 interface RunOptions {
-  /** Folder of the browser's storage, for a second visit; a new one by default. */
-  readonly profile?: string;
   readonly limitMs?: number;
 }
 
@@ -71,7 +69,9 @@ export async function openSite(): Promise<Site> {
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
     if (pathname === "/tab.html") {
-      return new Response(pageOf(script), { headers: { "content-type": "text/html" } });
+      return new Response(pageOf(script), {
+        headers: { "content-type": "text/html", "cache-control": "no-store" },
+      });
     }
     if (pathname === "/tab-result") {
       finish?.(await request.json());
@@ -92,13 +92,13 @@ export async function openSite(): Promise<Site> {
     url,
     requests,
     add: (path, answer) => void added.set(path, answer),
-    async run(browser, body, { profile, limitMs = 120_000 } = {}) {
+    async run(browser, body, { limitMs = 120_000 } = {}) {
       script = body;
-      const ownProfile = profile ?? await Deno.makeTempDir();
-      if (!profile) profiles.push(ownProfile);
+      const profile = await Deno.makeTempDir();
+      profiles.push(profile);
       const { promise, resolve } = Promise.withResolvers<{ value?: unknown; error?: string }>();
       finish = resolve;
-      const child = await start(browser, ownProfile, `${url}tab.html`);
+      const child = await start(browser, profile, `${url}tab.html`);
       const timer = setTimeout(() => resolve({ error: `nothing came in ${limitMs} ms` }), limitMs);
       const { value, error } = await promise;
       clearTimeout(timer);

@@ -1,9 +1,14 @@
-/** Docstrings say what a reader cannot see; those of the three interfaces say everything. */
+/** Docstrings say what a reader cannot see; those of the interfaces say everything. */
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path/posix";
 import { readTree } from "../../tools/root.ts";
 
-const INTERFACES: readonly string[] = ["mod.ts", "server/mod.ts", "runtime/mod.ts"];
+const INTERFACES: readonly string[] = [
+  "mod.ts",
+  "server/mod.ts",
+  "runtime/mod.ts",
+  "browser/mod.ts",
+];
 /** What makes a short tag worth its line: a number, code, a shape, a unit, a case. */
 const FACT =
   /[\d`[\]×]|\b(?:bytes?|pixels?|milliseconds?|ms|seconds?|radians|degrees|samples|Hz|shape|null|undefined|NaN|true|false|default|left out)\b/i;
@@ -36,7 +41,7 @@ function emptyTags(source: string): string[] {
   });
 }
 
-Deno.test("no docstring repeats its signature, but for those of the three interfaces", () => {
+Deno.test("no docstring repeats its signature, but for those of the interfaces", () => {
   const sources = readTree("", [".ts"]);
   const isPublic = publicFiles(sources);
   assert.ok(isPublic.size > 100);

@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { brotliCompressSync } from "node:zlib";
+import * as browserPlatform from "../../browser/platform.ts";
+import { loadModel } from "../../mod.ts";
+import * as platform from "../../platform/mod.ts";
+import { type BrowserName, openSite, programOf } from "./tab.ts";
+
+const PROMPT = { prompt: "a red heart", seed: 7 };
+
+function browserTest(name: string, browser: BrowserName, fn: () => Promise<void>): void {
+  Deno.test({ name, ignore: programOf(browser) === undefined, fn });
+}
+
+/** How far pixels are from those of this program under Deno. */
+async function distance(pixels: readonly number[], numInferenceSteps: number): Promise<number> {
+  await using model = await loadModel();
+  const [{ data }] = await model.generate({ ...PROMPT, numInferenceSteps });
+  assert.equal(pixels.length, data.length);
+  return data.reduce((most, value, i) => Math.max(most, Math.abs(value - pixels[i]!)), 0);
+}
+
+const DRAW = `
+  const { loadModel } = await import("./denoise.js");
+  const model = await loadModel();
+  const draw = async (options) => {
+    const [image] = await model.generate({ ...${JSON.stringify(PROMPT)}, ...options });
+    return Array.from(image.data);
+  };
+`;
+
+Deno.test("a tab's platform has the names of Deno's", () => {
+  assert.deepEqual(Object.keys(browserPlatform).sort(), Object.keys(platform).sort());
+});
+
+Deno.test("the site's bundles need nothing of Deno or Node, and are small enough for the web", async () => {
+  await using site = await openSite();
+  const limits = { "worker.js": 350_000, "denoise.js": 600_000 };
+  for (const [name, limit] of Object.entries(limits)) {
+    const text = await (await fetch(`${site.url}${name}`)).text();
+    assert.doesNotMatch(text, /"node:|\bDeno\.(?!test)/, name);
+    const bytes = brotliCompressSync(text).byteLength;
+    assert.ok(bytes <= limit, `${name} has ${bytes} bytes by brotli, at most ${limit} are allowed`);
+  }
+});
+
+browserTest(
+  "a Firefox tab draws Deno's picture, ends at once, and fetches nothing at its next visit",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const { pixels, again, stages, closeMs } = await site.run(
+      "firefox",
+      `${DRAW}
+        const stages = new Set();
+        const onProgress = ({ stage }) => stages.add(stage);
+        const pixels = await draw({ numInferenceSteps: 2, onProgress });
+        const before = performance.now();
+        await model.close();
+        const closeMs = performance.now() - before;
+        const first = sessionStorage.getItem("first");
+        if (first) return { ...JSON.parse(first), again: pixels };
+        sessionStorage.setItem("first", JSON.stringify({ pixels, stages: [...stages], closeMs }));
+        location.reload();
+        await new Promise(() => {});
+      `,
+    ) as { pixels: number[]; again: number[]; stages: string[]; closeMs: number };
+    assert.ok(await distance(pixels, 2) <= 1);
+    assert.deepEqual(again, pixels);
+    assert.ok(stages.includes("denoise") && stages.includes("decode"), String(stages));
+    assert.ok(closeMs < 5000, `close() took ${closeMs} ms`);
+    const fetched = site.requests.filter((path) => path.endsWith(".safetensors"));
+    assert.deepEqual(
+      [...new Set(fetched)].length,
+      fetched.length,
+      "a reload fetches nothing again",
+    );
+    assert.ok(fetched.length >= 3, String(fetched));
+  },
+);
+
+browserTest(
+  "a Firefox tab goes on where a download was cut, and refuses a file that is not as announced",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const file = new URL(
+      "../../models/bundled/vae/diffusion_pytorch_model.safetensors",
+      import.meta.url,
+    );
+    const bytes = await Deno.readFile(file);
+    const half = bytes.length >> 1;
+    let isCut = true;
+    site.add("/bundled/vae/diffusion_pytorch_model.safetensors", (request) => {
+      const start = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+      if (!isCut) {
+        const headers = { "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` };
+        return new Response(bytes.subarray(start), { status: start > 0 ? 206 : 200, headers });
+      }
+      isCut = false;
+      return new Response(bytes.subarray(0, half), {
+        headers: { "content-length": String(half) },
+      });
+    });
+    const seen = await site.run(
+      "firefox",
+      `${DRAW}
+    const [image] = await model.generate({ prompt: "a red heart", seed: 7, numInferenceSteps: 1 });
+    await model.close();
+    return image.width;
+  `,
+    );
+    assert.equal(seen, 96);
+    const asked = site.requests.filter((path) => path.includes("vae/diffusion"));
+    assert.deepEqual(asked.map((path) => path.split(" ")[1] ?? ""), ["", String(half)]);
+
+    site.add("/bundled/vae/diffusion_pytorch_model.safetensors", bytes.map((byte) => byte ^ 1));
+    const refused = site.run(
+      "firefox",
+      `
+    const { loadModel } = await import("./denoise.js");
+    return await loadModel().then(() => "loaded", ({ message }) => message);
+  `,
+    );
+    assert.match(String(await refused), /SHA-256 is [0-9a-f]{64}, and [0-9a-f]{64} was announced/);
+  },
+);
+
+browserTest(
+  "a Firefox tab adds LoRAs, edits images, stops, and reads files that were picked",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const { plain, styled, edited, stopped, picked } = await site.run(
+      "firefox",
+      `${DRAW}
+    const options = { numInferenceSteps: 2 };
+    const plain = await draw(options);
+    const outline = new URL("./bundled/adapters/outline.safetensors", location.href).href;
+    const styled = await draw({ ...options, loras: [{ path: outline }] });
+    const [image] = await model.generate({ prompt: "a red heart", seed: 7, ...options });
+    const edited = await draw({ ...options, images: [await image.toPng()] });
+    const stop = new AbortController();
+    const stopped = await draw({
+      numInferenceSteps: 400,
+      signal: stop.signal,
+      onProgress: ({ step }) => step >= 2 && stop.abort(),
+    }).then(() => "not stopped", ({ name }) => name);
+    await model.close();
+    const fetched = async (path, name) =>
+      new File([await (await fetch("./bundled/" + path)).blob()], name);
+    const listed = await (await fetch("./bundled/files.json")).json();
+    const files = await Promise.all(listed.map(async ({ path }) => {
+      const file = await fetched(path, path.split("/").at(-1));
+      Object.defineProperty(file, "webkitRelativePath", { value: "toy/" + path });
+      return file;
+    }));
+    const other = await loadModel(files);
+    const [again] = await other.generate({ prompt: "a red heart", seed: 7, ...options });
+    await other.close();
+    return { plain, styled, edited, stopped, picked: Array.from(again.data) };
+  `,
+    ) as Record<string, unknown>;
+    assert.notDeepEqual(styled, plain);
+    assert.notDeepEqual(edited, plain);
+    assert.equal(stopped, "AbortError");
+    assert.deepEqual(picked, plain);
+  },
+);
+
+browserTest("a Chromium tab draws Deno's picture", "chromium", async () => {
+  await using site = await openSite();
+  const pixels = await site.run(
+    "chromium",
+    `${DRAW}
+    const pixels = await draw({ numInferenceSteps: 2 });
+    await model.close();
+    return pixels;
+  `,
+    { limitMs: 240_000 },
+  );
+  assert.ok(await distance(pixels as number[], 2) <= 1);
+});
