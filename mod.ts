@@ -15,7 +15,7 @@
 
 import { planModel as planRequest } from "./engine/mod.ts";
 import type { ModelPlan } from "./engine/reports.ts";
-import { type LoadModelOptions } from "./generation/mod.ts";
+import type { LoadModelOptions } from "./generation/mod.ts";
 import { engineOptions, openModel } from "./generation/open_model.ts";
 import { BUNDLED_MODEL } from "./models/lora/bundled.ts";
 import { Model } from "./library/model.ts";
@@ -63,8 +63,7 @@ export type { OutputFormat } from "./media/encode.ts";
 export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
-export type { ExchangedBytes } from "./models/memory/memory_report.ts";
-export type { BackendChoice } from "./runtime/mod.ts";
+export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {
