@@ -112,6 +112,7 @@ function webuiRecipe(text: string | undefined): FileRecipe | undefined {
   const { prompt, loras } = splitLoras(whole);
   const fields: Record<string, unknown> = {
     ...(prompt.trim() && { prompt: prompt.trim() }),
+    ...(/[()[\]\\]|\bBREAK\b/.test(prompt + negativePrompt) && { prompt_syntax: "a1111" }),
     negative_prompt: negativePrompt,
     loras: loras.map(({ name, strength }) => ({ path: name, strength })),
   };
@@ -134,7 +135,10 @@ function comfyRecipe(text: string | undefined): FileRecipe | undefined {
   if (!graph) return undefined;
   const unused = graph.others > 0 ? [`further sampling nodes: ${graph.others}`] : [];
   const sampling = samplingOf(graph.sampler, graph.scheduler, unused);
-  return checkedRecipe("ComfyUI", { ...graph.fields, ...sampling }, unused);
+  const { prompt = "", negative_prompt: negative = "" } = graph.fields;
+  const isWeighted = /[()\\]/.test(`${prompt}${negative}`);
+  const syntax = isWeighted ? { prompt_syntax: "comfyui" } : {};
+  return checkedRecipe("ComfyUI", { ...graph.fields, ...sampling, ...syntax }, unused);
 }
 
 /** A sampler and a schedule by names of others; those that nobody here has are noted. */

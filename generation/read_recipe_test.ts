@@ -114,6 +114,16 @@ const GRAPH = {
   },
 };
 
+Deno.test("readRecipe() tells the syntax of prompts of other programs that have weights", () => {
+  const settings = "\nSteps: 20, Seed: 5";
+  for (const prompt of ["a (red:1.2) fox", "[a]", "a BREAK b", "a\nNegative prompt: (b)"]) {
+    const [fields] = read({ parameters: prompt + settings });
+    assert.equal(fields["prompt_syntax"], "a1111", prompt);
+  }
+  const text = JSON.stringify(GRAPH).replace("a fox", "a (red:1.2) fox");
+  assert.equal(read({ prompt: text })[0]["prompt_syntax"], "comfyui");
+});
+
 Deno.test("readRecipe() reads ComfyUI's graph by its links, from the first sampler", () => {
   assert.deepEqual(read({ prompt: JSON.stringify(GRAPH) }), [{
     ...{ source: "ComfyUI", prompt: "a fox", negative_prompt: "dark", model: "v1-5.safetensors" },

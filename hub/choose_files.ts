@@ -2,11 +2,14 @@
 
 import type { HubFile } from "./hub_client.ts";
 import { MODEL_INDEX } from "./model_index.ts";
-import { partOf, WEIGHTS } from "./parts.ts";
+import { isWeightFile, partOf, WEIGHTS } from "./parts.ts";
 
 /** Weights for other programs, and what only shows a model off. */
 const UNUSED =
   /\.(?:bin|ckpt|pt|pth|pkl|h5|msgpack|onnx|onnx_data|tflite|mlmodel|png|jpe?g|gif|webp|mp4|zip|tar|gz)$/i;
+/** Weights of components in old repositories, which have no safetensors. What checks pictures is no component. */
+const OLD_WEIGHTS =
+  /^(?!safety_checker\/)[^/]+\/(?:diffusion_pytorch_model|pytorch_model)\b[^/]*\.bin$/;
 /** Precisions in the names of weight files, the most wanted first; plain names have none. */
 const VARIANTS = ["", "bf16", "fp16", "fp32", "ema", "non_ema"];
 /** Such as `model.fp16.safetensors`, `model.fp16-00001-of-00002.safetensors`, `model.safetensors.index.fp16.json`. */
@@ -30,6 +33,10 @@ export function chooseFiles(
   }
   const hasIndex = files.some(({ path }) => path === MODEL_INDEX);
   const useful = files.filter(({ path }) => !UNUSED.test(path) && !path.startsWith("."));
+  if (hasIndex && !useful.some(({ path }) => path.includes("/") && WEIGHTS.test(path))) {
+    const old = files.filter(({ path }) => OLD_WEIGHTS.test(path));
+    return withoutVariants([...useful, ...old].filter(({ path }) => !WEIGHTS.test(path)));
+  }
   if (hasIndex) {
     // Weights beside the index are the whole model once more, in another layout.
     return withoutVariants(useful.filter(({ path }) => path.includes("/") || !WEIGHTS.test(path)));
@@ -51,7 +58,7 @@ export function chooseFiles(
 export function withoutVariants(files: readonly HubFile[]): HubFile[] {
   const folder = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
   const variantOf = (path: string) => VARIANT.exec(path)?.[1] ?? "";
-  const weights = files.filter(({ path }) => WEIGHTS.test(path));
+  const weights = files.filter(({ path }) => isWeightFile(path));
   const kept = new Map<string, string>();
   for (const variant of VARIANTS) {
     for (const { path } of weights) {

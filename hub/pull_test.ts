@@ -170,6 +170,35 @@ Deno.test("pullModel() lets choose between several weight files, by pattern", ()
     await assert.rejects(pull({ include: ["*Q2*"] }), /none of its 3 files matches \*Q2\*/);
   }, { "some-org/quantised": { "m-Q4_K.gguf": "four", "m-Q8_0.gguf": "eight", "README.md": "" } }));
 
+Deno.test("pullModel() takes the files of PyTorch of a repository that has no others", () =>
+  withHub({}, async ({ pull }) => {
+    const { path } = await pull();
+    const names = await Array.fromAsync(walk(path), (each) => each);
+    assert.deepEqual(names.sort(), [
+      "model_index.json",
+      "text_encoder/pytorch_model.bin",
+      "unet/diffusion_pytorch_model.fp16.bin",
+    ]);
+  }, {
+    [ID]: {
+      "model_index.json": "{}",
+      "text_encoder/pytorch_model.bin": "one",
+      "text_encoder/pytorch_model.fp16.bin": "one",
+      "unet/diffusion_pytorch_model.fp16.bin": "two",
+      "unet/training_args.bin": "three",
+      "safety_checker/pytorch_model.bin": "four",
+      "v1-5.ckpt": "all",
+    },
+  }));
+
+/** Paths of all files below a folder. */
+async function* walk(folder: string, prefix = ""): AsyncGenerator<string> {
+  for await (const { name, isDirectory } of Deno.readDir(join(folder, prefix))) {
+    if (isDirectory) yield* walk(folder, `${prefix}${name}/`);
+    else yield prefix + name;
+  }
+}
+
 Deno.test("pullModel() takes one precision where a folder has no plain weights", () =>
   withHub({}, async ({ pull }) => {
     const { path } = await pull();

@@ -11,6 +11,7 @@ const TOKEN = /\\[()[\]\\]|[\\()[\]]|:\s*(?<weight>[+-]?[.\d]+)\s*\)|[^\\()[\]:]
 const BREAK = /\bBREAK\b/;
 
 export function parseA1111(prompt: string): PromptPiece[] {
+  refuseSchedules(prompt);
   const pieces: ("break" | { text: string; weight: number })[] = [];
   const open: Record<"(" | "[", number[]> = { "(": [], "[": [] };
   const close = (bracket: "(" | "[", factor: number) => {
@@ -38,6 +39,30 @@ export function parseA1111(prompt: string): PromptPiece[] {
   while (open["("].length > 0) close("(", STEP);
   while (open["["].length > 0) close("[", 1 / STEP);
   return merged(pieces);
+}
+
+/** Refuses `[a:b:0.5]` and `[a|b]`, which the web UI reads as other prompts at other steps. */
+function refuseSchedules(prompt: string): void {
+  const open: { readonly start: number; mark: number; isAlternating: boolean }[] = [];
+  for (let place = 0; place < prompt.length; place++) {
+    const sign = prompt[place];
+    if (sign === "\\") place++;
+    else if (sign === "(" || sign === "[") {
+      open.push({ start: place, mark: -1, isAlternating: false });
+    } else if (sign === ":" && open.length > 0) open.at(-1)!.mark = place;
+    else if (sign === "|" && open.length > 0) open.at(-1)!.isAlternating = true;
+    else if (sign === ")" || sign === "]") {
+      const group = open.pop();
+      if (!group || sign === ")" || prompt[group.start] === "(") continue;
+      const when = group.mark === -1 ? "" : prompt.slice(group.mark + 1, place).trim();
+      if (!group.isAlternating && !/^[-+]?[.\d]+$/.test(when)) continue;
+      throw new RangeError(
+        `Cannot read the prompt: "${
+          prompt.slice(group.start, place + 1).slice(0, 60)
+        }" changes the prompt from step to step, which is not supported; write the words of one step`,
+      );
+    }
+  }
 }
 
 /** Neighbours of one weight as one piece: words are not cut where a bracket was. */

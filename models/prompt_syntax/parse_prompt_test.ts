@@ -69,6 +69,30 @@ Deno.test("parsePrompt() sets the weights of ComfyUI's parentheses, and takes br
   ]);
 });
 
+Deno.test("parsePrompt() refuses prompts of AUTOMATIC1111 that change from step to step, and nothing that looks like them", () => {
+  for (const prompt of ["[a:b:0.5]", "x [a:10] y", "[a::.3]", "[cow|horse]", "([a:(b:1.2): 5 ])"]) {
+    assert.throws(
+      () => parsePrompt(prompt, "a1111"),
+      /Cannot read the prompt: "\[.*\]" changes the prompt from step to step, which is not supp/,
+      prompt,
+    );
+    parsePrompt(prompt, "comfyui");
+  }
+  for (
+    const prompt of [
+      "[a:b]",
+      "[(a:1.2)]",
+      "\\[a:0.5\\]",
+      "(a|b)",
+      "a|b:0.5",
+      "[a] :0.5]",
+      "(a:0.5)",
+    ]
+  ) {
+    parsePrompt(prompt, "a1111");
+  }
+});
+
 Deno.test("parsePrompt() refuses prompts that nest without an end, and weights beyond all use", () => {
   for (const syntax of ["a1111", "comfyui"] as const) {
     assert.throws(
