@@ -4,6 +4,7 @@ import {
   clearing,
   copyTo,
   type DeviceTensor,
+  elementCount,
   f32,
   type Inputs,
   type Shape,
@@ -11,6 +12,7 @@ import {
   writing,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
+import { BrownianPath } from "../schedulers/brownian.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
 import { isSteered } from "./control.ts";
@@ -103,6 +105,9 @@ export function traceDenoiser<Own extends Inputs>(
       if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
       const reused = await passes.agreedSteps(own, totalSteps, work.control);
       if (kept) await work.run([kept.begin(work.request, noise!)]);
+      const path = schedule.isBrownian
+        ? new BrownianPath(work.request.seed, elementCount(options.noise.shape), schedule.sigmas)
+        : undefined;
       const shown = previews ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
       for (let i = first; i < end; i++) {
         const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
@@ -113,7 +118,10 @@ export function traceDenoiser<Own extends Inputs>(
             ? []
             : predicting(i, i === first, guidance, isSteered(work.request, i, totalSteps)),
         ];
-        if (added && readsNoise(schedule.step(i))) calls.push(added.call({ noise: draw() }));
+        if (added && readsNoise(schedule.step(i))) {
+          const noise = path?.noise(schedule.sigmas[i]!, schedule.sigmas[i + 1]!) ?? draw();
+          calls.push(added.call({ noise }));
+        }
         const preview = shown.includes(i) ? previews : undefined;
         if (preview) calls.push(preview.take(schedule.sigmas[i]!, weights));
         calls.push(solver.call(i, weights));

@@ -50,7 +50,7 @@ export class DiffusionScheduler implements Scheduler {
     const start = checkedRange(numInferenceSteps, options);
     const { table, process } = this.#model;
     const { sampler = this.own.sampler } = options;
-    const { own, given } = choose("sampler", DIFFUSION_STEPS, sampler);
+    const { own, given, brownian } = choose("sampler", DIFFUSION_STEPS, sampler);
     if (options.shift !== undefined) {
       throw new RangeError(
         `Cannot make a schedule with shift ${options.shift}: only rectified flows have a shift; omit it`,
@@ -62,8 +62,14 @@ export class DiffusionScheduler implements Scheduler {
       );
     }
     const chosen = this.#chosen(numInferenceSteps, sampler, options);
-    if (!chosen) return fixedSchedule(process, own(this.#model, numInferenceSteps, start));
-    if (given) return fixedSchedule(process, begun(chosen, start, given, process));
+    if (!chosen) {
+      const run = own(this.#model, numInferenceSteps, start);
+      return fixedSchedule(process, { ...run, isBrownian: brownian === "always" });
+    }
+    if (given) {
+      const run = begun(chosen, start, given, process);
+      return fixedSchedule(process, { ...run, isBrownian: brownian !== undefined });
+    }
     throw new RangeError(
       `Cannot sample with ${sampler} and ${options.scheduler ? "a scheduler" : "sigmas"}: ` +
         `it has timesteps of its own; omit the one or the other`,

@@ -28,6 +28,8 @@ interface DiffusionSteps {
   own(model: DiffusionModel, count: number, start: number): StartedSteps;
   /** On other levels; absent where the sampler has its own alone. */
   readonly given?: Sampler;
+  /** Whether the noise is of a Brownian path, as in k-diffusion: only on other levels where the class of diffusers draws it. */
+  readonly brownian?: "always" | "given";
 }
 
 export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionSteps>>> = {
@@ -39,9 +41,9 @@ export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionStep
   lms: onLevels(redistributedLevels, lms),
   dpmpp_2s_ancestral: onLevels(redistributedLevels, dpmpp2sAncestral),
   dpmpp_2m: { own: dpmSolver(0), given: (levels, process) => dpmpp(levels, process) },
-  dpmpp_2m_sde: { own: dpmSolver(1), given: dpmpp2mSde },
-  dpmpp_sde: onLevels(redistributedLevels, dpmppSde),
-  dpmpp_3m_sde: onLevels(multistepLevels, dpmpp3mSde),
+  dpmpp_2m_sde: { own: dpmSolver(1), given: dpmpp2mSde, brownian: "given" },
+  dpmpp_sde: { ...onLevels(redistributedLevels, dpmppSde), brownian: "always" },
+  dpmpp_3m_sde: { ...onLevels(multistepLevels, dpmpp3mSde), brownian: "always" },
   ddim: { own: ddim, given: euler },
   // The posterior of DDPM in k-space is Euler's ancestral step.
   ddpm: onLevels(ddpmLevels, eulerAncestral),

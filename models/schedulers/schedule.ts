@@ -40,6 +40,8 @@ export interface Schedule {
   readonly history: number;
   /** Whether a step reads "noise"; the caller then fills it again before every step that does. */
   readonly needsNoise: boolean;
+  /** Whether this noise is that of one Brownian path, from `sigmas[i]` down to `sigmas[i + 1]`; drawn afresh otherwise. */
+  readonly isBrownian: boolean;
   /** What the sample of step i is multiplied by before the network; 1 for flows. */
   inputScale(i: number): number;
   /** The share of x0 in a sample at a noise level: signal · x0 + σ · noise. */
@@ -92,9 +94,10 @@ export function fixedSchedule(
   parts: Pick<Schedule, "timesteps" | "sigmas" | "history"> & {
     readonly steps: readonly StepCoefficients[];
     readonly noiseScale?: number;
+    readonly isBrownian?: boolean;
   },
 ): Schedule {
-  const { timesteps, sigmas, history, steps, noiseScale = 1 } = parts;
+  const { timesteps, sigmas, history, steps, noiseScale = 1, isBrownian = false } = parts;
   const needsNoise = steps.some(readsNoise);
   // Sigmas that are none come of a size beyond all limits, which is refused elsewhere.
   const broken = steps.findIndex((step, i) =>
@@ -113,6 +116,7 @@ export function fixedSchedule(
     noiseScale,
     history,
     needsNoise,
+    isBrownian,
     inputScale: (i) => process.inputScale(sigmas[i]!),
     signal: process.signal,
     step(i: number): StepCoefficients {
