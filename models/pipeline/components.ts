@@ -13,7 +13,7 @@ import {
 } from "../frame_interpolators/ifnet.ts";
 import type { Components } from "../memory/residency.ts";
 import { refuseFields } from "../schedulers/config.ts";
-import { createScheduler, FlowScheduler, type Scheduler } from "../schedulers/mod.ts";
+import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
 import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";
 import { EmbeddingFolder } from "../textual_inversion/embedding_folder.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
@@ -83,7 +83,6 @@ export interface PartsTable<
   /** The keys of `model_index.json` that change what the pipeline does. */
   readonly settings: Settings;
   readonly scheduler: {
-    /** Any for flows by default. */
     readonly type?: abstract new (...args: never[]) => Solver;
     readonly refused?: readonly string[];
   };
@@ -287,7 +286,7 @@ async function openTokenizer(
 
 function openScheduler<Solver extends Scheduler>(
   { path, config }: ConfigFile,
-  { type = FlowScheduler as never, refused = [] }: PartsTable<
+  { type, refused = [] }: PartsTable<
     Specs,
     z.ZodType,
     Solver
@@ -296,7 +295,7 @@ function openScheduler<Solver extends Scheduler>(
   try {
     refuseFields(config, refused);
     const scheduler = createScheduler(config);
-    if (scheduler instanceof type) return scheduler;
+    if (!type || scheduler instanceof type) return scheduler as Solver;
     throw new TypeError(
       `Cannot make a scheduler: the model takes ${type.name}, not ${config["_class_name"]}`,
     );

@@ -5,7 +5,7 @@ import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
-import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { FlowScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
 
@@ -58,7 +58,7 @@ export const FLUX2_PARTS = partsTable({
     vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
   },
   settings: FLUX2_PIPELINE_CONFIG,
-  scheduler: {},
+  scheduler: { type: FlowScheduler },
   equal: [],
   fits: ({ transformer: { in_channels, joint_attention_dim }, textEncoder, vae }) => [
     {

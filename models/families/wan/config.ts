@@ -10,7 +10,7 @@ import {
   sameSizes,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { FlowScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { DMD_STEPS } from "../../schedulers/names.ts";
 import type { StepRange } from "../../schedulers/solver.ts";
 import { UMT5_CONFIG } from "../../text_encoders/umt5.ts";
@@ -177,7 +177,7 @@ export const WAN_PARTS = partsTable({
   },
   settings: WAN_PIPELINE_CONFIG,
   // Wan's pipelines do not give the size that decides the shift.
-  scheduler: { refused: ["use_dynamic_shifting"] },
+  scheduler: { type: FlowScheduler, refused: ["use_dynamic_shifting"] },
   equal: [
     ["transformer.out_channels", "vae.z_dim"],
     ["transformer.text_dim", "textEncoder.d_model"],

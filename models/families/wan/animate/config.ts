@@ -8,7 +8,7 @@ import { CLIP_VISION_CONFIG } from "../../../image_encoders/clip_vision.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../../pipeline/components.ts";
 import type { FamilyInfo } from "../../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../../pipeline/types.ts";
-import { SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
+import { FlowScheduler, SAMPLING_CHOICES } from "../../../schedulers/mod.ts";
 import { UMT5_CONFIG } from "../../../text_encoders/umt5.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../config.ts";
 import { ANIMATE_WAN, hasAnimateNames } from "../layouts.ts";
@@ -96,7 +96,7 @@ export const ANIMATE_PARTS = partsTable({
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   settings: z.object({ modular_class_name: z.string().optional() }),
-  scheduler: { refused: ["use_dynamic_shifting"] },
+  scheduler: { type: FlowScheduler, refused: ["use_dynamic_shifting"] },
   equal: [
     ["transformer.out_channels", "vae.z_dim"],
     ["transformer.text_dim", "textEncoder.d_model"],
