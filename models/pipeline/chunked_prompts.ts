@@ -1,7 +1,8 @@
 /** Prompts of families whose text encoders read short texts: each prompt is as many texts as it needs. */
 import { alignChunks, type ChunkedPrompt, chunkPrompt } from "../prompt_syntax/chunks.ts";
 import type { PromptSyntax } from "../prompt_syntax/parse_prompt.ts";
-import type { TowerEmbeddings } from "../textual_inversion/embedding_folder.ts";
+import type { ClipTextConfig } from "../text_encoders/clip_text.ts";
+import type { EmbeddingFolder, TowerEmbeddings } from "../textual_inversion/embedding_folder.ts";
 import { splitEmbeddings } from "../textual_inversion/prompt_words.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
 import type { PromptSizes } from "./family.ts";
@@ -20,6 +21,25 @@ export interface TowerTokenizer {
   readonly tokenizer: Tokenizer;
   readonly maxLength: number;
   readonly embeddings: TowerEmbeddings;
+}
+
+interface ClipParts {
+  readonly tokenizer: Tokenizer;
+  readonly pooledTokenizer?: Pick<TowerTokenizer, "tokenizer" | "maxLength"> | undefined;
+  readonly textEncoder: { readonly config: ClipTextConfig };
+  readonly textEncoder2?: { readonly config: ClipTextConfig } | undefined;
+  readonly embeddings: EmbeddingFolder;
+}
+
+/** What a model's one or two CLIP towers read of prompts. */
+export function promptTowers(
+  { tokenizer, pooledTokenizer, textEncoder, textEncoder2, embeddings }: ClipParts,
+): [TowerTokenizer, TowerTokenizer?] {
+  const { config } = textEncoder;
+  const maxLength = config.max_position_embeddings;
+  const own = { tokenizer, maxLength, embeddings: embeddings.tower(config) };
+  if (!pooledTokenizer || !textEncoder2) return [own];
+  return [own, { ...pooledTokenizer, embeddings: embeddings.tower(textEncoder2.config) }];
 }
 
 /**

@@ -1,6 +1,12 @@
 /** A folder of textual inversions, and what of them a text encoder has read. */
-import { extname, fileInfoSync, join, listFolderSync } from "../../platform/mod.ts";
-import { isLoraName } from "../../hub/lora_file.ts";
+import {
+  describeFileError,
+  extname,
+  fileInfoSync,
+  join,
+  listFolderSync,
+} from "../../platform/mod.ts";
+import { isWeightFile } from "../../hub/parts.ts";
 import { EmbeddingFile, embeddingName, type LearntVectors } from "./read_embedding.ts";
 
 /** An embedding by what prompts call it. */
@@ -23,18 +29,16 @@ export class EmbeddingFolder {
   /** Without a path there are none. */
   constructor(path: string | undefined) {
     this.#path = path;
-    if (path !== undefined && !fileInfoSync(path).isDirectory) {
-      throw new TypeError(
-        `Cannot take embeddings from "${path}": it is a file; name the folder that has it`,
-      );
-    }
+    if (path !== undefined) checkFolder(path);
   }
 
   /** Paths by names, as the folder is now. */
   files(): Map<string, string> {
     const folder = this.#path;
     if (folder === undefined) return new Map();
-    const names = listFolderSync(folder).filter((name) => isLoraName(name)).sort();
+    const names = listFolderSync(folder).filter((name) =>
+      isWeightFile(name) && !/\.gguf$/i.test(name)
+    ).sort();
     return new Map(names.map((name) => [embeddingName(name), join(folder, name)]));
   }
 
@@ -83,6 +87,16 @@ export class EmbeddingFolder {
       }`,
     );
   }
+}
+
+function checkFolder(path: string): void {
+  let problem: string | undefined;
+  try {
+    if (!fileInfoSync(path).isDirectory) problem = "it is a file; name the folder that has it";
+  } catch (error) {
+    problem = describeFileError(error);
+  }
+  if (problem) throw new TypeError(`Cannot take embeddings from "${path}": ${problem}`);
 }
 
 interface TableSize {

@@ -84,6 +84,10 @@ Deno.test("EmbeddingFolder finds files by their names, and tells what it has", (
     () => new EmbeddingFolder(join(FOLDER, "style.safetensors")),
     /it is a file; name the folder that has it/,
   );
+  assert.throws(
+    () => new EmbeddingFolder(join(FOLDER, "none")),
+    /Cannot take embeddings from ".*none": it does not exist/,
+  );
 });
 
 Deno.test("TowerEmbeddings gives ids behind the vocabulary, the same ones again, and refuses vectors of another width", () => {
