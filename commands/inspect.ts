@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { MODEL_INDEX } from "../hub/model_index.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { readLora } from "../models/lora/read_lora.ts";
+import { ENCODER_WIDTHS } from "../models/textual_inversion/read_embedding.ts";
 import { LoraError, openPipeline } from "../models/mod.ts";
 import {
   inspect,
@@ -172,7 +173,13 @@ function whatIsMissing(problem: string): string | undefined {
   return `The ${problem.slice(and + ", and the ".length)}`;
 }
 
-function titleOf({ kind, family, pipeline, components, lora }: Inspection): string {
+function titleOf({ kind, family, pipeline, components, lora, embedding }: Inspection): string {
+  if (embedding) {
+    const vectors = embedding.map(({ width, count }) =>
+      `${count} ${count === 1 ? "vector" : "vectors"} for ${ENCODER_WIDTHS.get(width)}`
+    );
+    return `an embedding: ${vectors.join(", ")}`;
+  }
   if (lora) return lora.family ? `a LoRA for ${lora.family}` : "a LoRA for an unknown model";
   if (kind === "model") return family ? `a ${family} model (${pipeline})` : `a model (${pipeline})`;
   if (kind === "unknown") return "weights of nothing that this program knows";

@@ -41,6 +41,15 @@ Deno.test("describe() of a file has its parts in a table, and what is missing", 
   );
 });
 
+Deno.test("describe() of an embedding tells its vectors and its models", () => {
+  const embedding = [{ width: 768, count: 2 }, { width: 1280, count: 1 }];
+  const found = { path: "a.pt", kind: "embedding", isUsable: true, bytes: 4096 } as const;
+  assert.equal(
+    describe("a.pt", { ...found, components: [], embedding }),
+    "a.pt: an embedding: 2 vectors for CLIP-L (Stable Diffusion 1 and XL), 1 vector for OpenCLIP bigG (Stable Diffusion XL), 0.0 MB",
+  );
+});
+
 Deno.test("describe() of a LoRA tells how it was made, and whether it fits", () => {
   const lora = {
     ...{ dialect: "kohya (LoHa)", family: "Wan 14B", modules: { transformer: 400 }, ranks: [16] },

@@ -18,6 +18,7 @@ import { isLora, recognise } from "../checkpoints/recognise.ts";
 import { classOf } from "../checkpoints/saved_config.ts";
 import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
+import { inspectEmbedding, type LearntVectors } from "../textual_inversion/read_embedding.ts";
 import { type InspectedLora, inspectLora } from "./lora.ts";
 import { storageOf } from "../../runtime/weights/storage.ts";
 
@@ -26,7 +27,7 @@ export type { InspectedLora } from "./lora.ts";
 /** What was found. A JSON value. */
 export interface Inspection {
   readonly path: string;
-  readonly kind: "model" | "weights" | "lora" | "unknown";
+  readonly kind: "model" | "weights" | "lora" | "embedding" | "unknown";
   /** The family, such as `Z-Image`; nothing where it is of none that the program knows. */
   readonly family?: string;
   /** The pipeline's class, of a model's folder. */
@@ -35,6 +36,8 @@ export interface Inspection {
   readonly bytes: number;
   readonly components: readonly InspectedComponent[];
   readonly lora?: InspectedLora;
+  /** Numbers of vectors by their widths, of a textual inversion. */
+  readonly embedding?: readonly LearntVectors[];
   /** Whether it can be used, if only together with other parts. */
   readonly isUsable: boolean;
   /** Why it cannot be used as it is, with what to do; a line for each part. */
@@ -91,6 +94,10 @@ async function inspectFile(
   const files = families.map((family) => family.files);
   const formats = [...files.flatMap((family) => family.formats), ...optional];
   const found = recognise(checkpoint, formats);
+  const embedding = found.length === 0 ? inspectEmbedding(path) : undefined;
+  if (embedding) {
+    return { path, kind: "embedding", isUsable: true, bytes, components: [], embedding };
+  }
   if (found.length === 0) {
     const names = [...checkpoint.names].slice(0, SHOWN_NAMES);
     return {

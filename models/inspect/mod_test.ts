@@ -51,6 +51,17 @@ Deno.test("inspect() of LoRAs tells dialect, family, ranks and targets", async (
   assert.deepEqual(await lora("peft"), ["PEFT", "Wan", [2, 3, 4], ["transformer"]]);
 });
 
+Deno.test("inspect() tells the vectors of embeddings for text encoders that are known", () =>
+  withFolder({
+    "pair.safetensors": safetensorsOf({ clip_g: zeros([2, 1280]), clip_l: zeros([2, 768]) }),
+    "other.safetensors": safetensorsOf({ emb_params: zeros([2, 100]) }),
+  }, async (folder) => {
+    const { kind, embedding, isUsable } = await inspect(join(folder, "pair.safetensors"));
+    const vectors = [{ width: 768, count: 2 }, { width: 1280, count: 2 }];
+    assert.deepEqual([kind, embedding, isUsable], ["embedding", vectors, true]);
+    assert.equal((await inspect(join(folder, "other.safetensors"))).kind, "unknown");
+  }));
+
 Deno.test("inspect() tells the size of a LoRA's model by its width, and what is not applied", () =>
   withFolder({
     "a.safetensors": safetensorsOf({

@@ -17,6 +17,23 @@ const MAX_VECTORS = 1024;
 /** Wider than any text encoder. */
 const MAX_WIDTH = 16384;
 
+/** Text encoders by the width of their vectors, and the models that have them. */
+export const ENCODER_WIDTHS: ReadonlyMap<number, string> = new Map([
+  [768, "CLIP-L (Stable Diffusion 1 and XL)"],
+  [1024, "OpenCLIP H (Stable Diffusion 2)"],
+  [1280, "OpenCLIP bigG (Stable Diffusion XL)"],
+]);
+
+/** The vectors of a file that holds nothing else, for text encoders that are known. */
+export function inspectEmbedding(path: string): readonly LearntVectors[] | undefined {
+  try {
+    using file = EmbeddingFile.open(path);
+    return file.vectors.every(({ width }) => ENCODER_WIDTHS.has(width)) ? file.vectors : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** What a prompt calls the vectors of a file. */
 export function embeddingName(path: string): string {
   return basename(path).slice(0, -extname(path).length || undefined);
