@@ -1,5 +1,5 @@
 /**
- * Compiles kernels for AMD's GPUs without having one, and prints what Mesa's compiler says of them
+ * Compiles kernels for AMD's and Intel's GPUs without having one, and prints what Mesa's compilers say of them
  * (`deno task kernels:compile [--target navi31,navi21] [--only gemm] [--each] [--asm FOLDER] [--save] [--steps]`); see
  * docs/kernel-compilers.md.
  */
@@ -8,13 +8,13 @@ import { parseArgs } from "node:util";
 import { alignColumns } from "./bench/history.ts";
 import { findLoops, type Loop } from "./kernels/assembly.ts";
 import type { CompiledKernel } from "./kernels/compile.ts";
-import { openNullGpu, type StartOnNullGpu } from "./kernels/null_gpu.ts";
+import { INTEL_GPUS, openNullGpu, type StartOnNullGpu } from "./kernels/null_gpu.ts";
 import { compare, printRows, readTable, rowsOf, writeTable } from "./kernels/table.ts";
 import { stepsTable } from "./kernels/steps.ts";
 import { ROOT } from "./root.ts";
 
-/** GPUs of RDNA 3, RDNA 2, GCN 5 and RDNA 4, as RADV names them. */
-export const TARGETS: readonly string[] = ["navi31", "navi21", "vega10", "gfx1200"];
+/** GPUs of RDNA 3, RDNA 2, GCN 5 and RDNA 4, as RADV names them, and of Xe HPG and Xe 2. */
+export const TARGETS: readonly string[] = ["navi31", "navi21", "vega10", "gfx1200", ...INTEL_GPUS];
 
 /** Where the committed table of a target lies. */
 export function tablePath(target: string): URL {
@@ -42,8 +42,8 @@ export async function compileKernels(
 }
 
 /**
- * Writes assembly and WGSL of each kernel, and describes the loops that multiply, alike ones once; those of case tables
- * only with `each`.
+ * Writes assembly and WGSL of each kernel, and describes the loops of AMD's that multiply, alike ones once; those of case
+ * tables only with `each`.
  */
 async function writeAssembly(
   kernels: readonly CompiledKernel[],
@@ -58,7 +58,7 @@ async function writeAssembly(
     const file = `${kernel.split(" ")[0]!.replaceAll("/", "_")}.${i + 1}`;
     await Deno.writeTextFile(join(path, `${file}.wgsl`), `// ${kernel}: ${name}\n${wgsl}`);
     await Deno.writeTextFile(join(path, `${file}.asm`), `; ${kernel}: ${name}\n${assembly}`);
-    if (!each && name.startsWith("case ")) continue;
+    if (INTEL_GPUS.includes(target) || !each && name.startsWith("case ")) continue;
     for (const loop of findLoops(assembly, target, subgroupSize)) {
       if (loop.products === 0) continue;
       const cells = cellsOf(loop);

@@ -93,23 +93,26 @@ static VKAPI_ATTR VkResult VKAPI_CALL own_QueueSubmit2(VkQueue queue, uint32_t c
   return VK_SUCCESS;
 }
 
-/* Memory: one type, which holds everything. */
+/* Memory: one type, which holds everything, where the driver has none. */
 
-static void list_memory(VkPhysicalDeviceMemoryProperties *memory) {
+static int list_memory(VkPhysicalDeviceMemoryProperties *memory) {
+  if (memory->memoryTypeCount > 0) return 0;
   const VkMemoryPropertyFlags all = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                     VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
   *memory = (VkPhysicalDeviceMemoryProperties){.memoryTypeCount = 1, .memoryHeapCount = 1};
   memory->memoryTypes[0] = (VkMemoryType){all, 0};
   memory->memoryHeaps[0] = (VkMemoryHeap){MEMORY_BYTES, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  return 1;
 }
 static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice physical,
                                                                         VkPhysicalDeviceMemoryProperties *memory) {
+  next_GetPhysicalDeviceMemoryProperties(physical, memory);
   list_memory(memory);
 }
 static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceMemoryProperties2(VkPhysicalDevice physical,
                                                                          VkPhysicalDeviceMemoryProperties2 *memory) {
   next_GetPhysicalDeviceMemoryProperties2(physical, memory);
-  list_memory(&memory->memoryProperties);
+  if (!list_memory(&memory->memoryProperties)) return;
   VkPhysicalDeviceMemoryBudgetPropertiesEXT *budget =
       (void *)chained(memory->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
   if (budget) budget->heapBudget[0] = MEMORY_BYTES;
@@ -118,7 +121,7 @@ static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceMemoryProperties2(VkPhysi
 #define REQUIREMENTS(name, Asked, Told, told) \
   static VKAPI_ATTR void VKAPI_CALL own_##name(VkDevice device, Asked asked, Told *requirements) { \
     next_##name(device, asked, requirements); \
-    (told).memoryTypeBits = 1; \
+    if ((told).memoryTypeBits == 0) (told).memoryTypeBits = 1; \
   }
 REQUIREMENTS(GetBufferMemoryRequirements, VkBuffer, VkMemoryRequirements, *requirements)
 REQUIREMENTS(GetImageMemoryRequirements, VkImage, VkMemoryRequirements, *requirements)

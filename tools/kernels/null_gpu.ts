@@ -1,4 +1,7 @@
-/** GPUs that are not there: Mesa's driver for AMD's, of which only the compiler works, opened through `layer.c`. */
+/**
+ * GPUs that are not there: Mesa's drivers for AMD's and Intel's, of which only the compilers work, opened through `layer.c`;
+ * the kernel that Intel's driver talks to is `intel.c`.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { driversFolder, unpackPackage, writeDriverManifest } from "../drivers/debian.ts";
@@ -11,7 +14,10 @@ export class NoCompilerError extends Error {
   override readonly name = "NoCompilerError";
 }
 
-/** What starts one of our programs on a GPU, named as RADV does, such as `navi31`. */
+/** Intel's GPUs, as `intel.c` names them. */
+export const INTEL_GPUS: readonly string[] = ["dg2", "lnl"];
+
+/** What starts one of our programs on a GPU, named as RADV does, such as `navi31`, or one of Intel's. */
 export type StartOnNullGpu = (
   family: string,
   args: readonly string[],
@@ -19,32 +25,44 @@ export type StartOnNullGpu = (
 ) => Deno.Command;
 
 /**
- * Fetches Mesa where it is missing, and builds the layer.
+ * Fetches Mesa where it is missing, and builds what opens it.
  *
  * @param folder for the layer and what it writes of the pipeline made last, under the name in DENOISE_LAYER_OUT
  * @throws {NoCompilerError}
  */
 export async function openNullGpu(folder: string): Promise<StartOnNullGpu> {
-  const headers = await fetchPackage("libvulkan-dev", "2 MB", false);
-  await buildLayer(join(headers, "usr", "include"), folder);
-  // Mesa 25 is the last that opens such GPUs.
+  const [vulkan, drm] = [
+    await fetchPackage("libvulkan-dev", "2 MB", false),
+    await fetchPackage("libdrm-dev", "0.3 MB", false),
+  ].map((root) => join(root, "usr", "include"));
+  const layer = await buildLibrary("layer", [vulkan!], folder);
+  const intel = await buildLibrary("intel", [drm!, join(drm!, "libdrm")], folder);
+  await writeLayerManifest(layer, folder);
+  // Mesa 25 is the last that opens AMD's such GPUs.
   const mesa = await fetchPackage("mesa-vulkan-drivers", "66 MB", true);
   const libraries = join(mesa, "usr", "lib", "x86_64-linux-gnu");
-  const manifest = join(folder, "driver", "radv.json");
-  await Deno.mkdir(join(folder, "driver"));
-  await writeDriverManifest(manifest, join(libraries, "libvulkan_radeon.so"), "1.4.0");
-  return (family, args, { wantsAssembly }) =>
-    new Deno.Command(join(libraries, "ld-linux-x86-64.so.2"), {
-      args: ["--library-path", libraries, DENO, "run", "-A", "--no-check", ...args],
+  const manifests = join(folder, "drivers");
+  await Deno.mkdir(manifests);
+  for (const driver of ["radeon", "intel"]) {
+    const library = join(libraries, `libvulkan_${driver}.so`);
+    await writeDriverManifest(join(manifests, `${driver}.json`), library, "1.4.0");
+  }
+  return (family, args, { wantsAssembly }) => {
+    const isIntel = INTEL_GPUS.includes(family);
+    return new Deno.Command(join(libraries, "ld-linux-x86-64.so.2"), {
+      args: [
+        ...(isIntel ? ["--preload", intel] : []),
+        ...["--library-path", libraries, DENO, "run", "-A", "--no-check", ...args],
+      ],
       cwd: ROOT,
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
       env: {
-        RADV_FORCE_FAMILY: family,
+        [isIntel ? "DENOISE_INTEL_GPU" : "RADV_FORCE_FAMILY"]: family,
         MESA_SHADER_CACHE_DISABLE: "true",
         DENO_WEBGPU_BACKEND: "vulkan",
-        VK_DRIVER_FILES: manifest,
+        VK_DRIVER_FILES: join(manifests, isIntel ? "intel.json" : "radeon.json"),
         VK_LAYER_PATH: folder,
         VK_INSTANCE_LAYERS: LAYER,
         // Mesa's own layer, which the system may have in another version.
@@ -53,6 +71,7 @@ export async function openNullGpu(folder: string): Promise<StartOnNullGpu> {
         ...(wantsAssembly && { DENOISE_LAYER_ASSEMBLY: "1" }),
       },
     });
+  };
 }
 
 /** Unpacks a package of Debian 13 where that has not been done; gives the folder that stands for `/`. */
@@ -77,21 +96,29 @@ async function fetchPackage(name: string, size: string, complete: boolean): Prom
   return root;
 }
 
-async function buildLayer(include: string, folder: string): Promise<void> {
-  const source = new URL("tools/kernels/layer.c", ROOT).pathname;
-  const library = join(folder, "liblayer.so");
-  const args = ["-O1", "-Wall", "-shared", "-fPIC", `-I${include}`, "-o", library, source];
+/** Builds a file of this folder, and gives the library. */
+async function buildLibrary(
+  name: string,
+  includes: readonly string[],
+  folder: string,
+): Promise<string> {
+  const source = new URL(`tools/kernels/${name}.c`, ROOT).pathname;
+  const library = join(folder, `lib${name}.so`);
+  const own = ["-O1", "-Wall", "-shared", "-fPIC", "-o", library, source];
+  const args = [...includes.map((include) => `-I${include}`), ...own];
   try {
     const { success, stderr } = await new Deno.Command("gcc", { args, stdin: "null" }).output();
-    if (!success) {
-      throw new Error(`Cannot build tools/kernels/layer.c: ${new TextDecoder().decode(stderr)}`);
-    }
+    if (success) return library;
+    throw new Error(`Cannot build ${source}: ${new TextDecoder().decode(stderr)}`);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     throw new NoCompilerError(
-      "Cannot compile kernels: gcc is missing, which builds tools/kernels/layer.c; install it",
+      `Cannot compile kernels: gcc is missing, which builds tools/kernels/${name}.c; install it`,
     );
   }
+}
+
+async function writeLayerManifest(library: string, folder: string): Promise<void> {
   const layer = {
     name: LAYER,
     type: "GLOBAL",

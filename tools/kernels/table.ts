@@ -4,7 +4,7 @@ import type { CompiledKernel } from "./compile.ts";
 
 /** What a compiler says of a kernel. */
 export interface Figures {
-  /** Vector registers of an invocation. */
+  /** Vector registers of an invocation; of Intel's, those of a wave that live at once. */
   readonly vgprs: number;
   /** Registers that are kept in memory for want of room, vector and scalar. */
   readonly spills: number;
@@ -12,9 +12,9 @@ export interface Figures {
   readonly scratch: number;
   /** Bytes of workgroup memory. */
   readonly lds: number;
-  /** Waves that a SIMD holds at once, as the driver counts them. */
+  /** Waves that a SIMD holds at once, as the driver counts them; of Intel's, the invocations of a wave. */
   readonly waves: number;
-  /** Bytes of code. */
+  /** Bytes of code; of Intel's, instructions. */
   readonly code: number;
   /** The compiler's own estimate of clocks by throughput, with guessed numbers of turns of loops. */
   readonly cost: number;
@@ -38,21 +38,40 @@ export interface SavedTable {
   readonly rows: ReadonlyMap<string, Figures>;
 }
 
+/** The names of figures in the drivers' statistics. */
+const NAMES: Readonly<Record<"amd" | "intel", Readonly<Record<keyof Figures, readonly string[]>>>> =
+  {
+    amd: {
+      vgprs: ["VGPRs"],
+      spills: ["Spilled VGPRs", "Spilled SGPRs"],
+      scratch: ["Scratch size"],
+      lds: ["LDS size"],
+      waves: ["Subgroups per SIMD"],
+      code: ["Code size"],
+      cost: ["Inverse Throughput"],
+    },
+    intel: {
+      vgprs: ["Max live registers"],
+      spills: ["Spill Count"],
+      scratch: ["Scratch Memory Size"],
+      lds: ["Workgroup Memory Size"],
+      waves: ["Max dispatch width"],
+      code: ["Instruction Count"],
+      cost: ["Cycle Count"],
+    },
+  };
+
 export function figuresOf({ statistics }: Pick<CompiledKernel, "statistics">): Figures {
-  const value = (name: string) => {
-    const found = statistics[name];
-    if (found === undefined) throw new Error(`Cannot read statistics: there is no "${name}"`);
-    return found;
-  };
-  return {
-    vgprs: value("VGPRs"),
-    spills: value("Spilled VGPRs") + value("Spilled SGPRs"),
-    scratch: value("Scratch size"),
-    lds: value("LDS size"),
-    waves: value("Subgroups per SIMD"),
-    code: value("Code size"),
-    cost: value("Inverse Throughput"),
-  };
+  const names = NAMES["Max dispatch width" in statistics ? "intel" : "amd"];
+  const entries = COLUMNS.map((column) => {
+    const values = names[column].map((name) => {
+      const found = statistics[name];
+      if (found === undefined) throw new Error(`Cannot read statistics: there is no "${name}"`);
+      return found;
+    });
+    return [column, values.reduce((sum, value) => sum + value, 0)];
+  });
+  return Object.fromEntries(entries) as unknown as Figures;
 }
 
 function worst(a: Figures, b: Figures): Figures {

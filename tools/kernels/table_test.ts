@@ -69,3 +69,19 @@ Deno.test("compare() finds a problem that another kernel now stands for, and nam
   const { failures, missing } = compare(SAVED, now);
   assert.deepEqual([failures, missing], [["a: waves 10 to 1"], ["b"]]);
 });
+
+Deno.test("rowsOf() reads the statistics of Intel's compiler", () => {
+  const statistics = {
+    "Max live registers": 140,
+    "Spill Count": 2,
+    "Fill Count": 5,
+    "Scratch Memory Size": 1024,
+    "Workgroup Memory Size": 4096,
+    "Max dispatch width": 16,
+    "Instruction Count": 900,
+    "Cycle Count": 12000,
+  };
+  const [row] = rowsOf([{ ...compiled("a"), statistics }]);
+  const expected = { vgprs: 140, spills: 2, scratch: 1024, lds: 4096, waves: 16, code: 900 };
+  assert.deepEqual(row!.figures, { ...expected, cost: 12000 });
+});

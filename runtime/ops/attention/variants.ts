@@ -115,10 +115,11 @@ function sharedBytes(problem: AttentionProblem, target: Target): number {
   const strips = Math.ceil(problem.headDim / 4 / across);
   const keys = across * each * 5;
   const values = Math.ceil(4 * strips / each) * each * down / 4 * across;
-  const weights = rows * down * 9;
+  const queries = rows * down;
+  const weights = queries * (queries * across * each > 4096 ? 9 : across * each / 4 + 1);
   const tail = down * across * 3 / 4;
   return 16 * (Math.max(keys, values) + weights + tail) +
-    (parts > 1 ? 4 * rows * down * parts : 0);
+    (parts > 1 ? 4 * queries * parts : 0);
 }
 
 const SHARED_VARIANT: AttentionVariant = {

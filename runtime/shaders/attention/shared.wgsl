@@ -28,8 +28,9 @@
 //#let LOADED = ACROSS * DOWN / DEPTH // rows of a part that all invocations bring at once
 //#let KEY_LOADS = KEYS / LOADED
 //#let QUERY_LOADS = QUERIES / LOADED
-//#let CHUNK = 32 // keys whose weights lie in their tile at once
-//#let CHUNKS_OF_FOUR = FOURS_KEYS / CHUNK
+//#let IS_PARTLY = QUERIES * KEYS > 4096 // weights are more than their tile may hold: they wait in registers
+//#let CHUNK = IS_PARTLY ? 32 : KEYS // keys whose weights lie in their tile at once
+//#let CHUNKS_OF_FOUR = FOURS_KEYS / 32
 //#let WEIGHT_STRIDE = CHUNK / 4 + 1
 //#let VALUES = DOWN // that lie in their tile at once, each brought by a row of invocations
 //#let PARTS_OF_CHUNK = CHUNK / VALUES
@@ -176,19 +177,23 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     let p_I_H = exp2(s_I_of_H - next_I);
     //#endif
     total_I = total_I + (p_I_H.x + p_I_H.y + (p_I_H.z + p_I_H.w));
+    //#if !IS_PARTLY
+    tile_qw[I][local.y * WEIGHT_STRIDE + H * ACROSS + local.x] = p_I_H;
+    //#endif
     //#endfor
     //#endfor
     let parts = min(KEYS / VALUES, (end - key0 + VALUES - 1u) / VALUES);
     for (var part = 0u; part < parts; part = part + 1u) {
+      //#if IS_PARTLY
       if (part % PARTS_OF_CHUNK == 0u) {
         let chunk = part / PARTS_OF_CHUNK;
         if (local.x / 8u == chunk % CHUNKS_OF_FOUR) {
           //#for I in 0..ROWS
-          //#let WEIGHTS = FOURS == 2 ? "select(p_I_0, p_I_1, chunk >= CHUNKS_OF_FOUR)" : "p_I_0"
-          tile_qw[I][local.y * WEIGHT_STRIDE + local.x % 8u] = WEIGHTS;
+          tile_qw[I][local.y * WEIGHT_STRIDE + local.x % 8u] = select(p_I_0, p_I_1, chunk >= CHUNKS_OF_FOUR);
           //#endfor
         }
       }
+      //#endif
       //#include "attention/shared_put_values.wgsl"
       workgroupBarrier();
       if (part + 1u < parts) {
