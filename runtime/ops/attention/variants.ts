@@ -116,7 +116,7 @@ function sharedBytes(problem: AttentionProblem, target: Target): number {
   const keys = across * each * 5;
   const values = Math.ceil(4 * strips / each) * each * down / 4 * across;
   const queries = rows * down;
-  const weights = queries * (queries * across * each > 4096 ? 9 : across * each / 4 + 1);
+  const weights = queries * (queries * across * each > 2048 ? 9 : across * each / 4 + 1);
   const tail = down * across * 3 / 4;
   return 16 * (Math.max(keys, values) + weights + tail) +
     (parts > 1 ? 4 * queries * parts : 0);

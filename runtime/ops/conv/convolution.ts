@@ -201,6 +201,12 @@ function outputSize(padded: number, kernel: number, stride: number): number {
   return Math.floor((padded - kernel) / stride) + 1;
 }
 
+/**
+ * Channels up to which normalising whatever a tile loads, again for each tap and 64 or 128 channels, takes less than a pass
+ * over memory: by a model of cards, not measured.
+ */
+const MOST_NORMED = 256;
+
 const SMALL_TILES_FIRST = [...TILES_VARIANTS.slice(2), ...TILES_VARIANTS.slice(0, 2)];
 
 /** All ways to convolve; their order depends on the problem. */
@@ -220,6 +226,9 @@ export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
   const place = ({ name }: ConvVariant) => order.indexOf(name.replace(/-norm$/, ""));
   const matrix = MATRIX_VARIANTS.toSorted((a, b) => place(a) - place(b));
   const large = Math.ceil(height * width / 128) * Math.ceil(channels / 128) * frames;
-  const tiles = large >= FEW_LARGE_TILES ? TILES_VARIANTS : SMALL_TILES_FIRST;
-  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...tiles, REGISTERS_4];
+  const tiles = large >= FEW_LARGE_TILES / 2 ? TILES_VARIANTS : SMALL_TILES_FIRST;
+  const byNorm = channels <= MOST_NORMED
+    ? tiles
+    : tiles.toSorted((a, b) => Number(a.normalizes ?? false) - Number(b.normalizes ?? false));
+  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...byNorm, REGISTERS_4];
 }

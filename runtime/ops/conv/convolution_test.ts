@@ -77,12 +77,12 @@ Deno.test("conv2d() has one kernel with and without residual on software adapter
 });
 
 Deno.test("conv2d() normalises what it loads on GPUs where a binding is left, before it elsewhere", () => {
-  const kernelsOf = (schedule: "cpu" | "gpu", maxStorageBuffers = 8) => {
+  const kernelsOf = (schedule: "cpu" | "gpu", maxStorageBuffers = 8, channels = 64) => {
     const limits = { ...BASELINE_TARGET.limits, maxStorageBuffers };
     const graph = new Graph("test", { ...BASELINE_TARGET, schedule, limits });
     const tensor = (name: string, shape: number[]) => graph.use(new DeviceTensor(name, shape));
-    conv2d(tensor("x", [1, 16, 16, 32]), tensor("w", [64, 3, 3, 32]), {
-      ...{ bias: tensor("bias", [64]), padding: [1, 1, 1, 1] },
+    conv2d(tensor("x", [1, 16, 16, 32]), tensor("w", [channels, 3, 3, 32]), {
+      ...{ bias: tensor("bias", [channels]), padding: [1, 1, 1, 1] },
       norm: { groups: 8, eps: 1e-6, weight: tensor("gamma", [32]), activation: "silu" },
     });
     return graph.dispatches.map(({ kernel }) => kernel.name.split(" ")[0]);
@@ -90,6 +90,7 @@ Deno.test("conv2d() normalises what it loads on GPUs where a binding is left, be
   const statistics = ["norm/group_partial", "norm/group_combine"];
   assert.deepEqual(kernelsOf("gpu"), [...statistics, "conv/tiles"]);
   assert.deepEqual(kernelsOf("gpu", 5), [...statistics, "norm/group_apply", "conv/tiles"]);
+  assert.deepEqual(kernelsOf("gpu", 8, 320), [...statistics, "norm/group_apply", "conv/tiles"]);
   assert.deepEqual(kernelsOf("cpu"), [...statistics, "norm/group_apply", "conv/registers"]);
 });
 
@@ -106,7 +107,8 @@ Deno.test("conv2d() takes tiles of 128 x 128 on GPUs where they are many enough 
     `pixel_threads=${threads} pixels=8 channel_threads=${threads}`
   );
   assert.equal(kernelOf(256, 128, 32), large);
-  assert.equal(kernelOf(128, 128, 32), wide);
+  assert.equal(kernelOf(128, 128, 32), large);
+  assert.equal(kernelOf(96, 128, 32), wide);
   assert.equal(kernelOf(256, 64, 32), wide);
   assert.equal(kernelOf(256, 128, 16), wide);
 });
