@@ -111,8 +111,8 @@ export function matrixTileOf(
  * Workgroups of 256 invocations fill it with fewer, but leave more idle at the edges and in the last round.
  */
 export const FEW_TILES = 64;
-/** The same for tiles of 128 x 128. */
-export const FEW_LARGE_TILES = 256;
+/** The same for tiles of 128 x 128: about the processors of a large GPU. */
+export const FEW_LARGE_TILES = 128;
 
 /** Names of tiles in the order of preference for `count` results of this size; nothing of it is measured yet. */
 export function matrixOrder(rows: number, columns: number, count: number): readonly string[] {
@@ -122,7 +122,7 @@ export function matrixOrder(rows: number, columns: number, count: number): reado
   if (tiles(64) < 2 * FEW_TILES) {
     return ["matrix64", "matrix32", "matrix128", "matrix128x128", "matrix256x128"];
   }
-  if (tiles(128) < FEW_LARGE_TILES) {
+  if (tiles(128) < 2 * FEW_LARGE_TILES) {
     return ["matrix128", "matrix64", "matrix32", "matrix128x128", "matrix256x128"];
   }
   // Whether the largest win anywhere is not known, so that only a tuning run takes them.

@@ -226,7 +226,7 @@ export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
   const place = ({ name }: ConvVariant) => order.indexOf(name.replace(/-norm$/, ""));
   const matrix = MATRIX_VARIANTS.toSorted((a, b) => place(a) - place(b));
   const large = Math.ceil(height * width / 128) * Math.ceil(channels / 128) * frames;
-  const tiles = large >= FEW_LARGE_TILES / 2 ? TILES_VARIANTS : SMALL_TILES_FIRST;
+  const tiles = large >= FEW_LARGE_TILES ? TILES_VARIANTS : SMALL_TILES_FIRST;
   const byNorm = channels <= MOST_NORMED
     ? tiles
     : tiles.toSorted((a, b) => Number(a.normalizes ?? false) - Number(b.normalizes ?? false));

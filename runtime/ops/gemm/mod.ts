@@ -116,9 +116,7 @@ function byPreference(problem: GemmProblem, { features }: Target): readonly Gemm
     : hasFewRegisters(features)
     ? [SHARED_128X64, SHARED_32, SHARED_64, SHARED_128]
     : large >= FEW_LARGE_TILES
-    ? [SHARED_128, SHARED_128X64, SHARED_64, SHARED_32]
-    : 2 * large >= FEW_LARGE_TILES
-    ? [SHARED_128X64, SHARED_64, SHARED_128, SHARED_32]
+    ? [SHARED_128, SHARED_64, SHARED_128X64, SHARED_32]
     : [SHARED_64, SHARED_32, SHARED_128X64, SHARED_128];
   const matrix = matrixOrder(m, n, batch?.count ?? 1)
     .map((name) => MATRIX_VARIANTS.find((variant) => variant.name === name)!);

@@ -30,7 +30,7 @@ Deno.test("on GPUs large products have large tiles, short prompts split their su
   const target = { ...BASELINE_TARGET, limits };
   const of = (...sizes: [number, number, number]) => ruleOf(target, sizes).variant;
   assert.equal(of(4160, 10240, 3840), "shared128");
-  assert.equal(of(1024, 2560, 2560), "shared128x64");
+  assert.equal(of(1024, 2560, 2560), "shared128");
   assert.equal(of(512, 1536, 1536), "shared64");
   assert.equal(of(256, 512, 512), "shared32");
   for (const rows of [5, 32]) assert.equal(of(rows, 9728, 2560), "sliced32");
@@ -71,7 +71,7 @@ Deno.test("on GPUs that share little memory or few invocations, tiles are smalle
       4096,
     ]).variant;
   assert.equal(of({ maxWorkgroupInvocations: 128 }), "shared64");
-  assert.equal(of({ maxWorkgroupMemoryBytes: 12 * 1024 }), "shared128x64");
+  assert.equal(of({ maxWorkgroupMemoryBytes: 12 * 1024 }), "shared64");
 });
 
 const SOFTWARE: Target = {
