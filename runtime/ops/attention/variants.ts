@@ -188,8 +188,9 @@ function matrixVariant(name: string, ownRows: 16 | 32): AttentionVariant {
     schedule: "gpu",
     supports(problem, target) {
       const unit = unitOf(problem, target);
-      // Where fewer queries are one workgroup's, most of it would be idle.
-      return unit !== undefined && (ownRows === 16 || problem.lq > rows / 2) &&
+      // Where fewer queries are one workgroup's, most of it would be idle; results of longer heads fit no registers.
+      const suits = problem.lq > rows / 2 && problem.headDim <= 128;
+      return unit !== undefined && (ownRows === 16 || suits) &&
         keysOf(problem.headDim, unit, target) !== undefined;
     },
     plan(problem, target) {
