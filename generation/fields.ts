@@ -5,7 +5,7 @@
  * A new setting is a property of `SamplingSettings` or `OptionalSettings` in `models/`, and a row here.
  */
 
-import type { SamplingSettings } from "../engine/types.ts";
+import type { SamplerName, SamplingSettings } from "../engine/types.ts";
 import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
@@ -278,15 +278,14 @@ export const SETTING_FIELDS: {
     choices: SAMPLERS,
     placeholder: "name",
     initial: ({ defaults: { sampler } }, _, given) =>
-      sampler === "dmd" && hasOtherLevels(given) ? "lcm" : sampler,
+      sampler && hasOtherLevels(sampler, given) ? OWN_SIGMAS.get(sampler) ?? sampler : sampler,
     check: (value, name, { sampling }, given) => {
       checkChoice(value, name, sampling.samplers);
       const other = given.sigmas ? "sigmas" : given.scheduler ? "scheduler" : undefined;
-      if (!OWN_SIGMAS.includes(value) || !other) return;
+      const nearest = OWN_SIGMAS.get(value);
+      if (!nearest || !other) return;
       throw new RangeError(
-        `${name} ${value} has its own sigmas; omit ${other}, or use ${
-          value === "dmd" ? "lcm" : "another sampler"
-        }`,
+        `${name} ${value} has its own sigmas; omit ${other}, or use ${nearest}`,
       );
     },
     idle: unlessTaken("sampler"),
@@ -485,7 +484,11 @@ function ownSteps({ sigmas, sampler }: GivenSettings): number | undefined {
   return count || (sampler === "dmd" ? DMD_STEPS : undefined);
 }
 
-/** Whether the request asks for other sigmas than those of `dmd`; `lcm` takes them. */
-function hasOtherLevels({ sigmas, scheduler, numInferenceSteps }: GivenSettings): boolean {
-  return Boolean(sigmas || scheduler) || (numInferenceSteps ?? DMD_STEPS) !== DMD_STEPS;
+/** Whether the request asks for other sigmas than a sampler's own; `dmd` has one number of steps. */
+function hasOtherLevels(
+  sampler: SamplerName,
+  { sigmas, scheduler, numInferenceSteps }: GivenSettings,
+): boolean {
+  return Boolean(sigmas || scheduler) ||
+    sampler === "dmd" && (numInferenceSteps ?? DMD_STEPS) !== DMD_STEPS;
 }

@@ -196,6 +196,7 @@ export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
   ["DDPM", "ddpm"],
   ["PLMS", "pndm"],
   ["UniPC", "uni_pc"],
+  ["DEIS", "deis"],
   ["LCM", "lcm"],
   ["TCD", "tcd"],
   ["ER SDE", "er_sde"],

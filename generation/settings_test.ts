@@ -70,6 +70,9 @@ Deno.test("completeSettings() samples as a model was distilled, and by lcm at ot
   assert.equal(samplerOf({ sigmas: [1, 0.5] }), "lcm");
   assert.equal(samplerOf({ scheduler: "simple" }), "lcm");
   assert.equal(samplerOf({ sampler: "euler" }), "euler");
+  const pndm = { ...INFO, defaults: { ...defaults, sampler: "pndm" }, optionalSettings } as const;
+  const nearest = { numInferenceSteps: 20, scheduler: "karras" } as const;
+  assert.equal(completeSettings(nearest, "T2V", pndm).settings.sampler, "lms");
 });
 
 Deno.test("completeSettings() takes the number of steps from sigmas and from dmd", () => {

@@ -3,7 +3,7 @@ import { choiceField, refuseFields, type SchedulerConfig } from "./config.ts";
 import { DIFFUSION_CLASSES } from "./diffusion_classes.ts";
 import type { DiffusionModel, StartedLevels } from "./diffusion_levels.ts";
 import { begun, DIFFUSION_STEPS } from "./diffusion_samplers.ts";
-import { NOISE_SCHEDULES, type SamplerName, SAMPLERS } from "./names.ts";
+import { NOISE_SCHEDULES, OWN_SIGMAS, type SamplerName, SAMPLERS } from "./names.ts";
 import { namedLevels } from "./named_levels.ts";
 import { NoiseTable } from "./noise_table.ts";
 import { diffusionProcess, PREDICTION_TYPES, spread } from "./process.ts";
@@ -49,7 +49,7 @@ export class DiffusionScheduler implements Scheduler {
   setTimesteps(numInferenceSteps: number, options: ScheduleOptions = {}): Schedule {
     const start = checkedRange(numInferenceSteps, options);
     const { table, process } = this.#model;
-    const { sampler = this.own.sampler } = options;
+    const { sampler = this.#usualSampler(options) } = options;
     const { own, given, brownian } = choose("sampler", DIFFUSION_STEPS, sampler);
     if (options.shift !== undefined) {
       throw new RangeError(
@@ -72,8 +72,16 @@ export class DiffusionScheduler implements Scheduler {
     }
     throw new RangeError(
       `Cannot sample with ${sampler} and ${options.scheduler ? "a scheduler" : "sigmas"}: ` +
-        `it has timesteps of its own; omit the one or the other`,
+        `it has timesteps of its own; omit one of them, or use ${OWN_SIGMAS.get(sampler)}`,
     );
+  }
+
+  #usualSampler({ scheduler, sigmas }: ScheduleOptions): SamplerName {
+    const { sampler } = this.own;
+    const nearest = scheduler === undefined && sigmas === undefined
+      ? undefined
+      : OWN_SIGMAS.get(sampler);
+    return nearest ?? sampler;
   }
 
   /** The levels that a request chooses. */

@@ -1,5 +1,11 @@
 /** The classes of diffusers for diffusion models: the sampler of each, and what of its configuration is not supported. */
-import { choiceField, refuseFields, requireField, type SchedulerConfig } from "./config.ts";
+import {
+  boundedField,
+  choiceField,
+  refuseFields,
+  requireField,
+  type SchedulerConfig,
+} from "./config.ts";
 import type { SamplerName } from "./names.ts";
 import type { BetaRange } from "./noise_table.ts";
 
@@ -20,6 +26,14 @@ function requireNoClipping(fallback: boolean): (config: SchedulerConfig) => void
   return (config) => requireField(config, "clip_sample", false, fallback);
 }
 
+function requireOrder(config: SchedulerConfig, most: number): void {
+  const order = boundedField(config, "solver_order", 2, 1, most);
+  if (Number.isSafeInteger(order)) return;
+  throw new TypeError(
+    `Cannot use the scheduler's solver_order ${order}: it must be a whole number`,
+  );
+}
+
 function requireNoSample(config: SchedulerConfig): void {
   choiceField(config, "prediction_type", NO_SAMPLE, "epsilon");
 }
@@ -27,6 +41,16 @@ function requireNoSample(config: SchedulerConfig): void {
 export const DIFFUSION_CLASSES: Readonly<Record<string, DiffusionClass>> = {
   DDIMScheduler: { sampler: "ddim", betas: BETAS, check: requireNoClipping(true) },
   DDPMScheduler: { sampler: "ddpm", betas: BETAS, check: requireNoClipping(true) },
+  DEISMultistepScheduler: {
+    sampler: "deis",
+    betas: BETAS,
+    check(config) {
+      // The reference reads the names of other algorithms and solvers as its own.
+      choiceField(config, "algorithm_type", ["deis", "dpmsolver", "dpmsolver++"], "deis");
+      choiceField(config, "solver_type", ["logrho", "midpoint", "heun", "bh1", "bh2"], "logrho");
+      requireOrder(config, 3);
+    },
+  },
   DPMSolverMultistepScheduler: {
     sampler(config) {
       const types = ["dpmsolver++", "sde-dpmsolver++", "deis"] as const;
@@ -34,7 +58,10 @@ export const DIFFUSION_CLASSES: Readonly<Record<string, DiffusionClass>> = {
       return type === "sde-dpmsolver++" ? "dpmpp_2m_sde" : "dpmpp_2m";
     },
     betas: BETAS,
-    check: (config) => refuseFields(config, ["use_lu_lambdas", "lambda_min_clipped"]),
+    check(config) {
+      refuseFields(config, ["use_lu_lambdas", "lambda_min_clipped"]);
+      requireOrder(config, config["algorithm_type"] === "sde-dpmsolver++" ? 2 : 3);
+    },
   },
   DPMSolverSDEScheduler: { sampler: "dpmpp_sde", betas: LATENT_BETAS, check: requireNoSample },
   EulerAncestralDiscreteScheduler: { sampler: "euler_ancestral", betas: BETAS },

@@ -73,9 +73,12 @@ export function kdpm2Levels(model: DiffusionModel, count: number): StartedLevels
  * DPMSolverMultistepScheduler and UniPCMultistepScheduler: of one timestep more the last is dropped, and levels are
  * redistributed over the whole table.
  */
-export function multistepLevels(model: DiffusionModel, count: number): StartedLevels {
+export function multistepLevels(
+  model: DiffusionModel,
+  count: number,
+  last = finalSigma(model.config, model.table),
+): StartedLevels {
   const { config, table } = model;
-  const last = finalSigma(config, table);
   const ends = [table.sigmas.at(-1)!, table.sigmas[0]!] as const;
   const redistributed = redistributedBetween(model, ends, count, last);
   const timesteps = redistributed
@@ -84,6 +87,11 @@ export function multistepLevels(model: DiffusionModel, count: number): StartedLe
   const sigmas = redistributed?.sigmas ??
     [...timesteps.map((timestep) => table.sigma(timestep)), last];
   return { ...startedLevels(config, timesteps, sigmas), noiseScale: spread(sigmas[0]!) };
+}
+
+/** DEISMultistepScheduler, whose runs end at the lowest level. */
+export function deisLevels(model: DiffusionModel, count: number): StartedLevels {
+  return multistepLevels(model, count, model.table.sigmas[0]!);
 }
 
 /** DDPMScheduler. */

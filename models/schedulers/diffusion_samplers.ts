@@ -1,9 +1,10 @@
 /** Samplers of diffusion models: on the levels of their class in diffusers, and on levels that a request chooses. */
-import { booleanField, boundedField, choiceField, type SchedulerConfig } from "./config.ts";
+import { booleanField, choiceField, numberField, type SchedulerConfig } from "./config.ts";
 import { lcmOfDiffusion, tcd } from "./consistency_steps.ts";
 import { ddim, pndm, type StartedSteps } from "./ddim_steps.ts";
 import {
   ddpmLevels,
+  deisLevels,
   type DiffusionModel,
   eulerLevels,
   kdpm2Levels,
@@ -14,7 +15,7 @@ import {
 } from "./diffusion_levels.ts";
 import { type DpmOptions, dpmpp, dpmpp2mSde, dpmpp3mSde } from "./dpm_steps.ts";
 import { euler, eulerAncestral, heun, lcm } from "./euler_steps.ts";
-import { erSde, lms, resMultistep } from "./multistep_steps.ts";
+import { deis, type DeisOptions, erSde, lms, resMultistep } from "./multistep_steps.ts";
 import type { SamplerName } from "./names.ts";
 import { type Process, spread } from "./process.ts";
 import type { StepCoefficients } from "./schedule.ts";
@@ -56,6 +57,14 @@ export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionStep
     },
     given: (levels, process) => unipc(levels, process),
   },
+  deis: {
+    own(model, count, start) {
+      const options = deisOptions(model.config, count);
+      const steps = (levels: Levels) => deis(levels, model.process, options);
+      return ofUnitVariance(begun(deisLevels(model, count), start, steps, model.process));
+    },
+    given: (levels, process) => deis(levels, process),
+  },
   lcm: { own: lcmOfDiffusion, given: lcm },
   tcd: { own: tcd },
   er_sde: onLevels(spacedLevels, erSde),
@@ -92,15 +101,26 @@ function dpmSolver(eta: 0 | 1): DiffusionSteps["own"] {
 }
 
 function dpmOptions(config: SchedulerConfig, count: number, eta: 0 | 1): Partial<DpmOptions> {
-  const order = boundedField(config, "solver_order", 2, 1, eta ? 2 : 3);
   // The reference reads the names of other solvers as `midpoint`.
   const types = ["midpoint", "heun", "logrho", "bh1", "bh2"] as const;
   const solver = choiceField(config, "solver_type", types, "midpoint");
   return {
-    order: order === 1 ? 1 : order < 3 ? 2 : 3,
+    order: orderOf(config, eta ? 2 : 3),
     solver: solver === "heun" ? "heun" : "midpoint",
     lowersLast: booleanField(config, "lower_order_final", true) && count < 15,
     lastIsEuler: booleanField(config, "euler_at_final", false),
+  };
+}
+
+/** A configuration of another class may ask for more. */
+function orderOf(config: SchedulerConfig, most: number): number {
+  return Math.min(numberField(config, "solver_order", 2), most);
+}
+
+function deisOptions(config: SchedulerConfig, count: number): DeisOptions {
+  return {
+    order: orderOf(config, 3),
+    lowersLast: booleanField(config, "lower_order_final", true) && count < 15,
   };
 }
 

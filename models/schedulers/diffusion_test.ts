@@ -64,8 +64,19 @@ Deno.test("DiffusionScheduler refuses options that no diffusion model has", () =
   assert.throws(() => scheduler.setTimesteps(4, { shift: 3 }), /only rectified flows have a shift/);
   assert.throws(() => scheduler.setTimesteps(1001), /has 1000 timesteps/);
   assert.throws(() => scheduler.setTimesteps(3, { sampler: "dmd" }), /dmd .* it takes euler, /);
-  const karras = { scheduler: "karras" } as const;
-  assert.throws(() => scheduler.setTimesteps(4, karras), /pndm .* has timesteps of its own/);
+  const karras = { sampler: "pndm", scheduler: "karras" } as const;
+  assert.throws(() => scheduler.setTimesteps(4, karras), /pndm .* timesteps of its own.* use lms/);
+});
+
+Deno.test("DiffusionScheduler takes the nearest sampler on levels that its own does not have", () => {
+  const nearest = { PNDMScheduler: "lms", TCDScheduler: "lcm", EulerDiscreteScheduler: "euler" };
+  for (const [name, sampler] of Object.entries(nearest)) {
+    const scheduler = opened(name);
+    const [usual, named] = [undefined, sampler as "lms"].map((sampler) =>
+      scheduler.setTimesteps(5, { scheduler: "karras", sampler })
+    );
+    usual!.timesteps.forEach((_, i) => assert.deepEqual(usual!.step(i), named!.step(i), name));
+  }
 });
 
 Deno.test("DiffusionScheduler refuses more steps than a model was distilled for", () => {
@@ -91,6 +102,8 @@ Deno.test("DiffusionScheduler refuses a configuration that it cannot follow, by 
     ["DDPMScheduler", "variance_type", "learned"],
     ["DPMSolverMultistepScheduler", "algorithm_type", "dpmsolver"],
     ["DPMSolverMultistepScheduler", "solver_order", 4],
+    ["DEISMultistepScheduler", "solver_order", 1.5],
+    ["DEISMultistepScheduler", "algorithm_type", "sde-dpmsolver++"],
     ["DPMSolverMultistepScheduler", "use_lu_lambdas", true],
     ["KDPM2DiscreteScheduler", "prediction_type", "sample"],
     ["LCMScheduler", "original_inference_steps", 0],

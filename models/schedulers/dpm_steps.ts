@@ -12,7 +12,8 @@ import type { HistoryName, StepCoefficients, Term } from "./schedule.ts";
 import { denoised, type Levels, type Steps } from "./steps.ts";
 
 export interface DpmOptions {
-  readonly order: 1 | 2 | 3;
+  /** 1, 2 or 3. */
+  readonly order: number;
   /** How a step of second order weighs D₁. */
   readonly solver: "midpoint" | "heun";
   /** η: 0 without noise, 1 for the SDE. */

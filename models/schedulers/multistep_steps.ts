@@ -26,6 +26,57 @@ export function lms({ timesteps, sigmas }: Levels, process: Process): Steps {
   return { timesteps, sigmas, history: LMS_ORDER, steps };
 }
 
+export interface DeisOptions {
+  readonly order: number;
+  /** Whether the last steps are of lower order, down to the first; a step that ends at 0 always is of the first. */
+  readonly lowersLast: boolean;
+}
+
+/**
+ * As `lms`, with polynomials in ln σ. Source: Zhang and Chen 2023, "Fast Sampling of Diffusion Models with Exponential Integrator";
+ * diffusers' DEISMultistepScheduler.
+ */
+export function deis(
+  { timesteps, sigmas }: Levels,
+  process: Process,
+  { order: most, lowersLast }: DeisOptions = { order: 2, lowersLast: false },
+): Steps {
+  const slot = (i: number): HistoryName => `history${i % most}`;
+  const steps = Array.from(timesteps, (_, i): StepCoefficients => {
+    const [sigma, next] = [sigmas[i]!, sigmas[i + 1]!];
+    const left = next === 0 ? 1 : lowersLast ? timesteps.length - i : most;
+    const order = Math.min(most, i + 1, left);
+    const points = Array.from({ length: order }, (_, k) => Math.log(sigmas[i - k]!));
+    const terms = points.map((_, k): Term => ({
+      tensor: slot(i - k),
+      scale: order === 1 ? next - sigma : integralInLogarithm(points, k, sigma, next),
+    }));
+    return [
+      { target: slot(i), terms: slope(process, sigma, 1) },
+      { target: "sample", terms: [{ tensor: "sample", scale: 1 }, ...terms] },
+    ];
+  });
+  return { timesteps, sigmas, history: most, steps };
+}
+
+/** Of the polynomial in ln x that is 1 at point `k` and 0 at one or two others, over x. */
+function integralInLogarithm(
+  points: readonly number[],
+  k: number,
+  from: number,
+  to: number,
+): number {
+  const others = points.filter((_, j) => j !== k);
+  const scale = others.reduce((product, other) => product * (points[k]! - other), 1);
+  const antiderivative = (x: number): number => {
+    const log = Math.log(x);
+    const [a, b] = others;
+    if (b === undefined) return x * (log - 1 - a!);
+    return x * (log ** 2 - 2 * log + 2 - (a! + b) * (log - 1) + a! * b);
+  };
+  return (antiderivative(to) - antiderivative(from)) / scale;
+}
+
 /** Of the polynomial that is 1 at point `k` and 0 at the others. Gauss's rule of two points is exact up to the third degree. */
 function integralOfLagrange(
   points: readonly number[],

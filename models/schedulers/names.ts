@@ -14,6 +14,7 @@ export const SAMPLERS = [
   "dpmpp_2m_sde",
   "dpmpp_3m_sde",
   "uni_pc",
+  "deis",
   "ddim",
   "ddpm",
   "pndm",
@@ -27,8 +28,12 @@ export const SAMPLERS = [
 /** One of {@linkcode SAMPLERS}. */
 export type SamplerName = (typeof SAMPLERS)[number];
 
-/** Samplers with noise levels of their own. */
-export const OWN_SIGMAS: readonly SamplerName[] = ["pndm", "tcd", "dmd"];
+/** Samplers with noise levels of their own, and the sampler that is nearest to each on other levels. */
+export const OWN_SIGMAS: ReadonlyMap<SamplerName, SamplerName> = new Map([
+  ["pndm", "lms"],
+  ["tcd", "lcm"],
+  ["dmd", "lcm"],
+]);
 
 /** Schedules: how the noise levels are spaced. A model takes those of its kind. */
 export const NOISE_SCHEDULES = [

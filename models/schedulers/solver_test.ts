@@ -31,7 +31,15 @@ const SCHEDULES: Readonly<Record<string, (steps: number) => Schedule>> = {
   "LCM": (steps) => sampled("lcm", steps),
   "ancestral Euler": (steps) => sampled("euler_ancestral", steps),
   ...Object.fromEntries(
-    (["dpm_2_ancestral", "dpmpp_sde", "dpmpp_3m_sde", "lms", "er_sde", "res_multistep"] as const)
+    ([
+      "dpm_2_ancestral",
+      "dpmpp_sde",
+      "dpmpp_3m_sde",
+      "lms",
+      "deis",
+      "er_sde",
+      "res_multistep",
+    ] as const)
       .map((sampler) => [sampler, (steps: number) => diffused(sampler, steps)]),
   ),
 };
@@ -119,7 +127,7 @@ for (const [name, make] of Object.entries(SCHEDULES)) {
   });
 
   Deno.test(`Solver traces no more programs for more steps: ${name}`, () => {
-    const counts = [12, 60].map((steps) => trace(make(steps)).session.stages[0]!.programs.size);
+    const counts = [24, 60].map((steps) => trace(make(steps)).session.stages[0]!.programs.size);
     assert.equal(counts[0], counts[1]);
     assert.ok(counts[0]! <= 8, `${counts[0]} programs`);
   });

@@ -213,7 +213,7 @@ def k_samplers():
 
 
 def multistep():
-    for cls in ["DPMSolverMultistepScheduler", "UniPCMultistepScheduler"]:
+    for cls in ["DPMSolverMultistepScheduler", "UniPCMultistepScheduler", "DEISMultistepScheduler"]:
         yield from spaced(cls, [1, 2, 7, 20])
         yield from predicted(cls, ["epsilon", "v_prediction", "sample"])
         for key in REDISTRIBUTED:
@@ -222,9 +222,10 @@ def multistep():
         others = {
             "order 1": {"solver_order": 1},
             "order 3": {"solver_order": 3},
-            "sigma_min": {"final_sigmas_type": "sigma_min"},
-            "zero SNR": {**zero, "timestep_spacing": "trailing"},
         }
+        if cls != "DEISMultistepScheduler":
+            others["sigma_min"] = {"final_sigmas_type": "sigma_min"}
+            others["zero SNR"] = {**zero, "timestep_spacing": "trailing"}
         for name, config in others.items():
             for steps in [7, 16]:
                 yield case(f"{cls}, {name}", cls, config, steps)
