@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { version } from "../generation/mod.ts";
 import { reportMarkdown } from "../report/markdown.ts";
 import { runReport, SECTION_SHARES } from "../report/run_report.ts";
-import { SECTION_COMMAND } from "../report/section_process.ts";
+import { availableBackends, readMachine } from "../report/machine.ts";
+import { runSectionProcess, SECTION_COMMAND } from "../report/section_process.ts";
 import { readTorchReport, type TorchReport } from "../report/report_reader.ts";
 import { type GpuReport, hasFailed, type SectionName } from "../report/types.ts";
 import { UsageError } from "./failure.ts";
@@ -23,8 +24,9 @@ export async function runReportCommand(flags: ReportFlags): Promise<number> {
     sections,
     powerPreference,
     forceSoftware: flags.forceSoftware,
-    backends: backend === undefined || backend === "auto" ? undefined : [backend],
-    command: sectionCommand(),
+    backends: backend === undefined || backend === "auto" ? availableBackends() : [backend],
+    machine: await readMachine(),
+    runSection: (order, onBegin) => runSectionProcess(order, sectionCommand(), onBegin),
     onBegin(section, what) {
       // What is done changes many times a second.
       if (section !== last) tell(`${section}: ${what}`);
@@ -55,13 +57,13 @@ async function write(
 }
 
 function sectionsOf(text: string): SectionName[] {
-  return text.split(",").map((name) => {
-    const known = Object.keys(SECTION_SHARES).find((each) => each === name.trim());
-    if (known) return known as SectionName;
-    throw new UsageError(
-      `Cannot run section "${name}": there are ${Object.keys(SECTION_SHARES).join(", ")}`,
-    );
-  });
+  const names = Object.keys(SECTION_SHARES) as SectionName[];
+  const asked = text.split(",").map((name) => name.trim());
+  const unknown = asked.find((name) => !names.some((known) => known === name));
+  if (unknown !== undefined) {
+    throw new UsageError(`Cannot run section "${unknown}": there are ${names.join(", ")}`);
+  }
+  return names.filter((name) => asked.includes(name));
 }
 
 function sectionCommand(): string[] {

@@ -5,7 +5,7 @@ import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
-import { isWeightFile, WEIGHTS } from "./parts.ts";
+import { isLoraName, WEIGHTS } from "./parts.ts";
 import { lookAt } from "./resolve.ts";
 import { parseHubFile } from "./cache.ts";
 
@@ -130,11 +130,6 @@ function onlyLora(paths: readonly string[]): string | undefined {
   const others = weights.length > 0 ? weights : paths;
   return USUAL_NAMES.find((name) => paths.includes(name)) ??
     (others.length === 1 ? others[0] : undefined);
-}
-
-/** Whether a file can be a LoRA by its name. GGUF files hold none. */
-export function isLoraName(path: string): boolean {
-  return isWeightFile(path) && !/\.gguf$/i.test(path);
 }
 
 function list(names: readonly string[]): string {

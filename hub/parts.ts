@@ -36,3 +36,8 @@ export function partOf(path: string): Part | undefined {
     pattern: nameOf("*"),
   };
 }
+
+/** Whether a file can be a LoRA by its name. GGUF files hold none. */
+export function isLoraName(path: string): boolean {
+  return isWeightFile(path) && !/\.gguf$/i.test(path);
+}

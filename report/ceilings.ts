@@ -180,7 +180,7 @@ export async function probeCopies(
   bytes: number,
 ): Promise<number> {
   const half = Math.min(bytes / 2, device.target.limits.maxBufferBytes);
-  const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  const usage = 0x04 | 0x08; // COPY_SRC | COPY_DST
   const [from, to] = [0, 1].map((i) => device.createBuffer(`copy ${i}`, half, usage));
   try {
     const ms = await timeWork(idleMs, () => {

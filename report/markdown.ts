@@ -36,12 +36,17 @@ import {
 const HEADLINE_OP = "linear:4160x10240x3840:bf16";
 const MAX_LISTED = 12;
 
+const BROWSER_NOTE =
+  "A browser made this: correctness counts in full, and times are not those of Deno on the same GPU, because browsers " +
+  "check every access and round their clocks.";
+
 export function reportMarkdown(report: GpuReport, torch?: TorchReport): string {
   const reader = new ReportReader(report, torch);
   return [
     `# GPU report: ${adapterOf(reader)}`,
     origin(reader),
     ...problems(reader),
+    ...(reader.backends.includes("browser") ? [BROWSER_NOTE] : []),
     "## Summary",
     summary(reader),
     ...correctness(reader),
@@ -53,7 +58,7 @@ export function reportMarkdown(report: GpuReport, torch?: TorchReport): string {
     ...environment(reader),
     "## How it was made",
     sections(reader),
-    "`denoise report` made it; weights are random, so nothing was downloaded. How to read it: `docs/gpu-report.md`.",
+    "`denoise report`, or its page, made it; weights are random, so nothing was downloaded. How to read it: `docs/gpu-report.md`.",
   ].filter((block) => block !== "").join("\n\n") + "\n";
 }
 
@@ -66,10 +71,14 @@ function origin(reader: ReportReader): string {
   const { date, denoise, machine } = reader.report;
   const seconds = reader.report.sections.reduce((sum, section) => sum + section.seconds, 0);
   return [
-    `denoise ${denoise}, Deno ${machine.deno}`,
+    `denoise ${denoise}, ${machine.runtime}`,
     machine.os,
     ...(machine.nvidia ? [`NVIDIA driver ${machine.nvidia}`] : []),
-    `${machine.cpu || "unknown processor"}, ${machine.cores} cores, ${bytes(machine.memory)}`,
+    [
+      machine.cpu || "unknown processor",
+      `${machine.cores} cores`,
+      ...(machine.memory > 0 ? [bytes(machine.memory)] : []),
+    ].join(", "),
     `${date.slice(0, 10)}, ${(seconds / 60).toFixed(1)} minutes`,
   ].join(" · ");
 }

@@ -39,7 +39,13 @@ const REPORT: GpuReport = {
   date: "2026-01-02T03:04:05.678Z",
   denoise: "0.1.0",
   minutes: 10,
-  machine: { os: "linux x86_64, 6.1", cpu: "A CPU", cores: 16, memory: 2 ** 36, deno: "2.9.6" },
+  machine: {
+    os: "linux x86_64, 6.1",
+    cpu: "A CPU",
+    cores: 16,
+    memory: 2 ** 36,
+    runtime: "deno 2.9.6",
+  },
   sections: [
     {
       ...{ name: "environment", backend: "deno", state: "done", seconds: 1 },

@@ -1,4 +1,5 @@
 /** What the tables of a report are made from: its sections by backend, and torch's times beside them. */
+import { readText } from "../platform/mod.ts";
 import { z } from "zod";
 import type { GpuBackend } from "../runtime/mod.ts";
 import { type Cell, flops, NOTHING, rate, table } from "./cells.ts";
@@ -114,7 +115,7 @@ export type TorchReport = z.output<typeof TORCH_REPORT>;
 
 export async function readTorchReport(path: string): Promise<TorchReport> {
   try {
-    return TORCH_REPORT.parse(JSON.parse(await Deno.readTextFile(path)));
+    return TORCH_REPORT.parse(JSON.parse(await readText(path)));
   } catch (error) {
     throw new RangeError(
       `Cannot take ${path} for a file of torch's times: ${

@@ -1,8 +1,6 @@
 /** The sections of a report, one after the other, each with its part of the time. */
 
 import type { GpuBackend } from "../runtime/mod.ts";
-import { findDawn } from "../runtime/device/backends/dawn_package.ts";
-import { runSectionProcess } from "./section_process.ts";
 import type { Known, SectionOrder } from "./sections/section.ts";
 import {
   type GpuReport,
@@ -30,15 +28,17 @@ const RESERVE = 0.03;
 
 interface ReportOptions {
   readonly minutes: number;
-  /** Backends to measure; both where Dawn is installed by default. */
-  readonly backends?: readonly GpuBackend[] | undefined;
-  /** All by default. */
+  readonly backends: readonly GpuBackend[];
+  /** In this order; all by default, in that of {@linkcode SECTION_SHARES}. */
   readonly sections?: readonly SectionName[] | undefined;
   readonly powerPreference?: GPUPowerPreference | undefined;
   readonly forceSoftware?: boolean | undefined;
+  /** Bytes of device memory that may be taken; any number by default. */
+  readonly maxBytes?: number | undefined;
   readonly version: string;
-  /** Program and arguments that start `runSection`. */
-  readonly command: readonly string[];
+  readonly machine: Machine;
+  /** Runs a section where its end ends nothing else; told what is done. */
+  runSection(order: SectionOrder, onBegin: (what: string) => void): Promise<SectionResult>;
   onBegin(section: string, what: string): void;
   /** Takes the report as it is after every section. */
   onReport(report: GpuReport): Promise<void>;
@@ -53,12 +53,11 @@ export async function runReport(options: ReportOptions): Promise<GpuReport> {
     date: new Date().toISOString(),
     denoise: options.version,
     minutes: options.minutes,
-    machine: await readMachine(),
+    machine: options.machine,
     sections,
   };
-  const names = (Object.keys(SECTION_SHARES) as SectionName[])
-    .filter((name) => options.sections?.includes(name) ?? true);
-  let backends = options.backends ?? availableBackends();
+  const names = options.sections ?? Object.keys(SECTION_SHARES) as SectionName[];
+  let { backends } = options;
   const known = new Map<GpuBackend, Known>();
   for (const [i, name] of names.entries()) {
     for (const [k, backend] of [...backends].entries()) {
@@ -72,17 +71,14 @@ export async function runReport(options: ReportOptions): Promise<GpuReport> {
           backend,
           ...(options.powerPreference && { powerPreference: options.powerPreference }),
           ...(options.forceSoftware && { forceFallbackAdapter: true }),
+          ...(options.maxBytes !== undefined && { maxBytes: options.maxBytes }),
         },
         seconds: Math.max(0, left) * own / shares,
         known: known.get(backend) ?? {},
       };
       const title = `${name}, ${backend}`;
       options.onBegin(title, `${order.seconds.toFixed(0)} s at most`);
-      const result = await runSectionProcess(
-        order,
-        options.command,
-        (what) => options.onBegin(title, what),
-      );
+      const result = await options.runSection(order, (what) => options.onBegin(title, what));
       sections.push(result);
       known.set(backend, { ...known.get(backend), ...learn(result) });
       await options.onReport(report);
@@ -92,15 +88,6 @@ export async function runReport(options: ReportOptions): Promise<GpuReport> {
     }
   }
   return report;
-}
-
-function availableBackends(): GpuBackend[] {
-  try {
-    findDawn();
-    return ["deno", "dawn"];
-  } catch {
-    return ["deno"];
-  }
 }
 
 function learn({ name, data }: SectionResult): Known {
@@ -126,44 +113,5 @@ function learn({ name, data }: SectionResult): Known {
     }
     default:
       return {};
-  }
-}
-
-/** What figures depend on, without what tells whose machine it is. */
-async function readMachine(): Promise<Machine> {
-  const { os, arch } = Deno.build;
-  const nvidia = /Kernel Module.{0,80}?\s(\d+(?:\.\d+)+)\s/.exec(
-    await textOf("/proc/driver/nvidia/version"),
-  )?.[1];
-  return {
-    os: `${os} ${arch}, ${Deno.osRelease()}`,
-    cpu: await cpuName(),
-    cores: navigator.hardwareConcurrency,
-    memory: Deno.systemMemoryInfo().total,
-    deno: Deno.version.deno,
-    ...(nvidia && { nvidia }),
-  };
-}
-
-async function cpuName(): Promise<string> {
-  if (Deno.build.os === "darwin") return await outputOf("sysctl", "-n", "machdep.cpu.brand_string");
-  if (Deno.build.os === "windows") return Deno.env.get("PROCESSOR_IDENTIFIER") ?? "";
-  return /^model name\s*:\s*(.*)$/m.exec(await textOf("/proc/cpuinfo"))?.[1] ?? "";
-}
-
-async function textOf(path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch {
-    return "";
-  }
-}
-
-async function outputOf(command: string, ...args: string[]): Promise<string> {
-  try {
-    const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
-    return new TextDecoder().decode(stdout).trim();
-  } catch {
-    return "";
   }
 }

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { readMachine } from "./machine.ts";
 import { runReport, SECTION_SHARES } from "./run_report.ts";
+import { runSectionProcess } from "./section_process.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { GpuReport } from "./types.ts";
 
@@ -22,7 +24,9 @@ Deno.test("runReport() runs the sections in order, deals out the time and hands 
     minutes: 1,
     backends: ["deno", "dawn"],
     sections: ["environment", "probes", "ops"],
-    command: [Deno.execPath(), "eval", "--quiet", PROGRAM],
+    machine: await readMachine(),
+    runSection: (order, onBegin) =>
+      runSectionProcess(order, [Deno.execPath(), "eval", "--quiet", PROGRAM], onBegin),
     onBegin: () => {},
     onReport: ({ sections }: GpuReport) => Promise.resolve(void states.push(sections.length)),
   });

@@ -1,7 +1,7 @@
 /** Runs a section as a process of its own: where a kernel or a driver ends it, nothing else ends. */
 
 import { lastOf } from "../media/isolated/program.ts";
-import type { SectionLine } from "./section_program.ts";
+import { type SectionLine, SectionListener } from "./run_section.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { SectionResult } from "./types.ts";
 
@@ -24,7 +24,6 @@ export async function runSectionProcess(
   graceSeconds = GRACE_SECONDS,
 ): Promise<SectionResult> {
   const [program, ...args] = command;
-  const begun = performance.now();
   const child = new Deno.Command(program!, {
     args,
     stdin: "piped",
@@ -36,14 +35,11 @@ export async function runSectionProcess(
     isLate = true;
     child.kill("SIGKILL");
   }, (order.seconds + graceSeconds) * 1000);
-  const heard: { data?: unknown; what?: string; isComplete?: boolean; failure?: string } = {};
+  const section = new SectionListener(order, onBegin);
   const hear = (text: string) => {
-    if (!text.startsWith(LINE_MARK)) return;
-    const line = JSON.parse(text.slice(LINE_MARK.length)) as SectionLine;
-    if (line.type === "begin") onBegin(heard.what = line.what);
-    else if (line.type === "found") heard.data = line.data;
-    else if (line.type === "end") heard.isComplete = line.isComplete;
-    else heard.failure = line.message;
+    if (text.startsWith(LINE_MARK)) {
+      section.hear(JSON.parse(text.slice(LINE_MARK.length)) as SectionLine);
+    }
   };
   const [lastWords, status] = await Promise.all([
     lastOf(child.stderr, 4 * LAST_WORDS).then(oneLine),
@@ -52,31 +48,12 @@ export async function runSectionProcess(
     give(child.stdin, JSON.stringify(order)),
   ]);
   clearTimeout(limit);
-  const seconds = (performance.now() - begun) / 1000;
-  const at = heard.what === undefined ? "" : ` at "${heard.what}"`;
-  const common = {
-    name: order.name,
-    backend: order.device.backend === "dawn" ? "dawn" as const : "deno" as const,
-    seconds,
-    ...(heard.data !== undefined && { data: heard.data as never }),
-  };
-  if (heard.isComplete) return { ...common, state: "done" };
-  if (heard.isComplete === false) return { ...common, state: "cut" };
-  const end = heard.failure ?? (isLate ? "it did not end in time" : describeEnd(status, lastWords));
-  return { ...common, state: isLate ? "cut" : "failed", reason: withoutPaths(`${end}${at}`) };
+  return section.result(isLate, describeEnd(status, lastWords));
 }
 
 function describeEnd({ code, signal }: Deno.CommandStatus, lastWords: string): string {
   const how = signal ? `its process was ended by ${signal}` : `its process ended with ${code}`;
   return lastWords ? `${how} (${lastWords})` : how;
-}
-
-/** What tells of a machine's owner: folders of theirs. */
-export function withoutPaths(text: string): string {
-  return text.replace(
-    /(?:file:\/\/)?(?:[A-Za-z]:)?[\\/](?:[^\s"'`:;,()\\/]+[\\/])+([^\s"'`:;,()\\/]*)/g,
-    "…/$1",
-  );
 }
 
 async function give(stdin: WritableStream<Uint8Array>, text: string): Promise<void> {

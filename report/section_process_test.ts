@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { runSectionProcess, withoutPaths } from "./section_process.ts";
+import { withoutPaths } from "./run_section.ts";
+import { runSectionProcess } from "./section_process.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { SectionResult } from "./types.ts";
 

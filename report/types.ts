@@ -31,7 +31,8 @@ export interface Machine {
   readonly cores: number;
   /** Memory of the machine in bytes. */
   readonly memory: number;
-  readonly deno: string;
+  /** What ran the program, and its version, such as `deno 2.9.6` or `firefox 153`. */
+  readonly runtime: string;
   /** The NVIDIA kernel module's version, where there is one: WebGPU does not tell. */
   readonly nvidia?: string;
 }

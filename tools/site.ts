@@ -1,4 +1,4 @@
-/** `deno task site` packs the library for browsers, and pages that need no server, into `dist/site` for any static host. */
+/** `deno task site [FOLDER] [ADDRESS]` packs the library for browsers, and pages that need no server, into `dist/site` for any static host. */
 
 import { DENO, importMap, listTree, ROOT } from "./root.ts";
 
@@ -14,6 +14,8 @@ export const SWAPS: Readonly<Record<string, string>> = {
 export const ENTRIES: Readonly<Record<string, string>> = {
   "denoise.js": "browser/mod.ts",
   "worker.js": "browser/worker.ts",
+  "report.js": "browser/report.ts",
+  "report_worker.js": "browser/report_worker.ts",
 };
 
 const BUNDLED = "models/bundled/";
@@ -68,18 +70,22 @@ async function copyModel(folder: string): Promise<void> {
   await Deno.writeTextFile(`${folder}/files.json`, JSON.stringify(files));
 }
 
-/** Makes the site in a folder. */
-export async function makeSite(folder: string): Promise<void> {
+/** Makes the site in a folder; `issues` is where reports of GPUs may be posted, such as `https://…/issues/new`. */
+export async function makeSite(folder: string, issues = ""): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
   for (const [name, entry] of Object.entries(ENTRIES)) await bundle(entry, `${folder}/${name}`);
   await copyModel(`${folder}/bundled`);
   for (const path of listTree("browser", [".html"])) {
-    await Deno.copyFile(new URL(path, ROOT), `${folder}/${path.slice("browser/".length)}`);
+    const text = await Deno.readTextFile(new URL(path, ROOT));
+    await Deno.writeTextFile(
+      `${folder}/${path.slice("browser/".length)}`,
+      text.replace("ADDRESS-OF-ISSUES", issues),
+    );
   }
 }
 
 if (import.meta.main) {
-  const folder = Deno.args[0] ?? "dist/site";
-  await makeSite(folder);
+  const [folder = "dist/site", issues] = Deno.args;
+  await makeSite(folder, issues);
   console.log(`Made ${folder}: put it on any static host`);
 }

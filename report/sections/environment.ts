@@ -1,5 +1,6 @@
 /** What the adapter says of itself, and how much memory it gives. */
 
+import { hostMemory } from "../../platform/mod.ts";
 import { measureMemory } from "../../runtime/mod.ts";
 import { vendorName } from "../vendor.ts";
 import type { SectionContext } from "./section.ts";
@@ -22,9 +23,10 @@ export async function readEnvironment(
   };
   found({ ...own, allocatable: { bytes: 0, isAll: false } });
   begin("allocating memory until there is no more");
-  const memory = Deno.systemMemoryInfo().total;
+  const memory = hostMemory().total;
   // Where memory is the machine's own, it seems to have no end.
-  const wanted = adapter.isSoftware ? memory : Math.min(MAX_BYTES, 4 * memory);
+  const most = adapter.isSoftware ? memory : Math.min(MAX_BYTES, 4 * memory);
+  const wanted = Math.min(most, device.availableBytes);
   const bytes = await measureMemory(device, wanted);
   found({ ...own, allocatable: { bytes, isAll: bytes < wanted } });
   return true;

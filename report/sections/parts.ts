@@ -1,5 +1,6 @@
 /** Whole steps, encoders and decoders of models of full size, with weights that are made up; smaller on slow devices. */
 
+import { hostMemory } from "../../platform/mod.ts";
 import {
   type Device,
   DeviceLostError,
@@ -271,7 +272,7 @@ function tunedTarget(target: Target, { tuning }: Known): Target {
 }
 
 async function roomOf(device: Device): Promise<number> {
-  const memory = Deno.systemMemoryInfo().total;
+  const memory = hostMemory().total;
   return MEMORY_SHARE *
     await measureMemory(device, device.adapter.isSoftware ? memory / 2 : 2 ** 36);
 }

@@ -13,7 +13,10 @@ export interface Known extends Partial<Ceilings> {
 
 export interface SectionOrder {
   readonly name: SectionName;
-  readonly device: Pick<DeviceOptions, "backend" | "powerPreference" | "forceFallbackAdapter">;
+  readonly device: Pick<
+    DeviceOptions,
+    "backend" | "powerPreference" | "forceFallbackAdapter" | "maxBytes"
+  >;
   readonly seconds: number;
   readonly known: Known;
 }

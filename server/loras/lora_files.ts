@@ -3,7 +3,8 @@
 import { ApiError, badRequest, ServiceError } from "../contract/errors.ts";
 import { shorten } from "../../generation/texts.ts";
 import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { findHubLora, type HubLora, isLoraName, loraIn, readHubLora } from "../../hub/lora_file.ts";
+import { findHubLora, type HubLora, loraIn, readHubLora } from "../../hub/lora_file.ts";
+import { isLoraName } from "../../hub/parts.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import type { Log } from "../log.ts";

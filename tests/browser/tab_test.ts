@@ -7,8 +7,14 @@ import { type BrowserName, openSite, programOf } from "./tab.ts";
 
 const PROMPT = { prompt: "a red heart", seed: 7 };
 
-function browserTest(name: string, browser: BrowserName, fn: () => Promise<void>): void {
-  Deno.test({ name, ignore: programOf(browser) === undefined, fn });
+function browserTest(
+  name: string,
+  browser: BrowserName,
+  fn: () => Promise<void>,
+  isSlow = false,
+): void {
+  const ignore = programOf(browser) === undefined || isSlow && !Deno.env.has("DENOISE_SLOW");
+  Deno.test({ name: isSlow ? `${name} (slow)` : name, ignore, fn });
 }
 
 /** How far pixels are from those of this program under Deno. */
@@ -180,3 +186,39 @@ browserTest("a Chromium tab draws Deno's picture", "chromium", async () => {
   );
   assert.ok(await distance(pixels as number[], 2) <= 1);
 });
+
+browserTest(
+  "the page for reports measures in Firefox, and shows what may be posted",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const { text, isPostHidden } = await site.run(
+      "firefox",
+      `
+    const page = new DOMParser().parseFromString(await (await fetch("./report.html")).text(), "text/html");
+    document.body.replaceWith(document.importNode(page.body, true));
+    const option = document.querySelector("select[name=minutes] option");
+    option.value = "0.5";
+    option.selected = true;
+    await import("./report.js");
+    document.getElementById("start").click();
+    const now = document.getElementById("now");
+    while (now.textContent !== "Done.") await new Promise((resolve) => setTimeout(resolve, 200));
+    return {
+      text: document.getElementById("text").value,
+      isPostHidden: document.getElementById("post").hidden,
+    };
+  `,
+      { limitMs: 240_000 },
+    ) as { text: string; isPostHidden: boolean };
+    assert.match(text, /^# GPU report: /);
+    assert.match(text, /firefox \d+ · linux/);
+    assert.match(text, /A browser made this/);
+    const [, passed, ran] = /browser: (\d+) of (\d+) results equal/.exec(text)!;
+    assert.equal(passed, ran);
+    assert.ok(Number(ran) > 3);
+    assert.doesNotMatch(text, /127\.0\.0\.1|\/tmp\//);
+    assert.ok(isPostHidden, "nothing can be posted where no address was given");
+  },
+  true,
+);
