@@ -26,7 +26,7 @@ function requireNoClipping(fallback: boolean): (config: SchedulerConfig) => void
   return (config) => requireField(config, "clip_sample", false, fallback);
 }
 
-function requireOrder(config: SchedulerConfig, most: number): void {
+export function requireOrder(config: SchedulerConfig, most: number): void {
   const order = boundedField(config, "solver_order", 2, 1, most);
   if (Number.isSafeInteger(order)) return;
   throw new TypeError(

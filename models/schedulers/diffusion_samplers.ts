@@ -87,7 +87,9 @@ export function begun(
   sampler: Sampler,
   process: Process,
 ): StartedSteps {
-  const levels = { timesteps: timesteps.slice(start), sigmas: sigmas.slice(start) };
+  // Some levels with a name are fewer than the steps asked for.
+  const first = Math.min(start, timesteps.length - 1);
+  const levels = { timesteps: timesteps.slice(first), sigmas: sigmas.slice(first) };
   return { ...sampler(levels, process), noiseScale };
 }
 
@@ -100,7 +102,11 @@ function dpmSolver(eta: 0 | 1): DiffusionSteps["own"] {
   };
 }
 
-function dpmOptions(config: SchedulerConfig, count: number, eta: 0 | 1): Partial<DpmOptions> {
+export function dpmOptions(
+  config: SchedulerConfig,
+  count: number,
+  eta: 0 | 1,
+): Partial<DpmOptions> {
   // The reference reads the names of other solvers as `midpoint`.
   const types = ["midpoint", "heun", "logrho", "bh1", "bh2"] as const;
   const solver = choiceField(config, "solver_type", types, "midpoint");

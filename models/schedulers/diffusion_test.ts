@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { close, follow, schedulerGolden } from "../../tests/support/scheduler_golden.ts";
-import { createScheduler, DiffusionScheduler, type Schedule } from "./mod.ts";
+import { createScheduler, DiffusionScheduler, EdmScheduler, type Schedule } from "./mod.ts";
 
 const golden = schedulerGolden<{
   /** What the network is given at each step. */
@@ -85,6 +85,24 @@ Deno.test("DiffusionScheduler refuses more steps than a model was distilled for"
     () => scheduler.setTimesteps(51),
     /51 steps: the model was distilled for 50 at most/,
   );
+});
+
+Deno.test("EdmScheduler takes samplers on any levels, and refuses what it does not implement", () => {
+  const scheduler = opened("EDMEulerScheduler", { sigma_max: 120 });
+  assert.ok(scheduler instanceof EdmScheduler);
+  const { samplers, schedulers, maxSigma } = scheduler.choices;
+  assert.equal(maxSigma, 120);
+  for (const sampler of samplers) assert.ok(scheduler.setTimesteps(4, { sampler }), sampler);
+  for (const name of schedulers) {
+    const { sigmas, timesteps } = scheduler.setTimesteps(4, { scheduler: name });
+    timesteps.forEach((time, i) => close(time, Math.log(sigmas[i]!) / 4, 1e-6, `${name} ${i}`));
+  }
+  const pndm = { sampler: "pndm" } as const;
+  assert.throws(() => scheduler.setTimesteps(4, pndm), /pndm with this model: it takes euler, /);
+  const refused = { rho: 5, sigma_schedule: "beta", prediction_type: "sample", sigma_min: 200 };
+  for (const [key, value] of Object.entries(refused)) {
+    assert.throws(() => opened("EDMEulerScheduler", { [key]: value }), TypeError, key);
+  }
 });
 
 Deno.test("DiffusionScheduler refuses a configuration that it cannot follow, by the key", () => {

@@ -4,6 +4,7 @@ import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
 import { DiffusionScheduler } from "./diffusion.ts";
 import { DIFFUSION_CLASSES } from "./diffusion_classes.ts";
+import { EdmScheduler } from "./edm.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 import { type Schedule, type ScheduleOptions, type Scheduler, strengthStart } from "./schedule.ts";
 import { linspace } from "./shift.ts";
@@ -12,6 +13,7 @@ import { DpmSolverScheduler, UniPcScheduler } from "./multistep.ts";
 export { NOISE_SCHEDULES, type NoiseScheduleName, type SamplerName, SAMPLERS } from "./names.ts";
 export { FLOW_CHOICES, FlowScheduler } from "./noise_levels.ts";
 export { DiffusionScheduler } from "./diffusion.ts";
+export { EdmScheduler } from "./edm.ts";
 export { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
 export {
   type Assignment,
@@ -64,6 +66,8 @@ export function imageSchedule(
 
 type SchedulerClass = new (config: SchedulerConfig) => Scheduler;
 
+const EDM_CLASSES = ["EDMDPMSolverMultistepScheduler", "EDMEulerScheduler"];
+
 const FLOW_CLASSES: Readonly<Record<string, SchedulerClass>> = {
   DPMSolverMultistepScheduler: DpmSolverScheduler,
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,
@@ -73,6 +77,7 @@ const FLOW_CLASSES: Readonly<Record<string, SchedulerClass>> = {
 /** Two classes of diffusers are for both kinds of models. */
 function classOf(name: unknown, config: SchedulerConfig): SchedulerClass | undefined {
   if (typeof name !== "string") return undefined;
+  if (EDM_CLASSES.includes(name)) return EdmScheduler;
   const isFlow = config["use_flow_sigmas"] === true ||
     config["prediction_type"] === "flow_prediction";
   if (!isFlow && Object.hasOwn(DIFFUSION_CLASSES, name)) return DiffusionScheduler;
@@ -90,7 +95,8 @@ export function createScheduler(config: unknown): Scheduler {
     throw new TypeError(
       `Cannot make a scheduler: _class_name ${excerpt(name)} is not supported; ` +
         `supported are ${
-          [...new Set([...Object.keys(DIFFUSION_CLASSES), ...Object.keys(FLOW_CLASSES)])].join(", ")
+          [...new Set([DIFFUSION_CLASSES, FLOW_CLASSES].flatMap(Object.keys)), ...EDM_CLASSES]
+            .join(", ")
         }`,
     );
   }

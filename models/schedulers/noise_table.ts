@@ -26,14 +26,20 @@ export class NoiseTable {
   readonly #logarithms: Float64Array;
   readonly #last: number;
 
-  constructor(config: SchedulerConfig, betas: BetaRange) {
+  /** `last` is the level of the last timestep where it may be higher; see {@link sigmaWithoutFloor}. */
+  constructor(sigmas: Float64Array, last = sigmas.at(-1)!) {
+    this.sigmas = sigmas;
+    this.#logarithms = sigmas.map(Math.log);
+    this.#last = last;
+  }
+
+  static fromBetas(config: SchedulerConfig, betas: BetaRange): NoiseTable {
     const values = betasOf(config, betas);
     const rescales = booleanField(config, "rescale_betas_zero_snr", false);
     const signals = cumulativeSignals(rescales ? withoutTerminalSignal(values) : values);
     if (rescales) signals[signals.length - 1] = TERMINAL_SIGNAL;
-    this.sigmas = Float64Array.from(signals, sigmaOf);
-    this.#logarithms = this.sigmas.map(Math.log);
-    this.#last = rescales ? sigmaOf(LEAST_SIGNAL) : this.sigmas.at(-1)!;
+    const sigmas = Float64Array.from(signals, sigmaOf);
+    return new NoiseTable(sigmas, rescales ? sigmaOf(LEAST_SIGNAL) : undefined);
   }
 
   get length(): number {

@@ -63,6 +63,23 @@ export function diffusionProcess(
   };
 }
 
+/**
+ * The network's input and output are scaled by the level and by `data`, the standard deviation of latents. Source: Karras et al.
+ * 2022, "Elucidating the Design Space of Diffusion-Based Generative Models".
+ */
+export function edmProcess(prediction: "epsilon" | "v_prediction", data: number): Process {
+  const wide = (sigma: number) => Math.sqrt(sigma ** 2 + data ** 2);
+  const sign = prediction === "epsilon" ? 1 : -1;
+  return {
+    signal: () => 1,
+    inputScale: (sigma) => 1 / wide(sigma),
+    denoised: (sigma) => [data ** 2 / wide(sigma) ** 2, sign * sigma * data / wide(sigma)],
+    slope: (sigma) => [sigma / wide(sigma) ** 2, -sign * data / wide(sigma)],
+    level: (lambda) => Math.exp(-lambda),
+    timestep: (sigma) => Math.fround(Math.log(sigma) / 4),
+  };
+}
+
 /** λ, half the logarithm of the signal-to-noise ratio. */
 export function halfLogSnr(process: Process, sigma: number): number {
   return Math.log(process.signal(sigma) / sigma);

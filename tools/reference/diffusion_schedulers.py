@@ -248,6 +248,19 @@ def multistep():
     yield case(f"{cls}, no corrector", cls, {"disable_corrector": [0, 2]}, 7)
 
 
+def edm():
+    for cls in ["EDMEulerScheduler", "EDMDPMSolverMultistepScheduler"]:
+        for kind in ["epsilon", "v_prediction"]:
+            for steps in [1, 2, 7]:
+                yield case(f"{cls}, {kind}", cls, {"prediction_type": kind}, steps)
+            yield case(f"{cls}, {kind}, from an image", cls, {"prediction_type": kind}, 8, start=3)
+        config = {"sigma_schedule": "exponential", "sigma_max": 120.0, "sigma_data": 1.0}
+        yield case(f"{cls}, exponential", cls, config, 7)
+        yield case(f"{cls}, sigma_min", cls, {"final_sigmas_type": "sigma_min"}, 16)
+    for config in [{"solver_order": 3}, {"algorithm_type": "sde-dpmsolver++"}]:
+        yield case(f"{cls}, {config}", cls, config, 7)
+
+
 def others():
     for cls in ["LCMScheduler", "TCDScheduler"]:
         for kind in ["epsilon", "v_prediction", "sample"]:
@@ -259,7 +272,7 @@ def others():
 
 
 def main():
-    cases = [*euler(), *ddim(), *pndm(), *k_samplers(), *multistep(), *others()]
+    cases = [*euler(), *ddim(), *pndm(), *k_samplers(), *multistep(), *edm(), *others()]
     data = {
         "generator": f"diffusers {diffusers.__version__}",
         "start": START,
