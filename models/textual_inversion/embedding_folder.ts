@@ -130,15 +130,7 @@ export class TowerEmbeddings {
     const stamp = fileInfoSync(path).mtime?.getTime() ?? 0;
     const known = this.#learnt.get(path);
     if (known?.stamp === stamp) return known.ids;
-    using file = EmbeddingFile.open(path);
-    const vectors = file.read(this.#width);
-    if (!vectors) {
-      throw new RangeError(
-        `Cannot use the embedding "${name}": its vectors have ${
-          file.vectors.map(({ width }) => width).join(" and ")
-        } numbers, those of the text encoder ${this.#width}; it is for another model`,
-      );
-    }
+    const vectors = this.#read(name, path);
     const ids: number[] = [];
     for (let start = 0; start < vectors.length; start += this.#width) {
       ids.push(this.#firstId + this.#rows.length);
@@ -146,6 +138,23 @@ export class TowerEmbeddings {
     }
     this.#learnt.set(path, { stamp, ids });
     return ids;
+  }
+
+  #read(name: string, path: string): Float32Array {
+    try {
+      using file = EmbeddingFile.open(path);
+      const vectors = file.read(this.#width);
+      if (vectors) return vectors;
+      throw new RangeError(
+        `Cannot use the embedding "${name}": its vectors have ${
+          file.vectors.map(({ width }) => width).join(" and ")
+        } numbers, those of the text encoder ${this.#width}; it is for another model`,
+      );
+    } catch (cause) {
+      if (!(cause instanceof SyntaxError)) throw cause;
+      // Where the folder is concerns no client.
+      throw new RangeError(cause.message.replaceAll(path, name), { cause });
+    }
   }
 
   /** The vector of an id behind the vocabulary. */

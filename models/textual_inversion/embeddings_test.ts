@@ -103,6 +103,10 @@ Deno.test("TowerEmbeddings gives ids behind the vocabulary, the same ones again,
     () => wide.idsOf("style"),
     /"style": its vectors have 6 numbers, those of the text encoder 10; it is for another model/,
   );
+  assert.throws(() => tower.idsOf("weights"), {
+    name: "RangeError",
+    message: /^Cannot read "weights" as an embedding: tensor "layer\.weight" of shape/,
+  });
 });
 
 /** Ids of the tokens of a prompt, without those of its ends. */
