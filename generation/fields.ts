@@ -99,6 +99,14 @@ export const SETTING_FIELDS: {
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
   },
+  guidanceRescale: {
+    text:
+      "Guidance rescale (Stable Diffusion): how far the guided prediction gets the standard deviation of the prompt's own",
+    ...numberWithin(0, 1),
+    placeholder: "share",
+    neutral: 0,
+    idle: unlessTaken("guidanceRescale"),
+  },
   guidanceScale2: {
     text:
       "Guidance scale of the low-noise transformer, in models with two (default: `guidance_scale`, if that is set)",
@@ -319,6 +327,19 @@ export const SETTING_FIELDS: {
     placeholder: "syntax",
     neutral: "plain",
     idle: unlessTaken("promptSyntax"),
+  },
+  clipSkip: {
+    text:
+      "CLIP skip (Stable Diffusion): how many of the last layers of the text encoders are skipped",
+    kind: "integer",
+    placeholder: "layers",
+    bounds: () => [0, 11],
+    neutral: 0,
+    check: (value, name) => {
+      if (Number.isSafeInteger(value) && value >= 0 && value <= 11) return;
+      throw new RangeError(`${name} must be an integer from 0 to 11, got ${value}`);
+    },
+    idle: unlessTaken("clipSkip"),
   },
   maxSequenceLength: {
     text: "Maximum number of prompt tokens; the rest is cut off",

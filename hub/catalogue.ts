@@ -102,6 +102,24 @@ const KINDS: Readonly<
   "Qwen-Image layered": { ...QWEN_IMAGE, vae: "its own, with alpha" },
   // With the vision tower.
   "Qwen-Image edit": { ...QWEN_IMAGE, textEncoderBytes: 14.4e9 },
+  "SD 1.5": {
+    ...IMAGES,
+    family: "SD 1 or SD 2",
+    licence: "CreativeML Open RAIL-M",
+    parameters: 0.86e9,
+    textEncoder: "CLIP-L",
+    textEncoderBytes: 0.25e9,
+    vae: "Stable Diffusion's",
+  },
+  "SDXL": {
+    ...IMAGES,
+    family: "SDXL",
+    licence: "CreativeML Open RAIL++-M",
+    parameters: 2.57e9,
+    textEncoder: "CLIP-L, OpenCLIP bigG",
+    textEncoderBytes: 1.64e9,
+    vae: "SDXL's",
+  },
   "Wan 1.3B": { ...WAN, parameters: 1.42e9 },
   "FastWan 1.3B": { ...WAN, parameters: 1.49e9 },
   "Wan 5B": { ...WAN, parameters: 5e9, vae: "Wan 2.2's" },
@@ -135,6 +153,8 @@ flux.1-canny-dev               | FLUX.1 Canny-dev            | FLUX.1 dev       
 flux.1-depth-dev               | FLUX.1 Depth-dev            | FLUX.1 dev         | black-forest-labs/FLUX.1-Depth-dev
 chroma1-hd                     | Chroma1-HD                  | Chroma             | lodestones/Chroma1-HD                           | silveroxides/Chroma1-HD-GGUF | q8_0 q5_k q4_k
 chroma1-base                   | Chroma1-Base                | Chroma             | lodestones/Chroma1-Base
+sdxl-base                      | Stable Diffusion XL base    | SDXL               | stabilityai/stable-diffusion-xl-base-1.0
+sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
 qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
 qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF

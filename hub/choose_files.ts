@@ -7,9 +7,10 @@ import { isWeightFile, partOf, WEIGHTS } from "./parts.ts";
 /** Weights for other programs, and what only shows a model off. */
 const UNUSED =
   /\.(?:bin|ckpt|pt|pth|pkl|h5|msgpack|onnx|onnx_data|tflite|mlmodel|png|jpe?g|gif|webp|mp4|zip|tar|gz)$/i;
-/** Weights of components in old repositories, which have no safetensors. What checks pictures is no component. */
-const OLD_WEIGHTS =
-  /^(?!safety_checker\/)[^/]+\/(?:diffusion_pytorch_model|pytorch_model)\b[^/]*\.bin$/;
+/** Weights of components in old repositories, which have no safetensors. */
+const OLD_WEIGHTS = /^[^/]+\/(?:diffusion_pytorch_model|pytorch_model)\b[^/]*\.bin$/;
+/** What checks pictures, which no pipeline here has, and further autoencoders of SDXL's repository. */
+const UNUSED_FOLDERS = /^(?:safety_checker|vae_1_0|vae_decoder|vae_encoder)\//;
 /** Precisions in the names of weight files, the most wanted first; plain names have none. */
 const VARIANTS = ["", "bf16", "fp16", "fp32", "ema", "non_ema"];
 /** Such as `model.fp16.safetensors`, `model.fp16-00001-of-00002.safetensors`, `model.safetensors.index.fp16.json`. */
@@ -32,9 +33,10 @@ export function chooseFiles(
     );
   }
   const hasIndex = files.some(({ path }) => path === MODEL_INDEX);
-  const useful = files.filter(({ path }) => !UNUSED.test(path) && !path.startsWith("."));
+  const own = files.filter(({ path }) => !UNUSED_FOLDERS.test(path) && !path.startsWith("."));
+  const useful = own.filter(({ path }) => !UNUSED.test(path));
   if (hasIndex && !useful.some(({ path }) => path.includes("/") && WEIGHTS.test(path))) {
-    const old = files.filter(({ path }) => OLD_WEIGHTS.test(path));
+    const old = own.filter(({ path }) => OLD_WEIGHTS.test(path));
     return withoutVariants([...useful, ...old].filter(({ path }) => !WEIGHTS.test(path)));
   }
   if (hasIndex) {

@@ -7,13 +7,14 @@ interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
   readonly library: string;
   readonly className: string;
+  readonly folder: string;
 }
 
 export interface ModelIndex {
   readonly folder: string;
   /** `_class_name`: the pipeline. Whether it is a known one is for the caller to say. */
   readonly className: string;
-  /** The components by name, in file order, without those that are null in the file. */
+  /** The components by our names, in file order, without those that are null in the file. */
   readonly components: ReadonlyMap<string, ComponentEntry>;
   /** Every other key, such as `is_distilled`. */
   readonly settings: JsonObject;
@@ -44,7 +45,7 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
   for (const [key, value] of Object.entries(rest)) {
     const entry = readEntry(path, key, value);
     if (entry === undefined) settings.push([key, value]);
-    else if (entry !== null) components.set(key, entry);
+    else if (entry !== null) components.set(OUR_NAMES[key] ?? key, entry);
   }
   const modular = await modularClass(folder);
   if (modular !== undefined) settings.push(["modular_class_name", modular]);
@@ -55,6 +56,9 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
     settings: Object.fromEntries(settings),
   };
 }
+
+/** What we call components that the file names otherwise. */
+const OUR_NAMES: Readonly<Record<string, string>> = { unet: "transformer" };
 
 /** The class that `modular_model_index.json` names, where a folder has that file too. */
 async function modularClass(folder: string): Promise<string | undefined> {
@@ -86,7 +90,7 @@ export async function componentFolder(
         }`,
     );
   }
-  const folder = join(index.folder, name);
+  const folder = join(index.folder, entry.folder);
   let reason: string;
   try {
     if ((await fileInfo(folder)).isDirectory) return folder;
@@ -123,7 +127,7 @@ function readEntry(
       `Cannot read ${path}: component name ${excerpt(key)} is not a plain folder name`,
     );
   }
-  return { library, className };
+  return { library, className, folder: key };
 }
 
 /** Parts of a model that may lie elsewhere, and the components that they are in folders of models. */

@@ -24,6 +24,7 @@ Deno.test("readModelIndex() separates components from settings", async () => {
     layers: [10, 20],
     scheduler: ["diffusers", "UniPCMultistepScheduler"],
     text_encoder: ["transformers", "UMT5EncoderModel"],
+    unet: ["diffusers", "UNet2DConditionModel"],
     transformer_2: [null, null],
     vae: ["diffusers", "AutoencoderKLWan"],
   };
@@ -32,9 +33,18 @@ Deno.test("readModelIndex() separates components from settings", async () => {
     assert.equal(index.folder, folder);
     assert.equal(index.className, "WanPipeline");
     assert.deepEqual([...index.components], [
-      ["scheduler", { library: "diffusers", className: "UniPCMultistepScheduler" }],
-      ["text_encoder", { library: "transformers", className: "UMT5EncoderModel" }],
-      ["vae", { library: "diffusers", className: "AutoencoderKLWan" }],
+      ["scheduler", {
+        library: "diffusers",
+        className: "UniPCMultistepScheduler",
+        folder: "scheduler",
+      }],
+      ["text_encoder", {
+        library: "transformers",
+        className: "UMT5EncoderModel",
+        folder: "text_encoder",
+      }],
+      ["transformer", { library: "diffusers", className: "UNet2DConditionModel", folder: "unet" }],
+      ["vae", { library: "diffusers", className: "AutoencoderKLWan", folder: "vae" }],
     ]);
     assert.deepEqual(index.settings, {
       _name_or_path: "somewhere",
@@ -90,18 +100,18 @@ Deno.test("readModelIndex() refuses a missing, broken, huge or misplaced file", 
 });
 
 Deno.test("componentFolder() gives the folder, or says which is missing and why", async () => {
-  const json = { _class_name: "P", vae: ["diffusers", "Vae"], unet: ["diffusers", "Unet"] };
+  const json = { _class_name: "P", vae: ["diffusers", "Vae"], net: ["diffusers", "Net"] };
   await withIndex(json, async (folder) => {
     const index = await readModelIndex(folder);
     await Deno.mkdir(join(folder, "vae"));
     assert.equal(await componentFolder(index, "vae"), join(folder, "vae"));
     await assert.rejects(
-      componentFolder(index, "unet"),
-      /"unet" \(Unet\) from .*unet: it does not exist, .*; the download may be incomplete$/,
+      componentFolder(index, "net"),
+      /"net" \(Net\) from .*net: it does not exist, .*; the download may be incomplete$/,
     );
-    await Deno.writeTextFile(join(folder, "unet"), "");
-    await assert.rejects(componentFolder(index, "unet"), /it is not a folder/);
-    await assert.rejects(componentFolder(index, "../x"), /does not name it; it names vae, unet$/);
+    await Deno.writeTextFile(join(folder, "net"), "");
+    await assert.rejects(componentFolder(index, "net"), /it is not a folder/);
+    await assert.rejects(componentFolder(index, "../x"), /does not name it; it names vae, net$/);
   });
 });
 
@@ -110,14 +120,14 @@ Deno.test({
   // Making links needs a privilege on Windows.
   ignore: Deno.build.os === "windows",
   fn: async () => {
-    const json = { _class_name: "P", vae: ["diffusers", "Vae"], unet: ["diffusers", "Unet"] };
+    const json = { _class_name: "P", vae: ["diffusers", "Vae"], net: ["diffusers", "Net"] };
     await withIndex(json, async (folder) => {
       const index = await readModelIndex(folder);
       await Deno.mkdir(join(folder, "elsewhere"));
       await Deno.symlink("elsewhere", join(folder, "vae"));
-      await Deno.symlink("unet", join(folder, "unet"));
+      await Deno.symlink("net", join(folder, "net"));
       assert.equal(await componentFolder(index, "vae"), join(folder, "vae"));
-      await assert.rejects(componentFolder(index, "unet"), /symbolic links lead in a circle/);
+      await assert.rejects(componentFolder(index, "net"), /symbolic links lead in a circle/);
     });
   },
 });

@@ -6,6 +6,7 @@ import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
+import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
 import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
@@ -64,7 +65,17 @@ export type {
 
 /** Every family that is known; nothing else names one. */
 export const FAMILIES: readonly Family[] = [
-  ...[WAN, WAN_ANIMATE, Z_IMAGE, FLUX1, CHROMA, FLUX2, QWEN_IMAGE],
+  ...[
+    WAN,
+    WAN_ANIMATE,
+    Z_IMAGE,
+    FLUX1,
+    CHROMA,
+    FLUX2,
+    QWEN_IMAGE,
+    STABLE_DIFFUSION,
+    STABLE_DIFFUSION_XL,
+  ],
 ].map((family) => family as Family);
 
 export const OPTIONAL_FORMATS = [

@@ -5,6 +5,7 @@ import {
   gather,
   type Graph,
   type Program,
+  type Target,
   type Tensor,
   u32,
 } from "../../runtime/mod.ts";
@@ -46,6 +47,7 @@ interface TiledCoding extends TiledSize {
   /** Values along a side of the result for each of the input's latents: 1 for an encoder. */
   readonly resultScale: number;
   readonly channels: number;
+  readonly operands?: Target["operands"] | undefined;
   /** Codes a part: [1, height, width, channels] to [1, height, width, channels of the result]. */
   readonly trace: (graph: Graph, part: Tensor) => Tensor;
 }
@@ -57,6 +59,8 @@ export interface ImageCodec {
   readonly latentChannels: number;
   /** Latents in the autoencoder's units to pixels, in [-1, 1]. */
   decode(graph: Graph, latents: Tensor): Tensor;
+  /** Narrowest operands of its programs; the target's by default. */
+  readonly operands?: Target["operands"] | undefined;
   /** Channels of the pixels that it encodes. */
   readonly channels: number;
   /** Pixels to moments: means, then log-variances. */
@@ -67,19 +71,19 @@ export type TraceCoder = (stage: Stage, name: string) => TiledCoder;
 
 /** From latents to pixels, [height·s, width·s, channels], in tiles. */
 export function tiledDecoder(
-  { scale, latentChannels: channels, decode }: Omit<ImageCodec, "channels" | "encode">,
+  { scale, latentChannels: channels, operands, decode }: Omit<ImageCodec, "channels" | "encode">,
   size: TiledSize,
 ): TraceCoder {
-  const coding = { ...size, inputScale: 1, resultScale: scale, channels, trace: decode };
+  const coding = { ...size, inputScale: 1, resultScale: scale, channels, operands, trace: decode };
   return (stage, name) => new TiledCoder(stage, { ...coding, name });
 }
 
 /** From pixels, [height·s, width·s, channels], to moments, in tiles. */
 export function tiledEncoder(
-  { scale, channels, encode }: Omit<ImageCodec, "latentChannels" | "decode">,
+  { scale, channels, operands, encode }: Omit<ImageCodec, "latentChannels" | "decode">,
   size: TiledSize,
 ): TraceCoder {
-  const coding = { ...size, inputScale: scale, resultScale: 1, channels, trace: encode };
+  const coding = { ...size, inputScale: scale, resultScale: 1, channels, operands, trace: encode };
   return (stage, name) => new TiledCoder(stage, { ...coding, name });
 }
 
@@ -92,7 +96,7 @@ export class TiledCoder implements Decoder {
   readonly #program: Program<{ readonly positions?: Uint32Array | undefined }, DeviceTensor>;
 
   constructor(stage: Stage, coding: TiledCoding) {
-    const { name, channels, inputScale, tileSide } = coding;
+    const { name, channels, inputScale, tileSide, operands } = coding;
     const [height, width] = [coding.height * inputScale, coding.width * inputScale];
     this.#coding = coding;
     this.#tiles = tilesOf(coding.height, coding.width, tileSide);
@@ -107,7 +111,7 @@ export class TiledCoder implements Decoder {
     this.#program = stage.program(name, inputs, ({ whole, positions }, graph) => {
       const part = positions ? gather(whole.reshape(height * width, channels), positions) : whole;
       return coding.trace(graph, part.reshape(1, rows.size, columns.size, channels));
-    });
+    }, { operands });
     stage.willRead(this.#program.outputs);
   }
 

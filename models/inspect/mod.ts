@@ -51,6 +51,9 @@ export interface InspectedFamily {
   readonly files: FamilyFiles;
 }
 
+/** What judges images of Stable Diffusion; no pipeline here has one. */
+const SAFETY_CHECKER = "StableDiffusionSafetyChecker";
+
 const WEIGHTLESS = /Tokenizer|Processor|Scheduler|Extractor/;
 
 const SHOWN_NAMES = 5;
@@ -175,6 +178,7 @@ async function inspectModel(
     problems.push(`Cannot use it: ${index.className} is no pipeline that this program knows`);
   }
   for (const [name, { className }] of index.components) {
+    if (className === SAFETY_CHECKER) continue;
     try {
       const folder = await componentFolder(index, name);
       if (WEIGHTLESS.test(className)) continue;

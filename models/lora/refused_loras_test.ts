@@ -315,7 +315,7 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["SD 2", "unet.down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k", 1024],
   ["SDXL", "lora_unet_input_blocks_4_1_transformer_blocks_0_attn2_to_k", 2048],
   ["SDXL", "lora_unet_input_blocks_8_1_transformer_blocks_9_attn1_to_k"],
-  ["SD 1 or 2", "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q"],
+  ["SD 1 or SD 2", "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q"],
   ["SD 3", "lora_unet_joint_blocks_0_context_block_attn_qkv"],
   ["SD 3", "transformer.transformer_blocks.0.ff.net.0.proj"],
   ["FLUX.1", "transformer.single_transformer_blocks.0.proj_mlp"],

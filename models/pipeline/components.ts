@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { TensorSource, Weights } from "../../runtime/mod.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { COMPONENTS } from "../checkpoints/open_model.ts";
+import type { JsonObject } from "../../hub/json_file.ts";
 import { parseConfig } from "../config.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
@@ -32,6 +33,8 @@ interface ComponentSpec {
   /** Whether nothing is computed with it, so that its weights stay in their files. */
   readonly isIdle?: true;
   readonly view?: (tensors: TensorSource) => TensorSource;
+  /** What a configuration says that was told from shapes alone, by the class of the pipeline. */
+  readonly lacking?: (className: string) => JsonObject;
 }
 
 export function optionalPart<Config extends z.ZodType>(
@@ -176,11 +179,12 @@ export async function openParts<Table extends PartsTable>(
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };
-    for (const [name, { classNames, config, isOptional, view }] of Object.entries(specs)) {
+    for (const [name, { classNames, config, isOptional, view, lacking }] of Object.entries(specs)) {
       const fileName = indexName(name);
       if (isOptional && !files.has(fileName)) continue;
       const component = await files.component(fileName, classNames);
-      configs[name] = parseConfig(config, component.config, component.path);
+      const said = { ...lacking?.(files.className), ...component.config };
+      configs[name] = parseConfig(config, said, component.path);
       opening.push([name, () => component.openWeights(view)]);
     }
     checkFit(files.path, [

@@ -15,6 +15,7 @@ import type { Decoder } from "../autoencoders/tiled_coder.ts";
 import type { Session, Stage } from "../memory/session.ts";
 import { isFirst } from "../sharing/ranks.ts";
 import type { Work } from "./work.ts";
+import type { Schedule } from "../schedulers/mod.ts";
 import { splitOutputs } from "../schedulers/solver.ts";
 import { toUnitRange } from "./pixels.ts";
 
@@ -83,13 +84,13 @@ export class ResultDecoder<Own extends Inputs> {
   }
 }
 
-/** Makes images of unfinished samples: what each would be without its noise, x0 = x − σ·v. */
+/** Makes images of unfinished samples: what each would be without its noise, x0. */
 interface Previews {
-  take(sigma: number, weights: readonly number[]): Call;
+  take(denoised: Schedule["denoised"], sigma: number, weights: readonly number[]): Call;
   show(work: Work, index: number): Promise<void>;
 }
 
-/** Traces the decoder in the stage of the steps; the weighted sum of `outputs` is the velocity. */
+/** Traces the decoder in the stage of the steps; the weighted sum of `outputs` is the network's. */
 export function tracePreviews(
   stage: Stage,
   sample: DeviceTensor,
@@ -106,8 +107,10 @@ export function tracePreviews(
       copyTo(decoded(combine(splitOutputs(tensors).map(part), numbers)), decoder.input),
   );
   return {
-    take: (sigma, weights) =>
-      denoised.call({ numbers: [1, ...weights.map((weight) => -sigma * weight)] }),
+    take(estimate, sigma, weights) {
+      const [kept, output] = estimate(sigma);
+      return denoised.call({ numbers: [kept, ...weights.map((weight) => output * weight)] });
+    },
     show: (work, index) =>
       decoder.run(work, {
         received: (_, pixels) =>

@@ -123,10 +123,13 @@ export function traceDenoiser<Own extends Inputs>(
           calls.push(added.call({ noise }));
         }
         const preview = shown.includes(i) ? previews : undefined;
-        if (preview) calls.push(preview.take(schedule.sigmas[i]!, weights));
+        if (preview) calls.push(preview.take(schedule.denoised, schedule.sigmas[i]!, weights));
         calls.push(solver.call(i, weights));
         const isLast = i === totalSteps - 1;
-        if (kept) calls.push(kept.call(isLast ? 0 : schedule.sigmas[i + 1]!));
+        if (kept) {
+          const sigma = isLast ? 0 : schedule.sigmas[i + 1]!;
+          calls.push(kept.call(schedule.signal(sigma), sigma));
+        }
         await work.run(calls, {
           isLast: i === end - 1,
           // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where

@@ -1,6 +1,6 @@
 /**
  * Inpainting with any model: after every step the kept part becomes the given image again, with as much noise.
- * Source: diffusers `ZImageInpaintPipeline` and `Flux2KleinInpaintPipeline`.
+ * Source: diffusers `ZImageInpaintPipeline`, `Flux2KleinInpaintPipeline` and `StableDiffusionInpaintPipeline`.
  */
 import {
   type Call,
@@ -26,7 +26,8 @@ interface KeptOptions {
 
 interface KeptLatents {
   begin(request: PipelineRequest, noise: Float32Array): Call;
-  call(sigma: number): Call;
+  /** Of a share of the image, and of the noise. */
+  call(signal: number, sigma: number): Call;
 }
 
 export function traceKept(
@@ -40,10 +41,10 @@ export function traceKept(
   );
   const keep = stage.program(
     "keep",
-    { sample, kept, ...begin.outputs, sigma: f32(1) },
-    ({ sample: x, kept, noise, mask, sigma }) => {
-      const blend = "mask * x + (1.0 - mask) * ((1.0 - sigma) * kept + sigma * noise)";
-      copyTo(elementwise(blend, { x, kept, noise, mask, sigma }), sample);
+    { sample, kept, ...begin.outputs, signal: f32(1), sigma: f32(1) },
+    ({ sample: x, kept, noise, mask, signal, sigma }) => {
+      const blend = "mask * x + (1.0 - mask) * (signal * kept + sigma * noise)";
+      copyTo(elementwise(blend, { x, kept, noise, mask, signal, sigma }), sample);
     },
   );
   return {
@@ -52,7 +53,7 @@ export function traceKept(
       if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
       return begin.call({ noise, mask: maskLatents(own, { width, height }, shape) });
     },
-    call: (sigma) => keep.call({ sigma: [sigma] }),
+    call: (signal, sigma) => keep.call({ signal: [signal], sigma: [sigma] }),
   };
 }
 

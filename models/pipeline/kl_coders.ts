@@ -44,10 +44,11 @@ export function klImages(
   { vae, tinyDecoder }: KlImageParts,
   size: TiledSize,
   unpack: (tokens: Tensor) => Tensor,
+  exact: Pick<ImageCodec, "operands"> = {},
 ): KlImages {
   // The autoencoder's latents are scaled, those of a tiny decoder are not.
   const by = (tiny: TinyDecoder | undefined): SampleDecoder => ({
-    decoder: tiledDecoder(tiny ? tinyCodec(tiny) : klCodec(vae), size),
+    decoder: tiledDecoder(tiny ? tinyCodec(tiny) : { ...klCodec(vae), ...exact }, size),
     decoded: (tokens) => tiny ? unpack(tokens) : unscaleLatents(vae.config, unpack(tokens)),
   });
   return {

@@ -6,10 +6,12 @@ import {
   f32,
   type InputSpec,
   type Shape,
+  slice,
   type Tensor,
 } from "../../runtime/mod.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
 import { TorchGenerator } from "../schedulers/noise.ts";
+import type { Schedule } from "../schedulers/mod.ts";
 import type { PipelineRequest } from "./types.ts";
 
 export interface TokenGrid {
@@ -39,10 +41,16 @@ export function latentSize({ rows, columns }: TokenGrid, side: number): LatentSi
   return { height: rows * side, width: columns * side };
 }
 
-/** (1 − σ) · x + σ · noise. Source: Liu et al. 2022, "Flow Straight and Fast"; diffusers `scale_noise`. */
-export function noisyLatents(x: Tensor, noise: Tensor, level: number): Tensor {
-  const sigma = noise.graph.constant("noise level", [1], "f32", [level]);
-  return elementwise("(1.0 - sigma) * x + sigma * noise", { x, noise, sigma });
+/** Latents with as much noise as a run begins with. Source: diffusers `scale_noise` and `add_noise`. */
+export function noisyLatents(
+  x: Tensor,
+  noise: Tensor,
+  { sigmas, signal }: Pick<Schedule, "sigmas" | "signal">,
+): Tensor {
+  const level = sigmas[0]!;
+  const shares = noise.graph.constant("noise level", [2], "f32", [signal(level), level]);
+  const [kept, sigma] = [slice(shares, 0, 0, 1), slice(shares, 0, 1, 2)];
+  return elementwise("kept * x + sigma * noise", { x, noise, kept, sigma });
 }
 
 interface StartInputs {
@@ -87,10 +95,16 @@ export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32A
 export function beginSample(
   noise: Tensor,
   image: Tensor | undefined,
-  { level, isMasked }: { readonly level: number; readonly isMasked: boolean },
+  { schedule, isMasked }: { readonly schedule: Schedule; readonly isMasked: boolean },
 ): { readonly sample: Tensor; readonly kept: Tensor | undefined } {
   return {
-    sample: image ? noisyLatents(image, noise, level) : noise,
+    sample: image ? noisyLatents(image, noise, schedule) : scaledNoise(noise, schedule),
     kept: isMasked ? image : undefined,
   };
+}
+
+function scaledNoise(noise: Tensor, { noiseScale: scale }: Schedule): Tensor {
+  if (scale === 1) return noise;
+  const factor = noise.graph.constant("noise scale", [1], "f32", [scale]);
+  return elementwise("x * factor", { x: noise, factor }, { name: "noise" });
 }

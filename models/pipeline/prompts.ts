@@ -64,6 +64,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
     return this.#text.states;
   }
 
+  /** `seen` is what the states depend on beside tokens, weights and LoRAs. */
   async run(work: Work, seen = ""): Promise<void> {
     const { tokens, weights, pooledTokens, pooledWeights, maxLength } = work;
     const { loras = [] } = work.request;
@@ -77,7 +78,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
     if (this.#isKept && this.#current === current) return work.encodeDone();
     this.#current = undefined;
     const restored = [
-      ...await this.#pooled?.run(work, pooledTokens!, pooledWeights, forText) ?? [],
+      ...await this.#pooled?.run(work, pooledTokens!, pooledWeights, forText, seen) ?? [],
       ...await this.#text.run(work, tokens, weights, forText, seen),
     ];
     await work.run([...restored, this.#contextOf(work)], {

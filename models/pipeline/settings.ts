@@ -19,10 +19,14 @@ export type ControlType = "map" | "canny";
 export interface OptionalSettings {
   /** How prompts say what weighs more: not at all, as in AUTOMATIC1111's web UI, or as in ComfyUI; default `plain`. */
   promptSyntax?: PromptSyntax;
+  /** How many of the last layers of CLIP's text towers the prompts do not pass, 0 to 11; default 0. */
+  clipSkip?: number;
   /** Weight of classifier-free guidance beside an embedded one (true CFG), or instead of `guidanceScale`, at least 0. */
   trueCfgScale?: number;
   /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
   guidanceLimit?: number;
+  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0. */
+  guidanceRescale?: number;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
@@ -75,6 +79,8 @@ export interface OptionalSettings {
 const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   promptSyntax: true,
   trueCfgScale: true,
+  clipSkip: true,
+  guidanceRescale: true,
   guidanceLimit: true,
   guidanceEnd: true,
   guidanceScale2: true,

@@ -5,7 +5,7 @@
 
 import type { NoiseScheduleName, SamplerName } from "./names.ts";
 import type { AlignedModel } from "./aligned_steps.ts";
-import type { Process } from "./process.ts";
+import type { Process, Weights } from "./process.ts";
 
 /** A slot for state that the solver keeps from one step to the next: "history0", "history1", … */
 export type HistoryName = `history${number}`;
@@ -46,6 +46,8 @@ export interface Schedule {
   inputScale(i: number): number;
   /** The share of x0 in a sample at a noise level: signal · x0 + σ · noise. */
   signal(sigma: number): number;
+  /** Weights of the sample and the network's output in its estimate of x0. */
+  denoised(sigma: number): Weights;
   step(i: number): StepCoefficients;
 }
 
@@ -119,6 +121,7 @@ export function fixedSchedule(
     isBrownian,
     inputScale: (i) => process.inputScale(sigmas[i]!),
     signal: process.signal,
+    denoised: process.denoised,
     step(i: number): StepCoefficients {
       const step = steps[i];
       if (step === undefined) {

@@ -7,8 +7,24 @@
 Weights are drawn from the seeds in the seeded.json of each component.
 """
 
-from diffusers import UNet2DConditionModel
+import json
 
+import torch
+from diffusers import (
+    AutoencoderKL,
+    EulerDiscreteScheduler,
+    PNDMScheduler,
+    StableDiffusionImg2ImgPipeline,
+    StableDiffusionInpaintPipeline,
+    StableDiffusionPipeline,
+    StableDiffusionXLImg2ImgPipeline,
+    StableDiffusionXLInpaintPipeline,
+    StableDiffusionXLPipeline,
+    UNet2DConditionModel,
+)
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
+
+import clip_tokenizer
 import common
 from common import Call, generator, make_goldens, normal
 from seeded import seed_weights
@@ -53,7 +69,7 @@ def forward_call(model, name, seed, size, timestep, tokens=7):
     if config.addition_embed_type == "text_time":
         width = config.projection_class_embeddings_input_dim - 6 * config.addition_time_embed_dim
         inputs["pooled"] = normal(rng, 1, width)
-        inputs["ids"] = common.torch.tensor([[48.0, 64.0, 3.0, 5.0, 32.0, 40.0]])
+        inputs["ids"] = torch.tensor([[48.0, 64.0, 3.0, 5.0, 32.0, 40.0]])
         added = {"added_cond_kwargs": {"text_embeds": inputs["pooled"], "time_ids": inputs["ids"]}}
     if config.time_cond_proj_dim:
         inputs["guidance"] = normal(rng, 1, config.time_cond_proj_dim)
@@ -75,10 +91,177 @@ def unet_golden(config, calls):
     return build, run
 
 
+# Of a whole pipeline: a pixel of the latents is 2 x 2 of the image.
+VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
+           block_out_channels=(16, 32), layers_per_block=1, latent_channels=4, norm_num_groups=8, sample_size=32)
+TEXT = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=2, projection_dim=24,
+            max_position_embeddings=77, attn_implementation="eager")
+UNET = dict(sample_size=16, block_out_channels=(32, 64, 64), layers_per_block=1, norm_num_groups=8,
+            cross_attention_dim=32, attention_head_dim=2, **blocks(CROSS, CROSS, PLAIN))
+UNET_XL = dict(sample_size=16, block_out_channels=(32, 64), layers_per_block=2, norm_num_groups=8, cross_attention_dim=72,
+               attention_head_dim=(1, 2), transformer_layers_per_block=(1, 2), use_linear_projection=True,
+               addition_embed_type="text_time", addition_time_embed_dim=8,
+               projection_class_embeddings_input_dim=24 + 6 * 8, **blocks(PLAIN, CROSS))
+BETAS = dict(beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1)
+PROMPT = "a bright red cat sleeps under the ancient mountain, cinematic light in the morning"
+MODULES = {"unet": "diffusers", "vae": "diffusers", "scheduler": "diffusers"}
+
+
+def tokenizer_of(folder, pad):
+    """Of transformers; one of the two of SDXL pads with "!"."""
+    if not (folder / "vocab.json").exists():
+        clip_tokenizer.build(folder)
+        path = folder / "tokenizer_config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps(config | {"pad_token": pad}, indent=1) + "\n")
+    return CLIPTokenizer.from_pretrained(folder)
+
+
+def components(folder, seed, unet, scheduler, has_second=False):
+    """The parts of a pipeline, their configurations and rules written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizers = {"tokenizer": tokenizer_of(folder / "tokenizer", clip_tokenizer.EOS)}
+    words = len(tokenizers["tokenizer"])
+    text = CLIPTextConfig(**TEXT, vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
+    parts = {"text_encoder": CLIPTextModel(text)}
+    # Diffusers looks for the final norm where transformers had it before version 5.
+    object.__setattr__(parts["text_encoder"], "text_model", parts["text_encoder"])
+    if has_second:
+        tokenizers["tokenizer_2"] = tokenizer_of(folder / "tokenizer_2", "!")
+        large = TEXT | dict(hidden_size=40, num_attention_heads=2)
+        text = CLIPTextConfig(**large, vocab_size=words, eos_token_id=2, hidden_act="gelu")
+        parts["text_encoder_2"] = CLIPTextModelWithProjection(text)
+    factor = dict(scaling_factor=0.13025, force_upcast=True) if has_second else dict(scaling_factor=0.18215)
+    parts |= {"unet": UNet2DConditionModel(**unet), "vae": AutoencoderKL(**VAE, **factor)}
+    for i, (name, part) in enumerate(parts.items()):
+        (folder / name).mkdir(exist_ok=True)
+        part.config.save_pretrained(folder / name) if "text" in name else part.save_config(folder / name)
+        seed_weights(folder / name, part, seed + i)
+    scheduler.save_config(folder / "scheduler")
+    return parts | tokenizers | {"scheduler": scheduler}
+
+
+def write_index(folder, class_name, parts, **settings):
+    index = {"_class_name": class_name, "_diffusers_version": "0.36.0", "safety_checker": [None, None], **settings}
+    index |= {name: [MODULES.get(name, "transformers"), type(part).__name__] for name, part in parts.items()}
+    (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+
+
+def picture_call(pipeline, name, seed, **arguments):
+    """Final latents and the picture in [0, 1]."""
+    seen, inputs = {}, {}
+
+    def keep(_pipeline, step, _timestep, state):
+        seen["latents"] = state["latents"]
+        return state
+
+    call = dict(arguments)
+    if "image" in arguments:
+        inputs["given"] = arguments.pop("image")
+        call["image"] = inputs["given"].permute(2, 0, 1).unsqueeze(0).float() / 255
+        if not isinstance(pipeline, (StableDiffusionInpaintPipeline, StableDiffusionXLInpaintPipeline)):
+            call.pop("height"), call.pop("width")
+    if "mask" in arguments:
+        inputs["mask"] = arguments.pop("mask")
+        call["mask_image"] = call.pop("mask").reshape(1, 1, *inputs["mask"].shape).float() / 255
+    image = pipeline(generator=generator(seed), output_type="pt", callback_on_step_end=keep, **call).images
+    return Call(name, "a picture", {"seed": seed, **arguments}, inputs,
+                {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)})  # fmt: skip
+
+
+def given(seed, height, width):
+    """A smooth picture, and a mask along the edges of latents."""
+    mask = torch.zeros(height, width, dtype=torch.uint8)
+    mask[6:18, 12:28] = 255
+    coarse = normal(generator(seed), 1, 3, 4, 5)
+    smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0]
+    return ((0.5 + 0.25 * smooth).clamp(0, 1) * 255).round().byte().permute(1, 2, 0), mask
+
+
+def pipelines(classes, parts):
+    other = dict(safety_checker=None, feature_extractor=None, requires_safety_checker=False)
+    built = [each(**parts, **({} if "text_encoder_2" in parts else other)) for each in classes]
+    for pipeline in built:
+        pipeline.set_progress_bar_config(disable=True)
+    return built
+
+
+def sd_parts(folder, seed, **unet):
+    scheduler = PNDMScheduler(**BETAS, skip_prk_steps=True, set_alpha_to_one=False)
+    return components(folder, seed, UNET | unet, scheduler)
+
+
+def build_sd(folder, seed):
+    write_index(folder, "StableDiffusionPipeline", sd_parts(folder, seed), requires_safety_checker=True)
+
+
+def sd_calls(folder, seed):
+    classes = (StableDiffusionPipeline, StableDiffusionImg2ImgPipeline, StableDiffusionInpaintPipeline)
+    pipeline, other, inpaint = pipelines(classes, sd_parts(folder, seed))
+    image, mask = given(seed + 9, 24, 40)
+    size = dict(height=24, width=40)
+    plain = dict(prompt=PROMPT, guidance_scale=1.0, **size)
+    guided = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=4.0, num_inference_steps=4, **size)
+    return [
+        picture_call(pipeline, "text", 7, num_inference_steps=5, **plain),
+        picture_call(pipeline, "skipped", 8, num_inference_steps=2, clip_skip=1, **plain),
+        picture_call(pipeline, "guided", 9, **guided),
+        picture_call(pipeline, "rescaled", 10, guidance_rescale=0.7, **guided),
+        picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
+        picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
+        picture_call(inpaint, "replaced", 13, image=image, mask=mask, strength=1.0, **guided),
+    ]
+
+
+def build_inpainting(folder, seed):
+    parts = sd_parts(folder, seed, in_channels=9)
+    write_index(folder, "StableDiffusionInpaintPipeline", parts)
+
+
+def inpainting_calls(folder, seed):
+    [inpaint] = pipelines([StableDiffusionInpaintPipeline], sd_parts(folder, seed, in_channels=9))
+    image, mask = given(seed + 9, 24, 40)
+    guided = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=4.0, num_inference_steps=3,
+                  height=24, width=40, image=image, mask=mask)  # fmt: skip
+    return [
+        picture_call(inpaint, "replaced", 14, strength=1.0, **guided),
+        picture_call(inpaint, "masked", 15, strength=0.7, **guided),
+    ]
+
+
+def sdxl_parts(folder, seed):
+    scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
+    return components(folder, seed, UNET_XL, scheduler, has_second=True)
+
+
+def build_sdxl(folder, seed):
+    parts = sdxl_parts(folder, seed)
+    write_index(folder, "StableDiffusionXLPipeline", parts, force_zeros_for_empty_prompt=True)
+
+
+def sdxl_calls(folder, seed):
+    classes = (StableDiffusionXLPipeline, StableDiffusionXLImg2ImgPipeline, StableDiffusionXLInpaintPipeline)
+    pipeline, other, inpaint = pipelines(classes, sdxl_parts(folder, seed))
+    image, mask = given(seed + 9, 24, 40)
+    size = dict(height=24, width=40)
+    plain = dict(prompt=PROMPT, num_inference_steps=4, **size)
+    guided = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=4.0, num_inference_steps=4, **size)
+    return [
+        picture_call(pipeline, "text", 7, guidance_scale=3.0, **plain),
+        picture_call(pipeline, "skipped", 8, guidance_scale=1.0, clip_skip=1, **plain),
+        picture_call(pipeline, "guided", 9, **guided),
+        picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
+        picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
+    ]
+
+
 GOLDENS = {
     "sd15": ("Stable Diffusion 1.5, tiny", 61, *unet_golden(SD15, [("even", (8, 12), 981), ("odd", (7, 5), 1.5)])),
     "sdxl": ("Stable Diffusion XL, tiny", 63, *unet_golden(SDXL, [("even", (8, 4), 501), ("odd", (6, 10), 999)])),
     "heads": ("Stable Diffusion 1.5, heads", 65, *unet_golden(HEADS, [("one", (8, 8), 261, 77)])),
+    "pipeline": ("Stable Diffusion 1.5, pipeline", 71, build_sd, sd_calls),
+    "inpainting": ("Stable Diffusion 1.5, inpainting", 73, build_inpainting, inpainting_calls),
+    "xl_pipeline": ("Stable Diffusion XL, pipeline", 79, build_sdxl, sdxl_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }
 

@@ -29,6 +29,8 @@ export const KL_VAE_CONFIG = z.object({
   latent_channels: z.int().positive().default(4),
   scaling_factor: z.number().positive().default(0.18215),
   shift_factor: z.number().nullish().transform((value) => value ?? 0),
+  /** Whether f16 is too narrow for it; only SDXL's pipelines look. */
+  force_upcast: z.boolean().nullish(),
   latents_mean: z.null(UNSUPPORTED_STATISTICS).default(null),
   latents_std: z.null(UNSUPPORTED_STATISTICS).default(null),
 }).superRefine(checkLevels);

@@ -64,8 +64,8 @@ export function originalKlLayout(levels: number): Layout {
   };
 }
 
-/** Latent channels of the autoencoder that FLUX.1 and Z-Image share, and of FLUX.2's. */
-const [FLUX1_CHANNELS, FLUX2_CHANNELS] = [16, 32];
+/** Latent channels of the autoencoders of Stable Diffusion, of FLUX.1 and Z-Image, and of FLUX.2. */
+const [SD_CHANNELS, FLUX1_CHANNELS, FLUX2_CHANNELS] = [4, 16, 32];
 
 const NAMINGS: readonly ComponentNaming[] = [
   {
@@ -74,6 +74,16 @@ const NAMINGS: readonly ComponentNaming[] = [
   },
   { probes: ["decoder.mid_block.resnets.0.norm1.weight", "decoder.conv_in.weight"] },
 ];
+
+/** Shapes do not tell that of SD 1 and 2 from that of SDXL, which scales its latents otherwise. */
+export const SD_VAE_FORMAT: ComponentFormat = {
+  name: "an autoencoder of Stable Diffusion",
+  component: "vae",
+  className: "AutoencoderKL",
+  namings: NAMINGS,
+  fits: (tensors) => latentChannels(tensors) === SD_CHANNELS,
+  config: (tensors) => ({ ...bodyOf(tensors), _class_name: SD_VAE_FORMAT.className }),
+};
 
 /** The autoencoder of FLUX.1 and Z-Image in single files; one with other channels needs a format of its own. */
 export const FLUX1_VAE_FORMAT: ComponentFormat = {

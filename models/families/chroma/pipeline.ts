@@ -82,8 +82,7 @@ export const CHROMA = defineFamily({
       "begin",
       { noise: f32(...latents), ...start.inputs },
       ({ noise, ...image }) => {
-        const level = schedule.sigmas[0]!;
-        return beginSample(packed(noise), start.trace(image), { ...shape, level });
+        return beginSample(packed(noise), start.trace(image), { ...shape, schedule });
       },
     );
 

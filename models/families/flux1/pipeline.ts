@@ -88,7 +88,7 @@ export const FLUX1 = defineFamily({
     });
 
     // 2. Noise, added to the input image's latents, as tokens; modulation of all timesteps.
-    const { timesteps, sigmas } = schedule;
+    const { timesteps } = schedule;
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
       {
@@ -106,7 +106,7 @@ export const FLUX1 = defineFamily({
         const times = Array.from(timesteps, modelTimestep);
         const embedded = timestepConstant(graph, times, EMBEDDING_CHANNELS);
         return {
-          ...beginSample(packed(noise), begun, { level: sigmas[0]!, isMasked }),
+          ...beginSample(packed(noise), begun, { schedule, isMasked }),
           conditions,
           reference: shape.given.reference && image,
           modulations: summaries.map((summary) =>

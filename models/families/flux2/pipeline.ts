@@ -102,7 +102,7 @@ export const FLUX2 = defineFamily({
         // The image that is kept in part comes first, and is seen like the others.
         const image = images && slice(images, 1, 0, tokenCount(grid));
         return {
-          ...beginSample(noisy, image, { level: schedule.sigmas[0]!, isMasked: shape.isMasked }),
+          ...beginSample(noisy, image, { schedule, isMasked: shape.isMasked }),
           modulation: modulationTable(weights, embedded, hiddenSize(config)),
         };
       },

@@ -114,7 +114,7 @@ export const QWEN_IMAGE = defineFamily({
     });
 
     // 2. Noise, added to the input image's latents, as patches; modulation of all timesteps.
-    const { timesteps, sigmas } = schedule;
+    const { timesteps } = schedule;
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
       {
@@ -128,7 +128,7 @@ export const QWEN_IMAGE = defineFamily({
         const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
         return {
-          ...beginSample(patchify(noise), image, { level: sigmas[0]!, isMasked: isKept }),
+          ...beginSample(patchify(noise), image, { schedule, isMasked: isKept }),
           // The image that is kept in part is seen like the others.
           references: isMaskedEdit ? concat(seen, 1) : undefined,
           ...modulationTables(config, weights, embedded),

@@ -1,7 +1,7 @@
 /** What the UNet makes of prompts and timesteps before any step. Source: diffusers `UNet2DConditionModel`. */
 import { concat, elementwise, type Tensor, type WeightScope } from "../../../runtime/mod.ts";
 import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
-import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
+import { residualModules, transformerModules, type UnetConfig } from "./unet_config.ts";
 
 /** Keys and values of one cross-attention, each [1, tokens, heads, headDim]. */
 export interface TextState {
@@ -9,35 +9,21 @@ export interface TextState {
   readonly value: Tensor;
 }
 
-/** Tensors by the module that reads them. */
-export type ByModule<T> = Readonly<Record<string, T>>;
-
-function allBlocks(config: UnetConfig): UnetBlock[] {
-  const { down, mid, up } = unetBlocks(config);
-  return [...down, ...(mid ? [mid] : []), ...up];
-}
-
 /** Keys and values of every cross-attention of a prompt, [1, tokens, cross_attention_dim]. */
 export function unetTextStates(
   config: UnetConfig,
   weights: WeightScope,
   text: Tensor,
-): ByModule<TextState> {
-  const states: [string, TextState][] = [];
-  for (const { name, channels, heads, depths } of allBlocks(config)) {
-    depths.forEach((depth, layer) => {
-      for (let i = 0; i < depth; i++) {
-        const module = `${name}.attentions.${layer}.transformer_blocks.${i}`;
-        const project = (part: string) =>
-          text.graph.scope(
-            `${module}.attn2`,
-            () => linearLayer(weights.scope(`${module}.attn2`), part, text, channels),
-          ).reshape(text.dim(0), text.dim(1), heads, channels / heads);
-        states.push([module, { key: project("to_k"), value: project("to_v") }]);
-      }
-    });
-  }
-  return Object.fromEntries(states);
+): TextState[] {
+  const [batch, tokens] = text.shape as [number, number];
+  return transformerModules(config).map(({ name, channels, heads }) =>
+    text.graph.scope(`${name}.attn2`, () => {
+      const project = (part: string) =>
+        linearLayer(weights.scope(`${name}.attn2`), part, text, channels)
+          .reshape(batch, tokens, heads, channels / heads);
+      return { key: project("to_k"), value: project("to_v") };
+    })
+  );
 }
 
 export interface EmbeddedSteps {
@@ -54,7 +40,7 @@ export function unetTimeTables(
   config: UnetConfig,
   weights: WeightScope,
   { timesteps, added, guidance }: EmbeddedSteps,
-): ByModule<Tensor> {
+): Tensor[] {
   const width = 4 * config.block_out_channels[0]!;
   const embedding = weights.scope("time_embedding");
   const input = guidance
@@ -72,19 +58,10 @@ export function unetTimeTables(
   const activated = extra
     ? elementwise("act_silu(t + a)", { t: own, a: extra })
     : elementwise("act_silu(t)", { t: own });
-  return Object.fromEntries(
-    allBlocks(config).flatMap(({ name, channels, depths }) =>
-      depths.map((_, layer) => {
-        const module = `${name}.resnets.${layer}`;
-        const scope = weights.scope(module);
-        return [
-          module,
-          elementwise("t + b", {
-            t: linearLayer(scope, "time_emb_proj", activated, channels),
-            b: scope.tensor(timesteps.graph, "conv1.bias", [channels]),
-          }, { name: `${module}.time` }),
-        ] as const;
-      })
-    ),
-  );
+  return residualModules(config).map(({ name, channels }) => {
+    const scope = weights.scope(name);
+    const projected = linearLayer(scope, "time_emb_proj", activated, channels);
+    const bias = scope.tensor(timesteps.graph, "conv1.bias", [channels]);
+    return elementwise("t + b", { t: projected, b: bias }, { name: `${name}.time` });
+  });
 }

@@ -17,7 +17,7 @@ import {
 import { normOf, residualBlock } from "../../autoencoders/kl/blocks.ts";
 import { affine } from "../../blocks/clip_layer.ts";
 import { convolutionLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
-import type { ByModule, TextState } from "./conditioning.ts";
+import type { TextState } from "./conditioning.ts";
 import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 /** Epsilons of the norms in transformers, whatever `norm_eps` is. */
@@ -28,8 +28,10 @@ const WIDENING = 4;
 export interface UnetInputs {
   /** [1, height, width, in_channels], scaled for its noise level. */
   readonly sample: Tensor;
-  readonly text: ByModule<TextState>;
-  readonly times: ByModule<Tensor>;
+  /** Of every transformer block. */
+  readonly text: readonly TextState[];
+  /** Of every residual block. */
+  readonly times: readonly Tensor[];
   /** The row of the time tables, u32 [1]. */
   readonly step: Tensor;
 }
@@ -42,9 +44,11 @@ export function unet(
   inputs: UnetInputs,
 ): Tensor {
   const { down, mid, up } = unetBlocks(config);
+  const { sample, step } = inputs;
+  const [text, times] = [inputs.text.values(), inputs.times.values()];
   const layer = (block: UnetBlock, i: number, x: Tensor) =>
-    unetLayer(config, weights, block, i, x, inputs);
-  let x = convolutionLayer(weights, "conv_in", inputs.sample, config.block_out_channels[0]!);
+    unetLayer(config, weights, block, i, x, { text, times, step });
+  let x = convolutionLayer(weights, "conv_in", sample, config.block_out_channels[0]!);
   const skips = [x];
   for (const [level, block] of down.entries()) {
     for (const i of block.depths.keys()) skips.push(x = layer(block, i, x));
@@ -84,6 +88,13 @@ function upsampled(weights: WeightScope, x: Tensor, height: number, width: numbe
   return convolutionLayer(weights, name, gather(x.reshape(-1, channels), indices), channels);
 }
 
+interface LayerInputs {
+  /** What the blocks take that come next. */
+  readonly text: Iterator<TextState>;
+  readonly times: Iterator<Tensor>;
+  readonly step: Tensor;
+}
+
 /** A residual block, and the transformer behind it. */
 function unetLayer(
   config: UnetConfig,
@@ -91,14 +102,14 @@ function unetLayer(
   { name, channels, heads, depths }: UnetBlock,
   layer: number,
   x: Tensor,
-  { text, times, step }: UnetInputs,
+  { text, times, step }: LayerInputs,
 ): Tensor {
   const { graph } = x;
   const resnet = `${name}.resnets.${layer}`;
   const y = graph.scope(resnet, () =>
     residualBlock(config, weights.scope(resnet), x, channels, {
       eps: config.norm_eps,
-      bias: gather(times[resnet]!, step).reshape(channels),
+      bias: gather(times.next().value!, step).reshape(channels),
     }));
   if (depths[layer] === 0) return y;
   const module = `${name}.attentions.${layer}`;
@@ -111,7 +122,7 @@ function unetLayer(
       const block = `transformer_blocks.${i}`;
       h = graph.scope(
         block,
-        () => transformerBlock(scope.scope(block), h, heads, text[`${module}.${block}`]!),
+        () => transformerBlock(scope.scope(block), h, heads, text.next().value!),
       );
     }
     const residual = y.reshape(...tokens);

@@ -183,3 +183,34 @@ export function unetBlocks(config: UnetConfig): UnetBlocks {
     }),
   };
 }
+
+interface UnetModule {
+  /** Its place in the tree of weights. */
+  readonly name: string;
+  readonly channels: number;
+  readonly heads: number;
+}
+
+/** All residual blocks, in the order of the forward pass. */
+export function residualModules(config: UnetConfig): UnetModule[] {
+  return allBlocks(config).flatMap(({ name, depths, ...sizes }) =>
+    depths.map((_, i) => ({ name: `${name}.resnets.${i}`, ...sizes }))
+  );
+}
+
+/** All transformer blocks, in the order of the forward pass. */
+export function transformerModules(config: UnetConfig): UnetModule[] {
+  return allBlocks(config).flatMap(({ name, depths, ...sizes }) =>
+    depths.flatMap((depth, layer) =>
+      Array.from(
+        { length: depth },
+        (_, i) => ({ name: `${name}.attentions.${layer}.transformer_blocks.${i}`, ...sizes }),
+      )
+    )
+  );
+}
+
+function allBlocks(config: UnetConfig): UnetBlock[] {
+  const { down, mid, up } = unetBlocks(config);
+  return [...down, ...(mid ? [mid] : []), ...up];
+}

@@ -135,7 +135,7 @@ export const WAN = defineFamily({
       ({ noise, clip }) => {
         const x = patchify(config, noise);
         const seen = clip && patchifyClip(config, clip);
-        copyTo(seen ? noisyLatents(seen, x, schedule.sigmas[0]!) : x, sample);
+        copyTo(seen ? noisyLatents(seen, x, schedule) : x, sample);
       },
     );
 

@@ -123,7 +123,7 @@ export const Z_IMAGE = defineFamily({
     });
 
     // 2. Noise, added to the input image's latents, as patches; modulation of all timesteps.
-    const { timesteps, sigmas } = schedule;
+    const { timesteps } = schedule;
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
       { noise: f32(...latents), ...start.inputs },
@@ -132,7 +132,7 @@ export const Z_IMAGE = defineFamily({
         const embedded = timestepConstant(graph, times, TIMESTEP_FREQUENCIES);
         return {
           ...beginSample(toPatches(noise), start.trace(image), {
-            level: sigmas[0]!,
+            schedule,
             isMasked: shape.isMasked && !shape.seesMask,
           }),
           modulation: modulationTable(config, weights, embedded),

@@ -16,7 +16,7 @@ const SINGLE = /single_(transformer_)?blocks_\d/;
 
 const SIGNS: readonly Sign[] = [
   { family: "SDXL", has: [UNET, SDXL] },
-  { family: "SD 1 or 2", has: [UNET] },
+  { family: "SD 1 or SD 2", has: [UNET] },
   { family: "HiDream", has: [/double_stream_blocks_\d|single_stream_blocks_\d/] },
   {
     family: "HunyuanVideo",
@@ -90,7 +90,7 @@ export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | un
   const flat = [...tensors.keys()].map((key) => key.replace(PREFIX, "").replaceAll(".", "_"));
   const some = (pattern: RegExp) => flat.some((key) => pattern.test(key));
   const found = SIGNS.find(({ has, lacks = [] }) => has.every(some) && !lacks.some(some))?.family;
-  if (found !== "SD 1 or 2" && found !== "SDXL") return found;
+  if (found !== "SD 1 or SD 2" && found !== "SDXL") return found;
   for (const [key, { shape }] of tensors) {
     if (!/attn2[._]to_k.*(lora_down|lora_A|lora\.down|hada_w1_b)/.test(key)) continue;
     const family = CONTEXT[shape[1] ?? 0];
@@ -102,8 +102,7 @@ export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | un
 /** Whether two names of families may mean the same: `FLUX.2` is one of `FLUX.1 or FLUX.2`. */
 export function mayBeFamily(found: string, family: string): boolean {
   const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
-  return found.split(" or ").some((name) => {
-    const [a, b] = [plain(name), plain(family)];
-    return a.startsWith(b) || b.startsWith(a);
-  });
+  const families = family.split(" or ").map(plain);
+  return found.split(" or ").map(plain)
+    .some((a) => families.some((b) => a.startsWith(b) || b.startsWith(a)));
 }

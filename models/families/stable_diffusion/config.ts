@@ -1,0 +1,139 @@
+/** The components of a Stable Diffusion model, what their files may say, and defaults: those of diffusers. */
+import { z } from "zod";
+import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
+import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+import { DiffusionScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
+import { UNET_CONFIG, type UnetConfig } from "./unet_config.ts";
+
+export const SD_PIPELINES: readonly string[] = [
+  "StableDiffusionPipeline",
+  "StableDiffusionImg2ImgPipeline",
+  "StableDiffusionInpaintPipeline",
+];
+
+export const SDXL_PIPELINES: readonly string[] = [
+  "StableDiffusionXLPipeline",
+  "StableDiffusionXLImg2ImgPipeline",
+  "StableDiffusionXLInpaintPipeline",
+];
+
+/** Numbers beside the prompt that SDXL sees: the original size, the corner of a crop, the size asked for. */
+const TIME_IDS = 6;
+
+/** What single files do not say of SDXL's autoencoder. Source: its vae/config.json. */
+const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
+
+/** Texts of 75 tokens that a prompt may become. */
+const MAX_TEXTS = 20;
+const TEXT_TOKENS = 75;
+
+/** Sides of images by default, in latents, where `sample_size` is absent. */
+const [SD_SIDE, SDXL_SIDE] = [64, 128];
+
+/** An inpainting UNet also sees a mask, and the latents of the image without what is masked. */
+export function seesMask({ in_channels, out_channels }: UnetConfig): boolean {
+  return in_channels === 2 * out_channels + 1;
+}
+
+export const SD_PARTS = partsTable({
+  components: {
+    textEncoder: { classNames: ["CLIPTextModel"], config: CLIP_TEXT_CONFIG },
+    textEncoder2: optionalPart(CLIP_TEXT_CONFIG, "CLIPTextModelWithProjection"),
+    transformer: { classNames: ["UNet2DConditionModel"], config: UNET_CONFIG },
+    vae: {
+      classNames: ["AutoencoderKL"],
+      config: KL_VAE_CONFIG,
+      lacking: (className: string) => (SDXL_PIPELINES.includes(className) ? SDXL_VAE : {}),
+    },
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
+  },
+  encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
+  settings: z.object({ force_zeros_for_empty_prompt: z.boolean().default(true) }),
+  scheduler: { type: DiffusionScheduler },
+  equal: [
+    ["transformer.out_channels", "vae.latent_channels"],
+    ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
+  ],
+  fits: ({ transformer, textEncoder, textEncoder2, vae }, _, className) => {
+    const isXl = SDXL_PIPELINES.includes(className);
+    if (
+      isXl !== (textEncoder2 !== undefined) || isXl !== (transformer.addition_embed_type !== null)
+    ) {
+      throw new TypeError(
+        `Cannot use the components as ${className}: SDXL has two text encoders and a UNet with addition_embed_type ` +
+          "text_time, other models have neither; fetch model_index.json again",
+      );
+    }
+    const { in_channels: channels } = transformer;
+    if (channels !== vae.latent_channels && !seesMask(transformer)) {
+      throw new TypeError(
+        `Cannot use a UNet with in_channels ${channels}: models of text have ${vae.latent_channels}, inpainting models ` +
+          `${2 * vae.latent_channels + 1}; others are not supported`,
+      );
+    }
+    return [
+      {
+        "transformer's cross_attention_dim": transformer.cross_attention_dim,
+        "text encoders' hidden_size": textEncoder.hidden_size + (textEncoder2?.hidden_size ?? 0),
+      },
+      ...textEncoder2
+        ? [{
+          "transformer's projection_class_embeddings_input_dim": transformer
+            .projection_class_embeddings_input_dim!,
+          "second text encoder's projection_dim, with time ids": textEncoder2.projection_dim +
+            TIME_IDS * transformer.addition_time_embed_dim!,
+        }]
+        : [],
+    ];
+  },
+});
+
+export type SdParts = PartsOf<typeof SD_PARTS>;
+
+export function sdInfo({ className, transformer, vae }: SdParts): FamilyInfo {
+  const isXl = SDXL_PIPELINES.includes(className);
+  const isInpainting = seesMask(transformer.config);
+  const scale = scaleFactor(vae.config);
+  const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
+  return {
+    supportedTasks: isInpainting ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: isInpainting ? "TI2I" : "T2I",
+    defaults: {
+      width: side,
+      height: side,
+      numInferenceSteps: 50,
+      guidanceScale: isXl ? 5 : 7.5,
+    },
+    taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
+    inpainting: { strength: isXl ? 0.9999 : 1 },
+    sizeMultiple: scale,
+    maxImages: 1,
+    maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
+    optionalSettings: [
+      "promptSyntax",
+      "maxSequenceLength",
+      "clipSkip",
+      "guidanceRescale",
+      ...SAMPLING_CHOICES,
+    ],
+  };
+}
+
+export function checkSdRequest({ clipSkip = 0 }: PipelineRequest, { textEncoder }: SdParts): void {
+  const most = textEncoder.config.num_hidden_layers - 1;
+  if (clipSkip <= most) return;
+  throw new RangeError(
+    `Cannot skip ${clipSkip} layers of CLIP: the text encoder has ${
+      most + 1
+    }; ask for ${most} at most`,
+  );
+}
+
+/** The sizes that SDXL sees of an image that is made whole. Source: `StableDiffusionXLPipeline._get_add_time_ids`. */
+export function timeIds(width: number, height: number): readonly number[] {
+  return [height, width, 0, 0, height, width];
+}

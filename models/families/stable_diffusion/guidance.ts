@@ -1,0 +1,53 @@
+/** Guidance of Stable Diffusion: its spread, and what models that were distilled with it see. */
+import { elementwise, slice, type Tensor } from "../../../runtime/mod.ts";
+import { squares, sumOfAll } from "../../blocks/sums.ts";
+import { classifierFree, type CombinedGuidance, type Guidance } from "../../pipeline/guidance.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
+
+export function sdGuidance(
+  { guidanceScale: scale, guidanceRescale = 0 }: PipelineRequest,
+  prompts: number,
+): Guidance {
+  const guidance = classifierFree(scale, prompts);
+  if (prompts === 1 || guidanceRescale === 0) return guidance;
+  return {
+    weights: () => [1, 1],
+    combined: { settings: [scale, guidanceRescale], weight: () => 1 },
+  };
+}
+
+/**
+ * g = n + scale · (p − n), mixed with g · σ(p)/σ(g), as spread as the prompt's own. The settings are scale and share.
+ * Source: Lin et al. 2023, "Common Diffusion Noise Schedules and Sample Steps are Flawed".
+ */
+export const RESCALED_GUIDANCE: CombinedGuidance = {
+  settings: 2,
+  trace(positive, negative, settings) {
+    const guided = elementwise("n + g * (p - n)", {
+      p: positive,
+      n: negative,
+      g: slice(settings, 2, 0, 1),
+    });
+    const factor = elementwise("1.0 - share + share * sqrt(p / max(q, 1e-30))", {
+      share: slice(settings, 2, 1, 2),
+      p: variance(positive),
+      q: variance(guided),
+    });
+    return elementwise("x * factor", { x: guided, factor }, { name: "guided" });
+  },
+};
+
+function variance(x: Tensor): Tensor {
+  const scalars = { size: x.size };
+  const mean = elementwise("s / size", { s: sumOfAll(x) }, { scalars });
+  return sumOfAll(squares(elementwise("x - m", { x, m: mean })));
+}
+
+/** Sines, then cosines, of the scale. Source: `StableDiffusionPipeline.get_guidance_scale_embedding`. */
+export function guidanceEmbedding(scale: number, dim: number): Float32Array {
+  const half = dim / 2;
+  return Float32Array.from({ length: dim }, (_, i) => {
+    const angle = 1000 * (scale - 1) * Math.exp(-Math.log(10000) * (i % half) / (half - 1));
+    return i < half ? Math.sin(angle) : Math.cos(angle);
+  });
+}

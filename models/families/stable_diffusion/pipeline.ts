@@ -1,0 +1,227 @@
+/**
+ * Images with Stable Diffusion 1, 2 and XL: from text, from an input image by strength, with a mask.
+ * Source: diffusers `StableDiffusionPipeline`, `StableDiffusionXLPipeline`, their `Img2Img` and `Inpaint` pipelines.
+ */
+import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
+import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
+import { defineFamily } from "../../pipeline/family.ts";
+import { guidedPrompts } from "../../pipeline/guidance.ts";
+import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
+import { beginSample, gridOf, latentSize, noiseOf } from "../../pipeline/latents.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
+import { rearrange } from "../../rearrange.ts";
+import { samplingOf } from "../../schedulers/mod.ts";
+import { clipPromptEncoder } from "../../text_encoders/clip_prompt.ts";
+import { unetTextStates, unetTimeTables } from "./conditioning.ts";
+import {
+  checkSdRequest,
+  SD_PARTS,
+  SD_PIPELINES,
+  sdInfo,
+  type SdParts,
+  SDXL_PIPELINES,
+  seesMask,
+  timeIds,
+} from "./config.ts";
+import { GivenImage, givenShape } from "./given.ts";
+import { guidanceEmbedding, RESCALED_GUIDANCE, sdGuidance } from "./guidance.ts";
+import { SD_FILES, SD_LORA, SDXL_LORA } from "./layouts.ts";
+import { unet } from "./unet.ts";
+
+const STABLE_DIFFUSION = defineFamily({
+  classNames: SD_PIPELINES,
+  files: SD_FILES,
+  parts: SD_PARTS,
+  lora: SD_LORA,
+  info: sdInfo,
+  check: checkSdRequest,
+
+  prompts: (request, { transformer }) =>
+    guidedPrompts(request, request.guidanceScale > 1 && !transformer.config.time_cond_proj_dim),
+
+  chunkedPrompts(prompts, { promptSyntax = "plain" }, parts, maxLength) {
+    const { tokenizer, textEncoder, textEncoder2, pooledTokenizer, embeddings } = parts;
+    const own = {
+      tokenizer,
+      maxLength: textEncoder.config.max_position_embeddings,
+      embeddings: embeddings.tower(textEncoder.config),
+    };
+    const second = textEncoder2 &&
+      { ...pooledTokenizer!, embeddings: embeddings.tower(textEncoder2.config) };
+    return chunkedPrompts(prompts, promptSyntax, second ? [own, second] : [own], maxLength);
+  },
+
+  shapeOf(request, parts, { lengths }, { sizeMultiple }) {
+    const { textEncoder, textEncoder2, transformer, settings } = parts;
+    const { guidanceRescale = 0, clipSkip = 0, promptSyntax: syntax = "plain" } = request;
+    const grid = gridOf(request, sizeMultiple);
+    const isGuided = lengths.length > 1;
+    const { start, ...given } = givenShape(request, seesMask(transformer.config));
+    const shape = {
+      grid,
+      given,
+      prompts: lengths.length,
+      rows: chunkRows(lengths, textEncoder.config.max_position_embeddings),
+      clipSkip,
+      syntax,
+      isRescaled: isGuided && guidanceRescale > 0,
+      zeroesNegative: isGuided && textEncoder2 !== undefined &&
+        settings.force_zeros_for_empty_prompt && request.negativePrompt === "",
+      steps: request.numInferenceSteps,
+      start,
+      ...samplingOf(request),
+    };
+    return { shape, latents: [latentSize(grid, 1)] };
+  },
+
+  trace(session, parts, shape) {
+    const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler } = parts;
+    const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
+    const { config, weights: { root: weights } } = transformer;
+    const aligned = textEncoder2 ? "sdxl" : "sd1";
+    const schedule = scheduler.setTimesteps(shape.steps, { ...shape, aligned });
+    const size = { ...latentSize(grid, 1), tileSide };
+    const { height, width } = size;
+    const channels = vae.config.latent_channels;
+    const latents = [1, channels, height, width];
+    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
+    const toImage = (x: Tensor) => x.reshape(1, height, width, x.dim(-1));
+    const exact = textEncoder2 && vae.config.force_upcast ? { operands: "f32" as const } : {};
+    const codec = { ...klCodec(vae), ...exact };
+    const images = klImages(parts, size, toImage, exact);
+
+    // 1. Encode: the input image; the prompts by both encoders, then keys and values of all cross-attentions.
+    const given = new GivenImage(session, vae.config, codec, givenKind, size);
+    const clip = clipPromptEncoder(textEncoder, tokenizer, {
+      skippedLayers: clipSkip + (textEncoder2 ? 1 : 0),
+      isNormed: !textEncoder2,
+      isPooled: false,
+      syntax,
+      embeddings: parts.embeddings.tower(textEncoder.config),
+    });
+    const clip2 = textEncoder2 &&
+      clipPromptEncoder(textEncoder2, parts.pooledTokenizer!.tokenizer, {
+        skippedLayers: clipSkip + 1,
+        isNormed: false,
+        isPooled: true,
+        syntax,
+        embeddings: parts.embeddings.tower(textEncoder2.config),
+      });
+    const text = new PromptEncoder(session, clip, { prompts, rows }, {
+      ...(clip2 && { pooled: clip2 }),
+      pooledRows: rows,
+      trace({ states, pooled }) {
+        const all = pooled ? splitPooled(parts, pooled, rows) : undefined;
+        return Array.from({ length: prompts }, (_, i) => {
+          const own = ofPrompt(states, i);
+          const joined = all ? concat([own, ofPrompt(all.states, i)], -1) : own;
+          const vector = all && ofPrompt(all.vectors, i);
+          const isZero = i > 0 && shape.zeroesNegative;
+          return {
+            states: unetTextStates(config, weights, isZero ? zeros(joined) : joined),
+            vector: vector && isZero ? zeros(vector) : vector,
+          };
+        });
+      },
+    });
+
+    // 2. Noise, added to the input image's latents; what all steps have of their timesteps.
+    const { timesteps } = schedule;
+    const guidanceWidth = config.time_cond_proj_dim;
+    const begin = session.stage("denoise", { name: "begin" }).program(
+      "begin",
+      {
+        noise: f32(...latents),
+        ...given.inputs,
+        guidance: guidanceWidth ? f32(1, guidanceWidth) : undefined,
+        vectors: text.context.map(({ vector }) => vector).filter((vector) => vector !== undefined),
+      },
+      ({ noise, guidance, vectors, ...image }, graph) => {
+        const { image: start, conditions } = given.trace(image);
+        const { addition_time_embed_dim: idWidth } = config;
+        const embedded = timestepConstant(graph, timesteps, config.block_out_channels[0]!);
+        const ids = idWidth &&
+          timestepEmbedding(timeIds(width * codec.scale, height * codec.scale), idWidth);
+        const tables = (pooled?: Tensor) =>
+          unetTimeTables(config, weights, {
+            timesteps: embedded,
+            guidance,
+            added: pooled && ids
+              ? { pooled, ids: graph.constant("time ids", [1, ids.length], "f32", ids) }
+              : undefined,
+          });
+        return {
+          sample: beginSample(toTokens(noise), givenKind.isNoise ? undefined : start, {
+            schedule,
+            isMasked: false,
+          }).sample,
+          kept: shape.isMasked && !givenKind.isSeen ? start : undefined,
+          conditions,
+          // Without vectors all prompts have the same.
+          times: vectors.length > 0 ? vectors.map(tables) : [tables()],
+        };
+      },
+    );
+
+    // 3. Denoise: a pass of the UNet for each prompt, guidance, the solver.
+    const { sample, times, kept, conditions } = begin.outputs;
+    const loop = session.stage("denoise", { repeats: timesteps.length });
+    const scales = Float32Array.from(timesteps, (_, i) => schedule.inputScale(i));
+    const denoiser = traceDenoiser(loop, shape, {
+      schedule,
+      sample,
+      kept,
+      noise: { shape: latents, arrange: toTokens },
+      passes: text.context.map(({ states }, i) => ({
+        text: states,
+        times: times[i] ?? times[0]!,
+        conditions,
+      })),
+      predict({ sample, step, text, times, conditions }, graph) {
+        const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
+        const scaled = elementwise("x * scale", { x: sample, scale: gather(table, step) });
+        const seen = conditions ? concat([scaled, conditions], -1) : scaled;
+        const output = unet(graph, config, weights, { sample: toImage(seen), text, times, step });
+        return output.reshape(...sample.shape);
+      },
+      guidance: shape.isRescaled ? RESCALED_GUIDANCE : undefined,
+      preview: images.preview,
+    });
+
+    // 4. Decode.
+    const result = images.result(session, sample, shape);
+
+    return async (work) => {
+      const { guidanceScale } = work.request;
+      const draw = noiseOf(work.request, latents);
+      const drawn = given.draw(draw);
+      const { mask } = await given.run(work);
+      await text.run(work, `${syntax} ${clipSkip}`);
+      const guidance = guidanceWidth ? guidanceEmbedding(guidanceScale, guidanceWidth) : undefined;
+      await work.run([begin.call({ ...drawn, mask, guidance })]);
+      await denoiser.run(work, sdGuidance(work.request, prompts), draw, drawn);
+      await result.run(work);
+    };
+  },
+});
+
+export const STABLE_DIFFUSION_XL: typeof STABLE_DIFFUSION = {
+  ...STABLE_DIFFUSION,
+  classNames: SDXL_PIPELINES,
+  lora: SDXL_LORA,
+};
+
+export { STABLE_DIFFUSION };
+
+/** States, [prompts, rows, hidden_size], and vectors, [prompts, projection_dim], of the second text encoder. */
+function splitPooled({ textEncoder2 }: SdParts, pooled: Tensor, rows: number) {
+  const { hidden_size: dim } = textEncoder2!.config;
+  const states = slice(pooled, 1, 0, rows * dim).reshape(pooled.dim(0), rows, dim);
+  return { states, vectors: slice(pooled, 1, rows * dim, pooled.dim(1)) };
+}
+
+function zeros(x: Tensor): Tensor {
+  return x.graph.constant("zeros", x.shape, "f32", new Float32Array(x.size));
+}

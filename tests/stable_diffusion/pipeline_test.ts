@@ -1,0 +1,94 @@
+/** Whole pipelines of Stable Diffusion against diffusers: same folder, prompt, image and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import type { PipelineRequest } from "../../models/mod.ts";
+import { checkBudgets } from "../support/budgets.ts";
+import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
+
+const GOLDENS = {
+  pipeline: "StableDiffusionPipeline",
+  inpainting: "StableDiffusionInpaintPipeline",
+  xl_pipeline: "StableDiffusionXLPipeline",
+};
+
+const sd = new Golden("stable_diffusion/pipeline");
+const xl = new Golden("stable_diffusion/xl_pipeline");
+
+function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const size = { width: args["width"] as number, height: args["height"] as number };
+  return {
+    ...textRequest(call),
+    ...(args["clip_skip"] !== undefined && { clipSkip: args["clip_skip"] as number }),
+    ...(args["guidance_rescale"] !== undefined && {
+      guidanceRescale: args["guidance_rescale"] as number,
+    }),
+    ...(inputs.includes("given") && {
+      task: "TI2I" as const,
+      images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
+      strength: args["strength"] as number,
+    }),
+    ...(inputs.includes("mask") && {
+      mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
+    }),
+  };
+}
+
+for (const [folder, className] of Object.entries(GOLDENS)) {
+  Deno.test(`${className}.generate() gives the reference's latents and images`, async (t) => {
+    const golden = new Golden(`stable_diffusion/${folder}`);
+    await withPipeline(async ({ pipeline }) => {
+      for (const call of golden.calls) {
+        const request = requestOf(golden, call);
+        await t.step(call.name, () => checkImage(golden, call.name, pipeline, request));
+      }
+    }, { folder: golden.folder });
+  });
+}
+
+Deno.test("StableDiffusionPipeline.generate() shows previews, tells progress and stops when cancelled", async () => {
+  await withPipeline(async ({ pipeline }) => {
+    const request = requestOf(sd, sd.call("text"));
+    const told: string[] = [];
+    const previews: Float32Array[] = [];
+    const { frames } = await pipeline.generate(request, {
+      previews: 2,
+      onPreview: (frame) => void previews.push(frame.slice()),
+      onProgress: ({ stage, step, totalSteps }) => told.push(`${stage} ${step}/${totalSteps}`),
+    });
+    assert.equal(previews.length, 2);
+    // PNDM takes its second timestep twice.
+    assert.deepEqual(told.filter((line) => line.startsWith("denoise")).at(-1), "denoise 6/6");
+    let steps = 0;
+    await assert.rejects(
+      pipeline.generate({ ...request, seed: 3 }, {
+        onProgress: ({ stage }) => {
+          if (stage === "denoise") steps++;
+        },
+        isCancelled: () => steps >= 2,
+      }),
+      { name: "AbortError" },
+    );
+    const again = await pipeline.generate(request);
+    const shape = [again.frames[0]!.length];
+    const data = (frame: Float32Array) => ({ shape, data: frame });
+    assertClose("after a cancelled one", data(again.frames[0]!), data(frames[0]!), 1e-6);
+  }, { folder: sd.folder });
+});
+
+Deno.test("StableDiffusionXLPipeline.generate() makes the same image within any budget that it fits", async () => {
+  const request = { ...requestOf(xl, xl.call("guided")), numInferenceSteps: 2 };
+  await checkBudgets(xl.folder, request, [0.7, 0.45]);
+});
+
+Deno.test("StableDiffusionPipeline.generate() refuses settings that the model has no room for", async () => {
+  await withPipeline(async ({ pipeline }) => {
+    const request = requestOf(sd, sd.call("text"));
+    await assert.rejects(pipeline.generate({ ...request, clipSkip: 3 }), {
+      name: "RangeError",
+      message: "Cannot skip 3 layers of CLIP: the text encoder has 3; ask for 2 at most",
+    });
+  }, { folder: sd.folder });
+});
