@@ -414,7 +414,10 @@ export function adaptedParts(
   const adapt = (part: Component | undefined, target: AdaptableComponent["target"], names: Names) =>
     part && new AdaptedComponent(part.weights, { target, ...names });
   const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [] };
-  const text2 = { family: lora.textEncoder2 ?? lora.textEncoder, layouts: [] };
+  const text2 = {
+    family: lora.textEncoder2 ?? lora.textEncoder,
+    layouts: lora.textEncoder2Layouts ?? [],
+  };
   return {
     adapted: [
       adapt(transformer, "transformer", lora.transformer),

@@ -50,6 +50,7 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     readonly textEncoder: string;
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];
     readonly textEncoder2?: string;
+    readonly textEncoder2Layouts?: AdaptableComponent["layouts"];
   };
   info(parts: P): FamilyInfo;
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;

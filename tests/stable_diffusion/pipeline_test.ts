@@ -1,11 +1,15 @@
 /** Whole pipelines of Stable Diffusion against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { readLora } from "../../models/lora/read_lora.ts";
 import type { PipelineRequest } from "../../models/mod.ts";
 import { checkBudgets } from "../support/budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
+
+/** Gates where LoRAs were written into weights, which are stored as bf16; beside the layers only convolutions are. */
+const LORA_GATES = { merge: 1e-2, dynamic: 5e-4 } as const;
 
 const GOLDENS = {
   pipeline: "StableDiffusionPipeline",
@@ -40,9 +44,35 @@ for (const [folder, className] of Object.entries(GOLDENS)) {
   Deno.test(`${className}.generate() gives the reference's latents and images`, async (t) => {
     const golden = new Golden(`stable_diffusion/${folder}`);
     await withPipeline(async ({ pipeline }) => {
-      for (const call of golden.calls) {
+      for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
         const request = requestOf(golden, call);
         await t.step(call.name, () => checkImage(golden, call.name, pipeline, request));
+      }
+    }, { folder: golden.folder });
+  });
+}
+
+for (
+  const [golden, className] of [[sd, "StableDiffusionPipeline"], [
+    xl,
+    "StableDiffusionXLPipeline",
+  ]] as const
+) {
+  Deno.test(`${className}.generate() gives the reference's with a LoRA on all components, under diffusers' names and kohya's`, async (t) => {
+    await withPipeline(async ({ pipeline }) => {
+      const call = golden.call("adapted");
+      for (const [key, mode] of [["diffusers", "dynamic"], ["kohya", "merge"]] as const) {
+        const path = `${golden.folder}/adapter-${key}.safetensors`;
+        const lora = await readLora(path, pipeline.adaptable);
+        assert.deepEqual(lora.unmatchedKeys, []);
+        const strength = call.args["lora_strength"] as number;
+        const targets = pipeline.adaptable.map(({ target }) => target);
+        const loras = [{ key, lora, strength, mode, targets }];
+        const request = { ...requestOf(golden, call), loras };
+        await t.step(
+          `${key}, ${mode}`,
+          () => checkImage(golden, call.name, pipeline, request, LORA_GATES[mode]),
+        );
       }
     }, { folder: golden.folder });
   });

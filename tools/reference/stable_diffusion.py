@@ -22,6 +22,7 @@ from diffusers import (
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
+from safetensors.torch import save_file
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
 
 import clip_tokenizer
@@ -186,13 +187,74 @@ def pipelines(classes, parts):
     return built
 
 
+# Adapted modules of each pipeline, and what trainers call them who keep the original names; of SD 1 they keep none.
+TRANSFORMER = "transformer_blocks.0"
+ADAPTED = {
+    "unet": {
+        f"down_blocks.0.attentions.0.{TRANSFORMER}.attn1.to_q": None,
+        f"down_blocks.1.attentions.0.{TRANSFORMER}.attn2.to_k": None,
+        f"mid_block.attentions.0.{TRANSFORMER}.ff.net.0.proj": None,
+        f"up_blocks.1.attentions.1.{TRANSFORMER}.attn1.to_out.0": None,
+        "up_blocks.1.attentions.0.proj_in": None,
+        "up_blocks.2.resnets.1.conv1": None,
+        "down_blocks.0.resnets.0.time_emb_proj": None,
+    },
+    "text_encoder": {"encoder.layers.1.self_attn.q_proj": None, "encoder.layers.0.mlp.fc1": None},
+}
+ADAPTED_XL = {
+    "unet": {
+        f"down_blocks.1.attentions.0.{TRANSFORMER}.attn1.to_q": f"input_blocks.4.1.{TRANSFORMER}.attn1.to_q",
+        f"mid_block.attentions.0.{TRANSFORMER}.attn2.to_k": f"middle_block.1.{TRANSFORMER}.attn2.to_k",
+        f"up_blocks.0.attentions.1.{TRANSFORMER}.ff.net.2": f"output_blocks.1.1.{TRANSFORMER}.ff.net.2",
+        "down_blocks.0.resnets.1.conv1": "input_blocks.2.0.in_layers.2",
+        "up_blocks.1.resnets.2.time_emb_proj": "output_blocks.5.0.emb_layers.1",
+        "add_embedding.linear_1": "label_emb.0.0",
+    },
+    "text_encoder": {"encoder.layers.1.self_attn.q_proj": None},
+    "text_encoder_2": {f"text_model.encoder.layers.{name}": None for name in ("1.mlp.fc2", "0.self_attn.v_proj")},
+}
+KOHYA = {
+    "StableDiffusionPipeline": {"unet": "lora_unet_", "text_encoder": "lora_te_text_model_"},
+    "StableDiffusionXLPipeline": {"unet": "lora_unet_", "text_encoder": "lora_te1_text_model_",
+                                  "text_encoder_2": "lora_te2_"},
+}  # fmt: skip
+
+
+def save_adapters(folder, parts, seed, adapted, class_name):
+    """An adapter of rank 2 under the names of diffusers, and under those of kohya's scripts, with an alpha."""
+    rng = generator(seed)
+    ours, theirs = {}, {}
+    for part, modules in adapted.items():
+        for name, original in modules.items():
+            shape = parts[part].get_submodule(name).weight.shape
+            down = normal(rng, 2, *shape[1:], std=shape[1:].numel() ** -0.5).half()
+            up = normal(rng, shape[0], 2, *(1 for _ in shape[2:]), std=0.4).half()
+            ours[f"{part}.{name}.lora_A.weight"] = down
+            ours[f"{part}.{name}.lora_B.weight"] = up
+            key = KOHYA[class_name][part] + (original or name).replace(".", "_")
+            tensors = {"lora_down.weight": down.clone(), "lora_up.weight": up * 2, "alpha": torch.tensor(1.0)}
+            theirs |= {f"{key}.{tail}": tensor for tail, tensor in tensors.items()}
+    save_file(ours, folder / "adapter-diffusers.safetensors")
+    save_file(theirs, folder / "adapter-kohya.safetensors")
+
+
+def adapted_call(pipeline, folder, seed, **arguments):
+    pipeline.load_lora_weights(folder, weight_name="adapter-diffusers.safetensors", adapter_name="one")
+    pipeline.set_adapters("one", 0.7)
+    call = picture_call(pipeline, "adapted", seed, **arguments)
+    call.args["lora_strength"] = 0.7
+    return call
+
+
 def sd_parts(folder, seed, **unet):
     scheduler = PNDMScheduler(**BETAS, skip_prk_steps=True, set_alpha_to_one=False)
     return components(folder, seed, UNET | unet, scheduler)
 
 
 def build_sd(folder, seed):
-    write_index(folder, "StableDiffusionPipeline", sd_parts(folder, seed), requires_safety_checker=True)
+    parts = sd_parts(folder, seed)
+    write_index(folder, "StableDiffusionPipeline", parts, requires_safety_checker=True)
+    save_adapters(folder, parts, seed + 20, ADAPTED, "StableDiffusionPipeline")
 
 
 def sd_calls(folder, seed):
@@ -210,6 +272,7 @@ def sd_calls(folder, seed):
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
         picture_call(inpaint, "replaced", 13, image=image, mask=mask, strength=1.0, **guided),
+        adapted_call(pipeline, folder, 16, num_inference_steps=2, **plain),
     ]
 
 
@@ -237,6 +300,7 @@ def sdxl_parts(folder, seed):
 def build_sdxl(folder, seed):
     parts = sdxl_parts(folder, seed)
     write_index(folder, "StableDiffusionXLPipeline", parts, force_zeros_for_empty_prompt=True)
+    save_adapters(folder, parts, seed + 20, ADAPTED_XL, "StableDiffusionXLPipeline")
 
 
 def sdxl_calls(folder, seed):
@@ -252,6 +316,7 @@ def sdxl_calls(folder, seed):
         picture_call(pipeline, "guided", 9, **guided),
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
+        adapted_call(pipeline, folder, 16, guidance_scale=1.0, **plain),
     ]
 
 

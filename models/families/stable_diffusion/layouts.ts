@@ -213,6 +213,7 @@ const TEXT_ENCODERS = {
   textEncoder: "CLIP",
   textEncoderLayouts: CLIP_LAYOUTS,
   textEncoder2: "CLIP",
+  textEncoder2Layouts: CLIP_LAYOUTS,
 };
 
 export const SD_LORA = {
