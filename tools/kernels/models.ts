@@ -9,6 +9,10 @@ import { CHROMA } from "../../models/families/chroma/pipeline.ts";
 import { FLUX1 } from "../../models/families/flux1/pipeline.ts";
 import { FLUX2 } from "../../models/families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "../../models/families/qwen_image/pipeline.ts";
+import {
+  STABLE_DIFFUSION,
+  STABLE_DIFFUSION_XL,
+} from "../../models/families/stable_diffusion/pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import { Z_IMAGE } from "../../models/families/z_image/pipeline.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
@@ -33,7 +37,7 @@ interface Model {
   readonly className: string;
   readonly settings?: JsonObject;
   readonly scheduler: string;
-  /** How matrices of the transformer are stored; all else as BF16, or F32 in a transformer of blocks. */
+  /** How the denoiser is stored, if in blocks its matrices alone, and all else as F32; other components are BF16. */
   readonly format: string;
   /** Names of components, by their names in `model_index.json`. */
   readonly parts: Readonly<Record<string, string>>;
@@ -55,7 +59,16 @@ interface Table {
 
 const { components, schedulers, models } = TABLE as unknown as Table;
 
-const FAMILIES = [CHROMA, FLUX1, FLUX2, QWEN_IMAGE, WAN, Z_IMAGE] as unknown as readonly Family[];
+const FAMILIES = [
+  CHROMA,
+  FLUX1,
+  FLUX2,
+  QWEN_IMAGE,
+  STABLE_DIFFUSION,
+  STABLE_DIFFUSION_XL,
+  WAN,
+  Z_IMAGE,
+] as unknown as readonly Family[];
 
 /** Tokens of a stand-in's prompts. */
 const PROMPT_TOKENS = 60;
@@ -127,8 +140,9 @@ class StandInFiles extends ModelFiles {
     };
     const config = { ...own, ...statistics };
     const isMatrix = ({ length, [1]: columns }: Shape) => length === 2 && columns! % 256 === 0;
+    const isDenoiser = name === "transformer" || name === "unet";
     const formatOf = (shape: Shape) =>
-      name !== "transformer" || format === "BF16" ? "BF16" : isMatrix(shape) ? format : "F32";
+      !isDenoiser ? "BF16" : format.endsWith("F16") || isMatrix(shape) ? format : "F32";
     const openWeights = () => new StandIn(new RegExp(biased), formatOf);
     return Promise.resolve({ path: this.path, config, openWeights });
   }
