@@ -79,8 +79,9 @@ const QUIET: Quiet = {
   CLIP_stop_at_last_layers: [1],
 };
 
-/** Options of a request that have an effect. */
+/** Options of a request that have an effect, the second one where the model can skip layers. */
 const OVERRIDES = { sd_model_checkpoint: true };
+const CLIP_SKIP = "CLIP_stop_at_last_layers";
 
 /** What this server's fields are called there. */
 const THEIR_NAMES: Readonly<Record<string, string>> = {
@@ -154,6 +155,7 @@ export function readWebui(
     if (value && !isTaken) ignored.push(field);
     return isTaken ? meaning : undefined;
   }
+  const clipSkip = clipSkipOf(given.override_settings?.[CLIP_SKIP], info);
   const canUpscale = info.optionalParts.includes("upscaler");
   const isUpscaled = given.enable_hr === true && canUpscale;
   if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
@@ -174,6 +176,7 @@ export function readWebui(
     prompt,
     negative_prompt: given.negative_prompt || undefined,
     prompt_syntax: info.optionalSettings.includes("promptSyntax") ? "a1111" : undefined,
+    clip_skip: clipSkip,
     n,
     seed: given.seed,
     num_inference_steps: given.steps,
@@ -203,11 +206,20 @@ export function readWebui(
     ignored: [
       ...ignored,
       ...unknownFields(given, FIELDS, QUIET),
-      ...unknownFields(given.override_settings ?? {}, OVERRIDES, QUIET)
-        .map((name) => `override_settings.${name}`),
+      ...unknownFields(
+        given.override_settings ?? {},
+        clipSkip === undefined ? OVERRIDES : { ...OVERRIDES, [CLIP_SKIP]: true },
+        QUIET,
+      ).map((name) => `override_settings.${name}`),
       ...scripts.hasOthers ? ["alwayson_scripts"] : [],
     ],
   };
+}
+
+/** Layers that are skipped: 1 is none there, and of Stable Diffusion XL, whose own layer is the last but one, 2 too. */
+function clipSkipOf(layer: unknown, { optionalSettings, className }: ModelInfo) {
+  if (!optionalSettings.includes("clipSkip") || typeof layer !== "number") return undefined;
+  return Math.max(0, layer - (/XL/.test(className) ? 2 : 1));
 }
 
 /** Fields of images that a request has no use for. */

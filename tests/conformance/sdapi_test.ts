@@ -126,6 +126,26 @@ Deno.test("sdapi reads weights in prompts as WebUI does, where the model takes a
   }
 });
 
+Deno.test("sdapi skips layers of CLIP as WebUI counts them", async () => {
+  const optionalSettings = ["clipSkip"] as const;
+  for (
+    const [className, skipped] of [["StableDiffusionPipeline", 1], [
+      "StableDiffusionXLPipeline",
+      0,
+    ]] as const
+  ) {
+    await using service = await start({}, { info: { ...INFO, className, optionalSettings } });
+    const override_settings = { CLIP_stop_at_last_layers: 2 };
+    const response = await service.post("/sdapi/v1/txt2img", {
+      prompt: "a fox",
+      override_settings,
+    });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    assert.equal(service.engine.requests[0]!.clipSkip ?? 0, skipped);
+  }
+});
+
 Deno.test("sdapi/embeddings lists those of the model, and those for other models apart", async () => {
   const embeddings = [
     { name: "style", vectors: 2, width: 768, isUsable: true },

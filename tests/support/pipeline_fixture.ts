@@ -1,6 +1,7 @@
 /** A pipeline on a device whose limits a test may choose. */
 import {
   type MemoryOptions,
+  type ModelParts,
   openPipeline,
   type Pipeline,
   type PipelineRequest,
@@ -38,6 +39,8 @@ interface FixtureOptions {
   /** How the device is opened. */
   readonly opening?: DeviceOptions;
   readonly folder?: string;
+  /** What does not come from the folder. */
+  readonly parts?: ModelParts;
   readonly maxBytes?: number;
   /** Small ones cut all work into many submits, each with a wait of its own, as large models need them. */
   readonly submitBudget?: Target["submitBudget"];
@@ -53,12 +56,12 @@ export async function withPipeline(
   use: (fixture: Fixture) => Promise<void>,
   options: FixtureOptions = {},
 ): Promise<void> {
-  const { opening, folder, memory = {}, maxBytes = Infinity, ...changes } = options;
+  const { opening, folder, parts, memory = {}, maxBytes = Infinity, ...changes } = options;
   const { gpuDevice, target, adapter } = await openTestDevice(opening);
   const pacer = new Pacer({ groupSeconds: options.submitBudget && 0 });
   const device = new Device(gpuDevice, { ...target, ...changes }, adapter, maxBytes, pacer);
   try {
-    using pipeline = await openPipeline(folder ?? FOLDER);
+    using pipeline = await openPipeline(folder ?? FOLDER, parts);
     await pipeline.load(device, undefined, memory);
     await use({ device, pipeline, weightBytes: device.allocatedBytes });
   } finally {
