@@ -1,0 +1,334 @@
+/** Files as people have them: all names and shapes of published single files of Stable Diffusion, without their numbers. */
+import assert from "node:assert/strict";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
+import { DeviceTensor, Graph, type TensorSource, Weights } from "../../../runtime/mod.ts";
+import { klDecoder, klEncoder } from "../../autoencoders/kl/coder.ts";
+import { KL_VAE_CONFIG } from "../../autoencoders/kl/config.ts";
+import { recognise } from "../../checkpoints/recognise.ts";
+import { parseConfig } from "../../config.ts";
+import { unetTextStates, unetTimeTables } from "./conditioning.ts";
+import { SD_FILES } from "./layouts.ts";
+import { unet } from "./unet.ts";
+import { UNET_CONFIG } from "./unet_config.ts";
+
+interface UnetSizes {
+  readonly widths: readonly number[];
+  /** Transformer blocks of each level; 0 where none attends. */
+  readonly depths: readonly number[];
+  readonly midDepth: number;
+  readonly context: number;
+  readonly isLinear?: boolean;
+  readonly added?: number;
+  readonly inChannels?: number;
+}
+
+const SD1: UnetSizes = {
+  widths: [320, 640, 1280, 1280],
+  depths: [1, 1, 1, 0],
+  midDepth: 1,
+  context: 768,
+};
+const SDXL: UnetSizes = {
+  widths: [320, 640, 1280],
+  depths: [0, 2, 10],
+  midDepth: 10,
+  context: 2048,
+  isLinear: true,
+  added: 2816,
+};
+
+function norm(name: string, size: number): Shapes {
+  return { [`${name}.weight`]: [size], [`${name}.bias`]: [size] };
+}
+
+function conv(name: string, rows: number, columns: number, side = 3): Shapes {
+  return { [`${name}.weight`]: [rows, columns, side, side], [`${name}.bias`]: [rows] };
+}
+
+/** A UNet under the names of its authors. */
+function ldmUnet({ widths, depths, midDepth, context, ...others }: UnetSizes): Shapes {
+  const { isLinear = false, added, inChannels = 4 } = others;
+  const [first] = widths as [number];
+  const residual = (name: string, from: number, to: number): Shapes => ({
+    ...norm(`${name}.in_layers.0`, from),
+    ...conv(`${name}.in_layers.2`, to, from),
+    ...layer(`${name}.emb_layers.1`, to, 4 * first),
+    ...norm(`${name}.out_layers.0`, to),
+    ...conv(`${name}.out_layers.3`, to, to),
+    ...from === to ? {} : conv(`${name}.skip_connection`, to, from, 1),
+  });
+  const attention = (name: string, width: number, depth: number): Shapes => {
+    const side = (part: string) =>
+      isLinear ? layer(`${name}.${part}`, width, width) : conv(`${name}.${part}`, width, width, 1);
+    return depth === 0 ? {} : {
+      ...norm(`${name}.norm`, width),
+      ...side("proj_in"),
+      ...side("proj_out"),
+      ...repeated(depth, (i) => {
+        const block = `${name}.transformer_blocks.${i}`;
+        const heads = (part: string, from: number): Shapes => ({
+          [`${block}.${part}.to_q.weight`]: [width, width],
+          [`${block}.${part}.to_k.weight`]: [width, from],
+          [`${block}.${part}.to_v.weight`]: [width, from],
+          ...layer(`${block}.${part}.to_out.0`, width, width),
+        });
+        return {
+          ...heads("attn1", width),
+          ...heads("attn2", context),
+          ...layer(`${block}.ff.net.0.proj`, 8 * width, width),
+          ...layer(`${block}.ff.net.2`, width, 4 * width),
+          ...repeated(3, (k) => norm(`${block}.norm${k + 1}`, width)),
+        };
+      }),
+    };
+  };
+  const tensors: Shapes[] = [
+    layer("time_embed.0", 4 * first, first),
+    layer("time_embed.2", 4 * first, 4 * first),
+    conv("input_blocks.0.0", first, inChannels),
+    ...added === undefined
+      ? []
+      : [layer("label_emb.0.0", 4 * first, added), layer("label_emb.0.2", 4 * first, 4 * first)],
+  ];
+  const skips = [first];
+  let [width, i] = [first, 1];
+  for (const [level, next] of widths.entries()) {
+    for (let k = 0; k < 2; k++, i++) {
+      tensors.push(residual(`input_blocks.${i}.0`, width, next));
+      tensors.push(attention(`input_blocks.${i}.1`, next, depths[level]!));
+      skips.push(width = next);
+    }
+    if (level === widths.length - 1) continue;
+    tensors.push(conv(`input_blocks.${i++}.0.op`, width, width));
+    skips.push(width);
+  }
+  tensors.push(residual("middle_block.0", width, width));
+  tensors.push(attention("middle_block.1", width, midDepth));
+  tensors.push(residual("middle_block.2", width, width));
+  i = 0;
+  for (const [level, next] of [...widths.entries()].toReversed()) {
+    for (let k = 0; k < 3; k++, i++) {
+      tensors.push(residual(`output_blocks.${i}.0`, width + skips.pop()!, next));
+      tensors.push(attention(`output_blocks.${i}.1`, next, depths[level]!));
+      width = next;
+      if (k < 2 || level === 0) continue;
+      tensors.push(conv(`output_blocks.${i}.${depths[level]! > 0 ? 2 : 1}.conv`, width, width));
+    }
+  }
+  tensors.push(norm("out.0", first), conv("out.2", 4, first));
+  return Object.assign({}, ...tensors);
+}
+
+function ldmVae(): Shapes {
+  const widths = [128, 256, 512, 512];
+  const residual = (name: string, from: number, to: number): Shapes => ({
+    ...norm(`${name}.norm1`, from),
+    ...conv(`${name}.conv1`, to, from),
+    ...norm(`${name}.norm2`, to),
+    ...conv(`${name}.conv2`, to, to),
+    ...from === to ? {} : conv(`${name}.nin_shortcut`, to, from, 1),
+  });
+  const middle = (side: string): Shapes => ({
+    ...residual(`${side}.mid.block_1`, 512, 512),
+    ...residual(`${side}.mid.block_2`, 512, 512),
+    ...norm(`${side}.mid.attn_1.norm`, 512),
+    ...Object.assign(
+      {},
+      ...["q", "k", "v", "proj_out"].map((part) => conv(`${side}.mid.attn_1.${part}`, 512, 512, 1)),
+    ),
+  });
+  const before = [128, 128, 256, 512];
+  const after = [256, 512, 512, 512];
+  return {
+    ...conv("encoder.conv_in", 128, 3),
+    ...conv("encoder.conv_out", 8, 512),
+    ...norm("encoder.norm_out", 512),
+    ...conv("decoder.conv_in", 512, 4),
+    ...conv("decoder.conv_out", 3, 128),
+    ...norm("decoder.norm_out", 128),
+    ...conv("quant_conv", 8, 8, 1),
+    ...conv("post_quant_conv", 4, 4, 1),
+    ...middle("encoder"),
+    ...middle("decoder"),
+    ...repeated(4, (i) => ({
+      ...residual(`encoder.down.${i}.block.0`, before[i]!, widths[i]!),
+      ...residual(`encoder.down.${i}.block.1`, widths[i]!, widths[i]!),
+      ...i < 3 ? conv(`encoder.down.${i}.downsample.conv`, widths[i]!, widths[i]!) : {},
+      ...residual(`decoder.up.${i}.block.0`, after[i]!, widths[i]!),
+      ...residual(`decoder.up.${i}.block.1`, widths[i]!, widths[i]!),
+      ...residual(`decoder.up.${i}.block.2`, widths[i]!, widths[i]!),
+      ...i > 0 ? conv(`decoder.up.${i}.upsample.conv`, widths[i]!, widths[i]!) : {},
+    })),
+  };
+}
+
+function clip(): Shapes {
+  return {
+    "embeddings.token_embedding.weight": [49408, 768],
+    "embeddings.position_embedding.weight": [77, 768],
+    "embeddings.position_ids": [1, 77],
+    ...norm("final_layer_norm", 768),
+    ...repeated(12, (i) => {
+      const name = `encoder.layers.${i}`;
+      return {
+        ...norm(`${name}.layer_norm1`, 768),
+        ...norm(`${name}.layer_norm2`, 768),
+        ...layer(`${name}.mlp.fc1`, 3072, 768),
+        ...layer(`${name}.mlp.fc2`, 768, 3072),
+        ...Object.assign(
+          {},
+          ...["q_proj", "k_proj", "v_proj", "out_proj"].map((part) =>
+            layer(`${name}.self_attn.${part}`, 768, 768)
+          ),
+        ),
+      };
+    }),
+  };
+}
+
+function openClip(): Shapes {
+  return {
+    "token_embedding.weight": [49408, 1280],
+    "positional_embedding": [77, 1280],
+    "text_projection": [1280, 1280],
+    "logit_scale": [],
+    ...norm("ln_final", 1280),
+    ...repeated(32, (i) => {
+      const name = `transformer.resblocks.${i}`;
+      return {
+        ...norm(`${name}.ln_1`, 1280),
+        ...norm(`${name}.ln_2`, 1280),
+        [`${name}.attn.in_proj_weight`]: [3840, 1280],
+        [`${name}.attn.in_proj_bias`]: [3840],
+        ...layer(`${name}.attn.out_proj`, 1280, 1280),
+        ...layer(`${name}.mlp.c_fc`, 5120, 1280),
+        ...layer(`${name}.mlp.c_proj`, 1280, 5120),
+      };
+    }),
+  };
+}
+
+function below(prefix: string, shapes: Shapes): Shapes {
+  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
+}
+
+const DENOISER = "model.diffusion_model.";
+
+/** The components of a file by class. */
+function read(shapes: Shapes) {
+  const found = recognise(memoryTensors(shapes), SD_FILES.formats);
+  return new Map(
+    found.map(({ format, tensors }) => [
+      format.className,
+      { config: format.config(tensors), tensors },
+    ]),
+  );
+}
+
+/** What of a UNet's tensors its forward pass does not read. */
+function unusedOf(json: unknown, tensors: TensorSource): readonly string[] {
+  const config = parseConfig(UNET_CONFIG, json, "config.json");
+  const weights = new Weights(tensors);
+  const graph = new Graph("model", LARGE);
+  const input = (dtype: "f32" | "u32", ...shape: number[]) =>
+    graph.use(new DeviceTensor("input", shape, dtype));
+  const ids = 6 * (config.addition_time_embed_dim ?? 0);
+  const width = (config.projection_class_embeddings_input_dim ?? 0) - ids;
+  unet(graph, config, weights.root, {
+    sample: input("f32", 1, 24, 16, config.in_channels),
+    step: input("u32", 1),
+    text: unetTextStates(config, weights.root, input("f32", 1, 77, config.cross_attention_dim)),
+    times: unetTimeTables(config, weights.root, {
+      timesteps: input("f32", 3, config.block_out_channels[0]!),
+      added: width > 0 ? { pooled: input("f32", 1, width), ids: input("f32", 1, ids) } : undefined,
+    }),
+  });
+  return weights.unused;
+}
+
+Deno.test("all tensors of a file of SD 1.5 are known and used, and its configuration is the published one", () => {
+  const file = read({
+    ...below(DENOISER, ldmUnet(SD1)),
+    ...below("first_stage_model.", ldmVae()),
+    ...below("cond_stage_model.transformer.text_model.", clip()),
+    "alphas_cumprod": [1000],
+    "model_ema.decay": [],
+  });
+  assert.deepEqual([...file.keys()], ["UNet2DConditionModel", "CLIPTextModel", "AutoencoderKL"]);
+  const { config, tensors } = file.get("UNet2DConditionModel")!;
+  assert.equal([...tensors.names].length, 686);
+  assert.deepEqual(unusedOf(config, tensors), []);
+  assert.deepEqual(parseConfig(UNET_CONFIG, config, ""), {
+    ...parseConfig(UNET_CONFIG, { cross_attention_dim: 768, sample_size: 64 }, ""),
+    transformer_layers_per_block: [1, 1, 1, 1],
+  });
+  const { className, scheduler } = SD_FILES.defaults(config, "v1-5-pruned.safetensors");
+  assert.deepEqual([className, scheduler["_class_name"]], [
+    "StableDiffusionPipeline",
+    "PNDMScheduler",
+  ]);
+
+  const vae = file.get("AutoencoderKL")!;
+  assert.equal([...vae.tensors.names].length, 248);
+  const vaeConfig = parseConfig(KL_VAE_CONFIG, vae.config, "");
+  assert.deepEqual(vaeConfig.block_out_channels, [128, 256, 512, 512]);
+  assert.equal(vaeConfig.scaling_factor, 0.18215);
+  const weights = new Weights(vae.tensors);
+  const graph = new Graph("model", LARGE);
+  const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
+  klDecoder(graph, vaeConfig, weights.root, input(1, 8, 8, 4));
+  klEncoder(graph, vaeConfig, weights.root, input(1, 64, 64, 3));
+  assert.deepEqual(weights.unused, []);
+});
+
+Deno.test("all tensors of a file of SDXL are known and used, and its configuration is the published one", () => {
+  const file = read({
+    ...below(DENOISER, ldmUnet(SDXL)),
+    ...below("first_stage_model.", ldmVae()),
+    ...below("conditioner.embedders.0.transformer.text_model.", clip()),
+    ...below("conditioner.embedders.1.model.", openClip()),
+  });
+  assert.deepEqual([...file.keys()], [
+    "UNet2DConditionModel",
+    "CLIPTextModel",
+    "CLIPTextModelWithProjection",
+    "AutoencoderKL",
+  ]);
+  const { config, tensors } = file.get("UNet2DConditionModel")!;
+  assert.equal([...tensors.names].length, 1680);
+  assert.deepEqual(unusedOf(config, tensors), []);
+  const parsed = parseConfig(UNET_CONFIG, config, "");
+  assert.deepEqual(parsed.attention_head_dim, [5, 10, 20]);
+  assert.deepEqual(parsed.transformer_layers_per_block, [1, 2, 10]);
+  assert.deepEqual(parsed.down_block_types, [
+    "DownBlock2D",
+    "CrossAttnDownBlock2D",
+    "CrossAttnDownBlock2D",
+  ]);
+  assert.equal(parsed.projection_class_embeddings_input_dim, 2816);
+  assert.equal(
+    SD_FILES.defaults(config, "sdxl.safetensors").className,
+    "StableDiffusionXLPipeline",
+  );
+});
+
+Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () => {
+  const second = read(ldmUnet({ ...SD1, context: 1024, isLinear: true }))
+    .get("UNet2DConditionModel")!;
+  assert.deepEqual(second.config["attention_head_dim"], [5, 10, 20, 20]);
+  assert.deepEqual(unusedOf(second.config, second.tensors), []);
+  const typeOf = (path: string) =>
+    SD_FILES.defaults(second.config, path).scheduler["prediction_type"];
+  assert.equal(typeOf("v2-1_768-ema-pruned.safetensors"), "v_prediction");
+  assert.equal(typeOf("v2-1_512-ema-pruned.safetensors"), "epsilon");
+
+  const inpainting = read(below(DENOISER, ldmUnet({ ...SD1, inChannels: 9 })))
+    .get("UNet2DConditionModel")!;
+  assert.equal(inpainting.config["in_channels"], 9);
+
+  const pruned = read(ldmUnet({ ...SDXL, depths: [0, 2, 4], midDepth: 4 }))
+    .get("UNet2DConditionModel")!;
+  assert.deepEqual(pruned.config["transformer_layers_per_block"], [1, 2, 4]);
+  assert.deepEqual(unusedOf(pruned.config, pruned.tensors), []);
+});
