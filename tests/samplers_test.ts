@@ -1,7 +1,6 @@
 /** Every sampler and every spacing in a small pipeline of each family; with DENOISE_SLOW. */
 import assert from "node:assert/strict";
 import { openPipeline, type PipelineRequest } from "../models/mod.ts";
-import { FLOW_CHOICES } from "../models/schedulers/mod.ts";
 import { DMD_STEPS } from "../models/schedulers/names.ts";
 import { withChroma, withComposed } from "./support/composed.ts";
 import { Golden } from "./support/golden.ts";
@@ -13,15 +12,13 @@ const MODELS = [
   "flux1/dev",
   "flux2/pipeline",
   "wan/pipeline-ti2v",
+  "stable_diffusion/pipeline",
 ];
 
 type Sampling = Pick<PipelineRequest, "sampler" | "scheduler" | "sigmas">;
 
-const SAMPLINGS: readonly Sampling[] = [
-  ...FLOW_CHOICES.samplers.map((sampler) => ({ sampler })),
-  ...FLOW_CHOICES.schedulers.map((scheduler) => ({ scheduler })),
-  { sigmas: [1, 0.7, 0.4, 0.1] },
-];
+/** Samplers that another one may equal: that of the model, or one with two names. */
+const SAME: readonly (string | undefined)[] = ["euler", "ddim", "ddpm", "uni_pc", "pndm"];
 
 async function check(folder: string): Promise<void> {
   const device = await openTestDevice();
@@ -29,7 +26,13 @@ async function check(folder: string): Promise<void> {
   try {
     await pipeline.load(device);
     const latents = new Map<string, string>();
-    for (const sampling of SAMPLINGS) {
+    const { samplers, schedulers } = pipeline.info.sampling;
+    const samplings: readonly Sampling[] = [
+      ...samplers.map((sampler) => ({ sampler })),
+      ...schedulers.map((scheduler) => ({ scheduler })),
+      { sigmas: [1, 0.7, 0.4, 0.1] },
+    ];
+    for (const sampling of samplings) {
       const name = JSON.stringify(sampling);
       const made = await pipeline.generate({
         ...{
@@ -47,8 +50,7 @@ async function check(folder: string): Promise<void> {
       assert.ok(made.latents.every(Number.isFinite), name);
       const text = made.latents.join();
       assert.equal(latents.get(text), undefined, `${name} is no other than ${latents.get(text)}`);
-      // The usual way of a model may be one of those with a name.
-      if (!["euler", "ddim", "uni_pc"].includes(sampling.sampler ?? "")) latents.set(text, name);
+      if (!SAME.includes(sampling.sampler)) latents.set(text, name);
     }
   } finally {
     device.destroy();

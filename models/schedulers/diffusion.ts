@@ -18,13 +18,21 @@ import {
   type Scheduler,
 } from "./schedule.ts";
 
-export class DiffusionScheduler implements Scheduler {
+/** What a family of diffusion models takes. */
+export abstract class DiffusionScheduler implements Scheduler {
+  abstract readonly own: { readonly sampler: SamplerName };
+  abstract readonly choices: SamplingChoices;
+  readonly usesDynamicShifting = false;
+  abstract setTimesteps(numInferenceSteps: number, options?: ScheduleOptions): Schedule;
+}
+
+export class BetaScheduler extends DiffusionScheduler {
   readonly own: { readonly sampler: SamplerName };
   readonly choices: SamplingChoices;
-  readonly usesDynamicShifting = false;
   readonly #model: DiffusionModel;
 
   constructor(config: SchedulerConfig) {
+    super();
     const { sampler, betas, check } = DIFFUSION_CLASSES[String(config["_class_name"])]!;
     refuseFields(config, ["thresholding"]);
     check?.(config);

@@ -89,7 +89,7 @@ Deno.test("DiffusionScheduler refuses more steps than a model was distilled for"
 
 Deno.test("EdmScheduler takes samplers on any levels, and refuses what it does not implement", () => {
   const scheduler = opened("EDMEulerScheduler", { sigma_max: 120 });
-  assert.ok(scheduler instanceof EdmScheduler);
+  assert.ok(scheduler instanceof EdmScheduler && scheduler instanceof DiffusionScheduler);
   const { samplers, schedulers, maxSigma } = scheduler.choices;
   assert.equal(maxSigma, 120);
   for (const sampler of samplers) assert.ok(scheduler.setTimesteps(4, { sampler }), sampler);

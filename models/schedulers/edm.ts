@@ -4,6 +4,7 @@
  */
 import { chosenLevels, samplerOf } from "./chosen_levels.ts";
 import { boundedField, choiceField, refuseFields, type SchedulerConfig } from "./config.ts";
+import { DiffusionScheduler } from "./diffusion.ts";
 import { requireOrder } from "./diffusion_classes.ts";
 import type { DiffusionModel, StartedLevels } from "./diffusion_levels.ts";
 import { begun, DIFFUSION_STEPS, dpmOptions } from "./diffusion_samplers.ts";
@@ -19,7 +20,6 @@ import {
   type SamplingChoices,
   type Schedule,
   type ScheduleOptions,
-  type Scheduler,
 } from "./schedule.ts";
 import type { Sampler } from "./steps.ts";
 
@@ -28,14 +28,14 @@ const TABLE_LENGTH = 1000;
 
 const HIGHEST = 1e6;
 
-export class EdmScheduler implements Scheduler {
+export class EdmScheduler extends DiffusionScheduler {
   readonly own: { readonly sampler: SamplerName };
   readonly choices: SamplingChoices;
-  readonly usesDynamicShifting = false;
   readonly #model: DiffusionModel;
   readonly #ends: readonly [highest: number, lowest: number];
 
   constructor(config: SchedulerConfig) {
+    super();
     refuseFields(config, ["thresholding"]);
     const prediction = choiceField(
       config,

@@ -2,7 +2,7 @@
 
 import { excerpt } from "../../hub/json_file.ts";
 import type { SchedulerConfig } from "./config.ts";
-import { DiffusionScheduler } from "./diffusion.ts";
+import { BetaScheduler } from "./diffusion.ts";
 import { DIFFUSION_CLASSES } from "./diffusion_classes.ts";
 import { EdmScheduler } from "./edm.ts";
 import { FlowMatchEulerScheduler } from "./flow_match_euler.ts";
@@ -80,7 +80,7 @@ function classOf(name: unknown, config: SchedulerConfig): SchedulerClass | undef
   if (EDM_CLASSES.includes(name)) return EdmScheduler;
   const isFlow = config["use_flow_sigmas"] === true ||
     config["prediction_type"] === "flow_prediction";
-  if (!isFlow && Object.hasOwn(DIFFUSION_CLASSES, name)) return DiffusionScheduler;
+  if (!isFlow && Object.hasOwn(DIFFUSION_CLASSES, name)) return BetaScheduler;
   return Object.hasOwn(FLOW_CLASSES, name) ? FLOW_CLASSES[name] : undefined;
 }
 
