@@ -48,9 +48,10 @@ async function check(folder: string): Promise<void> {
         ...{ guidanceScale: 1, ...sampling },
       });
       assert.ok(made.latents.every(Number.isFinite), name);
+      if (SAME.includes(sampling.sampler)) continue;
       const text = made.latents.join();
       assert.equal(latents.get(text), undefined, `${name} is no other than ${latents.get(text)}`);
-      if (!SAME.includes(sampling.sampler)) latents.set(text, name);
+      latents.set(text, name);
     }
   } finally {
     device.destroy();
