@@ -12,6 +12,8 @@ import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
+import { SD_FILES } from "../families/stable_diffusion/layouts.ts";
+import { UNET_CONFIG } from "../families/stable_diffusion/unet_config.ts";
 import { ANIMATE_TRANSFORMER_CONFIG } from "../families/wan/animate/config.ts";
 import { WAN_TRANSFORMER_CONFIG } from "../families/wan/config.ts";
 import { ANIMATE_FILES, WAN_FILES } from "../families/wan/layouts.ts";
@@ -19,6 +21,7 @@ import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
+import { CLIP_TEXT_CONFIG } from "../text_encoders/clip_text.ts";
 import { QWEN2_5_VL_CONFIG } from "../text_encoders/qwen2_5_vl.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
 import { UMT5_CONFIG } from "../text_encoders/umt5.ts";
@@ -28,7 +31,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
-  QWEN_IMAGE_FILES,
+  ...[QWEN_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -42,6 +45,9 @@ const SCHEMAS = {
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
+  UNet2DConditionModel: UNET_CONFIG,
+  CLIPTextModel: CLIP_TEXT_CONFIG,
+  CLIPTextModelWithProjection: CLIP_TEXT_CONFIG,
   UMT5EncoderModel: UMT5_CONFIG,
   Qwen3Model: QWEN3_CONFIG,
   AutoencoderKLWan: WAN_VAE_CONFIG,
@@ -441,7 +447,12 @@ Deno.test("image autoencoders are told apart by their latents, in both namings",
     use_post_quant_conv: true,
     decoder_block_out_channels: [128, 256, 512, 512],
   });
-  assert.deepEqual(read(originalKl(4)), []);
+  assertConfig(originalKl(4), "AutoencoderKL", {
+    ...body,
+    scaling_factor: 0.18215,
+    shift_factor: 0,
+  });
+  assert.deepEqual(read(originalKl(8)), []);
   const ours = Object.fromEntries(
     [...tensors.names].map((name) => [name, tensors.find(name)!.shape]),
   );

@@ -14,6 +14,7 @@ const LORA_GATES = { merge: 1e-2, dynamic: 5e-4 } as const;
 const GOLDENS = {
   pipeline: "StableDiffusionPipeline",
   inpainting: "StableDiffusionInpaintPipeline",
+  lcm: "LatentConsistencyModelPipeline",
   xl_pipeline: "StableDiffusionXLPipeline",
 };
 

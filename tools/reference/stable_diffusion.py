@@ -13,6 +13,8 @@ import torch
 from diffusers import (
     AutoencoderKL,
     EulerDiscreteScheduler,
+    LatentConsistencyModelPipeline,
+    LCMScheduler,
     PNDMScheduler,
     StableDiffusionImg2ImgPipeline,
     StableDiffusionInpaintPipeline,
@@ -292,6 +294,20 @@ def inpainting_calls(folder, seed):
     ]
 
 
+def lcm_parts(folder, seed):
+    return components(folder, seed, UNET | dict(time_cond_proj_dim=32), LCMScheduler(**BETAS))
+
+
+def build_lcm(folder, seed):
+    write_index(folder, "LatentConsistencyModelPipeline", lcm_parts(folder, seed))
+
+
+def lcm_calls(folder, seed):
+    [pipeline] = pipelines([LatentConsistencyModelPipeline], lcm_parts(folder, seed))
+    call = dict(prompt=PROMPT, num_inference_steps=3, guidance_scale=6.5, height=24, width=40)
+    return [picture_call(pipeline, "text", 17, **call)]
+
+
 def sdxl_parts(folder, seed):
     scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
     return components(folder, seed, UNET_XL, scheduler, has_second=True)
@@ -326,6 +342,7 @@ GOLDENS = {
     "heads": ("Stable Diffusion 1.5, heads", 65, *unet_golden(HEADS, [("one", (8, 8), 261, 77)])),
     "pipeline": ("Stable Diffusion 1.5, pipeline", 71, build_sd, sd_calls),
     "inpainting": ("Stable Diffusion 1.5, inpainting", 73, build_inpainting, inpainting_calls),
+    "lcm": ("Latent consistency, pipeline", 83, build_lcm, lcm_calls),
     "xl_pipeline": ("Stable Diffusion XL, pipeline", 79, build_sdxl, sdxl_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }

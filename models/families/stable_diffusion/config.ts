@@ -13,6 +13,8 @@ export const SD_PIPELINES: readonly string[] = [
   "StableDiffusionPipeline",
   "StableDiffusionImg2ImgPipeline",
   "StableDiffusionInpaintPipeline",
+  "LatentConsistencyModelPipeline",
+  "LatentConsistencyModelImg2ImgPipeline",
 ];
 
 export const SDXL_PIPELINES: readonly string[] = [
@@ -94,7 +96,20 @@ export const SD_PARTS = partsTable({
 
 export type SdParts = PartsOf<typeof SD_PARTS>;
 
-export function sdInfo({ className, transformer, vae }: SdParts): FamilyInfo {
+/** Models that were distilled to few steps: by the embedded guidance, and by the spacing that only they and v models have. */
+function sampling(
+  { transformer, schedulerFile: { config } }: SdParts,
+  isXl: boolean,
+): { readonly numInferenceSteps: number; readonly guidanceScale: number } {
+  if (transformer.config.time_cond_proj_dim) return { numInferenceSteps: 4, guidanceScale: 8.5 };
+  const { timestep_spacing: spacing, prediction_type: type = "epsilon" } = config;
+  return spacing === "trailing" && type === "epsilon"
+    ? { numInferenceSteps: 4, guidanceScale: 0 }
+    : { numInferenceSteps: 50, guidanceScale: isXl ? 5 : 7.5 };
+}
+
+export function sdInfo(parts: SdParts): FamilyInfo {
+  const { className, transformer, vae } = parts;
   const isXl = SDXL_PIPELINES.includes(className);
   const isInpainting = seesMask(transformer.config);
   const scale = scaleFactor(vae.config);
@@ -105,8 +120,7 @@ export function sdInfo({ className, transformer, vae }: SdParts): FamilyInfo {
     defaults: {
       width: side,
       height: side,
-      numInferenceSteps: 50,
-      guidanceScale: isXl ? 5 : 7.5,
+      ...sampling(parts, isXl),
     },
     taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
     inpainting: { strength: isXl ? 0.9999 : 1 },
