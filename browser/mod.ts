@@ -16,6 +16,8 @@ import { EngineWorker } from "../engine/engine_worker.ts";
 import type { LoadModelOptions, ModelParts } from "../engine/options.ts";
 import { WorkerEngine } from "../engine/worker_engine.ts";
 import { chooseFiles } from "../hub/choose_files.ts";
+import { PART_COMPONENTS } from "../hub/model_index.ts";
+import { isWeightFile } from "../hub/parts.ts";
 import { HubClient } from "../hub/hub_client.ts";
 import { isHubId, parseHubFile } from "../hub/cache.ts";
 import { Model } from "../library/model.ts";
@@ -179,7 +181,10 @@ async function place(
   }
   if (typeof source === "string" && isHubId(source)) {
     const { commit, files: listed } = await client.list(source, "main", signal);
+    const replaced = Object.entries(PART_COMPONENTS)
+      .flatMap(([part, component]) => part in parts ? [`${component}/`] : []);
     for (const { path, size, hash, hashKind } of chooseFiles(source, listed)) {
+      if (isWeightFile(path) && replaced.some((folder) => path.startsWith(folder))) continue;
       files.push({
         path: `/hub/${source}/${path}`,
         url: addressOf(hub, source, commit, path),

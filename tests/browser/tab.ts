@@ -37,6 +37,8 @@ export interface Site extends AsyncDisposable {
   readonly requests: string[];
   /** Serves bytes at a path, or what a function answers. */
   add(path: string, answer: Uint8Array<ArrayBuffer> | ((request: Request) => Response)): void;
+  /** Has another server answer what the site lacks. */
+  forward(origin: string): void;
   /** Runs the body of an async function in a new tab; gives what it returns, as JSON. */
   run(browser: BrowserName, script: string, options?: RunOptions): Promise<unknown>;
 }
@@ -63,6 +65,7 @@ Deno.test.afterAll(async () => {
 export async function openSite(): Promise<Site> {
   const root = await siteFolder();
   const requests: string[] = [];
+  let elsewhere: string | undefined;
   const added = new Map<string, Parameters<Site["add"]>[1]>();
   let finish: ((result: { value?: unknown; error?: string }) => void) | undefined;
   let script = "";
@@ -83,7 +86,11 @@ export async function openSite(): Promise<Site> {
     const own = added.get(pathname);
     if (typeof own === "function") return own(request);
     const bytes = own ?? await Deno.readFile(root + pathname).catch(() => undefined);
-    return bytes ? ranged(request, bytes) : new Response(null, { status: 404 });
+    if (bytes) return ranged(request, bytes);
+    if (elsewhere === undefined) return new Response(null, { status: 404 });
+    const range = request.headers.get("range");
+    const { search } = new URL(request.url);
+    return await fetch(elsewhere + pathname + search, { headers: range ? { range } : {} });
   });
   const { port } = server.addr;
   const url = `http://127.0.0.1:${port}/`;
@@ -92,6 +99,7 @@ export async function openSite(): Promise<Site> {
     url,
     requests,
     add: (path, answer) => void added.set(path, answer),
+    forward: (origin) => void (elsewhere = origin),
     async run(browser, body, { limitMs = 120_000 } = {}) {
       script = body;
       const profile = await Deno.makeTempDir();

@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import * as browserPlatform from "../../browser/platform.ts";
 import { loadModel } from "../../mod.ts";
 import * as platform from "../../platform/mod.ts";
+import { quantizeCheckpoint } from "../../models/checkpoints/quantize/mod.ts";
+import { FakeHub } from "../fakes/hub.ts";
+import { withComposed } from "../support/composed.ts";
+import { Golden } from "../support/golden.ts";
+import { withFolder } from "../support/safetensors.ts";
 import { type BrowserName, openSite, programOf } from "./tab.ts";
 
 const PROMPT = { prompt: "a red heart", seed: 7 };
@@ -172,6 +179,92 @@ browserTest(
     assert.deepEqual(picked, plain);
   },
 );
+
+/** Lends a small Z-Image of published form, its transformer in Q4_K, as two repositories of a hub. */
+async function withZImage(
+  use: (hub: FakeHub, folder: string, transformer: string) => Promise<void>,
+): Promise<void> {
+  await withComposed([new Golden("z_image/pipeline")], async (folder) => {
+    // Rows of Q4_K have multiples of 256 numbers.
+    const own = join(folder, "transformer");
+    await Deno.remove(own, { recursive: true });
+    cpSync(new Golden("z_image/wide").folder, own, { recursive: true });
+    await withFolder({}, async (other) => {
+      const transformer = join(other, "z-image-Q4_K.gguf");
+      await quantizeCheckpoint(own, transformer, { type: "q4_k" });
+      const files: Record<string, Uint8Array<ArrayBuffer>> = {};
+      for (const path of walk(folder)) files[path] = await Deno.readFile(join(folder, path));
+      const gguf = { "z-image-Q4_K.gguf": await Deno.readFile(transformer) };
+      await using hub = new FakeHub({ "toys/z-image": files, "toys/z-image-gguf": gguf });
+      await use(hub, folder, transformer);
+    });
+  });
+}
+
+function* walk(folder: string, prefix = ""): Generator<string> {
+  for (const { name, isDirectory } of Deno.readDirSync(join(folder, prefix))) {
+    if (isDirectory) yield* walk(folder, `${prefix}${name}/`);
+    else if (!/golden|seeded|adapter/.test(name)) yield `${prefix}${name}`;
+  }
+}
+
+const OF_Z_IMAGE = { prompt: "a cat", width: 64, height: 32, seed: 3, numInferenceSteps: 2 };
+
+for (const browser of ["firefox", "chromium"] as const) {
+  browserTest(
+    `${browser} draws with a Z-Image in Q4_K from a hub, and again after a reload without fetching`,
+    browser,
+    () =>
+      withZImage(async (hub, folder, transformer) => {
+        await using model = await loadModel(folder, { parts: { transformer } });
+        const [expected] = await model.generate(OF_Z_IMAGE);
+        await using site = await openSite();
+        site.forward(hub.endpoint);
+        const found = await site.run(
+          browser,
+          `
+          const { estimate, loadModel } = await import("./denoise.js");
+          const options = {
+            hub: location.origin,
+            parts: { transformer: "toys/z-image-gguf:z-image-Q4_K.gguf" },
+          };
+          const before = await estimate("toys/z-image", options);
+          const model = await loadModel("toys/z-image", options);
+          const [image] = await model.generate(${JSON.stringify(OF_Z_IMAGE)});
+          await model.close();
+          const now = { before, pixels: Array.from(image.data), precisions: model.info.precisions };
+          const first = sessionStorage.getItem("first");
+          if (first) return { first: JSON.parse(first), again: now };
+          sessionStorage.setItem("first", JSON.stringify(now));
+          location.reload();
+          await new Promise(() => {});
+        `,
+          { limitMs: 1_200_000 },
+        ) as Record<
+          "first" | "again",
+          {
+            pixels: number[];
+            before: { bytes: number; missingBytes: number };
+            precisions: Record<string, string>;
+          }
+        >;
+        const { first, again } = found;
+        const farthest = expected.data.reduce(
+          (most, value, i) => Math.max(most, Math.abs(value - first.pixels[i]!)),
+          0,
+        );
+        assert.ok(farthest <= 1, `a byte differs by ${farthest}`);
+        assert.deepEqual(again.pixels, first.pixels);
+        assert.match(first.precisions["transformer"]!, /q4_k/i);
+        assert.ok(first.before.missingBytes === first.before.bytes && first.before.bytes > 1e6);
+        assert.equal(again.before.missingBytes, 0);
+        const weights = hub.filesSeen.filter((path) => /\.(gguf|safetensors)$/.test(path));
+        assert.equal(new Set(weights).size, weights.length, "each file is fetched once");
+        assert.ok(!weights.some((path) => path.includes("/transformer/")), String(weights));
+      }),
+    true,
+  );
+}
 
 browserTest("a Chromium tab draws Deno's picture", "chromium", async () => {
   await using site = await openSite();
