@@ -63,7 +63,7 @@ const OPENING: Case[] = [
   [
     "names another pipeline",
     INDEX,
-    fields({ _class_name: "StableDiffusionPipeline" }),
+    fields({ _class_name: "KandinskyPipeline" }),
     /knows WanPipeline/,
   ],
   ["names a method", INDEX, fields({ _class_name: "toString" }), /class "toString"; this program/],
