@@ -56,20 +56,31 @@ export function chooseFiles(
   return useful;
 }
 
-/** Files of one precision in each folder: the plain ones, or the first of those that are there. */
+/** How many times larger plain files may be than those of 16 bits beside them, which are taken then: they are f32. */
+const MOST_LARGER = 1.5;
+
+/**
+ * Files of one precision in each folder: those of 16 bits if the plain ones are f32, else the plain ones, or the first of
+ * those that are there.
+ */
 export function withoutVariants(files: readonly HubFile[]): HubFile[] {
   const folder = (path: string) => path.slice(0, path.lastIndexOf("/") + 1);
   const variantOf = (path: string) => VARIANT.exec(path)?.[1] ?? "";
   const weights = files.filter(({ path }) => isWeightFile(path));
   const kept = new Map<string, string>();
-  for (const variant of VARIANTS) {
-    for (const { path } of weights) {
-      if (variantOf(path) === variant && !kept.has(folder(path))) kept.set(folder(path), variant);
-    }
+  for (const [own, all] of Map.groupBy(weights, ({ path }) => folder(path))) {
+    const bytesOf = (variant: string) =>
+      all.reduce((sum, { path, size }) => sum + (variantOf(path) === variant ? size : 0), 0);
+    const there = VARIANTS.filter((variant) => bytesOf(variant) > 0);
+    const half = there.find((variant) => variant === "bf16" || variant === "fp16");
+    const isSingle = there[0] === "" && half && bytesOf("") > MOST_LARGER * bytesOf(half);
+    kept.set(own, isSingle ? half : there[0] ?? "");
   }
-  return files.filter(({ path }) =>
-    ["", kept.get(folder(path)) ?? variantOf(path)].includes(variantOf(path))
-  );
+  return files.filter(({ path }) => {
+    const variant = kept.get(folder(path));
+    const isOfWeights = isWeightFile(path) || /\.index(?:\.\w+)?\.json$/.test(path);
+    return variant === undefined || !isOfWeights || variantOf(path) === variant;
+  });
 }
 
 /** Shell patterns as the Hugging Face tools read them: `*` crosses folders. */

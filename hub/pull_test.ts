@@ -12,7 +12,7 @@ const MODEL = {
   "model_index.json": '{"_class_name": "WanPipeline"}',
   "transformer/config.json": "{}",
   "transformer/diffusion_pytorch_model.safetensors": WEIGHTS,
-  "transformer/diffusion_pytorch_model.fp16.safetensors": "the same in half precision",
+  "transformer/diffusion_pytorch_model.fp16.safetensors": "f".repeat(WEIGHTS.length),
   "vae/diffusion_pytorch_model.bin": "a pickle",
   "tokenizer/tokenizer.json": '{"é": 1}',
   "README.md": "# A model",
@@ -216,6 +216,30 @@ Deno.test("pullModel() takes one precision where a folder has no plain weights",
       "unet/model.fp16.safetensors": "half",
       "unet/model.bf16-00001-of-00002.safetensors": "half",
       "unet/model.safetensors.index.bf16.json": "{}",
+    },
+  }));
+
+Deno.test("pullModel() takes 16 bits where the plain weights are f32, with their index", () =>
+  withHub({}, async ({ pull }) => {
+    const { path } = await pull();
+    const names = await Array.fromAsync(walk(path), (each) => each);
+    assert.deepEqual(names.sort(), [
+      "model_index.json",
+      "text_encoder/model.safetensors",
+      "unet/config.json",
+      "unet/model.fp16-00001-of-00002.safetensors",
+      "unet/model.safetensors.index.fp16.json",
+    ]);
+  }, {
+    [ID]: {
+      "model_index.json": "{}",
+      "text_encoder/model.safetensors": "as large",
+      "text_encoder/model.fp16.safetensors": "as large",
+      "unet/config.json": "{}",
+      "unet/model.safetensors": "twice as large",
+      "unet/model.safetensors.index.json": "{}",
+      "unet/model.fp16-00001-of-00002.safetensors": "smaller",
+      "unet/model.safetensors.index.fp16.json": "{}",
     },
   }));
 
