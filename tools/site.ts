@@ -8,6 +8,7 @@ export const SWAPS: Readonly<Record<string, string>> = {
   "runtime/device/backends/dawn.ts": "browser/dawn.ts",
   "media/video/mod.ts": "browser/video.ts",
   "hub/lora_file.ts": "browser/lora_file.ts",
+  "models/tokenizers/clip/merges.ts": "browser/clip_merges.ts",
 };
 
 /** Modules that pages and workers load, by the name of their bundle. */
@@ -75,6 +76,10 @@ export async function makeSite(folder: string, issues = ""): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
   for (const [name, entry] of Object.entries(ENTRIES)) await bundle(entry, `${folder}/${name}`);
   await copyModel(`${folder}/bundled`);
+  await Deno.copyFile(
+    new URL("models/tokenizers/clip/merges.txt", ROOT),
+    `${folder}/clip_merges.txt`,
+  );
   for (const path of listTree("browser", [".html"])) {
     const text = await Deno.readTextFile(new URL(path, ROOT));
     await Deno.writeTextFile(

@@ -1,5 +1,6 @@
 /** The tokenizer of every CLIP and OpenCLIP text encoder, for files that hold none. Source: openai/CLIP `SimpleTokenizer`. */
 import { byteAlphabet } from "./byte_level.ts";
+import { clipMerges } from "./clip/merges.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
@@ -9,7 +10,7 @@ const SUFFIX = "</w>";
 
 /** What fills texts up: the end token for OpenAI's towers, the id 0 for OpenCLIP's. */
 export async function clipTokenizer(padding: "end" | "zero"): Promise<Tokenizer> {
-  const { default: merges } = await import("./clip/merges.txt", { with: { type: "text" } });
+  const merges = await clipMerges();
   const alphabet = byteAlphabet();
   const pairs = merges.trimEnd().split("\n");
   const pieces = [

@@ -178,6 +178,7 @@ browserTest(
     assert.equal(stopped, "AbortError");
     assert.deepEqual(picked, plain);
   },
+  true,
 );
 
 /** Lends a small Z-Image of published form, its transformer in Q4_K, as two repositories of a hub. */

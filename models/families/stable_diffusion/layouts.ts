@@ -1,5 +1,5 @@
 /** Stable Diffusion in single files: the names of the first latent diffusion code, and configurations from shapes. */
-import { basename } from "node:path";
+import { basename } from "../../../platform/mod.ts";
 import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { SD_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
