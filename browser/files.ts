@@ -1,25 +1,14 @@
 /** The files of a tab: a table of paths. Threads that may wait read in place; others read what lies in memory. */
 import type { FileSource } from "../platform/types.ts";
 
-/** Where a file's bytes are: in memory, in a file that was picked, or in the tab's own file system. */
+/** A file's bytes: in memory, or a blob, as files are that the user picked or that the tab's own file system keeps. */
 export type Stored =
   | { readonly kind: "memory"; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: "blob"; readonly blob: Blob }
-  | { readonly kind: "opfs"; readonly handle: SyncAccessHandle };
-
-/** `FileSystemSyncAccessHandle`, which workers alone have. */
-export interface SyncAccessHandle {
-  getSize(): number;
-  read(target: Uint8Array, options: { at: number }): number;
-  write(bytes: Uint8Array, options: { at: number }): number;
-  truncate(size: number): void;
-  flush(): void;
-  close(): void;
-}
+  | { readonly kind: "blob"; readonly blob: Blob };
 
 const table = new Map<string, Stored>();
 
-/** Puts a file into the table, in place of one that has the path already. */
+/** Puts a file into the table; an earlier file of the same path is replaced. */
 export function mount(path: string, file: Stored): void {
   table.set(path, file);
 }
@@ -29,8 +18,7 @@ export function find(path: string): Stored | undefined {
 }
 
 export function sizeOf(file: Stored): number {
-  if (file.kind === "memory") return file.bytes.byteLength;
-  return file.kind === "blob" ? file.blob.size : file.handle.getSize();
+  return file.kind === "memory" ? file.bytes.byteLength : file.blob.size;
 }
 
 /** Names in a folder; undefined where nothing lies below the path. */
@@ -44,11 +32,7 @@ export function namesIn(folder: string): string[] | undefined {
 }
 
 export async function bytesOf(file: Stored): Promise<Uint8Array<ArrayBuffer>> {
-  if (file.kind === "memory") return file.bytes;
-  if (file.kind === "blob") return new Uint8Array(await file.blob.arrayBuffer());
-  const bytes = new Uint8Array(sizeOf(file));
-  sourceOf(file).read(0, bytes);
-  return bytes;
+  return file.kind === "memory" ? file.bytes : new Uint8Array(await file.blob.arrayBuffer());
 }
 
 /** Reads a file by ranges; a blob only in a worker. */
@@ -62,13 +46,11 @@ export function sourceOf(file: Stored): FileSource {
         `the file ends after ${rest} of ${target.byteLength} bytes at ${position}`,
       );
     }
-    if (file.kind === "memory") return target.set(file.bytes.subarray(position, end));
-    if (file.kind === "blob") return target.set(readBlob(file.blob.slice(position, end)));
-    for (let done = 0; done < target.byteLength;) {
-      const count = file.handle.read(target.subarray(done), { at: position + done });
-      if (!(count > 0)) throw new SyntaxError(`the browser's storage gave ${count} bytes`);
-      done += count;
-    }
+    target.set(
+      file.kind === "memory"
+        ? file.bytes.subarray(position, end)
+        : readBlob(file.blob.slice(position, end)),
+    );
   };
   const close = () => {};
   return {

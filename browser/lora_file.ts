@@ -2,7 +2,7 @@
 import { NotFoundError } from "../platform/mod.ts";
 import { find, mount } from "./files.ts";
 
-/** The path of a LoRA: one that was given to `loadModel()` by this name, or what an address leads to, fetched once. */
+/** The path of a LoRA in the table: the `loras` of `loadModel()` have it by name; an address is fetched once. */
 export async function obtainLora(pathOrUrl: string): Promise<string> {
   if (find(pathOrUrl)) return pathOrUrl;
   const url = URL.canParse(pathOrUrl) ? new URL(pathOrUrl) : undefined;

@@ -14,11 +14,11 @@
  */
 import { EngineWorker } from "../engine/engine_worker.ts";
 import type { LoadModelOptions, ModelParts } from "../engine/options.ts";
-import { WorkerEngine } from "../engine/worker_engine.ts";
+import { startEngine, WorkerEngine } from "../engine/worker_engine.ts";
 import { chooseFiles } from "../hub/choose_files.ts";
 import { PART_COMPONENTS } from "../hub/model_index.ts";
 import { isWeightFile } from "../hub/parts.ts";
-import { HubClient } from "../hub/hub_client.ts";
+import { HubClient, type HubFile } from "../hub/hub_client.ts";
 import { isHubId, parseHubFile } from "../hub/cache.ts";
 import { Model } from "../library/model.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
@@ -34,7 +34,7 @@ export { Model } from "../library/model.ts";
 export type { CacheMode, RemoteFile } from "./store.ts";
 export type * from "../mod.ts";
 
-/** Where a file is: an address, or one that the user picked, which is read where it lies. */
+/** A file: its address, or the file itself as the user picked it, which is read from the disk and copied nowhere. */
 export type FileRef = string | URL | Blob;
 
 /** A model by its parts, each a safetensors or GGUF file. */
@@ -90,7 +90,7 @@ export async function loadModel(
   source: ModelSource = BUNDLED_MODEL,
   options: BrowserOptions = {},
 ): Promise<Model> {
-  const { signal, loras = {} } = options;
+  const { cache: _cache, parts: _parts, hub: _hub, loras = {}, ...device } = options;
   const { files, model, parts } = await place(source, options);
   const mounted = await obtain(files, options);
   for (const { path, blob } of mounted) mount(path, { kind: "blob", blob });
@@ -100,29 +100,10 @@ export async function loadModel(
     worker.postMessage({ type: "mount", files: mounted } satisfies ToBrowserWorker);
     return new EngineWorker(worker);
   };
-  const { maxVramBytes = DEFAULT_VRAM_BYTES, onLoadProgress, onNote, powerPreference, prepared } =
-    options;
-  const engine = new WorkerEngine(model, {
-    modelPath: typeof source === "string" ? source : model,
-    parts,
-    maxVramBytes,
-    ...(onLoadProgress && { onLoadProgress }),
-    ...(onNote && { onNote }),
-    ...(powerPreference && { powerPreference }),
-    ...(prepared && { prepared }),
-  }, newWorker);
-  const onAbort = () => void engine.close().catch(() => {});
-  signal?.addEventListener("abort", onAbort, { once: true });
-  try {
-    await engine.start();
-    return new Model(engine, typeof source === "string" ? source : model.split("/").at(-1)!);
-  } catch (error) {
-    await engine.close();
-    signal?.throwIfAborted();
-    throw error;
-  } finally {
-    signal?.removeEventListener("abort", onAbort);
-  }
+  const modelPath = typeof source === "string" ? source : model;
+  const name = typeof source === "string" ? source : model.split("/").at(-1)!;
+  const own = { maxVramBytes: DEFAULT_VRAM_BYTES, ...device, modelPath, parts };
+  return new Model(await startEngine(new WorkerEngine(model, own, newWorker), own), name);
 }
 
 /** What loading a model would fetch, and what the browser has room for. */
@@ -162,65 +143,81 @@ async function place(
   source: ModelSource,
   { parts = {}, hub = DEFAULT_HUB, signal }: Pick<BrowserOptions, "parts" | "hub" | "signal">,
 ): Promise<Placed> {
-  const files: Wanted[] = [];
-  const placed: ModelParts = {};
   const client = new HubClient({ endpoint: hub, isOffline: false, cacheFolder: "" });
-  for (const [part, ref] of Object.entries(parts)) {
-    const file = await placeFile(ref, `/parts/${part}`, client, hub, signal);
+  const files: Wanted[] = [];
+  /** Places one file; gives its path. */
+  const placed = async (ref: FileRef, folder: string): Promise<string> => {
+    const file = await placeFile(ref, folder, client, signal);
     files.push(file);
-    placed[part as keyof ModelParts] = file.path;
+    return file.path;
+  };
+  const own: ModelFiles | undefined = typeof source === "object" && !isFolder(source)
+    ? source
+    : undefined;
+  const { transformer, ...others } = own ?? {};
+  const paths: ModelParts = {};
+  for (const [part, ref] of Object.entries({ ...others, ...parts })) {
+    paths[part as keyof ModelParts] = await placed(ref, `/parts/${part}`);
   }
-  if (source === BUNDLED_MODEL) {
-    const base = new URL("./bundled/", import.meta.url);
-    const answer = await fetch(new URL("files.json", base), signal ? { signal } : {});
-    if (!answer.ok) throw new Error(`Cannot load the bundled model: ${base} has no files.json`);
-    for (const { path, ...file } of await answer.json() as (RemoteFile & { path: string })[]) {
-      files.push({ ...file, path: `/bundled/${path}`, url: new URL(path, base).href });
-    }
-    return { files, model: "/bundled", parts: placed };
+  if (transformer !== undefined) {
+    return { files, model: await placed(transformer, "/model"), parts: paths };
   }
-  if (typeof source === "string" && isHubId(source)) {
-    const { commit, files: listed } = await client.list(source, "main", signal);
-    const replaced = Object.entries(PART_COMPONENTS)
-      .flatMap(([part, component]) => part in parts ? [`${component}/`] : []);
-    for (const { path, size, hash, hashKind } of chooseFiles(source, listed)) {
-      if (isWeightFile(path) && replaced.some((folder) => path.startsWith(folder))) continue;
-      files.push({
-        path: `/hub/${source}/${path}`,
-        url: addressOf(hub, source, commit, path),
-        size,
-        ...(hashKind === "sha256" && { sha256: hash }),
-      });
-    }
-    return { files, model: `/hub/${source}`, parts: placed };
-  }
-  if (typeof source === "string") {
-    const file = await placeFile(source, "/model", client, hub, signal);
-    return { files: [...files, file], model: file.path, parts: placed };
-  }
-  if (Array.isArray(source)) {
-    for (const blob of source as readonly File[]) {
+  if (isFolder(source)) {
+    for (const blob of source) {
       files.push({ path: `/picked/${blob.webkitRelativePath || blob.name}`, blob });
     }
-    const root = (source[0] as File | undefined)?.webkitRelativePath.split("/")[0] ?? "";
-    return { files, model: `/picked/${root}`, parts: placed };
+    const root = source[0]?.webkitRelativePath.split("/")[0] ?? "";
+    return { files, model: `/picked/${root}`, parts: paths };
   }
-  const { transformer, ...others } = source as ModelFiles;
-  const model = await placeFile(transformer, "/model", client, hub, signal);
-  files.push(model);
-  for (const [part, ref] of Object.entries(others)) {
-    const file = await placeFile(ref, `/parts/${part}`, client, hub, signal);
-    files.push(file);
-    placed[part as keyof ModelParts] = file.path;
+  const name = String(source);
+  if (name === BUNDLED_MODEL) {
+    files.push(...await bundledFiles(signal));
+    return { files, model: "/bundled", parts: paths };
   }
-  return { files, model: model.path, parts: placed };
+  if (!isHubId(name)) return { files, model: await placed(name, "/model"), parts: paths };
+  const { commit, files: listed } = await client.list(name, "main", signal);
+  const replaced = Object.entries(PART_COMPONENTS)
+    .flatMap(([part, component]) => part in parts ? [`${component}/`] : []);
+  for (const file of chooseFiles(name, listed)) {
+    const { path } = file;
+    if (isWeightFile(path) && replaced.some((folder) => path.startsWith(folder))) continue;
+    files.push(remoteOf(client, name, commit, file, `/hub/${name}/${path}`));
+  }
+  return { files, model: `/hub/${name}`, parts: paths };
+}
+
+function isFolder(source: ModelSource): source is readonly File[] {
+  return Array.isArray(source);
+}
+
+async function bundledFiles(signal: AbortSignal | undefined): Promise<Wanted[]> {
+  const base = new URL("./bundled/", import.meta.url);
+  const answer = await fetch(new URL("files.json", base), signal ? { signal } : {});
+  if (!answer.ok) throw new Error(`Cannot load the bundled model: ${base} has no files.json`);
+  const listed = await answer.json() as (RemoteFile & { path: string })[];
+  return listed.map(({ path, ...file }) => ({
+    ...file,
+    path: `/bundled/${path}`,
+    url: new URL(path, base).href,
+  }));
+}
+
+/** A file of a repository, at a path of the tab's table. */
+function remoteOf(
+  client: HubClient,
+  id: string,
+  commit: string,
+  { path: own, size, hash, hashKind }: HubFile,
+  path: string,
+): Wanted {
+  const url = client.addressOf(id, commit, own);
+  return { path, url, size, ...(hashKind === "sha256" && { sha256: hash }) };
 }
 
 async function placeFile(
   ref: FileRef,
   folder: string,
   client: HubClient,
-  hub: string,
   signal: AbortSignal | undefined,
 ): Promise<Wanted> {
   if (ref instanceof Blob) {
@@ -232,12 +229,7 @@ async function placeFile(
     const { commit, files } = await client.list(id, "main", signal);
     const found = files.find(({ path }) => path === file);
     if (!found) throw new RangeError(`Cannot load ${id}: it has no file ${file}`);
-    return {
-      path: `${folder}/${file.split("/").at(-1)}`,
-      url: addressOf(hub, id, commit, file),
-      size: found.size,
-      ...(found.hashKind === "sha256" && { sha256: found.hash }),
-    };
+    return remoteOf(client, id, commit, found, `${folder}/${file.split("/").at(-1)}`);
   }
   const url = URL.parse(String(ref), globalThis.location?.href);
   if (!url) {
@@ -250,16 +242,12 @@ async function placeFile(
   return { path: `${folder}/${url.pathname.split("/").at(-1)}`, url: url.href };
 }
 
-function addressOf(hub: string, id: string, commit: string, path: string): string {
-  return `${hub}/${id}/resolve/${commit}/${path.split("/").map(encodeURIComponent).join("/")}`;
-}
-
 async function sizeOf(url: string): Promise<number | undefined> {
   const { headers, ok } = await fetch(url, { method: "HEAD" });
   return ok && headers.has("content-length") ? Number(headers.get("content-length")) : undefined;
 }
 
-/** Fetches what is not at hand, in a worker: only there the browser's storage can be written as it comes. */
+/** Fetches the missing files. A worker does it, because only workers can write to the browser's storage piece by piece. */
 async function obtain(
   wanted: readonly Wanted[],
   { cache = "opfs", onLoadProgress, signal }: BrowserOptions,

@@ -3,7 +3,7 @@ import manifest from "../deno.json" with { type: "json" };
 import { OS, RUNTIME } from "../platform/mod.ts";
 import { reportMarkdown } from "../report/markdown.ts";
 import { runReport } from "../report/run_report.ts";
-import { SectionListener } from "../report/run_section.ts";
+import { GRACE_SECONDS, SectionListener } from "../report/run_section.ts";
 import type { SectionOrder } from "../report/sections/section.ts";
 import type { GpuReport, SectionName, SectionResult } from "../report/types.ts";
 
@@ -17,8 +17,6 @@ const ORDER: readonly SectionName[] = [
   "tuning",
   "stages",
 ];
-/** Seconds beyond a section's time after which its worker is ended: one long kernel may be at work. */
-const GRACE_SECONDS = 15;
 /** Longest address that browsers and forges take. */
 const MAX_ADDRESS = 7000;
 

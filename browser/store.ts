@@ -1,6 +1,5 @@
 /** Files of models in the tab's own file system: fetched once, continued where a download stopped, checked when complete. */
 import { sha256 } from "@noble/hashes/sha2.js";
-import type { SyncAccessHandle } from "./files.ts";
 
 /** A file to be fetched. */
 export interface RemoteFile {
@@ -17,7 +16,7 @@ export type CacheMode = "opfs" | "none";
 
 interface StoreOptions {
   readonly cache: CacheMode;
-  /** Told of bytes as they come, those that are there already included. */
+  /** Called with the number of bytes of each piece, and of what is kept already. */
   readonly onBytes: (count: number) => void;
 }
 
@@ -26,6 +25,16 @@ const FOLDER = "denoise";
 const PIECE_BYTES = 4 * 2 ** 20;
 /** Attempts at a download, each of which goes on where the one before ended. */
 const ATTEMPTS = 4;
+
+/** `FileSystemSyncAccessHandle`, which workers alone have. */
+interface SyncAccessHandle {
+  getSize(): number;
+  read(target: Uint8Array, options: { at: number }): number;
+  write(bytes: Uint8Array, options: { at: number }): number;
+  truncate(size: number): void;
+  flush(): void;
+  close(): void;
+}
 
 type WritableFile = FileSystemFileHandle & {
   createSyncAccessHandle(): Promise<SyncAccessHandle>;

@@ -13,7 +13,7 @@ import type { PlanRequest } from "../models/mod.ts";
 import type { EngineOptions, ModelParts } from "./options.ts";
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { ModelLoras } from "./model_loras.ts";
-import { WorkerEngine } from "./worker_engine.ts";
+import { startEngine, WorkerEngine } from "./worker_engine.ts";
 import { groupSize, WorkerGroup } from "./worker_group.ts";
 
 export type * from "./options.ts";
@@ -33,20 +33,10 @@ export async function openEngine(options: EngineOptions): Promise<LocalEngine> {
   const { signal } = options;
   const { path, parts } = await obtain(options);
   signal?.throwIfAborted();
-  const engine = new WorkerEngine(path, { ...options, parts }, () => workerFor(options));
-  const onAbort = () => void engine.close().catch(() => {});
-  signal?.addEventListener("abort", onAbort, { once: true });
-  try {
-    if (options.isLazy) await engine.describe();
-    else await engine.start();
-    return engine;
-  } catch (error) {
-    await engine.close();
-    signal?.throwIfAborted();
-    throw error;
-  } finally {
-    signal?.removeEventListener("abort", onAbort);
-  }
+  return await startEngine(
+    new WorkerEngine(path, { ...options, parts }, () => workerFor(options)),
+    options,
+  );
 }
 
 /**

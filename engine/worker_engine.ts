@@ -370,6 +370,26 @@ export class WorkerEngine implements CardEngine {
   }
 }
 
+/** Starts an engine, or has a lazy one look at its model; `signal` closes it, as a failure does. */
+export async function startEngine(
+  engine: WorkerEngine,
+  { isLazy, signal }: Pick<EngineOptions, "isLazy" | "signal">,
+): Promise<WorkerEngine> {
+  const onAbort = () => void engine.close().catch(() => {});
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    if (isLazy) await engine.describe();
+    else await engine.start();
+    return engine;
+  } catch (error) {
+    await engine.close();
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+  }
+}
+
 type Opened = Answer<"opened">;
 
 function slowTokenizer({ tokenizeMs }: Waits): RangeError {

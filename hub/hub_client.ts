@@ -73,6 +73,11 @@ export class HubClient {
     return { commit, files };
   }
 
+  addressOf(id: string, commit: string, path: string): string {
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    return `${this.#settings.endpoint}/${id}/resolve/${commit}/${encoded}`;
+  }
+
   /** Begins to read a file: the answer is 206 from `start` on, or 200 from the beginning. */
   open(
     id: string,
@@ -81,9 +86,8 @@ export class HubClient {
     start: number,
     signal?: AbortSignal,
   ): Promise<Response> {
-    const encoded = path.split("/").map(encodeURIComponent).join("/");
-    const url = `${this.#settings.endpoint}/${id}/resolve/${commit}/${encoded}`;
-    return this.#get(url, id, signal, start > 0 ? { range: `bytes=${start}-` } : {});
+    const headers = start > 0 ? { range: `bytes=${start}-` } : undefined;
+    return this.#get(this.addressOf(id, commit, path), id, signal, headers);
   }
 
   async #json<Schema extends z.ZodType>(

@@ -11,6 +11,9 @@ import type { Section, SectionOrder } from "./sections/section.ts";
 import { tuneTwice } from "./sections/tuning.ts";
 import type { SectionData, SectionName, SectionResult } from "./types.ts";
 
+/** Seconds beyond a section's time after which it is ended from outside: one long kernel may be at work. */
+export const GRACE_SECONDS = 15;
+
 export type SectionLine =
   | { readonly type: "begin"; readonly what: string }
   | { readonly type: "found"; readonly data: SectionData[SectionName] }

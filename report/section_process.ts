@@ -1,7 +1,7 @@
 /** Runs a section as a process of its own: where a kernel or a driver ends it, nothing else ends. */
 
 import { lastOf } from "../media/isolated/program.ts";
-import { type SectionLine, SectionListener } from "./run_section.ts";
+import { GRACE_SECONDS, type SectionLine, SectionListener } from "./run_section.ts";
 import type { SectionOrder } from "./sections/section.ts";
 import type { SectionResult } from "./types.ts";
 
@@ -10,8 +10,6 @@ export const SECTION_COMMAND = "report-section";
 /** Begins every line that such a process writes, because drivers print too. */
 export const LINE_MARK = "denoise-report ";
 
-/** Seconds beyond a section's time after which its process is ended: one long kernel may be at work. */
-const GRACE_SECONDS = 15;
 /** Characters of what a process that broke down printed last. */
 const LAST_WORDS = 400;
 

@@ -66,22 +66,22 @@ export function imageSchedule(
 
 type SchedulerClass = new (config: SchedulerConfig) => Scheduler;
 
-const EDM_CLASSES = ["EDMDPMSolverMultistepScheduler", "EDMEulerScheduler"];
-
-const FLOW_CLASSES: Readonly<Record<string, SchedulerClass>> = {
+/** Classes without a table of betas. */
+const OTHER_CLASSES: Readonly<Record<string, SchedulerClass>> = {
   DPMSolverMultistepScheduler: DpmSolverScheduler,
   FlowMatchEulerDiscreteScheduler: FlowMatchEulerScheduler,
   UniPCMultistepScheduler: UniPcScheduler,
+  EDMDPMSolverMultistepScheduler: EdmScheduler,
+  EDMEulerScheduler: EdmScheduler,
 };
 
 /** Two classes of diffusers are for both kinds of models. */
 function classOf(name: unknown, config: SchedulerConfig): SchedulerClass | undefined {
   if (typeof name !== "string") return undefined;
-  if (EDM_CLASSES.includes(name)) return EdmScheduler;
   const isFlow = config["use_flow_sigmas"] === true ||
     config["prediction_type"] === "flow_prediction";
   if (!isFlow && Object.hasOwn(DIFFUSION_CLASSES, name)) return BetaScheduler;
-  return Object.hasOwn(FLOW_CLASSES, name) ? FLOW_CLASSES[name] : undefined;
+  return Object.hasOwn(OTHER_CLASSES, name) ? OTHER_CLASSES[name] : undefined;
 }
 
 export function createScheduler(config: unknown): Scheduler {
@@ -95,8 +95,7 @@ export function createScheduler(config: unknown): Scheduler {
     throw new TypeError(
       `Cannot make a scheduler: _class_name ${excerpt(name)} is not supported; ` +
         `supported are ${
-          [...new Set([DIFFUSION_CLASSES, FLOW_CLASSES].flatMap(Object.keys)), ...EDM_CLASSES]
-            .join(", ")
+          [...new Set([DIFFUSION_CLASSES, OTHER_CLASSES].flatMap(Object.keys))].join(", ")
         }`,
     );
   }

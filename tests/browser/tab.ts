@@ -1,23 +1,6 @@
 /** Scripts in a tab of a real browser, on a site as a static host has it. */
 import { makeSite } from "../../tools/site.ts";
-
-export type BrowserName = "chromium" | "firefox";
-
-const PROGRAMS: Readonly<Record<BrowserName, readonly string[]>> = {
-  chromium: ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"],
-  firefox: ["/usr/bin/firefox-esr", "/usr/bin/firefox"],
-};
-
-/** A browser's program; undefined where there is none. */
-export function programOf(browser: BrowserName): string | undefined {
-  return PROGRAMS[browser].find((path) => {
-    try {
-      return Deno.statSync(path).isFile;
-    } catch {
-      return false;
-    }
-  });
-}
+import { type BrowserName, programOf } from "../support/browsers.ts";
 
 /** What Firefox is told, once for a profile: on Linux its WebGPU is off where the driver is software. */
 const FIREFOX_SETTINGS: Readonly<Record<string, boolean>> = {

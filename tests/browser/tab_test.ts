@@ -10,7 +10,8 @@ import { FakeHub } from "../fakes/hub.ts";
 import { withComposed } from "../support/composed.ts";
 import { Golden } from "../support/golden.ts";
 import { withFolder } from "../support/safetensors.ts";
-import { type BrowserName, openSite, programOf } from "./tab.ts";
+import { type BrowserName, programOf } from "../support/browsers.ts";
+import { openSite } from "./tab.ts";
 
 const PROMPT = { prompt: "a red heart", seed: 7 };
 

@@ -1,23 +1,10 @@
 /** A real browser for the tests of the page. */
 
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-
-/** Where systems have Chromium. */
-const PLACES = [
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-];
+import { programOf } from "../support/browsers.ts";
 
 /** The browser's program; undefined where there is none. */
-export const CHROMIUM: string | undefined = PLACES.find((path) => {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-});
+export const CHROMIUM: string | undefined = programOf("chromium");
 
 /** A browser, and what its pages complained of. */
 export interface TestBrowser extends AsyncDisposable {
