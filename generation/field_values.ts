@@ -43,6 +43,31 @@ export function integerUpTo(
   };
 }
 
+/** Largest size that a model is told of. */
+const MAX_TOLD = 16_384;
+
+/** A pair of pixels, rows first, as SDXL sees it beside the prompt. */
+export function sizeField(
+  setting: ModelInfo["optionalSettings"][number],
+  text: string,
+  least = 1,
+): SettingField<readonly number[]> {
+  return {
+    text,
+    kind: "integers",
+    placeholder: "pixels...",
+    check: (value, name) => {
+      const isPair = value.length === 2 &&
+        value.every((each) => Number.isSafeInteger(each) && each >= least && each <= MAX_TOLD);
+      if (isPair) return;
+      throw new RangeError(
+        `${name} must be two integers from ${least} to ${MAX_TOLD}, rows first, got [${value}]`,
+      );
+    },
+    idle: unlessTaken(setting),
+  };
+}
+
 export function oneOf<Word extends string>(
   choices: readonly Word[],
 ): Values<Word> & { readonly choices: readonly Word[] } {

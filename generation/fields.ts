@@ -25,6 +25,7 @@ import {
   numberWithin,
   oneOf,
   type SettingField,
+  sizeField,
   unlessCanny,
   unlessInterpolated,
   unlessSkipping,
@@ -340,6 +341,44 @@ export const SETTING_FIELDS: {
       throw new RangeError(`${name} must be an integer from 0 to 11, got ${value}`);
     },
     idle: unlessTaken("clipSkip"),
+  },
+  originalSize: sizeField(
+    "originalSize",
+    "Original size that SDXL is told, height and width (default: the output size)",
+  ),
+  cropsCoordsTopLeft: sizeField(
+    "cropsCoordsTopLeft",
+    "Top and left of the crop that SDXL is told (default: 0 0)",
+    0,
+  ),
+  targetSize: sizeField(
+    "targetSize",
+    "Target size that SDXL is told, height and width (default: the output size)",
+  ),
+  negativeOriginalSize: sizeField(
+    "negativeOriginalSize",
+    "Original size for the negative prompt of SDXL (default: `original_size`)",
+  ),
+  negativeCropsCoordsTopLeft: sizeField(
+    "negativeCropsCoordsTopLeft",
+    "Crop for the negative prompt of SDXL (default: `crops_coords_top_left`)",
+    0,
+  ),
+  negativeTargetSize: sizeField(
+    "negativeTargetSize",
+    "Target size for the negative prompt of SDXL (default: `target_size`)",
+  ),
+  aestheticScore: {
+    text: "Aesthetic score that SDXL's refiner is told, 0 to 10 (default: 6)",
+    ...numberWithin(0, 10),
+    placeholder: "score",
+    idle: unlessTaken("aestheticScore"),
+  },
+  negativeAestheticScore: {
+    text: "Aesthetic score for the negative prompt of SDXL's refiner, 0 to 10 (default: 2.5)",
+    ...numberWithin(0, 10),
+    placeholder: "score",
+    idle: unlessTaken("negativeAestheticScore"),
   },
   maxSequenceLength: {
     text: "Maximum number of prompt tokens; the rest is cut off",

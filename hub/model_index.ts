@@ -47,6 +47,7 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
     if (entry === undefined) settings.push([key, value]);
     else if (entry !== null) components.set(OUR_NAMES[key] ?? key, entry);
   }
+  takeSecondEncoder(components);
   const modular = await modularClass(folder);
   if (modular !== undefined) settings.push(["modular_class_name", modular]);
   return {
@@ -59,6 +60,17 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
 
 /** What we call components that the file names otherwise. */
 const OUR_NAMES: Readonly<Record<string, string>> = { unet: "transformer" };
+
+/** A model whose only text encoder is the second, as SDXL's refiner, has it as its first. */
+export function takeSecondEncoder<Part>(components: Map<string, Part>): void {
+  if (components.has("text_encoder")) return;
+  for (const name of ["text_encoder", "tokenizer"]) {
+    const second = components.get(`${name}_2`);
+    if (second === undefined) continue;
+    components.set(name, second);
+    components.delete(`${name}_2`);
+  }
+}
 
 /** The class that `modular_model_index.json` names, where a folder has that file too. */
 async function modularClass(folder: string): Promise<string | undefined> {

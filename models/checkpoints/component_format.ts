@@ -39,6 +39,8 @@ export interface FamilyDefaults {
   readonly settings: JsonObject;
   readonly scheduler: JsonObject;
   readonly needs?: readonly ComponentName[];
+  /** Whether the second text encoder is the only one. */
+  readonly lacksFirstEncoder?: boolean;
   /** Hub ids of models whose other components go with it, best first. */
   readonly repositories: readonly string[];
 }

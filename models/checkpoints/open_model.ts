@@ -18,17 +18,13 @@ import {
   PART_COMPONENTS,
   type PartName,
   readModelIndex,
+  takeSecondEncoder,
 } from "../../hub/model_index.ts";
 import { isWeightFile } from "../../hub/parts.ts";
 import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
-import type {
-  ComponentFormat,
-  ComponentName,
-  FamilyDefaults,
-  FamilyFiles,
-} from "./component_format.ts";
+import type { ComponentFormat, FamilyDefaults, FamilyFiles } from "./component_format.ts";
 import { isLora, recognise, type RecognisedComponent } from "./recognise.ts";
 import { JoinedSource } from "./layout_view.ts";
 import { classOf, readSavedConfig } from "./saved_config.ts";
@@ -172,9 +168,13 @@ async function collect(
   const hasSecond = found.has("transformer_2");
   const defaults = family.defaults(transformer.config, transformer.path, hasSecond);
   await addTower(defaults.className);
-  const missing = missingParts(found, named, defaults.needs ?? []);
+  const missing = missingParts(found, named, defaults);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
   if (missing.length > 0 && !index) throw missingError(model, inModel, missing, defaults);
+  if (defaults.lacksFirstEncoder) {
+    takeSecondEncoder(found);
+    takeSecondEncoder(named);
+  }
   return new ModelFiles({ ...options(index), ...defaults });
 }
 
@@ -355,10 +355,11 @@ function familyOf(
 function missingParts(
   found: ReadonlyMap<string, ForeignPart>,
   tokenizers: ReadonlyMap<string, unknown>,
-  needs: readonly ComponentName[],
+  { needs = [], lacksFirstEncoder }: FamilyDefaults,
 ): { readonly part: PartName; readonly words: string }[] {
   const isNeeded = (part: keyof typeof COMPONENTS) =>
-    COMPONENTS[part].isNeeded || needs.some((need) => need === PART_COMPONENTS[part]);
+    COMPONENTS[part].isNeeded && !(lacksFirstEncoder && part === "textEncoder") ||
+    needs.some((need) => need === PART_COMPONENTS[part]);
   const missing = PARTS.filter((part) => !found.has(PART_COMPONENTS[part]) && isNeeded(part))
     .map((part) => ({ part, words: COMPONENTS[part].words }));
   const untold = TOKENIZER_PARTS

@@ -21,6 +21,22 @@ export interface OptionalSettings {
   promptSyntax?: PromptSyntax;
   /** How many of the last layers of CLIP's text towers the prompts do not pass, 0 to 11; default 0. */
   clipSkip?: number;
+  /** Height and width that the image has before it is scaled or cut, as SDXL sees them; those of the result by default. */
+  originalSize?: readonly number[];
+  /** Rows above and columns left of the result that were cut off the scaled image, as SDXL sees them; default 0 and 0. */
+  cropsCoordsTopLeft?: readonly number[];
+  /** Height and width that the result shall look made for, as SDXL sees them; its own by default. */
+  targetSize?: readonly number[];
+  /** `originalSize` of the negative prompt; that of the prompt by default. */
+  negativeOriginalSize?: readonly number[];
+  /** `cropsCoordsTopLeft` of the negative prompt; those of the prompt by default. */
+  negativeCropsCoordsTopLeft?: readonly number[];
+  /** `targetSize` of the negative prompt; that of the prompt by default. */
+  negativeTargetSize?: readonly number[];
+  /** How beautiful the result shall be, as SDXL's refiner sees it, 0 to 10; default 6. */
+  aestheticScore?: number;
+  /** `aestheticScore` of the negative prompt; default 2.5. */
+  negativeAestheticScore?: number;
   /** Weight of classifier-free guidance beside an embedded one (true CFG), or instead of `guidanceScale`, at least 0. */
   trueCfgScale?: number;
   /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
@@ -80,6 +96,14 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   promptSyntax: true,
   trueCfgScale: true,
   clipSkip: true,
+  originalSize: true,
+  cropsCoordsTopLeft: true,
+  targetSize: true,
+  negativeOriginalSize: true,
+  negativeCropsCoordsTopLeft: true,
+  negativeTargetSize: true,
+  aestheticScore: true,
+  negativeAestheticScore: true,
   guidanceRescale: true,
   guidanceLimit: true,
   guidanceEnd: true,

@@ -1,5 +1,6 @@
 /** Whole pipelines of Stable Diffusion against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { snakeCase } from "../../generation/field_values.ts";
 import { readLora } from "../../models/lora/read_lora.ts";
 import type { PipelineRequest } from "../../models/mod.ts";
 import { checkBudgets } from "../support/budgets.ts";
@@ -16,7 +17,22 @@ const GOLDENS = {
   inpainting: "StableDiffusionInpaintPipeline",
   lcm: "LatentConsistencyModelPipeline",
   xl_pipeline: "StableDiffusionXLPipeline",
+  refiner: "StableDiffusionXLImg2ImgPipeline",
 };
+
+/** Settings that calls have under the names of the reference. */
+const SETTINGS = [
+  "clipSkip",
+  "guidanceRescale",
+  "originalSize",
+  "cropsCoordsTopLeft",
+  "targetSize",
+  "negativeOriginalSize",
+  "negativeCropsCoordsTopLeft",
+  "negativeTargetSize",
+  "aestheticScore",
+  "negativeAestheticScore",
+] as const satisfies readonly (keyof PipelineRequest)[];
 
 const sd = new Golden("stable_diffusion/pipeline");
 const xl = new Golden("stable_diffusion/xl_pipeline");
@@ -26,10 +42,10 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const size = { width: args["width"] as number, height: args["height"] as number };
   return {
     ...textRequest(call),
-    ...(args["clip_skip"] !== undefined && { clipSkip: args["clip_skip"] as number }),
-    ...(args["guidance_rescale"] !== undefined && {
-      guidanceRescale: args["guidance_rescale"] as number,
-    }),
+    ...Object.fromEntries(
+      SETTINGS.filter((name) => args[snakeCase(name)] !== undefined)
+        .map((name) => [name, args[snakeCase(name)]]),
+    ),
     ...(inputs.includes("given") && {
       task: "TI2I" as const,
       images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],

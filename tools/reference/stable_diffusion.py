@@ -120,17 +120,20 @@ def tokenizer_of(folder, pad):
     return CLIPTokenizer.from_pretrained(folder)
 
 
-def components(folder, seed, unet, scheduler, has_second=False):
+def components(folder, seed, unet, scheduler, has_second=False, has_first=True):
     """The parts of a pipeline, their configurations and rules written."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizers = {"tokenizer": tokenizer_of(folder / "tokenizer", clip_tokenizer.EOS)}
-    words = len(tokenizers["tokenizer"])
-    text = CLIPTextConfig(**TEXT, vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
-    parts = {"text_encoder": CLIPTextModel(text)}
-    # Diffusers looks for the final norm where transformers had it before version 5.
-    object.__setattr__(parts["text_encoder"], "text_model", parts["text_encoder"])
+    parts, tokenizers = {}, {}
+    if has_first:
+        tokenizers["tokenizer"] = tokenizer_of(folder / "tokenizer", clip_tokenizer.EOS)
+        words = len(tokenizers["tokenizer"])
+        text = CLIPTextConfig(**TEXT, vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
+        parts["text_encoder"] = CLIPTextModel(text)
+        # Diffusers looks for the final norm where transformers had it before version 5.
+        object.__setattr__(parts["text_encoder"], "text_model", parts["text_encoder"])
     if has_second:
         tokenizers["tokenizer_2"] = tokenizer_of(folder / "tokenizer_2", "!")
+        words = len(tokenizers["tokenizer_2"])
         large = TEXT | dict(hidden_size=40, num_attention_heads=2)
         text = CLIPTextConfig(**large, vocab_size=words, eos_token_id=2, hidden_act="gelu")
         parts["text_encoder_2"] = CLIPTextModelWithProjection(text)
@@ -146,7 +149,8 @@ def components(folder, seed, unet, scheduler, has_second=False):
 
 def write_index(folder, class_name, parts, **settings):
     index = {"_class_name": class_name, "_diffusers_version": "0.36.0", "safety_checker": [None, None], **settings}
-    index |= {name: [MODULES.get(name, "transformers"), type(part).__name__] for name, part in parts.items()}
+    of = lambda name, part: [None, None] if part is None else [MODULES.get(name, "transformers"), type(part).__name__]
+    index |= {name: of(name, part) for name, part in parts.items()}
     (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
 
 
@@ -308,6 +312,10 @@ def lcm_calls(folder, seed):
     return [picture_call(pipeline, "text", 17, **call)]
 
 
+SIZES = dict(original_size=(48, 90), crops_coords_top_left=(3, 5), negative_original_size=(20, 30),
+             negative_crops_coords_top_left=(1, 0))  # fmt: skip
+
+
 def sdxl_parts(folder, seed):
     scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
     return components(folder, seed, UNET_XL, scheduler, has_second=True)
@@ -330,9 +338,36 @@ def sdxl_calls(folder, seed):
         picture_call(pipeline, "text", 7, guidance_scale=3.0, **plain),
         picture_call(pipeline, "skipped", 8, guidance_scale=1.0, clip_skip=1, **plain),
         picture_call(pipeline, "guided", 9, **guided),
+        picture_call(pipeline, "sizes", 10, target_size=(32, 36), negative_target_size=(64, 80), **SIZES, **guided),
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
         adapted_call(pipeline, folder, 16, guidance_scale=1.0, **plain),
+    ]
+
+
+def refiner_parts(folder, seed):
+    scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
+    unet = UNET_XL | dict(cross_attention_dim=40, projection_class_embeddings_input_dim=24 + 5 * 8)
+    parts = components(folder, seed, unet, scheduler, has_second=True, has_first=False)
+    return {"text_encoder": None, "tokenizer": None} | parts
+
+
+REFINER = dict(requires_aesthetics_score=True, force_zeros_for_empty_prompt=False)
+
+
+def build_refiner(folder, seed):
+    write_index(folder, "StableDiffusionXLImg2ImgPipeline", refiner_parts(folder, seed), **REFINER)
+
+
+def refiner_calls(folder, seed):
+    pipeline = StableDiffusionXLImg2ImgPipeline(**refiner_parts(folder, seed), **REFINER)
+    pipeline.set_progress_bar_config(disable=True)
+    image, _ = given(seed + 9, 24, 40)
+    guided = dict(prompt="a red cat", guidance_scale=4.0, num_inference_steps=4, height=24, width=40, image=image)
+    scores = dict(aesthetic_score=7.5, negative_aesthetic_score=1.25, **SIZES)
+    return [
+        picture_call(pipeline, "picture", 11, negative_prompt=PROMPT, strength=0.6, **guided),
+        picture_call(pipeline, "scores", 12, negative_prompt="", strength=0.4, **guided, **scores),
     ]
 
 
@@ -344,6 +379,7 @@ GOLDENS = {
     "inpainting": ("Stable Diffusion 1.5, inpainting", 73, build_inpainting, inpainting_calls),
     "lcm": ("Latent consistency, pipeline", 83, build_lcm, lcm_calls),
     "xl_pipeline": ("Stable Diffusion XL, pipeline", 79, build_sdxl, sdxl_calls),
+    "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }
 

@@ -23,8 +23,18 @@ export const SDXL_PIPELINES: readonly string[] = [
   "StableDiffusionXLInpaintPipeline",
 ];
 
-/** Numbers beside the prompt that SDXL sees: the original size, the corner of a crop, the size asked for. */
-const TIME_IDS = 6;
+/** The settings that give the numbers which SDXL sees beside the prompt. */
+const SIZE_SETTINGS = [
+  "originalSize",
+  "cropsCoordsTopLeft",
+  "negativeOriginalSize",
+  "negativeCropsCoordsTopLeft",
+] as const;
+const TARGET_SETTINGS = ["targetSize", "negativeTargetSize"] as const;
+const SCORE_SETTINGS = ["aestheticScore", "negativeAestheticScore"] as const;
+
+/** Scores by default. Source: `StableDiffusionXLImg2ImgPipeline`. */
+const [SCORE, NEGATIVE_SCORE] = [6, 2.5];
 
 /** What single files do not say of SDXL's autoencoder. Source: its vae/config.json. */
 const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
@@ -43,7 +53,10 @@ export function seesMask({ in_channels, out_channels }: UnetConfig): boolean {
 
 export const SD_PARTS = partsTable({
   components: {
-    textEncoder: { classNames: ["CLIPTextModel"], config: CLIP_TEXT_CONFIG },
+    textEncoder: {
+      classNames: ["CLIPTextModel", "CLIPTextModelWithProjection"],
+      config: CLIP_TEXT_CONFIG,
+    },
     textEncoder2: optionalPart(CLIP_TEXT_CONFIG, "CLIPTextModelWithProjection"),
     transformer: { classNames: ["UNet2DConditionModel"], config: UNET_CONFIG },
     vae: {
@@ -54,20 +67,26 @@ export const SD_PARTS = partsTable({
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
-  settings: z.object({ force_zeros_for_empty_prompt: z.boolean().default(true) }),
+  settings: z.object({
+    force_zeros_for_empty_prompt: z.boolean().default(true),
+    requires_aesthetics_score: z.boolean().default(false),
+  }),
   scheduler: { type: DiffusionScheduler },
   equal: [
     ["transformer.out_channels", "vae.latent_channels"],
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
-  fits: ({ transformer, textEncoder, textEncoder2, vae }, _, className) => {
+  fits: ({ transformer, textEncoder, textEncoder2, vae }, settings, className) => {
     const isXl = SDXL_PIPELINES.includes(className);
+    const isRefiner = settings.requires_aesthetics_score;
     if (
-      isXl !== (textEncoder2 !== undefined) || isXl !== (transformer.addition_embed_type !== null)
+      (isXl && !isRefiner) !== (textEncoder2 !== undefined) ||
+      isXl !== (transformer.addition_embed_type !== null)
     ) {
       throw new TypeError(
-        `Cannot use the components as ${className}: SDXL has two text encoders and a UNet with addition_embed_type ` +
-          "text_time, other models have neither; fetch model_index.json again",
+        `Cannot use the components as ${className}: SDXL has two text encoders, its refiner (requires_aesthetics_score) ` +
+          "the second alone, and both a UNet with addition_embed_type text_time; other models have neither; " +
+          "fetch model_index.json again",
       );
     }
     const { in_channels: channels } = transformer;
@@ -82,12 +101,12 @@ export const SD_PARTS = partsTable({
         "transformer's cross_attention_dim": transformer.cross_attention_dim,
         "text encoders' hidden_size": textEncoder.hidden_size + (textEncoder2?.hidden_size ?? 0),
       },
-      ...textEncoder2
+      ...isXl
         ? [{
           "transformer's projection_class_embeddings_input_dim": transformer
             .projection_class_embeddings_input_dim!,
-          "second text encoder's projection_dim, with time ids": textEncoder2.projection_dim +
-            TIME_IDS * transformer.addition_time_embed_dim!,
+          "text encoder's projection_dim, with time ids": (textEncoder2 ?? textEncoder)
+            .projection_dim + (isRefiner ? 5 : 6) * transformer.addition_time_embed_dim!,
         }]
         : [],
     ];
@@ -109,14 +128,16 @@ function sampling(
 }
 
 export function sdInfo(parts: SdParts): FamilyInfo {
-  const { className, transformer, vae } = parts;
+  const { className, transformer, vae, settings } = parts;
+  const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
   const isInpainting = seesMask(transformer.config);
+  const startsFromImage = isInpainting || isRefiner;
   const scale = scaleFactor(vae.config);
   const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
   return {
-    supportedTasks: isInpainting ? ["TI2I"] : ["T2I", "TI2I"],
-    defaultTask: isInpainting ? "TI2I" : "T2I",
+    supportedTasks: startsFromImage ? ["TI2I"] : ["T2I", "TI2I"],
+    defaultTask: startsFromImage ? "TI2I" : "T2I",
     defaults: {
       width: side,
       height: side,
@@ -132,6 +153,8 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       "maxSequenceLength",
       "clipSkip",
       "guidanceRescale",
+      ...isXl ? SIZE_SETTINGS : [],
+      ...isRefiner ? SCORE_SETTINGS : isXl ? TARGET_SETTINGS : [],
       ...SAMPLING_CHOICES,
     ],
   };
@@ -147,7 +170,24 @@ export function checkSdRequest({ clipSkip = 0 }: PipelineRequest, { textEncoder 
   );
 }
 
-/** The sizes that SDXL sees of an image that is made whole. Source: `StableDiffusionXLPipeline._get_add_time_ids`. */
-export function timeIds(width: number, height: number): readonly number[] {
-  return [height, width, 0, 0, height, width];
+/**
+ * What SDXL sees of sizes beside the prompt, and beside the negative one: the original size, the corner of a crop, and the
+ * target size, or the score of a refiner. Source: `StableDiffusionXLImg2ImgPipeline._get_add_time_ids`.
+ */
+export function timeIds(
+  request: PipelineRequest,
+  isScored: boolean,
+): readonly [own: readonly number[], negative: readonly number[]] {
+  const size = [request.height, request.width];
+  const { originalSize = size, cropsCoordsTopLeft: crop = [0, 0], targetSize = size } = request;
+  const { negativeOriginalSize = originalSize, negativeCropsCoordsTopLeft = crop } = request;
+  const { negativeTargetSize = targetSize, aestheticScore = SCORE } = request;
+  const { negativeAestheticScore = NEGATIVE_SCORE } = request;
+  const [own, negative] = isScored
+    ? [[aestheticScore], [negativeAestheticScore]]
+    : [targetSize, negativeTargetSize];
+  return [
+    [...originalSize, ...crop, ...own],
+    [...negativeOriginalSize, ...negativeCropsCoordsTopLeft, ...negative],
+  ];
 }

@@ -103,6 +103,8 @@ const UNET: ComponentFormat = {
 /** Width of every head, where the UNet is not of SD 1, which has eight heads. */
 const HEAD_DIM = 64;
 const [SD1_TEXT, SD1_HEADS] = [768, 8];
+/** SDXL's refiner sees the second text encoder alone. */
+const REFINER_TEXT = 1280;
 const TIME_ID_WIDTH = 256;
 
 /** Source of what shapes do not tell: unet/config.json of SD 1.5, SD 2.1 and SDXL. */
@@ -175,10 +177,25 @@ const BETAS = {
 /** Source: scheduler/scheduler_config.json of SD 1.5, SD 2.1 and SDXL. */
 function defaults(unet: JsonObject, path: string): FamilyDefaults {
   if (unet["addition_embed_type"] === "text_time") {
+    const scheduler = {
+      _class_name: "EulerDiscreteScheduler",
+      ...BETAS,
+      timestep_spacing: "leading",
+    };
+    if (unet["cross_attention_dim"] === REFINER_TEXT) {
+      return {
+        className: "StableDiffusionXLImg2ImgPipeline",
+        settings: { force_zeros_for_empty_prompt: false, requires_aesthetics_score: true },
+        scheduler,
+        needs: ["text_encoder_2"],
+        lacksFirstEncoder: true,
+        repositories: ["stabilityai/stable-diffusion-xl-refiner-1.0"],
+      };
+    }
     return {
       className: "StableDiffusionXLPipeline",
       settings: { force_zeros_for_empty_prompt: true },
-      scheduler: { _class_name: "EulerDiscreteScheduler", ...BETAS, timestep_spacing: "leading" },
+      scheduler,
       needs: ["text_encoder_2"],
       repositories: ["stabilityai/stable-diffusion-xl-base-1.0"],
     };

@@ -54,7 +54,7 @@ const STABLE_DIFFUSION = defineFamily({
   },
 
   shapeOf(request, parts, { lengths }, { sizeMultiple }) {
-    const { textEncoder, textEncoder2, transformer, settings } = parts;
+    const { textEncoder, transformer, settings } = parts;
     const { guidanceRescale = 0, clipSkip = 0, promptSyntax: syntax = "plain" } = request;
     const grid = gridOf(request, sizeMultiple);
     const isGuided = lengths.length > 1;
@@ -67,7 +67,7 @@ const STABLE_DIFFUSION = defineFamily({
       clipSkip,
       syntax,
       isRescaled: isGuided && guidanceRescale > 0,
-      zeroesNegative: isGuided && textEncoder2 !== undefined &&
+      zeroesNegative: isGuided && transformer.config.addition_embed_type !== null &&
         settings.force_zeros_for_empty_prompt && request.negativePrompt === "",
       steps: request.numInferenceSteps,
       start,
@@ -80,7 +80,8 @@ const STABLE_DIFFUSION = defineFamily({
     const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const aligned = textEncoder2 ? "sdxl" : "sd1";
+    const isXl = config.addition_embed_type !== null;
+    const aligned = isXl ? "sdxl" : "sd1";
     const schedule = scheduler.setTimesteps(shape.steps, { ...shape, aligned });
     const size = { ...latentSize(grid, 1), tileSide };
     const { height, width } = size;
@@ -88,16 +89,17 @@ const STABLE_DIFFUSION = defineFamily({
     const latents = [1, channels, height, width];
     const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
     const toImage = (x: Tensor) => x.reshape(1, height, width, x.dim(-1));
-    const exact = textEncoder2 && vae.config.force_upcast ? { operands: "f32" as const } : {};
+    const exact = isXl && vae.config.force_upcast ? { operands: "f32" as const } : {};
     const codec = { ...klCodec(vae), ...exact };
     const images = klImages(parts, size, toImage, exact);
 
     // 1. Encode: the input image; the prompts by both encoders, then keys and values of all cross-attentions.
     const given = new GivenImage(session, vae.config, codec, givenKind, size);
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
-      skippedLayers: clipSkip + (textEncoder2 ? 1 : 0),
-      isNormed: !textEncoder2,
-      isPooled: false,
+      skippedLayers: clipSkip + (isXl ? 1 : 0),
+      isNormed: !isXl,
+      // The second encoder sums a prompt up, or the only one of a refiner.
+      isPooled: isXl && !textEncoder2,
       syntax,
       embeddings: parts.embeddings.tower(textEncoder.config),
     });
@@ -113,10 +115,10 @@ const STABLE_DIFFUSION = defineFamily({
       ...(clip2 && { pooled: clip2 }),
       pooledRows: rows,
       trace({ states, pooled }) {
-        const all = pooled ? splitPooled(parts, pooled, rows) : undefined;
+        const all = isXl ? splitPooled(parts, pooled ?? states, rows) : undefined;
         return Array.from({ length: prompts }, (_, i) => {
-          const own = ofPrompt(states, i);
-          const joined = all ? concat([own, ofPrompt(all.states, i)], -1) : own;
+          const own = pooled || !all ? [ofPrompt(states, i)] : [];
+          const joined = concat([...own, ...all ? [ofPrompt(all.states, i)] : []], -1);
           const vector = all && ofPrompt(all.vectors, i);
           const isZero = i > 0 && shape.zeroesNegative;
           return {
@@ -130,27 +132,26 @@ const STABLE_DIFFUSION = defineFamily({
     // 2. Noise, added to the input image's latents; what all steps have of their timesteps.
     const { timesteps } = schedule;
     const guidanceWidth = config.time_cond_proj_dim;
+    const { addition_time_embed_dim: idWidth } = config;
+    const summary = (textEncoder2 ?? textEncoder).config.projection_dim;
+    const idsWidth = idWidth ? config.projection_class_embeddings_input_dim! - summary : 0;
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
       {
         noise: f32(...latents),
         ...given.inputs,
         guidance: guidanceWidth ? f32(1, guidanceWidth) : undefined,
+        ids: idWidth ? f32(prompts, idsWidth) : undefined,
         vectors: text.context.map(({ vector }) => vector).filter((vector) => vector !== undefined),
       },
-      ({ noise, guidance, vectors, ...image }, graph) => {
+      ({ noise, guidance, vectors, ids, ...image }, graph) => {
         const { image: start, conditions } = given.trace(image);
-        const { addition_time_embed_dim: idWidth } = config;
         const embedded = timestepConstant(graph, timesteps, config.block_out_channels[0]!);
-        const ids = idWidth &&
-          timestepEmbedding(timeIds(width * codec.scale, height * codec.scale), idWidth);
-        const tables = (pooled?: Tensor) =>
+        const tables = (pooled?: Tensor, i = 0) =>
           unetTimeTables(config, weights, {
             timesteps: embedded,
             guidance,
-            added: pooled && ids
-              ? { pooled, ids: graph.constant("time ids", [1, ids.length], "f32", ids) }
-              : undefined,
+            added: pooled && ids ? { pooled, ids: slice(ids, 0, i, i + 1) } : undefined,
           });
         return {
           sample: beginSample(toTokens(noise), givenKind.isNoise ? undefined : start, {
@@ -160,7 +161,7 @@ const STABLE_DIFFUSION = defineFamily({
           kept: shape.isMasked && !givenKind.isSeen ? start : undefined,
           conditions,
           // Without vectors all prompts have the same.
-          times: vectors.length > 0 ? vectors.map(tables) : [tables()],
+          times: vectors.length > 0 ? vectors.map((vector, i) => tables(vector, i)) : [tables()],
         };
       },
     );
@@ -200,7 +201,9 @@ const STABLE_DIFFUSION = defineFamily({
       const { mask } = await given.run(work);
       await text.run(work, `${syntax} ${clipSkip}`);
       const guidance = guidanceWidth ? guidanceEmbedding(guidanceScale, guidanceWidth) : undefined;
-      await work.run([begin.call({ ...drawn, mask, guidance })]);
+      const sizes = timeIds(work.request, parts.settings.requires_aesthetics_score);
+      const ids = idWidth && timestepEmbedding(sizes.slice(0, prompts).flat(), idWidth);
+      await work.run([begin.call({ ...drawn, mask, guidance, ids: ids || undefined })]);
       await denoiser.run(work, sdGuidance(work.request, prompts), draw, drawn);
       await result.run(work);
     };
@@ -215,9 +218,9 @@ export const STABLE_DIFFUSION_XL: typeof STABLE_DIFFUSION = {
 
 export { STABLE_DIFFUSION };
 
-/** States, [prompts, rows, hidden_size], and vectors, [prompts, projection_dim], of the second text encoder. */
-function splitPooled({ textEncoder2 }: SdParts, pooled: Tensor, rows: number) {
-  const { hidden_size: dim } = textEncoder2!.config;
+/** States, [prompts, rows, hidden_size], and vectors, [prompts, projection_dim], of the text encoder that gives both. */
+function splitPooled({ textEncoder, textEncoder2 }: SdParts, pooled: Tensor, rows: number) {
+  const { hidden_size: dim } = (textEncoder2 ?? textEncoder).config;
   const states = slice(pooled, 1, 0, rows * dim).reshape(pooled.dim(0), rows, dim);
   return { states, vectors: slice(pooled, 1, rows * dim, pooled.dim(1)) };
 }

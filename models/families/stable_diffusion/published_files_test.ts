@@ -38,6 +38,15 @@ const SDXL: UnetSizes = {
   added: 2816,
 };
 
+const REFINER: UnetSizes = {
+  widths: [384, 768, 1536, 1536],
+  depths: [0, 4, 4, 0],
+  midDepth: 4,
+  context: 1280,
+  isLinear: true,
+  added: 2560,
+};
+
 function norm(name: string, size: number): Shapes {
   return { [`${name}.weight`]: [size], [`${name}.bias`]: [size] };
 }
@@ -233,7 +242,8 @@ function unusedOf(json: unknown, tensors: TensorSource): readonly string[] {
   const graph = new Graph("model", LARGE);
   const input = (dtype: "f32" | "u32", ...shape: number[]) =>
     graph.use(new DeviceTensor("input", shape, dtype));
-  const ids = 6 * (config.addition_time_embed_dim ?? 0);
+  const ids = (config.cross_attention_dim === REFINER.context ? 5 : 6) *
+    (config.addition_time_embed_dim ?? 0);
   const width = (config.projection_class_embeddings_input_dim ?? 0) - ids;
   unet(graph, config, weights.root, {
     sample: input("f32", 1, 24, 16, config.in_channels),
@@ -311,6 +321,28 @@ Deno.test("all tensors of a file of SDXL are known and used, and its configurati
     SD_FILES.defaults(config, "sdxl.safetensors").className,
     "StableDiffusionXLPipeline",
   );
+});
+
+Deno.test("all tensors of a file of SDXL's refiner are known and used, and its configuration is the published one", () => {
+  const file = read({
+    ...below(DENOISER, ldmUnet(REFINER)),
+    ...below("first_stage_model.", ldmVae()),
+    ...below("conditioner.embedders.0.model.", openClip()),
+  });
+  assert.deepEqual([...file.keys()], [
+    "UNet2DConditionModel",
+    "CLIPTextModelWithProjection",
+    "AutoencoderKL",
+  ]);
+  const { config, tensors } = file.get("UNet2DConditionModel")!;
+  assert.deepEqual(unusedOf(config, tensors), []);
+  const parsed = parseConfig(UNET_CONFIG, config, "");
+  assert.deepEqual(parsed.attention_head_dim, [6, 12, 24, 24]);
+  assert.deepEqual(parsed.transformer_layers_per_block, [1, 4, 4, 4]);
+  assert.equal(parsed.projection_class_embeddings_input_dim, 2560);
+  const { className, settings } = SD_FILES.defaults(config, "refiner.safetensors");
+  assert.equal(className, "StableDiffusionXLImg2ImgPipeline");
+  assert.equal(settings["requires_aesthetics_score"], true);
 });
 
 Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () => {
