@@ -16,8 +16,8 @@ for (
     ["linear", "broadcast24"],
     ["matmul", "broadcast24"],
     ["attention", "broadcast8"],
-    ["conv2d", "registers4"],
-    ["causalConv3d", "registers4"],
+    ["conv2d", "broadcast8"],
+    ["causalConv3d", "broadcast8"],
   ] as const
 ) {
   const forcedVariants = { [op]: variant };

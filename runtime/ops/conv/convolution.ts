@@ -9,7 +9,7 @@ import { groupNorm, type GroupNormOptions, groupStatistics } from "../norm/group
 import { convClass } from "../problem_class.ts";
 import { chooseVariant } from "../variants.ts";
 import type { ConvProblem, ConvVariant } from "./problem.ts";
-import { BROADCAST, REGISTERS, REGISTERS_4, WINOGRAD } from "./registers.ts";
+import { BROADCAST, BROADCAST_8, REGISTERS, WINOGRAD } from "./registers.ts";
 import { MATRIX_VARIANTS, TILES_VARIANTS } from "./tiles.ts";
 
 /** A convolution over frames, rows and columns with everything filled in; an image is one frame. */
@@ -216,7 +216,7 @@ export const CONV_VARIANTS: readonly ConvVariant[] = [
   REGISTERS,
   ...MATRIX_VARIANTS,
   ...TILES_VARIANTS,
-  REGISTERS_4,
+  BROADCAST_8,
 ];
 
 /** The ways to convolve in the order of preference for a problem, within a class of adapters. */
@@ -230,5 +230,5 @@ export function convByPreference(problem: ConvProblem): readonly ConvVariant[] {
   const byNorm = channels <= MOST_NORMED
     ? tiles
     : tiles.toSorted((a, b) => Number(a.normalizes ?? false) - Number(b.normalizes ?? false));
-  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...byNorm, REGISTERS_4];
+  return [WINOGRAD, BROADCAST, REGISTERS, ...matrix, ...byNorm, BROADCAST_8];
 }

@@ -69,20 +69,20 @@ export const REGISTERS = registersVariant("registers", false, ({ channels, heigh
   channels: channels <= 4 ? 4 : 8,
 }));
 
-// One short kernel for convolutions of all sizes.
-export const REGISTERS_4 = registersVariant(
-  "registers4",
-  false,
-  () => ({ pixels: 4, channels: 4 }),
-  true,
-);
-
 // Weights cost an eighth of a load each, so tiles are wide: 1.2 to 4 times as fast as `registers` over the shapes of
 // autoencoders, mostly twice.
 export const BROADCAST = registersVariant("broadcast", true, ({ channels }) => {
   const tiles = Math.ceil(channels / MAX_BROADCAST_CHANNELS);
   return { pixels: channels <= 4 ? 8 : 4, channels: roundUp(channels / tiles, 4) };
 });
+
+// One short kernel for convolutions of all sizes.
+export const BROADCAST_8 = registersVariant(
+  "broadcast8",
+  true,
+  () => ({ pixels: 2, channels: 8 }),
+  true,
+);
 
 /** Output channels per invocation of `winograd`: with more the code would not fit the first cache. */
 const WINOGRAD_CHANNELS = 16;
