@@ -40,7 +40,10 @@ export type FileRef = string | URL | Blob;
 /** A model by its parts, each a safetensors or GGUF file. */
 export type ModelFiles =
   & { readonly transformer: FileRef }
-  & { readonly [Part in keyof ModelParts]?: FileRef };
+  & {
+    readonly [Part in Exclude<keyof ModelParts, "predictionType" | "rescaleBetasZeroSnr">]?:
+      FileRef;
+  };
 
 /**
  * A model: `"bundled"`; a hub id, `org/name` or `org/name:file`; a folder in the diffusers layout as an `<input>` with
@@ -57,7 +60,10 @@ export interface BrowserOptions extends
   /** Whether files are kept for the next visit; `opfs` by default. */
   readonly cache?: CacheMode;
   /** Files of parts in place of the model's own; hub ids as `org/name:file`. */
-  readonly parts?: { readonly [Part in keyof ModelParts]?: FileRef };
+  readonly parts?: {
+    readonly [Part in Exclude<keyof ModelParts, "predictionType" | "rescaleBetasZeroSnr">]?:
+      FileRef;
+  };
   /** LoRAs by names that requests may give as their paths. */
   readonly loras?: Readonly<Record<string, Blob>>;
   /** Address of the hub; Hugging Face's by default. */
@@ -155,9 +161,9 @@ async function place(
     ? source
     : undefined;
   const { transformer, ...others } = own ?? {};
-  const paths: ModelParts = {};
+  const paths: Record<string, string> = {};
   for (const [part, ref] of Object.entries({ ...others, ...parts })) {
-    paths[part as keyof ModelParts] = await placed(ref, `/parts/${part}`);
+    paths[part] = await placed(ref, `/parts/${part}`);
   }
   if (transformer !== undefined) {
     return { files, model: await placed(transformer, "/model"), parts: paths };

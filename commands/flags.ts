@@ -16,6 +16,7 @@ import {
 } from "../generation/flag.ts";
 import { QUALITY_PRESETS } from "../media/encode.ts";
 import { X264_PRESETS } from "../media/video/write.ts";
+import { PREDICTION_TYPES } from "../models/schedulers/process.ts";
 import { LOG_FORMATS } from "../server/log.ts";
 import { LORA_FLAGS, SERVER_FLAGS } from "../server/settings.ts";
 import { FIELD_FLAGS } from "./field_flags.ts";
@@ -80,6 +81,16 @@ export const PART_FLAGS = {
   embeddings: flag(
     "folder",
     "folder of textual inversions, for models with CLIP: embedding:name in prompts",
+  ),
+  predictionType: flag(
+    "type",
+    "what a model of Stable Diffusion predicts, if its file does not say",
+    {
+      choices: PREDICTION_TYPES,
+    },
+  ),
+  rescaleBetasZeroSnr: onOff(
+    "end the noise schedule of Stable Diffusion in noise alone (zero SNR)",
   ),
 };
 

@@ -86,7 +86,11 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   const own = named && "own" in named ? named.own : undefined;
   const modelPath = own?.model ?? options.modelPath;
   const parts: ModelParts = { ...own?.parts, ...options.parts };
-  const found: Partial<Record<keyof ModelParts, string>> = {};
+  const { predictionType, rescaleBetasZeroSnr } = parts;
+  const found: ModelParts = {
+    ...(predictionType && { predictionType }),
+    ...(rescaleBetasZeroSnr && { rescaleBetasZeroSnr }),
+  };
   let path: string;
   if (named && "entry" in named) {
     const measure = (wantedBytes: number) =>

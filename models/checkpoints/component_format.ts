@@ -38,6 +38,8 @@ export interface FamilyDefaults {
   readonly className: string;
   readonly settings: JsonObject;
   readonly scheduler: JsonObject;
+  /** Keys of the autoencoder's configuration that the transformer's file tells. */
+  readonly vae?: JsonObject;
   readonly needs?: readonly ComponentName[];
   /** Whether the second text encoder is the only one. */
   readonly lacksFirstEncoder?: boolean;
@@ -50,8 +52,13 @@ export interface FamilyFiles {
   readonly seeingClasses?: readonly string[];
   /** The transformer first. Text encoders and autoencoders may be those of other families too. */
   readonly formats: readonly ComponentFormat[];
-  /** Only a user who names a second transformer, for low noise, has `hasSecond`. */
-  defaults(transformer: JsonObject, path: string, hasSecond?: boolean): FamilyDefaults;
+  /** Only a user who names a second transformer, for low noise, has `hasSecond`; `file` is all that the transformer's holds. */
+  defaults(
+    transformer: JsonObject,
+    path: string,
+    hasSecond?: boolean,
+    file?: TensorSource,
+  ): FamilyDefaults;
 }
 
 /** Shape of a tensor that a component must have; trailing sizes of 1 beyond the rank are omitted. */

@@ -25,6 +25,8 @@ export interface ForeignPart {
   readonly config: JsonObject;
   open(): TensorSource;
   readonly readTokenizer?: () => Promise<Tokenizer>;
+  /** All that its single file holds, under the file's names. */
+  readonly file?: TensorSource;
 }
 
 interface ModelFilesOptions {
@@ -35,6 +37,8 @@ interface ModelFilesOptions {
   readonly parts?: ReadonlyMap<string, ForeignPart>;
   /** `scheduler_config.json`, where no folder has it. */
   readonly scheduler?: JsonObject;
+  /** Keys of `scheduler_config.json` that the user gives. */
+  readonly noise?: JsonObject;
   readonly tokenizers?: ReadonlyMap<string, () => Promise<Tokenizer>>;
   readonly opened?: Disposable[];
 }
@@ -60,6 +64,11 @@ export class ModelFiles implements Disposable {
 
   get settings(): JsonObject {
     return this.#options.settings;
+  }
+
+  /** Whether the user says how the noise is predicted or scheduled. */
+  get saysNoise(): boolean {
+    return Object.keys(this.#options.noise ?? {}).length > 0;
   }
 
   /** Whether the model has a component; a single file is never half of the pair of transformers of another model. */
@@ -94,11 +103,12 @@ export class ModelFiles implements Disposable {
   }
 
   async scheduler(): Promise<ConfigFile> {
-    const { path, scheduler } = this.#options;
-    if (scheduler) return { path, config: scheduler };
+    const { path, scheduler, noise } = this.#options;
+    if (scheduler) return { path, config: { ...scheduler, ...noise } };
     const folder = await componentFolder(this.#index("scheduler"), "scheduler");
     const file = join(folder, "scheduler_config.json");
-    return { path: file, config: await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES }) };
+    const config = await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES });
+    return { path: file, config: { ...config, ...noise } };
   }
 
   async tokenizer(name = "tokenizer"): Promise<Tokenizer> {

@@ -60,6 +60,10 @@ export interface ModelParts {
   tokenizer2?: string;
   /** A folder of textual inversions, which prompts name as `embedding:name`; models without CLIP's prompts use none. */
   embeddings?: string;
+  /** What a model of Stable Diffusion predicts, where its files do not say, as those of SD 2 for 768 pixels. */
+  predictionType?: "epsilon" | "v_prediction" | "sample";
+  /** Whether its noise schedule ends in noise alone (zero terminal SNR). */
+  rescaleBetasZeroSnr?: boolean;
 }
 
 interface PartRow {
@@ -146,7 +150,8 @@ async function collect(
       const embedded = index?.components.has(name) ? undefined : encoder?.readTokenizer;
       if (embedded && !tokenizers.has(name)) tokenizers.set(name, embedded);
     }
-    return { path: model, parts: found, opened, ...(index ? { index } : {}), tokenizers };
+    const noise = noiseOf(parts);
+    return { path: model, parts: found, opened, ...(index ? { index } : {}), tokenizers, noise };
   };
   const addTower = async (className: string) => {
     const sees = known.families.some(({ seeingClasses = [] }) => seeingClasses.includes(className));
@@ -166,7 +171,10 @@ async function collect(
   }
   const family = familyOf(transformer, known.families)!;
   const hasSecond = found.has("transformer_2");
-  const defaults = family.defaults(transformer.config, transformer.path, hasSecond);
+  const { config, path, file } = transformer;
+  const defaults = family.defaults(config, path, hasSecond, file);
+  const vae = found.get("vae");
+  if (vae) found.set("vae", { ...vae, config: { ...vae.config, ...defaults.vae } });
   await addTower(defaults.className);
   const missing = missingParts(found, named, defaults);
   const index = missing.length === 0 ? undefined : await cachedIndex(defaults);
@@ -255,6 +263,7 @@ function toPart(
     path,
     config: savedConfig(checkpoint, className) ?? format.config(tensors, checkpoint.metadata),
     open: () => tensors,
+    file: checkpoint,
     ...(readTokenizer ? { readTokenizer } : {}),
   };
 }
@@ -307,6 +316,14 @@ async function openPart(
 function savedConfig(checkpoint: Checkpoint, className: string): JsonObject | undefined {
   const config = readSavedConfig(checkpoint);
   return config && classOf(config) === className ? config : undefined;
+}
+
+/** Keys of `scheduler_config.json`. */
+function noiseOf({ predictionType, rescaleBetasZeroSnr }: ModelParts): JsonObject {
+  return {
+    ...(predictionType !== undefined && { prediction_type: predictionType }),
+    ...(rescaleBetasZeroSnr && { rescale_betas_zero_snr: true, timestep_spacing: "trailing" }),
+  };
 }
 
 async function namedTokenizers(parts: ModelParts) {

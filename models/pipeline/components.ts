@@ -14,7 +14,7 @@ import {
 } from "../frame_interpolators/ifnet.ts";
 import type { Components } from "../memory/residency.ts";
 import { refuseFields } from "../schedulers/config.ts";
-import { createScheduler, type Scheduler } from "../schedulers/mod.ts";
+import { createScheduler, DiffusionScheduler, type Scheduler } from "../schedulers/mod.ts";
 import { UPSCALER_CONFIG, type UpscalerConfig } from "../upscalers/upscaler.ts";
 import { EmbeddingFolder } from "../textual_inversion/embedding_folder.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
@@ -197,6 +197,12 @@ export async function openParts<Table extends PartsTable>(
     ]);
     const schedulerFile = await files.scheduler();
     const scheduler = openScheduler(schedulerFile, table.scheduler);
+    if (files.saysNoise && !(scheduler instanceof DiffusionScheduler)) {
+      throw new TypeError(
+        `Cannot choose what "${files.path}" predicts: it is a flow model, and predicts velocity; ` +
+          "omit parts.predictionType and parts.rescaleBetasZeroSnr",
+      );
+    }
     const tokenizerOf = (encoder: string) =>
       openTokenizer(files, encoder, configs[encoder] as EncoderConfig);
     const { tokens, pooled } = table.encoders ?? { tokens: "textEncoder" };

@@ -36,7 +36,7 @@ export class EdmScheduler extends DiffusionScheduler {
 
   constructor(config: SchedulerConfig) {
     super();
-    refuseFields(config, ["thresholding"]);
+    refuseFields(config, ["thresholding", "rescale_betas_zero_snr"]);
     const prediction = choiceField(
       config,
       "prediction_type",

@@ -18,6 +18,7 @@ const GOLDENS = {
   lcm: "LatentConsistencyModelPipeline",
   xl_pipeline: "StableDiffusionXLPipeline",
   refiner: "StableDiffusionXLImg2ImgPipeline",
+  playground: "StableDiffusionXLPipeline with EDM",
 };
 
 /** Settings that calls have under the names of the reference. */
@@ -33,6 +34,9 @@ const SETTINGS = [
   "aestheticScore",
   "negativeAestheticScore",
 ] as const satisfies readonly (keyof PipelineRequest)[];
+
+/** Calls of other tests. */
+const OTHERS = ["adapted", "chosen"];
 
 const sd = new Golden("stable_diffusion/pipeline");
 const xl = new Golden("stable_diffusion/xl_pipeline");
@@ -61,13 +65,20 @@ for (const [folder, className] of Object.entries(GOLDENS)) {
   Deno.test(`${className}.generate() gives the reference's latents and images`, async (t) => {
     const golden = new Golden(`stable_diffusion/${folder}`);
     await withPipeline(async ({ pipeline }) => {
-      for (const call of golden.calls.filter(({ name }) => name !== "adapted")) {
+      for (const call of golden.calls.filter(({ name }) => !OTHERS.includes(name))) {
         const request = requestOf(golden, call);
         await t.step(call.name, () => checkImage(golden, call.name, pipeline, request));
       }
     }, { folder: golden.folder });
   });
 }
+
+Deno.test("openPipeline() lets a user say what a model predicts, and that its schedule ends in noise alone", async () => {
+  const parts = { predictionType: "v_prediction", rescaleBetasZeroSnr: true } as const;
+  await withPipeline(async ({ pipeline }) => {
+    await checkImage(xl, "chosen", pipeline, requestOf(xl, xl.call("chosen")));
+  }, { folder: xl.folder, parts });
+});
 
 for (
   const [golden, className] of [[sd, "StableDiffusionPipeline"], [

@@ -12,6 +12,7 @@ import json
 import torch
 from diffusers import (
     AutoencoderKL,
+    EDMDPMSolverMultistepScheduler,
     EulerDiscreteScheduler,
     LatentConsistencyModelPipeline,
     LCMScheduler,
@@ -120,7 +121,7 @@ def tokenizer_of(folder, pad):
     return CLIPTokenizer.from_pretrained(folder)
 
 
-def components(folder, seed, unet, scheduler, has_second=False, has_first=True):
+def components(folder, seed, unet, scheduler, has_second=False, has_first=True, **vae):
     """The parts of a pipeline, their configurations and rules written."""
     folder.mkdir(parents=True, exist_ok=True)
     parts, tokenizers = {}, {}
@@ -138,7 +139,7 @@ def components(folder, seed, unet, scheduler, has_second=False, has_first=True):
         text = CLIPTextConfig(**large, vocab_size=words, eos_token_id=2, hidden_act="gelu")
         parts["text_encoder_2"] = CLIPTextModelWithProjection(text)
     factor = dict(scaling_factor=0.13025, force_upcast=True) if has_second else dict(scaling_factor=0.18215)
-    parts |= {"unet": UNet2DConditionModel(**unet), "vae": AutoencoderKL(**VAE, **factor)}
+    parts |= {"unet": UNet2DConditionModel(**unet), "vae": AutoencoderKL(**VAE, **factor | vae)}
     for i, (name, part) in enumerate(parts.items()):
         (folder / name).mkdir(exist_ok=True)
         part.config.save_pretrained(folder / name) if "text" in name else part.save_config(folder / name)
@@ -252,6 +253,17 @@ def adapted_call(pipeline, folder, seed, **arguments):
     return call
 
 
+def chosen_call(pipeline, name, seed, **arguments):
+    """What a user says of the noise where the files do not."""
+    own = pipeline.scheduler
+    noise = dict(prediction_type="v_prediction", rescale_betas_zero_snr=True)
+    pipeline.scheduler = type(own).from_config(own.config, **noise, timestep_spacing="trailing")
+    call = picture_call(pipeline, name, seed, **arguments)
+    pipeline.scheduler = own
+    call.args |= noise
+    return call
+
+
 def sd_parts(folder, seed, **unet):
     scheduler = PNDMScheduler(**BETAS, skip_prk_steps=True, set_alpha_to_one=False)
     return components(folder, seed, UNET | unet, scheduler)
@@ -341,6 +353,7 @@ def sdxl_calls(folder, seed):
         picture_call(pipeline, "sizes", 10, target_size=(32, 36), negative_target_size=(64, 80), **SIZES, **guided),
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
+        chosen_call(pipeline, "chosen", 13, guidance_rescale=0.7, **guided),
         adapted_call(pipeline, folder, 16, guidance_scale=1.0, **plain),
     ]
 
@@ -353,6 +366,28 @@ def refiner_parts(folder, seed):
 
 
 REFINER = dict(requires_aesthetics_score=True, force_zeros_for_empty_prompt=False)
+
+
+def playground_parts(folder, seed):
+    statistics = dict(scaling_factor=0.5, latents_mean=[-1.6, 1.9, -1.4, 2.5], latents_std=[8.4, 5.9, 3.6, 5.5])
+    scheduler = EDMDPMSolverMultistepScheduler(sigma_max=80.0)
+    return components(folder, seed, UNET_XL, scheduler, has_second=True, **statistics)
+
+
+def build_playground(folder, seed):
+    write_index(folder, "StableDiffusionXLPipeline", playground_parts(folder, seed))
+
+
+def playground_calls(folder, seed):
+    classes = (StableDiffusionXLPipeline, StableDiffusionXLImg2ImgPipeline)
+    pipeline, other = pipelines(classes, playground_parts(folder, seed))
+    image, _ = given(seed + 9, 24, 40)
+    guided = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=3.0, num_inference_steps=4,
+                  height=24, width=40)  # fmt: skip
+    return [
+        picture_call(pipeline, "text", 7, **guided),
+        picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
+    ]
 
 
 def build_refiner(folder, seed):
@@ -379,6 +414,7 @@ GOLDENS = {
     "inpainting": ("Stable Diffusion 1.5, inpainting", 73, build_inpainting, inpainting_calls),
     "lcm": ("Latent consistency, pipeline", 83, build_lcm, lcm_calls),
     "xl_pipeline": ("Stable Diffusion XL, pipeline", 79, build_sdxl, sdxl_calls),
+    "playground": ("Playground 2.5, pipeline", 97, build_playground, playground_calls),
     "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }

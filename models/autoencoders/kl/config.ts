@@ -2,8 +2,6 @@
 import { z } from "zod";
 import { refuse } from "../../config.ts";
 
-const UNSUPPORTED_STATISTICS = "statistics per channel of an AutoencoderKL are not supported";
-
 const BODY = {
   in_channels: z.literal(3).default(3),
   out_channels: z.literal(3).default(3),
@@ -31,9 +29,16 @@ export const KL_VAE_CONFIG = z.object({
   shift_factor: z.number().nullish().transform((value) => value ?? 0),
   /** Whether f16 is too narrow for it; only SDXL's pipelines look. */
   force_upcast: z.boolean().nullish(),
-  latents_mean: z.null(UNSUPPORTED_STATISTICS).default(null),
-  latents_std: z.null(UNSUPPORTED_STATISTICS).default(null),
-}).superRefine(checkLevels);
+  /** Of each channel, in models that take latents of the same spread in all, as Playground v2.5. */
+  latents_mean: z.array(z.number()).nullish(),
+  latents_std: z.array(z.number().positive()).nullish(),
+}).superRefine(checkLevels).superRefine((config, context) => {
+  for (const key of ["latents_mean", "latents_std"] as const) {
+    const { length } = config[key] ?? { length: config.latent_channels };
+    if (length === config.latent_channels) continue;
+    refuse(context, key, `it must have ${config.latent_channels} entries, as latent_channels says`);
+  }
+});
 
 export type KlVaeConfig = z.output<typeof KL_VAE_CONFIG>;
 

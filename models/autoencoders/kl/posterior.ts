@@ -28,23 +28,39 @@ export function posteriorLatents(moments: Tensor, noise?: Tensor): Tensor {
   return posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"));
 }
 
-/** Latents of `AutoencoderKL` in the transformer's units. */
-export function scaleLatents(
-  { scaling_factor, shift_factor }: Pick<KlVaeConfig, "scaling_factor" | "shift_factor">,
-  latents: Tensor,
-): Tensor {
-  return elementwise("(z - shift) * scale", { z: latents }, {
-    scalars: { shift: shift_factor, scale: scaling_factor },
-    name: "scaled latents",
-  });
+type Scaling = Pick<
+  KlVaeConfig,
+  "scaling_factor" | "shift_factor" | "latents_mean" | "latents_std"
+>;
+
+/** Latents of `AutoencoderKL`, [..., channels], in the transformer's units. */
+export function scaleLatents(config: Scaling, latents: Tensor): Tensor {
+  const options = { ...scalarsOf(config), name: "scaled latents" };
+  const channels = statisticsOf(config, latents);
+  return channels
+    ? elementwise("(z - mean) * scale / spread", { z: latents, ...channels }, options)
+    : elementwise("(z - shift) * scale", { z: latents }, options);
 }
 
-export function unscaleLatents(
-  { scaling_factor, shift_factor }: Pick<KlVaeConfig, "scaling_factor" | "shift_factor">,
-  latents: Tensor,
-): Tensor {
-  return elementwise("z / scale + shift", { z: latents }, {
-    scalars: { shift: shift_factor, scale: scaling_factor },
-    name: "unscaled latents",
-  });
+export function unscaleLatents(config: Scaling, latents: Tensor): Tensor {
+  const options = { ...scalarsOf(config), name: "unscaled latents" };
+  const channels = statisticsOf(config, latents);
+  return channels
+    ? elementwise("z * spread / scale + mean", { z: latents, ...channels }, options)
+    : elementwise("z / scale + shift", { z: latents }, options);
+}
+
+function scalarsOf(
+  { scaling_factor, shift_factor, latents_mean: mean, latents_std: std }: Scaling,
+) {
+  const scale = scaling_factor;
+  return { scalars: mean && std ? { scale } : { shift: shift_factor, scale } };
+}
+
+function statisticsOf({ latents_mean: mean, latents_std: std }: Scaling, { graph }: Tensor) {
+  if (!mean || !std) return undefined;
+  return {
+    mean: graph.constant("latents' mean", [mean.length], "f32", mean),
+    spread: graph.constant("latents' std", [std.length], "f32", std),
+  };
 }

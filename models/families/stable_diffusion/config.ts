@@ -117,12 +117,14 @@ export type SdParts = PartsOf<typeof SD_PARTS>;
 
 /** Models that were distilled to few steps: by the embedded guidance, and by the spacing that only they and v models have. */
 function sampling(
-  { transformer, schedulerFile: { config } }: SdParts,
+  { transformer, vae, schedulerFile: { config } }: SdParts,
   isXl: boolean,
 ): { readonly numInferenceSteps: number; readonly guidanceScale: number } {
   if (transformer.config.time_cond_proj_dim) return { numInferenceSteps: 4, guidanceScale: 8.5 };
+  // Source: the model card of Playground v2.5.
+  if (vae.config.latents_std) return { numInferenceSteps: 50, guidanceScale: 3 };
   const { timestep_spacing: spacing, prediction_type: type = "epsilon" } = config;
-  return spacing === "trailing" && type === "epsilon"
+  return spacing === "trailing" && type === "epsilon" && !config["rescale_betas_zero_snr"]
     ? { numInferenceSteps: 4, guidanceScale: 0 }
     : { numInferenceSteps: 50, guidanceScale: isXl ? 5 : 7.5 };
 }

@@ -16,6 +16,7 @@ import {
   OPEN_CLIP_G_FORMAT,
   OPEN_CLIP_H_FORMAT,
 } from "../../text_encoders/clip_formats.ts";
+import { BETAS, markersOf } from "./markers.ts";
 
 /** Residual blocks of a level on the way down; one more on the way up. */
 const LAYERS = 2;
@@ -166,16 +167,24 @@ function unetConfig(tensors: TensorSource): JsonObject {
   };
 }
 
-const BETAS = {
-  beta_start: 0.00085,
-  beta_end: 0.012,
-  beta_schedule: "scaled_linear",
-  num_train_timesteps: 1000,
-  steps_offset: 1,
-};
+function defaults(
+  unet: JsonObject,
+  path: string,
+  _hasSecond = false,
+  file?: TensorSource,
+): FamilyDefaults {
+  const own = ownDefaults(unet, path);
+  if (!file) return own;
+  const { scheduler, vae } = markersOf(file);
+  const isEdm = "_class_name" in scheduler;
+  return {
+    ...own,
+    scheduler: isEdm ? scheduler : { ...own.scheduler, ...scheduler },
+    ...vae && { vae },
+  };
+}
 
-/** Source: scheduler/scheduler_config.json of SD 1.5, SD 2.1 and SDXL. */
-function defaults(unet: JsonObject, path: string): FamilyDefaults {
+function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
   if (unet["addition_embed_type"] === "text_time") {
     const scheduler = {
       _class_name: "EulerDiscreteScheduler",

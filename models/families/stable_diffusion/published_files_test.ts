@@ -298,6 +298,8 @@ Deno.test("all tensors of a file of SDXL are known and used, and its configurati
     ...below("first_stage_model.", ldmVae()),
     ...below("conditioner.embedders.0.transformer.text_model.", clip()),
     ...below("conditioner.embedders.1.model.", openClip()),
+    "denoiser.sigmas": [1000],
+    "v_pred": [0],
   });
   assert.deepEqual([...file.keys()], [
     "UNet2DConditionModel",
