@@ -100,6 +100,13 @@ export const SETTING_FIELDS: {
     initial: ({ defaults, taskDefaults }, task) =>
       taskDefaults[task]?.guidanceScale ?? defaults.guidanceScale,
   },
+  imageGuidanceScale: {
+    text:
+      "Scale of guidance by the input image (InstructPix2Pix; default: 1.5); below 1 nothing is guided",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("imageGuidanceScale"),
+  },
   guidanceRescale: {
     text:
       "Guidance rescale (Stable Diffusion): how far the guided prediction gets the standard deviation of the prompt's own",

@@ -41,6 +41,8 @@ export interface OptionalSettings {
   trueCfgScale?: number;
   /** Longest guided velocity, as a share of the prompt's own, above 0; without a limit by default. */
   guidanceLimit?: number;
+  /** Weight of the input image beside that of the prompt, in models that edit by instructions, at least 0; default 1.5. */
+  imageGuidanceScale?: number;
   /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0. */
   guidanceRescale?: number;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
@@ -104,6 +106,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   negativeTargetSize: true,
   aestheticScore: true,
   negativeAestheticScore: true,
+  imageGuidanceScale: true,
   guidanceRescale: true,
   guidanceLimit: true,
   guidanceEnd: true,

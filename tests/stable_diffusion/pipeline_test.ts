@@ -18,6 +18,8 @@ const GOLDENS = {
   lcm: "LatentConsistencyModelPipeline",
   xl_pipeline: "StableDiffusionXLPipeline",
   refiner: "StableDiffusionXLImg2ImgPipeline",
+  edit: "StableDiffusionInstructPix2PixPipeline",
+  cosxl_edit: "StableDiffusionXLInstructPix2PixPipeline",
   playground: "StableDiffusionXLPipeline with EDM",
 };
 
@@ -25,6 +27,7 @@ const GOLDENS = {
 const SETTINGS = [
   "clipSkip",
   "guidanceRescale",
+  "imageGuidanceScale",
   "originalSize",
   "cropsCoordsTopLeft",
   "targetSize",
@@ -53,7 +56,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
     ...(inputs.includes("given") && {
       task: "TI2I" as const,
       images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
-      strength: args["strength"] as number,
+      ...(args["strength"] !== undefined && { strength: args["strength"] as number }),
     }),
     ...(inputs.includes("mask") && {
       mask: [Uint8Array.from(golden.tensor(name, "mask").data)],

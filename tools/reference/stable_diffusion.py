@@ -13,15 +13,19 @@ import torch
 from diffusers import (
     AutoencoderKL,
     EDMDPMSolverMultistepScheduler,
+    EDMEulerScheduler,
+    EulerAncestralDiscreteScheduler,
     EulerDiscreteScheduler,
     LatentConsistencyModelPipeline,
     LCMScheduler,
     PNDMScheduler,
     StableDiffusionImg2ImgPipeline,
     StableDiffusionInpaintPipeline,
+    StableDiffusionInstructPix2PixPipeline,
     StableDiffusionPipeline,
     StableDiffusionXLImg2ImgPipeline,
     StableDiffusionXLInpaintPipeline,
+    StableDiffusionXLInstructPix2PixPipeline,
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
@@ -155,6 +159,10 @@ def write_index(folder, class_name, parts, **settings):
     (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
 
 
+# Pipelines of images that take a size, too.
+SIZED = (StableDiffusionInpaintPipeline, StableDiffusionXLInpaintPipeline, StableDiffusionXLInstructPix2PixPipeline)
+
+
 def picture_call(pipeline, name, seed, **arguments):
     """Final latents and the picture in [0, 1]."""
     seen, inputs = {}, {}
@@ -167,12 +175,16 @@ def picture_call(pipeline, name, seed, **arguments):
     if "image" in arguments:
         inputs["given"] = arguments.pop("image")
         call["image"] = inputs["given"].permute(2, 0, 1).unsqueeze(0).float() / 255
-        if not isinstance(pipeline, (StableDiffusionInpaintPipeline, StableDiffusionXLInpaintPipeline)):
+        if not isinstance(pipeline, SIZED):
             call.pop("height"), call.pop("width")
     if "mask" in arguments:
         inputs["mask"] = arguments.pop("mask")
         call["mask_image"] = call.pop("mask").reshape(1, 1, *inputs["mask"].shape).float() / 255
-    image = pipeline(generator=generator(seed), output_type="pt", callback_on_step_end=keep, **call).images
+    if isinstance(pipeline, StableDiffusionXLInstructPix2PixPipeline):
+        call["callback"] = lambda _step, _timestep, latents: seen.update(latents=latents)
+    else:
+        call["callback_on_step_end"] = keep
+    image = pipeline(generator=generator(seed), output_type="pt", **call).images
     return Call(name, "a picture", {"seed": seed, **arguments}, inputs,
                 {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)})  # fmt: skip
 
@@ -390,6 +402,45 @@ def playground_calls(folder, seed):
     ]
 
 
+def edit_parts(folder, seed):
+    return components(folder, seed, UNET | dict(in_channels=8), EulerAncestralDiscreteScheduler(**BETAS))
+
+
+def build_edit(folder, seed):
+    write_index(folder, "StableDiffusionInstructPix2PixPipeline", edit_parts(folder, seed))
+
+
+EDIT = dict(prompt="a red cat", num_inference_steps=3, height=24, width=40)
+
+
+def edit_calls(folder, seed):
+    [pipeline] = pipelines([StableDiffusionInstructPix2PixPipeline], edit_parts(folder, seed))
+    call = dict(image=given(seed + 9, 24, 40)[0], **EDIT)
+    return [
+        picture_call(pipeline, "guided", 7, negative_prompt=PROMPT, guidance_scale=4.0, image_guidance_scale=1.5, **call),
+        picture_call(pipeline, "alone", 8, guidance_scale=4.0, image_guidance_scale=0.5, **call),
+    ]
+
+
+def cosxl_edit_parts(folder, seed):
+    scheduler = EDMEulerScheduler(sigma_min=0.002, sigma_max=120.0, sigma_data=1.0, prediction_type="v_prediction",
+                                  sigma_schedule="exponential")  # fmt: skip
+    return components(folder, seed, UNET_XL | dict(in_channels=8), scheduler, has_second=True)
+
+
+def build_cosxl_edit(folder, seed):
+    parts = cosxl_edit_parts(folder, seed)
+    write_index(folder, "StableDiffusionXLInstructPix2PixPipeline", parts, is_cosxl_edit=True)
+
+
+def cosxl_edit_calls(folder, seed):
+    parts = cosxl_edit_parts(folder, seed)
+    pipeline = StableDiffusionXLInstructPix2PixPipeline(**parts, is_cosxl_edit=True)
+    pipeline.set_progress_bar_config(disable=True)
+    call = dict(image=given(seed + 9, 24, 40)[0], negative_prompt=PROMPT, guidance_scale=5.0, **EDIT)
+    return [picture_call(pipeline, "guided", 7, image_guidance_scale=2.0, **call)]
+
+
 def build_refiner(folder, seed):
     write_index(folder, "StableDiffusionXLImg2ImgPipeline", refiner_parts(folder, seed), **REFINER)
 
@@ -415,6 +466,8 @@ GOLDENS = {
     "lcm": ("Latent consistency, pipeline", 83, build_lcm, lcm_calls),
     "xl_pipeline": ("Stable Diffusion XL, pipeline", 79, build_sdxl, sdxl_calls),
     "playground": ("Playground 2.5, pipeline", 97, build_playground, playground_calls),
+    "edit": ("InstructPix2Pix, pipeline", 101, build_edit, edit_calls),
+    "cosxl_edit": ("CosXL Edit, pipeline", 103, build_cosxl_edit, cosxl_edit_calls),
     "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }

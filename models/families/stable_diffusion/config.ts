@@ -15,12 +15,14 @@ export const SD_PIPELINES: readonly string[] = [
   "StableDiffusionInpaintPipeline",
   "LatentConsistencyModelPipeline",
   "LatentConsistencyModelImg2ImgPipeline",
+  "StableDiffusionInstructPix2PixPipeline",
 ];
 
 export const SDXL_PIPELINES: readonly string[] = [
   "StableDiffusionXLPipeline",
   "StableDiffusionXLImg2ImgPipeline",
   "StableDiffusionXLInpaintPipeline",
+  "StableDiffusionXLInstructPix2PixPipeline",
 ];
 
 /** The settings that give the numbers which SDXL sees beside the prompt. */
@@ -46,9 +48,16 @@ const TEXT_TOKENS = 75;
 /** Sides of images by default, in latents, where `sample_size` is absent. */
 const [SD_SIDE, SDXL_SIDE] = [64, 128];
 
-/** An inpainting UNet also sees a mask, and the latents of the image without what is masked. */
-export function seesMask({ in_channels, out_channels }: UnetConfig): boolean {
-  return in_channels === 2 * out_channels + 1;
+/**
+ * What a UNet sees beside the sample: a mask and the latents of the image without what is masked (inpainting), or the latents
+ * of the image (InstructPix2Pix).
+ */
+export type Sight = "mask" | "image";
+
+export function sightOf(
+  { in_channels: all, out_channels: own }: Pick<UnetConfig, "in_channels" | "out_channels">,
+): Sight | undefined {
+  return all === 2 * own + 1 ? "mask" : all === 2 * own ? "image" : undefined;
 }
 
 export const SD_PARTS = partsTable({
@@ -70,6 +79,8 @@ export const SD_PARTS = partsTable({
   settings: z.object({
     force_zeros_for_empty_prompt: z.boolean().default(true),
     requires_aesthetics_score: z.boolean().default(false),
+    /** Whether the image that an editing model sees is scaled as latents are. */
+    is_cosxl_edit: z.boolean().default(false),
   }),
   scheduler: { type: DiffusionScheduler },
   equal: [
@@ -90,10 +101,12 @@ export const SD_PARTS = partsTable({
       );
     }
     const { in_channels: channels } = transformer;
-    if (channels !== vae.latent_channels && !seesMask(transformer)) {
+    if (channels !== vae.latent_channels && !sightOf(transformer)) {
       throw new TypeError(
         `Cannot use a UNet with in_channels ${channels}: models of text have ${vae.latent_channels}, inpainting models ` +
-          `${2 * vae.latent_channels + 1}; others are not supported`,
+          `${2 * vae.latent_channels + 1}, InstructPix2Pix ${
+            2 * vae.latent_channels
+          }; others are not supported`,
       );
     }
     return [
@@ -121,6 +134,9 @@ function sampling(
   isXl: boolean,
 ): { readonly numInferenceSteps: number; readonly guidanceScale: number } {
   if (transformer.config.time_cond_proj_dim) return { numInferenceSteps: 4, guidanceScale: 8.5 };
+  if (sightOf(transformer.config) === "image") {
+    return { numInferenceSteps: 100, guidanceScale: isXl ? 5 : 7.5 };
+  }
   // Source: the model card of Playground v2.5.
   if (vae.config.latents_std) return { numInferenceSteps: 50, guidanceScale: 3 };
   const { timestep_spacing: spacing, prediction_type: type = "epsilon" } = config;
@@ -133,8 +149,10 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   const { className, transformer, vae, settings } = parts;
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
-  const isInpainting = seesMask(transformer.config);
-  const startsFromImage = isInpainting || isRefiner;
+  const sight = sightOf(transformer.config);
+  const isInpainting = sight === "mask";
+  const isEditing = sight === "image";
+  const startsFromImage = sight !== undefined || isRefiner;
   const scale = scaleFactor(vae.config);
   const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
   return {
@@ -145,8 +163,10 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       height: side,
       ...sampling(parts, isXl),
     },
-    taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
-    inpainting: { strength: isXl ? 0.9999 : 1 },
+    ...(!isEditing && {
+      taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
+      inpainting: { strength: isXl ? 0.9999 : 1 },
+    }),
     sizeMultiple: scale,
     maxImages: 1,
     maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
@@ -154,7 +174,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       "promptSyntax",
       "maxSequenceLength",
       "clipSkip",
-      "guidanceRescale",
+      isEditing ? "imageGuidanceScale" : "guidanceRescale",
       ...isXl ? SIZE_SETTINGS : [],
       ...isRefiner ? SCORE_SETTINGS : isXl ? TARGET_SETTINGS : [],
       ...SAMPLING_CHOICES,

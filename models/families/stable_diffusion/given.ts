@@ -15,27 +15,30 @@ import { cutOut } from "../../pipeline/inpainting.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { strengthStart } from "../../schedulers/mod.ts";
+import type { Sight } from "./config.ts";
 
 export interface GivenShape {
   /** Whether the latents of the image are needed: as a start, or as what is kept. */
   readonly isDrawn: boolean;
   /** Whether the run begins with noise alone. */
   readonly isNoise: boolean;
-  /** Whether the UNet sees the image without what is masked. */
-  readonly isSeen: boolean;
+  /** What the UNet sees beside the sample. */
+  readonly sight: Sight | undefined;
 }
 
 export function givenShape(
   { task, mask, strength = 1, numInferenceSteps: steps }: PipelineRequest,
-  isSeen: boolean,
+  sight: Sight | undefined,
 ): GivenShape & { readonly start: number } {
-  if (task !== "TI2I") return { isDrawn: false, isNoise: true, isSeen: false, start: 0 };
+  if (task !== "TI2I" || sight === "image") {
+    return { isDrawn: false, isNoise: true, sight, start: 0 };
+  }
   // As the reference does: of a whole strength nothing but noise where a mask says what is kept.
-  const isNoise = strength === 1 && (mask !== undefined || isSeen);
+  const isNoise = strength === 1 && (mask !== undefined || sight === "mask");
   return {
-    isDrawn: !(isNoise && isSeen),
+    isDrawn: !(isNoise && sight === "mask"),
     isNoise,
-    isSeen,
+    sight,
     start: strengthStart(steps, strength, "steps"),
   };
 }
@@ -60,6 +63,7 @@ export class GivenImage {
   readonly #codec: ImageCodec;
   readonly #shape: GivenShape;
   readonly #encoder: ImageEncoder | undefined;
+  readonly #scalesImage: boolean;
 
   constructor(
     session: Session,
@@ -67,52 +71,59 @@ export class GivenImage {
     codec: ImageCodec,
     shape: GivenShape,
     size: TiledSize,
+    scalesImage: boolean,
   ) {
-    const { isDrawn, isSeen } = shape;
+    const { isDrawn, sight } = shape;
+    const isMasked = sight === "mask";
     const { height, width } = size;
-    const sizes = [isDrawn, isSeen].filter(Boolean).map(() => size);
+    const sizes = [isDrawn, sight].filter(Boolean).map(() => size);
     const encoder = sizes.length > 0 ? new ImageEncoder(session, codec, sizes) : undefined;
     const noise = f32(1, vae.latent_channels, height, width);
     this.#vae = vae;
     this.#codec = codec;
     this.#shape = shape;
     this.#encoder = encoder;
+    this.#scalesImage = scalesImage;
     this.inputs = {
       moments: isDrawn ? encoder!.moments[0] : undefined,
       momentNoise: isDrawn ? noise : undefined,
-      seen: isSeen ? encoder!.moments.at(-1) : undefined,
-      seenNoise: isSeen ? noise : undefined,
-      mask: isSeen ? f32(1, height * width, 1) : undefined,
+      seen: sight ? encoder!.moments.at(-1) : undefined,
+      seenNoise: isMasked ? noise : undefined,
+      mask: isMasked ? f32(1, height * width, 1) : undefined,
     };
   }
 
-  /** Latents as tokens, and what the UNet sees beside the sample: the mask, and the latents of the rest. */
+  /** Latents as tokens, and what the UNet sees beside the sample: the mask and the latents of the rest, or those of the image. */
   trace(
     { moments, momentNoise, seen, seenNoise, mask }: {
       readonly [Name in keyof GivenInputs]: Tensor | undefined;
     },
   ): { readonly image: Tensor | undefined; readonly conditions: Tensor | undefined } {
-    const tokens = (moments: Tensor, noise: Tensor | undefined) => {
-      const latents = scaleLatents(this.#vae, posteriorLatents(moments, noise));
+    const tokens = (moments: Tensor, noise?: Tensor, isScaled = true) => {
+      const drawn = posteriorLatents(moments, noise);
+      const latents = isScaled ? scaleLatents(this.#vae, drawn) : drawn;
       return latents.reshape(1, -1, latents.dim(-1));
     };
     return {
       image: moments && tokens(moments, momentNoise),
-      conditions: seen && mask && concat([mask, tokens(seen, seenNoise)], -1),
+      conditions: seen &&
+        (mask
+          ? concat([mask, tokens(seen, seenNoise)], -1)
+          : tokens(seen, undefined, this.#scalesImage)),
     };
   }
 
   /** Noise in the order of the reference. */
   draw(draw: () => Float32Array): DrawnNoise {
-    const { isDrawn, isSeen } = this.#shape;
+    const { isDrawn, sight } = this.#shape;
     const momentNoise = isDrawn ? draw() : undefined;
-    return { momentNoise, noise: draw(), seenNoise: isSeen ? draw() : undefined };
+    return { momentNoise, noise: draw(), seenNoise: sight === "mask" ? draw() : undefined };
   }
 
   /** Encodes the image; gives the mask of latents, where the UNet sees it. */
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
-    const { isDrawn, isSeen } = this.#shape;
-    if (!isSeen) {
+    const { isDrawn, sight } = this.#shape;
+    if (sight !== "mask") {
       await this.#encoder?.run(work);
       return { mask: undefined };
     }

@@ -4,6 +4,27 @@ import { squares, sumOfAll } from "../../blocks/sums.ts";
 import { classifierFree, type CombinedGuidance, type Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 
+/** Weight of the image by default. Source: `StableDiffusionInstructPix2PixPipeline`. */
+const IMAGE_SCALE = 1.5;
+
+/** Whether a model that edits is guided: by neither the prompt nor the image, or by both. */
+export function isEditGuided(
+  { guidanceScale, imageGuidanceScale = IMAGE_SCALE }: PipelineRequest,
+): boolean {
+  return guidanceScale > 1 && imageGuidanceScale >= 1;
+}
+
+/**
+ * u + scale · (p − n) + imageScale · (n − u): n with the image and the negative prompt, u without the image, too.
+ * Source: Brooks et al. 2023, "InstructPix2Pix: Learning to Follow Image Editing Instructions".
+ */
+export function editGuidance(
+  { guidanceScale: scale, imageGuidanceScale: image = IMAGE_SCALE }: PipelineRequest,
+  prompts: number,
+): Guidance {
+  return { weights: () => (prompts === 1 ? [1] : [scale, image - scale, 1 - image]) };
+}
+
 export function sdGuidance(
   { guidanceScale: scale, guidanceRescale = 0 }: PipelineRequest,
   prompts: number,

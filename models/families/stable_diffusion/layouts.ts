@@ -16,7 +16,9 @@ import {
   OPEN_CLIP_G_FORMAT,
   OPEN_CLIP_H_FORMAT,
 } from "../../text_encoders/clip_formats.ts";
+import { sightOf } from "./config.ts";
 import { BETAS, markersOf } from "./markers.ts";
+import type { UnetConfig } from "./unet_config.ts";
 
 /** Residual blocks of a level on the way down; one more on the way up. */
 const LAYERS = 2;
@@ -175,16 +177,18 @@ function defaults(
 ): FamilyDefaults {
   const own = ownDefaults(unet, path);
   if (!file) return own;
-  const { scheduler, vae } = markersOf(file);
+  const { scheduler, vae, settings } = markersOf(file);
   const isEdm = "_class_name" in scheduler;
   return {
     ...own,
+    settings: { ...own.settings, ...settings },
     scheduler: isEdm ? scheduler : { ...own.scheduler, ...scheduler },
     ...vae && { vae },
   };
 }
 
 function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
+  const sight = sightOf(unet as Pick<UnetConfig, "in_channels" | "out_channels">);
   if (unet["addition_embed_type"] === "text_time") {
     const scheduler = {
       _class_name: "EulerDiscreteScheduler",
@@ -202,7 +206,9 @@ function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
       };
     }
     return {
-      className: "StableDiffusionXLPipeline",
+      className: sight === "image"
+        ? "StableDiffusionXLInstructPix2PixPipeline"
+        : "StableDiffusionXLPipeline",
       settings: { force_zeros_for_empty_prompt: true },
       scheduler,
       needs: ["text_encoder_2"],
@@ -213,7 +219,9 @@ function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
   // No tensor tells which models of SD 2 predict v; those made for 768 pixels do, and say so in their names.
   const predictsV = isSecond && /768|v-ema|vpred|v[-_]pred/i.test(basename(path));
   return {
-    className: "StableDiffusionPipeline",
+    className: sight === "image"
+      ? "StableDiffusionInstructPix2PixPipeline"
+      : "StableDiffusionPipeline",
     settings: {},
     scheduler: {
       ...(isSecond

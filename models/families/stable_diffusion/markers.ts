@@ -19,6 +19,8 @@ interface Markers {
   readonly scheduler: JsonObject;
   /** Keys of the autoencoder's `config.json`. */
   readonly vae?: JsonObject;
+  /** Keys of `model_index.json`. */
+  readonly settings?: JsonObject;
 }
 
 /** Source: scheduler_config.json and vae/config.json of Playground v2.5. */
@@ -54,7 +56,7 @@ export function markersOf(file: TensorSource): Markers {
       sigma_schedule: "exponential",
       prediction_type: "v_prediction",
     };
-    return { scheduler };
+    return { scheduler, settings: { is_cosxl_edit: true } };
   }
   return {
     scheduler: {

@@ -22,11 +22,17 @@ import {
   sdInfo,
   type SdParts,
   SDXL_PIPELINES,
-  seesMask,
+  sightOf,
   timeIds,
 } from "./config.ts";
 import { GivenImage, givenShape } from "./given.ts";
-import { guidanceEmbedding, RESCALED_GUIDANCE, sdGuidance } from "./guidance.ts";
+import {
+  editGuidance,
+  guidanceEmbedding,
+  isEditGuided,
+  RESCALED_GUIDANCE,
+  sdGuidance,
+} from "./guidance.ts";
 import { SD_FILES, SD_LORA, SDXL_LORA } from "./layouts.ts";
 import { unet } from "./unet.ts";
 
@@ -38,8 +44,12 @@ const STABLE_DIFFUSION = defineFamily({
   info: sdInfo,
   check: checkSdRequest,
 
-  prompts: (request, { transformer }) =>
-    guidedPrompts(request, request.guidanceScale > 1 && !transformer.config.time_cond_proj_dim),
+  prompts(request, { transformer: { config } }) {
+    const isGuided = sightOf(config) === "image"
+      ? isEditGuided(request)
+      : request.guidanceScale > 1 && !config.time_cond_proj_dim;
+    return guidedPrompts(request, isGuided);
+  },
 
   chunkedPrompts(prompts, { promptSyntax = "plain" }, parts, maxLength) {
     const { tokenizer, textEncoder, textEncoder2, pooledTokenizer, embeddings } = parts;
@@ -58,7 +68,7 @@ const STABLE_DIFFUSION = defineFamily({
     const { guidanceRescale = 0, clipSkip = 0, promptSyntax: syntax = "plain" } = request;
     const grid = gridOf(request, sizeMultiple);
     const isGuided = lengths.length > 1;
-    const { start, ...given } = givenShape(request, seesMask(transformer.config));
+    const { start, ...given } = givenShape(request, sightOf(transformer.config));
     const shape = {
       grid,
       given,
@@ -81,6 +91,7 @@ const STABLE_DIFFUSION = defineFamily({
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
+    const isEditing = givenKind.sight === "image";
     const aligned = isXl ? "sdxl" : "sd1";
     const schedule = scheduler.setTimesteps(shape.steps, { ...shape, aligned });
     const size = { ...latentSize(grid, 1), tileSide };
@@ -94,7 +105,14 @@ const STABLE_DIFFUSION = defineFamily({
     const images = klImages(parts, size, toImage, exact);
 
     // 1. Encode: the input image; the prompts by both encoders, then keys and values of all cross-attentions.
-    const given = new GivenImage(session, vae.config, codec, givenKind, size);
+    const given = new GivenImage(
+      session,
+      vae.config,
+      codec,
+      givenKind,
+      size,
+      parts.settings.is_cosxl_edit,
+    );
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
       skippedLayers: clipSkip + (isXl ? 1 : 0),
       isNormed: !isXl,
@@ -158,8 +176,10 @@ const STABLE_DIFFUSION = defineFamily({
             schedule,
             isMasked: false,
           }).sample,
-          kept: shape.isMasked && !givenKind.isSeen ? start : undefined,
+          kept: shape.isMasked && !givenKind.sight ? start : undefined,
           conditions,
+          // One more pass sees no image.
+          unseen: conditions && isEditing && prompts > 1 ? zeros(conditions) : undefined,
           // Without vectors all prompts have the same.
           times: vectors.length > 0 ? vectors.map((vector, i) => tables(vector, i)) : [tables()],
         };
@@ -167,7 +187,12 @@ const STABLE_DIFFUSION = defineFamily({
     );
 
     // 3. Denoise: a pass of the UNet for each prompt, guidance, the solver.
-    const { sample, times, kept, conditions } = begin.outputs;
+    const { sample, times, kept, conditions, unseen } = begin.outputs;
+    const passes = text.context.map(({ states }, i) => ({
+      text: states,
+      times: times[i] ?? times[0]!,
+      conditions,
+    }));
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const scales = Float32Array.from(timesteps, (_, i) => schedule.inputScale(i));
     const denoiser = traceDenoiser(loop, shape, {
@@ -175,11 +200,7 @@ const STABLE_DIFFUSION = defineFamily({
       sample,
       kept,
       noise: { shape: latents, arrange: toTokens },
-      passes: text.context.map(({ states }, i) => ({
-        text: states,
-        times: times[i] ?? times[0]!,
-        conditions,
-      })),
+      passes: unseen ? [...passes, { ...passes[1]!, conditions: unseen }] : passes,
       predict({ sample, step, text, times, conditions }, graph) {
         const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
         const scaled = elementwise("x * scale", { x: sample, scale: gather(table, step) });
@@ -204,7 +225,8 @@ const STABLE_DIFFUSION = defineFamily({
       const sizes = timeIds(work.request, parts.settings.requires_aesthetics_score);
       const ids = idWidth && timestepEmbedding(sizes.slice(0, prompts).flat(), idWidth);
       await work.run([begin.call({ ...drawn, mask, guidance, ids: ids || undefined })]);
-      await denoiser.run(work, sdGuidance(work.request, prompts), draw, drawn);
+      const guide = isEditing ? editGuidance : sdGuidance;
+      await denoiser.run(work, guide(work.request, prompts), draw, drawn);
       await result.run(work);
     };
   },

@@ -361,6 +361,14 @@ Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () =
     .get("UNet2DConditionModel")!;
   assert.equal(inpainting.config["in_channels"], 9);
 
+  const classes = [[SD1, ""], [SDXL, "XL"]] as const;
+  for (const [sizes, kind] of classes) {
+    const { config } = read(below(DENOISER, ldmUnet({ ...sizes, inChannels: 8 })))
+      .get("UNet2DConditionModel")!;
+    const { className } = SD_FILES.defaults(config, "edit.safetensors");
+    assert.equal(className, `StableDiffusion${kind}InstructPix2PixPipeline`);
+  }
+
   const pruned = read(ldmUnet({ ...SDXL, depths: [0, 2, 4], midDepth: 4 }))
     .get("UNet2DConditionModel")!;
   assert.deepEqual(pruned.config["transformer_layers_per_block"], [1, 2, 4]);
