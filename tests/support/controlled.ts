@@ -54,10 +54,12 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
  * Runs all calls, and compares latents and pixels.
  *
  * @param goldens that of the ControlNet, then those of the model
+ * @param names of the calls; all by default
  */
 export async function checkControlled(
   t: Deno.TestContext,
   goldens: readonly [Golden, ...Golden[]],
+  names?: readonly string[],
 ): Promise<void> {
   const [golden] = goldens;
   await withComposed(goldens, async (folder) => {
@@ -65,7 +67,7 @@ export async function checkControlled(
     try {
       using pipeline = await openPipeline(folder);
       await pipeline.load(device);
-      for (const call of golden.calls) {
+      for (const call of golden.calls.filter(({ name }) => names?.includes(name) ?? true)) {
         await t.step(call.name, async () => {
           const loras = call.name === "adapted" ? await adaptersOf(folder, pipeline) : [];
           await checkCall(golden, pipeline, call, loras);

@@ -2,17 +2,25 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
-import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
+import {
+  optionalPart,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
+import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
-import { UNET_CONFIG, type UnetConfig } from "./unet_config.ts";
+import { hintScale, SD_CONTROLNET_CONFIG, type SdControlNetConfig } from "./control_config.ts";
+import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 export const SD_PIPELINES: readonly string[] = [
   "StableDiffusionPipeline",
   "StableDiffusionImg2ImgPipeline",
   "StableDiffusionInpaintPipeline",
+  ...["", "Img2Img", "Inpaint"].map((form) => `StableDiffusionControlNet${form}Pipeline`),
   "LatentConsistencyModelPipeline",
   "LatentConsistencyModelImg2ImgPipeline",
   "StableDiffusionInstructPix2PixPipeline",
@@ -23,6 +31,7 @@ export const SDXL_PIPELINES: readonly string[] = [
   "StableDiffusionXLImg2ImgPipeline",
   "StableDiffusionXLInpaintPipeline",
   "StableDiffusionXLInstructPix2PixPipeline",
+  ...["", "Img2Img", "Inpaint"].map((form) => `StableDiffusionXLControlNet${form}Pipeline`),
 ];
 
 /** The settings that give the numbers which SDXL sees beside the prompt. */
@@ -74,6 +83,7 @@ export const SD_PARTS = partsTable({
       lacking: (className: string) => (SDXL_PIPELINES.includes(className) ? SDXL_VAE : {}),
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
+    controlnet: optionalPart(SD_CONTROLNET_CONFIG, "ControlNetModel"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
   settings: z.object({
@@ -87,7 +97,7 @@ export const SD_PARTS = partsTable({
     ["transformer.out_channels", "vae.latent_channels"],
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
-  fits: ({ transformer, textEncoder, textEncoder2, vae }, settings, className) => {
+  fits: ({ transformer, textEncoder, textEncoder2, vae, controlnet }, settings, className) => {
     const isXl = SDXL_PIPELINES.includes(className);
     const isRefiner = settings.requires_aesthetics_score;
     if (
@@ -122,9 +132,34 @@ export const SD_PARTS = partsTable({
             .projection_dim + (isRefiner ? 5 : 6) * transformer.addition_time_embed_dim!,
         }]
         : [],
+      ...controlnet ? controlFit(controlnet, transformer, scaleFactor(vae)) : [],
     ];
   },
 });
+
+/** A ControlNet's blocks need not attend, but their results are added to those of the UNet. */
+function controlFit(controlnet: SdControlNetConfig, unet: UnetConfig, scale: number): SizeCheck[] {
+  const both = (name: string, sizeOf: (config: UnetConfig) => number) => ({
+    [`ControlNet's ${name}`]: sizeOf(controlnet),
+    [`transformer's ${name}`]: sizeOf(unet),
+  });
+  return [
+    both("cross_attention_dim", (config) => config.cross_attention_dim),
+    both("number of levels", (config) => config.block_out_channels.length),
+    ...unet.block_out_channels.map((_, i) =>
+      both(`block_out_channels[${i}]`, (config) => config.block_out_channels[i]!)
+    ),
+    both(
+      "number of layers",
+      (config) => unetBlocks(config).down.flatMap(({ depths }) => depths).length,
+    ),
+    both(
+      "projection_class_embeddings_input_dim",
+      (config) => config.projection_class_embeddings_input_dim ?? 0,
+    ),
+    { "ControlNet's pixels of each latent": hintScale(controlnet), "autoencoder's": scale },
+  ];
+}
 
 export type SdParts = PartsOf<typeof SD_PARTS>;
 
@@ -146,7 +181,7 @@ function sampling(
 }
 
 export function sdInfo(parts: SdParts): FamilyInfo {
-  const { className, transformer, vae, settings } = parts;
+  const { className, transformer, vae, settings, controlnet } = parts;
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
   const sight = sightOf(transformer.config);
@@ -178,6 +213,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...isXl ? SIZE_SETTINGS : [],
       ...isRefiner ? SCORE_SETTINGS : isXl ? TARGET_SETTINGS : [],
       ...SAMPLING_CHOICES,
+      ...controlSettings(controlnet !== undefined),
     ],
   };
 }

@@ -25,6 +25,7 @@ import {
   sightOf,
   timeIds,
 } from "./config.ts";
+import { traceControls } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import {
   editGuidance,
@@ -87,7 +88,7 @@ const STABLE_DIFFUSION = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler } = parts;
+    const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler, controlnet } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
@@ -113,6 +114,9 @@ const STABLE_DIFFUSION = defineFamily({
       size,
       parts.settings.is_cosxl_edit,
     );
+    const control = controlnet && shape.control
+      ? traceControls(session, [controlnet], codec, size, schedule.timesteps.length)
+      : undefined;
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
       skippedLayers: clipSkip + (isXl ? 1 : 0),
       isNormed: !isXl,
@@ -139,8 +143,10 @@ const STABLE_DIFFUSION = defineFamily({
           const joined = concat([...own, ...all ? [ofPrompt(all.states, i)] : []], -1);
           const vector = all && ofPrompt(all.vectors, i);
           const isZero = i > 0 && shape.zeroesNegative;
+          const seen = isZero ? zeros(joined) : joined;
           return {
-            states: unetTextStates(config, weights, isZero ? zeros(joined) : joined),
+            states: unetTextStates(config, weights, seen),
+            controlStates: control?.text(seen),
             vector: vector && isZero ? zeros(vector) : vector,
           };
         });
@@ -165,12 +171,17 @@ const STABLE_DIFFUSION = defineFamily({
       ({ noise, guidance, vectors, ids, ...image }, graph) => {
         const { image: start, conditions } = given.trace(image);
         const embedded = timestepConstant(graph, timesteps, config.block_out_channels[0]!);
-        const tables = (pooled?: Tensor, i = 0) =>
-          unetTimeTables(config, weights, {
+        const tables = (pooled?: Tensor, i = 0) => {
+          const given = {
             timesteps: embedded,
             guidance,
             added: pooled && ids ? { pooled, ids: slice(ids, 0, i, i + 1) } : undefined,
-          });
+          };
+          return {
+            times: unetTimeTables(config, weights, given),
+            controlTimes: control?.times(given),
+          };
+        };
         return {
           sample: beginSample(toTokens(noise), givenKind.isNoise ? undefined : start, {
             schedule,
@@ -181,18 +192,19 @@ const STABLE_DIFFUSION = defineFamily({
           // One more pass sees no image.
           unseen: conditions && isEditing && prompts > 1 ? zeros(conditions) : undefined,
           // Without vectors all prompts have the same.
-          times: vectors.length > 0 ? vectors.map((vector, i) => tables(vector, i)) : [tables()],
+          tables: vectors.length > 0 ? vectors.map((vector, i) => tables(vector, i)) : [tables()],
         };
       },
     );
 
     // 3. Denoise: a pass of the UNet for each prompt, guidance, the solver.
-    const { sample, times, kept, conditions, unseen } = begin.outputs;
-    const passes = text.context.map(({ states }, i) => ({
-      text: states,
-      times: times[i] ?? times[0]!,
+    const { sample, tables, kept, conditions, unseen } = begin.outputs;
+    const own = text.context.map((prompt, i) => ({
+      ...prompt,
+      ...tables[i] ?? tables[0]!,
       conditions,
     }));
+    const passes = unseen ? [...own, { ...own[1]!, conditions: unseen }] : own;
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const scales = Float32Array.from(timesteps, (_, i) => schedule.inputScale(i));
     const denoiser = traceDenoiser(loop, shape, {
@@ -200,12 +212,16 @@ const STABLE_DIFFUSION = defineFamily({
       sample,
       kept,
       noise: { shape: latents, arrange: toTokens },
-      passes: unseen ? [...passes, { ...passes[1]!, conditions: unseen }] : passes,
-      predict({ sample, step, text, times, conditions }, graph) {
+      passes: passes.map(({ states, times, conditions }) => ({ text: states, times, conditions })),
+      predict({ sample, step, text, times, conditions }, graph, { pass, isSteered }) {
         const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
         const scaled = elementwise("x * scale", { x: sample, scale: gather(table, step) });
         const seen = conditions ? concat([scaled, conditions], -1) : scaled;
-        const output = unet(graph, config, weights, { sample: toImage(seen), text, times, step });
+        const steering = isSteered
+          ? control?.steering({ sample: toImage(scaled), step }, passes[pass]!, pass)
+          : [];
+        const inputs = { sample: toImage(seen), text, times, step, steering };
+        const output = unet(graph, config, weights, inputs);
         return output.reshape(...sample.shape);
       },
       guidance: shape.isRescaled ? RESCALED_GUIDANCE : undefined,
@@ -220,6 +236,7 @@ const STABLE_DIFFUSION = defineFamily({
       const draw = noiseOf(work.request, latents);
       const drawn = given.draw(draw);
       const { mask } = await given.run(work);
+      await control?.run(work);
       await text.run(work, `${syntax} ${clipSkip}`);
       const guidance = guidanceWidth ? guidanceEmbedding(guidanceScale, guidanceWidth) : undefined;
       const sizes = timeIds(work.request, parts.settings.requires_aesthetics_score);

@@ -8,6 +8,8 @@ import { KL_VAE_CONFIG } from "../../autoencoders/kl/config.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
+import { controlHint, controlStates } from "./control.ts";
+import { SD_CONTROLNET_CONFIG } from "./control_config.ts";
 import { SD_FILES } from "./layouts.ts";
 import { unet } from "./unet.ts";
 import { UNET_CONFIG } from "./unet_config.ts";
@@ -129,6 +131,22 @@ function ldmUnet({ widths, depths, midDepth, context, ...others }: UnetSizes): S
   return Object.assign({}, ...tensors);
 }
 
+/** A ControlNet under the names of its authors. */
+function ldmControlNet(sizes: UnetSizes): Shapes {
+  const [first] = sizes.widths as [number];
+  const hint = [3, 16, 16, 32, 32, 96, 96, 256, first];
+  const unet = Object.entries(ldmUnet(sizes)).filter(([name]) =>
+    !/^out(?:put_blocks|)\./.test(name)
+  );
+  const skips = sizes.widths.flatMap((width, i) => [sizes.widths[i - 1] ?? width, width, width]);
+  return {
+    ...Object.fromEntries(unet),
+    ...repeated(8, (i) => conv(`input_hint_block.${2 * i}`, hint[i + 1]!, hint[i]!)),
+    ...Object.assign({}, ...skips.map((width, i) => conv(`zero_convs.${i}.0`, width, width, 1))),
+    ...conv("middle_block_out.0", sizes.widths.at(-1)!, sizes.widths.at(-1)!, 1),
+  };
+}
+
 function ldmVae(): Shapes {
   const widths = [128, 256, 512, 512];
   const residual = (name: string, from: number, to: number): Shapes => ({
@@ -235,9 +253,12 @@ function read(shapes: Shapes) {
   );
 }
 
-/** What of a UNet's tensors its forward pass does not read. */
-function unusedOf(json: unknown, tensors: TensorSource): readonly string[] {
-  const config = parseConfig(UNET_CONFIG, json, "config.json");
+/** What of a UNet's or a ControlNet's tensors its forward pass does not read. */
+function unusedOf(json: { readonly _class_name?: unknown }, tensors: TensorSource) {
+  const controlnet = json._class_name === "ControlNetModel"
+    ? parseConfig(SD_CONTROLNET_CONFIG, json, "config.json")
+    : undefined;
+  const config = controlnet ?? parseConfig(UNET_CONFIG, json, "config.json");
   const weights = new Weights(tensors);
   const graph = new Graph("model", LARGE);
   const input = (dtype: "f32" | "u32", ...shape: number[]) =>
@@ -245,7 +266,7 @@ function unusedOf(json: unknown, tensors: TensorSource): readonly string[] {
   const ids = (config.cross_attention_dim === REFINER.context ? 5 : 6) *
     (config.addition_time_embed_dim ?? 0);
   const width = (config.projection_class_embeddings_input_dim ?? 0) - ids;
-  unet(graph, config, weights.root, {
+  const inputs = {
     sample: input("f32", 1, 24, 16, config.in_channels),
     step: input("u32", 1),
     text: unetTextStates(config, weights.root, input("f32", 1, 77, config.cross_attention_dim)),
@@ -253,7 +274,11 @@ function unusedOf(json: unknown, tensors: TensorSource): readonly string[] {
       timesteps: input("f32", 3, config.block_out_channels[0]!),
       added: width > 0 ? { pooled: input("f32", 1, width), ids: input("f32", 1, ids) } : undefined,
     }),
-  });
+  };
+  if (controlnet) {
+    const hint = controlHint(controlnet, weights.root, input("f32", 1, 192, 128, 3));
+    controlStates(graph, controlnet, weights.root, inputs, hint);
+  } else unet(graph, config, weights.root, inputs);
   return weights.unused;
 }
 
@@ -373,4 +398,36 @@ Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () =
     .get("UNet2DConditionModel")!;
   assert.deepEqual(pruned.config["transformer_layers_per_block"], [1, 2, 4]);
   assert.deepEqual(unusedOf(pruned.config, pruned.tensors), []);
+});
+
+Deno.test("all tensors of ControlNets for SD 1.5 and SDXL are known and used, under the names of their authors and of diffusers", () => {
+  const files = [
+    [ldmControlNet(SD1), 340, 361_279_120],
+    [ldmControlNet({ ...SD1, context: 1024, isLinear: true }), 340, 364_228_240],
+    [ldmControlNet(SDXL), 844, 1_251_014_160],
+  ] as const;
+  for (const [shapes, tensors, parameters] of files) {
+    const original = read(below("control_model.", shapes)).get("ControlNetModel")!;
+    const renamed = [...original.tensors.names].map((name) =>
+      [name, original.tensors.find(name)!.shape] as const
+    );
+    const converted = read(Object.fromEntries(renamed)).get("ControlNetModel")!;
+    for (const file of [original, converted]) {
+      assert.deepEqual(unusedOf(file.config, file.tensors), []);
+    }
+    const sizes = renamed.map(([, shape]) => shape.reduce((product, size) => product * size, 1));
+    assert.deepEqual([sizes.length, sizes.reduce((sum, size) => sum + size)], [
+      tensors,
+      parameters,
+    ]);
+  }
+  const { config } = read(ldmControlNet(SDXL)).get("ControlNetModel")!;
+  assert.deepEqual(parseConfig(SD_CONTROLNET_CONFIG, config, "").transformer_layers_per_block, [
+    ...[1, 2, 10],
+  ]);
+  const difference = read({ ...ldmControlNet(SD1), difference: [] }).get("ControlNetModel")!;
+  assert.throws(
+    () => parseConfig(SD_CONTROLNET_CONFIG, difference.config, ""),
+    /a ControlNet's difference to a model, and not its weights, is not supported/,
+  );
 });

@@ -17,6 +17,7 @@ import {
 import { normOf, residualBlock } from "../../autoencoders/kl/blocks.ts";
 import { affine } from "../../blocks/clip_layer.ts";
 import { convolutionLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import { steered } from "../../pipeline/control.ts";
 import type { TextState } from "./conditioning.ts";
 import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
@@ -34,6 +35,20 @@ export interface UnetInputs {
   readonly times: readonly Tensor[];
   /** The row of the time tables, u32 [1]. */
   readonly step: Tensor;
+  readonly steering?: readonly UnetSteering[] | undefined;
+}
+
+/** What a ControlNet adds to the skip connections and to the middle. */
+export interface UnetSteering {
+  readonly states: UnetStates;
+  /** Weight, f32 [1]. */
+  readonly scale: Tensor;
+}
+
+/** What the way down leaves: every skip connection, and the middle's result. */
+export interface UnetStates {
+  readonly skips: readonly Tensor[];
+  readonly mid: Tensor;
 }
 
 /** The UNet's output, [1, height, width, out_channels]: noise, v or x0, as the model was trained. */
@@ -43,12 +58,52 @@ export function unet(
   weights: WeightScope,
   inputs: UnetInputs,
 ): Tensor {
-  const { down, mid, up } = unetBlocks(config);
-  const { sample, step } = inputs;
-  const [text, times] = [inputs.text.values(), inputs.times.values()];
-  const layer = (block: UnetBlock, i: number, x: Tensor) =>
-    unetLayer(config, weights, block, i, x, { text, times, step });
-  let x = convolutionLayer(weights, "conv_in", sample, config.block_out_channels[0]!);
+  const { up } = unetBlocks(config);
+  const { sample, steering = [] } = inputs;
+  const layer = unetLayers(config, weights, inputs);
+  const own = unetDown(graph, config, weights, sample, layer);
+  const steer = (x: Tensor, of: (states: UnetStates) => Tensor) =>
+    steering.reduce((x, { states, scale }) => steered(x, of(states), scale), x);
+  const skips = own.skips.map((skip, i) => steer(skip, (states) => states.skips[i]!));
+  let x = steer(own.mid, ({ mid }) => mid);
+  for (const [level, block] of up.entries()) {
+    for (const i of block.depths.keys()) x = layer(block, i, concat([x, skips.pop()!], -1));
+    if (level === up.length - 1) continue;
+    const [, height, width] = skips.at(-1)!.shape as [number, number, number];
+    x = graph.scope(block.name, () => upsampled(weights.scope(block.name), x, height, width));
+  }
+  const norm = normOf(config, weights, "conv_norm_out", x, { eps: config.norm_eps });
+  return convolutionLayer(weights, "conv_out", x, config.out_channels, { norm });
+}
+
+type UnetLayer = (block: UnetBlock, i: number, x: Tensor) => Tensor;
+
+/** The layers of a UNet or a ControlNet, which must be called in the order of the forward pass. */
+function unetLayers(
+  config: UnetConfig,
+  weights: WeightScope,
+  inputs: Pick<UnetInputs, "text" | "times" | "step">,
+): UnetLayer {
+  const given = {
+    text: inputs.text.values(),
+    times: inputs.times.values(),
+    step: inputs.step,
+  };
+  return (block, i, x) => unetLayer(config, weights, block, i, x, given);
+}
+
+function unetDown(
+  graph: Graph,
+  config: UnetConfig,
+  weights: WeightScope,
+  sample: Tensor,
+  layer: UnetLayer,
+  hint?: Tensor,
+): UnetStates {
+  const { down, mid } = unetBlocks(config);
+  let x = convolutionLayer(weights, "conv_in", sample, config.block_out_channels[0]!, {
+    residual: hint,
+  });
   const skips = [x];
   for (const [level, block] of down.entries()) {
     for (const i of block.depths.keys()) skips.push(x = layer(block, i, x));
@@ -63,14 +118,18 @@ export function unet(
     skips.push(x);
   }
   for (const i of mid?.depths.keys() ?? []) x = layer(mid!, i, x);
-  for (const [level, block] of up.entries()) {
-    for (const i of block.depths.keys()) x = layer(block, i, concat([x, skips.pop()!], -1));
-    if (level === up.length - 1) continue;
-    const [, height, width] = skips.at(-1)!.shape as [number, number, number];
-    x = graph.scope(block.name, () => upsampled(weights.scope(block.name), x, height, width));
-  }
-  const norm = normOf(config, weights, "conv_norm_out", x, { eps: config.norm_eps });
-  return convolutionLayer(weights, "conv_out", x, config.out_channels, { norm });
+  return { skips, mid: x };
+}
+
+/** The way down and the middle of a ControlNet; the picture is added to what its first convolution gives. */
+export function unetStates(
+  graph: Graph,
+  config: UnetConfig,
+  weights: WeightScope,
+  { sample, ...inputs }: UnetInputs,
+  hint: Tensor,
+): UnetStates {
+  return unetDown(graph, config, weights, sample, unetLayers(config, weights, inputs), hint);
 }
 
 /** Twice as high and wide, or one less where the level before had an odd size. */

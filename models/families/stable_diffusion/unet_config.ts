@@ -30,7 +30,7 @@ function absent(words: string) {
   return z.union([z.null(), z.literal(false)], message).default(null);
 }
 
-export const UNET_CONFIG = z.object({
+export const UNET_FIELDS = z.object({
   _class_name: z.literal("UNet2DConditionModel").default("UNet2DConditionModel"),
   ...Object.fromEntries(Object.entries(REFUSED).map(([key, words]) => [key, absent(words)])),
   in_channels: COUNT.default(4),
@@ -80,7 +80,14 @@ export const UNET_CONFIG = z.object({
   conv_in_kernel: z.literal(3).default(3),
   conv_out_kernel: z.literal(3).default(3),
   attention_type: z.literal("default").default("default"),
-}).superRefine((config, context) => {
+});
+
+export const UNET_CONFIG = UNET_FIELDS.superRefine(checkUnet);
+
+/** Of a UNet, or of a ControlNet, whose way up has no blocks. */
+export type UnetConfig = Omit<z.output<typeof UNET_FIELDS>, "_class_name">;
+
+export function checkUnet(config: UnetConfig, context: z.RefinementCtx): void {
   const levels = config.block_out_channels.length;
   const lists = [
     "down_block_types",
@@ -92,7 +99,9 @@ export const UNET_CONFIG = z.object({
   ] as const;
   for (const key of lists) {
     const value = config[key];
-    if (!Array.isArray(value) || value.length === levels) continue;
+    // ControlNets have no way up.
+    const isNone = key === "up_block_types" && config.up_block_types.length === 0;
+    if (!Array.isArray(value) || value.length === levels || isNone) continue;
     refuse(context, key, `it must have ${levels} entries, as block_out_channels has`);
   }
   const { norm_num_groups: groups, block_out_channels: widths } = config;
@@ -118,9 +127,7 @@ export const UNET_CONFIG = z.object({
     const key = "projection_class_embeddings_input_dim";
     refuse(context, key, "it is needed beside addition_embed_type");
   }
-});
-
-export type UnetConfig = z.output<typeof UNET_CONFIG>;
+}
 
 /** Widest head of the fused attention. */
 const MAX_HEAD_DIM = 160;
@@ -175,9 +182,9 @@ export function unetBlocks(config: UnetConfig): UnetBlocks {
       heads: at(heads, last),
       depths: midType === "UNetMidBlock2D" ? [0] : [midDepth, 0],
     },
-    up: widths.map((_, i) => {
+    up: config.up_block_types.map((type, i) => {
       const level = last - i;
-      const attends = config.up_block_types[i] === "CrossAttnUpBlock2D";
+      const attends = type === "CrossAttnUpBlock2D";
       const depth = reversed ? reversed[i]! : at(depths, level);
       return block(`up_blocks.${i}`, level, layersOf(level) + 1, depth, attends);
     }),

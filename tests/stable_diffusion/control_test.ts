@@ -1,0 +1,46 @@
+/** Stable Diffusion with ControlNets against diffusers. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { openPipeline } from "../../models/mod.ts";
+import { withComposed } from "../support/composed.ts";
+import { checkControlled } from "../support/controlled.ts";
+import { Golden } from "../support/golden.ts";
+
+const SD = new Golden("stable_diffusion/pipeline");
+const XL = new Golden("stable_diffusion/xl_pipeline");
+const SD15 = new Golden("controlnets/sd15");
+const REDUCED = new Golden("controlnets/sdxl_reduced");
+
+Deno.test("StableDiffusionPipeline.generate() is steered by a ControlNet as in diffusers: by weight and window, guided", (t) =>
+  checkControlled(t, [SD15, SD], ["window"]));
+
+Deno.test("StableDiffusionXLPipeline.generate() is steered as in diffusers by a ControlNet without attention", (t) =>
+  checkControlled(t, [REDUCED, XL]));
+
+const SLOW = {
+  "SD 1.5": [SD15, SD],
+  "an inpainting UNet": [
+    new Golden("controlnets/sd15_inpainting"),
+    new Golden("stable_diffusion/inpainting"),
+  ],
+  "SD 1.5, without places": [new Golden("controlnets/sd15_pooled"), SD],
+  SDXL: [new Golden("controlnets/sdxl"), XL],
+} as const;
+
+for (const [words, goldens] of Object.entries(SLOW)) {
+  Deno.test({
+    name:
+      `${words} is steered by a ControlNet as in diffusers, from text, an image and a mask; with DENOISE_SLOW`,
+    ignore: !Deno.env.has("DENOISE_SLOW"),
+    fn: (t) => checkControlled(t, goldens),
+  });
+}
+
+Deno.test("openPipeline() refuses ControlNets of other models of Stable Diffusion, with the size", async () => {
+  const controlnet = join(SD15.folder, "controlnet");
+  await withComposed([XL], (folder) =>
+    assert.rejects(
+      openPipeline(folder, { controlnet }),
+      /the ControlNet's cross_attention_dim is 32, the transformer's cross_attention_dim is 72/,
+    ));
+});

@@ -1,0 +1,155 @@
+"""Makes the goldens of ControlNets for Stable Diffusion under tests/goldens/controlnets.
+
+    python3 tools/reference/sd_controlnets.py                 # make all
+    python3 tools/reference/sd_controlnets.py NAME ...        # make some
+    python3 tools/reference/sd_controlnets.py --check [NAME]  # read the stored ones back and run them again
+
+The rest of each model is that of the pipelines' goldens of Stable Diffusion.
+"""
+
+import pathlib
+import shutil
+import tempfile
+
+from diffusers import (
+    ControlNetModel,
+    StableDiffusionControlNetImg2ImgPipeline,
+    StableDiffusionControlNetInpaintPipeline,
+    StableDiffusionControlNetPipeline,
+    StableDiffusionXLControlNetImg2ImgPipeline,
+    StableDiffusionXLControlNetInpaintPipeline,
+    StableDiffusionXLControlNetPipeline,
+)
+
+import stable_diffusion as sd
+from common import Call, make_goldens
+from controlnets import FOLDER
+from flux1 import photo
+from seeded import seed_weights
+
+SHARED = ("in_channels", "block_out_channels", "layers_per_block", "norm_num_groups", "cross_attention_dim",
+          "attention_head_dim", "transformer_layers_per_block", "use_linear_projection", "addition_embed_type",
+          "addition_time_embed_dim", "projection_class_embeddings_input_dim", "down_block_types")  # fmt: skip
+
+
+def like(unet, **others):
+    """The configuration of a ControlNet for a UNet; the picture has two pixels for each of the latents'."""
+    own = {name: value for name, value in unet.items() if name in SHARED}
+    return own | dict(conditioning_embedding_out_channels=(16, 32)) | others
+
+
+def controlnet(folder, seed, model):
+    folder.mkdir(exist_ok=True)
+    model.save_config(folder)
+    return seed_weights(folder, model, seed)
+
+
+def parts_of(golden, build, seed, **unet):
+    """The parts of a pipeline's golden, its weights drawn."""
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(sd.FOLDER / golden, copy, dirs_exist_ok=True)
+        return build(pathlib.Path(copy), seed, **unet)
+
+
+SD_CLASSES = (StableDiffusionControlNetPipeline, StableDiffusionControlNetImg2ImgPipeline,
+              StableDiffusionControlNetInpaintPipeline)  # fmt: skip
+XL_CLASSES = (StableDiffusionXLControlNetPipeline, StableDiffusionXLControlNetImg2ImgPipeline,
+              StableDiffusionXLControlNetInpaintPipeline)  # fmt: skip
+
+
+def sd_pipelines(net, golden="pipeline", seed=71, **unet):
+    return sd.pipelines(SD_CLASSES, parts_of(golden, sd.sd_parts, seed, **unet) | {"controlnet": net})
+
+
+def xl_pipelines(net):
+    return sd.pipelines(XL_CLASSES, parts_of("xl_pipeline", sd.sdxl_parts, 79) | {"controlnet": net})
+
+
+def controlled(pipeline, name, seed, control, height=24, width=40, **arguments):
+    """A call with control pictures, uint8 [height, width, 3]."""
+    hints = [each.permute(2, 0, 1).unsqueeze(0).float() / 255 for each in control]
+    key = "image" if isinstance(pipeline, (SD_CLASSES[0], XL_CLASSES[0])) else "control_image"
+
+    def run(**call):
+        pictures = {key: hints if len(hints) > 1 else hints[0]}
+        return pipeline(**call | dict(height=height, width=width) | pictures)
+
+    call = sd.picture_call(run, name, seed, height=height, width=width, **arguments)
+    inputs = {"control" if i == 0 else f"control_{i + 1}": each for i, each in enumerate(control)}
+    return Call(name, call.description, call.args, {**inputs, **call.inputs}, call.outputs)
+
+
+PLAIN = dict(prompt=sd.PROMPT, guidance_scale=1.0, num_inference_steps=3)
+GUIDED = dict(prompt="a red cat", negative_prompt=sd.PROMPT, guidance_scale=4.0, num_inference_steps=4)
+
+
+def pictures(seed, count=1):
+    return [photo(seed + i, 24, 40) for i in range(count)]
+
+
+def sd15_calls(folder, seed):
+    net = controlnet(folder / "controlnet", seed, ControlNetModel(**like(sd.UNET)))
+    text, image, inpaint = sd_pipelines(net)
+    given, mask = sd.given(seed + 9, 24, 40)
+    return [
+        controlled(text, "text", 3, pictures(100), controlnet_conditioning_scale=0.8, **PLAIN),
+        controlled(text, "window", 4, pictures(101), controlnet_conditioning_scale=1.3, control_guidance_start=0.3,
+                   control_guidance_end=0.9, **GUIDED | dict(num_inference_steps=2)),
+        controlled(image, "picture", 5, pictures(102), image=given, strength=0.6, controlnet_conditioning_scale=0.7,
+                   control_guidance_end=0.5, **GUIDED),
+        controlled(inpaint, "masked", 6, pictures(103), image=given, mask=mask, strength=0.8,
+                   controlnet_conditioning_scale=0.7, **GUIDED),
+    ]  # fmt: skip
+
+
+def sd15_inpainting_calls(folder, seed):
+    """Beside a UNet that sees the mask, which the ControlNet does not."""
+    net = controlnet(folder / "controlnet", seed, ControlNetModel(**like(sd.UNET)))
+    _, _, inpaint = sd_pipelines(net, "inpainting", 73, in_channels=9)
+    given, mask = sd.given(seed + 9, 24, 40)
+    return [controlled(inpaint, "masked", 6, pictures(104), image=given, mask=mask, strength=0.8,
+                       controlnet_conditioning_scale=0.7, **GUIDED)]  # fmt: skip
+
+
+def sdxl_calls(folder, seed):
+    net = controlnet(folder / "controlnet", seed, ControlNetModel(**like(sd.UNET_XL)))
+    text, image, inpaint = xl_pipelines(net)
+    given, mask = sd.given(seed + 9, 24, 40)
+    return [
+        controlled(text, "text", 3, pictures(110), controlnet_conditioning_scale=0.8, **PLAIN),
+        controlled(text, "guided", 4, pictures(111), controlnet_conditioning_scale=0.6, **GUIDED),
+        controlled(image, "picture", 5, pictures(112), image=given, strength=0.6, controlnet_conditioning_scale=0.7,
+                   **GUIDED),
+        controlled(inpaint, "masked", 6, pictures(113), image=given, mask=mask, strength=0.8,
+                   controlnet_conditioning_scale=0.7, **GUIDED),
+    ]  # fmt: skip
+
+
+# As the small ones for SDXL: no attention.
+REDUCED = dict(down_block_types=("DownBlock2D",) * 2, mid_block_type="UNetMidBlock2D")
+
+
+def sdxl_reduced_calls(folder, seed):
+    net = controlnet(folder / "controlnet", seed, ControlNetModel(**like(sd.UNET_XL, **REDUCED)))
+    text, _, _ = xl_pipelines(net)
+    return [controlled(text, "text", 3, pictures(114), controlnet_conditioning_scale=0.8, **PLAIN)]
+
+
+def sd15_pooled_calls(folder, seed):
+    """As the one for shuffled pictures: it adds nothing for the negative prompt."""
+    net = controlnet(folder / "controlnet", seed, ControlNetModel(**like(sd.UNET, global_pool_conditions=True)))
+    text, _, _ = sd_pipelines(net)
+    return [controlled(text, "guided", 3, pictures(115), **GUIDED | dict(num_inference_steps=2))]
+
+
+GOLDENS = {
+    "sd15": ("ControlNet for Stable Diffusion 1.5", 1100, None, sd15_calls),
+    "sd15_inpainting": ("ControlNet beside an inpainting UNet", 1110, None, sd15_inpainting_calls),
+    "sd15_pooled": ("ControlNet for shuffled pictures", 1140, None, sd15_pooled_calls),
+    "sdxl": ("ControlNet for Stable Diffusion XL", 1120, None, sdxl_calls),
+    "sdxl_reduced": ("ControlNet without attention for Stable Diffusion XL", 1130, None, sdxl_reduced_calls),
+}
+
+
+if __name__ == "__main__":
+    make_goldens(FOLDER, GOLDENS)
