@@ -4,6 +4,7 @@ import { readLora } from "../models/lora/read_lora.ts";
 import type { AdaptableComponent, AppliedLora, Lora, LoraComponent } from "../models/lora/types.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import { resolveModes } from "../models/lora/resolve_mode.ts";
+import { BUNDLED } from "../models/textual_inversion/read_embedding.ts";
 import type { EngineOptions } from "./options.ts";
 import type { LoraMessage } from "./protocol.ts";
 import type { LoraReport, LoraTarget, LoraUse } from "./types.ts";
@@ -71,7 +72,9 @@ export class ModelLoras {
     const { dialect, changes, unmatchedKeys, byteLength } = lora;
     const count = unmatchedKeys.length;
     const named = unmatchedKeys.slice(0, MAX_NAMED).join(", ") + (count > MAX_NAMED ? ", …" : "");
-    const left = count > 0 ? `; ${count} keys fit no layer: ${named}` : "";
+    const hasWords = unmatchedKeys.some((key) => BUNDLED.test(key));
+    const words = hasWords ? "; it holds embeddings: put it into the folder of --embeddings" : "";
+    const left = count > 0 ? `; ${count} keys fit no layer: ${named}${words}` : "";
     this.#onNote?.(
       `Read LoRA ${basename(path)} (${dialect}, ${(byteLength / 1e6).toFixed(1)} MB) for ` +
         `${changes.length} layers in ${Math.round(performance.now() - start)} ms${left}`,

@@ -186,6 +186,7 @@ export const WEBUI_SAMPLERS: ReadonlyMap<string, SamplerName> = new Map([
   ["DPM++ 2M", "dpmpp_2m"],
   ["DPM++ SDE", "dpmpp_sde"],
   ["DPM++ 2M SDE", "dpmpp_2m_sde"],
+  ["DPM++ 2S", "dpmpp_2s"],
   ["DPM++ 2S a", "dpmpp_2s_ancestral"],
   ["DPM++ 3M SDE", "dpmpp_3m_sde"],
   ["LMS", "lms"],

@@ -63,6 +63,15 @@ export const DIFFUSION_CLASSES: Readonly<Record<string, DiffusionClass>> = {
       requireOrder(config, config["algorithm_type"] === "sde-dpmsolver++" ? 2 : 3);
     },
   },
+  DPMSolverSinglestepScheduler: {
+    sampler: "dpmpp_2s",
+    betas: BETAS,
+    check(config) {
+      choiceField(config, "algorithm_type", ["dpmsolver++", "deis"], "dpmsolver++");
+      refuseFields(config, ["lambda_min_clipped", "use_flow_sigmas"]);
+      requireOrder(config, 2);
+    },
+  },
   DPMSolverSDEScheduler: { sampler: "dpmpp_sde", betas: LATENT_BETAS, check: requireNoSample },
   EulerAncestralDiscreteScheduler: { sampler: "euler_ancestral", betas: BETAS },
   EulerDiscreteScheduler: {

@@ -13,7 +13,14 @@ import {
   spacedLevels,
   type StartedLevels,
 } from "./diffusion_levels.ts";
-import { type DpmOptions, dpmpp, dpmpp2mSde, dpmpp3mSde } from "./dpm_steps.ts";
+import {
+  type DpmOptions,
+  dpmpp,
+  dpmpp2mSde,
+  dpmpp3mSde,
+  dpmppSinglestep,
+  singlestepOrders,
+} from "./dpm_steps.ts";
 import { euler, eulerAncestral, heun, lcm } from "./euler_steps.ts";
 import { deis, type DeisOptions, erSde, lms, resMultistep } from "./multistep_steps.ts";
 import type { SamplerName } from "./names.ts";
@@ -40,6 +47,7 @@ export const DIFFUSION_STEPS: Readonly<Partial<Record<SamplerName, DiffusionStep
   dpm_2: onLevels(kdpm2Levels, dpm2),
   dpm_2_ancestral: onLevels(kdpm2Levels, dpm2Ancestral),
   lms: onLevels(redistributedLevels, lms),
+  dpmpp_2s: { own: singlestep, given: (levels, process) => dpmppSinglestep(levels, process) },
   dpmpp_2s_ancestral: onLevels(redistributedLevels, dpmpp2sAncestral),
   dpmpp_2m: { own: dpmSolver(0), given: (levels, process) => dpmpp(levels, process) },
   dpmpp_2m_sde: { own: dpmSolver(1), given: dpmpp2mSde, brownian: "given" },
@@ -100,6 +108,19 @@ function dpmSolver(eta: 0 | 1): DiffusionSteps["own"] {
     const steps = (levels: Levels) => dpmpp(levels, model.process, options);
     return ofUnitVariance(begun(multistepLevels(model, count), start, steps, model.process));
   };
+}
+
+/** `DPMSolverSinglestepScheduler`, which knows one spacing; its orders are those of the whole schedule. */
+function singlestep(
+  { config, ...model }: DiffusionModel,
+  count: number,
+  start: number,
+): StartedSteps {
+  const own = { ...model, config: { ...config, timestep_spacing: "linspace" } };
+  const { order = 2, solver } = dpmOptions(config, count, 1);
+  const orders = singlestepOrders(count, order).slice(start);
+  const steps = (levels: Levels) => dpmppSinglestep(levels, model.process, orders, solver);
+  return ofUnitVariance(begun(multistepLevels(own, count), start, steps, model.process));
 }
 
 export function dpmOptions(

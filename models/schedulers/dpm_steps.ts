@@ -9,7 +9,7 @@
  */
 import { halfLogSnr, type Process } from "./process.ts";
 import type { HistoryName, StepCoefficients, Term } from "./schedule.ts";
-import { denoised, type Levels, type Steps } from "./steps.ts";
+import { denoised, type Levels, type Steps, withSample } from "./steps.ts";
 
 export interface DpmOptions {
   /** 1, 2 or 3. */
@@ -60,6 +60,60 @@ export function dpmpp(
     ];
   });
   return { timesteps, sigmas, history: most, steps };
+}
+
+/** Orders of singlestep steps: pairs of the first and the second, and the first where a run ends. */
+export function singlestepOrders(count: number, most: number): number[] {
+  const last = count - 1;
+  return Array.from(
+    { length: count },
+    (_, i) => (most > 1 && i % 2 === 1 && i < last ? 2 : 1),
+  );
+}
+
+/**
+ * Singlestep DPM-Solver++: the second step of a pair starts again from where the first one did, with D of both.
+ * Sources: Lu et al. 2022, "DPM-Solver++"; diffusers' DPMSolverSinglestepScheduler.
+ */
+export function dpmppSinglestep(
+  { timesteps, sigmas }: Levels,
+  process: Process,
+  orders: readonly number[] = singlestepOrders(timesteps.length, 2),
+  solver: DpmOptions["solver"] = "midpoint",
+): Steps {
+  const lambda = (i: number): number => halfLogSnr(process, sigmas[i]!);
+  const steps = Array.from(timesteps, (_, i): StepCoefficients => {
+    const [sigma, next] = [sigmas[i]!, sigmas[i + 1]!];
+    const isSecond = i > 0 && orders[i] === 2;
+    const first = isSecond ? i - 1 : i;
+    const h = lambda(i + 1) - lambda(first);
+    const begun: Term = {
+      tensor: isSecond ? "history0" : "sample",
+      scale: next / sigmas[first]!,
+    };
+    const whole = -process.signal(next) * Math.expm1(-h);
+    if (!isSecond) {
+      return [
+        { target: "history0", terms: [{ tensor: "sample", scale: 1 }] },
+        { target: "history1", terms: denoised(process, sigma) },
+        { target: "sample", terms: withSample(begun.scale, denoised(process, sigma, whole)) },
+      ];
+    }
+    // Of D₁ = (D − D′)/r, r the share of the first step in both.
+    const weight = solver === "midpoint"
+      ? whole / 2
+      : process.signal(next) * (Math.expm1(-h) / h + 1);
+    const change = weight * h / (lambda(i) - lambda(first));
+    return [{
+      target: "sample",
+      terms: [
+        begun,
+        { tensor: "history1", scale: whole - change },
+        ...denoised(process, sigma, change),
+      ],
+    }];
+  });
+  return { timesteps, sigmas, history: 2, steps };
 }
 
 export function dpmpp2mSde(levels: Levels, process: Process): Steps {

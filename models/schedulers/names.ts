@@ -8,6 +8,7 @@ export const SAMPLERS = [
   "dpm_2",
   "dpm_2_ancestral",
   "lms",
+  "dpmpp_2s",
   "dpmpp_2s_ancestral",
   "dpmpp_sde",
   "dpmpp_2m",

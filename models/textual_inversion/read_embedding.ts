@@ -24,6 +24,9 @@ export const ENCODER_WIDTHS: ReadonlyMap<number, string> = new Map([
   [1280, "OpenCLIP bigG (Stable Diffusion XL)"],
 ]);
 
+/** Vectors that trainers put into the file of a LoRA, as AUTOMATIC1111 and ComfyUI read them. */
+export const BUNDLED = /^bundle_emb\./;
+
 /** The vectors of a file that holds nothing else, for text encoders that are known. */
 export function inspectEmbedding(path: string): readonly LearntVectors[] | undefined {
   try {
@@ -61,6 +64,7 @@ export class EmbeddingFile implements Disposable {
     const checkpoint = Checkpoint.open(path);
     try {
       const names = new Map<number, string[]>();
+      const isBundle = [...checkpoint.names].some((name) => BUNDLED.test(name));
       for (const name of checkpoint.names) {
         const { shape, format } = checkpoint.find(name)!;
         const width = shape.at(-1) ?? 0;
@@ -68,6 +72,8 @@ export class EmbeddingFile implements Disposable {
         if (width <= 1 && shape.every((size) => size <= 1) || /^string_to_token\./.test(name)) {
           continue;
         }
+        // A LoRA with words of its own.
+        if (isBundle && !BUNDLED.test(name)) continue;
         if (shape.length > 2 || elementTypeOf(format) === undefined || width > MAX_WIDTH) {
           throw new SyntaxError(
             `Cannot read "${path}" as an embedding: tensor "${name}" of shape [${shape}] and type ${format} is no vectors of a text encoder`,

@@ -1,5 +1,6 @@
 /** Whole pipelines of Stable Diffusion against diffusers: same folder, prompt, image and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { snakeCase } from "../../generation/field_values.ts";
 import { readLora } from "../../models/lora/read_lora.ts";
 import type { PipelineRequest } from "../../models/mod.ts";
@@ -39,7 +40,7 @@ const SETTINGS = [
 ] as const satisfies readonly (keyof PipelineRequest)[];
 
 /** Calls of other tests. */
-const OTHERS = ["adapted", "chosen"];
+const OTHERS = ["adapted", "chosen", "tcd", "turbo"];
 
 const sd = new Golden("stable_diffusion/pipeline");
 const xl = new Golden("stable_diffusion/xl_pipeline");
@@ -73,6 +74,24 @@ for (const [folder, className] of Object.entries(GOLDENS)) {
         await t.step(call.name, () => checkImage(golden, call.name, pipeline, request));
       }
     }, { folder: golden.folder });
+  });
+}
+
+for (const name of ["tcd", "turbo"]) {
+  Deno.test(`StableDiffusionPipeline.generate() gives the reference's latents and images as distilled models sample, ${name}`, async () => {
+    const call = sd.call(name);
+    const folder = await Deno.makeTempDir();
+    try {
+      cpSync(sd.folder, folder, { recursive: true });
+      const config = JSON.stringify(call.args["scheduler"]);
+      await Deno.writeTextFile(`${folder}/scheduler/scheduler_config.json`, config);
+      await withPipeline(
+        ({ pipeline }) => checkImage(sd, name, pipeline, requestOf(sd, call)),
+        { folder },
+      );
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 }
 

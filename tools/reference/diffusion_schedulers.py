@@ -248,6 +248,15 @@ def multistep():
     yield case(f"{cls}, no corrector", cls, {"disable_corrector": [0, 2]}, 7)
 
 
+def singlestep():
+    cls = "DPMSolverSinglestepScheduler"
+    for steps in [1, 2, 7, 8]:
+        yield case(cls, cls, {}, steps)
+    yield from predicted(cls, ["epsilon", "v_prediction", "sample"])
+    for config in [{"use_karras_sigmas": True}, {"solver_order": 1}, {"solver_type": "heun"}]:
+        yield case(f"{cls}, {config}", cls, config, 7)
+
+
 def edm():
     for cls in ["EDMEulerScheduler", "EDMDPMSolverMultistepScheduler"]:
         for kind in ["epsilon", "v_prediction"]:
@@ -272,7 +281,7 @@ def others():
 
 
 def main():
-    cases = [*euler(), *ddim(), *pndm(), *k_samplers(), *multistep(), *edm(), *others()]
+    cases = [*euler(), *ddim(), *pndm(), *k_samplers(), *multistep(), *singlestep(), *edm(), *others()]
     data = {
         "generator": f"diffusers {diffusers.__version__}",
         "start": START,

@@ -27,6 +27,7 @@ from diffusers import (
     StableDiffusionXLInpaintPipeline,
     StableDiffusionXLInstructPix2PixPipeline,
     StableDiffusionXLPipeline,
+    TCDScheduler,
     UNet2DConditionModel,
 )
 from safetensors.torch import save_file
@@ -265,6 +266,18 @@ def adapted_call(pipeline, folder, seed, **arguments):
     return call
 
 
+def scheduled_call(pipeline, name, seed, kind, eta=None, **arguments):
+    """With the scheduler of models that were distilled from this one."""
+    own = pipeline.scheduler
+    pipeline.scheduler = kind(**BETAS, timestep_spacing="trailing") if eta is None else kind(**BETAS)
+    step = {} if eta is None else {"eta": eta}
+    call = picture_call(pipeline, name, seed, **step, **arguments)
+    call.args["scheduler"] = {k: v for k, v in pipeline.scheduler.config.items() if not k.startswith("_")}
+    call.args["scheduler"]["_class_name"] = kind.__name__
+    pipeline.scheduler = own
+    return call
+
+
 def chosen_call(pipeline, name, seed, **arguments):
     """What a user says of the noise where the files do not."""
     own = pipeline.scheduler
@@ -302,6 +315,9 @@ def sd_calls(folder, seed):
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
         picture_call(inpaint, "replaced", 13, image=image, mask=mask, strength=1.0, **guided),
+        scheduled_call(pipeline, "tcd", 17, TCDScheduler, eta=0.3, num_inference_steps=3, **plain),
+        scheduled_call(other, "turbo", 18, EulerAncestralDiscreteScheduler, image=image, strength=0.5,
+                       num_inference_steps=4, **plain | dict(guidance_scale=0.0)),
         adapted_call(pipeline, folder, 16, num_inference_steps=2, **plain),
     ]
 

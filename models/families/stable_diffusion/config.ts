@@ -89,6 +89,8 @@ export const SD_PARTS = partsTable({
   settings: z.object({
     force_zeros_for_empty_prompt: z.boolean().default(true),
     requires_aesthetics_score: z.boolean().default(false),
+    /** Steps that a single file was distilled to; diffusers has no such key. */
+    distilled_steps: z.int().positive().optional(),
     /** Whether the image that an editing model sees is scaled as latents are. */
     is_cosxl_edit: z.boolean().default(false),
   }),
@@ -165,7 +167,7 @@ export type SdParts = PartsOf<typeof SD_PARTS>;
 
 /** Models that were distilled to few steps: by the embedded guidance, and by the spacing that only they and v models have. */
 function sampling(
-  { transformer, vae, schedulerFile: { config } }: SdParts,
+  { transformer, vae, settings, schedulerFile: { config } }: SdParts,
   isXl: boolean,
 ): { readonly numInferenceSteps: number; readonly guidanceScale: number } {
   if (transformer.config.time_cond_proj_dim) return { numInferenceSteps: 4, guidanceScale: 8.5 };
@@ -176,7 +178,7 @@ function sampling(
   if (vae.config.latents_std) return { numInferenceSteps: 50, guidanceScale: 3 };
   const { timestep_spacing: spacing, prediction_type: type = "epsilon" } = config;
   return spacing === "trailing" && type === "epsilon" && !config["rescale_betas_zero_snr"]
-    ? { numInferenceSteps: 4, guidanceScale: 0 }
+    ? { numInferenceSteps: settings.distilled_steps ?? 4, guidanceScale: 0 }
     : { numInferenceSteps: 50, guidanceScale: isXl ? 5 : 7.5 };
 }
 

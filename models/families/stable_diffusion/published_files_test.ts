@@ -394,6 +394,19 @@ Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () =
     assert.equal(className, `StableDiffusion${kind}InstructPix2PixPipeline`);
   }
 
+  const spacing = (sizes: UnetSizes, path: string) => {
+    const { config } = read(ldmUnet(sizes)).get("UNet2DConditionModel")!;
+    const { scheduler, settings } = SD_FILES.defaults(config, path);
+    return [scheduler["_class_name"], scheduler["timestep_spacing"], settings["distilled_steps"]];
+  };
+  const ancestral = ["EulerAncestralDiscreteScheduler", "trailing", undefined];
+  assert.deepEqual(spacing(SDXL, "sd_xl_turbo_1.0_fp16.safetensors"), ancestral);
+  assert.deepEqual(spacing(SDXL, "sdxl_lightning_8step.safetensors"), [
+    "EulerDiscreteScheduler",
+    "trailing",
+    8,
+  ]);
+
   const pruned = read(ldmUnet({ ...SDXL, depths: [0, 2, 4], midDepth: 4 }))
     .get("UNet2DConditionModel")!;
   assert.deepEqual(pruned.config["transformer_layers_per_block"], [1, 2, 4]);
