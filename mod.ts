@@ -32,6 +32,9 @@ export type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  GivenLatents,
+  HiresSettings,
+  HiresUpscaler,
   Image,
   ImageLimits,
   InputImage,
@@ -64,6 +67,7 @@ export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
+export { HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {

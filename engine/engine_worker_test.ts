@@ -20,6 +20,8 @@ function generation(prompt: string): ToWorker {
       guidanceScale: 1,
     },
     loras: { uses: [], added: new Map(), forgotten: [] },
+    size: { width: 16, height: 16 },
+    result: "frames",
     previews: 0,
     flow: new FrameFlow().shared,
   };

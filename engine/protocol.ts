@@ -113,6 +113,10 @@ export type ToWorker =
     readonly request: PipelineRequest;
     /** The size at which to draw it, where it is another. */
     readonly drawnAt?: Size;
+    /** The size of the frames that are sent: of the request, or enlarged. */
+    readonly size: Size;
+    /** What is sent: frames; frames that are cut, not stretched, where their shape is another; or latents alone. */
+    readonly result: "frames" | "covering" | "latents";
     readonly loras: LoraMessage;
     readonly previews: number;
     /** The memory of `FrameFlow`. */
@@ -170,6 +174,8 @@ export type FromWorker =
     readonly timings: Readonly<Record<string, number>>;
     readonly cutPrompts: readonly CutPrompt[];
     readonly peakBytes: number;
+    /** Where they are the result. */
+    readonly latents?: Float32Array;
   }
   | { readonly type: "prepared" }
   | { readonly type: "released" }

@@ -100,6 +100,16 @@ export function compiling(step: number, totalSteps: number): Progress {
   return { stage: "compile", step, totalSteps, fraction: 0 };
 }
 
+/** Where one of several passes lies in the whole, as shares of the time and in steps. */
+export interface ProgressPart {
+  readonly start: number;
+  readonly share: number;
+  readonly before: number;
+  readonly after: number;
+}
+
+const WHOLE: ProgressPart = { start: 0, share: 1, before: 0, after: 0 };
+
 /** Turns finished steps into a share of the whole and a time left. */
 export class ProgressClock {
   readonly #now: () => number;
@@ -114,15 +124,13 @@ export class ProgressClock {
     this.#start = now();
   }
 
-  update({ stage, step, totalSteps }: PipelineProgress): Progress {
+  update({ stage, step, totalSteps }: PipelineProgress, part = WHOLE): Progress {
     const { start, share } = STAGES[stage];
-    this.#fraction = Math.max(
-      this.#fraction,
-      start + share * (totalSteps > 0 ? step / totalSteps : 0),
-    );
+    const own = start + share * (totalSteps > 0 ? step / totalSteps : 0);
+    this.#fraction = Math.max(this.#fraction, part.start + part.share * own);
     if (stage === "denoise") {
-      this.#step = step;
-      this.#totalSteps = totalSteps;
+      this.#step = part.before + step;
+      this.#totalSteps = part.before + totalSteps + part.after;
     }
     const elapsed = (this.#now() - this.#start) / 1000;
     // The first steps compile shaders: an estimate from them would be far too long.

@@ -2,6 +2,7 @@
 import { unrefTimer } from "../platform/mod.ts";
 import type { PlanRequest, RoomSetting } from "../models/mod.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
+import { firstPass, hiresSize, redrawsByMask, secondPass } from "./hires.ts";
 import { drawnSize, type NativeSizes } from "./result_size.ts";
 import type { EngineWorker } from "./engine_worker.ts";
 import type { ToWorker } from "./protocol.ts";
@@ -76,8 +77,16 @@ export class RoomCheck {
   }
 }
 
-/** The least that a request takes, whatever its prompts and images are: what is refused for it cannot be made. */
-export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
+/** The least that each pass of a request takes, whatever its prompts and images are: what is refused for it cannot be made. */
+export function leastOf(request: RoomRequest, rules: Rules): PlanRequest[] {
+  if (!hiresSize(request, rules)) return [leastOfPass(request, rules)];
+  // The second pass is drawn as large as it is.
+  const { nativeSides: _, ...others } = rules;
+  const second = { ...secondPass(request, rules), images: 1, hasMask: redrawsByMask(rules) };
+  return [leastOfPass(firstPass(request), rules), leastOfPass(second, others)];
+}
+
+function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = drawnSize(request, rules) ?? request;
   const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const settings = ROOM_SETTINGS.filter((name) => request[name] !== undefined)
@@ -102,4 +111,4 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest {
   };
 }
 
-type Rules = NativeSizes & Pick<ModelInfo, "imageLimits">;
+type Rules = NativeSizes & Pick<ModelInfo, "imageLimits" | "sampling" | "taskDefaults">;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { GenerateRequest, RoomRequest } from "./types.ts";
+import { FAKE_INFO } from "../tests/fakes/model_info.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { leastOf } from "./room_check.ts";
 import { WorkerEngine } from "./worker_engine.ts";
@@ -75,12 +76,15 @@ Deno.test("WorkerEngine.checkRoom() refuses nothing where the thread breaks", ()
     await assert.rejects(running, { name: "AbortError" });
   }));
 
+const { taskDefaults, sampling } = FAKE_INFO;
+
 Deno.test("leastOf() has no prompts, and images of the least size that they can have", () => {
   const request = { ...room(16), prompt: "a", taskType: "TI2I" as const, images: 2 };
-  const sizes = leastOf(request, { sizeMultiple: 16 }).images!;
+  const rules = { sizeMultiple: 16, taskDefaults, sampling };
+  const sizes = leastOf(request, rules)[0]!.images!;
   assert.deepEqual(sizes.map(({ width, height }) => [width, height]), [[16, 16], [16, 16]]);
   const imageLimits = { multiple: 32, maxPixels: 1e6, minSide: 64, maxAspect: 8 };
-  const { images, ...rest } = leastOf(request, { sizeMultiple: 16, imageLimits });
+  const { images, ...rest } = leastOf(request, { ...rules, imageLimits })[0]!;
   assert.deepEqual(images!.map(({ width, height }) => [width, height]), [[32, 32], [32, 32]]);
   assert.deepEqual([rest.promptTokens, "prompt" in rest], [1, false]);
 });

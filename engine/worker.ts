@@ -24,7 +24,6 @@ import {
   IMAGE_TASKS,
   nearestFrames,
   resizePixels,
-  resultSize,
   scaledSize,
   shrinkRequest,
 } from "./result_size.ts";
@@ -39,6 +38,7 @@ import {
   toErrorRecord,
   type ToWorker,
 } from "./protocol.ts";
+import { cover } from "../media/fit.ts";
 import { holdLifeline } from "../platform/mod.ts";
 import { inspect } from "./inspect.ts";
 import type { Size } from "./types.ts";
@@ -208,7 +208,7 @@ function receive({ uses, added, forgotten }: LoraMessage): AppliedLora[] {
 }
 
 async function generate(
-  { request: asked, drawnAt, loras, previews, flow: shared }: Message<"generate">,
+  { request: asked, drawnAt, size, result, loras, previews, flow: shared }: Message<"generate">,
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
@@ -221,27 +221,41 @@ async function generate(
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
     const isFrame = type === "frame";
     const made = isFrame ? scaledSize(request, scale) : request;
-    const wanted = isFrame ? resultSize(asked) : asked;
+    const wanted = isFrame ? size : asked;
     const isWanted = made.width === wanted.width && made.height === wanted.height;
     const pixels = toBytes(values);
-    const data = isWanted ? pixels : resizePixels(pixels, made, wanted);
+    const data = isWanted
+      ? pixels
+      : result === "covering"
+      ? cover({ ...made, data: pixels }, wanted.width, wanted.height).data as Uint8Array<
+        ArrayBuffer
+      >
+      : resizePixels(pixels, made, wanted);
     // What was drawn smaller and enlarged has lost what the given image keeps.
     if (composition && data.length === asked.width * asked.height * 3) composition.apply(data);
     if (isFrame) own.send(data.byteLength);
     post({ type, data, index }, [data.buffer]);
   };
   const applied = receive(loras);
-  const { timings, cutPrompts } = await makeTogether(pipeline, { ...request, loras: applied }, {
+  const isLatent = result === "latents";
+  const { timings, cutPrompts, latents } = await makeTogether(pipeline, {
+    ...request,
+    loras: applied,
+  }, {
     isCancelled: () => own.isCancelled,
     onKernels: tellOfKernels,
     onProgress: (progress) => post({ type: "progress", progress }),
     onNote: events.note,
     onTokenizing: (isOver) => post({ type: "tokenizing", isOver }),
     onFrame: (values) => show("frame", values, frames++),
+    isLatent,
     previews,
     onPreview: (values, index) => show("preview", values, index),
   });
-  post({ type: "generated", timings, cutPrompts, peakBytes: device.peakBytes });
+  post({
+    ...{ type: "generated", timings, cutPrompts, peakBytes: device.peakBytes },
+    ...(isLatent && { latents }),
+  });
 }
 
 /** Makes a result, where there are teams as a part of them. */

@@ -3,7 +3,9 @@ import type { CardEngine } from "./cards/card.ts";
 import { EngineWorker } from "./engine_worker.ts";
 import { loraTargets, ModelLoras } from "./model_loras.ts";
 import type { EngineOptions } from "./options.ts";
-import { checkResultSize, drawnSize, resultSize, toPipelineRequest } from "./result_size.ts";
+import { hiresSize } from "./hires.ts";
+import { type Pass, passesOf, startingFrom } from "./passes.ts";
+import { checkResultSize, toPipelineRequest } from "./result_size.ts";
 import { compiling, describeCut, LOADING, ProgressClock } from "./reports.ts";
 import { type Answer, FrameFlow, type PlacedMessage, type Room } from "./protocol.ts";
 import { leastOf, RoomCheck } from "./room_check.ts";
@@ -11,6 +13,7 @@ import type {
   Frames,
   GenerateRequest,
   GenerationControl,
+  Image,
   LoraReport,
   LoraUse,
   ModelInfo,
@@ -177,17 +180,19 @@ export class WorkerEngine implements CardEngine {
   }
 
   async checkRoom(request: RoomRequest): Promise<void> {
-    checkResultSize(request);
-    const message = {
-      type: "check",
-      ...this.#model,
-      room: this.#room!,
-      size: leastOf(request, this.info),
-    } as const;
-    // The GPU's worker would answer after its work; where it has none, it has the model already.
-    const worker = this.#waiting === 0 ? this.#worker : undefined;
-    if (!worker || worker.isBroken) return await this.#roomCheck.check(message);
-    await this.#roomCheck.check(message, (question) => this.#inTurn(() => worker.ask(question)));
+    checkResultSize({ ...request, ...hiresSize(request, this.info) });
+    for (const size of leastOf(request, this.info)) {
+      const message = { type: "check", ...this.#model, room: this.#room!, size } as const;
+      // The GPU's worker would answer after its work; where it has none, it has the model already.
+      const worker = this.#waiting === 0 ? this.#worker : undefined;
+      if (!worker || worker.isBroken) await this.#roomCheck.check(message);
+      else {
+        await this.#roomCheck.check(
+          message,
+          (question) => this.#inTurn(() => worker.ask(question)),
+        );
+      }
+    }
   }
 
   async checkLoras(loras: readonly LoraUse[]): Promise<readonly LoraReport[]> {
@@ -233,17 +238,7 @@ export class WorkerEngine implements CardEngine {
     if (this.#isClosed) throw closed("generate");
     // Whoever aborted meanwhile would not be heard by the listener.
     signal?.throwIfAborted();
-    const { width, height } = request;
-    checkResultSize(request);
-    const drawnAt = drawnSize(request, this.info);
-    const size = resultSize(request);
-    const message = {
-      type: "generate",
-      request: toPipelineRequest(request, this.info),
-      ...(drawnAt && { drawnAt }),
-      loras: this.loras.messageFor(worker, applied),
-      previews: onPreview ? previews : 0,
-    } as const;
+    checkResultSize({ ...request, ...hiresSize(request, this.info) });
     const flow = this.#flow = new FrameFlow();
     let overdue: ReturnType<typeof setTimeout> | undefined;
     const abort = () => {
@@ -253,6 +248,7 @@ export class WorkerEngine implements CardEngine {
     };
     signal?.addEventListener("abort", abort);
     const clock = new ProgressClock();
+    let shown = 0;
     let tokenizing: ReturnType<typeof setTimeout> | undefined;
     const watchTokenizer = (isOver: boolean) => {
       clearTimeout(tokenizing);
@@ -262,34 +258,63 @@ export class WorkerEngine implements CardEngine {
         this.#waits.tokenizeMs,
       );
     };
-    try {
-      const frames: Uint8Array[] = [];
-      const answer = await worker.ask({ ...message, flow: flow.shared }, (event) => {
+    const make = async (
+      { request: pass, size, drawnAt, result, previews, part }: Pass,
+      take: (frame: Image) => void | Promise<void>,
+    ): Promise<Answer<"generated">> => {
+      signal?.throwIfAborted();
+      const { width, height } = pass;
+      const shownBefore = shown;
+      const answer = await worker.ask({
+        type: "generate",
+        request: toPipelineRequest(pass, this.info),
+        ...(drawnAt && { drawnAt }),
+        size,
+        result,
+        loras: this.loras.messageFor(worker, applied),
+        previews: onPreview ? previews : 0,
+        flow: flow.shared,
+      }, (event) => {
         if (event.type === "note") this.#options.onNote?.(event.line);
         if (event.type === "compiling") onProgress?.(compiling(event.done, event.total));
         if (event.type === "tokenizing") watchTokenizer(event.isOver);
-        if (event.type === "progress") onProgress?.(clock.update(event.progress));
-        if (event.type === "preview") onPreview?.({ width, height, data: event.data }, event.index);
+        if (event.type === "progress") onProgress?.(clock.update(event.progress, part));
+        if (event.type === "preview") {
+          onPreview?.({ width, height, data: event.data }, shownBefore + event.index);
+          shown++;
+        }
         if (event.type !== "frame") return;
         const { byteLength } = event.data;
-        const taken = onFrame
-          ? onFrame({ ...size, data: event.data })
-          : void frames.push(event.data);
         const go = () => flow.take(byteLength);
-        Promise.resolve(taken).then(go, go);
-      });
-      const { timings, cutPrompts, peakBytes } = answer as Answer<"generated">;
-      for (const cut of cutPrompts) this.#options.onNote?.(describeCut(cut, this.info));
-      const seconds = Object.entries(timings).map(([stage, ms]) => [stage, ms / 1000]);
+        Promise.resolve(take({ ...size, data: event.data })).then(go, go);
+      }) as Answer<"generated">;
+      for (const cut of answer.cutPrompts) this.#options.onNote?.(describeCut(cut, this.info));
+      return answer;
+    };
+    try {
+      const frames: Uint8Array[] = [];
+      const keep = ({ data }: Image) => void frames.push(data);
+      const passes = passesOf(request, this.info, previews);
+      const answers: Answer<"generated">[] = [];
+      for (const [i, pass] of passes.entries()) {
+        const isLast = i === passes.length - 1;
+        const before = { frame: frames.pop(), latents: answers[i - 1]?.latents };
+        const ready = startingFrom(pass, before, this.info);
+        answers.push(await make(ready, isLast && onFrame ? onFrame : keep));
+      }
+      const { width, height } = request;
+      const isHires = passes.length > 1;
+      const drawnAt = isHires ? undefined : passes[0]!.drawnAt;
+      const isEnlarged = isHires || request.enableUpscaling;
       return {
-        ...size,
-        ...(drawnAt ? { drawnAt } : request.enableUpscaling && { drawnAt: { width, height } }),
+        ...passes.at(-1)!.size,
+        ...(drawnAt ? { drawnAt } : isEnlarged && { drawnAt: { width, height } }),
         frames,
         ...(this.info.layers && { channels: 4 }),
         fps: this.info.defaults.fps,
-        timings: Object.fromEntries(seconds),
-        peakBytes,
-        cutPrompts,
+        timings: secondsOf(answers),
+        peakBytes: Math.max(...answers.map(({ peakBytes }) => peakBytes)),
+        cutPrompts: answers.flatMap(({ cutPrompts }) => cutPrompts),
       };
     } catch (error) {
       if (worker.isBroken) this.#drop(worker);
@@ -391,6 +416,17 @@ export async function startEngine(
 }
 
 type Opened = Answer<"opened">;
+
+/** Seconds by stage, of all passes together. */
+function secondsOf(answers: readonly Answer<"generated">[]): Record<string, number> {
+  const seconds: Record<string, number> = {};
+  for (const { timings } of answers) {
+    for (const [stage, ms] of Object.entries(timings)) {
+      seconds[stage] = (seconds[stage] ?? 0) + ms / 1000;
+    }
+  }
+  return seconds;
+}
 
 function slowTokenizer({ tokenizeMs }: Waits): RangeError {
   return new RangeError(

@@ -18,6 +18,8 @@ function generation(prompt: string, previews = 0): Extract<ToWorker, { type: "ge
     type: "generate",
     request: { ...REQUEST, width: 16, height: 16, prompt },
     loras: { uses: [], added: new Map(), forgotten: [] },
+    size: { width: 16, height: 16 },
+    result: "frames",
     previews,
     flow: new FrameFlow().shared,
   };

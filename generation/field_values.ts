@@ -253,7 +253,12 @@ export interface Field {
 
 export type SettingLimits = Pick<
   ModelInfo,
-  "maxSteps" | "maxSequenceLength" | "optionalParts" | "layers" | "sampling"
+  | "maxSteps"
+  | "maxSequenceLength"
+  | "optionalParts"
+  | "layers"
+  | "sampling"
+  | "startsFromLatents"
 >;
 
 export type GivenSettings = {

@@ -31,6 +31,7 @@ import {
   unlessSkipping,
   unlessTaken,
 } from "./field_values.ts";
+import { HIRES_FIELDS } from "./hires_fields.ts";
 import { outputOf } from "./task.ts";
 
 const MAX_CONTROL_SCALE = 10;
@@ -405,6 +406,7 @@ export const SETTING_FIELDS: {
         ? undefined
         : `with ${task} this model redraws everything`,
   },
+  ...HIRES_FIELDS,
   quality: {
     text:
       "Precision: `exact` (f32), `lossless` (default: f16 factors, f32 sums), `high` (int8, short sums in f16 and step reuse, where faster)",

@@ -16,6 +16,7 @@ import { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
+  checkHires,
   checkMaskShape,
   checkReferenceCount,
   checkSize,
@@ -137,6 +138,7 @@ export async function prepareImages<T extends InputTypes>(
   };
   const sizeOf = async (isMasked: boolean) => {
     const size = chooseSize(asked, checked("images", () => ownSize(isMasked)), info);
+    checked("hiresScale", () => checkHires({ ...settings, ...size }, info));
     const given = { images: count, hasMask: isMasked, hasControl: control !== undefined };
     await checkRoom({ ...settings, ...size, taskType, ...given, references }, asked, by);
     return size;

@@ -16,6 +16,7 @@ import {
   readWebuiText,
   type RecipeLora,
   splitLoras,
+  WEBUI_HIRES_UPSCALERS,
 } from "./recipe.ts";
 import { NO_LIMITS } from "./settings.ts";
 import { shorten } from "./texts.ts";
@@ -52,10 +53,14 @@ const WEBUI_NAMES: Readonly<Record<string, string>> = {
   "Size": "size",
   "Model": "model",
   "Denoising strength": "strength",
+  "Hires upscale": "hires_scale",
+  "Hires steps": "hires_steps",
+  "Hires prompt": "hires_prompt",
+  "Hires negative prompt": "hires_negative_prompt",
 };
 
 /** Others, which change nothing of an image. */
-const QUIET = /hash|^Version$|^User$|^Sampler$|^Schedule type$/i;
+const QUIET = /hash|^Version$|^User$|^(Hires )?(Sampler|Schedule type)$|^Hires (resize|upscaler)$/i;
 
 /** Names of a recipe of ours that need no request: they follow from others, or say the same. */
 const FOLLOWING = ["drawn_at", "layer", "parameters"];
@@ -102,7 +107,10 @@ function ownRecipe(text: Readonly<Record<string, string>>): FileRecipe | undefin
     : undefined;
   if (!fields) return undefined;
   const unused = INPUTS.filter(([name]) => fields[name] !== undefined).map(([, words]) => words);
-  return checkedRecipe("denoise", fields, unused);
+  // A request says the size before the second pass of a hires fix.
+  const isHires = ["scale", "width", "height"].some((name) => fields[`hires_${name}`]);
+  const size = isHires && fields["drawn_at"] || fields["size"];
+  return checkedRecipe("denoise", { ...fields, size }, unused);
 }
 
 function webuiRecipe(text: string | undefined): FileRecipe | undefined {
@@ -121,12 +129,22 @@ function webuiRecipe(text: string | undefined): FileRecipe | undefined {
   const isEnlarged = Object.keys(settings).some((name) => name.startsWith("Hires "));
   for (const [name, value] of Object.entries(settings)) {
     const field = Object.hasOwn(WEBUI_NAMES, name) ? WEBUI_NAMES[name] : undefined;
-    if (field !== undefined && !(isEnlarged && field === "strength")) fields[field] = value;
+    if (field === "strength" && isEnlarged) fields["hires_strength"] = value;
+    else if (field !== undefined) fields[field] = value;
     else if (!QUIET.test(name)) unused.push(`${shorten(name)} ${shorten(value)}`);
   }
+  const resized = /^(\d+)x(\d+)$/.exec(settings["Hires resize"] ?? "");
+  const hires = samplingOf(settings["Hires sampler"], settings["Hires schedule type"], unused);
+  const upscaler = settings["Hires upscaler"];
+  const knownUpscaler = upscaler === undefined ? undefined : WEBUI_HIRES_UPSCALERS.get(upscaler);
+  if (upscaler !== undefined && !knownUpscaler) unused.push(`Hires upscaler ${shorten(upscaler)}`);
   return checkedRecipe("AUTOMATIC1111", {
     ...fields,
     ...samplingOf(settings["Sampler"], settings["Schedule type"], unused),
+    ...(resized && { hires_width: Number(resized[1]), hires_height: Number(resized[2]) }),
+    hires_upscaler: knownUpscaler,
+    hires_sampler: hires.sampler,
+    hires_scheduler: hires.scheduler,
   }, unused);
 }
 

@@ -59,11 +59,14 @@ Deno.test("readRecipe() reads AUTOMATIC1111's text, and names what cannot be use
     loras: [{ path: "ink", strength: 0.5, target: "all" }],
   }, ["Clip skip 2"]]);
   const odd = "a\nSteps: many, Sampler: DPM adaptive, Schedule type: Polyexponential, Seed: -1, " +
-    "Size: 0x1, CFG scale: 3, Distilled CFG Scale: 3.5, Denoising strength: 0.4, Hires upscale: 2";
+    "Size: 0x1, CFG scale: 3, Distilled CFG Scale: 3.5, Denoising strength: 0.4, Hires upscale: 2, Hires upscaler: R-ESRGAN";
   assert.deepEqual(read({ parameters: odd }), [
-    { source: "AUTOMATIC1111", prompt: "a", guidance_scale: 3.5 },
+    {
+      ...{ source: "AUTOMATIC1111", prompt: "a", guidance_scale: 3.5 },
+      ...{ hires_scale: 2, hires_strength: 0.4 },
+    },
     [
-      ...["Denoising strength 0.4", "Hires upscale 2", "sampler DPM adaptive"],
+      ...["Hires upscaler R-ESRGAN", "sampler DPM adaptive"],
       ...["schedule Polyexponential", 'num_inference_steps "many"', 'seed "-1"', 'size "0x1"'],
     ],
   ]);

@@ -8,6 +8,7 @@ import type {
   SamplingSettings,
   Size,
 } from "../engine/types.ts";
+import type { HiresUpscaler } from "../models/pipeline/settings.ts";
 import type { Prepared } from "./prepare.ts";
 import { settingsOf } from "./settings.ts";
 import { exifOf, type ImageText, type OutputFormat } from "../media/encode.ts";
@@ -142,6 +143,8 @@ type Told = Pick<
   | "scheduler"
   | "sigmas"
   | "strength"
+  | "drawnAt"
+  | Extract<keyof SamplingSettings, `hires${string}`>
   | "seed"
   | "width"
   | "height"
@@ -154,19 +157,33 @@ export function webuiText(recipe: Told): string {
   const loras = (recipe.loras ?? []).map(({ path, strength = 1 }) =>
     `<lora:${basename(path).replace(/\.safetensors$/, "")}:${strength}>`
   );
-  const settings: Record<string, string | number | undefined> = {
+  const resized = recipe.hiresWidth !== undefined || recipe.hiresHeight !== undefined;
+  // The size of the first pass, from which a second one may have enlarged it.
+  const isHires = resized || recipe.hiresScale !== undefined;
+  const { width, height } = isHires && recipe.drawnAt || recipe;
+  const settings: Record<string, string | number | false | undefined> = {
     Steps: recipe.numInferenceSteps,
     Sampler: nameOf(WEBUI_SAMPLERS, recipe.sampler),
     "Schedule type": nameOf(WEBUI_SCHEDULES, recipe.scheduler) ??
       (recipe.sigmas || recipe.sampler === "dmd" ? undefined : "Automatic"),
     "CFG scale": recipe.guidanceScale,
     Seed: recipe.seed,
-    Size: `${recipe.width}x${recipe.height}`,
+    Size: `${width}x${height}`,
     Model: recipe.model,
-    "Denoising strength": recipe.strength,
+    "Denoising strength": recipe.strength ?? recipe.hiresStrength,
+    "Hires upscale": recipe.hiresScale,
+    "Hires resize": resized && `${recipe.hiresWidth ?? 0}x${recipe.hiresHeight ?? 0}`,
+    "Hires upscaler": nameOf(WEBUI_HIRES_UPSCALERS, recipe.hiresUpscaler),
+    "Hires steps": recipe.hiresSteps,
+    "Hires sampler": nameOf(WEBUI_SAMPLERS, recipe.hiresSampler),
+    "Hires schedule type": nameOf(WEBUI_SCHEDULES, recipe.hiresScheduler),
+    "Hires prompt": recipe.hiresPrompt,
+    "Hires negative prompt": recipe.hiresNegativePrompt,
     Version: `denoise ${version}`,
   };
-  const line = Object.entries(settings).filter(([, value]) => value !== undefined)
+  const line = Object.entries(settings).filter(([, value]) =>
+    value !== undefined && value !== false
+  )
     .map(([name, value]) => `${name}: ${quoted(String(value))}`);
   return [
     [recipe.prompt, ...loras].join(" "),
@@ -216,6 +233,19 @@ export const WEBUI_SCHEDULES: ReadonlyMap<string, NoiseScheduleName> = new Map([
   ["Simple", "simple"],
   ["DDIM", "ddim_uniform"],
   ["Beta", "beta"],
+]);
+
+/** What enlarges the image of a hires fix, by its names for it. */
+export const WEBUI_HIRES_UPSCALERS: ReadonlyMap<string, HiresUpscaler> = new Map([
+  ["Latent", "latent"],
+  ["Latent (antialiased)", "latent_antialiased"],
+  ["Latent (bicubic)", "latent_bicubic"],
+  ["Latent (bicubic antialiased)", "latent_bicubic_antialiased"],
+  ["Latent (nearest)", "latent_nearest"],
+  ["Latent (nearest-exact)", "latent_nearest_exact"],
+  ["Lanczos", "lanczos"],
+  ["None", "lanczos"],
+  ["Default", "model"],
 ]);
 
 /** Stands for what the model has itself. */

@@ -9,6 +9,7 @@ import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 export const NO_LIMITS: SettingLimits = {
   maxSteps: Infinity,
   maxSequenceLength: Infinity,
+  startsFromLatents: true,
   optionalParts: ["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"],
   sampling: { samplers: SAMPLERS, schedulers: NOISE_SCHEDULES, maxSigma: Infinity },
 };

@@ -1,6 +1,8 @@
 /** Width and height of a request: reading them, and what a model can make. */
 
 import type { ImageLimits, InputImage, ModelInfo, TaskType } from "../engine/types.ts";
+import { hiresSize } from "../engine/hires.ts";
+import type { HiresSettings } from "../models/pipeline/settings.ts";
 import type { Fit } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
@@ -54,6 +56,22 @@ export function checkSize(size: Size, limits: SizeLimits): void {
       `Cannot generate ${width}x${height}: this model makes at most ${maxPixels} pixels; ${instead}`,
     );
   }
+}
+
+/** @throws {RangeError} for a hires fix that the model cannot make, or that makes a side shorter */
+export function checkHires(
+  request: Size & HiresSettings,
+  limits: SizeLimits,
+): void {
+  const size = hiresSize(request, limits);
+  if (!size) return;
+  const { width, height } = request;
+  if (size.width < width || size.height < height) {
+    throw new RangeError(
+      `Cannot make ${width}x${height} into ${size.width}x${size.height}: a hires fix enlarges; ask for a larger size`,
+    );
+  }
+  checkSize(size, limits);
 }
 
 /** The valid size closest to the one asked for, in about the same shape. */

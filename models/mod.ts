@@ -39,6 +39,8 @@ export type { PromptSyntax } from "./prompt_syntax/parse_prompt.ts";
 export type {
   ControlType,
   DecoderKind,
+  HiresSettings,
+  HiresUpscaler,
   OptionalSettings,
   QualityTier,
   RoomSetting,
@@ -47,6 +49,7 @@ export type {
 export type {
   CutPrompt,
   EmbeddingInfo,
+  GivenLatents,
   ImageLimits,
   InputImage,
   LayerLimits,

@@ -40,22 +40,33 @@ const NAMES: Readonly<Record<string, string>> = {
   frame_interpolation_exp: "Doublings",
   cfg_zero_star: "CFG-Zero*",
   riflex: "RIFLEx",
+  hires_scale: "Hires fix",
+  hires_upscaler: "Hires upscaler",
+  hires_strength: "Hires denoising strength",
 };
 
 const NEEDS: Readonly<Record<string, string>> = {
   upscaling_scale: "enable_upscaling",
   frame_interpolation_exp: "enable_frame_interpolation",
   frame_interpolation_scale: "enable_frame_interpolation",
+  ...Object.fromEntries(
+    ["upscaler", "strength", "steps", "sampler", "scheduler"]
+      .map((name) => [`hires_${name}`, "hires_scale"]),
+  ),
 };
+
+/** The page has the scale in their place. */
+const HIDDEN: readonly string[] = ["negative_prompt", "hires_width", "hires_height"];
 
 export function SettingsPanel({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
   const task = draftTask(model, state);
   const isMasked = state.output === "image" && state.mask !== null;
   const all = settingsFor(model, task, isMasked);
-  const settings = all.filter(({ name, type }) =>
-    name !== "negative_prompt" && type !== "numbers" && type !== "integers" &&
-    (!NEEDS[name] || state.settings[NEEDS[name]] === true) && !isOfControl(model, name)
+  const settings = all.filter(({ name, type, choices }) =>
+    !HIDDEN.includes(name) && type !== "numbers" && type !== "integers" &&
+    (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
+    !isOfControl(model, name)
   );
   const first = settings.filter(({ name }) => FIRST[name]);
   const others = settings.filter(({ name }) => !FIRST[name]);

@@ -65,6 +65,8 @@ export interface ImageCodec {
   readonly channels: number;
   /** Pixels to moments: means, then log-variances. */
   encode(graph: Graph, pixels: Tensor): Tensor;
+  /** Latents from the transformer's units to the autoencoder's, where images may be given so. */
+  unscale?(latent: number, channel: number): number;
 }
 
 export type TraceCoder = (stage: Stage, name: string) => TiledCoder;

@@ -193,7 +193,12 @@ function checkImages(
     );
   }
   for (const image of images) {
-    checkBytes(image.data, image);
+    if (!image.latents) checkBytes(image.data, image);
+    else if (!info.startsFromLatents) {
+      throw new RangeError(
+        `Cannot do ${task} from latents: this model starts from pixels; decode them`,
+      );
+    }
     checkAlpha(image);
     if (visionSide) checkVision(image, visionSide);
     if (!imageLimits) {

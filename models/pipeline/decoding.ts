@@ -62,6 +62,7 @@ export class ResultDecoder<Own extends Inputs> {
   ): Promise<void> {
     const { count, firstResult } = this.#decoder;
     if (!this.#isFirst) return;
+    if (work.control.isLatent) return await this.#runLatent(work);
     const total = count * this.#images.length;
     const channels = firstResult.shape.at(-1)!;
     for (const [i, own] of this.#images.entries()) {
@@ -81,6 +82,16 @@ export class ResultDecoder<Own extends Inputs> {
         },
       });
     }
+  }
+
+  async #runLatent(work: Work): Promise<void> {
+    await work.run([this.#finish.call(this.#images[0] as never)], {
+      reads: [this.#finish.outputs.latents],
+      finished: ([latents]) => {
+        work.takeLatents(latents!);
+        work.progress("decode", 1, 1);
+      },
+    });
   }
 }
 

@@ -4,24 +4,30 @@ import type { Session } from "../memory/session.ts";
 import { type ImageCodec, tiledDecoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import { type KlCoderConfig, type KlVaeConfig, scaleFactor } from "../autoencoders/kl/config.ts";
 import { klDecoder, klEncoder } from "../autoencoders/kl/coder.ts";
-import { unscaleLatents } from "../autoencoders/kl/posterior.ts";
+import { type Scaling, unscaleLatents } from "../autoencoders/kl/posterior.ts";
 import { tinyCodec, type TinyDecoder } from "./tiny_coders.ts";
 import { rearrange } from "../rearrange.ts";
 import type { Component } from "./components.ts";
 import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
 
 interface KlVae {
-  readonly config: KlCoderConfig;
+  readonly config: KlCoderConfig & Partial<Scaling>;
   readonly weights: Weights;
 }
 
 export function klCodec({ config, weights }: KlVae): ImageCodec {
+  const { scaling_factor: factor, shift_factor: shift = 0, latents_mean: means } = config;
+  const { latents_std: spreads } = config;
   return {
     scale: scaleFactor(config),
     latentChannels: config.latent_channels,
     decode: (graph, latents) => klDecoder(graph, config, weights.root, latents),
     channels: 3,
     encode: (graph, pixels) => klEncoder(graph, config, weights.root, pixels),
+    ...(factor !== undefined && {
+      unscale: (latent: number, channel: number) =>
+        latent * (spreads?.[channel] ?? 1) / factor + (means?.[channel] ?? shift),
+    }),
   };
 }
 

@@ -87,9 +87,15 @@ export class StartImage {
   }
 }
 
-export function noiseOf({ seed }: PipelineRequest, shape: Shape): () => Float32Array {
+/** Noise in the order of the reference, which draws none for an image's latents that are given. */
+export function noiseOf({ seed, images }: PipelineRequest, shape: Shape): () => Float32Array {
   const generator = new TorchGenerator(seed);
-  return () => generator.randn(elementCount(shape));
+  let given = images?.[0]?.latents ? new Float32Array(elementCount(shape)) : undefined;
+  return () => {
+    const known = given;
+    given = undefined;
+    return known ?? generator.randn(elementCount(shape));
+  };
 }
 
 export function beginSample(

@@ -15,6 +15,48 @@ export type DecoderKind = "full" | "tiny";
 /** What becomes of a control picture before the model sees it: nothing, or its edges by Canny's detector. */
 export type ControlType = "map" | "canny";
 
+/** How the sides of a hires fix grow: latents by torch's filters, or pixels by Lanczos's filter or the model's upscaler. */
+export const HIRES_UPSCALERS = [
+  "latent",
+  "latent_antialiased",
+  "latent_bicubic",
+  "latent_bicubic_antialiased",
+  "latent_nearest",
+  "latent_nearest_exact",
+  "lanczos",
+  "model",
+] as const;
+
+/** One of {@linkcode HIRES_UPSCALERS}. */
+export type HiresUpscaler = typeof HIRES_UPSCALERS[number];
+
+/**
+ * A hires fix: an image from text is made, enlarged, and denoised again by a strength. A scale or a size asks for it; the
+ * settings of the second pass are those of the first by default.
+ */
+export interface HiresSettings {
+  /** How many times longer the sides become, above 1 to 4. */
+  hiresScale?: number;
+  /** Width after the hires fix, in pixels, instead of a scale; the image's shape gives the other side if only one is said. */
+  hiresWidth?: number;
+  /** Height after the hires fix, in pixels, instead of a scale. */
+  hiresHeight?: number;
+  /** What enlarges the image; `latent` by default where the model takes latents, else `lanczos`. */
+  hiresUpscaler?: HiresUpscaler;
+  /** Denoising strength of the second pass, above 0 to 1; default 0.7. */
+  hiresStrength?: number;
+  /** Number of denoising steps of the second pass, whatever its strength. */
+  hiresSteps?: number;
+  /** Prompt of the second pass. */
+  hiresPrompt?: string;
+  /** Negative prompt of the second pass. */
+  hiresNegativePrompt?: string;
+  /** Sampler of the second pass. */
+  hiresSampler?: SamplerName;
+  /** Scheduler of the second pass. */
+  hiresScheduler?: NoiseScheduleName;
+}
+
 /** What a request may say of sampling that not every model has. */
 export interface OptionalSettings {
   /** How prompts say what weighs more: not at all, as in AUTOMATIC1111's web UI, or as in ComfyUI; default `plain`. */
@@ -138,7 +180,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
 export const OPTIONAL_SETTINGS = Object.keys(OPTIONAL_NAMES) as readonly (keyof OptionalSettings)[];
 
 /** What a request says of sampling. */
-export interface SamplingSettings extends OptionalSettings {
+export interface SamplingSettings extends OptionalSettings, HiresSettings {
   /** Negative prompt. */
   negativePrompt: string;
   /** Number of denoising steps, at least 1. */
@@ -177,7 +219,14 @@ export type RoomSetting =
   | "frameInterpolationExp"
   | "frameInterpolationScale"
   | "controlStart"
-  | "controlEnd";
+  | "controlEnd"
+  | "hiresScale"
+  | "hiresWidth"
+  | "hiresHeight"
+  | "hiresUpscaler"
+  | "hiresStrength"
+  | "hiresSteps"
+  | "hiresSampler";
 
 const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   numInferenceSteps: true,
@@ -193,6 +242,13 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   frameInterpolationScale: true,
   controlStart: true,
   controlEnd: true,
+  hiresScale: true,
+  hiresWidth: true,
+  hiresHeight: true,
+  hiresUpscaler: true,
+  hiresStrength: true,
+  hiresSteps: true,
+  hiresSampler: true,
 };
 
 /** The settings on which the memory of a request depends. */

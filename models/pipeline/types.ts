@@ -5,7 +5,7 @@ import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
 import type { Phase } from "../memory/session.ts";
 import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
 import type { NoiseScheduleName, SamplerName, SamplingChoices } from "../schedulers/mod.ts";
-import type { OptionalSettings, RoomSetting, SamplingSettings } from "./settings.ts";
+import type { HiresUpscaler, OptionalSettings, RoomSetting, SamplingSettings } from "./settings.ts";
 
 /** A part that a model can do without. */
 export type OptionalPart = "tinyDecoder" | "controlnet" | "upscaler" | "frameInterpolator";
@@ -27,6 +27,18 @@ export type TaskType =
   | "I2M"
   | "VLA_ACTION";
 
+/** Latents as {@linkcode PipelineResult} has them, and how they are enlarged to the size of the image. */
+export interface GivenLatents {
+  /** Pixels per row of the image that they would decode to. */
+  readonly width: number;
+  /** Rows of that image. */
+  readonly height: number;
+  /** `channels * rows * columns` values, in the transformer's normalised units. */
+  readonly data: Float32Array;
+  /** torch's filter. */
+  readonly filter: Exclude<HiresUpscaler, "lanczos" | "model">;
+}
+
 /** An image that a request brings. */
 export interface InputImage {
   /** Pixels per row. */
@@ -39,6 +51,8 @@ export interface InputImage {
   readonly alpha?: Uint8Array;
   /** The whole image as the model's image encoder takes it: RGB, a square of `visionSide` pixels. */
   readonly vision?: Uint8Array;
+  /** Latents to start from instead of `data`, where the model `startsFromLatents`. */
+  readonly latents?: GivenLatents;
 }
 
 /** Everything that one image or video is made from; every field is filled in and checked by the pipeline. */
@@ -127,6 +141,8 @@ export interface PipelineControl extends RunControl {
   onTokenizing?(isOver: boolean): void;
   /** How many previews are made, evenly over the steps; never more than steps. */
   readonly previews?: number;
+  /** Whether the latents are all that is wanted, and nothing is decoded. */
+  readonly isLatent?: boolean;
   /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */
   onPreview?(frame: Float32Array, index: number): void;
 }
@@ -276,6 +292,8 @@ export interface PipelineInfo {
   readonly takesMasks?: boolean;
   /** How TI2I keeps a part of the image by a mask: the strength of requests that say none. It does not by default. */
   readonly inpainting?: { readonly strength: number };
+  /** Whether TI2I can start from given latents as from an image. */
+  readonly startsFromLatents?: true;
   /** Layers with alpha that the model splits its image into, which are its result. */
   readonly layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */

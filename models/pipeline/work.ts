@@ -170,7 +170,8 @@ export class Work {
 
   result(): Omit<PipelineResult, "timings" | "cutPrompts"> {
     if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
-    if (this.#frameCount === 0 || !this.#latents) {
+    const lacksFrames = this.#frameCount === 0 && !this.control.isLatent;
+    if (lacksFrames || !this.#latents) {
       throw new Error(
         `Cannot finish: the family's pipeline gave ${this.#frameCount} frames and ${
           this.#latents ? "its" : "no"

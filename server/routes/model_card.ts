@@ -98,8 +98,8 @@ function upright({ width, height }: Size): Size {
 /** The rows of the table of fields that mean something to this model. */
 function settingsOffered(info: ModelInfo): ModelCard["settings"] {
   const offered: ModelCard["settings"][number][] = [];
-  // Switches that are offered: what depends on them is offered as if they were on.
-  const given: Record<string, unknown> = {};
+  // Switches that are offered: what depends on them, or on a hires fix, is offered as if they were on.
+  const given: Record<string, unknown> = { hiresScale: 2 };
   for (const name of SETTING_NAMES) {
     const row = SETTING_FIELDS[name] as SettingField<unknown>;
     const takes = (value: unknown) => accepts(row, name, value, info);

@@ -93,7 +93,7 @@ export function memoryOf(): Record<string, unknown> {
 
 /** Upscalers, for `GET /sdapi/v1/upscalers`. */
 export function upscalersOf({ optionalParts }: ModelInfo): Record<string, unknown>[] {
-  const names = ["None", ...optionalParts.includes("upscaler") ? ["Default"] : []];
+  const names = ["None", "Lanczos", ...optionalParts.includes("upscaler") ? ["Default"] : []];
   return names.map((name) => ({
     name,
     model_name: null,

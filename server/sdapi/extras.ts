@@ -98,7 +98,7 @@ export async function enlarge(
 }
 
 function checkUpscaler(name: string, info: ModelInfo): void {
-  if (name === "None") return;
+  if (name === "None" || name === "Lanczos") return;
   const names = upscalersOf(info).map((each) => String(each["name"]));
   if (names.includes(name)) {
     throw badRequest(

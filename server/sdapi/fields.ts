@@ -18,6 +18,8 @@ import {
 import { readScalars, validate } from "../contract/validate.ts";
 import type { ServerSettings } from "../settings.ts";
 import { readScripts } from "./control_units.ts";
+import { hiresOf } from "./hires.ts";
+import { knownName } from "./names.ts";
 
 /** Most images of a request. */
 export const MAX_IMAGES = 16;
@@ -37,6 +39,15 @@ const FIELDS = {
   scheduler: text(),
   enable_hr: flag(),
   hr_scale: number(),
+  hr_upscaler: text(),
+  hr_second_pass_steps: integer(),
+  hr_resize_x: integer(),
+  hr_resize_y: integer(),
+  hr_prompt: longText(),
+  hr_negative_prompt: longText(),
+  hr_sampler_name: text(),
+  hr_scheduler: text(),
+  hr_checkpoint_name: text(),
   denoising_strength: number(),
   send_images: flag(),
   override_settings: dictionary(),
@@ -62,7 +73,7 @@ const QUIET: Quiet = {
       ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
       ...["override_settings_restore_afterwards", "subseed", "seed_resize_from_h"],
       ...["seed_resize_from_w", "force_task_id", "refiner_switch_at", "mask_round", "resized_by"],
-      ...["inpaint_full_res_padding", "hr_upscaler", "hr_second_pass_steps", "url", "auth"],
+      ...["inpaint_full_res_padding", "url", "auth"],
       ...["distilled_cfg_scale"],
     ].map((name) => [name, "any"] as const),
   ),
@@ -89,8 +100,16 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   num_inference_steps: "steps",
   guidance_scale: "cfg_scale",
   sampler: "sampler_name",
-  enable_upscaling: "enable_hr",
-  upscaling_scale: "hr_scale",
+  hires_scale: "hr_scale",
+  hires_width: "hr_resize_x",
+  hires_height: "hr_resize_y",
+  hires_upscaler: "hr_upscaler",
+  hires_strength: "denoising_strength",
+  hires_steps: "hr_second_pass_steps",
+  hires_prompt: "hr_prompt",
+  hires_negative_prompt: "hr_negative_prompt",
+  hires_sampler: "hr_sampler_name",
+  hires_scheduler: "hr_scheduler",
   fit: "resize_mode",
   control: "alwayson_scripts",
   control_type: "alwayson_scripts",
@@ -142,23 +161,10 @@ export function readWebui(
   const ignored: string[] = [];
   const { samplers, schedulers } = info.sampling;
   const samplerName = given.sampler_name || given.sampler_index;
-  const sampler = named("sampler_name", samplerName, readSampler, samplers);
-  const schedule = named("scheduler", given.scheduler, readSchedule, schedulers);
-  function named<T, M extends { readonly value?: T }>(
-    field: string,
-    value: string | null | undefined,
-    read: (name: string) => M | undefined,
-    taken: readonly T[],
-  ): M | undefined {
-    const meaning = value ? read(value) : undefined;
-    const isTaken = meaning && (meaning.value === undefined || taken.includes(meaning.value));
-    if (value && !isTaken) ignored.push(field);
-    return isTaken ? meaning : undefined;
-  }
+  const sampler = knownName("sampler_name", samplerName, readSampler, samplers, ignored);
+  const schedule = knownName("scheduler", given.scheduler, readSchedule, schedulers, ignored);
   const clipSkip = clipSkipOf(given.override_settings?.[CLIP_SKIP], info);
-  const canUpscale = info.optionalParts.includes("upscaler");
-  const isUpscaled = given.enable_hr === true && canUpscale;
-  if (given.enable_hr && !canUpscale) ignored.push("enable_hr");
+  const hires = hiresOf(given, info, { startsFromImages, ignored });
   const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
   if (startsFromImages && fit === undefined) {
@@ -185,8 +191,7 @@ export function readWebui(
     sampler: sampler?.value,
     scheduler: schedule?.value ?? sampler?.scheduler,
     strength: startsFromImages ? given.denoising_strength : undefined,
-    enable_upscaling: isUpscaled || undefined,
-    upscaling_scale: isUpscaled ? clampScale(given.hr_scale ?? 2) : undefined,
+    ...hires,
     ...scripts.fields,
     // The images and the control picture meet the size in one way.
     ...(startsFromImages && { fit }),
@@ -260,10 +265,6 @@ function sizeOf(
   const { defaults } = info;
   const asked = { width: width || defaults.width, height: height || defaults.height };
   return asked.width > 0 && asked.height > 0 ? nearestSize(asked, info) : asked;
-}
-
-function clampScale(scale: number): number {
-  return Math.min(4, Math.max(2, Math.round(scale)));
 }
 
 /** Fields that nobody here knows and that ask for something, but for `quietOnes`. */

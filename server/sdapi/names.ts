@@ -28,3 +28,17 @@ export function schedulesOf({ optionalSettings, sampling }: ModelInfo): Record<s
     need_inner_model: false,
   }));
 }
+
+/** Reads a name of a sampler or a schedule; one that the model does not take is noted. */
+export function knownName<T, M extends { readonly value?: T }>(
+  field: string,
+  name: string | null | undefined,
+  read: (name: string) => M | undefined,
+  taken: readonly T[],
+  ignored: string[],
+): M | undefined {
+  const meaning = name ? read(name) : undefined;
+  const isTaken = meaning && (meaning.value === undefined || taken.includes(meaning.value));
+  if (name && !isTaken) ignored.push(field);
+  return isTaken ? meaning : undefined;
+}

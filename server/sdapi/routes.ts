@@ -14,6 +14,7 @@ import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";
 import { refuseIgnored } from "./fields.ts";
 import { generateForWebui } from "./generate.ts";
+import { latentModesOf } from "./hires.ts";
 import { samplersOf, schedulesOf } from "./names.ts";
 import { Options } from "./options.ts";
 import { pngInfo } from "./png_info.ts";
@@ -22,7 +23,6 @@ export const SDAPI = "/sdapi/v1";
 
 /** What there is nothing of here, and how that is told. */
 const NOTHING: Readonly<Record<string, unknown>> = {
-  "latent-upscale-modes": [],
   "sd-vae": [],
   "sd-modules": [],
   hypernetworks: [],
@@ -100,6 +100,9 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${SDAPI}/samplers`, { GET: async (c) => c.json(samplersOf(await info(c))) });
   mount(app, `${SDAPI}/schedulers`, { GET: async (c) => c.json(schedulesOf(await info(c))) });
   mount(app, `${SDAPI}/upscalers`, { GET: async (c) => c.json(upscalersOf(await info(c))) });
+  mount(app, `${SDAPI}/latent-upscale-modes`, {
+    GET: async (c) => c.json(latentModesOf(await info(c))),
+  });
   mount(app, `${SDAPI}/loras`, {
     GET: async (c) => {
       await info(c);

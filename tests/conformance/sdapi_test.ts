@@ -357,7 +357,7 @@ Deno.test("sdapi/extra-single-image refuses what it cannot do, and names what ch
   const image = await halves(8, 8);
   const send = (body: unknown, to = service) => to.post("/sdapi/v1/extra-single-image", body);
   const cases: [fields: Record<string, unknown>, status: number, detail: RegExp][] = [
-    [{ upscaler_1: "R-ESRGAN 4x+" }, 422, /this server has 'None', 'Default'/],
+    [{ upscaler_1: "R-ESRGAN 4x+" }, 422, /this server has 'None', 'Lanczos', 'Default'/],
     [{ upscaler_1: "Default" }, 400, /it works on images that the model makes; send upscaler_1/],
     [{ upscaling_resize: 4.5 }, 422, /less than or equal to 4/],
     [{ upscaling_resize: 0 }, 422, /greater than or equal to 1/],
@@ -450,5 +450,56 @@ Deno.test("sdapi refuses or names what it makes no use of, in the words of its c
     const answer = await txt2img(fields);
     assert.equal(answer.status, 400, JSON.stringify(fields));
     assert.match((await answer.json()).errors, message);
+  }
+});
+
+Deno.test("sdapi makes a hires fix of enable_hr, by WebUI's names", async () => {
+  const taskDefaults = { TI2I: { strength: 0.6 } };
+  const info = { ...INFO, supportedTasks: ["T2I", "TI2I"] as const, taskDefaults };
+  await using service = await start({}, {
+    info: { ...info, defaultTask: "T2I", startsFromLatents: true, optionalSettings: ["sampler"] },
+  });
+  const modes = await (await service.get("/sdapi/v1/latent-upscale-modes")).json();
+  assert.equal(modes[1].name, "Latent (antialiased)");
+  const sent = {
+    ...{ prompt: "a fox", steps: 6, width: 64, height: 48, enable_hr: true },
+    ...{ denoising_strength: 0.5, hr_upscaler: "Latent (bicubic)", hr_second_pass_steps: 4 },
+  };
+  const send = (more: object) => service.post("/sdapi/v1/txt2img", { ...sent, ...more });
+  const scaled = await send({
+    ...{ hr_scale: 1.5, hr_prompt: "a red fox <lora:x:1>", hr_negative_prompt: "dark" },
+    ...{ hr_sampler_name: "Euler a", hr_scheduler: "Use same scheduler" },
+  });
+  assert.equal(scaled.status, 200, await scaled.clone().text());
+  assert.equal(scaled.headers.get("x-ignored-fields"), null);
+  const { images: [image], info: told } = await scaled.json();
+  const { width, height } = await decodeImage(Uint8Array.fromBase64(image));
+  assert.deepEqual([width, height], [96, 80]);
+  const [text] = JSON.parse(told).infotexts;
+  assert.match(text, /Denoising strength: 0.5, Hires upscale: 1.5, Hires upscaler: Latent \(bicub/);
+  const resized = await send({ hr_resize_x: 128, hr_resize_y: 96, hr_upscaler: "Lanczos" });
+  assert.equal(resized.status, 200, await resized.clone().text());
+  const [first, second] = service.engine.requests;
+  const hires = (request: typeof first) =>
+    Object.fromEntries(Object.entries(request!).filter(([name]) => name.startsWith("hires")));
+  assert.deepEqual(hires(first), {
+    ...{ hiresScale: 1.5, hiresUpscaler: "latent_bicubic", hiresStrength: 0.5, hiresSteps: 4 },
+    ...{ hiresPrompt: "a red fox", hiresNegativePrompt: "dark", hiresSampler: "euler_ancestral" },
+  });
+  assert.deepEqual(hires(second), {
+    ...{ hiresWidth: 128, hiresHeight: 96, hiresUpscaler: "lanczos" },
+    ...{ hiresStrength: 0.5, hiresSteps: 4 },
+  });
+  for (
+    const [more, detail] of [
+      [{ hr_upscaler: "4x-UltraSharp" }, /not in upscalers or latent-upscale-modes/],
+      [{ hr_scale: 9 }, /hr_scale must be from 1 to 4, got 9/],
+      [{ denoising_strength: 2 }, /denoising_strength must be above 0/],
+      [{ hr_resize_x: 32 }, /a hires fix enlarges/],
+    ] as const
+  ) {
+    const refused = await send(more);
+    assert.equal(refused.status, 400);
+    assert.match((await refused.json()).detail, detail);
   }
 });

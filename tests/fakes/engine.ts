@@ -1,5 +1,6 @@
 /** An engine without a GPU: draws gradients whose colours follow from the request and its LoRAs. */
 
+import { hiresSize } from "../../engine/hires.ts";
 import { drawnSize, resultSize } from "../../engine/result_size.ts";
 import { ModelLoras } from "../../engine/model_loras.ts";
 import { toRgba } from "../../media/image.ts";
@@ -107,7 +108,7 @@ export class FakeEngine implements CardEngine {
     const length = enableFrameInterpolation
       ? (numFrames - 1) * 2 ** frameInterpolationExp + 1
       : numFrames;
-    const size = resultSize(request);
+    const size = resultSize({ ...request, ...hiresSize(request, this.info) });
     const all = Array.from(
       { length: this.info.layers ? request.layers! : length },
       (_, frame) => gradient({ ...request, ...size }, frame + colour),

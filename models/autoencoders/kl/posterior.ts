@@ -28,7 +28,7 @@ export function posteriorLatents(moments: Tensor, noise?: Tensor): Tensor {
   return posteriorSample(moments, rearrange(noise, "1 c y x -> 1 y x c"));
 }
 
-type Scaling = Pick<
+export type Scaling = Pick<
   KlVaeConfig,
   "scaling_factor" | "shift_factor" | "latents_mean" | "latents_std"
 >;

@@ -51,6 +51,7 @@ export function chromaInfo({ vae, scheduler }: ChromaParts): FamilyInfo {
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 0.6 },
     sizeMultiple: scale * PACKED_SIDE,
+    startsFromLatents: true,
     maxImages: 1,
     optionalSettings: [
       "maxSequenceLength",

@@ -165,7 +165,8 @@ export function flux1Info(
     supportedTasks: needsImage ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: needsImage ? "TI2I" : "T2I",
     defaults: { ...usualSize(scale), ...sampling },
-    taskDefaults: isKontext || needsImage ? {} : { TI2I: { strength: 0.6 } },
+    ...(!isKontext && !needsImage &&
+      { taskDefaults: { TI2I: { strength: 0.6 } }, startsFromLatents: true }),
     ...(!isDrawnAfter && { inpainting: { strength: isKontext || fills ? 1 : 0.6 } }),
     sizeMultiple,
     maxImages: 1,

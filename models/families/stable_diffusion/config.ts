@@ -205,6 +205,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       inpainting: { strength: isXl ? 0.9999 : 1 },
     }),
     sizeMultiple: scale,
+    startsFromLatents: true,
     maxImages: 1,
     maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
     optionalSettings: [

@@ -159,6 +159,7 @@ export function zImageInfo(
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
+    startsFromLatents: true,
     maxImages: 1,
     optionalSettings: [
       "guidanceLimit",
