@@ -178,7 +178,7 @@ async function place(
   const name = String(source);
   if (name === BUNDLED_MODEL) {
     files.push(...await bundledFiles(signal));
-    return { files, model: "/bundled", parts: paths };
+    return { files, model: "/models/bundled", parts: paths };
   }
   if (!isHubId(name)) return { files, model: await placed(name, "/model"), parts: paths };
   const { commit, files: listed } = await client.list(name, "main", signal);
@@ -203,7 +203,7 @@ async function bundledFiles(signal: AbortSignal | undefined): Promise<Wanted[]> 
   const listed = await answer.json() as (RemoteFile & { path: string })[];
   return listed.map(({ path, ...file }) => ({
     ...file,
-    path: `/bundled/${path}`,
+    path: `/models/bundled/${path}`,
     url: new URL(path, base).href,
   }));
 }

@@ -1,6 +1,6 @@
 /** What a browser tab gives the program, by the names of `platform/mod.ts`; see there. */
 import { Unzlib, zlibSync } from "fflate";
-import type { FileInfo, FileSource, HostMemory } from "../platform/types.ts";
+import type { FileInfo, FileSource, GpuName, HostMemory } from "../platform/types.ts";
 import { bytesOf, find, mount, namesIn, sizeOf, sourceOf } from "./files.ts";
 
 export { basename, dirname, extname, join, resolve } from "./path.ts";
@@ -34,7 +34,9 @@ export const RUNTIME: string = BROWSERS
     return version === undefined ? [] : `${name} ${version}`;
   })[0] ?? "browser";
 
-export const OWN_GPU: "deno" | "browser" = "browser";
+export const OWN_GPU: GpuName = "browser";
+/** The root of the tab's table of files. */
+export const PROGRAM_FOLDER: URL = new URL("file:///");
 export const REDIRECTS: "manual" | "follow" = "follow";
 export const WAITS_NEED_NUDGE: boolean = RUNTIME.startsWith("firefox");
 

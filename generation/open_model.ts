@@ -3,9 +3,7 @@
 import { fileURLToPath } from "../platform/mod.ts";
 import { type LocalEngine, openEngine } from "../engine/mod.ts";
 import type { EngineOptions, LoadModelOptions } from "../engine/options.ts";
-import { BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/bundled.ts";
-
-const BUNDLED_FOLDER = new URL("../models/bundled/", import.meta.url);
+import { BUNDLED_FOLDER, BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/bundled.ts";
 
 export function engineOptions(path: string, options: LoadModelOptions): EngineOptions {
   return {

@@ -1,5 +1,6 @@
 /** What the cache of huggingface_hub holds, and removing of it. */
 
+import { type FolderEntry, listEntries } from "../platform/disk.ts";
 import { describeFileError, fileInfo, join, NotFoundError, readText } from "../platform/mod.ts";
 import { isHubId, repositoryFolder } from "./cache.ts";
 
@@ -69,9 +70,9 @@ async function readRefs(
   }
 }
 
-async function readFolder(path: string): Promise<Deno.DirEntry[]> {
+async function readFolder(path: string): Promise<FolderEntry[]> {
   try {
-    return await Array.fromAsync(Deno.readDir(path));
+    return await listEntries(path);
   } catch (cause) {
     if (cause instanceof NotFoundError) return [];
     throw new Error(`Cannot read ${path}: ${describeFileError(cause)}`, { cause });

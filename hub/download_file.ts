@@ -3,6 +3,16 @@
 import { createHash, type Hash } from "node:crypto";
 import { dirname, join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import {
+  copyFile,
+  isForbidden,
+  linkFile,
+  lockFile,
+  openOutput,
+  type OutputFile,
+  renameFile,
+} from "../platform/disk.ts";
+import { fileInfo, makeFolder, OS } from "../platform/mod.ts";
 import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "./hub_client.ts";
 
 /** Where a file belongs. */
@@ -33,7 +43,7 @@ export async function downloadFile(
   control: DownloadControl,
 ): Promise<void> {
   const blob = join(place.folder, "blobs", file.hash);
-  await Deno.mkdir(dirname(blob), { recursive: true });
+  await makeFolder(dirname(blob));
   if (await sizeOf(blob) === file.size) control.onBytes(file.size, "disk");
   else await withLock(place, file.hash, () => fetchBlob(client, file, blob, place, control));
   await link(blob, join(place.folder, "snapshots", place.commit, file.path));
@@ -63,7 +73,7 @@ async function fetchBlob(
           control.onBytes(count, from);
         },
       });
-      return await Deno.rename(partial, blob);
+      return await renameFile(partial, blob);
     } catch (error) {
       control.signal?.throwIfAborted();
       if (error instanceof HubError || isDiskError(error)) throw error;
@@ -95,10 +105,10 @@ async function receive(
   { id, commit }: FilePlace,
   { onBytes, signal }: DownloadControl,
 ): Promise<void> {
-  using output = await Deno.open(partial, { read: true, write: true, create: true });
-  let have = (await output.stat()).size;
+  using output = await openOutput(partial);
+  let have = await output.size();
   if (have > file.size) {
-    await output.truncate(0);
+    await output.truncate();
     have = 0;
   }
   const digest = createHash(file.hashKind === "sha256" ? "sha256" : "sha1");
@@ -110,24 +120,24 @@ async function receive(
       const response = await client.open(id, commit, file.path, have, stall.signal);
       if (response.status !== 206 && have > 0) {
         // The server sends all of it again; what is there may as well be what it sends.
-        await output.truncate(0);
+        await output.truncate();
         await response.body?.cancel();
         onBytes(-have, "disk");
         throw new Error("the server cannot go on where the last attempt ended");
       }
       checkRange(response, have, file);
-      await output.seek(have, Deno.SeekMode.Start);
       for await (const chunk of response.body ?? []) {
         stall.reset();
+        const start = have;
         have += chunk.byteLength;
         if (have > file.size) {
-          await output.truncate(0);
+          await output.truncate();
           throw new HubError(
             `Cannot fetch ${file.path} of ${id}: more than ${file.size} bytes come`,
           );
         }
         digest.update(chunk);
-        await writeAll(output, chunk);
+        await output.write(start, chunk);
         onBytes(chunk.byteLength, "network");
       }
     } finally {
@@ -137,7 +147,7 @@ async function receive(
   if (have < file.size) throw new Error(`the connection ended at ${have} of ${file.size} bytes`);
   const found = digest.digest("hex");
   if (found !== file.hash) {
-    await output.truncate(0);
+    await output.truncate();
     throw new HubError(
       `Cannot fetch ${file.path} of ${id}: its ${file.hashKind} is ${found}, the hub says ${file.hash}; ` +
         "it was thrown away, try again",
@@ -157,7 +167,7 @@ function checkRange(response: Response, have: number, { path }: HubFile): void {
 }
 
 async function hashFirst(
-  file: Deno.FsFile,
+  file: OutputFile,
   count: number,
   digest: Hash,
   onBytes: DownloadControl["onBytes"],
@@ -166,29 +176,25 @@ async function hashFirst(
   const buffer = new Uint8Array(Math.min(HASH_CHUNK, Math.max(1, count)));
   for (let done = 0; done < count;) {
     signal?.throwIfAborted();
-    const read = await file.read(buffer.subarray(0, Math.min(buffer.length, count - done)));
-    if (read === null) throw new Error("the part that was kept is shorter than it was");
+    const read = await file.read(done, buffer.subarray(0, Math.min(buffer.length, count - done)));
+    if (read === 0) throw new Error("the part that was kept is shorter than it was");
     digest.update(buffer.subarray(0, read));
     done += read;
     onBytes(read, "disk");
   }
 }
 
-async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
-  for (let done = 0; done < bytes.byteLength;) done += await file.write(bytes.subarray(done));
-}
-
 /** A link as the Python tools make it, or a copy on Windows; it takes its place in one step, as others may look. */
 async function link(blob: string, path: string): Promise<void> {
-  await Deno.mkdir(dirname(path), { recursive: true });
+  await makeFolder(dirname(path));
   const temporary = `${path}.${crypto.randomUUID()}`;
   try {
-    await Deno.symlink(relative(dirname(path), blob), temporary, { type: "file" });
+    await linkFile(relative(dirname(path), blob), temporary);
   } catch (error) {
-    if (Deno.build.os !== "windows") throw error;
-    await Deno.copyFile(blob, temporary);
+    if (OS !== "windows") throw error;
+    await copyFile(blob, temporary);
   }
-  await Deno.rename(temporary, path);
+  await renameFile(temporary, path);
 }
 
 /** One process at a time fills a blob; the lock is the one of the Python tools. */
@@ -199,19 +205,14 @@ async function withLock(
 ): Promise<void> {
   const name = folder.slice(dirname(folder).length + 1);
   const path = join(dirname(folder), ".locks", name, `${hash}.lock`);
-  await Deno.mkdir(dirname(path), { recursive: true });
-  using file = await Deno.open(path, { create: true, write: true });
-  await file.lock(true);
-  try {
-    await work();
-  } finally {
-    await file.unlock();
-  }
+  await makeFolder(dirname(path));
+  await using _lock = await lockFile(path);
+  await work();
 }
 
 async function sizeOf(path: string): Promise<number | undefined> {
   try {
-    return (await Deno.stat(path)).size;
+    return (await fileInfo(path)).size;
   } catch {
     return undefined;
   }
@@ -222,8 +223,7 @@ function isDiskError(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return ["ENOSPC", "EDQUOT", "EACCES", "EROFS", "EIO", "EFBIG", "ENAMETOOLONG"].includes(
     String(code),
-  ) ||
-    error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable;
+  ) || isForbidden(error);
 }
 
 /** Fires when the caller's signal does, or nothing has come for {@link STALL_MS}. */

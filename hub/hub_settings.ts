@@ -1,6 +1,7 @@
 /** How to reach a model hub: the variables that the Hugging Face tools read. */
 
 import { join } from "node:path";
+import { env as ownEnv, readText } from "../platform/mod.ts";
 import { hubCacheFolder } from "./cache.ts";
 
 export interface HubSettings {
@@ -19,7 +20,7 @@ const TRUE_VALUES = ["1", "ON", "YES", "TRUE"];
 
 /** Reads `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`, and where the cache is. */
 export async function hubSettings(
-  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+  env: (name: string) => string | undefined = ownEnv,
 ): Promise<HubSettings> {
   const cacheFolder = hubCacheFolder(env);
   const token = env("HF_TOKEN")?.trim() || await readToken(env, cacheFolder);
@@ -49,7 +50,7 @@ async function readToken(
   const home = env("HF_HOME");
   const path = env("HF_TOKEN_PATH") || join(home || join(cacheFolder, ".."), "token");
   try {
-    return (await Deno.readTextFile(path)).trim() || undefined;
+    return (await readText(path)).trim() || undefined;
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 /** From what a user calls a LoRA to the file that holds it. */
 
-import { describeFileError } from "../platform/mod.ts";
+import { listEntries } from "../platform/disk.ts";
+import { describeFileError, NotFoundError } from "../platform/mod.ts";
 import { join, posix, resolve } from "node:path";
 import { findSnapshot, isHubId } from "./cache.ts";
 import type { HubFile } from "./hub_client.ts";
@@ -52,7 +53,7 @@ export async function obtainLora(
   if (found === "folder") return await loraIn(path);
   const hub = readHubLora(pathOrId);
   if (hub) return await obtainHubLora(hub, options, onPull);
-  throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist; give ${FORMS}`);
+  throw new NotFoundError(`Cannot open LoRA ${path}: it does not exist; give ${FORMS}`);
 }
 
 export async function obtainHubLora(
@@ -64,7 +65,7 @@ export async function obtainHubLora(
   try {
     return await find();
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (!(error instanceof NotFoundError)) throw error;
   }
   onPull?.();
   const choose = (id: string, files: readonly HubFile[]) => chooseLora(id, files, lora.file);
@@ -75,7 +76,7 @@ export async function obtainHubLora(
 export async function loraIn(folder: string): Promise<string> {
   const names: string[] = [];
   try {
-    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    for (const { name, isDirectory } of await listEntries(folder)) {
       if (!isDirectory && isLoraName(name)) names.push(name);
     }
   } catch (cause) {
@@ -84,7 +85,7 @@ export async function loraIn(folder: string): Promise<string> {
   const name = onlyLora(names);
   if (name !== undefined) return join(folder, name);
   if (names.length === 0) {
-    throw new Deno.errors.NotFound(
+    throw new NotFoundError(
       `Cannot open LoRA ${folder}: the folder has no .safetensors file`,
     );
   }
@@ -121,7 +122,7 @@ export async function findHubLora({ id, file }: HubLora, cacheFolder?: string): 
   if (file === undefined) return await loraIn(folder);
   const path = join(folder, file);
   if (await lookAt(path, "LoRA") === "file") return path;
-  throw new Deno.errors.NotFound(`Cannot open LoRA ${path}: it does not exist`);
+  throw new NotFoundError(`Cannot open LoRA ${path}: it does not exist`);
 }
 
 /** The one that is meant where only a folder is named. */

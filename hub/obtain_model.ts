@@ -1,6 +1,7 @@
 /** A model or a part of one, fetched first where this machine does not have it. */
 
 import { join, resolve } from "node:path";
+import { exists, NotFoundError } from "../platform/mod.ts";
 import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
@@ -22,7 +23,7 @@ export async function obtainModel(
   try {
     return await resolveModel(pathOrId, cache);
   } catch (error) {
-    const isMissing = error instanceof Deno.errors.NotFound &&
+    const isMissing = error instanceof NotFoundError &&
       (hubFile !== undefined || isHubId(pathOrId));
     // A folder of that name is what is meant, whatever it lacks.
     if (!isMissing || await exists(pathOrId)) throw error;
@@ -58,7 +59,7 @@ export async function obtainPart(
     return isAlone ? path : folder;
   };
   const there = await find().catch((error) => {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof NotFoundError) return undefined;
     throw error;
   });
   if (there !== undefined && await exists(there)) return resolve(there);
@@ -68,8 +69,4 @@ export async function obtainPart(
     withoutVariants(chooseFiles(id, files, [`${component}/*`, ...own]));
   await pullModel(pathOrId, { ...options, choose });
   return resolve(await find());
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, () => false);
 }

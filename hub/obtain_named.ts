@@ -2,6 +2,7 @@
 
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { exists, fileInfo, NotFoundError } from "../platform/mod.ts";
 import { findSnapshot } from "./cache.ts";
 import { CATALOGUE, type CatalogueModel } from "./catalogue.ts";
 import { chooseFiles } from "./choose_files.ts";
@@ -43,7 +44,7 @@ interface ObtainNamedOptions extends PullOptions {
 export async function findNamed(text: string): Promise<NamedModel | undefined> {
   const [name = "", precision, ...rest] = text.trim().toLowerCase().split(":");
   if (rest.length > 0 || name.includes("/") || name.includes("\\") || name === "") return undefined;
-  if (await Deno.stat(text).then(() => true, () => false)) return undefined;
+  if (await exists(text)) return undefined;
   const own = (await readOwnModels()).get(name);
   if (own && precision === undefined) return { own };
   const entry = CATALOGUE.find((model) => model.name === name);
@@ -188,13 +189,13 @@ async function wholeFolder(
     const path = await snapshotOf(id, options);
     const { components } = await readModelIndex(path);
     for (const name of components.keys()) {
-      if (!without.includes(name) && !(await Deno.stat(join(path, name))).isDirectory) {
+      if (!without.includes(name) && !(await fileInfo(join(path, name))).isDirectory) {
         return undefined;
       }
     }
     return resolve(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof NotFoundError) return undefined;
     throw error;
   }
 }
@@ -209,7 +210,7 @@ async function cachedPaths(id: string, options: ObtainNamedOptions): Promise<str
     const paths = await readdir(await snapshotOf(id, options), { recursive: true });
     return paths.map((path) => path.replaceAll("\\", "/"));
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
+    if (error instanceof NotFoundError) return [];
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { z } from "zod";
+import { env as ownEnv, isFile } from "../platform/mod.ts";
 import { readJsonObject } from "./json_file.ts";
 import { PART_COMPONENTS } from "./model_index.ts";
 
@@ -29,7 +30,7 @@ const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/i;
 
 /** Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder. */
 export function ownModelsFile(
-  env: (name: string) => string | undefined = (name) => Deno.env.get(name),
+  env: (name: string) => string | undefined = ownEnv,
 ): string | undefined {
   const get = (name: string) => env(name) || undefined;
   const config = get("XDG_CONFIG_HOME");
@@ -46,8 +47,7 @@ export function ownModelsFile(
 export async function readOwnModels(
   path: string | undefined = ownModelsFile(),
 ): Promise<ReadonlyMap<string, OwnModel>> {
-  const isThere = path !== undefined &&
-    await Deno.stat(path).then((stat) => stat.isFile, () => false);
+  const isThere = path !== undefined && await isFile(path);
   if (!isThere) return new Map();
   const models = new Map<string, OwnModel>();
   for (const [name, value] of Object.entries(await readJsonObject(path))) {

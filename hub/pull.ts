@@ -1,7 +1,8 @@
 /** From a hub to the cache that the Python tools share. */
 
 import { statfs } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+import { fileInfo, makeFolder, writeText } from "../platform/mod.ts";
 import { repositoryFolder, revisionSegments } from "./cache.ts";
 import { chooseFiles } from "./choose_files.ts";
 import { downloadFile } from "./download_file.ts";
@@ -78,7 +79,7 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
       `Cannot fetch ${id}: its files have ${totalBytes} bytes, and at most ${options.maxBytes} are taken`,
     );
   }
-  await Deno.mkdir(join(folder, "blobs"), { recursive: true });
+  await makeFolder(join(folder, "blobs"));
   const missingBytes = await checkDisk(id, folder, chosen, options.minFreeBytes ?? 0);
   options.onChosen?.({ files: chosen.length, bytes: totalBytes, missingBytes });
   const speed = new Speedometer(totalBytes, options.onProgress);
@@ -103,11 +104,8 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
     throw error;
   }
   if (revision !== commit) {
-    await Deno.mkdir(dirname(ref), { recursive: true });
     // In one step: others may read it meanwhile.
-    const temporary = `${ref}.${crypto.randomUUID()}`;
-    await Deno.writeTextFile(temporary, commit);
-    await Deno.rename(temporary, ref);
+    await writeText(ref, commit);
   }
   return {
     path: join(folder, "snapshots", commit),
@@ -153,7 +151,7 @@ async function checkDisk(
   for (const { hash, size } of files) {
     const have = await Promise.all(
       [hash, `${hash}.incomplete`].map((name) =>
-        Deno.stat(join(folder, "blobs", name)).then((info) => info.size, () => 0)
+        fileInfo(join(folder, "blobs", name)).then((info) => info.size, () => 0)
       ),
     );
     missing += Math.max(0, size - Math.max(...have));

@@ -1,6 +1,12 @@
 /** From what a user calls a model to the folder or file that holds it. */
 
-import { describeFileError, isAbsence } from "../platform/mod.ts";
+import {
+  describeFileError,
+  fileInfo,
+  isAbsence,
+  listFolder,
+  NotFoundError,
+} from "../platform/mod.ts";
 import { join, resolve } from "node:path";
 import {
   type CacheOptions,
@@ -43,7 +49,7 @@ export async function resolveModel(
   const hubFile = parseHubFile(pathOrId);
   if (hubFile) return await resolveFile(hubFile, options);
   if (!isHubId(pathOrId)) {
-    throw new Deno.errors.NotFound(
+    throw new NotFoundError(
       `Cannot open model ${path}: it does not exist; give the path of a model's folder or file, ` +
         'a hub id of the form org/name or org/name:file, or a name that "denoise list --all" shows',
     );
@@ -62,7 +68,7 @@ async function resolveFile({ id, file }: HubFileName, options: CacheOptions): Pr
   const part = partOf(file);
   const looks = (part?.all ?? [file]).map((each) => lookAt(join(snapshot, each), "model"));
   if ((await Promise.all(looks)).every((found) => found === "file")) return path;
-  throw new Deno.errors.NotFound(
+  throw new NotFoundError(
     `Cannot find ${id}:${file}: this machine has no such file of it${
       part ? ", or not all of its parts" : ""
     }; fetch it with denoise pull ${id} --include ${JSON.stringify(part?.pattern ?? file)}`,
@@ -77,9 +83,9 @@ async function modelIn(
 ): Promise<string> {
   let reason = `its ${MODEL_INDEX} is not a file`;
   try {
-    if ((await Deno.stat(join(folder, MODEL_INDEX))).isFile) return folder;
+    if ((await fileInfo(join(folder, MODEL_INDEX))).isFile) return folder;
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) {
+    if (error instanceof NotFoundError) {
       const files = await weightsIn(folder);
       const parts = partOf(files[0] ?? "")?.all;
       if (files.length === 1 || (parts && files.every((file) => parts.includes(file)))) {
@@ -87,18 +93,18 @@ async function modelIn(
       }
       reason = `it has no ${MODEL_INDEX}`;
       if (files.length > 1) {
-        throw new Deno.errors.NotFound(
+        throw new NotFoundError(
           `Cannot open model ${folder}: ${reason}, and ${files.length} files of weights; ` +
             `name one of them, such as ${nameOf(files[0]!)}`,
         );
       }
     } else reason = `${MODEL_INDEX} cannot be read, ${describeFileError(error)}`;
   }
-  throw new Deno.errors.NotFound(`Cannot open model ${folder}: ${reason}; ${hint}`);
+  throw new NotFoundError(`Cannot open model ${folder}: ${reason}; ${hint}`);
 }
 
 async function weightsIn(folder: string): Promise<string[]> {
-  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+  const names = await listFolder(folder);
   const weights = names.filter((name) => WEIGHTS.test(name));
   return (weights.length > 0 ? weights : names.filter((name) => PICKLES.test(name))).sort();
 }
@@ -109,7 +115,7 @@ export async function lookAt(
   what: "LoRA" | "model",
 ): Promise<"folder" | "file" | "nothing"> {
   try {
-    return (await Deno.stat(path)).isDirectory ? "folder" : "file";
+    return (await fileInfo(path)).isDirectory ? "folder" : "file";
   } catch (cause) {
     if (isAbsence(cause)) return "nothing";
     throw new Error(`Cannot open ${what} ${path}: ${describeFileError(cause)}`, { cause });

@@ -4,7 +4,7 @@
  */
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { FileInfo, FileSource, HostMemory } from "./types.ts";
+import type { FileInfo, FileSource, GpuName, HostMemory } from "./types.ts";
 
 export { basename, dirname, extname, join, resolve } from "node:path";
 export { fileURLToPath } from "node:url";
@@ -20,7 +20,10 @@ export const ARCH: string = Deno.build.arch;
 export const RUNTIME = `deno ${Deno.version.deno}`;
 
 /** The name of the runtime's own WebGPU. Waits of `deno` block their thread until the GPU has finished. */
-export const OWN_GPU: "deno" | "browser" = "deno";
+export const OWN_GPU: GpuName = "deno";
+/** Where the program lies, with the bundled model in `models/bundled/`. */
+export const PROGRAM_FOLDER: URL = new URL("../", import.meta.url);
+
 /** What a request does where its answer leads elsewhere: a browser shows no such answers. */
 export const REDIRECTS: "manual" | "follow" = "manual";
 /** Whether waits end late unless the queue is asked again and again. */

@@ -1,5 +1,8 @@
 /** What a runtime gives the program; see `mod.ts`. */
 
+/** The WebGPU of a runtime: its own, or that of Chromium as a native addon. */
+export type GpuName = "deno" | "browser" | "dawn";
+
 /** An open file that is read by ranges. */
 export interface FileSource extends Disposable {
   /** Bytes. */
@@ -30,4 +33,35 @@ export interface HostMemory {
   readonly available: number;
   /** What nothing uses. */
   readonly free: number;
+}
+
+/** A file that is written by ranges, after what it has. */
+export interface OutputFile extends Disposable {
+  /** Bytes. */
+  size(): Promise<number>;
+  /** Fills `target` or a part of it from byte `position` on; gives the count of bytes. */
+  read(position: number, target: Uint8Array): Promise<number>;
+  write(position: number, bytes: Uint8Array): Promise<void>;
+  /** Throws away what it has. */
+  truncate(): Promise<void>;
+  /** Waits until the disk has it. */
+  sync(): Promise<void>;
+}
+
+export interface ProgramOptions {
+  /** Where it starts. */
+  readonly folder: string;
+  /** Its variables; it has no others. */
+  readonly environment: Record<string, string>;
+}
+
+/** A program that runs. */
+export interface Program {
+  readonly stdin: WritableStream<Uint8Array>;
+  readonly stdout: ReadableStream<Uint8Array<ArrayBuffer>>;
+  readonly stderr: ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** Whether it ended well, when it has. */
+  readonly isDone: Promise<boolean>;
+  /** Ends it at once. @throws {Error} where it has ended by itself */
+  kill(): void;
 }

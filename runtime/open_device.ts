@@ -1,5 +1,5 @@
 /** From the adapters of a machine to an open device. */
-import { withoutWaylandNoise } from "../platform/mod.ts";
+import { OWN_GPU, withoutWaylandNoise } from "../platform/mod.ts";
 import { type AdapterEnvironment, withEnvironment } from "./device/adapter_environment.ts";
 import {
   type BackendChoice,
@@ -207,9 +207,11 @@ const NO_BROWSER_ADAPTER =
   "Cannot find a GPU: this browser offers no WebGPU adapter; use Chrome, Edge, Firefox or Safari in a version of " +
   "this year, turn hardware acceleration on, and open the page over https";
 
-const NO_DAWN_ADAPTER =
-  "Cannot find a GPU: Dawn offers no adapter on this machine, where Deno's own WebGPU may " +
-  "have one, since Dawn asks more of drivers (of Mesa's software driver, version 25); use --gpu-backend deno";
+const NO_DAWN_ADAPTER = "Cannot find a GPU: Dawn offers no adapter on this machine" +
+  (OWN_GPU === "dawn"
+    ? "; install or update the driver of the GPU, and see that this user may use it"
+    : ", where Deno's own WebGPU may have one, since Dawn asks more of drivers (of Mesa's software driver, " +
+      "version 25); use --gpu-backend deno");
 
 const NO_DAWN_FALLBACK =
   "Cannot find a software adapter: Dawn counts none but SwiftShader as such; leave --software out where there is " +

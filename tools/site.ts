@@ -21,27 +21,38 @@ export const ENTRIES: Readonly<Record<string, string>> = {
 
 const BUNDLED = "models/bundled/";
 
-/** The import map of a tab: packages by their versions, and {@linkcode SWAPS}. */
-export function browserImports(): Record<string, string> {
+/** The import map of a bundle: packages by their versions, and modules that stand for others. */
+function importsWith(swapped: Readonly<Record<string, string>>): Record<string, string> {
   const packages = Object.entries(importMap()).flatMap(([name, target]) => [
     [name, target],
     [`${name}/`, `${target.replace("npm:", "npm:/")}/`],
   ]);
-  const swaps = Object.entries(SWAPS).map(([from, to]) => [
+  const swaps = Object.entries(swapped).map(([from, to]) => [
     new URL(from, ROOT).href,
     new URL(to, ROOT).href,
   ]);
   return Object.fromEntries([...packages, ...swaps]);
 }
 
-/** Bundles an entry for browsers. @throws {Error} with what the bundler says */
-export async function bundle(entry: string, output: string): Promise<void> {
+/** How a module is bundled with all that it needs. */
+interface BundleOptions {
+  readonly platform?: "browser" | "deno";
+  /** Modules that stand for others. */
+  readonly swaps?: Readonly<Record<string, string>>;
+}
+
+/** Bundles an entry, for browsers by default. @throws {Error} with what the bundler says */
+export async function bundle(
+  entry: string,
+  output: string,
+  { platform = "browser", swaps = SWAPS }: BundleOptions = {},
+): Promise<void> {
   const map = await Deno.makeTempFile({ suffix: ".json" });
   try {
-    await Deno.writeTextFile(map, JSON.stringify({ imports: browserImports() }));
+    await Deno.writeTextFile(map, JSON.stringify({ imports: importsWith(swaps) }));
     const { success, stderr } = await new Deno.Command(DENO, {
       args: [
-        ...["bundle", "--quiet", "--no-lock", "--platform", "browser", "--minify"],
+        ...["bundle", "--quiet", "--no-lock", "--platform", platform, "--minify"],
         ...["--import-map", map, "--output", output, entry],
       ],
       cwd: ROOT,

@@ -1,5 +1,8 @@
 /** Programs in processes of their own: unlike threads they can be killed at work, have limits, and break down alone. */
 
+import { environment, moduleRunner, workingFolder } from "../../platform/disk.ts";
+import { OS, packedProgram } from "../../platform/mod.ts";
+
 type ProgramName = "images" | "ffmpeg";
 
 /** The command of a compiled executable that is one of the programs instead. */
@@ -26,16 +29,17 @@ export function programCommand(
   name: ProgramName,
   { read = [], write = [] }: ProgramPermissions = {},
 ): string[] {
-  if (Deno.build.standalone) {
-    if (isInExecutable) return [Deno.execPath(), PROGRAM_COMMAND, name];
+  const packed = packedProgram();
+  if (packed !== undefined && isInExecutable) return [packed, PROGRAM_COMMAND, name];
+  const deno = moduleRunner();
+  if (deno === undefined) {
     throw new Error(
-      "Cannot start the program that reads images and video: this executable does not hold it; " +
-        "run it with Deno, or use the executable of denoise",
+      "Cannot start the program that reads images and video: it needs Deno, or the executable of denoise; " +
+        "for videos, install FFmpeg with libx264",
     );
   }
   return [
-    // Deno that was started through another loader is not its own executable.
-    Deno.env.get("DENOISE_DENO") ?? Deno.execPath(),
+    deno,
     ...["run", "--quiet", "--no-check", "--no-prompt"],
     ...permission("--allow-read", read),
     ...permission("--allow-write", write),
@@ -46,7 +50,7 @@ export function programCommand(
 /** The folder in which to start a program: the working folder, or one that is there when that was removed. */
 export function startFolder(): string {
   try {
-    return Deno.cwd();
+    return workingFolder();
   } catch {
     return "/";
   }
@@ -71,7 +75,7 @@ export function limited(
   command: readonly string[],
   { memoryBytes, cpuSeconds }: ProcessLimits,
 ): string[] {
-  if (Deno.build.os === "windows") return [...command];
+  if (OS === "windows") return [...command];
   // Data, not address space: JavaScript engines and allocators reserve far more than they use.
   const limit = (option: string) => `ulimit ${option} 2>/dev/null;`;
   const script = `${limit("-c 0")} ${limit('-d "$1"')} ${limit('-t "$2"')} shift 2; exec "$@"`;
@@ -93,7 +97,7 @@ const SECRET = /TOKEN|SECRET|PASSW|CREDENTIAL|_KEY|COOKIE|AUTH/i;
 /** The variables of this process without those that look like secrets, for a process that reads foreign bytes. */
 export function harmlessEnvironment(): Record<string, string> {
   return Object.fromEntries(
-    Object.entries(Deno.env.toObject()).filter(([name]) => !SECRET.test(name)),
+    Object.entries(environment()).filter(([name]) => !SECRET.test(name)),
   );
 }
 

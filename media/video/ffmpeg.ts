@@ -1,5 +1,6 @@
 /** One way to call FFmpeg: the system's program, or the one in WebAssembly that comes with denoise. */
 
+import { startProgram } from "../../platform/disk.ts";
 import { harmlessEnvironment, lastOf, limited, startFolder } from "../isolated/program.ts";
 
 /** Where a call finds its files; a name for a command line each. */
@@ -137,19 +138,14 @@ export class FfmpegProcess implements Ffmpeg {
       stdin: "pipe:0",
       output,
     });
-    const [program, ...first] = this.#command({ read: inputs, write }, limits);
-    const child = new Deno.Command(program!, {
-      args: [...first, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", ...args],
-      cwd: startFolder(),
-      clearEnv: true,
-      env: harmlessEnvironment(),
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
+    const command = this.#command({ read: inputs, write }, limits);
+    const child = startProgram(
+      [...command, "-hide_banner", "-loglevel", "error", "-nostdin", "-y", ...args],
+      { folder: startFolder(), environment: harmlessEnvironment() },
+    );
     const kill = () => {
       try {
-        child.kill("SIGKILL");
+        child.kill();
       } catch {
         // It has ended by itself.
       }
@@ -163,12 +159,12 @@ export class FfmpegProcess implements Ffmpeg {
     signal?.addEventListener("abort", kill);
     const messages = lastOf(child.stderr, KEPT_MESSAGES);
     const ended = async () => {
-      const [{ success }, said] = await Promise.all([child.status, messages]);
+      const [isDone, said] = await Promise.all([child.isDone, messages]);
       clearTimeout(timer);
       signal?.removeEventListener("abort", kill);
       signal?.throwIfAborted();
       if (isLate) throw new FfmpegTimeError(`FFmpeg took more than ${timeoutMs! / 1000} s`);
-      if (!success) throw ffmpegError(said);
+      if (!isDone) throw ffmpegError(said);
       call.onSaid?.(said);
     };
     return { child, ended, kill };

@@ -1,5 +1,7 @@
 /** Which build of FFmpeg this machine offers. */
 
+import { environment, startProgram } from "../../platform/disk.ts";
+import { env } from "../../platform/mod.ts";
 import { programCommand, startFolder } from "../isolated/program.ts";
 import { type Ffmpeg, FfmpegProcess } from "./ffmpeg.ts";
 
@@ -18,7 +20,7 @@ const MAX_WASM_MEMORY = 2 ** 31;
 /** Finds the best build with libx264: the system's program is several times faster than WebAssembly. */
 export async function findFfmpeg(options: FindFfmpegOptions = {}): Promise<Ffmpeg> {
   if (!options.onlyBundled) {
-    const program = options.program ?? Deno.env.get("FFMPEG") ?? "ffmpeg";
+    const program = options.program ?? env("FFMPEG") ?? "ffmpeg";
     const system = await systemFfmpeg(program);
     if (system) return system;
   }
@@ -41,13 +43,14 @@ export function bundledFfmpeg(): Ffmpeg {
 /** A program of this machine; nothing when it is absent or lacks libx264. */
 export async function systemFfmpeg(program: string): Promise<Ffmpeg | undefined> {
   const run = async (...args: string[]) => {
-    const { success, stdout } = await new Deno.Command(program, {
-      args,
-      cwd: startFolder(),
-      stdin: "null",
-      stderr: "null",
-    }).output();
-    return success ? new TextDecoder().decode(stdout) : "";
+    const child = startProgram([program, ...args], {
+      folder: startFolder(),
+      environment: environment(),
+    });
+    void child.stdin.close().catch(() => {});
+    void child.stderr.cancel();
+    const said = await new Response(child.stdout).text();
+    return await child.isDone ? said : "";
   };
   try {
     const version = /^ffmpeg version (\S+)/.exec(await run("-version"))?.[1];

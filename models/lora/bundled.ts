@@ -1,10 +1,12 @@
 /** The LoRAs that come with the bundled model. `tools/train/lora.py` trained them. */
-import { fileURLToPath } from "../../platform/mod.ts";
+import { fileURLToPath, PROGRAM_FOLDER } from "../../platform/mod.ts";
 
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";
 
-const FOLDER = new URL("../bundled/adapters/", import.meta.url);
+/** Its folder. */
+export const BUNDLED_FOLDER: URL = new URL("models/bundled/", PROGRAM_FOLDER);
+const FOLDER = new URL("adapters/", BUNDLED_FOLDER);
 
 /** File of each, by the name that may stand where a path is asked for. */
 export const BUNDLED_LORAS: Readonly<Record<string, URL>> = {

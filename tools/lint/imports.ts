@@ -2,7 +2,7 @@
  * The house rules of the import graph: every arrow points down, no circles, shaders only in
  * `runtime/`.
  *
- * `cli.ts → commands/ → { browser/, mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
+ * `cli.ts → commands/ → { browser/, node/, mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
  * leaves that everybody above may use; so is `playground/`, which the server sends to browsers. All stand on `platform/`, which imports nothing of ours. Tests, benches and tools may
  * import anything, and only each other import them.
  */
@@ -29,11 +29,12 @@ const SPINE = [
   "library/",
   "mod.ts",
   "browser/",
+  "node/",
   "commands/",
   "cli.ts",
 ];
 /** What `import "denoise"` loads of its own; it knows no server, and the server does not know it. */
-const LIBRARY = ["library/", "mod.ts", "browser/"];
+const LIBRARY = ["library/", "mod.ts", "browser/", "node/"];
 const SERVER = ["server/", "fleet/"];
 const LEAVES = ["media/", "hub/", "playground/"];
 /** What every layer stands on. */

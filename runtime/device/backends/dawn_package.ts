@@ -1,9 +1,13 @@
 /** Where Dawn is: a native addon of 21 MB in the npm package `webgpu`, which users who want it fetch. */
-import { ARCH, env, join, listFolderSync, OS } from "../../../platform/mod.ts";
+import { ARCH, env, join, listFolderSync, OS, OWN_GPU } from "../../../platform/mod.ts";
 import { NoAdapterError } from "../../errors.ts";
 
 /** The version that the tests ran with. */
 export const DAWN_VERSION = "0.6.2";
+
+const FETCH = OWN_GPU === "dawn"
+  ? `npm install webgpu@${DAWN_VERSION}`
+  : `deno cache --no-config --no-lock npm:webgpu@${DAWN_VERSION}`;
 
 export interface Surroundings {
   env(name: string): string | undefined;
@@ -40,8 +44,8 @@ export function findDawn(here: Surroundings = HERE): string {
     named
       ? `Cannot use Dawn: DENOISE_DAWN is ${named}, which holds no dist/${platform}/dawn.node; name a folder ` +
         `that holds the npm package webgpu ${DAWN_VERSION}`
-      : `Cannot use Dawn: it is not on this machine; fetch it with "deno cache --no-config --no-lock ` +
-        `npm:webgpu@${DAWN_VERSION}" (51 MB, once), or name a folder that holds that npm package in DENOISE_DAWN`,
+      : `Cannot use Dawn: it is not on this machine; fetch it with "${FETCH}" (51 MB, once), or name a folder ` +
+        "that holds that npm package in DENOISE_DAWN",
   );
 }
 
