@@ -5,8 +5,10 @@ import {
   concat,
   conv2d,
   type Conv2dOptions,
+  elementwise,
   gather,
   isFloat,
+  type LayerNormOptions,
   linear,
   type LinearOptions,
   matmul,
@@ -147,9 +149,35 @@ export function gluLayer(
   return linear(x, weight, {
     name: names.join("*"),
     activation,
-    glu: true,
+    glu: "first",
     ...(lowRank && { lowRank }),
   });
+}
+
+/**
+ * activation(gate) * value of one layer that makes both, [..., features]; `activated` is the half of its rows that gates.
+ * One product on GPUs.
+ */
+export function packedGluLayer(
+  weights: WeightScope,
+  name: string,
+  x: Tensor,
+  features: number,
+  { activation, activated, norm }: {
+    readonly activation: Activation;
+    readonly activated: "first" | "second";
+    readonly norm?: LayerNormOptions;
+  },
+): Tensor {
+  const normed = norm && { norm };
+  if (x.graph.target.schedule === "gpu") {
+    return linearLayer(weights, name, x, 2 * features, { ...normed, activation, glu: activated });
+  }
+  const halves = linearLayer(weights, name, x, 2 * features, { ...normed, parts: 2 });
+  const [a, b] = [0, 1].map((i) => slice(halves, 0, i, i + 1)) as [Tensor, Tensor];
+  const [gate, value] = activated === "first" ? [a, b] : [b, a];
+  return elementwise(`act_${activation}(gate) * value`, { gate, value }, { name: "glu" })
+    .reshape(...x.shape.with(-1, features));
 }
 
 /** Widest head that the fused attention kernels take. */

@@ -22,7 +22,7 @@ import {
 } from "../../blocks/double_stream.ts";
 import { rotaryConstants } from "../../blocks/embeddings.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
-import { linearLayer } from "../../blocks/layers.ts";
+import { linearLayer, packedGluLayer } from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
@@ -126,22 +126,13 @@ function feedForward({ eps, mlp_ratio }: Flux2TransformerConfig) {
     { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
   ): Tensor => {
     const dim = x.dim(-1);
-    const inner = dim * mlp_ratio;
-    const norm = { eps, scale, shift };
-    const gatedUnit = () => {
-      const halves = linearLayer(weights, "linear_in", x, 2 * inner, { norm, parts: 2 });
-      const hidden = gated(slice(halves, 0, 0, 1), slice(halves, 0, 1));
-      return hidden.reshape(...x.shape.with(-1, inner));
-    };
-    const hidden = isGatedInProducts(x) && !weights.has("linear_in.bias")
-      ? linearLayer(weights, "linear_in", x, 2 * inner, { norm, activation: "silu", glu: true })
-      : gatedUnit();
+    const hidden = packedGluLayer(weights, "linear_in", x, dim * mlp_ratio, {
+      norm: { eps, scale, shift },
+      activation: "silu",
+      activated: "first",
+    });
     return linearLayer(weights, "linear_out", hidden, dim, { gate, residual: x });
   };
-}
-
-function isGatedInProducts({ graph }: Tensor): boolean {
-  return graph.target.schedule === "gpu";
 }
 
 /** x + gate · (attention and feed-forward of the modulated norm, side by side). */
@@ -179,7 +170,7 @@ function projectAtOnce(
   x: Tensor,
   norm: LayerNormOptions,
 ): SingleProjections | undefined {
-  if (!isGatedInProducts(x) || weights.has(`${SINGLE_LAYER}.bias`)) return undefined;
+  if (x.graph.target.schedule !== "gpu" || weights.has(`${SINGLE_LAYER}.bias`)) return undefined;
   const dim = x.dim(-1);
   const [own, gated] = [3 * dim, 2 * mlp_ratio * dim];
   const n = own + gated;
@@ -190,7 +181,7 @@ function projectAtOnce(
   const normed = layerNorm(x, norm);
   return {
     heads: linear(normed, first, { parts: 3, name: SINGLE_LAYER }),
-    hidden: [linear(normed, second, { activation: "silu", glu: true, name: "swiglu" })],
+    hidden: [linear(normed, second, { activation: "silu", glu: "first", name: "swiglu" })],
   };
 }
 
@@ -203,10 +194,8 @@ function projectInParts(
   // Parts of the model's width: queries, keys, values, then as many of each half of the feed-forward as it is wider.
   const parts = 3 + 2 * mlp_ratio;
   const joined = linearLayer(weights, SINGLE_LAYER, x, parts * x.dim(-1), { norm, parts });
-  const hidden = gated(
-    slice(joined, 0, 3, 3 + mlp_ratio),
-    slice(joined, 0, 3 + mlp_ratio, parts),
-  );
+  const [a, b] = [slice(joined, 0, 3, 3 + mlp_ratio), slice(joined, 0, 3 + mlp_ratio, parts)];
+  const hidden = elementwise("act_silu(a) * b", { a, b }, { name: "swiglu" });
   return {
     heads: slice(joined, 0, 0, 3),
     hidden: Array.from(
@@ -214,10 +203,6 @@ function projectInParts(
       (_, i) => slice(hidden, 0, i, i + 1).reshape(...x.shape),
     ),
   };
-}
-
-function gated(a: Tensor, b: Tensor): Tensor {
-  return elementwise("act_silu(a) * b", { a, b }, { name: "swiglu" });
 }
 
 /** Distance between input images along the first axis. */

@@ -6,7 +6,6 @@
 import {
   attention,
   concat,
-  elementwise,
   gather,
   type Graph,
   groupNorm,
@@ -16,7 +15,12 @@ import {
 } from "../../../runtime/mod.ts";
 import { normOf, residualBlock } from "../../autoencoders/kl/blocks.ts";
 import { affine } from "../../blocks/clip_layer.ts";
-import { convolutionLayer, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import {
+  convolutionLayer,
+  linearLayer,
+  linearLayers,
+  packedGluLayer,
+} from "../../blocks/layers.ts";
 import { steered } from "../../pipeline/control.ts";
 import type { TextState } from "./conditioning.ts";
 import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
@@ -211,11 +215,10 @@ function transformerBlock(
   const z = linearLayer(cross, "to_out.0", seen, dim, { residual: y });
 
   const forward = weights.scope("ff.net");
-  const halves = linearLayer(forward, "0.proj", z, 2 * WIDENING * dim, {
+  const hidden = packedGluLayer(forward, "0.proj", z, WIDENING * dim, {
     norm: norm("norm3"),
-    parts: 2,
+    activation: "gelu",
+    activated: "second",
   });
-  const [up, gate] = [0, 1].map((i) => slice(halves, 0, i, i + 1).reshape(...x.shape.with(-1, -1)));
-  const hidden = elementwise("u * act_gelu(g)", { u: up!, g: gate! }, { name: "geglu" });
   return linearLayer(forward, "2", hidden, dim, { residual: z });
 }

@@ -13,11 +13,8 @@ export interface GemmEpilogue {
   readonly residual: boolean;
   /** The columns are cut into equal parts, whose results lie one after the other. */
   readonly parts?: boolean;
-  /**
-   * A gated linear unit: activation(first half of the columns) * other half is stored, and none of the parts above is
-   * used besides.
-   */
-  readonly glu?: boolean;
+  /** A gated linear unit: the half of the columns that is activated; besides, only the bias of the parts above is used. */
+  readonly glu?: "first" | "second";
   /** A low-rank branch t · upᵀ is added to the sums: t is [m, rank], up [n, rank]. */
   readonly lowRank?: {
     /** rank is a multiple of 4. */
@@ -34,7 +31,8 @@ export function epilogueParams(epilogue: GemmEpilogue): ParamValues {
     GATE: epilogue.gate,
     RESIDUAL: epilogue.residual,
     PARTS: epilogue.parts === true,
-    GLU: epilogue.glu === true,
+    GLU: epilogue.glu !== undefined,
+    GLU_GATE: epilogue.glu ?? "first",
     LOW_RANK: epilogue.lowRank !== undefined,
     VECTOR_RANK: epilogue.lowRank?.isVectorRank ?? true,
   };

@@ -28,7 +28,7 @@ interface LinearCase {
   readonly gate?: readonly number[];
   readonly residual?: boolean;
   readonly parts?: number;
-  readonly glu?: boolean;
+  readonly glu?: "first" | "second";
   /** Rank of the low-rank branch; its tensors are stored as `lowRankDtype`. */
   readonly rank?: number;
   readonly lowRankDtype?: DType;
@@ -54,7 +54,7 @@ function linearCase(spec: LinearCase): OpCase {
     lowRankDtype = "f32",
     downFormat,
     parts: count,
-    glu = false,
+    glu,
   } = spec;
   const inputs: Record<string, CaseInput> = {
     x: { values: randomNormal(x, 1, xMagnitude), dtype: xDtype },
@@ -96,7 +96,7 @@ function linearCase(spec: LinearCase): OpCase {
     gate && `gate [${gate}]`,
     residual && "residual",
     count && `${count} parts`,
-    glu && "glu",
+    glu && `glu of the ${glu} half`,
   ];
   const weights = format ? `${format} of ${magnitude.toPrecision(1)}` : dtype;
   const xType = xMagnitude === 1 ? xDtype : `${xDtype} of ${xMagnitude.toPrecision(1)}`;
@@ -111,14 +111,14 @@ function linearCase(spec: LinearCase): OpCase {
         ...(gate && { gate }),
         ...(residual && { residual }),
         ...(count !== undefined && { parts: count }),
-        glu,
+        ...(glu && { glu }),
         ...(down && up && scales && { lowRank: { down, up, scales } }),
         ...(norm && { norm: { eps: 1e-6, ...normOf(others) } }),
       }),
     ],
     reference: (arrays) => {
       const x = norm ? layerNormReference(arrays["x"]!, 1e-6, normOf(arrays)) : arrays["x"]!;
-      if (glu) return [gluReference(linearReference({ ...arrays, x }), activation)];
+      if (glu) return [gluReference(linearReference({ ...arrays, x }), activation, glu)];
       return [inParts(linearReference({ ...arrays, x }, activation), count)];
     },
     tolerance: 2e-5,
@@ -147,12 +147,23 @@ function inParts({ shape, data }: NdArray, parts: number | undefined): NdArray {
 /** Gated linear units: halves around the tiles, every kind of weight, a low-rank branch, rows that are normalised. */
 function gluCases(): OpCase[] {
   return [
-    linearCase({ x: [5, 260], n: 40, dtype: "bf16", activation: "silu", glu: true }),
-    linearCase({ x: [2, 35, 37], n: 152, activation: "gelu_tanh", glu: true }),
-    linearCase({ x: [67, 260], n: 136, rank: 20, dtype: "f16", activation: "silu", glu: true }),
-    linearCase({ x: [70, 256], n: 136, format: "q4_k", activation: "silu", glu: true }),
-    linearCase({ x: [9, 64], n: 72, format: "q8_0", rank: 4, activation: "silu", glu: true }),
-    linearCase({ x: [130, 64], n: 264, norm: { weight: [64] }, glu: true }),
+    linearCase({ x: [5, 260], n: 40, dtype: "bf16", bias: true, activation: "silu", glu: "first" }),
+    linearCase({ x: [2, 35, 37], n: 152, activation: "gelu_tanh", glu: "first" }),
+    linearCase({ x: [67, 260], n: 136, rank: 20, dtype: "f16", activation: "silu", glu: "first" }),
+    linearCase({ x: [70, 256], n: 136, format: "q4_k", activation: "silu", glu: "first" }),
+    linearCase({ x: [9, 64], n: 72, format: "q8_0", rank: 4, activation: "silu", glu: "first" }),
+    linearCase({ x: [130, 64], n: 264, norm: { weight: [64] }, glu: "first" }),
+    linearCase({ x: [67, 260], n: 136, bias: true, activation: "gelu", glu: "second" }),
+    linearCase({
+      x: [70, 256],
+      n: 152,
+      format: "q8_0",
+      rank: 4,
+      bias: true,
+      activation: "gelu",
+      glu: "second",
+      norm: { weight: [256], bias: [256] },
+    }),
   ];
 }
 
@@ -303,7 +314,7 @@ export const LINEAR_INT8_SUITE: OpSuite = {
       downFormat: "q8_0",
       format: "q8_0",
       activation: "silu",
-      glu: true,
+      glu: "first",
     }),
     linearCase({ x: [67, 64], n: 132, rank: 33, downFormat: "q8_0", format: "q8_0", bias: true }),
     linearCase({

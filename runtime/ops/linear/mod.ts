@@ -25,10 +25,10 @@ export interface LinearOptions {
   /** Equal parts of N, N / parts a multiple of 4, that become a leading dimension of the result: several layers in one. */
   readonly parts?: number;
   /**
-   * A gated linear unit: the result is activation(first half of the N columns) * other half, and N a multiple of 8.
+   * A gated linear unit: the result is activation(this half of the N columns) * other half, and N a multiple of 8.
    * Kernels of software adapters have none, so that there two products are faster.
    */
-  readonly glu?: boolean;
+  readonly glu?: "first" | "second";
   /** Layer normalisation of the rows of x, before the product: in its kernel where that is faster. */
   readonly norm?: LayerNormOptions;
   /** Adapters, added before the bias. */
@@ -46,7 +46,7 @@ export interface LinearOptions {
  * @throws {RangeError} when the shapes do not fit together
  */
 export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tensor {
-  const { bias, activation = "none", gate, residual, lowRank, norm, glu = false } = options;
+  const { bias, activation = "none", gate, residual, lowRank, norm, glu } = options;
   // The two products of a low-rank branch take the same rows, which are normalised once.
   if (norm && lowRank) {
     const { norm: _, ...rest } = options;
@@ -77,9 +77,9 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
       `Cannot apply linear ${w} in ${parts} parts: they must be multiples of 4, without gate and residual`,
     );
   }
-  if (glu && (n % 8 !== 0 || bias || gate || residual || parts !== undefined)) {
+  if (glu && (n % 8 !== 0 || gate || residual || parts !== undefined)) {
     throw new RangeError(
-      `Cannot apply linear ${w} as a gated linear unit: its rows must be a multiple of 8, without bias, gate, residual and parts`,
+      `Cannot apply linear ${w} as a gated linear unit: its rows must be a multiple of 8, without gate, residual and parts`,
     );
   }
   if (bias && bias.size !== n) {
@@ -120,7 +120,7 @@ export function linear(x: Tensor, w: Tensor, options: LinearOptions = {}): Tenso
         gate: gate !== undefined,
         residual: residual !== undefined,
         parts: parts !== undefined,
-        glu,
+        ...(glu && { glu }),
         ...(rank !== undefined && { lowRank: { isVectorRank: rank % 4 === 0 } }),
       },
     },

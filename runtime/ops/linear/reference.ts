@@ -28,13 +28,19 @@ export function linearReference(
   return y;
 }
 
-/** activation(first half of the columns) * other half, in double precision: [..., N] to [..., N / 2]. */
-export function gluReference({ shape, data }: NdArray, activation: Activation): NdArray {
+/** activation(one half of the columns) * other half, in double precision: [..., N] to [..., N / 2]. */
+export function gluReference(
+  { shape, data }: NdArray,
+  activation: Activation,
+  activated: "first" | "second",
+): NdArray {
   const columns = shape.at(-1)! / 2;
   const y = ndarray([...shape.slice(0, -1), columns]);
   y.data.forEach((_, i) => {
     const at = i + Math.floor(i / columns) * columns;
-    y.data[i] = activationReference(activation, data[at]!) * data[at + columns]!;
+    const halves = [data[at]!, data[at + columns]!] as const;
+    const [gate, value] = activated === "first" ? halves : [halves[1], halves[0]];
+    y.data[i] = activationReference(activation, gate) * value;
   });
   return y;
 }

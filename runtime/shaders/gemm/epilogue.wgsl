@@ -1,6 +1,6 @@
 // finish(row, column, sum): what a matrix product does with a sum, or the four from column on,
 // before it stores them: y = residual + gate * activation(scale * sum + bias). Parts that are left
-// out cost nothing. A gated linear unit hands it glu(sum, other sum), which it stores as it is.
+// out cost nothing. A gated linear unit hands it glu(column, sum, other sum), which it stores as it is.
 //
 // With ASKS, gate and residual are bound whether there are any or not, and the dispatch says so: one
 // kernel to compile in place of four.
@@ -17,12 +17,13 @@
 //#param ASKS: bool = false // needs GATE and RESIDUAL
 //#param PARTS: bool = false // the columns are cut into equal parts, whose results lie one after the other
 //#param GLU: bool = false // sums come in pairs, and a pair makes one element
+//#param GLU_GATE: first | second = first // the sum of a pair that is activated
 //#param LOW_RANK: bool = false
 //#param VECTOR_RANK: bool = true // rank is a multiple of 4
 
 //#let T = Y_WIDTH == 4 ? "vec4<f32>" : "f32"
 //#if BIAS
-//#buffer read       bias     Y_WIDTH // [n]
+//#buffer read       bias     Y_WIDTH // [n], of both halves with GLU
 //#endif
 //#if GATE
 //#buffer read       gate     Y_WIDTH // [m / gate_rows, n]
@@ -58,7 +59,21 @@
 //#include "shared/activation.wgsl"
 
 //#if GLU
-fn glu(gate: T, value: T) -> T { return act_ACTIVATION(gate) * value; }
+// first is the sum of a column in the first half of b, second that of the column in the other half.
+fn glu(column: u32, first: T, second: T) -> T {
+  //#if BIAS
+  let a = first + bias_at(column / Y_WIDTH);
+  let b = second + bias_at((column + params.n) / Y_WIDTH);
+  //#else
+  let a = first;
+  let b = second;
+  //#endif
+  //#if GLU_GATE == first
+  return act_ACTIVATION(a) * b;
+  //#else
+  return a * act_ACTIVATION(b);
+  //#endif
+}
 //#endif
 
 // Where the results of a column begin, and how far apart rows are, in elements.
@@ -81,7 +96,7 @@ fn finish_at(place: u32, row: u32, column: u32, sum: T) {
   //#if SCALE
   v = v * params.scale;
   //#endif
-  //#if ADDS_BIAS
+  //#if ADDS_BIAS && !GLU
   v = v + bias_at(column / Y_WIDTH);
   //#endif
   //#if !GLU

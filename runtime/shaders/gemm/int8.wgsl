@@ -155,7 +155,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   if (m0 + local.y + R * THREADS < params.m) {
     //#for C in 0..STORED
     //#let D = C + STORED
-    //#let VALUE = GLU ? "glu(s_R_C, s_R_D)" : "s_R_C"
+    //#let VALUE = GLU ? "glu(n0 + local.x + C * THREADS, s_R_C, s_R_D)" : "s_R_C"
     if (n0 + local.x + C * THREADS < params.n) {
       finish(m0 + local.y + R * THREADS, n0 + local.x + C * THREADS, VALUE);
     }

@@ -95,7 +95,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   subgroupMatrixStore<row_major>(&tile_sums, subgroup * UNIT_M * SUM_STEP + J * UNIT_N / 4u, s_I_FROM, SUM_STEP);
   //#endfor
   workgroupBarrier();
-  //#let VALUE = GLU ? "glu(sum.value, sum_of(FIRST + PART, I * UNIT_M, S * STRIP).value)" : "sum.value"
+  //#let VALUE = GLU ? "glu(column, sum.value, sum_of(FIRST + PART, I * UNIT_M, S * STRIP).value)" : "sum.value"
   for (var item = thread; item < ITEMS; item = item + THREADS) {
     let sum = sum_of(FIRST, I * UNIT_M, S * STRIP);
     let row = m0 + sum.row;
