@@ -1,5 +1,6 @@
 /** Quantised transformers in whole pipelines: the latents of the numbers that their blocks stand for; with DENOISE_SLOW. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../models/checkpoints/quantize/mod.ts";
 import { type ModelParts, openPipeline, type PipelineRequest } from "../models/mod.ts";
@@ -7,7 +8,7 @@ import { withChroma, withComposed } from "./support/composed.ts";
 import { assertClose, Golden } from "./support/golden.ts";
 import { textRequest } from "./support/golden_request.ts";
 import { openTestDevice } from "./support/model_run.ts";
-import { safetensorsOf } from "./support/safetensors.ts";
+import { safetensorsOf, withFolder } from "./support/safetensors.ts";
 import { numbersOf, tensorsOf } from "./support/single_files.ts";
 
 /** Of the latents after the last step, as a part of their largest magnitude. */
@@ -23,8 +24,9 @@ const TYPES: readonly (readonly [QuantizedType, ending: string, stored: string])
 const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
 const QWEN = [new Golden("qwen_image/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
+const SD = ["pipeline", "xl_pipeline"].map((name) => new Golden(`stable_diffusion/${name}`));
 
-/** Models with heads of 128, by the golden whose first call is made. */
+/** Models with heads of 128, and UNets, by the golden whose first call is made. */
 const MODELS: readonly (readonly [
   name: string,
   golden: Golden,
@@ -33,6 +35,17 @@ const MODELS: readonly (readonly [
   ["FLUX.1", SCHNELL[0], (use) => withComposed(SCHNELL, use)],
   ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
+  ...SD.map((golden, i) =>
+    [
+      `Stable Diffusion ${i === 0 ? "1" : "XL"}`,
+      golden,
+      (use: (folder: string) => Promise<void>) =>
+        withFolder({}, async (folder) => {
+          cpSync(golden.folder, folder, { recursive: true });
+          await use(folder);
+        }),
+    ] as const
+  ),
 ];
 
 async function latentsOf(
@@ -57,7 +70,7 @@ for (const [name, golden, withModel] of MODELS) {
     ignore: !Deno.env.has("DENOISE_SLOW"),
     fn: (t) =>
       withModel(async (folder) => {
-        const own = join(folder, "transformer");
+        const own = join(folder, SD.includes(golden) ? "unet" : "transformer");
         const request = { ...textRequest(golden.call("text")), guidanceScale: 1 };
         const stored = await latentsOf(folder, {}, request);
         for (const [type, ending, format] of TYPES) {
