@@ -73,6 +73,7 @@ export const PART_FLAGS = {
   mmproj: flag("path", "vision tower, for a text encoder in a GGUF file"),
   vae: flag("path", "replaces the autoencoder"),
   tinyDecoder: flag("path", "tiny decoder for previews and --decoder tiny"),
+  refiner: flag("path", "UNet of SDXL's refiner for the last steps: file, folder, hub id"),
   controlnet: flag("path", "ControlNet for --control: file, folder, hub id, org/name:file"),
   upscaler: flag("path", "Real-ESRGAN network for --enable-upscaling"),
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),

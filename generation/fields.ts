@@ -376,6 +376,14 @@ export const SETTING_FIELDS: {
     "negativeTargetSize",
     "Target size for the negative prompt of SDXL (default: `target_size`)",
   ),
+  refinerStart: {
+    text:
+      "Share of the way from noise to image after which SDXL's refiner takes over, 0 to 1 (default: 0.8)",
+    ...numberWithin(0, 1),
+    http: ["refiner_start", "refiner_switch_at", "denoising_end"],
+    placeholder: "share",
+    idle: unlessTaken("refinerStart"),
+  },
   aestheticScore: {
     text: "Aesthetic score that SDXL's refiner is told, 0 to 10 (default: 6)",
     ...numberWithin(0, 10),

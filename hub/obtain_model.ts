@@ -44,7 +44,8 @@ export async function obtainPart(
   onPull?: () => void,
 ): Promise<string> {
   if (await exists(named)) return resolve(named);
-  const component = PART_COMPONENTS[part];
+  // A refiner is the UNet of a model of its own.
+  const component = part === "refiner" ? "unet" : PART_COMPONENTS[part];
   const isControlNet = part === "controlnet";
   const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;

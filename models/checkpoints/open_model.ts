@@ -50,6 +50,8 @@ export interface ModelParts {
   tinyDecoder?: string;
   /** A network that steers results by a control picture, for `control`. */
   controlnet?: string;
+  /** The UNet of SDXL's refiner, which takes the last steps over. */
+  refiner?: string;
   /** A network that enlarges results, for `enableUpscaling`. */
   upscaler?: string;
   /** A network that puts frames between those of a video, for `enableFrameInterpolation`. */
@@ -83,6 +85,7 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   vae: { words: "autoencoder", isNeeded: true },
   tinyDecoder: { words: "tiny decoder", isBeside: true },
   controlnet: { words: "ControlNet", isBeside: true },
+  refiner: { words: "refiner", isBeside: true },
   upscaler: { words: "upscaler", isBeside: true },
   frameInterpolator: { words: "frame interpolator", isBeside: true },
 };
@@ -289,14 +292,15 @@ async function openPart(
   const stat = await statPart(path, part, words);
   if (stat.isFile) {
     const components = openFile(path, known, opened);
-    const kind = name === "transformer_2" ? "transformer" : name;
+    const kind = name === "transformer_2" || name === "refiner" ? "transformer" : name;
     const component = components.find(({ format }) => format.component === kind);
     if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
   }
   const index = await exists(join(path, MODEL_INDEX)) ? await readModelIndex(path) : undefined;
-  const folder = index ? await componentFolder(index, name) : path;
+  const own = index?.components.has(name) || part !== "refiner" ? name : "transformer";
+  const folder = index ? await componentFolder(index, own) : path;
   const configPath = join(folder, "config.json");
   const config = await readJsonObject(configPath, { maxBytes: MAX_CONFIG_BYTES });
   return {

@@ -49,7 +49,11 @@ const FINISHERS = {
   upscaler: optionalPart(UPSCALER_CONFIG, "SRVGGNetCompact", "RRDBNet"),
 } as const;
 
-const FAMILY_PARTS = { tinyDecoder: "a tiny decoder", controlnet: "a ControlNet" };
+const FAMILY_PARTS = {
+  tinyDecoder: "a tiny decoder",
+  controlnet: "a ControlNet",
+  refiner: "a refiner",
+};
 
 export type SizeCheck = Readonly<Record<string, number>>;
 
@@ -135,6 +139,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
   readonly controlnet?: Component | undefined;
+  readonly refiner?: Component | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
   readonly components: Components;
@@ -158,7 +163,7 @@ export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings,
   : never;
 
 export function optionalPartsOf(parts: Parts): OptionalPart[] {
-  return (["tinyDecoder", "controlnet", "upscaler", "frameInterpolator"] as const)
+  return (["tinyDecoder", "controlnet", "refiner", "upscaler", "frameInterpolator"] as const)
     .filter((part) => parts[part] !== undefined);
 }
 

@@ -75,6 +75,8 @@ export interface OptionalSettings {
   negativeCropsCoordsTopLeft?: readonly number[];
   /** `targetSize` of the negative prompt; that of the prompt by default. */
   negativeTargetSize?: readonly number[];
+  /** Share of the way from noise to image after which SDXL's refiner takes over, 0 to 1; default 0.8. */
+  refinerStart?: number;
   /** How beautiful the result shall be, as SDXL's refiner sees it, 0 to 10; default 6. */
   aestheticScore?: number;
   /** `aestheticScore` of the negative prompt; default 2.5. */
@@ -146,6 +148,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   negativeOriginalSize: true,
   negativeCropsCoordsTopLeft: true,
   negativeTargetSize: true,
+  refinerStart: true,
   aestheticScore: true,
   negativeAestheticScore: true,
   imageGuidanceScale: true,

@@ -8,7 +8,12 @@ import type { NoiseScheduleName, SamplerName, SamplingChoices } from "../schedul
 import type { HiresUpscaler, OptionalSettings, RoomSetting, SamplingSettings } from "./settings.ts";
 
 /** A part that a model can do without. */
-export type OptionalPart = "tinyDecoder" | "controlnet" | "upscaler" | "frameInterpolator";
+export type OptionalPart =
+  | "tinyDecoder"
+  | "controlnet"
+  | "refiner"
+  | "upscaler"
+  | "frameInterpolator";
 
 /**
  * What a request asks a model to make, from what; the names of the HTTP contract. Pipelines make an image or a video from

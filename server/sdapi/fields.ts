@@ -49,6 +49,9 @@ const FIELDS = {
   hr_scheduler: text(),
   hr_checkpoint_name: text(),
   denoising_strength: number(),
+  refiner_checkpoint: text(),
+  refiner_switch_at: number(),
+  image_cfg_scale: number(),
   send_images: flag(),
   override_settings: dictionary(),
   init_images: z.array(z.string()).max(MAX_IMAGES).nullish(),
@@ -72,7 +75,7 @@ const QUIET: Quiet = {
     [
       ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
       ...["override_settings_restore_afterwards", "subseed", "seed_resize_from_h"],
-      ...["seed_resize_from_w", "force_task_id", "refiner_switch_at", "mask_round", "resized_by"],
+      ...["seed_resize_from_w", "force_task_id", "mask_round", "resized_by"],
       ...["inpaint_full_res_padding", "url", "auth"],
       ...["distilled_cfg_scale"],
     ].map((name) => [name, "any"] as const),
@@ -98,6 +101,8 @@ const CLIP_SKIP = "CLIP_stop_at_last_layers";
 const THEIR_NAMES: Readonly<Record<string, string>> = {
   strength: "denoising_strength",
   num_inference_steps: "steps",
+  refiner_start: "refiner_switch_at",
+  image_guidance_scale: "image_cfg_scale",
   guidance_scale: "cfg_scale",
   sampler: "sampler_name",
   hires_scale: "hr_scale",
@@ -164,6 +169,11 @@ export function readWebui(
   const sampler = knownName("sampler_name", samplerName, readSampler, samplers, ignored);
   const schedule = knownName("scheduler", given.scheduler, readSchedule, schedulers, ignored);
   const clipSkip = clipSkipOf(given.override_settings?.[CLIP_SKIP], info);
+  const wantsRefiner = Boolean(given.refiner_checkpoint) && given.refiner_checkpoint !== "None";
+  const hasRefiner = info.optionalSettings.includes("refinerStart");
+  if (wantsRefiner && !hasRefiner) ignored.push("refiner_checkpoint");
+  // There a request that names no refiner has none.
+  const refinerStart = hasRefiner ? wantsRefiner ? given.refiner_switch_at : 1 : undefined;
   const hires = hiresOf(given, info, { startsFromImages, ignored });
   const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
@@ -187,6 +197,10 @@ export function readWebui(
     seed: given.seed,
     num_inference_steps: given.steps,
     guidance_scale: given.cfg_scale,
+    image_guidance_scale: info.optionalSettings.includes("imageGuidanceScale")
+      ? given.image_cfg_scale
+      : undefined,
+    refiner_start: refinerStart,
     ...size,
     sampler: sampler?.value,
     scheduler: schedule?.value ?? sampler?.scheduler,

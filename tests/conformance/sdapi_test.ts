@@ -146,6 +146,25 @@ Deno.test("sdapi skips layers of CLIP as WebUI counts them", async () => {
   }
 });
 
+Deno.test("sdapi lets a refiner take over where a request names one", async () => {
+  const optionalSettings = ["refinerStart"] as const;
+  await using service = await start({}, { info: { ...INFO, optionalSettings } });
+  await using plain = await start();
+  const named = { refiner_checkpoint: "refiner.safetensors", refiner_switch_at: 0.7 };
+  const cases = [[service, named, 0.7, null], [service, {}, 1, null], [
+    plain,
+    named,
+    undefined,
+    "refiner_checkpoint",
+  ]] as const;
+  for (const [server, given, share, ignored] of cases) {
+    const response = await server.post("/sdapi/v1/txt2img", { prompt: "a fox", ...given });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), ignored);
+    assert.equal(server.engine.requests.at(-1)!.refinerStart, share);
+  }
+});
+
 Deno.test("sdapi/embeddings lists those of the model, and those for other models apart", async () => {
   const embeddings = [
     { name: "style", vectors: 2, width: 768, isUsable: true },

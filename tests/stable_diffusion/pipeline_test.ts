@@ -35,12 +35,13 @@ const SETTINGS = [
   "negativeOriginalSize",
   "negativeCropsCoordsTopLeft",
   "negativeTargetSize",
+  "refinerStart",
   "aestheticScore",
   "negativeAestheticScore",
 ] as const satisfies readonly (keyof PipelineRequest)[];
 
 /** Calls of other tests. */
-const OTHERS = ["adapted", "chosen", "tcd", "turbo"];
+const OTHERS = ["adapted", "chosen", "refined", "tcd", "turbo"];
 
 const sd = new Golden("stable_diffusion/pipeline");
 const xl = new Golden("stable_diffusion/xl_pipeline");
@@ -100,6 +101,18 @@ Deno.test("openPipeline() lets a user say what a model predicts, and that its sc
   await withPipeline(async ({ pipeline }) => {
     await checkImage(xl, "chosen", pipeline, requestOf(xl, xl.call("chosen")));
   }, { folder: xl.folder, parts });
+});
+
+Deno.test("StableDiffusionXLPipeline.generate() lets a refiner take over, and gives the reference's", async () => {
+  const parts = { refiner: `${new Golden("stable_diffusion/refiner").folder}/unet` };
+  await withPipeline(async ({ pipeline }) => {
+    assert.ok(pipeline.info.optionalParts.includes("refiner"));
+    await checkImage(xl, "refined", pipeline, requestOf(xl, xl.call("refined")));
+    const alone = { ...requestOf(xl, xl.call("guided")), refinerStart: 1 };
+    await checkImage(xl, "guided", pipeline, alone);
+  }, { folder: xl.folder, parts });
+  const sdxlOnly = /Cannot use a refiner: only SDXL has one/;
+  await assert.rejects(withPipeline(async () => {}, { folder: sd.folder, parts }), sdxlOnly);
 });
 
 for (

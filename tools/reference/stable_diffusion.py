@@ -382,6 +382,7 @@ def sdxl_calls(folder, seed):
         picture_call(other, "picture", 11, image=image, strength=0.6, **guided),
         picture_call(inpaint, "masked", 12, image=image, mask=mask, strength=0.8, **guided),
         chosen_call(pipeline, "chosen", 13, guidance_rescale=0.7, **guided),
+        refined_call(pipeline, folder, 14, refiner_start=0.5, **guided),
         adapted_call(pipeline, folder, 16, guidance_scale=1.0, **plain),
     ]
 
@@ -471,6 +472,30 @@ def refiner_calls(folder, seed):
         picture_call(pipeline, "picture", 11, negative_prompt=PROMPT, strength=0.6, **guided),
         picture_call(pipeline, "scores", 12, negative_prompt="", strength=0.4, **guided, **scores),
     ]
+
+
+def refined_call(base, folder, seed, **arguments):
+    """The base model, and the refiner of the golden `refiner` for the rest of the steps."""
+    own = refiner_parts(folder.parent / "refiner", GOLDENS["refiner"][1])
+    shared = dict(text_encoder_2=base.text_encoder_2, tokenizer_2=base.tokenizer_2, vae=base.vae)
+    refiner = StableDiffusionXLImg2ImgPipeline(**own | shared, **REFINER)
+    refiner.set_progress_bar_config(disable=True)
+    share = arguments.pop("refiner_start")
+    latents = base(generator=generator(seed), output_type="latent", denoising_end=share, **arguments).images
+    seen = {}
+
+    def keep(_pipeline, step, _timestep, state):
+        seen["latents"] = state["latents"]
+        return state
+
+    call = dict(arguments)
+    call.pop("height"), call.pop("width")
+    scores = dict(aesthetic_score=7.5, negative_aesthetic_score=2.0)
+    size = (arguments["height"], arguments["width"])
+    image = refiner(image=latents, denoising_start=share, generator=generator(seed), output_type="pt", original_size=size,
+                    callback_on_step_end=keep, **scores, **call).images  # fmt: skip
+    return Call("refined", "a picture", {"seed": seed, "refiner_start": share, **scores, **arguments}, {},
+                {"latents": seen["latents"], "image": image[0].permute(1, 2, 0)})  # fmt: skip
 
 
 GOLDENS = {

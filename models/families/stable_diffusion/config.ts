@@ -11,8 +11,8 @@ import {
 import { controlSettings } from "../../pipeline/control.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
-import { DiffusionScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
-import { CLIP_TEXT_CONFIG } from "../../text_encoders/clip_text.ts";
+import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { CLIP_TEXT_CONFIG, type ClipTextConfig } from "../../text_encoders/clip_text.ts";
 import { hintScale, SD_CONTROLNET_CONFIG, type SdControlNetConfig } from "./control_config.ts";
 import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
@@ -44,11 +44,15 @@ const SIZE_SETTINGS = [
 const TARGET_SETTINGS = ["targetSize", "negativeTargetSize"] as const;
 const SCORE_SETTINGS = ["aestheticScore", "negativeAestheticScore"] as const;
 
+const ID_SETTINGS = [...SIZE_SETTINGS, ...TARGET_SETTINGS, ...SCORE_SETTINGS] as const;
+
 /** Scores by default. Source: `StableDiffusionXLImg2ImgPipeline`. */
 const [SCORE, NEGATIVE_SCORE] = [6, 2.5];
 
 /** What single files do not say of SDXL's autoencoder. Source: its vae/config.json. */
 const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
+
+const TRAIN_TIMESTEPS = 1000;
 
 /** Texts of 75 tokens that a prompt may become. */
 const MAX_TEXTS = 20;
@@ -84,6 +88,7 @@ export const SD_PARTS = partsTable({
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
     controlnet: optionalPart(SD_CONTROLNET_CONFIG, "ControlNetModel"),
+    refiner: optionalPart(UNET_CONFIG, "UNet2DConditionModel"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
   settings: z.object({
@@ -99,7 +104,11 @@ export const SD_PARTS = partsTable({
     ["transformer.out_channels", "vae.latent_channels"],
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
-  fits: ({ transformer, textEncoder, textEncoder2, vae, controlnet }, settings, className) => {
+  fits: (
+    { transformer, textEncoder, textEncoder2, vae, controlnet, refiner },
+    settings,
+    className,
+  ) => {
     const isXl = SDXL_PIPELINES.includes(className);
     const isRefiner = settings.requires_aesthetics_score;
     if (
@@ -134,12 +143,34 @@ export const SD_PARTS = partsTable({
             .projection_dim + (isRefiner ? 5 : 6) * transformer.addition_time_embed_dim!,
         }]
         : [],
+      ...refiner ? refinerFit(refiner, textEncoder2) : [],
       ...controlnet ? controlFit(controlnet, transformer, scaleFactor(vae)) : [],
     ];
   },
 });
 
 /** A ControlNet's blocks need not attend, but their results are added to those of the UNet. */
+/** A refiner sees the second text encoder alone. */
+function refinerFit(refiner: UnetConfig, encoder: ClipTextConfig | undefined): SizeCheck[] {
+  if (!encoder || refiner.addition_embed_type === null) {
+    throw new TypeError(
+      "Cannot use a refiner: only SDXL has one, a UNet with addition_embed_type text_time; omit it",
+    );
+  }
+  return [
+    {
+      "refiner's cross_attention_dim": refiner.cross_attention_dim,
+      "second text encoder's hidden_size": encoder.hidden_size,
+    },
+    {
+      "refiner's projection_class_embeddings_input_dim": refiner
+        .projection_class_embeddings_input_dim!,
+      "second text encoder's projection_dim, with 5 time ids": encoder.projection_dim +
+        5 * refiner.addition_time_embed_dim!,
+    },
+  ];
+}
+
 function controlFit(controlnet: SdControlNetConfig, unet: UnetConfig, scale: number): SizeCheck[] {
   const both = (name: string, sizeOf: (config: UnetConfig) => number) => ({
     [`ControlNet's ${name}`]: sizeOf(controlnet),
@@ -183,7 +214,7 @@ function sampling(
 }
 
 export function sdInfo(parts: SdParts): FamilyInfo {
-  const { className, transformer, vae, settings, controlnet } = parts;
+  const { className, transformer, vae, settings, controlnet, refiner } = parts;
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
   const sight = sightOf(transformer.config);
@@ -214,14 +245,24 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       "clipSkip",
       isEditing ? "imageGuidanceScale" : "guidanceRescale",
       ...isXl ? SIZE_SETTINGS : [],
-      ...isRefiner ? SCORE_SETTINGS : isXl ? TARGET_SETTINGS : [],
+      ...isXl && !isRefiner ? TARGET_SETTINGS : [],
+      ...isRefiner || refiner ? SCORE_SETTINGS : [],
+      ...refiner ? ["refinerStart" as const] : [],
       ...SAMPLING_CHOICES,
       ...controlSettings(controlnet !== undefined),
     ],
   };
 }
 
-export function checkSdRequest({ clipSkip = 0 }: PipelineRequest, { textEncoder }: SdParts): void {
+export function checkSdRequest(
+  { clipSkip = 0 }: PipelineRequest,
+  { textEncoder, refiner, scheduler }: SdParts,
+): void {
+  if (refiner && scheduler instanceof EdmScheduler) {
+    throw new TypeError(
+      "Cannot use a refiner: the model is in EDM's form, and the refiner is not; omit it",
+    );
+  }
   const most = textEncoder.config.num_hidden_layers - 1;
   if (clipSkip <= most) return;
   throw new RangeError(
@@ -236,7 +277,7 @@ export function checkSdRequest({ clipSkip = 0 }: PipelineRequest, { textEncoder 
  * target size, or the score of a refiner. Source: `StableDiffusionXLImg2ImgPipeline._get_add_time_ids`.
  */
 export function timeIds(
-  request: PipelineRequest,
+  request: Pick<PipelineRequest, "width" | "height" | (typeof ID_SETTINGS)[number]>,
   isScored: boolean,
 ): readonly [own: readonly number[], negative: readonly number[]] {
   const size = [request.height, request.width];
@@ -251,4 +292,17 @@ export function timeIds(
     [...originalSize, ...crop, ...own],
     [...negativeOriginalSize, ...negativeCropsCoordsTopLeft, ...negative],
   ];
+}
+
+/** The refiner's share of the way by default. Source: the model card of SDXL's refiner. */
+export const REFINER_START = 0.8;
+
+/**
+ * Of timesteps the first that a refiner takes, or all where there is none. Source: `denoising_end` of
+ * `StableDiffusionXLPipeline`.
+ */
+export function refinerStep(timesteps: Float64Array, start: number): number {
+  const cutoff = Math.round(TRAIN_TIMESTEPS * (1 - start));
+  const first = timesteps.findIndex((timestep) => timestep < cutoff);
+  return first < 0 ? timesteps.length : first;
 }

@@ -13,10 +13,13 @@ import { beginSample, gridOf, latentSize, noiseOf } from "../../pipeline/latents
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
+import { solverHistory } from "../../schedulers/solver.ts";
 import { clipPromptEncoder } from "../../text_encoders/clip_prompt.ts";
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import {
   checkSdRequest,
+  REFINER_START,
+  refinerStep,
   SD_PARTS,
   SD_PIPELINES,
   sdInfo,
@@ -26,6 +29,7 @@ import {
   timeIds,
 } from "./config.ts";
 import { traceControls } from "./control.ts";
+import { traceRefiner } from "./refiner.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import {
   editGuidance,
@@ -65,7 +69,7 @@ const STABLE_DIFFUSION = defineFamily({
   },
 
   shapeOf(request, parts, { lengths }, { sizeMultiple }) {
-    const { textEncoder, transformer, settings } = parts;
+    const { textEncoder, transformer, settings, refiner } = parts;
     const { guidanceRescale = 0, clipSkip = 0, promptSyntax: syntax = "plain" } = request;
     const grid = gridOf(request, sizeMultiple);
     const isGuided = lengths.length > 1;
@@ -82,6 +86,7 @@ const STABLE_DIFFUSION = defineFamily({
         settings.force_zeros_for_empty_prompt && request.negativePrompt === "",
       steps: request.numInferenceSteps,
       start,
+      refinerStart: refiner && (request.refinerStart ?? REFINER_START),
       ...samplingOf(request),
     };
     return { shape, latents: [latentSize(grid, 1)] };
@@ -90,6 +95,9 @@ const STABLE_DIFFUSION = defineFamily({
   trace(session, parts, shape) {
     const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler, controlnet } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
+    const { refiner } = parts;
+    const { refinerStart } = shape;
+    const hasRefiner = refiner !== undefined && refinerStart !== 1;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
     const isEditing = givenKind.sight === "image";
@@ -142,12 +150,16 @@ const STABLE_DIFFUSION = defineFamily({
           const own = pooled || !all ? [ofPrompt(states, i)] : [];
           const joined = concat([...own, ...all ? [ofPrompt(all.states, i)] : []], -1);
           const vector = all && ofPrompt(all.vectors, i);
+          const second = all && hasRefiner
+            ? { states: ofPrompt(all.states, i), vector: vector! }
+            : undefined;
           const isZero = i > 0 && shape.zeroesNegative;
           const seen = isZero ? zeros(joined) : joined;
           return {
             states: unetTextStates(config, weights, seen),
             controlStates: control?.text(seen),
             vector: vector && isZero ? zeros(vector) : vector,
+            second,
           };
         });
       },
@@ -205,13 +217,22 @@ const STABLE_DIFFUSION = defineFamily({
       conditions,
     }));
     const passes = unseen ? [...own, { ...own[1]!, conditions: unseen }] : own;
-    const loop = session.stage("denoise", { repeats: timesteps.length });
-    const scales = Float32Array.from(timesteps, (_, i) => schedule.inputScale(i));
-    const denoiser = traceDenoiser(loop, shape, {
+    const handover = hasRefiner ? refinerStep(timesteps, refinerStart!) : timesteps.length;
+    const history = hasRefiner ? solverHistory(session, schedule, sample) : undefined;
+    const shared = {
       schedule,
       sample,
       kept,
       noise: { shape: latents, arrange: toTokens },
+      guidance: shape.isRescaled ? RESCALED_GUIDANCE : undefined,
+      preview: images.preview,
+      ...history && { history },
+    };
+    const loop = session.stage("denoise", { repeats: Math.max(1, handover) });
+    const scales = Float32Array.from(timesteps, (_, i) => schedule.inputScale(i));
+    const denoiser = traceDenoiser(loop, shape, {
+      ...shared,
+      range: [0, handover],
       passes: passes.map(({ states, times, conditions }) => ({ text: states, times, conditions })),
       predict({ sample, step, text, times, conditions }, graph, { pass, isSteered }) {
         const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
@@ -224,9 +245,15 @@ const STABLE_DIFFUSION = defineFamily({
         const output = unet(graph, config, weights, inputs);
         return output.reshape(...sample.shape);
       },
-      guidance: shape.isRescaled ? RESCALED_GUIDANCE : undefined,
-      preview: images.preview,
     });
+    const refined = refiner && hasRefiner
+      ? traceRefiner(session, shape, refiner, {
+        ...shared,
+        range: [handover, timesteps.length],
+        prompts: text.context.map(({ second }) => second!),
+        toImage,
+      })
+      : undefined;
 
     // 4. Decode.
     const result = images.result(session, sample, shape);
@@ -244,6 +271,7 @@ const STABLE_DIFFUSION = defineFamily({
       await work.run([begin.call({ ...drawn, mask, guidance, ids: ids || undefined })]);
       const guide = isEditing ? editGuidance : sdGuidance;
       await denoiser.run(work, guide(work.request, prompts), draw, drawn);
+      await refined?.run(work, draw, drawn);
       await result.run(work);
     };
   },
