@@ -22,7 +22,7 @@ export interface Pass {
 }
 
 export function passesOf(request: GenerateRequest, info: ModelInfo, previews: number): Pass[] {
-  const drawnAt = drawnSize(request, info);
+  const drawnAt = request.cropSize ?? drawnSize(request, info);
   const hires = hiresSize(request, info);
   const size = resultSize({ ...request, ...hires });
   if (!hires) return [{ request, size, drawnAt, result: "frames", previews }];

@@ -3,7 +3,9 @@
  * was made for are drawn at a size that it knows, and enlarged.
  */
 
-import { resize } from "../media/resize.ts";
+import { crop } from "../media/image.ts";
+import { resize, type ResizeFilter } from "../media/resize.ts";
+import type { Area } from "./mask_area.ts";
 import { mostImages, type PipelineInfo, type PipelineRequest } from "../models/mod.ts";
 import type {
   GenerateRequest,
@@ -86,32 +88,47 @@ export function shrinkRequest(
   request: PipelineRequest,
   size: Size,
   { imageLimits }: Pick<PipelineInfo, "imageLimits">,
+  area?: Area,
 ): PipelineRequest {
-  const { images, video, mask, control } = request;
-  const shrink = (data: Uint8Array) => resizePixels(data, request, size);
+  const { images, video, mask, control, width, height } = request;
+  const shrink = (data: Uint8Array, filter?: ResizeFilter) => {
+    const whole = { width, height, data };
+    const part = area ? crop(whole, area.left, area.top, area.width, area.height) : whole;
+    return resizePixels(part.data, part, size, filter);
+  };
   return {
     ...request,
     ...size,
-    ...(images && !imageLimits &&
-      { images: images.map(({ data }) => ({ ...size, data: shrink(data) })) }),
-    ...(video && { video: video.map(shrink) }),
+    ...(images && (!imageLimits || area) && {
+      images: images.map((image, i) =>
+        imageLimits && i > 0 ? image : { ...size, data: shrink(image.data) }
+      ),
+    }),
+    ...(video && { video: video.map((frame) => shrink(frame)) }),
     ...(control && { control: { ...size, data: shrink(control.data) } }),
-    ...(mask && { mask: mask.map((frame) => resizeMask(frame, request, size)) }),
+    ...(mask && { mask: mask.map((frame) => shrinkMask(frame, shrink)) }),
   };
 }
 
 /** Brings a mask, a byte for each pixel, from one size to another. */
-function resizeMask(mask: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
+function shrinkMask(
+  mask: Uint8Array,
+  shrink: (data: Uint8Array, filter: ResizeFilter) => Uint8Array,
+): Uint8Array<ArrayBuffer> {
   const data = Uint8Array.from({ length: mask.length * 3 }, (_, i) => mask[Math.floor(i / 3)]!);
-  const { width, height } = from;
-  const small = resize({ width, height, data }, to.width, to.height, "bilinear");
-  return Uint8Array.from({ length: to.width * to.height }, (_, i) => small.data[3 * i]!);
+  const small = shrink(data, "bilinear");
+  return Uint8Array.from({ length: small.length / 3 }, (_, i) => small[3 * i]!);
 }
 
 /** Brings pixels from one size to another: nothing is cut off, so that a given image and the result agree. */
-export function resizePixels(data: Uint8Array, from: Size, to: Size): Uint8Array<ArrayBuffer> {
+export function resizePixels(
+  data: Uint8Array,
+  from: Size,
+  to: Size,
+  filter?: ResizeFilter,
+): Uint8Array<ArrayBuffer> {
   const image: Image = { width: from.width, height: from.height, data };
-  return resize(image, to.width, to.height).data as Uint8Array<ArrayBuffer>;
+  return resize(image, to.width, to.height, filter).data as Uint8Array<ArrayBuffer>;
 }
 
 export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
@@ -121,7 +138,7 @@ export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
  * the model's own settings for that task.
  */
 export function toPipelineRequest(request: GenerateRequest, info: ModelInfo): PipelineRequest {
-  const { taskType, loras: _loras, strength: asked, ...others } = request;
+  const { taskType, loras: _loras, cropSize: _cropSize, strength: asked, ...others } = request;
   const { images = [], video = [], mask = [], references = [], ...settings } = others;
   const { width, height } = settings;
   const { defaults } = info;

@@ -87,7 +87,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest[] {
 }
 
 function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
-  const { width, height } = drawnSize(request, rules) ?? request;
+  const { width, height } = request.cropSize ?? drawnSize(request, rules) ?? request;
   const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
   const settings = ROOM_SETTINGS.filter((name) => request[name] !== undefined)
     .map((name) => [name, request[name]] as const);

@@ -125,6 +125,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   seed: number;
   /** What to make of the inputs; follows from them by default. */
   taskType?: TaskType;
+  /** The size at which the area around a mask is drawn, where `paddingMaskCrop` asks for it; the result has the image's. */
+  cropSize?: Size;
   /**
    * Images to start from or to edit, in the order given: of the size of the result, or within the model's
    * `imageLimits` where it has them.
@@ -146,8 +148,11 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
 }
 
 /** The part of a request that decides whether it can be made on a device. */
-export interface RoomRequest
-  extends Pick<GenerateRequest, "width" | "height" | "numFrames" | "upscalingScale" | RoomSetting> {
+export interface RoomRequest extends
+  Pick<
+    GenerateRequest,
+    "width" | "height" | "cropSize" | "numFrames" | "upscalingScale" | RoomSetting
+  > {
   /** The task of the request. */
   taskType: TaskType;
   /** How many images it brings; none by default. */

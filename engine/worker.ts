@@ -38,6 +38,7 @@ import {
   toErrorRecord,
   type ToWorker,
 } from "./protocol.ts";
+import { maskArea, placed } from "./mask_area.ts";
 import { cover } from "../media/fit.ts";
 import { holdLifeline } from "../platform/mod.ts";
 import { inspect } from "./inspect.ts";
@@ -212,7 +213,11 @@ async function generate(
 ): Promise<void> {
   if (!pipeline || !device) throw new Error("Cannot generate: no model is open");
   device.resetPeak();
-  const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info) : asked;
+  const { paddingMaskCrop: padding, mask } = asked;
+  const area = drawnAt && mask && padding !== undefined
+    ? maskArea(mask[0]!, asked, drawnAt, padding)
+    : undefined;
+  const request = drawnAt ? shrinkRequest(asked, drawnAt, pipeline.info, area) : asked;
   const own = flow = new FrameFlow(shared);
   let frames = 0;
   const composition = drawnAt && isInpainting(asked) ? new Composition(asked) : undefined;
@@ -224,7 +229,9 @@ async function generate(
     const wanted = isFrame ? size : asked;
     const isWanted = made.width === wanted.width && made.height === wanted.height;
     const pixels = toBytes(values);
-    const data = isWanted
+    const data = area
+      ? placed(resizePixels(pixels, made, area), area, asked)
+      : isWanted
       ? pixels
       : result === "covering"
       ? cover({ ...made, data: pixels }, wanted.width, wanted.height).data as Uint8Array<

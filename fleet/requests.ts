@@ -24,7 +24,7 @@ const PART_BYTES = 2 ** 20;
 
 /** What the room that a request takes follows from. */
 const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
-  ...["taskType", "width", "height", "numFrames", "upscalingScale"] as const,
+  ...["taskType", "width", "height", "cropSize", "numFrames", "upscalingScale"] as const,
   ...ROOM_SETTINGS,
   ...["images", "hasMask", "hasControl", "references", "previews"] as const,
 ];

@@ -58,6 +58,9 @@ const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
 
 const MAX_DOUBLINGS = 4;
 
+/** Most pixels around a mask. */
+const MAX_PADDING = 4096;
+
 /** Scales of motion estimation. */
 const INTERPOLATION_SCALES: readonly number[] = [0.25, 0.5, 1, 2, 4];
 
@@ -413,6 +416,24 @@ export const SETTING_FIELDS: {
         info.taskDefaults[task]?.strength !== undefined
         ? undefined
         : `with ${task} this model redraws everything`,
+  },
+  paddingMaskCrop: {
+    text:
+      "Inpaint only the area around the mask, with so many pixels around it: it is drawn at `size` and put back into the image, whose size the result has",
+    kind: "integer",
+    placeholder: "pixels",
+    bounds: () => [0, MAX_PADDING],
+    check: (value, name, _info, { enableUpscaling }) => {
+      if (!Number.isSafeInteger(value) || value < 0 || value > MAX_PADDING) {
+        throw new RangeError(`${name} must be an integer from 0 to ${MAX_PADDING}, got ${value}`);
+      }
+      if (!enableUpscaling) return;
+      throw new RangeError(
+        `${name} puts what is drawn back into the image, and cannot be used with enable_upscaling; omit one`,
+      );
+    },
+    idle: ({ inpainting }, task) =>
+      task === "TI2I" && inpainting ? undefined : "this model redraws images as a whole",
   },
   ...HIRES_FIELDS,
   quality: {

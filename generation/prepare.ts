@@ -30,6 +30,7 @@ import {
   sizeFromMasked,
   takesMask,
   visionFit,
+  wholeSize,
 } from "./size.ts";
 import { checked, completeSettings, refused, settingsOf } from "./settings.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
@@ -91,6 +92,8 @@ export interface Prepared<Kept> extends SamplingSettings {
   width: number;
   /** Number of rows. */
   height: number;
+  /** The size at which the area around the mask is drawn, where that is another. */
+  cropSize?: Size;
   /** Images to edit or to start from, of the sizes in which the model takes them. */
   images: Kept[];
   /** What the model's image encoder sees of these, where it has one. */
@@ -137,7 +140,9 @@ export async function prepareImages<T extends InputTypes>(
     return control ? controlSize(control, info) : info.defaults;
   };
   const sizeOf = async (isMasked: boolean) => {
-    const size = chooseSize(asked, checked("images", () => ownSize(isMasked)), info);
+    const isCropped = isMasked && settings.paddingMaskCrop !== undefined;
+    const own = isCropped ? info.defaults : checked("images", () => ownSize(isMasked));
+    const size = chooseSize(asked, own, info);
     checked("hiresScale", () => checkHires({ ...settings, ...size }, info));
     const given = { images: count, hasMask: isMasked, hasControl: control !== undefined };
     await checkRoom({ ...settings, ...size, taskType, ...given, references }, asked, by);
@@ -145,7 +150,10 @@ export async function prepareImages<T extends InputTypes>(
   };
   let size = await sizeOf(hasMask);
   const keep = async (own: T["open"], way?: MaskWay) => {
-    const how = fitMasked(first!, size, info, asked.fit);
+    const whole = wholeSize(first!, info);
+    const how = settings.paddingMaskCrop !== undefined
+      ? { scaled: whole, cut: whole }
+      : fitMasked(first!, size, info, asked.fit);
     const mask = await reader.mask(own, how, way).catch(refused(own === first ? "images" : "mask"));
     return { mask, image: (await reader.fit(first!, how)).image };
   };
@@ -162,27 +170,35 @@ export async function prepareImages<T extends InputTypes>(
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
   for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
   const isFitted = control !== undefined || first && (!info.imageLimits || kept);
+  const { paddingMaskCrop, ...others } = settings;
+  const isCropped = kept !== undefined && paddingMaskCrop !== undefined;
+  const result = isCropped ? wholeSize(first!, info) : size;
   return {
     request: {
-      ...settings,
-      ...size,
+      ...others,
+      ...(isCropped && { paddingMaskCrop, cropSize: size }),
+      ...result,
       prompt: asked.prompt,
       taskType,
       images: fitted,
       ...await visionsOf(images, by),
       ...(kept && { mask: kept.mask }),
       ...(control && {
-        control: (await reader.fit(control, fitToResult(size, asked.fit))).image,
+        control: (await reader.fit(control, fitToResult(result, asked.fit))).image,
       }),
       ...await referencesOf(asked, by),
     },
-    idle: idleInputs(idle, asked, info, {
+    idle: idleInputs(withoutMask(idle, paddingMaskCrop, isCropped), asked, info, {
       mask: isMaskTaken
         ? undefined
         : !first && info.inpainting
         ? "there is no image that it is for"
         : "this model redraws images as a whole",
-      fit: isFitted ? undefined : "no image is brought to the size of the result",
+      fit: isCropped
+        ? "the image keeps its size"
+        : isFitted
+        ? undefined
+        : "no image is brought to the size of the result",
     }),
   };
 }
@@ -192,8 +208,9 @@ export function engineRequest(
   request: Prepared<unknown> & { readonly numFrames?: number },
   seed: number,
 ): GenerateRequest {
-  const { prompt, width, height, numFrames = 1, taskType } = request;
-  return { ...settingsOf(request), prompt, width, height, numFrames, seed, taskType };
+  const { prompt, width, height, cropSize, numFrames = 1, taskType } = request;
+  const size = { width, height, ...(cropSize && { cropSize }) };
+  return { ...settingsOf(request), ...size, prompt, numFrames, seed, taskType };
 }
 
 export function chooseTask<T extends InputTypes>(
@@ -278,6 +295,12 @@ export async function referencesOf<T extends InputTypes>(
     kept.push((await reader.fit(image, referenceFit(image))).image);
   }
   return { references: kept };
+}
+
+/** The area around a mask is nowhere without one. */
+function withoutMask(idle: Idle, padding: number | undefined, isCropped: boolean): Idle {
+  if (padding === undefined || isCropped) return idle;
+  return new Map([...idle, ["paddingMaskCrop", "there is no mask"]]);
 }
 
 /** Why inputs that are given change nothing, beside the settings that do not. */

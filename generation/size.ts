@@ -276,6 +276,15 @@ export function sizeFromMasked(image: Size, rules: ImageRules): Size {
   return share >= least && share <= most && pixels <= maxPixels ? { width, height } : otherwise;
 }
 
+/** The size of an image as it came, or smaller if it has too many pixels. */
+export function wholeSize(
+  { width, height }: Size,
+  { maxPixels }: Pick<ImageRules, "maxPixels">,
+): Size {
+  if (width * height <= maxPixels) return { width, height };
+  return sizeWithin({ width, height }, { width: maxPixels, height: 1 }, 1);
+}
+
 /** How an image with a mask, and the mask, are brought to the size of the result: cut, not scaled, where that is enough. */
 export function fitMasked(
   image: Size,

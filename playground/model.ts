@@ -92,7 +92,9 @@ export function taskOf(model: Model, inputs: Inputs): string | undefined {
 /** The settings that mean something for a task; a mask adds one. */
 export function settingsFor(model: Model, task: string | undefined, isMasked = false): Setting[] {
   if (task === undefined) return [];
-  const settings = model.settings.filter(({ defaults }) => Object.hasOwn(defaults, task));
+  const settings = model.settings.filter(({ name, defaults }) =>
+    Object.hasOwn(defaults, task) && (isMasked || name !== "padding_mask_crop")
+  );
   if (!isMasked || !model.inpainting) return settings;
   const strength: Setting = {
     name: "strength",

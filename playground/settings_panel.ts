@@ -40,6 +40,7 @@ const NAMES: Readonly<Record<string, string>> = {
   frame_interpolation_exp: "Doublings",
   cfg_zero_star: "CFG-Zero*",
   riflex: "RIFLEx",
+  padding_mask_crop: "Only masked, padding",
   hires_scale: "Hires fix",
   hires_upscaler: "Hires upscaler",
   hires_strength: "Hires denoising strength",

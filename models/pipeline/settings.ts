@@ -192,6 +192,8 @@ export interface SamplingSettings extends OptionalSettings, HiresSettings {
   guidanceScale: number;
   /** Denoising strength, above 0 to 1: the share of the steps that an input video or image goes through. */
   strength?: number;
+  /** Redraws only the area around a mask, with so many pixels around it; it is drawn at a size of its own and put back. */
+  paddingMaskCrop?: number;
   /** Precision of the computation; default `lossless`. */
   quality?: QualityTier;
   /** What makes the pixels; default `full`. */

@@ -60,6 +60,9 @@ const FIELDS = {
     [z.number(), z.boolean()],
     "Input should be a valid number or boolean",
   ).nullish(),
+  inpaint_full_res: z.union([z.number(), z.boolean()], "Input should be a valid number or boolean")
+    .nullish(),
+  inpaint_full_res_padding: integer(),
   resize_mode: integer(),
   alwayson_scripts: z.unknown().optional(),
 };
@@ -76,7 +79,7 @@ const QUIET: Quiet = {
       ...["save_images", "do_not_save_samples", "do_not_save_grid", "include_init_images"],
       ...["override_settings_restore_afterwards", "subseed", "seed_resize_from_h"],
       ...["seed_resize_from_w", "force_task_id", "mask_round", "resized_by"],
-      ...["inpaint_full_res_padding", "url", "auth"],
+      ...["url", "auth"],
       ...["distilled_cfg_scale"],
     ].map((name) => [name, "any"] as const),
   ),
@@ -116,6 +119,7 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   hires_sampler: "hr_sampler_name",
   hires_scheduler: "hr_scheduler",
   fit: "resize_mode",
+  padding_mask_crop: "inpaint_full_res_padding",
   control: "alwayson_scripts",
   control_type: "alwayson_scripts",
   control_mode: "alwayson_scripts",
@@ -188,6 +192,9 @@ export function readWebui(
   const rounded = (["width", "height"] as const)
     .filter((side) => given[side] && size[side] !== given[side])
     .map((side) => `${side}=${size[side]}`);
+  const padding = startsFromImages && given.mask && given.inpaint_full_res
+    ? given.inpaint_full_res_padding ?? 0
+    : undefined;
   const fields = present({
     prompt,
     negative_prompt: given.negative_prompt || undefined,
@@ -206,9 +213,10 @@ export function readWebui(
     scheduler: schedule?.value ?? sampler?.scheduler,
     strength: startsFromImages ? given.denoising_strength : undefined,
     ...hires,
+    padding_mask_crop: padding,
     ...scripts.fields,
     // The images and the control picture meet the size in one way.
-    ...(startsFromImages && { fit }),
+    ...(startsFromImages && padding === undefined && { fit }),
     loras: loras.length > 0 ? loras : undefined,
     output_format: "png",
     response_format: "b64_json",

@@ -274,6 +274,24 @@ Deno.test("POST /v1/images/edits paints what a mask leaves it, by file and by ad
   assert.deepEqual([...new Set(service.engine.checked.map(({ hasMask }) => hasMask))], [true]);
 });
 
+Deno.test("POST /v1/images/edits draws the area around a mask at the size, and keeps the image's own size", async () => {
+  await using service = await testService({ engine: painter() });
+  const image = new Blob([await makePng(77, 51)]);
+  const mask = await makeMask(77, 51);
+  const fields = { image, prompt: "a", size: "64x64", padding_mask_crop: "8" };
+  const response = await post(service, { ...fields, mask });
+  assert.equal(response.status, 200, await response.clone().text());
+  const [request] = service.engine.requests;
+  assert.deepEqual([request!.width, request!.height], [77, 51]);
+  assert.deepEqual(request!.cropSize, { width: 64, height: 64 });
+  assert.equal(request!.mask![0]!.data.length, 77 * 51 * 3);
+  const [{ b64_json: made }] = (await response.json()).data;
+  assert.equal((await decodeImage(Uint8Array.fromBase64(made))).width, 77);
+  const unmasked = await post(service, fields);
+  assert.equal(unmasked.headers.get("x-ignored-fields"), "padding_mask_crop");
+  await unmasked.body?.cancel();
+});
+
 Deno.test("POST /v1/images/edits takes files in 'url', and refuses a second mask under any name", async () => {
   await using service = await testService({ engine: painter() });
   const [image, mask] = [new Blob([await makePng(64, 48)]), await makeMask(64, 48)];
