@@ -49,6 +49,15 @@ const QWEN_IMAGE = {
   textEncoderBytes: 13.1e9,
   vae: "Qwen-Image's",
 };
+const SDXL = {
+  ...IMAGES,
+  family: "SDXL",
+  licence: "CreativeML Open RAIL++-M",
+  parameters: 2.57e9,
+  textEncoder: "CLIP-L, OpenCLIP bigG",
+  textEncoderBytes: 1.64e9,
+  vae: "SDXL's",
+};
 const WAN = {
   ...APACHE,
   family: "Wan",
@@ -111,14 +120,13 @@ const KINDS: Readonly<
     textEncoderBytes: 0.25e9,
     vae: "Stable Diffusion's",
   },
-  "SDXL": {
-    ...IMAGES,
-    family: "SDXL",
-    licence: "CreativeML Open RAIL++-M",
-    parameters: 2.57e9,
-    textEncoder: "CLIP-L, OpenCLIP bigG",
-    textEncoderBytes: 1.64e9,
-    vae: "SDXL's",
+  "SDXL": SDXL,
+  "SDXL-Turbo": { ...SDXL, licence: "Stability non-commercial" },
+  "SDXL refiner": {
+    ...SDXL,
+    parameters: 2.3e9,
+    textEncoder: "OpenCLIP bigG",
+    textEncoderBytes: 1.39e9,
   },
   "Wan 1.3B": { ...WAN, parameters: 1.42e9 },
   "FastWan 1.3B": { ...WAN, parameters: 1.49e9 },
@@ -154,7 +162,11 @@ flux.1-depth-dev               | FLUX.1 Depth-dev            | FLUX.1 dev       
 chroma1-hd                     | Chroma1-HD                  | Chroma             | lodestones/Chroma1-HD                           | silveroxides/Chroma1-HD-GGUF | q8_0 q5_k q4_k
 chroma1-base                   | Chroma1-Base                | Chroma             | lodestones/Chroma1-Base
 sdxl-base                      | Stable Diffusion XL base    | SDXL               | stabilityai/stable-diffusion-xl-base-1.0
+sdxl-refiner                   | Stable Diffusion XL refiner | SDXL refiner       | stabilityai/stable-diffusion-xl-refiner-1.0
+sdxl-turbo                     | SDXL-Turbo                  | SDXL-Turbo         | stabilityai/sdxl-turbo
+animagine-xl-4.0               | Animagine XL 4.0            | SDXL               | cagliostrolab/animagine-xl-4.0
 sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
+dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
 qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
 qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF

@@ -188,8 +188,8 @@ async function wholeFolder(
   try {
     const path = await snapshotOf(id, options);
     const { components } = await readModelIndex(path);
-    for (const name of components.keys()) {
-      if (!without.includes(name) && !(await fileInfo(join(path, name))).isDirectory) {
+    for (const [name, { folder }] of components) {
+      if (!without.includes(name) && !(await fileInfo(join(path, folder))).isDirectory) {
         return undefined;
       }
     }
