@@ -214,6 +214,7 @@ export interface CatalogueControlNet {
 }
 
 const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_LICENCE.licence };
+const SDXL_CONTROL = { family: "SDXL", ...APACHE };
 const Z_IMAGE_CONTROL = { family: "Z-Image", ...APACHE };
 const ALIBABA = "alibaba-pai/Z-Image-Turbo-Fun-Controlnet-Union";
 
@@ -224,6 +225,43 @@ export function controlNetNamed(name: string): CatalogueControlNet | undefined {
 
 /** ControlNets, which are parts of models and none by themselves. */
 export const CONTROLNETS: readonly CatalogueControlNet[] = [
+  // lllyasviel's, each a folder of diffusers in a repository of its own.
+  ...[
+    ...["v11p_sd15_canny", "v11f1p_sd15_depth", "v11p_sd15_openpose", "v11p_sd15_lineart"],
+    ...["v11p_sd15_softedge", "v11p_sd15_scribble", "v11p_sd15_normalbae", "v11p_sd15_seg"],
+    ...["v11p_sd15_mlsd", "v11p_sd15_inpaint", "v11f1e_sd15_tile", "v11e_sd15_shuffle"],
+    ...["v11e_sd15_ip2p", "v11p_sd15s2_lineart_anime"],
+  ].map((name) => ({
+    name: `control_${name}`,
+    family: "SD 1 or SD 2",
+    licence: "CreativeML Open RAIL-M",
+    parameters: 361e6,
+    source: `lllyasviel/control_${name}`,
+  })),
+  {
+    name: "sdxl-controlnet-union-promax",
+    ...SDXL_CONTROL,
+    parameters: 1.26e9,
+    source: "xinsir/controlnet-union-sdxl-1.0:diffusion_pytorch_model_promax.safetensors",
+  },
+  {
+    name: "sdxl-controlnet-union",
+    ...SDXL_CONTROL,
+    parameters: 1.26e9,
+    source: "xinsir/controlnet-union-sdxl-1.0:diffusion_pytorch_model.safetensors",
+  },
+  {
+    name: "sdxl-controlnet-canny",
+    ...SDXL_CONTROL,
+    parameters: 1.25e9,
+    source: "xinsir/controlnet-canny-sdxl-1.0:diffusion_pytorch_model.safetensors",
+  },
+  ...["canny", "lineart", "sketch", "openpose", "depth-midas", "depth-zoe"].map((kind) => ({
+    name: `sdxl-t2i-adapter-${kind}`,
+    ...SDXL_CONTROL,
+    parameters: 79e6,
+    source: `TencentARC/t2i-adapter-${kind}-sdxl-1.0`,
+  })),
   {
     name: "flux.1-controlnet-union-pro-2.0",
     ...FLUX1_CONTROL,

@@ -240,6 +240,11 @@ function openFile(
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
   const names = [...checkpoint.names];
+  if (names.some((name) => name.startsWith("lllite_"))) {
+    throw new TypeError(
+      `Cannot use "${path}": it is a ControlNet-LLLite, which is not supported; name a ControlNet or a T2I-Adapter`,
+    );
+  }
   if (isLora(names)) {
     throw new TypeError(
       `Cannot open "${path}" as a model: it is a LoRA; name it as one, beside the model that it is for`,

@@ -43,11 +43,16 @@ const RESIZE_NAMES = ["just resize", "crop and resize", "resize and fill"];
 /** How prompt and picture share the work; here they do so evenly. */
 const BALANCED: readonly unknown[] = [0, "balanced"];
 
-/** Words in the names of preprocessors and kinds of maps, and what FLUX.1's Union ControlNets call such a map. */
+/** Words in the names of preprocessors and kinds of maps, and what Union ControlNets of FLUX.1 and SDXL call such a map. */
 const MODES: readonly (readonly [RegExp, string])[] = [
   [/pose/, "pose"],
+  [/pose/, "openpose"],
   [/depth/, "depth"],
-  [/canny|lineart|mlsd/, "canny"],
+  [/canny|lineart|mlsd|hard edge/, "canny"],
+  [/soft edge|hed|pidi|scribble/, "scribble"],
+  [/normal/, "normal"],
+  [/seg/, "segment"],
+  [/inpaint/, "repaint"],
   [/tile/, "tile"],
   [/blur/, "blur"],
   [/gr[ae]y|recolor/, "gray"],
@@ -127,8 +132,8 @@ function modeOf(
   if (!controlModes || (isCanny && !kind)) return undefined;
   const wanted = (kind ?? "").toLowerCase();
   const mode = controlModes.find((own) => own === wanted) ??
-    MODES.find(([words]) => words.test(wanted))?.[1];
-  if (mode !== undefined && controlModes.includes(mode)) return mode;
+    MODES.find(([words, mode]) => words.test(wanted) && controlModes.includes(mode))?.[1];
+  if (mode !== undefined) return mode;
   throw refused(
     `union_control_type ${
       kind ? `'${shorten(kind)}'` : "that is missing"

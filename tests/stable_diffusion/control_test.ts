@@ -9,6 +9,7 @@ import { Golden } from "../support/golden.ts";
 const SD = new Golden("stable_diffusion/pipeline");
 const XL = new Golden("stable_diffusion/xl_pipeline");
 const SD15 = new Golden("controlnets/sd15");
+const UNION = new Golden("controlnets/sdxl_union");
 const REDUCED = new Golden("controlnets/sdxl_reduced");
 
 Deno.test("StableDiffusionPipeline.generate() is steered by a ControlNet as in diffusers: by weight and window, guided", (t) =>
@@ -17,7 +18,16 @@ Deno.test("StableDiffusionPipeline.generate() is steered by a ControlNet as in d
 Deno.test("StableDiffusionXLPipeline.generate() is steered as in diffusers by a ControlNet without attention", (t) =>
   checkControlled(t, [REDUCED, XL]));
 
+Deno.test("StableDiffusionXLPipeline.generate() is steered by a Union ControlNet as in diffusers, by the kind of the picture", (t) =>
+  checkControlled(t, [UNION, XL], ["depth"]));
+
+Deno.test("StableDiffusionPipeline.generate() is steered by a T2I-Adapter as in diffusers", (t) =>
+  checkControlled(t, [new Golden("controlnets/sd15_adapter"), SD]));
+
 const SLOW = {
+  "SDXL, with kinds of pictures,": [UNION, XL],
+  "SD 1.5, by a light adapter,": [new Golden("controlnets/sd15_light_adapter"), SD],
+  "SDXL, by an adapter,": [new Golden("controlnets/sdxl_adapter"), XL],
   "SD 1.5": [SD15, SD],
   "an inpainting UNet": [
     new Golden("controlnets/sd15_inpainting"),

@@ -21,10 +21,16 @@ const LATENT_GATE = 1e-4;
 /** Names of FLUX.1's modes by their numbers. */
 const MODES = ["canny", "tile", "depth", "blur", "pose", "gray", "lq"];
 
+/** Those of SDXL's. */
+const XL_MODES = [
+  ...["openpose", "depth", "scribble", "canny", "normal", "segment", "tile", "repaint"],
+];
+
 /** The request of a call with a control picture, maybe an input image and a mask. */
 export function controlRequest(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const given = args as Record<string, number | undefined>;
+  const scale = given["controlnet_conditioning_scale"] ?? given["adapter_conditioning_scale"];
   const image = (key: string) => {
     const { shape: [height, width], data } = golden.tensor(name, key);
     return { width: width!, height: height!, data: Uint8Array.from(data) };
@@ -34,12 +40,13 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     strength: given["strength"] ?? (inputs.includes("given") ? 1 : undefined),
     guidanceScale: given["guidance_scale"] ?? given["true_cfg_scale"],
     trueCfgScale: given["true_cfg_scale"],
-    controlScale: given["controlnet_conditioning_scale"] === undefined
-      ? undefined
-      : [given["controlnet_conditioning_scale"]],
+    controlScale: scale === undefined ? undefined : [scale],
     controlStart: given["control_guidance_start"],
     controlEnd: given["control_guidance_end"],
-    controlMode: MODES[given["control_mode"] ?? -1],
+    // Union ControlNets of SDXL may take several.
+    controlMode: Array.isArray(args["control_mode"])
+      ? XL_MODES[args["control_mode"][0]]
+      : MODES[given["control_mode"] ?? -1],
   };
   return {
     ...textRequest(call),

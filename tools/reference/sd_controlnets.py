@@ -11,14 +11,20 @@ import pathlib
 import shutil
 import tempfile
 
+import torch
 from diffusers import (
     ControlNetModel,
+    ControlNetUnionModel,
+    StableDiffusionAdapterPipeline,
     StableDiffusionControlNetImg2ImgPipeline,
     StableDiffusionControlNetInpaintPipeline,
     StableDiffusionControlNetPipeline,
+    StableDiffusionXLAdapterPipeline,
     StableDiffusionXLControlNetImg2ImgPipeline,
     StableDiffusionXLControlNetInpaintPipeline,
     StableDiffusionXLControlNetPipeline,
+    StableDiffusionXLControlNetUnionPipeline,
+    T2IAdapter,
 )
 
 import stable_diffusion as sd
@@ -57,6 +63,9 @@ XL_CLASSES = (StableDiffusionXLControlNetPipeline, StableDiffusionXLControlNetIm
               StableDiffusionXLControlNetInpaintPipeline)  # fmt: skip
 
 
+ADAPTER_CLASSES = (StableDiffusionAdapterPipeline, StableDiffusionXLAdapterPipeline)
+
+
 def sd_pipelines(net, golden="pipeline", seed=71, **unet):
     return sd.pipelines(SD_CLASSES, parts_of(golden, sd.sd_parts, seed, **unet) | {"controlnet": net})
 
@@ -68,11 +77,17 @@ def xl_pipelines(net):
 def controlled(pipeline, name, seed, control, height=24, width=40, **arguments):
     """A call with control pictures, uint8 [height, width, 3]."""
     hints = [each.permute(2, 0, 1).unsqueeze(0).float() / 255 for each in control]
-    key = "image" if isinstance(pipeline, (SD_CLASSES[0], XL_CLASSES[0])) else "control_image"
+    key = "image" if isinstance(pipeline, (SD_CLASSES[0], XL_CLASSES[0], *ADAPTER_CLASSES)) else "control_image"
 
     def run(**call):
-        pictures = {key: hints if len(hints) > 1 else hints[0]}
-        return pipeline(**call | dict(height=height, width=width) | pictures)
+        pictures = {key: hints if len(hints) > 1 or "control_mode" in call else hints[0]}
+        if isinstance(pipeline, ADAPTER_CLASSES):
+            keep = call.pop("callback_on_step_end")
+            call["callback"] = lambda step, timestep, latents: keep(pipeline, step, timestep, {"latents": latents})
+        result = pipeline(**call | dict(height=height, width=width) | pictures)
+        if not torch.is_tensor(result.images):
+            result.images = torch.from_numpy(result.images).permute(0, 3, 1, 2)
+        return result
 
     call = sd.picture_call(run, name, seed, height=height, width=width, **arguments)
     inputs = {"control" if i == 0 else f"control_{i + 1}": each for i, each in enumerate(control)}
@@ -142,11 +157,43 @@ def sd15_pooled_calls(folder, seed):
     return [controlled(text, "guided", 3, pictures(115), **GUIDED | dict(num_inference_steps=2))]
 
 
+def sdxl_union_calls(folder, seed):
+    own = like(sd.UNET_XL, num_control_type=8, num_trans_channel=32, num_trans_head=2, num_proj_channel=32)
+    net = controlnet(folder / "controlnet", seed, ControlNetUnionModel(**own))
+    parts = parts_of("xl_pipeline", sd.sdxl_parts, 79) | {"controlnet": net}
+    [text] = sd.pipelines([StableDiffusionXLControlNetUnionPipeline], parts)
+    return [
+        controlled(text, "depth", 3, pictures(116), control_mode=[1], controlnet_conditioning_scale=0.8, **PLAIN),
+        controlled(text, "guided", 4, pictures(117), control_mode=[7], controlnet_conditioning_scale=0.7,
+                   **GUIDED | dict(num_inference_steps=2)),
+    ]  # fmt: skip
+
+
+def adapter_calls(kind, base, build, model_seed, pipeline, **config):
+    def run(folder, seed):
+        adapter = controlnet(folder / "controlnet", seed, T2IAdapter(adapter_type=kind, num_res_blocks=2, **config))
+        [text] = sd.pipelines([pipeline], parts_of(base, build, model_seed) | {"adapter": adapter})
+        call = GUIDED | dict(num_inference_steps=2, adapter_conditioning_scale=0.8)
+        return [controlled(text, "guided", 3, pictures(seed), **call)]
+    return run
+
+
+SD_BASE = ("pipeline", sd.sd_parts, 71, StableDiffusionAdapterPipeline)
+XL_BASE = ("xl_pipeline", sd.sdxl_parts, 79, StableDiffusionXLAdapterPipeline)
+
+
 GOLDENS = {
     "sd15": ("ControlNet for Stable Diffusion 1.5", 1100, None, sd15_calls),
     "sd15_inpainting": ("ControlNet beside an inpainting UNet", 1110, None, sd15_inpainting_calls),
     "sd15_pooled": ("ControlNet for shuffled pictures", 1140, None, sd15_pooled_calls),
     "sdxl": ("ControlNet for Stable Diffusion XL", 1120, None, sdxl_calls),
+    "sdxl_union": ("ControlNet Union for Stable Diffusion XL", 1150, None, sdxl_union_calls),
+    "sd15_adapter": ("T2I-Adapter for Stable Diffusion 1.5", 1160, None,
+                     adapter_calls("full_adapter", *SD_BASE, channels=[32, 64, 64], downscale_factor=2)),
+    "sd15_light_adapter": ("Light T2I-Adapter for Stable Diffusion 1.5", 1170, None,
+                           adapter_calls("light_adapter", *SD_BASE, channels=[32, 64], downscale_factor=2)),
+    "sdxl_adapter": ("T2I-Adapter for Stable Diffusion XL", 1180, None,
+                     adapter_calls("full_adapter_xl", *XL_BASE, channels=[32, 64], downscale_factor=4)),
     "sdxl_reduced": ("ControlNet without attention for Stable Diffusion XL", 1130, None, sdxl_reduced_calls),
 }
 

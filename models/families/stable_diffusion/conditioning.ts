@@ -33,13 +33,15 @@ export interface EmbeddedSteps {
   readonly added?: { readonly pooled: Tensor; readonly ids: Tensor } | undefined;
   /** Sinusoids of the guidance, [1, time_cond_proj_dim], for models that were distilled with it. */
   readonly guidance?: Tensor | undefined;
+  /** Union ControlNets: the sinusoids of the kinds of pictures, 1 where it is this one, [1, kinds · addition_time_embed_dim]. */
+  readonly kinds?: Tensor | undefined;
 }
 
 /** What every residual block adds to its first convolution, with its bias, [steps, channels]. */
 export function unetTimeTables(
   config: UnetConfig,
   weights: WeightScope,
-  { timesteps, added, guidance }: EmbeddedSteps,
+  { timesteps, added, guidance, kinds }: EmbeddedSteps,
 ): Tensor[] {
   const width = 4 * config.block_out_channels[0]!;
   const embedding = weights.scope("time_embedding");
@@ -55,9 +57,10 @@ export function unetTimeTables(
     concat([added.pooled, added.ids], 1),
     width,
   );
-  const activated = extra
-    ? elementwise("act_silu(t + a)", { t: own, a: extra })
-    : elementwise("act_silu(t)", { t: own });
+  const kind = kinds && embeddingLayers(weights.scope("control_add_embedding"), kinds, width);
+  const sum = [extra, kind].filter((each) => each !== undefined)
+    .reduce((t, a) => elementwise("t + a", { t, a }), own);
+  const activated = elementwise("act_silu(t)", { t: sum });
   return residualModules(config).map(({ name, channels }) => {
     const scope = weights.scope(name);
     const projected = linearLayer(scope, "time_emb_proj", activated, channels);

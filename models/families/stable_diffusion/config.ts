@@ -13,7 +13,14 @@ import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { CLIP_TEXT_CONFIG, type ClipTextConfig } from "../../text_encoders/clip_text.ts";
-import { hintScale, SD_CONTROLNET_CONFIG, type SdControlNetConfig } from "./control_config.ts";
+import {
+  hintScale,
+  isAdapter,
+  SD_CONTROL_CLASSES,
+  SD_CONTROL_CONFIG,
+  type SdControlConfig,
+  unionModes,
+} from "./control_config.ts";
 import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 export const SD_PIPELINES: readonly string[] = [
@@ -87,7 +94,7 @@ export const SD_PARTS = partsTable({
       lacking: (className: string) => (SDXL_PIPELINES.includes(className) ? SDXL_VAE : {}),
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
-    controlnet: optionalPart(SD_CONTROLNET_CONFIG, "ControlNetModel"),
+    controlnet: optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES),
     refiner: optionalPart(UNET_CONFIG, "UNet2DConditionModel"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
@@ -149,7 +156,6 @@ export const SD_PARTS = partsTable({
   },
 });
 
-/** A ControlNet's blocks need not attend, but their results are added to those of the UNet. */
 /** A refiner sees the second text encoder alone. */
 function refinerFit(refiner: UnetConfig, encoder: ClipTextConfig | undefined): SizeCheck[] {
   if (!encoder || refiner.addition_embed_type === null) {
@@ -171,15 +177,30 @@ function refinerFit(refiner: UnetConfig, encoder: ClipTextConfig | undefined): S
   ];
 }
 
-function controlFit(controlnet: SdControlNetConfig, unet: UnetConfig, scale: number): SizeCheck[] {
+/** A ControlNet's blocks need not attend, but their results are added to those of the UNet, as an adapter's features are. */
+function controlFit(control: SdControlConfig, unet: UnetConfig, scale: number): SizeCheck[] {
+  const { block_out_channels: widths } = unet;
+  const sizes = {
+    "ControlNet's pixels of each latent": hintScale(control),
+    "autoencoder's": scale,
+  };
+  if (isAdapter(control)) {
+    return [
+      ...widths.map((width, i) => ({
+        [`adapter's channels[${i}]`]: control.channels[i] ?? control.channels.at(-1)!,
+        [`transformer's block_out_channels[${i}]`]: width,
+      })),
+      sizes,
+    ];
+  }
   const both = (name: string, sizeOf: (config: UnetConfig) => number) => ({
-    [`ControlNet's ${name}`]: sizeOf(controlnet),
+    [`ControlNet's ${name}`]: sizeOf(control),
     [`transformer's ${name}`]: sizeOf(unet),
   });
   return [
     both("cross_attention_dim", (config) => config.cross_attention_dim),
     both("number of levels", (config) => config.block_out_channels.length),
-    ...unet.block_out_channels.map((_, i) =>
+    ...widths.map((_, i) =>
       both(`block_out_channels[${i}]`, (config) => config.block_out_channels[i]!)
     ),
     both(
@@ -190,7 +211,7 @@ function controlFit(controlnet: SdControlNetConfig, unet: UnetConfig, scale: num
       "projection_class_embeddings_input_dim",
       (config) => config.projection_class_embeddings_input_dim ?? 0,
     ),
-    { "ControlNet's pixels of each latent": hintScale(controlnet), "autoencoder's": scale },
+    sizes,
   ];
 }
 
@@ -222,6 +243,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   const isEditing = sight === "image";
   const startsFromImage = sight !== undefined || isRefiner;
   const scale = scaleFactor(vae.config);
+  const modes = controlnet && unionModes(controlnet);
   const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
   return {
     supportedTasks: startsFromImage ? ["TI2I"] : ["T2I", "TI2I"],
@@ -235,7 +257,11 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
       inpainting: { strength: isXl ? 0.9999 : 1 },
     }),
-    sizeMultiple: scale,
+    // Adapters of SDXL see twice as many pixels at once.
+    sizeMultiple: controlnet && isAdapter(controlnet.config)
+      ? controlnet.config.downscale_factor
+      : scale,
+    ...(modes && { controlModes: modes }),
     startsFromLatents: true,
     maxImages: 1,
     maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
@@ -249,7 +275,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...isRefiner || refiner ? SCORE_SETTINGS : [],
       ...refiner ? ["refinerStart" as const] : [],
       ...SAMPLING_CHOICES,
-      ...controlSettings(controlnet !== undefined),
+      ...controlSettings(controlnet !== undefined, { modes }),
     ],
   };
 }

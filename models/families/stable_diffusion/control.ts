@@ -1,12 +1,16 @@
 /**
  * ControlNets of Stable Diffusion: a copy of the UNet's way down sees a picture; its states are added to the UNet's.
+ * Adapters give features of the picture alone.
  * Source: Zhang et al. 2023, "Adding Conditional Control to Text-to-Image Diffusion Models"; diffusers `ControlNetModel`,
  * whose module names are the weight names.
  */
 import {
+  type Call,
+  elementwise,
   f32,
   gather,
   type Graph,
+  linear,
   matmul,
   slice,
   type Stored,
@@ -16,10 +20,12 @@ import {
   writing,
 } from "../../../runtime/mod.ts";
 import type { ImageCodec } from "../../autoencoders/tiled_coder.ts";
+import { affine } from "../../blocks/clip_layer.ts";
+import { timestepEmbedding } from "../../blocks/embeddings.ts";
 import { convolutionLayer, linearLayer } from "../../blocks/layers.ts";
-import type { Session } from "../../memory/session.ts";
+import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { controlPicture, isSteered } from "../../pipeline/control.ts";
+import { controlMode, controlPicture, isSteered } from "../../pipeline/control.ts";
 import type { LatentSize } from "../../pipeline/latents.ts";
 import type { Work } from "../../pipeline/work.ts";
 import {
@@ -28,8 +34,17 @@ import {
   unetTextStates,
   unetTimeTables,
 } from "./conditioning.ts";
-import type { SdControlNetConfig } from "./control_config.ts";
+import {
+  isAdapter,
+  type SdControlConfig,
+  type SdControlNetConfig,
+  unionModes,
+} from "./control_config.ts";
+import { adapterFeatures } from "./t2i_adapter.ts";
 import { type UnetInputs, type UnetStates, unetStates, type UnetSteering } from "./unet.ts";
+
+/** Epsilon of the norms of a Union ControlNet's transformer. */
+const UNION_EPS = 1e-5;
 
 /** The picture as the first convolution's result takes it, [1, height, width, block_out_channels[0]], from RGB in [0, 1]. */
 export function controlHint(
@@ -77,6 +92,40 @@ function pooled(x: Tensor): Tensor {
   return matmul(mean, x.reshape(1, count, channels)).reshape(1, 1, 1, channels);
 }
 
+/**
+ * The picture, and what a Union ControlNet makes of the whole of it and of its kind, u32 [1]. In the reference such tokens
+ * attend to those of other prompts, which are equal, so that each attends to itself alone.
+ */
+function unionHint(
+  config: SdControlNetConfig,
+  weights: WeightScope,
+  hint: Tensor,
+  mode: Tensor,
+): Tensor {
+  const { graph } = hint;
+  const dim = hint.dim(-1);
+  const tasks = weights.tensor(graph, "task_embedding", [config.num_control_type, dim]);
+  let x = elementwise("x + t", { x: pooled(hint).reshape(1, dim), t: gather(tasks, mode) });
+  for (let i = 0; i < config.num_trans_layer; i++) {
+    const layer = weights.scope(`transformer_layes.${i}`);
+    const norm = (name: string) => ({ eps: UNION_EPS, ...affine(graph, layer, name, dim) });
+    const attention = layer.scope("attn");
+    const all = linear(x, attention.tensor(graph, "in_proj_weight", [3 * dim, dim]), {
+      name: "attn",
+      bias: attention.tensor(graph, "in_proj_bias", [3 * dim]),
+      norm: norm("ln_1"),
+    });
+    x = linearLayer(attention, "out_proj", slice(all, 1, 2 * dim, 3 * dim), dim, { residual: x });
+    const hidden = linearLayer(layer, "mlp.c_fc", x, 4 * dim, {
+      norm: norm("ln_2"),
+      activation: "quick_gelu",
+    });
+    x = linearLayer(layer, "mlp.c_proj", hidden, dim, { residual: x });
+  }
+  const shift = linearLayer(weights, "spatial_ch_projs", x, dim).reshape(1, 1, 1, dim);
+  return elementwise("h + s", { h: hint, s: shift }, { name: "hint" });
+}
+
 /** What a prompt's passes have of it, for each ControlNet. */
 interface ControlPrompt {
   readonly controlStates: readonly (readonly TextState[])[];
@@ -96,43 +145,27 @@ interface Controls {
 
 export function traceControls(
   session: Session,
-  nets: readonly Component<SdControlNetConfig>[],
+  nets: readonly Component<SdControlConfig>[],
   { scale: pixels }: Pick<ImageCodec, "scale">,
   { height, width }: LatentSize,
-  steps: number,
+  { steps, levels }: { readonly steps: number; readonly levels: number },
 ): Controls {
-  const size = [1, height * pixels, width * pixels, 3];
   const stage = session.stage("encode", { name: "control" });
-  const hints = nets.map(({ config, weights }, i) =>
-    stage.program(
-      `hint ${i}`,
-      { picture: f32(...size) },
-      ({ picture }) => controlHint(config, weights.root, picture),
-    )
-  );
-  session.encodeSteps++;
+  const size = [1, height * pixels, width * pixels, 3];
   const scales = session.tensor("control scales", [steps, nets.length]);
+  session.encodeSteps++;
+  const branches = nets.map((net, i) => traceBranch(session, stage, net, { i, size, levels }));
   return {
-    text: (states) =>
-      nets.map(({ config, weights }) => unetTextStates(config, weights.root, states)),
-    times: (given) =>
-      nets.map(({ config, weights }) =>
-        unetTimeTables(config, weights.root, { ...given, guidance: undefined })
-      ),
-    steering({ sample, step }, { controlStates: states, controlTimes: tables }, pass) {
-      const { graph } = sample;
-      const now = gather(graph.use(scales), step);
-      return nets.flatMap(({ config, weights }, i) => {
-        // The reference pools what shows no place, and adds it for the prompt alone.
-        if (config.global_pool_conditions && pass > 0) return [];
-        const text = tensorsIn<readonly TextState[]>(graph, states![i]!);
-        const times = tensorsIn<readonly Tensor[]>(graph, tables![i]!);
-        const inputs = { sample, step, text, times };
-        const hint = graph.use(hints[i]!.outputs);
-        return [{
-          states: controlStates(graph, config, weights.root, inputs, hint),
-          scale: slice(now, 1, i, i + 1).reshape(1),
-        }];
+    text: (states) => branches.map((branch) => branch.text(states)),
+    times: (given) => branches.map((branch) => branch.times(given)),
+    steering(inputs, { controlStates, controlTimes }, pass) {
+      const { graph } = inputs.sample;
+      const now = gather(graph.use(scales), inputs.step);
+      return branches.flatMap(({ steering }, i) => {
+        const text = tensorsIn<readonly TextState[]>(graph, controlStates![i]!);
+        const times = tensorsIn<readonly Tensor[]>(graph, controlTimes![i]!);
+        const own = steering({ ...inputs, text, times }, pass);
+        return own ? [{ ...own, scale: slice(now, 1, i, i + 1).reshape(1) }] : [];
       });
     },
     async run(work) {
@@ -144,9 +177,80 @@ export function traceControls(
         (_, i) => isSteered(request, i, steps) ? weight : 0,
       );
       const picture = Float32Array.from(data, (value) => value / 255);
-      await work.run([writing(scales, values), hints[0]!.call({ picture })], {
-        finished: () => work.encodeDone(),
-      });
+      const calls = branches.flatMap(({ calls }) => calls(picture, controlMode(request)));
+      await work.run([writing(scales, values), ...calls], { finished: () => work.encodeDone() });
+    },
+  };
+}
+
+interface ControlBranch {
+  text(states: Tensor): TextState[];
+  times(steps: EmbeddedSteps): Tensor[];
+  steering(inputs: UnetInputs, pass: number): Omit<UnetSteering, "scale"> | undefined;
+  calls(picture: Float32Array, mode: string | undefined): Call[];
+}
+
+interface BranchPlace {
+  readonly i: number;
+  /** [1, height, width, 3] */
+  readonly size: readonly number[];
+  readonly levels: number;
+}
+
+function traceBranch(
+  session: Session,
+  stage: Stage,
+  { config, weights }: Component<SdControlConfig>,
+  { i, size, levels }: BranchPlace,
+): ControlBranch {
+  const { root } = weights;
+  if (isAdapter(config)) {
+    const features = stage.program(
+      `features ${i}`,
+      { picture: f32(...size) },
+      ({ picture }) => adapterFeatures(config, root, picture, levels),
+    );
+    return {
+      text: () => [],
+      times: () => [],
+      steering: ({ sample }) => ({ features: features.outputs.map((x) => sample.graph.use(x)) }),
+      calls: (picture) => [features.call({ picture })],
+    };
+  }
+  const modes = unionModes({ config, weights });
+  const idWidth = config.addition_time_embed_dim ?? 0;
+  const mode = modes && session.tensor(`control mode ${i}`, [1], "u32");
+  const kinds = modes && session.tensor(`control kinds ${i}`, [1, modes.length * idWidth]);
+  const hints = stage.program(
+    `hint ${i}`,
+    { picture: f32(...size), mode },
+    ({ picture, mode }) => {
+      const hint = controlHint(config, root, picture);
+      return mode ? unionHint(config, root, hint, mode) : hint;
+    },
+  );
+  return {
+    text: (states) => unetTextStates(config, root, states),
+    times: (given) =>
+      unetTimeTables(config, root, {
+        ...given,
+        guidance: undefined,
+        kinds: kinds && given.timesteps.graph.use(kinds),
+      }),
+    steering(inputs, pass) {
+      // The reference pools what shows no place, and adds it for the prompt alone.
+      if (config.global_pool_conditions && pass > 0) return undefined;
+      const { graph } = inputs.sample;
+      return { states: controlStates(graph, config, root, inputs, graph.use(hints.outputs)) };
+    },
+    calls(picture, name) {
+      const index = modes?.indexOf(name!) ?? 0;
+      const isShown = modes?.map((_, i) => Number(i === index)) ?? [];
+      return [
+        ...mode ? [writing(mode, [index])] : [],
+        ...kinds ? [writing(kinds, timestepEmbedding(isShown, idWidth))] : [],
+        hints.call({ picture }),
+      ];
     },
   };
 }

@@ -3,6 +3,7 @@
  * Source: diffusers `StableDiffusionPipeline`, `StableDiffusionXLPipeline`, their `Img2Img` and `Inpaint` pipelines.
  */
 import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
@@ -68,10 +69,10 @@ const STABLE_DIFFUSION = defineFamily({
     return chunkedPrompts(prompts, promptSyntax, second ? [own, second] : [own], maxLength);
   },
 
-  shapeOf(request, parts, { lengths }, { sizeMultiple }) {
-    const { textEncoder, transformer, settings, refiner } = parts;
+  shapeOf(request, parts, { lengths }) {
+    const { textEncoder, transformer, settings, refiner, vae } = parts;
     const { guidanceRescale = 0, clipSkip = 0, promptSyntax: syntax = "plain" } = request;
-    const grid = gridOf(request, sizeMultiple);
+    const grid = gridOf(request, scaleFactor(vae.config));
     const isGuided = lengths.length > 1;
     const { start, ...given } = givenShape(request, sightOf(transformer.config));
     const shape = {
@@ -123,7 +124,10 @@ const STABLE_DIFFUSION = defineFamily({
       parts.settings.is_cosxl_edit,
     );
     const control = controlnet && shape.control
-      ? traceControls(session, [controlnet], codec, size, schedule.timesteps.length)
+      ? traceControls(session, [controlnet], codec, size, {
+        steps: schedule.timesteps.length,
+        levels: config.block_out_channels.length,
+      })
       : undefined;
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
       skippedLayers: clipSkip + (isXl ? 1 : 0),

@@ -438,9 +438,13 @@ Deno.test("all tensors of ControlNets for SD 1.5 and SDXL are known and used, un
   assert.deepEqual(parseConfig(SD_CONTROLNET_CONFIG, config, "").transformer_layers_per_block, [
     ...[1, 2, 10],
   ]);
-  const difference = read({ ...ldmControlNet(SD1), difference: [] }).get("ControlNetModel")!;
-  assert.throws(
-    () => parseConfig(SD_CONTROLNET_CONFIG, difference.config, ""),
-    /a ControlNet's difference to a model, and not its weights, is not supported/,
-  );
+  for (
+    const [marker, message] of [
+      ["difference", /a ControlNet's difference to a model, and not its weights, is not supported/],
+      ["lora_controlnet", /a Control-LoRA, .* is not supported/],
+    ] as const
+  ) {
+    const { config } = read({ ...ldmControlNet(SD1), [marker]: [] }).get("ControlNetModel")!;
+    assert.throws(() => parseConfig(SD_CONTROLNET_CONFIG, config, ""), message);
+  }
 });

@@ -42,9 +42,10 @@ export interface UnetInputs {
   readonly steering?: readonly UnetSteering[] | undefined;
 }
 
-/** What a ControlNet adds to the skip connections and to the middle. */
+/** What a ControlNet adds to the skip connections and to the middle, or an adapter to each level on the way down. */
 export interface UnetSteering {
-  readonly states: UnetStates;
+  readonly states?: UnetStates;
+  readonly features?: readonly Tensor[];
   /** Weight, f32 [1]. */
   readonly scale: Tensor;
 }
@@ -65,11 +66,16 @@ export function unet(
   const { up } = unetBlocks(config);
   const { sample, steering = [] } = inputs;
   const layer = unetLayers(config, weights, inputs);
-  const own = unetDown(graph, config, weights, sample, layer);
-  const steer = (x: Tensor, of: (states: UnetStates) => Tensor) =>
-    steering.reduce((x, { states, scale }) => steered(x, of(states), scale), x);
-  const skips = own.skips.map((skip, i) => steer(skip, (states) => states.skips[i]!));
-  let x = steer(own.mid, ({ mid }) => mid);
+  const steer = (x: Tensor, of: (own: UnetSteering) => Tensor | undefined) =>
+    steering.reduce((x, own) => {
+      const residual = of(own);
+      return residual ? steered(x, residual, own.scale) : x;
+    }, x);
+  const own = unetDown(graph, config, weights, sample, layer, {
+    atLevel: (x, level) => steer(x, ({ features }) => features?.[level]),
+  });
+  const skips = own.skips.map((skip, i) => steer(skip, ({ states }) => states?.skips[i]));
+  let x = steer(own.mid, ({ states }) => states?.mid);
   for (const [level, block] of up.entries()) {
     for (const i of block.depths.keys()) x = layer(block, i, concat([x, skips.pop()!], -1));
     if (level === up.length - 1) continue;
@@ -96,13 +102,20 @@ function unetLayers(
   return (block, i, x) => unetLayer(config, weights, block, i, x, given);
 }
 
+interface DownOptions {
+  /** Added to what the first convolution gives. */
+  readonly hint?: Tensor;
+  /** What becomes of a level's result. */
+  atLevel?(x: Tensor, level: number): Tensor;
+}
+
 function unetDown(
   graph: Graph,
   config: UnetConfig,
   weights: WeightScope,
   sample: Tensor,
   layer: UnetLayer,
-  hint?: Tensor,
+  { hint, atLevel = (x) => x }: DownOptions,
 ): UnetStates {
   const { down, mid } = unetBlocks(config);
   let x = convolutionLayer(weights, "conv_in", sample, config.block_out_channels[0]!, {
@@ -111,15 +124,20 @@ function unetDown(
   const skips = [x];
   for (const [level, block] of down.entries()) {
     for (const i of block.depths.keys()) skips.push(x = layer(block, i, x));
-    if (level === down.length - 1) continue;
-    x = graph.scope(
-      block.name,
-      () =>
-        convolutionLayer(weights.scope(block.name), "downsamplers.0.conv", x, block.channels, {
-          stride: [2, 2],
-        }),
-    );
-    skips.push(x);
+    // As the reference does: what attends is changed before its downsampler, what does not behind it.
+    const attends = block.depths[0]! > 0;
+    if (attends) skips.splice(-1, 1, x = atLevel(x, level));
+    if (level < down.length - 1) {
+      x = graph.scope(
+        block.name,
+        () =>
+          convolutionLayer(weights.scope(block.name), "downsamplers.0.conv", x, block.channels, {
+            stride: [2, 2],
+          }),
+      );
+      skips.push(x);
+    }
+    if (!attends) skips.splice(-1, 1, x = atLevel(x, level));
   }
   for (const i of mid?.depths.keys() ?? []) x = layer(mid!, i, x);
   return { skips, mid: x };
@@ -133,7 +151,7 @@ export function unetStates(
   { sample, ...inputs }: UnetInputs,
   hint: Tensor,
 ): UnetStates {
-  return unetDown(graph, config, weights, sample, unetLayers(config, weights, inputs), hint);
+  return unetDown(graph, config, weights, sample, unetLayers(config, weights, inputs), { hint });
 }
 
 /** Twice as high and wide, or one less where the level before had an odd size. */
