@@ -97,34 +97,48 @@ def taew22(folder, seed):
     return video_calls(module, {"clip5": normal(generator(seed + 1), 1, 8, 2, 3, 2)})
 
 
-def taef1(folder, seed):
-    width = (16, 16, 16, 16)
-    config = dict(encoder_block_out_channels=width, decoder_block_out_channels=width, latent_channels=16)
+def image_calls(folder, seed, width, channels, pipeline, call):
+    """Decodes latents of a size of its own, and those that a pipeline gave."""
+    widths = (width,) * 4
+    config = dict(encoder_block_out_channels=widths, decoder_block_out_channels=widths, latent_channels=channels)
     tiny = AutoencoderTiny(**config)
     tiny.encoder = torch.nn.Identity()
     tiny.save_config(folder)
     seed_weights(folder, tiny, seed, torch.float16)
     rng = generator(seed + 1)
-    stored = load_file(common.GOLDENS.parent / "z_image" / "pipeline" / "golden.safetensors")
-    latents = {"decode": normal(rng, 1, 16, 6, 9), "long": stored["long.latents"]}
+    stored = load_file(common.GOLDENS.parent / pipeline / "pipeline" / "golden.safetensors")
+    latents = {"decode": normal(rng, 1, channels, 6, 9), call: stored[f"{call}.latents"]}
     return [
         Call(name, "pixels of normalised latents", {}, {"latents": z}, {"pixels": tiny.decoder(z)})
         for name, z in latents.items()
     ]
 
 
-def kl8(folder, seed):
+def taef1(folder, seed):
+    return image_calls(folder, seed, 16, 16, "z_image", "long")
+
+
+def taesd(folder, seed):
+    return image_calls(folder, seed, 8, 4, "stable_diffusion", "guided")
+
+
+def kl8(folder, seed, channels=16, **scaling):
     """No golden: an autoencoder of eight pixels a latent, for pipelines that a tiny decoder decodes."""
     blocks = 4
+    scaling = scaling or dict(scaling_factor=0.3611, shift_factor=0.1159)
     vae = AutoencoderKL(
-        block_out_channels=(8,) * blocks, layers_per_block=1, norm_num_groups=4, latent_channels=16,
+        block_out_channels=(8,) * blocks, layers_per_block=1, norm_num_groups=4, latent_channels=channels,
         down_block_types=("DownEncoderBlock2D",) * blocks, up_block_types=("UpDecoderBlock2D",) * blocks,
-        use_quant_conv=False, use_post_quant_conv=False, scaling_factor=0.3611, shift_factor=0.1159,
+        use_quant_conv=False, use_post_quant_conv=False, **scaling,
     )  # fmt: skip
     vae.save_config(folder)
     seed_weights(folder, vae, seed)
-    z = normal(generator(seed + 1), 1, 16, 2, 2)
+    z = normal(generator(seed + 1), 1, channels, 2, 2)
     return [Call("decode", "pixels, not clamped", {}, {"z": z}, {"pixels": vae.decode(z).sample})]
+
+
+def kl8_sd(folder, seed):
+    return kl8(folder, seed, 4, scaling_factor=0.18215)
 
 
 # name -> (description, seed, calls)
@@ -132,6 +146,8 @@ GOLDENS = {
     "taew21": ("TAEHV for Wan 2.1 with narrow blocks, seeded float16", 1500, None, taew21),
     "taew22": ("TAEHV for Wan 2.2, pixels in patches of two, seeded float16", 1510, None, taew22),
     "taef1": ("AutoencoderTiny with 16 channels, the decoder alone, seeded float16", 1520, None, taef1),
+    "taesd": ("AutoencoderTiny with 4 channels, the decoder alone, seeded float16", 1540, None, taesd),
+    "kl8_sd": ("AutoencoderKL of Stable Diffusion with eight pixels a latent, seeded bfloat16", 1550, None, kl8_sd),
     "kl8": ("AutoencoderKL with eight pixels a latent, seeded bfloat16", 1530, None, kl8),
 }
 
