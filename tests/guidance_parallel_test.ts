@@ -40,6 +40,14 @@ const MODELS: readonly (readonly [
         "limited in time and strength": { ...IMAGE, guidanceEnd: 0.5, guidanceLimit: 0.9 },
       }] as const,
       ["Qwen-Image", new Golden("qwen_image/pipeline").folder, { "normed": IMAGE }] as const,
+      ["Stable Diffusion", new Golden("stable_diffusion/pipeline").folder, {
+        "classifier-free": IMAGE,
+        "rescaled": { ...IMAGE, guidanceRescale: 0.7 },
+      }] as const,
+      ["SDXL", new Golden("stable_diffusion/xl_pipeline").folder, {
+        "classifier-free": IMAGE,
+        "without a negative prompt": { ...IMAGE, negativePrompt: "" },
+      }] as const,
     ]
     : [],
 ];

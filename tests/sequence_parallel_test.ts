@@ -136,3 +136,13 @@ for (const [name, withModel, request, splits] of MODELS) {
       }
     }));
 }
+
+Deno.test("tokens and layers of Stable Diffusion are not shared", async () => {
+  const { folder } = new Golden("stable_diffusion/pipeline");
+  for (const [, gpus, ranksOf] of [ulysses(2), LAYERS]) {
+    await assert.rejects(withTeam(folder, gpus, ranksOf, () => Promise.resolve()), {
+      name: "RangeError",
+      message: /^Cannot share a pass of Stable Diffusion between GPUs: .*--enable-cfg-parallel/,
+    });
+  }
+});

@@ -4,11 +4,13 @@
     python3 tools/reference/full_size.py klein-4b OUT
     python3 tools/reference/full_size.py qwen-image OUT --parts vae gguf text_gguf
     python3 tools/reference/full_size.py flux1-schnell OUT --parts text_encoder vae gguf text_gguf
+    python3 tools/reference/full_size.py sdxl OUT --parts unet text_encoder text_encoder_2 vae
+    python3 tools/reference/full_size.py sd15 OUT --parts unet text_encoder vae
     python3 tools/reference/full_size.py wan-1.3b OUT --parts vae gguf text_gguf
     python3 tools/reference/full_size.py wan-a14b OUT --parts vae gguf text_gguf
     python3 tools/reference/full_size.py wan-ti2v-5b OUT --parts vae gguf text_gguf
 
-OUT becomes a folder as the model is published: what --parts names in bf16, in files of 5 GB (Z-Image's transformer has
+OUT becomes a folder as the model is published: what --parts names in bf16 (Stable Diffusion in f16), in files of 5 GB (Z-Image's transformer has
 12.3 GB, klein's 7.8 GB, their text encoder 8 GB), and always configs, scheduler and tokenizers, whose merges and pieces
 are made up. With `gguf`, beside it in OUT-Q4_K.gguf the transformer as random blocks of Q4_K under its original names
 (Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, FLUX.1 6.7, Wan 1.3B 0.8, TI2V-5B 2.8, and each expert of A14B 8.1, the
@@ -33,10 +35,12 @@ from diffusers import (
     AutoencoderKLFlux2,
     AutoencoderKLQwenImage,
     AutoencoderKLWan,
+    EulerDiscreteScheduler,
     FlowMatchEulerDiscreteScheduler,
     Flux2Transformer2DModel,
     FluxTransformer2DModel,
     QwenImageTransformer2DModel,
+    UNet2DConditionModel,
     UniPCMultistepScheduler,
     WanTransformer3DModel,
     ZImageTransformer2DModel,
@@ -45,6 +49,7 @@ from tokenizers import pre_tokenizers
 from transformers import (
     CLIPTextConfig,
     CLIPTextModel,
+    CLIPTextModelWithProjection,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
     Qwen3Config,
@@ -105,6 +110,22 @@ WAN_2_2_VAE = dict(
     temperal_downsample=[False, True, True], is_residual=True, in_channels=12, out_channels=12, patch_size=2,
     scale_factor_spatial=16, scale_factor_temporal=4, latents_mean=[0.0] * 48, latents_std=[1.0] * 48,
 )  # fmt: skip
+# Of stable-diffusion-v1-5 and stable-diffusion-xl-base-1.0, whose autoencoder differs from FLUX.1's.
+SD_VAE = dict(
+    Z_IMAGE_VAE, latent_channels=4, use_quant_conv=True, use_post_quant_conv=True, scaling_factor=0.18215, shift_factor=None,
+)  # fmt: skip
+SD15 = dict(sample_size=64, cross_attention_dim=768, attention_head_dim=8)
+SDXL = dict(
+    sample_size=128, block_out_channels=(320, 640, 1280), cross_attention_dim=2048, attention_head_dim=(5, 10, 20),
+    down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+    up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"), transformer_layers_per_block=(1, 2, 10),
+    use_linear_projection=True, addition_embed_type="text_time", addition_time_embed_dim=256,
+    projection_class_embeddings_input_dim=2816,
+)  # fmt: skip
+CLIP_G = dict(
+    CLIP_L, hidden_size=1280, intermediate_size=5120, num_hidden_layers=32, num_attention_heads=20, projection_dim=1280,
+    hidden_act="gelu",
+)  # fmt: skip
 TOKENS = 151643
 PIECE = 1 << 25
 SHARD_BYTES = 5 * 10**9
@@ -123,35 +144,36 @@ def rule(name, shape):
     return 0.0, float(np.prod(shape[1:])) ** -0.5
 
 
-def pieces(rng, count, mean, std):
-    """`count` bf16 values as bytes, piece by piece."""
+def pieces(rng, count, mean, std, dtype):
+    """`count` values of 16 bits, piece by piece."""
     for start in range(0, count, PIECE):
         size = min(PIECE, count - start)
         values = torch.randn(size, generator=rng) * std + mean
-        yield values.to(torch.bfloat16).view(torch.int16).numpy()
+        yield values.to(dtype).view(torch.int16).numpy()
 
 
-def write_safetensors(path, shapes, rng):
-    """One file of bf16 tensors."""
+def write_safetensors(path, shapes, rng, dtype=torch.bfloat16):
+    """One file of bf16 tensors, or f16."""
     header, place = {}, 0
+    kind = "F16" if dtype == torch.float16 else "BF16"
     for name, shape in shapes.items():
         size = 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [place, place + size]}
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [place, place + size]}
         place += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name, shape in shapes.items():
-            for piece in pieces(rng, int(np.prod(shape)), *rule(name, shape)):
+            for piece in pieces(rng, int(np.prod(shape)), *rule(name, shape), dtype):
                 piece.tofile(file)
 
 
-def write_component(folder, module, stem, rng):
+def write_component(folder, module, stem, rng, dtype):
     """The module's parameters, in as many files as its library would write."""
     statistics = [(name, buffer) for name, buffer in module.named_buffers() if "running_" in name]
     # Files have kept a level that the class has lost since.
-    level = "text_model." if isinstance(module, CLIPTextModel) else ""
+    level = "text_model." if isinstance(module, (CLIPTextModel, CLIPTextModelWithProjection)) else ""
     shapes = {level + name: tuple(tensor.shape) for name, tensor in [*module.named_parameters(), *statistics]}
     shards, room = [{}], SHARD_BYTES
     for name, shape in shapes.items():
@@ -162,11 +184,11 @@ def write_component(folder, module, stem, rng):
         shards[-1][name] = shape
         room -= size
     if len(shards) == 1:
-        return write_safetensors(folder / f"{stem}.safetensors", shards[0], rng)
+        return write_safetensors(folder / f"{stem}.safetensors", shards[0], rng, dtype)
     weight_map = {}
     for i, shard in enumerate(shards):
         name = f"{stem}-{i + 1:05}-of-{len(shards):05}.safetensors"
-        write_safetensors(folder / name, shard, rng)
+        write_safetensors(folder / name, shard, rng, dtype)
         weight_map |= dict.fromkeys(shard, name)
     total = sum(2 * int(np.prod(shape)) for shape in shapes.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
@@ -351,13 +373,15 @@ class Family:
     transformer: Callable
     vae: Callable
     scheduler: Callable
-    architecture: str
-    original_shapes: Callable
+    # Of its GGUF file, where it has one.
+    architecture: str = ""
+    original_shapes: Callable | None = None
     texts: dict = dataclasses.field(default_factory=lambda: {"text_encoder": QWEN3})
     # The one whose GGUF file is written, its architecture there, and its names.
     text_gguf: tuple | None = None
     tokenizers: dict = dataclasses.field(default_factory=lambda: {"tokenizer": QWEN_TOKENIZER})
     transformers: tuple = ("transformer",)
+    dtype: torch.dtype = torch.bfloat16
 
 
 QWEN3 = lambda: Qwen3ForCausalLM(Qwen3Config(**TEXT))
@@ -389,7 +413,36 @@ def wan(experts, shift, transformer, vae=None):
     )  # fmt: skip
 
 
+def stable_diffusion(name, unet, vae, texts, **settings):
+    """One encoder and tokenizer, or two."""
+    suffixes = ["", "_2"][: len(texts)]
+    return Family(
+        name,
+        settings,
+        lambda: UNet2DConditionModel(**unet),
+        lambda: AutoencoderKL(**{**SD_VAE, **vae}),
+        lambda: EulerDiscreteScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", timestep_spacing="leading", steps_offset=1
+        ),
+        texts={f"text_encoder{suffix}": text for suffix, text in zip(suffixes, texts)},
+        tokenizers={f"tokenizer{suffix}": ("CLIPTokenizer", clip_tokenizer.build) for suffix in suffixes},
+        transformers=("unet",),
+        dtype=torch.float16,
+    )
+
+
 FAMILIES = {
+    "sd15": stable_diffusion("StableDiffusionPipeline", SD15, {}, [lambda: CLIPTextModel(CLIPTextConfig(**CLIP_L))]),
+    "sdxl": stable_diffusion(
+        "StableDiffusionXLPipeline",
+        SDXL,
+        {"scaling_factor": 0.13025, "force_upcast": True},
+        [
+            lambda: CLIPTextModel(CLIPTextConfig(**CLIP_L)),
+            lambda: CLIPTextModelWithProjection(CLIPTextConfig(**CLIP_G)),
+        ],
+        force_zeros_for_empty_prompt=True,
+    ),
     "z-image-turbo": Family(
         "ZImagePipeline",
         {},
@@ -478,8 +531,8 @@ def main():
     (out / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
     for name in modules:
         if name in parts:
-            write_component(out / name, modules[name], "model" if name in texts else "diffusion_pytorch_model", rng)
-    if "gguf" in parts:
+            write_component(out / name, modules[name], "model" if name in texts else "diffusion_pytorch_model", rng, family.dtype)
+    if "gguf" in parts and family.original_shapes:
         for i, _ in enumerate(family.transformers):
             path = out.with_name(out.name + ("-2-Q4_K.gguf" if i else "-Q4_K.gguf"))
             write_gguf(path, family.architecture, family.original_shapes(transformer), 6 + i)

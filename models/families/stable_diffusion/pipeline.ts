@@ -94,6 +94,12 @@ const STABLE_DIFFUSION = defineFamily({
   },
 
   trace(session, parts, shape) {
+    if (session.ranks.sequence || session.ranks.layers) {
+      throw new RangeError(
+        "Cannot share a pass of Stable Diffusion between GPUs: its convolutions need all tokens, its skips all layers; share " +
+          "the passes of guidance (--enable-cfg-parallel), or let each GPU make its own images",
+      );
+    }
     const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler, controlnet } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
     const { refiner } = parts;
