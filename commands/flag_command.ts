@@ -7,13 +7,15 @@ import { flagName } from "./field_flags.ts";
 
 const INPUTS = ["prompt", "negative-prompt", "mask", "control", "video", "from"];
 
-/** Flags of the reference that are called otherwise here. */
+/** Flags of the reference and of peers that are called otherwise here. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ["--num-outputs-per-prompt", "--num-outputs"],
   ["--output-file-path", "--output"],
   ["--image-path", "--image"],
   ["--image-paths", "--image"],
   ["--video-path", "--video"],
+  ["--model", "--model-path"],
+  ["--steps", "--num-inference-steps"],
 ]);
 
 /** Brings the names of flags into the spelling of this program: `--model_path` is `--model-path`. */
@@ -31,13 +33,16 @@ export function flagOf(name: string, { flag, kind }: Flag<unknown>): string {
 }
 
 function optionOf(name: string, flag: Flag<unknown>): Option {
-  const { kind, placeholder, choices, shown, env } = flag;
+  const { kind, placeholder, choices, shown, env, short } = flag;
   const value = kind === "switch"
     ? ` [${placeholder}]`
     : kind === "value"
     ? ` <${placeholder}>`
     : "";
-  const option = new Option(flagOf(name, flag) + value, flag.text);
+  const option = new Option(
+    [short, flagOf(name, flag) + value].filter(Boolean).join(", "),
+    flag.text,
+  );
   if (choices) option.choices(choices as string[]);
   else if (flag.read) option.argParser((text, before) => read(flag, text, before));
   if (kind === "value" && flag.default !== undefined) option.default(flag.default, shown);
@@ -63,6 +68,9 @@ export function valuesOf<Table extends Flags>(command: Command, table: Table): F
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
+/** Names of flags by the headings under which a help shows them. */
+export type FlagGroups = Readonly<Record<string, readonly string[]>>;
+
 /** A command with flags from tables. It takes the word after a switch, such as `--json MODEL`, for its own unless it is true or false. */
 export class FlagCommand extends Command {
   constructor(name?: string, description: string = "") {
@@ -74,10 +82,14 @@ export class FlagCommand extends Command {
       .configureOutput({ outputError: () => {} });
   }
 
-  /** Adds flags. A second prompt, mask, control picture or video is refused; of other options the last value counts. */
-  addFlags(table: Flags): this {
-    for (const [name, flag] of Object.entries(table)) {
+  /** Adds flags, those of groups first. A second prompt, mask, control picture or video is refused; of other options the last value counts. */
+  addFlags(table: Flags, groups: FlagGroups = {}): this {
+    const order = new Set([...Object.values(groups).flat(), ...Object.keys(table)]);
+    for (const name of order) {
+      const flag = table[name]!;
       const option = optionOf(name, flag);
+      const heading = Object.keys(groups).find((heading) => groups[heading]!.includes(name));
+      if (heading !== undefined) option.helpGroup(`${heading}:`);
       this.addOption(option);
       let count = 0;
       this.on(`option:${option.name()}`, () => {

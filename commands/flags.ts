@@ -181,7 +181,10 @@ export const WORKER_FLAGS = {
 };
 
 export const MODEL_FLAGS = {
-  modelPath: flag("path", "folder, file, name, hub id or org/name:file", { default: "bundled" }),
+  modelPath: flag("path", "folder, file, name, hub id or org/name:file", {
+    default: "bundled",
+    short: "-m",
+  }),
   ...LOAD_FLAGS,
 };
 
@@ -190,6 +193,10 @@ const apiKey = flag("key", "key of the server", { env: "DENOISE_API_KEY" });
 export const GENERATE_FLAGS = {
   ...FIELD_FLAGS,
   ...MODEL_FLAGS,
+  prompt: { ...FIELD_FLAGS.prompt, short: "-p" },
+  negativePrompt: { ...FIELD_FLAGS.negativePrompt, short: "-n" },
+  seed: { ...FIELD_FLAGS.seed, short: "-s" },
+  promptFile: flag("file", "text file with the prompt; - reads standard input"),
   lora: flag(LORA_SYNTAX, "LoRA adapter: a file, a folder or a hub id; may be repeated", {
     read: lora,
   }),
@@ -203,6 +210,7 @@ export const GENERATE_FLAGS = {
   output: flag(
     "file",
     "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",
+    { short: "-o" },
   ),
   outputPath: flag("folder", "folder for files that --output does not name", {
     default: "outputs",
@@ -224,6 +232,25 @@ export const GENERATE_FLAGS = {
   preview: on("draw unfinished results in the terminal"),
   url: flag("address", "let a running server do the work", { read: address }),
   apiKey,
+};
+
+/** How the help of `generate` shows its flags, the usual ones first. */
+export const GENERATE_GROUPS = {
+  "Usual options": [
+    ...["prompt", "negativePrompt", "modelPath", "output", "size", "seed", "numOutputs"],
+    ...["image", "strength", "lora", "numInferenceSteps", "guidanceScale"],
+  ],
+  "Inputs": [
+    ...["promptFile", "from", "taskType", "mask", "reference", "control", "video", "audio", "fit"],
+  ],
+  "Settings": Object.keys(FIELD_FLAGS),
+  "Results": [
+    ...["outputPath", "defaultSeed", "outputQuality", "outputCompression", "x264Preset"],
+    ...["fragmented", "preview"],
+  ],
+  "Parts of the model": Object.keys(PART_FLAGS),
+  "GPU and memory": [...Object.keys(DEVICE_FLAGS), ...Object.keys(MEMORY_FLAGS), "tune"],
+  "Running server": ["url", "apiKey"],
 };
 
 const CLIENT_FLAGS = {

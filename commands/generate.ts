@@ -13,6 +13,7 @@ import { escapeControls } from "../generation/texts.ts";
 import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
 import { splitLoras } from "../generation/recipe.ts";
+import { describeFileError } from "../platform/mod.ts";
 import { UsageError } from "./failure.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
 import { ServerClient } from "./client/server_client.ts";
@@ -43,6 +44,44 @@ interface Work {
   paths: string[];
   bar: ProgressBar;
   signal: AbortSignal;
+}
+
+/** `denoise generate`, with the prompt where it stands in words or in a file. */
+export async function runGenerateCommand(
+  words: readonly string[],
+  flags: GenerateFlags,
+): Promise<number> {
+  return await runGenerate(await promptOf(words, flags));
+}
+
+/** The flags with the one prompt that is given. */
+export async function promptOf(
+  words: readonly string[],
+  { promptFile, ...flags }: GenerateFlags,
+): Promise<GenerateFlags> {
+  const word = words.length > 0 ? words.join(" ") : undefined;
+  const given = Object.entries({ "--prompt": flags.prompt, "--prompt-file": promptFile, word })
+    .filter(([, value]) => value !== undefined).map(([name]) => name);
+  if (given.length > 1) {
+    const names = given.map((name) => name === "word" ? "a prompt without flag" : name);
+    throw new UsageError(`Cannot use ${names.join(" with ")}: give one of them`);
+  }
+  const file = promptFile ?? (word === "-" ? word : undefined);
+  const prompt = file === undefined ? word ?? flags.prompt : await readPrompt(file);
+  return { ...flags, ...present({ prompt }) };
+}
+
+/** The text without the end of its last line. */
+const ended = (text: string) => text.replace(/\r?\n$/, "");
+
+/** The text of a file, or of standard input for `-`. */
+async function readPrompt(file: string): Promise<string> {
+  if (file === "-") return ended(await new Response(Deno.stdin.readable).text());
+  try {
+    return ended(await Deno.readTextFile(file));
+  } catch (error) {
+    throw new UsageError(`Cannot read the prompt in ${file}: ${describeFileError(error)}`);
+  }
 }
 
 export async function runGenerate(

@@ -89,7 +89,8 @@ export async function readOptions(
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
     throw new UsageError(
-      "Cannot generate: --prompt is missing; say what to make, or name an image that says it with --from",
+      "Cannot generate: the prompt is missing; say what to make, before flags that take several files, or name an " +
+        "image that says it with --from",
     );
   }
   const options = asUsage(() => {

@@ -8,8 +8,9 @@ import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
 import { UsageError } from "./failure.ts";
 import { lora } from "./flag_readers.ts";
-import { runGenerate } from "./generate.ts";
-import { GENERATE_FLAGS, type GenerateFlags } from "./flags.ts";
+import { FlagCommand, normalizeArgs, valuesOf } from "./flag_command.ts";
+import { promptOf, runGenerate } from "./generate.ts";
+import { GENERATE_FLAGS, GENERATE_GROUPS, type GenerateFlags } from "./flags.ts";
 
 /** Runs the command with a model that can do everything; gives what it was asked and the paths it printed. */
 async function run(
@@ -217,3 +218,24 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
       );
     }
   }));
+
+Deno.test("the prompt of generate stands in words, in a file, or after its flag, and letters stand for flags", async () => {
+  await inFolder(async (folder) => {
+    const file = `${folder}/prompt.txt`;
+    await Deno.writeTextFile(file, "a red fox\n");
+    const cases: readonly (readonly [string[], Partial<GenerateFlags>])[] = [
+      [["a", "red", "fox", "--steps", "3"], { numInferenceSteps: 3 }],
+      [["-p", "a red fox", "-n", "blue", "-s", "7"], { negativePrompt: "blue", seed: [7] }],
+      [["--prompt-file", file, "-m", "fake", "-o", "x.png"], { output: "x.png" }],
+    ];
+    for (const [args, expected] of cases) {
+      const command = new FlagCommand("generate").addFlags(GENERATE_FLAGS, GENERATE_GROUPS)
+        .argument("[prompt...]");
+      command.parse(normalizeArgs(args), { from: "user" });
+      const flags = valuesOf(command, GENERATE_FLAGS);
+      const { prompt } = await promptOf(command.args, flags);
+      assert.equal(prompt, "a red fox");
+      assert.deepEqual({ ...flags, ...expected }, flags);
+    }
+  });
+});

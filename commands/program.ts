@@ -3,11 +3,12 @@
 import { version } from "../generation/mod.ts";
 import type { Flags, FlagValues } from "../generation/flag.ts";
 import { UsageError } from "./failure.ts";
-import { FlagCommand, valuesOf } from "./flag_command.ts";
+import { FlagCommand, type FlagGroups, valuesOf } from "./flag_command.ts";
 import {
   BENCH_FLAGS,
   DOCTOR_FLAGS,
   GENERATE_FLAGS,
+  GENERATE_GROUPS,
   INSPECT_FLAGS,
   JOBS_FLAGS,
   LIST_FLAGS,
@@ -36,8 +37,9 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     name: string,
     table: Table,
     load: () => Promise<Run<FlagValues<Table>>>,
+    groups?: FlagGroups,
   ): FlagCommand {
-    const command = new FlagCommand(name).addFlags(table);
+    const command = new FlagCommand(name).addFlags(table, groups);
     command.action(async (...given) => {
       const words = given.slice(0, -2);
       const run = await load() as (...words: unknown[]) => Promise<number>;
@@ -51,8 +53,14 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     .description("Serve a model over HTTP");
   add("worker", WORKER_FLAGS, async () => (await import("./serve.ts")).runWorker)
     .description("Run jobs of a fleet; its servers take the requests");
-  add("generate", GENERATE_FLAGS, async () => (await import("./generate.ts")).runGenerate)
-    .description("Make images or videos and write them to files");
+  add(
+    "generate",
+    GENERATE_FLAGS,
+    async () => (await import("./generate.ts")).runGenerateCommand,
+    GENERATE_GROUPS,
+  )
+    .description("Make images or videos and write them to files")
+    .argument("[prompt...]", "what to make, before other flags; - reads standard input");
   add("ps", PS_FLAGS, async () => (await import("./jobs.ts")).runPs)
     .description("Show the models and jobs of a running server");
   add("jobs", JOBS_FLAGS, async () => (await import("./jobs.ts")).runJobs)

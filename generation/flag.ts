@@ -27,6 +27,8 @@ export interface FlagDetails<Value> {
   read?(text: string, before?: Value): Value;
   /** The flag, if it is not the row's name with dashes. */
   readonly flag?: string;
+  /** One letter that stands for it, such as `-p`. */
+  readonly short?: string;
   /** Value if the flag is omitted. */
   readonly default?: Value;
   /** The default in the words of the help, if they are not the value. */

@@ -88,8 +88,14 @@ const FAILURES: [args: string[], code: number, sentence: RegExp][] = [
   [
     ["generate"],
     2,
-    /^denoise: Cannot generate: --prompt is missing; say what to make, or name an image that says it with --from$/,
+    /^denoise: Cannot generate: the prompt is missing; say what to make, before flags that take several files, or name an image that says it with --from$/,
   ],
+  [
+    ["generate", "a", "--prompt", "b"],
+    2,
+    /Cannot use --prompt with a prompt without flag: give one/,
+  ],
+  [["generate", "--prompt-file", "gone.txt"], 2, /Cannot read the prompt in gone.txt: it does not/],
   [["generate", "--promt", "a"], 2, /unknown option '--promt' \(Did you mean --prompt\?\)/],
   [["genrate", "--prompt", "a"], 2, /unknown command 'genrate' \(Did you mean generate\?\)/],
   [["serve", "--public-url", "here"], 2, /an address such as https:/],
