@@ -28,7 +28,7 @@ import { PLAYGROUND_FOLDER } from "./routes/documents.ts";
 import { mountRoutes } from "./routes/table.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
-import { mountSdapi, SDAPI } from "./sdapi/routes.ts";
+import { CONTROLNET, mountSdapi, SDAPI } from "./sdapi/routes.ts";
 import type { App, AppEnv, Services } from "./services.ts";
 import { DEFAULT_SETTINGS, type ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
@@ -223,7 +223,7 @@ function answer({ req }: Context<AppEnv>, error: ApiError): Response {
 }
 
 function isSdapi(path: string): boolean {
-  return path.startsWith(`${SDAPI}/`);
+  return path.startsWith(`${SDAPI}/`) || path.startsWith(`${CONTROLNET}/`);
 }
 
 function webhooksOf(

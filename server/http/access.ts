@@ -124,7 +124,7 @@ const OPEN_PATHS: readonly string[] = [
 const OPEN_FOLDER = "/playground/";
 
 /** Clients of these routes know Basic authentication alone. */
-const BASIC_PATHS = "/sdapi/";
+const BASIC_PATHS = /^\/(?:sdapi|controlnet)\//;
 
 /**
  * What a request brings as its key.
@@ -137,7 +137,7 @@ function keyOf(request: Request): string | undefined {
   const header = request.headers.get("authorization") ?? "";
   const [, key] = /^Bearer\s+(\S+)\s*$/i.exec(header) ?? [];
   const [, basic] = /^Basic\s+(\S+)\s*$/i.exec(header) ?? [];
-  if (basic === undefined || !new URL(request.url).pathname.startsWith(BASIC_PATHS)) return key;
+  if (basic === undefined || !BASIC_PATHS.test(new URL(request.url).pathname)) return key;
   try {
     const [, user, password] = /^([^:]*):?(.*)$/s.exec(atob(basic))!;
     return password || user || undefined;

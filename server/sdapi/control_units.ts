@@ -36,6 +36,17 @@ const unitSchema = z.looseObject({
 const scriptsSchema = z.record(z.string(), z.unknown());
 const argumentsSchema = z.looseObject({ args: z.array(z.unknown()).nullish() });
 
+/** The version of the extension's API whose units are read. */
+export const UNITS_VERSION = 2;
+
+/** Preprocessors: the picture as it is, or its edges. */
+export const UNIT_MODULES: readonly string[] = ["none", "canny"];
+
+/** What clients may choose as a unit's model: the ControlNet that the model was started with. */
+export function unitModels({ optionalParts, controlsByMask }: ModelInfo, name: string): string[] {
+  return optionalParts.includes("controlnet") && !controlsByMask ? [`ControlNet of ${name}`] : [];
+}
+
 /** Ways in which a picture meets the size of the result, by number. */
 const FITS = ["stretch", "cover", "contain"] as const;
 /** Names of the ways to resize, in the order of their numbers. */
@@ -97,7 +108,7 @@ function fieldsOf(
   if (!picture) throw refused("a unit without a picture: send it in image");
   if (unit.mask) throw refused("the mask of a unit: the whole picture steers; omit mask");
   const module = (unit.module ?? "none").toLowerCase();
-  if (module !== "none" && module !== "canny") {
+  if (!UNIT_MODULES.includes(module)) {
     throw refused(
       `the preprocessor '${
         shorten(module)

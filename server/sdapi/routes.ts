@@ -10,6 +10,7 @@ import { base64Json, nameIgnored } from "../routes/image_item.ts";
 import { type App, type AppEnv, engineOf, type Services } from "../services.ts";
 import { mount } from "../routes/mount.ts";
 import { checkpointOf, embeddingsOf, memoryOf, upscalersOf } from "./answers.ts";
+import { UNIT_MODULES, unitModels, UNITS_VERSION } from "./control_units.ts";
 import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";
 import { refuseIgnored } from "./fields.ts";
@@ -20,6 +21,8 @@ import { Options } from "./options.ts";
 import { pngInfo } from "./png_info.ts";
 
 export const SDAPI = "/sdapi/v1";
+/** Where WebUI's ControlNet extension has its own. */
+export const CONTROLNET = "/controlnet";
 
 /** What there is nothing of here, and how that is told. */
 const NOTHING: Readonly<Record<string, unknown>> = {
@@ -113,6 +116,11 @@ export function mountSdapi(app: App, services: Services): void {
     },
   });
   mount(app, `${SDAPI}/embeddings`, { GET: async (c) => c.json(embeddingsOf(await info(c))) });
+  mount(app, `${CONTROLNET}/version`, { GET: (c) => c.json({ version: UNITS_VERSION }) });
+  mount(app, `${CONTROLNET}/model_list`, {
+    GET: async (c) => c.json({ model_list: unitModels(await info(c), chosen().name) }),
+  });
+  mount(app, `${CONTROLNET}/module_list`, { GET: (c) => c.json({ module_list: UNIT_MODULES }) });
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {
     mount(app, `${SDAPI}/extra-${path}`, {

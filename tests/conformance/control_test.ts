@@ -194,3 +194,14 @@ Deno.test("sdapi refuses units of the ControlNet extension that ask for more", a
   await made.body?.cancel();
   assert.equal(service.engine.requests.length, 0);
 });
+
+Deno.test("GET /controlnet/model_list, module_list and version tell WebUI's clients what there is", async () => {
+  await using service = await testService({ engine: steered() });
+  await using plain = await testService();
+  const lists = async (server: typeof plain) =>
+    (await (await server.get("/controlnet/model_list")).json()).model_list.length;
+  assert.deepEqual([await lists(service), await lists(plain)], [1, 0]);
+  const modules = await (await service.get("/controlnet/module_list")).json();
+  assert.deepEqual(modules, { module_list: ["none", "canny"] });
+  assert.equal((await (await service.get("/controlnet/version")).json()).version, 2);
+});
