@@ -24,7 +24,8 @@ const LARGE_ELEMENTS = 2 ** 24;
 const SMALL_ELEMENTS = 1024;
 
 const IN_BLOCK = /(?:^|\.)\w*(?:blocks?|layers|refiner|blk|h)\.\d+\./;
-const EMBEDDER = /embed|guidance|time_/;
+/** Of time and size, too, as Stable Diffusion's files call them; its text encoders are `conditioner.embedders`. */
+const EMBEDDER = /embed(?!ders\.)|emb_layers|guidance|time_/;
 
 /** What rows that are no whole blocks are stored as, as llama.cpp does. */
 const FALLBACKS: Readonly<Partial<Record<WeightFormat, WeightFormat>>> = {

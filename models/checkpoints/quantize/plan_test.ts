@@ -19,6 +19,16 @@ const TENSORS: Record<string, readonly [shape: number[], format?: string]> = {
   "encoder.block.0.layer.0.SelfAttention.q.weight": [[4096, 4096], "F16"],
   "distilled_guidance_layer.layers.0.in_layer.weight": [[5120, 5120]],
   "position_ids": [[1, 77], "I64"],
+  "model.diffusion_model.input_blocks.4.1.transformer_blocks.0.ff.net.0.proj.weight": [[5120, 640]],
+  "model.diffusion_model.input_blocks.4.0.emb_layers.1.weight": [[640, 1280]],
+  "model.diffusion_model.input_blocks.4.0.in_layers.2.weight": [[640, 320, 3, 3]],
+  "conditioner.embedders.0.transformer.text_model.encoder.layers.0.mlp.fc1.weight": [[3072, 768]],
+  "conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight": [[
+    49408,
+    768,
+  ]],
+  "down_blocks.1.resnets.0.time_emb_proj.weight": [[640, 1280]],
+  "first_stage_model.decoder.mid.attn_1.q.weight": [[512, 512, 1, 1]],
 };
 
 const source = {
@@ -49,13 +59,20 @@ Deno.test("planTensors() quantises matrices of blocks, keeps embedders, and stor
     "encoder.block.0.layer.0.SelfAttention.q.weight": "Q4_K",
     "distilled_guidance_layer.layers.0.in_layer.weight": "Q8_0",
     "position_ids": "I64",
+    "model.diffusion_model.input_blocks.4.1.transformer_blocks.0.ff.net.0.proj.weight": "Q5_0",
+    "model.diffusion_model.input_blocks.4.0.emb_layers.1.weight": "BF16",
+    "model.diffusion_model.input_blocks.4.0.in_layers.2.weight": "BF16",
+    "conditioner.embedders.0.transformer.text_model.encoder.layers.0.mlp.fc1.weight": "Q4_K",
+    "conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight": "Q8_0",
+    "down_blocks.1.resnets.0.time_emb_proj.weight": "BF16",
+    "first_stage_model.decoder.mid.attn_1.q.weight": "BF16",
   });
 });
 
 Deno.test("planTensors() of fp8 leaves all but the matrices of blocks as they are stored", () => {
   const formats = plan("f8_e4m3", "safetensors");
   const named = Object.keys(formats).filter((name) => formats[name] === "F8_E4M3");
-  assert.equal(named.length, 6);
+  assert.equal(named.length, 8);
   assert.equal(formats["layers.3.attention_norm1.weight"], "BF16");
   assert.equal(formats["single_stream_modulation.lin.weight"], "BF16");
   assert.equal(plan("f16", "safetensors")["blocks.0.self_attn.q.weight"], "F16");
