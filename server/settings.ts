@@ -75,6 +75,7 @@ export const SERVER_FLAGS = {
   }),
   playground: off("do not serve the playground at /"),
   enableMetrics: onOff("serve /metrics for Prometheus"),
+  styles: flag("path", "styles of Stable Diffusion WebUI, a styles.csv, for /sdapi/v1"),
   enableSdapi: off("do not serve the routes of Stable Diffusion WebUI, /sdapi/v1", {
     flag: "--no-sdapi",
   }),

@@ -20,12 +20,14 @@ import type { ServerSettings } from "../settings.ts";
 import { readScripts } from "./control_units.ts";
 import { hiresOf } from "./hires.ts";
 import { knownName } from "./names.ts";
+import { findStyles, type Style, styled } from "./styles.ts";
 
 /** Most images of a request. */
 export const MAX_IMAGES = 16;
 
 const FIELDS = {
   prompt: longText(),
+  styles: z.array(z.string()).nullish(),
   negative_prompt: longText(),
   seed: integer(),
   batch_size: integer(),
@@ -153,9 +155,14 @@ export function readWebui(
   body: unknown,
   info: ModelInfo,
   startsFromImages: boolean,
+  knownStyles: readonly Style[],
 ): WebuiRequest {
   const given = validate(schema, readScalars(body, schema));
-  const { prompt, loras } = splitLoras(given.prompt ?? "");
+  const styles = findStyles(given.styles, knownStyles);
+  const inStyle = (text: string | null | undefined, part: "prompt" | "negative_prompt") =>
+    styled(text ?? "", styles.map((style) => style[part]));
+  const { prompt, loras } = splitLoras(inStyle(given.prompt, "prompt"));
+  const negative = inStyle(given.negative_prompt, "negative_prompt");
   const images = startsFromImages ? given.init_images ?? [] : [];
   if (startsFromImages && images.length === 0) {
     throw badRequest("Init image not found: send it in init_images", "init_images");
@@ -178,7 +185,13 @@ export function readWebui(
   if (wantsRefiner && !hasRefiner) ignored.push("refiner_checkpoint");
   // There a request that names no refiner has none.
   const refinerStart = hasRefiner ? wantsRefiner ? given.refiner_switch_at : 1 : undefined;
-  const hires = hiresOf(given, info, { startsFromImages, ignored });
+  const { hr_prompt, hr_negative_prompt } = given;
+  const second = {
+    ...given,
+    hr_prompt: hr_prompt && inStyle(hr_prompt, "prompt"),
+    hr_negative_prompt: hr_negative_prompt && inStyle(hr_negative_prompt, "negative_prompt"),
+  };
+  const hires = hiresOf(second, info, { startsFromImages, ignored });
   const scripts = readScripts(given.alwayson_scripts, info, images);
   const fit = RESIZE_MODES[given.resize_mode ?? 0];
   if (startsFromImages && fit === undefined) {
@@ -197,7 +210,7 @@ export function readWebui(
     : undefined;
   const fields = present({
     prompt,
-    negative_prompt: given.negative_prompt || undefined,
+    negative_prompt: negative || undefined,
     prompt_syntax: info.optionalSettings.includes("promptSyntax") ? "a1111" : undefined,
     clip_skip: clipSkip,
     n,

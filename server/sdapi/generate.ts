@@ -12,6 +12,7 @@ import { type JobOutput, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import { type AppEnv, requestContext, type Services } from "../services.ts";
+import type { Style } from "./styles.ts";
 import { Base64, base64Json, nameCuts, nameDrawnSize, nameIgnored } from "../routes/image_item.ts";
 import { infoOf } from "./answers.ts";
 import { decodeBase64 } from "./png_info.ts";
@@ -25,6 +26,7 @@ interface Generation {
   readonly services: Services;
   readonly current: CurrentJobs;
   readonly startsFromImages: boolean;
+  readonly styles: readonly Style[];
   /** Name of the model that was chosen for all. */
   readonly chosen: () => string;
 }
@@ -41,7 +43,7 @@ export async function generateForWebui(
   });
   const model = checkpointIn(body) ?? generation.chosen();
   const { info } = await requestContext(services, c.req.raw.signal, { model });
-  const webui = readWebui(body, info, startsFromImages);
+  const webui = readWebui(body, info, startsFromImages, generation.styles);
   const key = await requestKeyOf(c, services, body);
   const make = async () => {
     const id = `img_${crypto.randomUUID()}`;

@@ -18,6 +18,7 @@ import { generateForWebui } from "./generate.ts";
 import { latentModesOf } from "./hires.ts";
 import { samplersOf, schedulesOf } from "./names.ts";
 import { Options } from "./options.ts";
+import { readStyles } from "./styles.ts";
 import { pngInfo } from "./png_info.ts";
 
 export const SDAPI = "/sdapi/v1";
@@ -31,7 +32,6 @@ const NOTHING: Readonly<Record<string, unknown>> = {
   hypernetworks: [],
   "face-restorers": [],
   "realesrgan-models": [],
-  "prompt-styles": [],
   scripts: { txt2img: [], img2img: [] },
   "script-info": [],
   "cmd-flags": {},
@@ -53,6 +53,7 @@ export function mountSdapi(app: App, services: Services): void {
   let choice: string | undefined;
   const chosen = () => choice === undefined ? models.first : models.pick(choice);
   const options = new Options();
+  const styles = readStyles(settings.styles);
   const info = async (c: Context<AppEnv>) =>
     (await engineOf(services, chosen(), c.req.raw.signal)).info;
   const json = (c: Context<AppEnv>) =>
@@ -61,7 +62,13 @@ export function mountSdapi(app: App, services: Services): void {
   for (const [path, startsFromImages] of [["txt2img", false], ["img2img", true]] as const) {
     mount(app, `${SDAPI}/${path}`, {
       POST: (c) =>
-        generateForWebui(c, { services, current, startsFromImages, chosen: () => chosen().name }),
+        generateForWebui(c, {
+          services,
+          current,
+          styles,
+          startsFromImages,
+          chosen: () => chosen().name,
+        }),
     });
   }
   mount(app, `${SDAPI}/progress`, {
@@ -103,6 +110,7 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${SDAPI}/samplers`, { GET: async (c) => c.json(samplersOf(await info(c))) });
   mount(app, `${SDAPI}/schedulers`, { GET: async (c) => c.json(schedulesOf(await info(c))) });
   mount(app, `${SDAPI}/upscalers`, { GET: async (c) => c.json(upscalersOf(await info(c))) });
+  mount(app, `${SDAPI}/prompt-styles`, { GET: (c) => c.json(styles) });
   mount(app, `${SDAPI}/latent-upscale-modes`, {
     GET: async (c) => c.json(latentModesOf(await info(c))),
   });

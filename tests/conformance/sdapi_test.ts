@@ -273,9 +273,9 @@ Deno.test("sdapi refuses in WebUI's shape, names what changes nothing, and can b
     assert.equal(body.error, "HTTPException");
     assert.match(JSON.stringify(body.detail), detail);
   }
-  const odd = { prompt: "a", sampler_name: "PLMS", styles: ["x"], alwayson_scripts: { a: {} } };
+  const odd = { prompt: "a", sampler_name: "PLMS", alwayson_scripts: { a: {} } };
   const named = await service.post("/sdapi/v1/txt2img", odd);
-  assert.equal(named.headers.get("x-ignored-fields"), "sampler_name, styles, alwayson_scripts");
+  assert.equal(named.headers.get("x-ignored-fields"), "sampler_name, alwayson_scripts");
   await named.body?.cancel();
   await using strict = await start({ strictFields: true });
   const refused = await strict.post("/sdapi/v1/txt2img", odd);
@@ -283,6 +283,32 @@ Deno.test("sdapi refuses in WebUI's shape, names what changes nothing, and can b
   await using off = await start({ enableSdapi: false });
   const gone = await off.get("/sdapi/v1/options");
   assert.equal(gone.status, 404);
+});
+
+Deno.test("sdapi resolves styles of a styles.csv, and refuses others", async () => {
+  const path = await Deno.makeTempFile({ suffix: ".csv" });
+  await Deno.writeTextFile(
+    path,
+    'name,prompt,negative_prompt\nink,"{prompt}, ink",photo\nold,old,\n',
+  );
+  await using service = await start({ styles: path });
+  const listed = await (await service.get("/sdapi/v1/prompt-styles")).json();
+  assert.deepEqual(listed[0], { name: "ink", prompt: "{prompt}, ink", negative_prompt: "photo" });
+  const sent = { prompt: "a fox", negative_prompt: "dark", styles: ["ink", "old"] };
+  const response = await service.post("/sdapi/v1/txt2img", sent);
+  assert.equal(response.status, 200, await response.clone().text());
+  const [request] = service.engine.requests;
+  assert.deepEqual([request!.prompt, request!.negativePrompt], [
+    "a fox, ink, old",
+    "dark, photo",
+  ]);
+  const unknown = await service.post("/sdapi/v1/txt2img", { prompt: "a", styles: ["oil"] });
+  assert.equal(unknown.status, 400);
+  assert.match(
+    (await unknown.json()).detail,
+    /Cannot use the style 'oil': this server has 'ink', /,
+  );
+  await Deno.remove(path);
 });
 
 Deno.test("paths below /sdapi that are not there are answered in WebUI's shape", async () => {
