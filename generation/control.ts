@@ -5,14 +5,17 @@ import { type Size, sizeLike } from "./size.ts";
 
 /** @throws {RangeError} when the model has no ControlNet, or its ControlNet takes an image with a mask and no control picture */
 export function checkTakesControl(
-  { optionalParts, controlsByMask = false }: Pick<ModelInfo, "optionalParts" | "controlsByMask">,
+  { optionalParts, controlsByMask = false, needsControl }: Pick<
+    ModelInfo,
+    "optionalParts" | "controlsByMask" | "needsControl"
+  >,
 ): void {
   if (controlsByMask) {
     throw new RangeError(
       "Cannot use a control picture: the ControlNet sees an image and its mask; give those, and leave the picture out",
     );
   }
-  if (optionalParts.includes("controlnet")) return;
+  if (optionalParts.includes("controlnet") || needsControl) return;
   throw new RangeError(
     "Cannot use a control picture: the model has no ControlNet; name its file with --controlnet at the start, or leave " +
       "the picture out",

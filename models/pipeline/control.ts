@@ -73,7 +73,7 @@ export function controlMode(
 
 export function checkControl(
   request: PipelineRequest,
-  { optionalParts, controlModes, controlsByMask = false }: PipelineInfo,
+  { optionalParts, controlModes, controlsByMask = false, needsControl }: PipelineInfo,
 ): void {
   const { control, width, height, controlScale = [1], controlStart = 0, controlEnd = 1 } = request;
   if (control && controlsByMask) {
@@ -82,6 +82,11 @@ export function checkControl(
     );
   }
   const isSteered = controlsByMask ? isInpainting(request) : control !== undefined;
+  if (!control && needsControl) {
+    throw new RangeError(
+      "Cannot make an image without a depth map: this model sees one; give it as the control picture",
+    );
+  }
   if (!isSteered) {
     const names = [...CONTROL_SETTINGS, "controlMode"] as const;
     const idle = names.find((name) => request[name] !== undefined);
@@ -94,7 +99,7 @@ export function checkControl(
       `Cannot use ${idle}: the request has no ${lacks}; ${advice}, or omit ${idle}`,
     );
   }
-  if (!optionalParts.includes("controlnet")) {
+  if (!optionalParts.includes("controlnet") && !needsControl) {
     throw new RangeError(
       "Cannot use a control picture: the model has no ControlNet; name its file with --controlnet, or leave the picture out",
     );

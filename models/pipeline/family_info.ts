@@ -75,7 +75,7 @@ export function usualRequest(
     task,
     prompt: "",
     seed: 0,
-    ...(optionalParts.includes("controlnet") && control),
+    ...((optionalParts.includes("controlnet") || info.needsControl) && control),
   };
 }
 

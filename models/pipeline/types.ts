@@ -303,6 +303,8 @@ export interface PipelineInfo {
   readonly layers?: LayerLimits;
   /** Kinds of control pictures that a request chooses from; it says none where there are none. */
   readonly controlModes?: readonly string[];
+  /** Whether the model itself sees a control picture, which every request gives. */
+  readonly needsControl?: boolean;
   /** Whether its ControlNet sees an image and its mask instead of a control picture. */
   readonly controlsByMask?: boolean;
   /** Frames that a clip should have at its end for F2V; more are not looked at. */

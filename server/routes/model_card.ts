@@ -46,7 +46,8 @@ export function modelCard(
     supported_task_types: info.supportedTasks,
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
-    takes_control: info.optionalParts.includes("controlnet") && !info.controlsByMask,
+    takes_control: info.needsControl ||
+      info.optionalParts.includes("controlnet") && !info.controlsByMask,
     control_modes: info.controlModes ?? null,
     dit_precision: precisionName(info.precisions.transformer),
     vae_precision: precisionName(info.precisions.vae),

@@ -19,6 +19,7 @@ const GOLDENS = {
   lcm: "LatentConsistencyModelPipeline",
   xl_pipeline: "StableDiffusionXLPipeline",
   refiner: "StableDiffusionXLImg2ImgPipeline",
+  depth: "StableDiffusionDepth2ImgPipeline",
   edit: "StableDiffusionInstructPix2PixPipeline",
   cosxl_edit: "StableDiffusionXLInstructPix2PixPipeline",
   playground: "StableDiffusionXLPipeline with EDM",
@@ -59,6 +60,9 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
       task: "TI2I" as const,
       images: [{ ...size, data: Uint8Array.from(golden.tensor(name, "given").data) }],
       ...(args["strength"] !== undefined && { strength: args["strength"] as number }),
+    }),
+    ...(inputs.includes("control") && {
+      control: { ...size, data: Uint8Array.from(golden.tensor(name, "control").data) },
     }),
     ...(inputs.includes("mask") && {
       mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
@@ -174,6 +178,17 @@ Deno.test("StableDiffusionPipeline.generate() shows previews, tells progress and
 Deno.test("StableDiffusionXLPipeline.generate() makes the same image within any budget that it fits", async () => {
   const request = { ...requestOf(xl, xl.call("guided")), numInferenceSteps: 2 };
   await checkBudgets(xl.folder, request, [0.7, 0.45]);
+});
+
+Deno.test("StableDiffusionDepth2ImgPipeline.generate() needs a depth map, and draws from text, too", async () => {
+  const depth = new Golden("stable_diffusion/depth");
+  await withPipeline(async ({ pipeline }) => {
+    const { control, images: _, strength: __, ...request } = requestOf(depth, depth.call("depth"));
+    const text = { ...request, task: "T2I", numInferenceSteps: 1 } as const;
+    await assert.rejects(pipeline.generate(text), /without a depth map/);
+    const { frames } = await pipeline.generate({ ...text, control: control! });
+    assert.ok(frames[0]!.every(Number.isFinite));
+  }, { folder: depth.folder });
 });
 
 Deno.test("StableDiffusionPipeline.generate() refuses settings that the model has no room for", async () => {

@@ -19,6 +19,7 @@ from diffusers import (
     LatentConsistencyModelPipeline,
     LCMScheduler,
     PNDMScheduler,
+    StableDiffusionDepth2ImgPipeline,
     StableDiffusionImg2ImgPipeline,
     StableDiffusionInpaintPipeline,
     StableDiffusionInstructPix2PixPipeline,
@@ -178,6 +179,9 @@ def picture_call(pipeline, name, seed, **arguments):
         call["image"] = inputs["given"].permute(2, 0, 1).unsqueeze(0).float() / 255
         if not isinstance(pipeline, SIZED):
             call.pop("height"), call.pop("width")
+    if "depth" in arguments:
+        inputs["control"] = arguments.pop("depth")
+        call["depth_map"] = call.pop("depth")[None, ..., 0].float()
     if "mask" in arguments:
         inputs["mask"] = arguments.pop("mask")
         call["mask_image"] = call.pop("mask").reshape(1, 1, *inputs["mask"].shape).float() / 255
@@ -458,6 +462,23 @@ def cosxl_edit_calls(folder, seed):
     return [picture_call(pipeline, "guided", 7, image_guidance_scale=2.0, **call)]
 
 
+def depth_parts(folder, seed):
+    return sd_parts(folder, seed, in_channels=5)
+
+
+def build_depth(folder, seed):
+    write_index(folder, "StableDiffusionDepth2ImgPipeline", depth_parts(folder, seed))
+
+
+def depth_calls(folder, seed):
+    pipeline = StableDiffusionDepth2ImgPipeline(**depth_parts(folder, seed), depth_estimator=None, feature_extractor=None)
+    pipeline.set_progress_bar_config(disable=True)
+    depth = given(seed + 10, 24, 40)[0][..., :1].expand(-1, -1, 3).contiguous()
+    call = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=4.0, num_inference_steps=4, height=24, width=40,
+                image=given(seed + 9, 24, 40)[0], strength=0.8)  # fmt: skip
+    return [picture_call(pipeline, "depth", 7, depth=depth, **call)]
+
+
 def build_refiner(folder, seed):
     write_index(folder, "StableDiffusionXLImg2ImgPipeline", refiner_parts(folder, seed), **REFINER)
 
@@ -509,6 +530,7 @@ GOLDENS = {
     "playground": ("Playground 2.5, pipeline", 97, build_playground, playground_calls),
     "edit": ("InstructPix2Pix, pipeline", 101, build_edit, edit_calls),
     "cosxl_edit": ("CosXL Edit, pipeline", 103, build_cosxl_edit, cosxl_edit_calls),
+    "depth": ("Stable Diffusion 2 depth, pipeline", 107, build_depth, depth_calls),
     "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }

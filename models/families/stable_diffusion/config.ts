@@ -31,6 +31,7 @@ export const SD_PIPELINES: readonly string[] = [
   "LatentConsistencyModelPipeline",
   "LatentConsistencyModelImg2ImgPipeline",
   "StableDiffusionInstructPix2PixPipeline",
+  "StableDiffusionDepth2ImgPipeline",
 ];
 
 export const SDXL_PIPELINES: readonly string[] = [
@@ -70,14 +71,15 @@ const [SD_SIDE, SDXL_SIDE] = [64, 128];
 
 /**
  * What a UNet sees beside the sample: a mask and the latents of the image without what is masked (inpainting), or the latents
- * of the image (InstructPix2Pix).
+ * of the image (InstructPix2Pix), or a depth map.
  */
-export type Sight = "mask" | "image";
+export type Sight = "mask" | "image" | "depth";
 
 export function sightOf(
   { in_channels: all, out_channels: own }: Pick<UnetConfig, "in_channels" | "out_channels">,
 ): Sight | undefined {
-  return all === 2 * own + 1 ? "mask" : all === 2 * own ? "image" : undefined;
+  if (all === 2 * own + 1) return "mask";
+  return all === 2 * own ? "image" : all === own + 1 ? "depth" : undefined;
 }
 
 export const SD_PARTS = partsTable({
@@ -134,7 +136,7 @@ export const SD_PARTS = partsTable({
         `Cannot use a UNet with in_channels ${channels}: models of text have ${vae.latent_channels}, inpainting models ` +
           `${2 * vae.latent_channels + 1}, InstructPix2Pix ${
             2 * vae.latent_channels
-          }; others are not supported`,
+          }, models of depth ${vae.latent_channels + 1}; others are not supported`,
       );
     }
     return [
@@ -241,7 +243,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   const sight = sightOf(transformer.config);
   const isInpainting = sight === "mask";
   const isEditing = sight === "image";
-  const startsFromImage = sight !== undefined || isRefiner;
+  const startsFromImage = isInpainting || isEditing || isRefiner;
   const scale = scaleFactor(vae.config);
   const modes = controlnet && unionModes(controlnet);
   const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
@@ -257,6 +259,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       taskDefaults: { TI2I: { strength: isInpainting ? 1 : isXl ? 0.3 : 0.8 } },
       inpainting: { strength: isXl ? 0.9999 : 1 },
     }),
+    ...(sight === "depth" && { needsControl: true }),
     // Adapters of SDXL see twice as many pixels at once.
     sizeMultiple: controlnet && isAdapter(controlnet.config)
       ? controlnet.config.downscale_factor

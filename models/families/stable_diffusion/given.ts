@@ -11,6 +11,7 @@ import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
 import type { ImageCodec, TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { cubicResize } from "../../pipeline/cubic_resize.ts";
 import { cutOut } from "../../pipeline/inpainting.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
@@ -75,8 +76,9 @@ export class GivenImage {
   ) {
     const { isDrawn, sight } = shape;
     const isMasked = sight === "mask";
+    const isEncoded = isMasked || sight === "image";
     const { height, width } = size;
-    const sizes = [isDrawn, sight].filter(Boolean).map(() => size);
+    const sizes = [isDrawn, isEncoded].filter(Boolean).map(() => size);
     const encoder = sizes.length > 0 ? new ImageEncoder(session, codec, sizes) : undefined;
     const noise = f32(1, vae.latent_channels, height, width);
     this.#vae = vae;
@@ -87,9 +89,9 @@ export class GivenImage {
     this.inputs = {
       moments: isDrawn ? encoder!.moments[0] : undefined,
       momentNoise: isDrawn ? noise : undefined,
-      seen: sight ? encoder!.moments.at(-1) : undefined,
+      seen: isEncoded ? encoder!.moments.at(-1) : undefined,
       seenNoise: isMasked ? noise : undefined,
-      mask: isMasked ? f32(1, height * width, 1) : undefined,
+      mask: isMasked || sight === "depth" ? f32(1, height * width, 1) : undefined,
     };
   }
 
@@ -106,10 +108,11 @@ export class GivenImage {
     };
     return {
       image: moments && tokens(moments, momentNoise),
-      conditions: seen &&
-        (mask
-          ? concat([mask, tokens(seen, seenNoise)], -1)
-          : tokens(seen, undefined, this.#scalesImage)),
+      conditions: !seen
+        ? mask
+        : mask
+        ? concat([mask, tokens(seen, seenNoise)], -1)
+        : tokens(seen, undefined, this.#scalesImage),
     };
   }
 
@@ -120,17 +123,26 @@ export class GivenImage {
     return { momentNoise, noise: draw(), seenNoise: sight === "mask" ? draw() : undefined };
   }
 
-  /** Encodes the image; gives the mask of latents, where the UNet sees it. */
+  /** Encodes the image; gives the mask of latents or the depth map, where the UNet sees it. */
   async run(work: Work): Promise<{ readonly mask: Float32Array | undefined }> {
     const { isDrawn, sight } = this.#shape;
     if (sight !== "mask") {
       await this.#encoder?.run(work);
-      return { mask: undefined };
+      return { mask: sight === "depth" ? this.#depthLatents(work.request) : undefined };
     }
     const { whole, pixels, mask } = cutOut(work.request, 0);
     const images = [...isDrawn ? [whole] : [], pixels];
     await this.#encoder!.run(work, images.map((data) => ({ data })));
     return { mask: this.#maskLatents(mask, work.request) };
+  }
+
+  /** The depth map at the size of latents, from -1 to 1. Source: `StableDiffusionDepth2ImgPipeline.prepare_depth_map`. */
+  #depthLatents({ control, width, height }: PipelineRequest): Float32Array {
+    const { scale } = this.#codec;
+    const depth = cubicResize(control!, { width: width / scale, height: height / scale })
+      .filter((_, i) => i % 3 === 0);
+    const [least, most] = [Math.min(...depth), Math.max(...depth)];
+    return depth.map((value) => most > least ? 2 * (value - least) / (most - least) - 1 : 0);
   }
 
   /** The mask at the first pixel of every latent, as the reference has it. */

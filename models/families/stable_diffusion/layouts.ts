@@ -87,7 +87,9 @@ function ownDefaults(unet: JsonObject, path: string): FamilyDefaults {
   // No tensor tells which models of SD 2 predict v; those made for 768 pixels do, and say so in their names.
   const predictsV = isSecond && /768|v-ema|vpred|v[-_]pred/i.test(basename(path));
   return {
-    className: sight === "image"
+    className: sight === "depth"
+      ? "StableDiffusionDepth2ImgPipeline"
+      : sight === "image"
       ? "StableDiffusionInstructPix2PixPipeline"
       : "StableDiffusionPipeline",
     settings: {},

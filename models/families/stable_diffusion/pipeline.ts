@@ -209,7 +209,7 @@ const STABLE_DIFFUSION = defineFamily({
             schedule,
             isMasked: false,
           }).sample,
-          kept: shape.isMasked && !givenKind.sight ? start : undefined,
+          kept: shape.isMasked && givenKind.sight !== "mask" ? start : undefined,
           conditions,
           // One more pass sees no image.
           unseen: conditions && isEditing && prompts > 1 ? zeros(conditions) : undefined,
