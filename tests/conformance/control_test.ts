@@ -5,7 +5,7 @@ import { testService } from "../fakes/service.ts";
 
 const [GENERATIONS, EDITS] = ["/v1/images/generations", "/v1/images/edits"];
 
-const steered = () =>
+const steered = (controlModes = ["canny", "pose"]) =>
   new FakeEngine({
     info: {
       ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"] },
@@ -19,7 +19,7 @@ const steered = () =>
         "cannyLow",
         "cannyHigh",
       ],
-      controlModes: ["canny", "pose"],
+      controlModes,
     },
   });
 
@@ -204,4 +204,19 @@ Deno.test("GET /controlnet/model_list, module_list and version tell WebUI's clie
   const modules = await (await service.get("/controlnet/module_list")).json();
   assert.deepEqual(modules, { module_list: ["none", "canny"] });
   assert.equal((await (await service.get("/controlnet/version")).json()).version, 2);
+});
+
+Deno.test("sdapi reads WebUI's kinds of pictures as the modes of SDXL's Union ControlNets", async () => {
+  const kinds = { "OpenPose": "openpose", "Soft Edge": "scribble", "Hard Edge": "canny" };
+  const more = { "Normal Map": "normal", "Segmentation": "segment", "Inpaint": "repaint" };
+  const modes = [...Object.values({ ...kinds, ...more }), "depth", "tile"];
+  await using service = await testService({ engine: steered(modes) });
+  const image = (await makePng(32, 32)).toBase64();
+  for (const [kind, mode] of Object.entries({ ...kinds, ...more })) {
+    const args = [{ ...UNIT, image, union_control_type: kind }];
+    const body = { prompt: "a", alwayson_scripts: { controlnet: { args } } };
+    const response = await service.post("/sdapi/v1/txt2img", body);
+    assert.equal(response.status, 200, await response.text());
+    assert.equal(service.engine.requests.at(-1)!.controlMode, mode);
+  }
 });
