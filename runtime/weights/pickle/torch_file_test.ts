@@ -195,6 +195,10 @@ Deno.test("readTorchHeader() refuses tensors that are not where the pickle says"
   assertRefused(file(6, 1, [2, 3], [3, 1]), /shape \[2,3\] reaches beyond its storage of 24 bytes/);
   assertRefused(file(6, 0, [2, 3], [200, 1]), /reaches beyond/);
   assertRefused(file(7, 0, [2], [1]), /storage "0" has 24 bytes, its pickle says 28/);
+  assertRefused(
+    file(6, 0, [200, 200], [0, 0]),
+    /shape \[200,200\] repeats elements of its storage/,
+  );
   assertRefused(file(6, 0, [2, 2], [3, 1]), /"w" is a part of a larger one/);
   assertRefused(file(6, 0, [2], [1, 1]), /describes a tensor in a way that PyTorch does not/);
   assertRefused(torchFile(dict(["w", tensor(6, 0, [2], [1])])), /lacks storage "0"/);
@@ -210,6 +214,12 @@ Deno.test("readTorchHeader() reads archives whose sizes have 64 bits", () => {
   assertRefused(zip(files, { isWide: true, count: 9 }), /directory contradicts the file/);
 });
 
+/** An archive whose second file is called as its first one. */
+function twice(archive: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const text = new TextDecoder("latin1").decode(archive).replaceAll("b/data.pkl", "a/data.pkl");
+  return Uint8Array.from(text, (sign) => sign.charCodeAt(0));
+}
+
 Deno.test("readTorchHeader() refuses damaged archives, compressed entries and other byte orders", () => {
   const data = dict();
   assertRefused(zip({ "a/data.pkl": data }, { method: 8 }), /"a\/data\.pkl" in it is compressed/);
@@ -218,6 +228,10 @@ Deno.test("readTorchHeader() refuses damaged archives, compressed entries and ot
   assertRefused(
     torchFile(data).subarray(0, 80),
     /a zip archive without the directory at its end, so it is cut off/,
+  );
+  assertRefused(
+    twice(zip({ "a/data.pkl": data, "b/data.pkl": data })),
+    /two files called "a\/data\.pkl"/,
   );
   const big = zip({ "a/data.pkl": data, "a/byteorder": new TextEncoder().encode("big") });
   assertRefused(big, /numbers are big-endian, which is not supported/);
@@ -251,4 +265,15 @@ Deno.test("readTorchHeader() bounds what dicts that stand in several places hold
   ]);
   const data = pickle("}", 0x71, 0, ...dicts);
   assertRefused(torchFile(data), /dicts have more than 500000 items/);
+});
+
+Deno.test("readTorchHeader() bounds what calls make of one list", () => {
+  const pairs = Array.from({ length: 2000 }, (_, k) => [0x4d, k & 255, k >> 8, "N", 0x86]).flat();
+  const [list, callee] = [
+    ["]", "(", ...pairs, "e", 0x85, 0x71, 1, "0"],
+    "ccollections\nOrderedDict\n",
+  ];
+  const calls = Array.from({ length: 501 }, () => ["h", 2, "h", 1, "R", "0"]).flat();
+  const data = pickle(...list, callee, 0x71, 2, "0", ...calls, "}");
+  assertRefused(torchFile(data), /makes dicts of more than 1000000 items/);
 });

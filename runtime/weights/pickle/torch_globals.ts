@@ -1,4 +1,5 @@
 /** Names that pickles of PyTorch may refer to. All others are refused: nothing that weights need is among them. */
+import { elementCount } from "../../shape.ts";
 import { MAX_RANK } from "../container.ts";
 import { FORMAT_BITS } from "../safetensors.ts";
 import type { PickleHost } from "./unpickle.ts";
@@ -92,10 +93,14 @@ const KNOWN = new Set([
   ...IGNORED,
 ]);
 
+/** Items of dicts that calls make; each call costs a pickle few bytes, whatever the length of its list. */
+const MAX_CALLED_ITEMS = 1_000_000;
+
 /** The host of a pickle: tensors are described, never read. */
 export class TorchGlobals implements PickleHost {
   /** All storages, by their keys. */
   readonly storages = new Map<string, TorchStorage>();
+  #calledItems = 0;
 
   global(module: string, name: string): PickleGlobal {
     const full = `${module.replace(/^__builtin__$/, "builtins")}.${name}`;
@@ -108,7 +113,7 @@ export class TorchGlobals implements PickleHost {
 
   call(callee: PickleValue, args: PickleValue[]): PickleValue {
     const { name } = isKind(callee, "global") ? callee : { name: "" };
-    if (DICT_CALLS.includes(name)) return dict(args);
+    if (DICT_CALLS.includes(name)) return this.#dict(args);
     if (TENSOR_CALLS.includes(name)) return tensor(name, args);
     if (PARAMETER_CALLS.includes(name) && isKind(args[0], "tensor")) return args[0];
     if (LIST_CALLS.includes(name)) return Array.isArray(args[0]) ? args[0] : [];
@@ -141,17 +146,20 @@ export class TorchGlobals implements PickleHost {
     this.storages.set(key, storage);
     return storage;
   }
-}
 
-/** A dict of pairs; what a `defaultdict` has for missing keys does not matter. */
-function dict([items = []]: PickleValue[]): PickleMap {
-  if (items instanceof PickleMap) return items;
-  if (isKind(items, "global")) return new PickleMap();
-  const isPair = (pair: PickleValue) => Array.isArray(pair) && pair.length === 2;
-  if (!Array.isArray(items) || !items.every(isPair)) {
-    throw new SyntaxError("its pickle has a dict of what are no pairs");
+  /** A dict of pairs; what a `defaultdict` has for missing keys does not matter. */
+  #dict([items = []]: PickleValue[]): PickleMap {
+    if (items instanceof PickleMap) return items;
+    if (isKind(items, "global")) return new PickleMap();
+    if (Array.isArray(items) && (this.#calledItems += items.length) > MAX_CALLED_ITEMS) {
+      throw new SyntaxError(`its pickle makes dicts of more than ${MAX_CALLED_ITEMS} items`);
+    }
+    const isPair = (pair: PickleValue) => Array.isArray(pair) && pair.length === 2;
+    if (!Array.isArray(items) || !items.every(isPair)) {
+      throw new SyntaxError("its pickle has a dict of what are no pairs");
+    }
+    return new PickleMap(items as [PickleValue, PickleValue][]);
   }
-  return new PickleMap(items as [PickleValue, PickleValue][]);
 }
 
 function tensor(name: string, args: PickleValue[]): TorchTensor {
@@ -164,7 +172,7 @@ function tensor(name: string, args: PickleValue[]): TorchTensor {
     : undefined;
   if (
     !isKind(storage, "storage") || format === undefined || !isCount(offset) || !isCounts(shape) ||
-    !isCounts(strides) || strides.length !== shape.length || shape.length > MAX_RANK
+    !isCounts(strides) || strides.length !== shape.length
   ) throw new SyntaxError("its pickle describes a tensor in a way that PyTorch does not");
   const last = shape.includes(0)
     ? -1
@@ -176,6 +184,12 @@ function tensor(name: string, args: PickleValue[]): TorchTensor {
       `a tensor of shape [${shape}] reaches beyond its storage of ${storageBytes} bytes`,
     );
   }
+  // A stride of 0 repeats an element as often as the shape says.
+  if (elementCount(shape) * bytes > storageBytes) {
+    throw new SyntaxError(
+      `a tensor of shape [${shape}] repeats elements of its storage of ${storageBytes} bytes`,
+    );
+  }
   return { kind: "tensor", storage, format, offset, shape, strides };
 }
 
@@ -184,5 +198,5 @@ function isCount(value: PickleValue | undefined): value is number {
 }
 
 function isCounts(value: PickleValue | undefined): value is number[] {
-  return Array.isArray(value) && value.every(isCount);
+  return Array.isArray(value) && value.length <= MAX_RANK && value.every(isCount);
 }

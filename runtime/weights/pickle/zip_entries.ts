@@ -40,6 +40,7 @@ export function readZipEntries(file: FileSource): Map<string, ZipEntry> {
     if (end > view.byteLength) throw damaged();
     const nameStart = view.byteOffset + place + ENTRY_BYTES;
     const name = new TextDecoder().decode(new Uint8Array(view.buffer, nameStart, nameBytes));
+    if (entries.has(name)) throw new SyntaxError(`it has two files called ${quoted(name)}`);
     const sizes = {
       byteLength: view.getUint32(place + 24, true),
       headerOffset: view.getUint32(place + 42, true),
