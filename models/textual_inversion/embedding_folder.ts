@@ -36,9 +36,8 @@ export class EmbeddingFolder {
   files(): Map<string, string> {
     const folder = this.#path;
     if (folder === undefined) return new Map();
-    const names = listFolderSync(folder).filter((name) =>
-      isWeightFile(name) && !/\.gguf$/i.test(name)
-    ).sort();
+    const names = namesIn(folder).filter((name) => isWeightFile(name) && !/\.gguf$/i.test(name))
+      .sort();
     return new Map(names.map((name) => [embeddingName(name), join(folder, name)]));
   }
 
@@ -89,6 +88,15 @@ export class EmbeddingFolder {
   }
 }
 
+/** None when the folder is gone: most prompts need no embedding. */
+function namesIn(folder: string): string[] {
+  try {
+    return listFolderSync(folder);
+  } catch {
+    return [];
+  }
+}
+
 function checkFolder(path: string): void {
   let problem: string | undefined;
   try {
@@ -111,6 +119,8 @@ export class TowerEmbeddings {
   readonly #width: number;
   readonly #rows: Float32Array[] = [];
   readonly #learnt = new Map<string, Learnt>();
+  /** Files that hold no embedding, and when they were written. */
+  readonly #others = new Map<string, number>();
 
   /** Use {@linkcode EmbeddingFolder.tower}. */
   constructor(folder: EmbeddingFolder, vocabSize: number, width: number) {
@@ -124,10 +134,26 @@ export class TowerEmbeddings {
     return [...this.#folder.files().keys()];
   }
 
+  /** Whether a name is that of an embedding; the folder may hold other files, which are named as usual words. */
+  has(name: string): boolean {
+    const path = this.#folder.find(name);
+    if (path === undefined) return false;
+    const stamp = stampOf(path);
+    if (this.#learnt.get(path)?.stamp === stamp) return true;
+    if (this.#others.get(path) === stamp) return false;
+    try {
+      EmbeddingFile.open(path)[Symbol.dispose]();
+      return true;
+    } catch {
+      this.#others.set(path, stamp);
+      return false;
+    }
+  }
+
   /** Ids of the vectors that a name stands for; a file that has changed since gets others. */
   idsOf(name: string): readonly number[] {
     const path = this.#folder.find(name) ?? this.#folder.refuse(name);
-    const stamp = fileInfoSync(path).mtime?.getTime() ?? 0;
+    const stamp = stampOf(path);
     const known = this.#learnt.get(path);
     if (known?.stamp === stamp) return known.ids;
     const vectors = this.#read(name, path);
@@ -163,4 +189,8 @@ export class TowerEmbeddings {
     if (row) return row;
     throw new RangeError(`Cannot embed token ${id}: no embedding has this id`);
   }
+}
+
+function stampOf(path: string): number {
+  return fileInfoSync(path).mtime?.getTime() ?? 0;
 }

@@ -92,6 +92,13 @@ Deno.test("EmbeddingFolder finds files by their names, and tells what it has", (
     ...["bad-hands-5", "learned_embeds", "listed", "module", "pair", "style", "webui"],
   ]);
   assert.deepEqual([...new EmbeddingFolder(undefined).files()], []);
+  const gone = Deno.makeTempDirSync();
+  const emptied = new EmbeddingFolder(gone);
+  Deno.removeSync(gone);
+  assert.throws(
+    () => emptied.tower(TABLE).idsOf("style"),
+    /names the embedding "style", and the folder has none/,
+  );
   assert.throws(
     () => new EmbeddingFolder(join(FOLDER, "style.safetensors")),
     /it is a file; name the folder that has it/,
@@ -151,6 +158,8 @@ Deno.test("a prompt names embeddings, in every syntax, and by bare names as AUTO
     idsOf(bare, "a1111").ids,
     [606, 607, ...words(", a stylish"), 608, 609],
   );
+  assert.deepEqual(idsOf("layer weights", "a1111").ids, words("layer weights"));
+  assert.throws(() => idsOf("embedding:weights", "a1111"), /Cannot read "weights" as an embedding/);
   for (const syntax of ["plain", "comfyui"] as const) {
     assert.deepEqual(idsOf(bare, syntax).ids, words(bare));
   }

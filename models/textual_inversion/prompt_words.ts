@@ -42,7 +42,7 @@ function splitWords(
     if (isInWord(text[place - 1])) continue;
     const name = names.find((name) =>
       text.slice(place, place + name.length).toLowerCase() === name &&
-      !isInWord(text[place + name.length])
+      !isInWord(text[place + name.length]) && embeddings.has(name)
     );
     if (!name) continue;
     parts.push(text.slice(start, place), embeddings.idsOf(name));

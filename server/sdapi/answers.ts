@@ -71,7 +71,7 @@ export function infoOf(
     infotexts: texts,
     styles: [],
     job_timestamp: timestamp(new Date()),
-    clip_skip: 1,
+    clip_skip: (request.clipSkip ?? 0) + 1,
     is_using_inpainting_conditioning: false,
     version: `denoise ${version}`,
   };

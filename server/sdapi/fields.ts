@@ -101,6 +101,7 @@ const QUIET: Quiet = {
 /** Options of a request that have an effect, the second one where the model can skip layers. */
 const OVERRIDES = { sd_model_checkpoint: true };
 const CLIP_SKIP = "CLIP_stop_at_last_layers";
+const MAX_CLIP_LAYERS = 12;
 
 /** What this server's fields are called there. */
 const THEIR_NAMES: Readonly<Record<string, string>> = {
@@ -259,6 +260,12 @@ export function readWebui(
 /** Layers that are skipped: 1 is none there, and of Stable Diffusion XL, whose own layer is the last but one, 2 too. */
 function clipSkipOf(layer: unknown, { optionalSettings, className }: ModelInfo) {
   if (!optionalSettings.includes("clipSkip") || typeof layer !== "number") return undefined;
+  if (!Number.isInteger(layer) || layer < 0 || layer > MAX_CLIP_LAYERS) {
+    throw badRequest(
+      `${CLIP_SKIP} must be an integer from 1 to ${MAX_CLIP_LAYERS}, got ${layer}`,
+      "override_settings",
+    );
+  }
   return Math.max(0, layer - (/XL/.test(className) ? 2 : 1));
 }
 

@@ -143,6 +143,20 @@ Deno.test("sdapi skips layers of CLIP as WebUI counts them", async () => {
     assert.equal(response.status, 200, await response.clone().text());
     assert.equal(response.headers.get("x-ignored-fields"), null);
     assert.equal(service.engine.requests[0]!.clipSkip ?? 0, skipped);
+    assert.equal(JSON.parse((await response.json()).info).clip_skip, skipped + 1);
+    for (const layer of [-1, 1.5, 13]) {
+      const override_settings = { CLIP_stop_at_last_layers: layer };
+      const refused = await service.post("/sdapi/v1/txt2img", {
+        prompt: "a fox",
+        override_settings,
+      });
+      assert.equal(refused.status, 400);
+      const { detail } = await refused.json();
+      assert.equal(
+        detail,
+        `CLIP_stop_at_last_layers must be an integer from 1 to 12, got ${layer}`,
+      );
+    }
   }
 });
 
