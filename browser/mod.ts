@@ -151,6 +151,7 @@ async function place(
 ): Promise<Placed> {
   const client = new HubClient({ endpoint: hub, isOffline: false, cacheFolder: "" });
   const files: Wanted[] = [];
+  checkSource(source);
   /** Places one file; gives its path. */
   const placed = async (ref: FileRef, folder: string): Promise<string> => {
     const file = await placeFile(ref, folder, client, signal);
@@ -190,6 +191,19 @@ async function place(
     files.push(remoteOf(client, name, commit, file, `/hub/${name}/${path}`));
   }
   return { files, model: `/hub/${name}`, parts: paths };
+}
+
+/** Programs in plain JavaScript may give anything. */
+function checkSource(source: ModelSource): void {
+  const problem = isFolder(source)
+    ? source.length === 0 ? "the picked folder has no files" : undefined
+    : typeof source === "string" || source?.transformer !== undefined
+    ? undefined
+    : "the source names no transformer";
+  if (problem === undefined) return;
+  throw new TypeError(
+    `Cannot load a model: ${problem}; give "bundled", a hub id (org/name, org/name:file), the files of a folder, or parts with a transformer`,
+  );
 }
 
 function isFolder(source: ModelSource): source is readonly File[] {

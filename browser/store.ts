@@ -23,6 +23,8 @@ interface StoreOptions {
 const FOLDER = "denoise";
 /** Bytes that are hashed at a time. */
 const PIECE_BYTES = 4 * 2 ** 20;
+/** What a server says of a range that begins behind the end. */
+const NO_SUCH_RANGE = 416;
 /** Attempts at a download, each of which goes on where the one before ended. */
 const ATTEMPTS = 4;
 
@@ -108,13 +110,17 @@ async function download(
   if (have > 0) onBytes(have);
   for (let attempt = 1; have !== file.size || file.size === undefined; attempt++) {
     try {
-      const answer = await ask(file, have);
-      if (answer.status === 200 && have > 0) {
+      let answer = await ask(file, have);
+      if (have > 0 && startOf(answer) !== have) {
         onBytes(-have);
         access.truncate(have = 0);
+        if (answer.status !== 200) {
+          await answer.body?.cancel();
+          answer = await ask(file, 0);
+        }
       }
       for await (const part of answer.body as ReadableStream<Uint8Array>) {
-        const count = access.write(part, { at: have });
+        const count = write(access, part, have);
         if (count !== part.byteLength) throw new FullError(file);
         have += count;
         onBytes(count);
@@ -133,6 +139,16 @@ async function download(
   }
 }
 
+/** Bytes that were written: some browsers write a part where storage ends, others refuse. */
+function write(access: SyncAccessHandle, bytes: Uint8Array, at: number): number {
+  try {
+    return access.write(bytes, { at });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "QuotaExceededError") return 0;
+    throw error;
+  }
+}
+
 class RefusedError extends Error {}
 
 class FullError extends Error {
@@ -146,9 +162,16 @@ class FullError extends Error {
 
 async function ask({ url }: RemoteFile, start: number): Promise<Response> {
   const answer = await fetch(url, start > 0 ? { headers: { range: `bytes=${start}-` } } : {});
-  if (answer.ok) return answer;
+  if (answer.ok || (start > 0 && answer.status === NO_SUCH_RANGE)) return answer;
   await answer.body?.cancel();
   throw new RefusedError(`Cannot fetch ${url}: its server says ${answer.status}`);
+}
+
+/** The first byte of an answer. */
+function startOf({ headers, status }: Response): number | undefined {
+  if (status !== 206) return status === 200 ? 0 : undefined;
+  const start = /^bytes (\d+)-/.exec(headers.get("content-range") ?? "")?.[1];
+  return start === undefined ? undefined : Number(start);
 }
 
 /** Bytes of the whole file, as an answer tells them. */
@@ -174,10 +197,14 @@ function check(file: RemoteFile, access: SyncAccessHandle): void {
     hash.update(piece.subarray(0, count));
     at += count;
   }
-  const found = hash.digest().toHex();
-  if (found === file.sha256) return;
+  checkHash(file, hash.digest());
+}
+
+function checkHash({ url, sha256: announced }: RemoteFile, digest: Uint8Array): void {
+  const found = digest.toHex();
+  if (found === announced) return;
   throw new DamagedError(
-    `Cannot use ${file.url}: its SHA-256 is ${found}, and ${file.sha256} was announced; load the page again`,
+    `Cannot use ${url}: its SHA-256 is ${found}, and ${announced} was announced; load the page again`,
   );
 }
 
@@ -185,6 +212,11 @@ async function fetchWhole(file: RemoteFile, { onBytes }: StoreOptions): Promise<
   const blob = await (await ask(file, 0)).blob();
   if (file.size !== undefined && blob.size !== file.size) {
     throw new Error(`Cannot use ${file.url}: it has ${blob.size} bytes, not ${file.size}`);
+  }
+  if (file.sha256 !== undefined) {
+    const hash = sha256.create();
+    for await (const part of blob.stream() as ReadableStream<Uint8Array>) hash.update(part);
+    checkHash(file, hash.digest());
   }
   onBytes(blob.size);
   return blob;

@@ -140,6 +140,60 @@ browserTest(
 );
 
 browserTest(
+  "a Firefox tab starts again where a server lacks a range or gives another, checks files that it does not keep, and refuses no model",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const path = "vae/diffusion_pytorch_model.safetensors";
+    const bytes = await Deno.readFile(new URL(`../../models/bundled/${path}`, import.meta.url));
+    const starts: number[] = [];
+    site.add(`/bundled/${path}`, (request) => {
+      const start = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? 0);
+      starts.push(start);
+      if (start > bytes.length) return new Response(null, { status: 416 });
+      if (start > 0) {
+        const headers = { "content-range": `bytes 0-${bytes.length - 1}/${bytes.length}` };
+        return new Response(bytes, { status: 206, headers });
+      }
+      return new Response(starts.length > 4 ? bytes.map((byte) => byte ^ 1) : bytes);
+    });
+    const found = await site.run(
+      "firefox",
+      `
+    const { loadModel } = await import("./denoise.js");
+    const listed = await (await fetch("./bundled/files.json")).json();
+    const { sha256 } = listed.find(({ path }) => path === ${JSON.stringify(path)});
+    const root = await navigator.storage.getDirectory();
+    const folder = await root.getDirectoryHandle("denoise", { create: true });
+    const outcome = (...args) => loadModel(...args).then(async (model) => {
+      await model.close();
+      return "loaded";
+    }, ({ message }) => message);
+    const outcomes = [];
+    for (const size of [${bytes.length + 9}, ${bytes.length >> 1}]) {
+      const file = await folder.getFileHandle(sha256, { create: true });
+      const stream = await file.createWritable();
+      await stream.write(new Uint8Array(size));
+      await stream.close();
+      await folder.removeEntry(sha256 + ".complete").catch(() => {});
+      outcomes.push(await outcome());
+    }
+    outcomes.push(await outcome("bundled", { cache: "none" }));
+    return [...outcomes, await outcome({}), await outcome([])];
+  `,
+    ) as string[];
+    assert.deepEqual(found.slice(0, 2), ["loaded", "loaded"]);
+    assert.deepEqual(starts, [bytes.length + 9, 0, bytes.length >> 1, 0, 0]);
+    assert.match(found[2]!, /SHA-256 is [0-9a-f]{64}, and [0-9a-f]{64} was announced/);
+    assert.match(
+      found[3]!,
+      /^Cannot load a model: the source names no transformer; give "bundled"/,
+    );
+    assert.match(found[4]!, /^Cannot load a model: the picked folder has no files/);
+  },
+);
+
+browserTest(
   "a Firefox tab adds LoRAs, edits images, stops, and reads files that were picked",
   "firefox",
   async () => {
