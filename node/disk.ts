@@ -51,7 +51,7 @@ export async function openOutput(path: string): Promise<OutputFile> {
     },
     truncate: () => file.truncate(0),
     sync: () => file.sync(),
-    [Symbol.dispose]: () => void file.close(),
+    [Symbol.dispose]: () => void file.close().catch(() => {}),
   };
 }
 
@@ -67,7 +67,11 @@ export async function lockFile(path: string): Promise<AsyncDisposable> {
   for (;;) {
     try {
       const file = await open(own, "wx");
-      const alive = setInterval(() => void file.utimes(new Date(), new Date()), STALE_MS / 4);
+      // A sign of life that fails is no reason to stop: at worst a file is fetched twice.
+      const alive = setInterval(
+        () => void file.utimes(new Date(), new Date()).catch(() => {}),
+        STALE_MS / 4,
+      );
       return {
         async [Symbol.asyncDispose]() {
           clearInterval(alive);
@@ -91,7 +95,9 @@ export function startProgram(
   const child = spawn(program!, args, { cwd: folder, env: environment, stdio: "pipe" });
   const { promise: isDone, resolve, reject } = Promise.withResolvers<boolean>();
   child.once("close", (code) => resolve(code === 0));
-  child.once("error", reject);
+  child.on("error", reject);
+  // A program that does not exist ends before anyone waits for it; who waits is told all the same.
+  isDone.catch(() => {});
   return {
     stdin: Writable.toWeb(child.stdin) as WritableStream<Uint8Array>,
     stdout: Readable.toWeb(child.stdout) as Program["stdout"],

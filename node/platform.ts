@@ -119,11 +119,15 @@ function absence(cause: unknown): unknown {
     : cause;
 }
 
+/** Node reads less than 2 GiB at once. */
+const MAX_READ_BYTES = 2 ** 30;
+
 export function openFile(path: string): FileSource {
   const file = withAbsence(() => openSync(path, "r"));
   const readInto = (position: number, target: Uint8Array) => {
     for (let done = 0; done < target.byteLength;) {
-      const count = readPart(file, target, done, target.byteLength - done, position + done);
+      const left = Math.min(MAX_READ_BYTES, target.byteLength - done);
+      const count = readPart(file, target, done, left, position + done);
       if (count === 0) {
         throw new SyntaxError(
           `the file ends after ${done} of ${target.byteLength} bytes at ${position}`,
@@ -162,7 +166,11 @@ export function fileInfo(path: string | URL): Promise<FileInfo> {
 }
 
 export function isFileSync(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -48,7 +48,7 @@ export async function systemFfmpeg(program: string): Promise<Ffmpeg | undefined>
       environment: environment(),
     });
     void child.stdin.close().catch(() => {});
-    void child.stderr.cancel();
+    void child.stderr.cancel().catch(() => {});
     const said = await new Response(child.stdout).text();
     return await child.isDone ? said : "";
   };

@@ -47,7 +47,8 @@ async function openProject() {
 }
 
 Deno.test({
-  name: "the npm package opens a model under Node and Bun, and says what is wrong with a request",
+  name:
+    "the npm package opens a model under Node and Bun, and says what is wrong with a request, or that a program is missing",
   ignore: !found,
   async fn() {
     await using project = await openProject();
@@ -56,14 +57,20 @@ Deno.test({
       const model = await loadModel();
       const refused = await model.generate({ prompt: "a", width: 7 }).catch(({ message }) => message);
       const missing = await loadModel("nothing/here/at-all").catch(({ message }) => message);
+      process.env.FFMPEG = "/no/such/ffmpeg";
+      const noFfmpeg = await model.generateVideo({ prompt: "a", video: process.argv[1] })
+        .catch(({ message }) => message);
       await model.close();
-      console.log(JSON.stringify({ className: model.info.className, refused, missing }));
+      console.log(JSON.stringify({ className: model.info.className, refused, missing, noFfmpeg }));
     `;
     for (const { name, program } of found!.homes) {
-      const { className, refused, missing } = JSON.parse(await project.run(program, source));
+      const { className, refused, missing, noFfmpeg } = JSON.parse(
+        await project.run(program, source),
+      );
       assert.equal(className, "WanPipeline", name);
       assert.match(refused, /^Cannot generate 7x96: /, name);
       assert.match(missing, /it does not exist/, name);
+      assert.match(noFfmpeg, /FFmpeg/, `${name}: ${noFfmpeg}`);
     }
   },
 });
