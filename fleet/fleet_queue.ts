@@ -1,7 +1,7 @@
 /** The queue of a fleet, as one server sees it: jobs are rows that any worker may take; their ends come back by the database. */
 
 import { setTimeout as delay } from "node:timers/promises";
-import { type ImageRequest, outputSeeds } from "../server/images/image_job.ts";
+import { type ImageRequest, outputSeeds } from "../server/images/image_request.ts";
 import { InputFolder } from "../server/inputs/input_folder.ts";
 import {
   cancelled,
@@ -18,7 +18,7 @@ import {
 } from "../server/jobs/job.ts";
 import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/jobs/job_store.ts";
 import { ServiceError } from "../server/contract/errors.ts";
-import { storageFailed } from "../server/storage/disk.ts";
+import { storageFailed } from "../server/storage/failures.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
 import type { VideoRequest } from "../server/videos/video_request.ts";
 import type { Fleet } from "./fleet.ts";

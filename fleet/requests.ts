@@ -7,7 +7,7 @@ import type { Engine, RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
 import { OutOfMemoryError } from "../runtime/errors.ts";
 import type { JobLora } from "../server/contract/lora_requests.ts";
-import type { ImageRequest } from "../server/images/image_job.ts";
+import type { ImageRequest } from "../server/images/image_request.ts";
 import { PRIVATE_FILE, PRIVATE_FOLDER } from "../server/storage/disk.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "../server/videos/video_request.ts";
 

@@ -2,13 +2,12 @@
 
 import {
   type ImageOutcome,
-  type ImageRequest,
-  outputSeeds,
   removeFiles,
   restoreImages,
   runImageJob,
   toImageResult,
 } from "./images/image_job.ts";
+import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
 import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import { endOf, isStopping, jobSummary, type NewJob } from "./jobs/job.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";

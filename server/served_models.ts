@@ -121,7 +121,9 @@ export class ServedModels {
 }
 
 /** Where a model is, for the client. */
-export function stateOf({ engine }: ServedModel): "loaded" | "loading" | "unloaded" | "failed" {
+export function stateOf(
+  { engine }: Pick<ServedModel, "engine">,
+): "loaded" | "loading" | "unloaded" | "failed" {
   if (engine.status !== "ready") return engine.status;
   return engine.engine.residence;
 }

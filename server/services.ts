@@ -13,6 +13,7 @@ import type { ServiceMetrics } from "./metrics/service_metrics.ts";
 import type { Runners } from "./runners.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
+import { readWebhookUrl } from "./webhooks/address.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 import type { Workers } from "./workers.ts";
 import type { Engine } from "../engine/types.ts";
@@ -98,7 +99,7 @@ export async function requestContext(
     respondsAsync,
     ...(settings.webhookSecret === undefined
       ? {}
-      : { webhooks: { allowPrivate: settings.allowPrivateUrls } }),
+      : { readWebhook: (url) => readWebhookUrl(url, settings.allowPrivateUrls) }),
     findLoras: (items) => loras.resolve(items, signal),
     checkRoom: async (request) => {
       try {

@@ -5,7 +5,6 @@ import { httpNames, resolveSeeds, snakeCase } from "../../generation/field_value
 import { type FitMode, FITS, SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import type { AskedText, Idle } from "../../generation/prepare.ts";
 import { FieldError } from "../../generation/settings.ts";
-import { checkLiteralAddress, parseRemoteUrl, RemoteError } from "../network/remote.ts";
 import { asClientError, checkChoice } from "./validate.ts";
 import { badRequest } from "./errors.ts";
 import type { JobLora } from "./lora_requests.ts";
@@ -21,8 +20,8 @@ export interface RequestContext {
   readonly canEnhance: boolean;
   /** Seed of a request that names none; a new one is drawn where there is no such seed. */
   readonly defaultSeed: number | undefined;
-  /** Whether webhooks are signed, and may lead to private networks; none may be asked for by default. */
-  readonly webhooks?: { readonly allowPrivate: boolean };
+  /** Checks the address of a webhook; none may be asked for by default. */
+  readonly readWebhook?: (url: string) => string;
   /** Whether results are kept, so that a link can lead to them. */
   readonly persistent: boolean;
   /** Whether the answer is the job, whose events tell of previews. */
@@ -95,7 +94,7 @@ export const SERVICE_TIERS: readonly string[] = ["auto", "default", "flex"];
 
 export function readGeneration(
   fields: GenerationBody,
-  { canEnhance, defaultSeed, webhooks }: RequestContext,
+  { canEnhance, defaultSeed, readWebhook }: RequestContext,
 ): ReadGeneration {
   const names = settingNames(fields);
   const given = Object.fromEntries([...names].map(([name, http]) => [name, fields[http]]));
@@ -108,6 +107,12 @@ export function readGeneration(
   const n = fields.n ?? 1;
   if (n < 1 || n > MAX_OUTPUTS) {
     throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
+  }
+  if (fields.webhook_url && !readWebhook) {
+    throw badRequest(
+      "Cannot use webhook_url: this server signs no webhooks; start it with DENOISE_WEBHOOK_SECRET",
+      "webhook_url",
+    );
   }
   const spell = (name: keyof SamplingSettings) =>
     names.get(name) ?? httpNames(name, SETTING_FIELDS[name])[0]!;
@@ -124,7 +129,7 @@ export function readGeneration(
       seeds: asClientError("seed", () => resolveSeeds(fields.seed, n, defaultSeed)),
       enhancePrompt: fields.enhance_prompt === true,
       ...(fields.service_tier === "flex" ? { serviceTier: "flex" as const } : {}),
-      ...(fields.webhook_url ? { webhookUrl: readWebhookUrl(fields.webhook_url, webhooks) } : {}),
+      ...(fields.webhook_url && readWebhook ? { webhookUrl: readWebhook(fields.webhook_url) } : {}),
     },
     spell,
     paramOf: (field) => {
@@ -147,23 +152,6 @@ export async function prepared<T extends { request: SamplingSettings; idle: Idle
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
     throw badRequest(error.message, paramOf(error.field));
-  }
-}
-
-function readWebhookUrl(text: string, webhooks: RequestContext["webhooks"]): string {
-  if (!webhooks) {
-    throw badRequest(
-      "Cannot use webhook_url: this server signs no webhooks; start it with DENOISE_WEBHOOK_SECRET",
-      "webhook_url",
-    );
-  }
-  try {
-    const url = parseRemoteUrl(text);
-    if (!webhooks.allowPrivate) checkLiteralAddress(url);
-    return url.href;
-  } catch (error) {
-    if (!(error instanceof RemoteError)) throw error;
-    throw badRequest(`Cannot use webhook_url: ${error.message}`, "webhook_url");
   }
 }
 

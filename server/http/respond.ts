@@ -9,7 +9,7 @@ import {
   ServiceError,
   type ServiceFailure,
 } from "../contract/errors.ts";
-import { recordsBusy } from "../storage/disk.ts";
+import { recordsBusy } from "../storage/failures.ts";
 
 /** Status with which each failure of the service is answered. */
 const STATUS: Readonly<Record<ServiceFailure, ErrorStatus>> = {

@@ -4,7 +4,8 @@ import { randomUUID } from "node:crypto";
 import { createWriteStream, mkdirSync, type WriteStream } from "node:fs";
 import { lstat, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace, storageFailed } from "../storage/disk.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace } from "../storage/disk.ts";
+import { storageFailed } from "../storage/failures.ts";
 import { tmpdir } from "node:os";
 import { lockFolder, wasLocked } from "../storage/folder_lock.ts";
 

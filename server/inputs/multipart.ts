@@ -7,7 +7,7 @@ import { finished } from "node:stream/promises";
 import busboy, { type Busboy } from "busboy";
 import { type BodyShare, hearOut, nextTurn, readPaced } from "../http/body.ts";
 import { ApiError, badRequest, formTooLarge } from "../contract/errors.ts";
-import { storageFailed } from "../storage/disk.ts";
+import { storageFailed } from "../storage/failures.ts";
 import { ClosingBoundary, readBoundary } from "./closing_boundary.ts";
 import type { InputFolder } from "./input_folder.ts";
 import { readUrlencoded } from "./form_body.ts";

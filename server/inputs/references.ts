@@ -3,10 +3,10 @@
 import { open, readFile, stat } from "node:fs/promises";
 import { countGifFrames } from "../../media/gif.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
-import { ApiError, badRequest } from "../contract/errors.ts";
+import { ApiError } from "../contract/errors.ts";
 import { nextTurn } from "../http/body.ts";
 import type { InputFolder } from "./input_folder.ts";
-import type { UploadedFile } from "./multipart.ts";
+import { badSource, type Source, VIDEO_FIELDS } from "./sources.ts";
 import { fetchRemote, RemoteError, type RemotePolicy } from "../network/remote.ts";
 import type { InputImage } from "../../engine/types.ts";
 import { checkPainted, givenImage } from "../../generation/size.ts";
@@ -19,9 +19,6 @@ import {
   inspectForeignImage,
   maskForeignImage,
 } from "../../media/isolated/images.ts";
-
-/** What a request calls an image or video. */
-export type Source = UploadedFile | { readonly field: string; readonly url: string };
 
 /** An image or video on disk. */
 export interface InputFile {
@@ -71,43 +68,6 @@ export async function resolveReferences(
     files.push({ field, path, kind: kind ?? "image" });
   }
   return files;
-}
-
-/** What a field brings: its uploads, then its addresses; empty ones say nothing. */
-export function sourcesOf(
-  field: string,
-  urls: string | readonly string[] | null | undefined,
-  uploads: readonly UploadedFile[],
-): Source[] {
-  return [
-    ...uploads.filter((upload) => upload.field === field),
-    ...[urls ?? []].flat().flatMap((url) => url === "" ? [] : [{ field, url }]),
-  ];
-}
-
-/** @throws {ApiError} 400 for more than one */
-export function oneSource(...of: Parameters<typeof sourcesOf>): Source | undefined {
-  const [first, ...others] = sourcesOf(...of);
-  if (others.length === 0) return first;
-  const [field] = of;
-  throw badRequest(
-    `Cannot use ${others.length + 1} values of '${field}' and its other names: a request takes one`,
-    field,
-  );
-}
-
-const VIDEO_FIELDS = ["video", "video_reference", "video_url"];
-
-const OWN_SOURCES: Readonly<Record<string, string>> = {
-  mask: "mask",
-  control: "control picture",
-  ...Object.fromEntries(VIDEO_FIELDS.map((field) => [field, "video"])),
-};
-
-/** A source that cannot be used, in the words of the reference where it has such a field. */
-export function badSource(field: string, why: string): Error {
-  const what = OWN_SOURCES[field] ?? "image source";
-  return badRequest(`Failed to process ${what}: ${why}`, field, "invalid_source");
 }
 
 /** The answer to a request whose files would have to wait too long. */

@@ -6,7 +6,7 @@
 import { hasRoom } from "../fair_share.ts";
 import { EqualPlaces, type Places, type Turn, Turns } from "./turns.ts";
 import { ServiceError } from "../contract/errors.ts";
-import { storageFailed } from "../storage/disk.ts";
+import { storageFailed } from "../storage/failures.ts";
 import {
   cancelled,
   endOf,
@@ -52,7 +52,7 @@ interface Entry extends Turn {
 }
 
 export class JobQueue implements Queue {
-  readonly #store: JobStore;
+  readonly #store: Pick<JobStore, "insert" | "update" | "get">;
   readonly #options: JobQueueOptions;
   readonly #waiting: Entry[] = [];
   readonly #turns = new Turns();
@@ -66,7 +66,7 @@ export class JobQueue implements Queue {
   #secondsPerJob = 2;
 
   /** `update` of the store must not fail. */
-  constructor(store: JobStore, options: JobQueueOptions) {
+  constructor(store: Pick<JobStore, "insert" | "update" | "get">, options: JobQueueOptions) {
     this.#store = store;
     this.#options = options;
     this.#places = options.places ?? new EqualPlaces(1);

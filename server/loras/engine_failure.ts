@@ -4,7 +4,7 @@ import { httpNames, SETTING_FIELDS, spellSettings } from "../../generation/mod.t
 import { ApiError, ServiceError } from "../contract/errors.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import type { LoraReport, LoraUse } from "../../engine/types.ts";
-import { dirname, sep } from "node:path";
+import { basename, dirname } from "../../platform/mod.ts";
 import { LoraError } from "../../models/lora/lora_error.ts";
 
 /** @throws {ServiceError} with the engine's words when it refuses the request or the GPU was lost; anything else as it is */
@@ -61,7 +61,9 @@ export function loraRefusal(
       renamed = renamed.replaceAll(file, name);
       // Settings lie beside the file, and where that is concerns nobody.
       const folder = dirname(file);
-      if (dirname(folder) !== folder) renamed = renamed.replaceAll(folder + sep, "");
+      if (dirname(folder) !== folder) {
+        renamed = renamed.replaceAll(file.slice(0, -basename(file).length), "");
+      }
     }
     return renamed;
   };

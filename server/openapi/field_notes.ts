@@ -6,7 +6,7 @@ import { MERGE_MODES } from "../../generation/lora_words.ts";
 import { QUALITY_PRESETS } from "../../media/encode.ts";
 import { X264_PRESETS } from "../../media/video/write.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
-import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_job.ts";
+import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_request.ts";
 
 /** Texts of fields by name, without the fields that have no effect. */
 export const FIELD_NOTES: Readonly<Record<string, string>> = {

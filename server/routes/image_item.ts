@@ -1,11 +1,7 @@
 /** A finished image in an answer, and answers with megabytes of base64. */
 
-import {
-  type ImageOutcome,
-  type ImageOutput,
-  type ImageRequest,
-  outputSeeds,
-} from "../images/image_job.ts";
+import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { headerOfNames } from "../contract/fields.ts";

@@ -3,7 +3,8 @@
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
-import type { ImageOutcome, ImageOutput, ImageRequest } from "../images/image_job.ts";
+import type { ImageOutcome, ImageOutput } from "../images/image_job.ts";
+import type { ImageRequest } from "../images/image_request.ts";
 import type { QueuedJob } from "../jobs/job.ts";
 import { toApiError } from "../http/respond.ts";
 import type { AppEnv, Services } from "../services.ts";

@@ -6,11 +6,12 @@ import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { imageEditSchema } from "../contract/generation_fields.ts";
 import { EDIT_SPELLINGS, withInputNames } from "../contract/fields.ts";
-import { type ImageOutcome, type ImageRequest, readImageRequest } from "../images/image_job.ts";
+import type { ImageOutcome } from "../images/image_job.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
-import type { InputSources } from "../inputs/references.ts";
+import { imageReader, type InputSources } from "../inputs/references.ts";
 import { asQueued, type NewJob, ownerOf, type QueuedJob, unlessAborted } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
@@ -32,7 +33,9 @@ export async function generate(c: Context<AppEnv>, services: Services): Promise<
     make: async () => {
       const context = await contextOf(c, services, (body as { model?: unknown } | null)?.model);
       return withInputs(c, services, async (id, sources) => {
-        const request = await readImageRequest("generation", body, context, sources);
+        const request = await readImageRequest("generation", body, context, {
+          reader: imageReader(sources),
+        });
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       });
     },
@@ -53,7 +56,7 @@ export async function edit(c: Context<AppEnv>, services: Services): Promise<Resp
       make: async () => {
         const context = await contextOf(c, services, [form.fields["model"]].flat().at(-1));
         const texts = withInputNames(form.fields, EDIT_SPELLINGS);
-        const inputs = { ...sources, uploads: form.files };
+        const inputs = { reader: imageReader(sources), uploads: form.files };
         const body = formBody(texts, imageEditSchema);
         const request = await readImageRequest("edit", body, context, inputs);
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);

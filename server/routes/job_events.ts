@@ -1,18 +1,22 @@
 /** A job's way to its end, as server-sent events. */
 
-import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { isEnd, isOwn, type JobEvent, percentOf } from "../jobs/job.ts";
-import type { JobRecord } from "../jobs/job_store.ts";
-import type { AppEnv, Services } from "../services.ts";
+import { isEnd, isOwn, type JobEvent, percentOf, type Queue } from "../jobs/job.ts";
+import type { JobRecord, JobStore } from "../jobs/job_store.ts";
+import type { AppEnv } from "../services.ts";
+import type { ServerSettings } from "../settings.ts";
 import { News, openStream } from "./news.ts";
 
 /** Answers with `status`, as `show` makes it, `progress`, and `preview` for the job's own client. @throws {ApiError} 503 for too many streams */
 export function jobEvents(
   c: Context<AppEnv>,
   watched: JobRecord,
-  services: Services,
+  services: {
+    readonly store: Pick<JobStore, "get">;
+    readonly queue: Pick<Queue, "watch">;
+    readonly settings: Pick<ServerSettings, "apiKeys">;
+  },
   show: (job: JobRecord) => Promise<unknown>,
 ): Response {
   // A body that nobody reads would never end.
@@ -80,7 +84,7 @@ function textOf(id: string, event: Told): string {
         output: event.output,
         index: event.index,
         content_type: event.contentType,
-        b64_json: Buffer.from(event.bytes).toString("base64"),
+        b64_json: event.bytes.toBase64(),
       },
   );
 }

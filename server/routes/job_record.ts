@@ -6,7 +6,7 @@ import { SETTING_FIELDS } from "../../generation/fields.ts";
 import type { JobListItem, WholeJob } from "../contract/answers.ts";
 import { loraFields } from "../../generation/recipe.ts";
 import { settingsOf } from "../../generation/settings.ts";
-import type { ImageRequest } from "../images/image_job.ts";
+import type { ImageRequest } from "../images/image_request.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
@@ -18,7 +18,7 @@ interface RecordContext {
   readonly place: number | null;
   /** Whether the client may see what it makes: it is theirs. */
   readonly isOwn: boolean;
-  readonly storage: ResultStorage | undefined;
+  readonly storage: Pick<ResultStorage, "link"> | undefined;
   readonly publicUrl?: string | undefined;
 }
 

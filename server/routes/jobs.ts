@@ -5,11 +5,12 @@ import { z } from "zod";
 import { ApiError } from "../contract/errors.ts";
 import { queryOf, validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "./job_record.ts";
-import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
-import { isOwn } from "../jobs/job.ts";
-import type { AppEnv, Services } from "../services.ts";
+import type { JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
+import { isOwn, type Queue } from "../jobs/job.ts";
+import type { AppEnv } from "../services.ts";
+import type { ServerSettings } from "../settings.ts";
 import { jobEvents } from "./job_events.ts";
-import type { StoredFile } from "../storage/result_storage.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 
 /** Ended jobs that are listed where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 50;
@@ -20,23 +21,31 @@ const listSchema = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LIMIT).optional(),
 });
 
-export async function retrieve(c: Context<AppEnv>, services: Services): Promise<Response> {
+/** What routes of jobs need, of a server or in a page that has none. */
+export interface JobServices {
+  readonly store: Pick<JobStore, "get" | "list" | "delete">;
+  readonly queue: Queue;
+  readonly storage: Pick<ResultStorage, "link" | "remove"> | undefined;
+  readonly settings: Pick<ServerSettings, "apiKeys" | "publicUrl">;
+}
+
+export async function retrieve(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   return c.json(await show(await findJob(c, services), c, services));
 }
 
 /** Cancels a job and removes it. */
-export async function remove(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function remove(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const job = await removeJob(await findJob(c, services), services);
   return c.json({ ...await show(job, c, services), deleted: true });
 }
 
-export async function cancel(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function cancel(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const job = await cancelJob(await findJob(c, services), services);
   return c.json(await show(job, c, services));
 }
 
 /** A job's way to its end, as server-sent events. */
-export async function events(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function events(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const found = await findJob(c, services);
   return jobEvents(c, found, services, (job) => show(job, c, services));
 }
@@ -45,12 +54,12 @@ export async function events(c: Context<AppEnv>, services: Services): Promise<Re
 export function show(
   job: JobRecord,
   c: Context<AppEnv>,
-  services: Services,
+  services: JobServices,
 ): ReturnType<typeof jobRecord> {
   return jobRecord(job, contextOf(job, c, services));
 }
 
-export async function list(c: Context<AppEnv>, services: Services): Promise<Response> {
+export async function list(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const { queue, store } = services;
   const { after, limit = DEFAULT_LIMIT } = validate(listSchema, queryOf(c), "query");
   const ended = await store.list({
@@ -78,7 +87,7 @@ export async function list(c: Context<AppEnv>, services: Services): Promise<Resp
 
 /** What runs, then what waits, in the order in which it will run. */
 async function pending(
-  store: Services["store"],
+  store: JobServices["store"],
   places: ReadonlyMap<string, number>,
 ): Promise<JobEntry[]> {
   const running = await store.list({ statuses: ["in_progress"] });
@@ -88,11 +97,11 @@ async function pending(
   return [...running, ...waiting];
 }
 
-function placesIn(queue: Services["queue"]): Map<string, number> {
+function placesIn(queue: JobServices["queue"]): Map<string, number> {
   return new Map(queue.order().map((id, index) => [id, index + 1]));
 }
 
-async function findJob(c: Context<AppEnv>, { store }: Services): Promise<JobRecord> {
+async function findJob(c: Context<AppEnv>, { store }: JobServices): Promise<JobRecord> {
   const job = await store.get(c.req.param("id") ?? "", { mayBeOld: true });
   if (!job) throw new ApiError(404, "Job not found", { code: "not_found" });
   return job;
@@ -101,7 +110,7 @@ async function findJob(c: Context<AppEnv>, { store }: Services): Promise<JobReco
 function contextOf(
   job: JobEntry,
   c: Context<AppEnv>,
-  { queue, settings, storage }: Services,
+  { queue, settings, storage }: JobServices,
   places?: ReadonlyMap<string, number>,
 ) {
   return {
@@ -115,14 +124,14 @@ function contextOf(
 /** Cancels a job that has not ended. */
 export async function cancelJob(
   job: JobRecord,
-  { queue, store }: Services,
+  { queue, store }: JobServices,
 ): Promise<JobRecord> {
   await queue.cancel(job.id);
   return await store.get(job.id) ?? job;
 }
 
 /** Cancels a job, and removes its record, which is given as it was at its end, and its files. @throws {ApiError} 409 while a worker works on it */
-export async function removeJob(job: JobRecord, services: Services): Promise<JobRecord> {
+export async function removeJob(job: JobRecord, services: JobServices): Promise<JobRecord> {
   if (!await services.queue.cancelAndWait(job.id)) {
     throw new ApiError(
       409,

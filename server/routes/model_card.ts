@@ -26,11 +26,11 @@ export function pipelineName({ className }: ModelInfo): string {
 
 /** The record of a model. */
 export function modelCard(
-  model: ServedModel,
-  settings: ServerSettings,
+  model: Pick<ServedModel, "name" | "engine" | "namedLoras">,
+  settings: Pick<ServerSettings, "numGpus">,
   canEnhance: boolean,
+  info: ModelInfo = model.engine.engine.info,
 ): ModelCard {
-  const { info } = model.engine.engine;
   const { defaults } = info;
   return {
     id: model.name,

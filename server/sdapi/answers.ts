@@ -5,7 +5,7 @@ import { theirName } from "./fields.ts";
 import { version } from "../../generation/version.ts";
 import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/recipe.ts";
 import type { ApiError } from "../contract/errors.ts";
-import { type ImageRequest, outputSeeds } from "../images/image_job.ts";
+import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { timestamp } from "./current.ts";
 
 export function webuiError({ status, message, body }: ApiError): Record<string, unknown> {

@@ -10,7 +10,8 @@ import { fitForeignImage, inspectForeignImage } from "../../media/isolated/image
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { flag, number, text } from "../contract/generation_fields.ts";
 import { NOT_AN_INTEGER, readScalars, validate } from "../contract/validate.ts";
-import { badSource, explained } from "../inputs/references.ts";
+import { explained } from "../inputs/references.ts";
+import { badSource } from "../inputs/sources.ts";
 import { Base64, base64Json, nameIgnored } from "../routes/image_item.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { upscalersOf } from "./answers.ts";

@@ -3,11 +3,13 @@
 import type { Context } from "hono";
 import { readJson } from "../http/body.ts";
 import type { LoraItem } from "../contract/generation_fields.ts";
-import { type ImageOutput, type ImageRequest, readImageRequest } from "../images/image_job.ts";
+import type { ImageOutput } from "../images/image_job.ts";
+import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import { badRequest } from "../contract/errors.ts";
-import { badSource } from "../inputs/references.ts";
+import { imageReader } from "../inputs/references.ts";
+import { badSource } from "../inputs/sources.ts";
 import { type JobOutput, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
@@ -84,9 +86,7 @@ async function readRequest(
   const fields = { ...others, ...(items.length > 0 ? { loras: items } : {}) };
   const kind = startsFromImages ? "edit" : "generation";
   const made = await readImageRequest(kind, fields, context, {
-    folder,
-    signal,
-    allowPrivateUrls: settings.allowPrivateUrls,
+    reader: imageReader({ folder, signal, allowPrivateUrls: settings.allowPrivateUrls }),
     uploads: startsFromImages ? await writeImages(webui, folder) : [],
     maskWay: { isOpaque: true, isInverted: webui.isInverted },
   });

@@ -1,8 +1,7 @@
-/** The disk: room that is left on it, files that are the server's alone, and what its failures say. */
+/** The disk: room that is left on it, and files that are the server's alone. */
 
 import { statfs } from "node:fs/promises";
-import { describeWriteError } from "../../generation/write_error.ts";
-import { RecordsBusyError, ServiceError } from "../contract/errors.ts";
+import { storageFailed } from "./failures.ts";
 import { closeSync, openSync } from "node:fs";
 
 /** Bytes that stay free, or less where that would be more than a share of the disk. */
@@ -30,18 +29,6 @@ export async function requireFreeSpace(
   if (bavail * bsize >= least) return;
   const message = `${bavail * bsize} bytes are free in ${folder}, and ${Math.ceil(least)} stay so`;
   throw storageFailed(Object.assign(new Error(message), { code: "ENOSPC" }));
-}
-
-/** Why a result cannot be kept; `cause` goes to the log. */
-export function storageFailed(cause: unknown): ServiceError {
-  if (cause instanceof RecordsBusyError) return recordsBusy(cause);
-  const message = `Cannot keep the result on the server: ${describeWriteError(cause)}`;
-  return new ServiceError("storage_failed", message, { cause });
-}
-
-/** Why a request cannot be answered while another program has the records locked. */
-export function recordsBusy(cause: RecordsBusyError): ServiceError {
-  return new ServiceError("records_busy", cause.message, { retryAfter: 5, cause });
 }
 
 /** Mode of folders that are made. */

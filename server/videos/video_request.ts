@@ -37,17 +37,14 @@ import {
   videoSchema,
 } from "../contract/generation_fields.ts";
 import {
-  badSource,
   imageReader,
   type InputFile,
   type InputSources,
-  oneSource,
   type RequestImages,
   resolveReferences,
-  type Source,
-  sourcesOf,
   tooBusy,
 } from "../inputs/references.ts";
+import { badSource, oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 
 /** How often the events of a video show it unfinished. */
