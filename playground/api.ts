@@ -1,6 +1,26 @@
 /** The server's public API, as far as the page needs it. */
 
+import type { VNode } from "./elements.ts";
 import { memory } from "./store.ts";
+
+/** What answers the page: the server that sent it, or something in the tab that stands in for one. */
+interface Host {
+  readonly answer: (request: Request) => Promise<Response>;
+  /** Shown at the top instead of the link to the server's API. */
+  readonly Corner?: () => VNode;
+}
+
+/** Set before `main.ts` is loaded where there is no server. */
+export const host: { current: Host } = { current: { answer: (request) => fetch(request) } };
+
+/** Whether elements can fetch results by themselves. */
+export function isReachable(): boolean {
+  return apiKey() === "" && !host.current.Corner;
+}
+
+export function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  return host.current.answer(new Request(path, init));
+}
 
 /** What the server said no with: a sentence for people. */
 export class Refusal extends Error {
@@ -27,7 +47,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   if (apiKey()) headers.set("authorization", `Bearer ${apiKey()}`);
   let response: Response;
   try {
-    response = await fetch(path, { ...init, headers });
+    response = await ask(path, { ...init, headers });
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new Refusal("The server does not answer.", 0);
@@ -60,17 +80,21 @@ export async function* events(path: string, signal: AbortSignal): AsyncGenerator
   let text = "";
   const decoder = new TextDecoder();
   const reader = body!.getReader();
-  // Not every browser can walk a stream with a loop.
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    text += decoder.decode(part.value, { stream: true });
-    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-      const lines = text.slice(0, end).split("\n");
-      text = text.slice(end + 2);
-      const field = (name: string) =>
-        lines.filter((line) => line.startsWith(`${name}: `))
-          .map((line) => line.slice(name.length + 2)).join("\n");
-      const data = field("data");
-      if (data) yield { type: field("event"), data: JSON.parse(data) };
+  try {
+    // Not every browser can walk a stream with a loop.
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      text += decoder.decode(part.value, { stream: true });
+      for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+        const lines = text.slice(0, end).split("\n");
+        text = text.slice(end + 2);
+        const field = (name: string) =>
+          lines.filter((line) => line.startsWith(`${name}: `))
+            .map((line) => line.slice(name.length + 2)).join("\n");
+        const data = field("data");
+        if (data) yield { type: field("event"), data: JSON.parse(data) };
+      }
     }
+  } finally {
+    reader.cancel().catch(() => {});
   }
 }

@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { host } from "./api.ts";
 import { Composer } from "./composer.ts";
 import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
@@ -18,6 +19,7 @@ function App(): VNode {
   const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);
   const [isOver, setOver] = useState(false);
   const model = currentModel(state);
+  const { Corner } = host.current;
   useTitle();
   useEffect(() => {
     const onKeyDown = ({ key }: KeyboardEvent) => {
@@ -60,7 +62,7 @@ function App(): VNode {
       h("h1", {}, "denoise"),
       h(ModelName, { state }),
       h(LinkState, { state }),
-      h("a", { class: "docs", href: "docs" }, "API"),
+      Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),
     model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
     hasSettings

@@ -1,10 +1,10 @@
 /** Results as the browser shows them. */
 
 import { useEffect, useState } from "preact/hooks";
-import { apiKey, call } from "./api.ts";
+import { call, isReachable } from "./api.ts";
 import type { Result } from "./jobs.ts";
 
-/** Files that were fetched with a key, by address: elements cannot send one. */
+/** Files that elements cannot fetch, as they send no key, by address. */
 const fetched = new Map<string, Promise<string>>();
 const MAX_FETCHED = 300;
 
@@ -34,7 +34,7 @@ async function objectUrl(path: string): Promise<string> {
 /** An address that an element can show; undefined while it is fetched. */
 export function useMedia(result: Result | undefined, isWanted = true): string | undefined {
   const { path, isOurs } = result ? addressOf(result) : { path: "", isOurs: false };
-  const isDirect = !isOurs || apiKey() === "";
+  const isDirect = !isOurs || isReachable();
   const [url, setUrl] = useState<string>();
   useEffect(() => {
     setUrl(undefined);

@@ -85,8 +85,8 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
   const notes = [
     ...modelOf(recipe)
       ? []
-      : [`The model ${recipe["model"]} is not on this server; another model will draw.`],
-    ...isRepeatable(job, recipe) ? [] : ["The server does not keep inputs: add the image again."],
+      : [`The model ${recipe["model"]} is not loaded; another model will draw.`],
+    ...isRepeatable(job, recipe) ? [] : ["Inputs are not kept: add the image again."],
   ];
   if (notes.length > 0) tell(notes.join(" "));
 }

@@ -1,6 +1,6 @@
 /** The connection to the server: whether it answers, asks for a key, and which models it has. */
 
-import { apiKey, callJson, Refusal } from "./api.ts";
+import { apiKey, ask, callJson, Refusal } from "./api.ts";
 import type { Model } from "./model.ts";
 import { memory, Store } from "./store.ts";
 
@@ -59,7 +59,7 @@ async function untilReady(): Promise<void> {
 
 async function askHealth(): Promise<void> {
   try {
-    const response = await fetch("health");
+    const response = await ask("health");
     const { status, progress = 0, error } = await response.json();
     if (status === "failed") session.set({ link: "failed", problem: error.message });
     else session.set({ link: "loading", loaded: progress, problem: "" });

@@ -1,5 +1,6 @@
 /** `deno task site [FOLDER] [ADDRESS]` packs the library for browsers, and pages that need no server, into `dist/site` for any static host. */
 
+import { STYLES } from "../server/playground/sources.ts";
 import { DENO, importMap, listTree, ROOT } from "./root.ts";
 
 /** What a tab has in the place of what. */
@@ -7,6 +8,8 @@ export const SWAPS: Readonly<Record<string, string>> = {
   "platform/mod.ts": "browser/platform.ts",
   "runtime/device/backends/dawn.ts": "browser/dawn.ts",
   "media/video/mod.ts": "browser/video.ts",
+  "media/isolated/images.ts": "browser/playground/images.ts",
+  "server/inputs/references.ts": "browser/playground/inputs.ts",
   "hub/lora_file.ts": "browser/lora_file.ts",
   "models/tokenizers/clip/merges.ts": "browser/clip_merges.ts",
 };
@@ -17,6 +20,7 @@ export const ENTRIES: Readonly<Record<string, string>> = {
   "worker.js": "browser/worker.ts",
   "report.js": "browser/report.ts",
   "report_worker.js": "browser/report_worker.ts",
+  "playground.js": "browser/playground/main.ts",
 };
 
 const BUNDLED = "models/bundled/";
@@ -86,6 +90,7 @@ async function copyModel(folder: string): Promise<void> {
 export async function makeSite(folder: string, issues = ""): Promise<void> {
   await Deno.mkdir(folder, { recursive: true });
   for (const [name, entry] of Object.entries(ENTRIES)) await bundle(entry, `${folder}/${name}`);
+  await Deno.writeTextFile(`${folder}/playground.css`, Object.values(STYLES).join("\n"));
   await copyModel(`${folder}/bundled`);
   await Deno.copyFile(
     new URL("models/tokenizers/clip/merges.txt", ROOT),

@@ -118,11 +118,16 @@ try {
 </script>`;
 }
 
+const TYPES: Readonly<Record<string, string>> = {
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".html": "text/html",
+};
+
 function ranged(request: Request, bytes: Uint8Array<ArrayBuffer>): Response {
   const start = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? NaN);
-  const type = new URL(request.url).pathname.endsWith(".js")
-    ? "text/javascript"
-    : "application/octet-stream";
+  const ending = /\.\w+$/.exec(new URL(request.url).pathname)?.[0] ?? "";
+  const type = TYPES[ending] ?? "application/octet-stream";
   const headers = { "content-type": type };
   if (Number.isNaN(start)) return new Response(bytes, { headers });
   return new Response(bytes.subarray(start), {

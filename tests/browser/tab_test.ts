@@ -11,6 +11,7 @@ import { withComposed } from "../support/composed.ts";
 import { Golden } from "../support/golden.ts";
 import { withFolder } from "../support/safetensors.ts";
 import { type BrowserName, programOf } from "../support/browsers.ts";
+import { PAGE } from "./page.ts";
 import { openSite } from "./tab.ts";
 
 const PROMPT = { prompt: "a red heart", seed: 7 };
@@ -48,7 +49,7 @@ Deno.test("a tab's platform has the names of Deno's", () => {
 
 Deno.test("the site's bundles need nothing of Deno or Node, and are small enough for the web", async () => {
   await using site = await openSite();
-  const limits = { "worker.js": 350_000, "denoise.js": 600_000 };
+  const limits = { "worker.js": 350_000, "denoise.js": 600_000, "playground.js": 660_000 };
   for (const [name, limit] of Object.entries(limits)) {
     const text = await (await fetch(`${site.url}${name}`)).text();
     assert.doesNotMatch(text, /"node:|\bDeno\.(?!test)/, name);
@@ -370,4 +371,39 @@ browserTest(
     assert.ok(isPostHidden, "nothing can be posted where no address was given");
   },
   true,
+);
+
+interface Shown {
+  readonly sides: number[];
+  readonly bytes: string;
+}
+
+browserTest(
+  "the playground without a server draws in Firefox, and has the picture after a reload",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const { first, again, previews } = await site.run(
+      "firefox",
+      `${PAGE}
+    await write(await until("main textarea"), "a red heart");
+    await generate();
+    const previews = (await until(".gallery img[src^=data]")).src.length;
+    const first = await shown();
+    const loaded = new Promise((resolve) => frame.onload = resolve);
+    frame.contentWindow.location.reload();
+    await loaded;
+    const again = await shown();
+    return { first, again, previews };
+  `,
+    ) as { first: Shown; again: Shown; previews: number };
+    assert.deepEqual(first.sides, [96, 96]);
+    assert.ok(previews > 1000, "a preview was shown");
+    assert.equal(again.bytes, first.bytes);
+    assert.deepEqual(
+      site.requests.filter((path) => /v1|health/.test(path)),
+      [],
+      "nothing is asked of the host",
+    );
+  },
 );

@@ -146,6 +146,15 @@ Deno.test("resolveImport() leads to paths of ours and to undefined for packages"
   assert.equal(resolveImport("cli.ts", "node:path"), undefined);
 });
 
+Deno.test("forbidden() lets the page without a server alone use the server and the library", () => {
+  const page = layerOf("browser/playground/service.ts")!;
+  for (const to of ["server/", "browser/", "playground/"]) {
+    assert.equal(forbidden(page, to), undefined);
+  }
+  assert.ok(forbidden("browser/", page));
+  assert.ok(forbidden(layerOf("browser/mod.ts")!, "server/"));
+});
+
 Deno.test("layerOf() puts tests and benches with tests/, wherever they lie", () => {
   assert.equal(layerOf("runtime/ops/matmul_test.ts"), "tests/");
   assert.equal(layerOf("runtime/ops/matmul_bench.ts"), "tests/");

@@ -3,7 +3,8 @@
  * `runtime/`.
  *
  * `cli.ts → commands/ → { browser/, node/, mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
- * leaves that everybody above may use; so is `playground/`, which the server sends to browsers. All stand on `platform/`, which imports nothing of ours. Tests, benches and tools may
+ * leaves that everybody above may use; so is `playground/`, which the server sends to browsers. `browser/playground/` is the
+ * same page without a server: parts of the server and of the library in one tab. All stand on `platform/`, which imports nothing of ours. Tests, benches and tools may
  * import anything, and only each other import them.
  */
 
@@ -30,6 +31,7 @@ const SPINE = [
   "mod.ts",
   "browser/",
   "node/",
+  "browser/playground/",
   "commands/",
   "cli.ts",
 ];
@@ -57,7 +59,7 @@ const SHADER = /@compute\b|\bvar\s*<\s*(?:storage|uniform|workgroup)\b|\.wgsl\b/
 /** `runtime/`, `mod.ts`, …; `tests/` for every test and bench, wherever it lies. */
 export function layerOf(path: string): string | undefined {
   if (/_(test|bench)\.tsx?$/.test(path)) return "tests/";
-  return [GROUND, ...SPINE, ...LEAVES, ...ASIDE].find((layer) =>
+  return [GROUND, ...SPINE, ...LEAVES, ...ASIDE].findLast((layer) =>
     layer.endsWith("/") ? path.startsWith(layer) : path === layer
   );
 }

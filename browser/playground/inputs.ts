@@ -1,0 +1,63 @@
+/** Images that requests of a tab bring, kept as pixels until their jobs end; stands in for `server/inputs/references.ts`. */
+import type { InputImage } from "../../engine/types.ts";
+import { localReader } from "../../generation/local_inputs.ts";
+import type { InputReader } from "../../generation/prepare.ts";
+import { ImageError, type PixelImage } from "../../media/image.ts";
+import { badSource, type Source } from "../../server/inputs/sources.ts";
+
+/** A file of a form. */
+export interface TabUpload {
+  readonly field: string;
+  readonly file: Blob;
+}
+
+interface TabInputs {
+  readonly source: Source<TabUpload>;
+  readonly open: PixelImage;
+  readonly kept: string;
+}
+
+/** Images by the ids of their jobs. */
+const kept = new Map<string, InputImage[]>();
+
+/** Reads the images of a job's request, and keeps them as the model takes them. */
+export function tabReader(job: string): InputReader<TabInputs> {
+  const local = localReader();
+  const keep = (image: InputImage) => {
+    const images = kept.get(job) ?? [];
+    kept.set(job, images);
+    return `${job}/${images.push(image) - 1}`;
+  };
+  return {
+    open: async (source) => {
+      const file = "file" in source ? source.file : await fetchImage(source);
+      try {
+        return await local.open(new Uint8Array(await file.arrayBuffer()));
+      } catch (error) {
+        throw error instanceof ImageError ? badSource(source.field, error.message) : error;
+      }
+    },
+    fit: async (image, how) => {
+      const { image: fitted, hasHoles } = await local.fit(image, how);
+      return { image: keep(fitted), hasHoles };
+    },
+    mask: async (image, how, way) => keep(await local.mask(image, how, way)),
+  };
+}
+
+async function fetchImage({ field, url }: { field: string; url: string }): Promise<Blob> {
+  const answer = await fetch(url).catch(() => undefined);
+  if (answer?.ok) return await answer.blob();
+  throw badSource(field, answer ? `its server says ${answer.status}` : "it cannot be fetched");
+}
+
+/** An image that {@link tabReader} kept. */
+export function readImage(path: string): Promise<InputImage> {
+  const [job, index] = path.split("/") as [string, string];
+  return Promise.resolve(kept.get(job)![Number(index)]!);
+}
+
+/** Frees the images of a job that has ended. */
+export function forgetInputs(job: string): void {
+  kept.delete(job);
+}

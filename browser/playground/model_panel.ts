@@ -1,0 +1,146 @@
+/** Which model the tab has: the bundled one, one of the hub, or files that the user picks. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { h, type VNode } from "../../playground/elements.ts";
+import { refreshSoon } from "../../playground/jobs.ts";
+import { connect, session } from "../../playground/session.ts";
+import { memory, useStore } from "../../playground/store.ts";
+import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
+import { DEFAULT_VRAM_BYTES, type Estimate, estimate, type ModelSource } from "../load.ts";
+import { service } from "./tab.ts";
+
+const GIB = 2 ** 30;
+
+/** What the last visit chose, for names alone: picked files are gone with their page. */
+const chosen = () => memory.read<string>("source", BUNDLED_MODEL);
+const vramGib = () => memory.read<number>("vram", DEFAULT_VRAM_BYTES / GIB);
+
+export function loadChosen(): Promise<void> {
+  return load(chosen());
+}
+
+async function load(source: ModelSource): Promise<void> {
+  const loading = service.load(source, { maxVramBytes: vramGib() * GIB });
+  session.set({ link: "connecting", models: [], modelId: "", loaded: 0, problem: "" });
+  refreshSoon();
+  await loading;
+  await connect();
+}
+
+/** The button that opens the panel, and the panel. */
+export function Corner(): VNode {
+  const [isOpen, setOpen] = useState(false);
+  return h(
+    "span",
+    { class: "docs" },
+    h("button", { class: "quiet", onClick: () => setOpen(true) }, "Model"),
+    isOpen ? h(Panel, { onClose: () => setOpen(false) }) : null,
+  );
+}
+
+function Panel({ onClose }: { onClose: () => void }): VNode {
+  const box = useRef<HTMLDialogElement>(null);
+  const [id, setId] = useState(chosen() === BUNDLED_MODEL ? "" : chosen());
+  const [found, setFound] = useState<Estimate>();
+  const [problem, setProblem] = useState("");
+  const isLoading = useStore(session, ({ link }) => link === "loading");
+  useEffect(() => box.current?.showModal(), []);
+  const attempt = async (work: () => Promise<void>) => {
+    setProblem("");
+    try {
+      await work();
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const use = (source: ModelSource) =>
+    attempt(async () => {
+      service.checkFree();
+      memory.write("source", typeof source === "string" ? source : BUNDLED_MODEL);
+      onClose();
+      await load(source);
+    });
+  const pick = (asFolder: boolean) => ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
+    const files = [...currentTarget.files ?? []];
+    if (files.length > 0) void use(asFolder ? files : { transformer: files[0]! });
+  };
+  const isTooLarge = found?.freeBytes !== undefined && found.missingBytes > found.freeBytes;
+  return h(
+    "dialog",
+    { ref: box, class: "key-dialog", "aria-labelledby": "model-title", onClose },
+    h(
+      "form",
+      {
+        onSubmit: (event) => {
+          event.preventDefault();
+          void (found && !isTooLarge
+            ? use(id.trim())
+            : attempt(async () => setFound(await estimate(id.trim()))));
+        },
+      },
+      h("h2", { id: "model-title" }, "Model"),
+      h("button", { class: "quiet", onClick: () => void use(BUNDLED_MODEL) }, "The bundled model"),
+      h("label", { for: "hub-id" }, "From the hub"),
+      h("input", {
+        id: "hub-id",
+        value: id,
+        placeholder: "org/name or org/name:file",
+        autocomplete: "off",
+        spellcheck: false,
+        onInput: ({ currentTarget }) => {
+          setId(currentTarget.value);
+          setFound(undefined);
+        },
+      }),
+      h("label", { for: "model-folder" }, "A folder in the diffusers layout"),
+      h("input", {
+        id: "model-folder",
+        type: "file",
+        // deno-lint-ignore no-explicit-any -- preact's types lack it
+        ...{ webkitdirectory: true } as any,
+        onChange: pick(true),
+      }),
+      h("label", { for: "model-file" }, "One file, safetensors or GGUF"),
+      h("input", {
+        id: "model-file",
+        type: "file",
+        accept: ".safetensors,.gguf",
+        onChange: pick(false),
+      }),
+      h("label", { for: "model-memory" }, "Memory of the GPU that the tab may use, in GiB"),
+      h("input", {
+        id: "model-memory",
+        type: "number",
+        min: 1,
+        value: vramGib(),
+        onChange: ({ currentTarget }) =>
+          memory.write("vram", Math.max(1, Number(currentTarget.value) || 1)),
+      }),
+      h("p", { class: "muted", role: "status" }, problem || (found ? costOf(found) : "")),
+      h(
+        "button",
+        { type: "submit", class: "generate", disabled: id.trim() === "" || isLoading },
+        found && !isTooLarge ? "Fetch and load it" : "How large is it?",
+      ),
+      h("button", { class: "quiet", onClick: onClose }, "Close"),
+    ),
+  );
+}
+
+function costOf({ bytes, missingBytes, freeBytes }: Estimate): string {
+  const kept = bytes - missingBytes;
+  return [
+    `${sized(missingBytes)} to fetch${kept > 0 ? `, ${sized(kept)} are here already` : ""}.`,
+    freeBytes === undefined
+      ? "The browser does not tell how much it stores."
+      : missingBytes > freeBytes
+      ? `The browser stores at most ${
+        sized(freeBytes)
+      }: free some disk, or pick files, which are read where they lie.`
+      : `The browser stores up to ${sized(freeBytes)}.`,
+    `The tab uses up to ${vramGib()} GiB of the GPU; of a larger model, parts are on it in turn.`,
+  ].join(" ");
+}
+
+function sized(bytes: number): string {
+  return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.ceil(bytes / 1e6)} MB`;
+}
