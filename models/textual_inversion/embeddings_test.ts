@@ -180,3 +180,24 @@ Deno.test("a prompt that names an unknown embedding is refused with what there i
     /names the embedding "style", and the model has no folder of embeddings; name one with --embeddings/,
   );
 });
+
+Deno.test("splitEmbeddings() asks for a file once, however often a prompt names it", () => {
+  const asked: string[] = [];
+  const tower = new EmbeddingFolder(FOLDER).tower(TABLE);
+  const counted = new Proxy(tower, {
+    get(target, key) {
+      asked.push(String(key));
+      const value = Reflect.get(target, key, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const split = splitEmbeddings(counted);
+  for (const syntax of ["plain", "a1111"] as const) {
+    const parts = split("style, embedding:style fox. ".repeat(1000), syntax);
+    assert.equal(
+      parts.filter((part) => typeof part !== "string").length,
+      syntax === "a1111" ? 2000 : 1000,
+    );
+  }
+  assert.deepEqual(asked.toSorted(), ["has", "idsOf", "names"]);
+});

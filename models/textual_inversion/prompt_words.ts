@@ -8,44 +8,69 @@ const NAMED = /embedding:([^\s,()[\]:]+)/gi;
 /** A piece of text, or ids of vectors. */
 type Part = ReturnType<SplitWords>[number];
 
-/** Cuts text at the names of embeddings, and gives the ids of their vectors in their place. */
+/** Names that words may be, in small letters; a prompt of thousands of words asks for each name's file once. */
+class KnownNames {
+  readonly #embeddings: TowerEmbeddings;
+  readonly #ids = new Map<string, readonly number[]>();
+  readonly #isEmbedding = new Map<string, boolean>();
+  #names: ReadonlySet<string> | undefined;
+  #lengths: readonly number[] = [];
+
+  constructor(embeddings: TowerEmbeddings) {
+    this.#embeddings = embeddings;
+  }
+
+  idsOf(name: string): readonly number[] {
+    return this.#ids.getOrInsertComputed(name, () => this.#embeddings.idsOf(name));
+  }
+
+  /** The longest name that stands as whole words at a place of a text. */
+  at(text: string, place: number): string | undefined {
+    if (!this.#names) {
+      this.#names = new Set(this.#embeddings.names.map((name) => name.toLowerCase()));
+      this.#lengths = [...new Set([...this.#names].map(({ length }) => length))]
+        .sort((a, b) => b - a);
+    }
+    for (const length of this.#lengths) {
+      const name = text.slice(place, place + length).toLowerCase();
+      if (!this.#names.has(name) || isInWord(text[place + length])) continue;
+      if (this.#isEmbedding.getOrInsertComputed(name, () => this.#embeddings.has(name))) {
+        return name;
+      }
+    }
+    return undefined;
+  }
+}
+
+/** Cuts text at the names of embeddings, and gives the ids of their vectors in their place. For the texts of one request. */
 export function splitEmbeddings(embeddings: TowerEmbeddings): SplitWords {
+  const known = new KnownNames(embeddings);
   return (text, syntax) => {
     const parts: Part[] = [];
     let place = 0;
     for (const { 0: whole, 1: name = "", index } of text.matchAll(NAMED)) {
       // A full stop ends the sentence.
       const own = name.replace(/\.$/, "");
-      parts.push(text.slice(place, index), embeddings.idsOf(own));
+      parts.push(text.slice(place, index), known.idsOf(own));
       place = index + whole.length - (name.length - own.length);
     }
     parts.push(text.slice(place));
     const isFull = (part: Part) => part.length > 0;
     if (syntax !== "a1111") return parts.filter(isFull);
-    const names = embeddings.names.toSorted((a, b) => b.length - a.length)
-      .map((name) => name.toLowerCase());
-    return parts.flatMap((part) =>
-      typeof part === "string" ? splitWords(part, names, embeddings) : [part]
-    ).filter(isFull);
+    return parts.flatMap((part) => typeof part === "string" ? splitWords(part, known) : [part])
+      .filter(isFull);
   };
 }
 
 /** Whole words that are names, the longest first. */
-function splitWords(
-  text: string,
-  names: readonly string[],
-  embeddings: TowerEmbeddings,
-): Part[] {
+function splitWords(text: string, known: KnownNames): Part[] {
   const parts: Part[] = [];
   let start = 0;
   for (let place = 0; place < text.length; place++) {
     if (isInWord(text[place - 1])) continue;
-    const name = names.find((name) =>
-      text.slice(place, place + name.length).toLowerCase() === name &&
-      !isInWord(text[place + name.length]) && embeddings.has(name)
-    );
-    if (!name) continue;
-    parts.push(text.slice(start, place), embeddings.idsOf(name));
+    const name = known.at(text, place);
+    if (name === undefined) continue;
+    parts.push(text.slice(start, place), known.idsOf(name));
     start = place + name.length;
     place = start - 1;
   }
