@@ -4,6 +4,7 @@ import { h, type VNode } from "../../playground/elements.ts";
 import { refreshSoon } from "../../playground/jobs.ts";
 import { connect, session } from "../../playground/session.ts";
 import { memory, useStore } from "../../playground/store.ts";
+import { isHubId, parseHubFile } from "../../hub/cache.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { DEFAULT_VRAM_BYTES, type Estimate, estimate, type ModelSource } from "../load.ts";
 import { service } from "./tab.ts";
@@ -59,6 +60,12 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
       onClose();
       await load(source);
     });
+  const look = async (name: string) => {
+    if (!isHubId(name) && !parseHubFile(name)) {
+      throw new Error(`Cannot find ${name} on the hub: write org/name or org/name:file`);
+    }
+    setFound(await estimate(name));
+  };
   const pick = (asFolder: boolean) => ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     const files = [...currentTarget.files ?? []];
     if (files.length > 0) void use(asFolder ? files : { transformer: files[0]! });
@@ -72,9 +79,7 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
       {
         onSubmit: (event) => {
           event.preventDefault();
-          void (found && !isTooLarge
-            ? use(id.trim())
-            : attempt(async () => setFound(await estimate(id.trim()))));
+          void (found && !isTooLarge ? use(id.trim()) : attempt(() => look(id.trim())));
         },
       },
       h("h2", { id: "model-title" }, "Model"),

@@ -39,6 +39,7 @@ export class TabService {
     storage: this.#storage,
     settings: { apiKeys: [] },
   };
+  #loading = new AbortController();
   #engine = new EngineState(Promise.withResolvers<never>().promise);
   #model: LoadedEngine | undefined;
   readonly #app: Hono<AppEnv>;
@@ -96,9 +97,11 @@ export class TabService {
     throw new Error("Cannot load another model: jobs run or wait; let them end, or cancel them");
   }
 
-  /** Loads a model instead of the one before. @throws {Error} while jobs need that */
-  async load(source: ModelSource, options: BrowserOptions = {}): Promise<void> {
+  /** Loads a model instead of the one before, or instead of one that still loads. @throws {Error} while jobs need that */
+  async load(source: ModelSource, options: Omit<BrowserOptions, "signal"> = {}): Promise<void> {
     this.checkFree();
+    this.#loading.abort();
+    const { signal } = this.#loading = new AbortController();
     const before = this.#model;
     const told: Record<string, number> = { download: 0 };
     this.#model = undefined;
@@ -106,6 +109,7 @@ export class TabService {
       await before?.engine.close();
       const loaded = await loadEngine(source, {
         ...options,
+        signal,
         prepared: {},
         onLoadProgress: ({ stage, fraction }) => {
           told[stage] = fraction;
@@ -119,6 +123,8 @@ export class TabService {
           `Cannot use ${loaded.name} here: it makes videos, and a tab writes no video files`,
         );
       }
+      if (signal.aborted) await loaded.engine.close();
+      signal.throwIfAborted();
       this.#model = loaded;
       return loaded.engine;
     })();
