@@ -61,7 +61,8 @@ export function readSafetensorsHeader(
   file.read(0, head);
   const declared = new DataView(head.buffer).getBigUint64(0, true);
   if (declared > BigInt(MAX_HEADER_BYTES)) {
-    refuseForeign(file, path, wanted);
+    // A header that fits into the file is none of another kind of file.
+    if (declared > BigInt(fileBytes)) refuseForeign(file, path, wanted);
     fail(`its header claims ${declared} bytes, the limit is ${MAX_HEADER_BYTES}`);
   }
   const headerBytes = Number(declared);

@@ -68,6 +68,10 @@ Deno.test("readSafetensorsHeader() refuses an absurd header length before readin
     new DataView(bytes.buffer).setBigUint64(0, length, true);
     assertRefused(bytes, new RegExp(`its header claims ${length} bytes, the limit is`));
   }
+  const large = new Uint8Array(17 * 2 ** 20).fill(0x20);
+  new DataView(large.buffer).setBigUint64(0, BigInt(large.length - 8), true);
+  large[8] = "{".charCodeAt(0);
+  assertRefused(large, /its header claims 17825784 bytes, the limit is 16777216/);
 });
 
 Deno.test("readSafetensorsHeader() refuses a header that is no JSON object", () => {
