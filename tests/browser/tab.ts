@@ -26,6 +26,17 @@ export interface Site extends AsyncDisposable {
   run(browser: BrowserName, script: string, options?: RunOptions): Promise<unknown>;
 }
 
+/** A test that needs a browser; a slow one runs with `DENOISE_SLOW` alone. */
+export function browserTest(
+  name: string,
+  browser: BrowserName,
+  fn: () => Promise<void>,
+  isSlow = false,
+): void {
+  const ignore = programOf(browser) === undefined || isSlow && !Deno.env.has("DENOISE_SLOW");
+  Deno.test({ name: isSlow ? `${name} (slow)` : name, ignore, fn });
+}
+
 interface RunOptions {
   readonly limitMs?: number;
 }
