@@ -107,6 +107,8 @@ export async function openPipeline(
     `Cannot open "${model}": its model_index.json names the pipeline class ${
       excerpt(opened.className)
     }; ` +
-      `this program knows ${FAMILIES.flatMap(({ classNames }) => classNames).join(", ")}`,
+      `this program knows ${
+        FAMILIES.map(({ classNames }) => classNames[0]).join(", ")
+      }, and those of the same families`,
   );
 }

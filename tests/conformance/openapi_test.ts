@@ -29,7 +29,7 @@ Deno.test("GET /openapi.json names every route that is mounted, and nothing else
   );
   // The routes of another program have its documents.
   const isOurs = ({ method, path }: { method: string; path: string }) =>
-    method !== "ALL" && !path.startsWith("/sdapi/");
+    method !== "ALL" && !/^\/(?:sdapi|controlnet)\//.test(path);
   const mounted = service.app.routes.filter(isOurs)
     .map(({ method, path }) => `${method} ${path.replace(/:(\w+)(?:\{[^}]*\})?/g, "{$1}")}`);
   assert.deepEqual(documented.sort(), [...new Set(mounted)].sort());
