@@ -66,7 +66,7 @@ export function secondPass<Request extends TwoPasses>(
   const { sigmas: _, scheduler, ...plain } = withoutHires(request);
   const spacing = hiresScheduler ??
     (hiresSampler && OWN_SIGMAS.has(hiresSampler) ? undefined : scheduler);
-  // So many steps of which the strength leaves those that were asked for: flow models round the others down.
+  // The strength then leaves as many steps as the request asks for; flow models round down what it drops.
   const steps = Number((hiresSteps / strength).toFixed(6));
   const numInferenceSteps = info.sampling.maxSigma > 1 ? Math.ceil(steps) : Math.floor(steps);
   return {

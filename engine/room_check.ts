@@ -77,7 +77,7 @@ export class RoomCheck {
   }
 }
 
-/** The least that each pass of a request takes, whatever its prompts and images are: what is refused for it cannot be made. */
+/** The least memory that each pass of a request takes, with the shortest prompt and the smallest images. */
 export function leastOf(request: RoomRequest, rules: Rules): PlanRequest[] {
   if (!hiresSize(request, rules)) return [leastOfPass(request, rules)];
   // The second pass is drawn as large as it is.

@@ -8,20 +8,14 @@ import {
   readSync as readPart,
   statSync,
 } from "node:fs";
-import {
-  mkdir,
-  readdir,
-  readFile as read,
-  rename,
-  rm,
-  stat,
-  writeFile as write,
-} from "node:fs/promises";
+import { mkdir, readdir, readFile as read, rename, rm, writeFile as write } from "node:fs/promises";
 import { freemem, totalmem } from "node:os";
 import { dirname } from "node:path";
 import process from "node:process";
+import { exists } from "../platform/stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "../platform/types.ts";
 
+export { exists, fileStamp, isFile } from "../platform/stat.ts";
 export { basename, dirname, extname, join, resolve } from "node:path";
 export { fileURLToPath } from "node:url";
 export { constants as zlibConstants, crc32, deflateSync, inflateSync } from "node:zlib";
@@ -170,23 +164,6 @@ export function isFileSync(path: string): boolean {
     return statSync(path).isFile();
   } catch {
     return false;
-  }
-}
-
-export async function exists(path: string): Promise<boolean> {
-  return await stat(path).then(() => true, () => false);
-}
-
-export async function isFile(path: string): Promise<boolean> {
-  return await stat(path).then((info) => info.isFile(), () => false);
-}
-
-export async function fileStamp(path: string): Promise<string | undefined> {
-  try {
-    const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-    return `${ino}:${size}:${mtimeNs}:${ctimeNs}`;
-  } catch {
-    return undefined;
   }
 }
 

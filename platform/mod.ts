@@ -2,10 +2,11 @@
  * What the program needs of the runtime under it; this is Deno's. In a browser tab `browser/platform.ts` stands in its
  * place, with the same names.
  */
-import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { exists } from "./stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "./types.ts";
 
+export { exists, fileStamp, isFile } from "./stat.ts";
 export { basename, dirname, extname, join, resolve } from "node:path";
 export { fileURLToPath } from "node:url";
 export { constants as zlibConstants, crc32, deflateSync, inflateSync } from "node:zlib";
@@ -136,25 +137,6 @@ export function isFileSync(path: string): boolean {
     return Deno.statSync(path).isFile;
   } catch {
     return false;
-  }
-}
-
-/** Whether a path leads to anything. */
-export async function exists(path: string): Promise<boolean> {
-  return await stat(path).then(() => true, () => false);
-}
-
-export async function isFile(path: string): Promise<boolean> {
-  return await stat(path).then((info) => info.isFile(), () => false);
-}
-
-/** Changes when a file is replaced or written; nothing when it is gone. */
-export async function fileStamp(path: string): Promise<string | undefined> {
-  try {
-    const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-    return `${ino}:${size}:${mtimeNs}:${ctimeNs}`;
-  } catch {
-    return undefined;
   }
 }
 

@@ -97,7 +97,7 @@ export class TabService {
     throw new Error("Cannot load another model: jobs run or wait; let them end, or cancel them");
   }
 
-  /** Loads a model instead of the one before, or instead of one that still loads. @throws {Error} while jobs need that */
+  /** Closes the model, or stops one that still loads, and loads another. @throws {Error} while jobs use the model */
   async load(source: ModelSource, options: Omit<BrowserOptions, "signal"> = {}): Promise<void> {
     this.checkFree();
     this.#loading.abort();

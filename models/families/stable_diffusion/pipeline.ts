@@ -100,10 +100,10 @@ const STABLE_DIFFUSION = defineFamily({
           "the passes of guidance (--enable-cfg-parallel), or let each GPU make its own images",
       );
     }
-    const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler, controlnet } = parts;
-    const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide } = shape;
-    const { refiner } = parts;
-    const { refinerStart } = shape;
+    const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler } = parts;
+    const { controlnet, refiner } = parts;
+    const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide, refinerStart } =
+      shape;
     const hasRefiner = refiner !== undefined && refinerStart !== 1;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
