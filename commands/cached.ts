@@ -9,6 +9,7 @@ import {
   type CatalogueModel,
   controlNetNamed,
   CONTROLNETS,
+  repositoriesOf,
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { precisionsOf, transformerBytes } from "../hub/precision.ts";
@@ -64,10 +65,6 @@ function repositoriesNamed(id: string): string[] | undefined {
   if (model) return repositoriesOf(model);
   const control = controlNetNamed(wanted);
   return control && [parseHubFile(control.source)?.id ?? control.source];
-}
-
-function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
-  return [repository, ...(quantised ? [quantised.repository] : [])];
 }
 
 function describeModels(models: readonly CachedModel[]): string {

@@ -1,5 +1,8 @@
 /** Models by name: where their files are, and the sizes of their layers, as docs/models.md has them. */
 
+/** Tasks of the models here, by their names in requests. */
+type CatalogueTask = "T2I" | "TI2I" | "T2V" | "I2V" | "F2V" | "V2V";
+
 export interface CatalogueModel {
   /** Name by which the model is called, such as `z-image-turbo`. */
   readonly name: string;
@@ -7,6 +10,10 @@ export interface CatalogueModel {
   readonly title: string;
   readonly family: string;
   readonly makes: "images" | "videos";
+  /** What people would choose it for. */
+  readonly goodFor: string;
+  /** What it can be asked for. */
+  readonly tasks: readonly CatalogueTask[];
   readonly licence: string;
   /** Set where the terms have to be accepted on the repository's page. */
   readonly isGated?: true;
@@ -17,6 +24,8 @@ export interface CatalogueModel {
   readonly textEncoder: string;
   /** Bytes of the text encoder in bf16, without embeddings. */
   readonly textEncoderBytes: number;
+  /** Bytes of what its files have besides: embeddings, and layers that are not read. */
+  readonly unreadBytes?: number;
   readonly vae: string;
   /** Transformers as GGUF files. */
   readonly quantised?: {
@@ -28,13 +37,15 @@ export interface CatalogueModel {
   };
 }
 
-const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1e9 };
+const QWEN3_4B = { textEncoder: "Qwen3-4B", textEncoderBytes: 7.1e9, unreadBytes: 0.9e9 };
 const APACHE = { licence: "Apache-2.0" };
 const FLUX_LICENCE = { licence: "FLUX non-commercial", isGated: true } as const;
-const IMAGES = { makes: "images" } as const;
+const IMAGES = { makes: "images", tasks: ["T2I", "TI2I"] } as const;
+const EDITS = { makes: "images", tasks: ["TI2I"] } as const;
 const FLUX1 = {
   ...IMAGES,
   family: "FLUX.1",
+  goodFor: "photos and art, in detail",
   parameters: 11.9e9,
   textEncoder: "T5-XXL, CLIP-L",
   textEncoderBytes: 9.5e9,
@@ -44,14 +55,17 @@ const QWEN_IMAGE = {
   ...IMAGES,
   ...APACHE,
   family: "Qwen-Image",
+  goodFor: "pictures with much text, and long prompts",
   parameters: 20.4e9,
   textEncoder: "Qwen2.5-VL-7B",
   textEncoderBytes: 13.1e9,
+  unreadBytes: 3.5e9,
   vae: "Qwen-Image's",
 };
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
+  goodFor: "many styles, with thousands of LoRAs",
   licence: "CreativeML Open RAIL++-M",
   parameters: 2.57e9,
   textEncoder: "CLIP-L, OpenCLIP bigG",
@@ -62,9 +76,17 @@ const WAN = {
   ...APACHE,
   family: "Wan",
   makes: "videos",
+  tasks: ["T2I", "T2V", "V2V"],
+  goodFor: "videos from text",
   textEncoder: "UMT5-XXL",
   textEncoderBytes: 9.3e9,
+  unreadBytes: 2.1e9,
   vae: "Wan 2.1's",
+} as const;
+const MOVES = { tasks: ["I2V", "F2V"], goodFor: "videos from a picture" } as const;
+const VACE = {
+  tasks: ["T2I", "T2V", "I2V", "F2V", "V2V"],
+  goodFor: "videos after a sketch, poses, depth or parts of others",
 } as const;
 
 const KINDS: Readonly<
@@ -75,6 +97,7 @@ const KINDS: Readonly<
     ...APACHE,
     ...QWEN3_4B,
     family: "Z-Image",
+    goodFor: "photos and signs with text, with many steps",
     parameters: 6.15e9,
     vae: "FLUX.1's",
   },
@@ -84,17 +107,21 @@ const KINDS: Readonly<
     ...APACHE,
     ...QWEN3_4B,
     family: "FLUX.2",
+    goodFor: "pictures in seconds, and edits",
     parameters: 3.88e9,
     textEncoderBytes: 5.5e9,
+    unreadBytes: 2.5e9,
     vae: "FLUX.2's",
   },
   "klein 9B": {
     ...IMAGES,
     ...FLUX_LICENCE,
     family: "FLUX.2",
+    goodFor: "pictures and edits, in more detail than 4B",
     parameters: 9.08e9,
     textEncoder: "Qwen3-8B",
     textEncoderBytes: 10.4e9,
+    unreadBytes: 6e9,
     vae: "FLUX.2's",
   },
   "FLUX.1 schnell": { ...FLUX1, ...APACHE, isGated: true },
@@ -103,17 +130,30 @@ const KINDS: Readonly<
     ...FLUX1,
     ...APACHE,
     family: "Chroma",
+    goodFor: "photos and art, without filters",
     parameters: 8.9e9,
     textEncoder: "T5-XXL",
     textEncoderBytes: 9.3e9,
   },
   "Qwen-Image": QWEN_IMAGE,
-  "Qwen-Image layered": { ...QWEN_IMAGE, vae: "its own, with alpha" },
+  "Qwen-Image layered": {
+    ...QWEN_IMAGE,
+    ...EDITS,
+    goodFor: "a picture taken apart into layers",
+    vae: "its own, with alpha",
+  },
   // With the vision tower.
-  "Qwen-Image edit": { ...QWEN_IMAGE, textEncoderBytes: 14.4e9 },
+  "Qwen-Image edit": {
+    ...QWEN_IMAGE,
+    ...EDITS,
+    goodFor: "edits by instructions, text in pictures too",
+    textEncoderBytes: 14.4e9,
+    unreadBytes: 2.2e9,
+  },
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
+    goodFor: "small cards, with thousands of LoRAs",
     licence: "CreativeML Open RAIL-M",
     parameters: 0.86e9,
     textEncoder: "CLIP-L",
@@ -121,26 +161,71 @@ const KINDS: Readonly<
     vae: "Stable Diffusion's",
   },
   "SDXL": SDXL,
-  "SDXL-Turbo": { ...SDXL, licence: "Stability non-commercial" },
+  "SDXL-Turbo": {
+    ...SDXL,
+    goodFor: "pictures of 512x512 in one step",
+    licence: "Stability non-commercial",
+  },
   "SDXL refiner": {
     ...SDXL,
+    ...EDITS,
+    goodFor: "the last steps of SDXL's pictures",
     parameters: 2.3e9,
     textEncoder: "OpenCLIP bigG",
     textEncoderBytes: 1.39e9,
   },
   "Wan 1.3B": { ...WAN, parameters: 1.42e9 },
   "FastWan 1.3B": { ...WAN, parameters: 1.49e9 },
-  "Wan 5B": { ...WAN, parameters: 5e9, vae: "Wan 2.2's" },
+  "Wan 5B": {
+    ...WAN,
+    tasks: ["T2I", "T2V", "I2V", "F2V", "V2V"],
+    goodFor: "videos from text or a picture",
+    parameters: 5e9,
+    vae: "Wan 2.2's",
+  },
   "Wan 14B": { ...WAN, parameters: 14.3e9 },
   "Wan A14B": { ...WAN, parameters: 14.3e9 },
-  "Wan I2V 14B": { ...WAN, parameters: 16.4e9 },
-  "VACE 1.3B": { ...WAN, parameters: 2.15e9 },
-  "VACE 14B": { ...WAN, parameters: 17.3e9 },
+  "Wan I2V A14B": { ...WAN, ...MOVES, parameters: 14.3e9 },
+  "Wan I2V 14B": { ...WAN, ...MOVES, parameters: 16.4e9 },
+  "Wan FLF2V 14B": {
+    ...WAN,
+    tasks: ["I2V"],
+    goodFor: "videos between two pictures",
+    parameters: 16.4e9,
+  },
+  "Wan Animate": {
+    ...WAN,
+    tasks: ["V2V"],
+    goodFor: "a person of a picture, moved as in a video",
+    parameters: 16.4e9,
+  },
+  "VACE 1.3B": { ...WAN, ...VACE, parameters: 2.15e9 },
+  "VACE 14B": { ...WAN, ...VACE, parameters: 17.3e9 },
 };
+
+/** What models are good for that differ from others of their kind. */
+const GOOD_FOR: Readonly<Record<string, string>> = {
+  "z-image-turbo": "photos and signs with text, in 8 steps",
+  "flux.1-schnell": "pictures in 4 steps",
+  "flux.1-kontext-dev": "edits by instructions",
+  "flux.1-krea-dev": "photos that do not look made",
+  "flux.1-fill-dev": "inpainting and outpainting",
+  "flux.1-canny-dev": "pictures after an outline",
+  "flux.1-depth-dev": "pictures after a depth map",
+  "animagine-xl-4.0": "anime",
+  "dreamshaper-8": "small cards, art and portraits",
+  "fastwan2.1-t2v-1.3b": "videos in 3 steps",
+  "fastwan2.2-ti2v-5b": "videos in 3 steps",
+  "wan2.1-t2v-1.3b": "videos on small cards",
+};
+
+/** Models that make nothing without a picture, of kinds that do. */
+const NEED_IMAGES: readonly string[] = ["flux.1-fill-dev", "flux.1-canny-dev", "flux.1-depth-dev"];
 
 /** What the paths of a transformer for high noise, and of one for low noise have in them. */
 const EXPERTS: Readonly<Record<string, readonly [string, string]>> = {
   "Wan A14B": ["HighNoise", "LowNoise"],
+  "Wan I2V A14B": ["HighNoise", "LowNoise"],
 };
 
 /** Types of GGUF files where the table names none. */
@@ -177,13 +262,13 @@ wan2.1-t2v-1.3b                | Wan 2.1 T2V 1.3B            | Wan 1.3B         
 fastwan2.1-t2v-1.3b            | FastWan 2.1 T2V 1.3B        | FastWan 1.3B       | FastVideo/FastWan2.1-T2V-1.3B-Diffusers
 fastwan2.2-ti2v-5b             | FastWan 2.2 TI2V 5B         | Wan 5B             | FastVideo/FastWan2.2-TI2V-5B-FullAttn-Diffusers
 wan2.2-t2v-a14b                | Wan 2.2 T2V A14B            | Wan A14B           | Wan-AI/Wan2.2-T2V-A14B-Diffusers                | QuantStack/Wan2.2-T2V-A14B-GGUF
-wan2.2-i2v-a14b                | Wan 2.2 I2V A14B            | Wan A14B           | Wan-AI/Wan2.2-I2V-A14B-Diffusers                | QuantStack/Wan2.2-I2V-A14B-GGUF
+wan2.2-i2v-a14b                | Wan 2.2 I2V A14B            | Wan I2V A14B       | Wan-AI/Wan2.2-I2V-A14B-Diffusers                | QuantStack/Wan2.2-I2V-A14B-GGUF
 wan2.1-t2v-14b                 | Wan 2.1 T2V 14B             | Wan 14B            | Wan-AI/Wan2.1-T2V-14B-Diffusers                 | city96/Wan2.1-T2V-14B-gguf
 wan2.1-i2v-14b-480p            | Wan 2.1 I2V 14B 480P        | Wan I2V 14B        | Wan-AI/Wan2.1-I2V-14B-480P-Diffusers            | city96/Wan2.1-I2V-14B-480P-gguf
 wan2.1-i2v-14b-720p            | Wan 2.1 I2V 14B 720P        | Wan I2V 14B        | Wan-AI/Wan2.1-I2V-14B-720P-Diffusers            | city96/Wan2.1-I2V-14B-720P-gguf
-wan2.1-flf2v-14b-720p          | Wan 2.1 FLF2V 14B 720P      | Wan I2V 14B        | Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers          | city96/Wan2.1-FLF2V-14B-720P-gguf
-wan2.2-animate-2-14b           | Wan-Animate-2 14B           | Wan I2V 14B        | Wan-AI/Wan2.2-Animate-2-14B-Diffusers
-wan2.2-animate-2-14b-distilled | Wan-Animate-2 14B distilled | Wan I2V 14B        | Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers
+wan2.1-flf2v-14b-720p          | Wan 2.1 FLF2V 14B 720P      | Wan FLF2V 14B      | Wan-AI/Wan2.1-FLF2V-14B-720P-diffusers          | city96/Wan2.1-FLF2V-14B-720P-gguf
+wan2.2-animate-2-14b           | Wan-Animate-2 14B           | Wan Animate        | Wan-AI/Wan2.2-Animate-2-14B-Diffusers
+wan2.2-animate-2-14b-distilled | Wan-Animate-2 14B distilled | Wan Animate        | Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers
 wan2.1-vace-1.3b               | Wan 2.1 VACE 1.3B           | VACE 1.3B          | Wan-AI/Wan2.1-VACE-1.3B-diffusers
 wan2.1-vace-14b                | Wan 2.1 VACE 14B            | VACE 14B           | Wan-AI/Wan2.1-VACE-14B-diffusers                | QuantStack/Wan2.1_14B_VACE-GGUF
 z-image                        | Z-Image                     | Z-Image            | Tongyi-MAI/Z-Image                              | unsloth/Z-Image-GGUF
@@ -199,8 +284,25 @@ export const CATALOGUE: readonly CatalogueModel[] = MODELS.trim().split("\n").ma
   const quantised = gguf === undefined
     ? {}
     : { quantised: { repository: gguf, types: types.split(" "), ...(experts && { experts }) } };
-  return { ...KINDS[kind]!, name, title, repository, ...quantised };
+  const goodFor = GOOD_FOR[name];
+  return {
+    ...KINDS[kind]!,
+    ...(goodFor && { goodFor }),
+    ...(NEED_IMAGES.includes(name) && EDITS),
+    ...{ name, title, repository },
+    ...quantised,
+  };
 });
+
+/** Repositories that hold a model's files. */
+export function repositoriesOf({ repository, quantised }: CatalogueModel): string[] {
+  return [repository, ...(quantised ? [quantised.repository] : [])];
+}
+
+/** Whether a licence forbids to earn money with the model. */
+export function isNonCommercial({ licence }: CatalogueModel): boolean {
+  return licence.includes("non-commercial");
+}
 
 export interface CatalogueControlNet {
   /** Name by which the ControlNet is called, such as `qwen-image-controlnet-union`. */

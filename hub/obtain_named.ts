@@ -84,9 +84,9 @@ export async function obtainNamed(
 }
 
 /** A precision whose files are here already, so that another day gives the same one. */
-async function cachedPrecision(
+export async function cachedPrecision(
   entry: CatalogueModel,
-  options: ObtainNamedOptions,
+  options: Pick<PullOptions, "settings">,
 ): Promise<string | undefined> {
   const { quantised, repository } = entry;
   if (await wholeFolder(repository, [], options)) return "bf16";
@@ -171,8 +171,13 @@ async function obtainRepository(
   return resolve(await snapshotOf(id, options));
 }
 
-function noteOf(id: string, { onNote }: ObtainNamedOptions): NonNullable<PullOptions["onChosen"]> {
-  return ({ files, bytes, missingBytes }) => {
+function noteOf(
+  id: string,
+  { onNote, onChosen }: ObtainNamedOptions,
+): NonNullable<PullOptions["onChosen"]> {
+  return (chosen) => {
+    onChosen?.(chosen);
+    const { files, bytes, missingBytes } = chosen;
     const size = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`;
     const rest = missingBytes < bytes ? `, of which ${size(missingBytes)} are missing` : "";
     onNote?.(`Fetching ${files} ${files === 1 ? "file" : "files"} of ${id}: ${size(bytes)}${rest}`);
@@ -183,7 +188,7 @@ function noteOf(id: string, { onNote }: ObtainNamedOptions): NonNullable<PullOpt
 async function wholeFolder(
   id: string,
   without: readonly string[],
-  options: ObtainNamedOptions,
+  options: Pick<PullOptions, "settings">,
 ): Promise<string | undefined> {
   try {
     const path = await snapshotOf(id, options);
@@ -200,12 +205,15 @@ async function wholeFolder(
   }
 }
 
-function snapshotOf(id: string, { settings }: PullOptions): Promise<string> {
+function snapshotOf(id: string, { settings }: Pick<PullOptions, "settings">): Promise<string> {
   return findSnapshot(id, { cacheFolder: settings?.cacheFolder });
 }
 
 /** Paths of a repository's files and folders on this machine. */
-async function cachedPaths(id: string, options: ObtainNamedOptions): Promise<string[]> {
+async function cachedPaths(
+  id: string,
+  options: Pick<PullOptions, "settings">,
+): Promise<string[]> {
   try {
     const paths = await readdir(await snapshotOf(id, options), { recursive: true });
     return paths.map((path) => path.replaceAll("\\", "/"));

@@ -34,8 +34,18 @@ export function transformerBytes({ parameters }: CatalogueModel, precision: stri
   return parameters * (BITS.get(precision) ?? 16) / 8;
 }
 
+/** Bytes of an autoencoder, a tokenizer and what else is small. */
+const SMALL_BYTES = 0.3e9;
+
+/** About how much is fetched of a model; the hub tells it exactly when that begins, as repositories may hold f32. */
+export function downloadBytes(model: CatalogueModel, precision: string): number {
+  const { textEncoderBytes, unreadBytes = 0, quantised } = model;
+  const transformers = transformerBytes(model, precision) * (quantised?.experts?.length ?? 1);
+  return Math.round(transformers + textEncoderBytes + unreadBytes + SMALL_BYTES);
+}
+
 /** Whether the transformer stays on a GPU with so much memory while it works. */
-function fits(model: CatalogueModel, precision: string, availableBytes: number): boolean {
+export function fits(model: CatalogueModel, precision: string, availableBytes: number): boolean {
   return transformerBytes(model, precision) + RESERVE[model.makes] <= availableBytes;
 }
 

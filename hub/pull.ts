@@ -20,6 +20,8 @@ export interface PullProgress {
 }
 
 export interface ChosenFiles {
+  /** The repository. */
+  readonly id: string;
   readonly files: number;
   readonly bytes: number;
   /** Bytes that are not there yet. */
@@ -81,7 +83,7 @@ export async function pullModel(id: string, options: PullOptions = {}): Promise<
   }
   await makeFolder(join(folder, "blobs"));
   const missingBytes = await checkDisk(id, folder, chosen, options.minFreeBytes ?? 0);
-  options.onChosen?.({ files: chosen.length, bytes: totalBytes, missingBytes });
+  options.onChosen?.({ id, files: chosen.length, bytes: totalBytes, missingBytes });
   const speed = new Speedometer(totalBytes, options.onProgress);
   const stop = new AbortController();
   const control = {

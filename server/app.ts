@@ -8,6 +8,7 @@ import { matchedRoutes } from "hono/route";
 import { getPath } from "hono/utils/url";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
+import { type HubSettings, hubSettings } from "../hub/hub_settings.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
 import { allowedOrigin, checkApiKeys, checkKey, checkOrigin, clientOf } from "./http/access.ts";
@@ -26,6 +27,8 @@ import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { toApiError } from "./http/respond.ts";
 import { PLAYGROUND_FOLDER } from "./routes/documents.ts";
 import { mountRoutes } from "./routes/table.ts";
+import { deviceBytes } from "./routes/catalogue.ts";
+import { Pulls } from "./models/pulls.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
 import { CONTROLNET, mountSdapi, SDAPI } from "./sdapi/routes.ts";
@@ -65,6 +68,8 @@ interface AppOptions {
   /** Address that the app is bound to: on a loopback one it answers to no other names. */
   host?: string;
   tracing?: Tracing;
+  /** Where models come from; the hub of the environment by default. */
+  hub?: () => Promise<HubSettings>;
   log?: Log;
 }
 
@@ -87,6 +92,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const models = options.remote?.models ??
     localModels({ ...shared, others: options.others ?? [], log });
   const { maxQueue } = shared.settings;
+  const { hub = hubSettings } = options;
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue });
   const services: Services = {
     ...shared,
@@ -98,6 +104,14 @@ export function createService(options: AppOptions): { app: App; services: Servic
     },
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
+    hub,
+    pulls: new Pulls({
+      hub,
+      log,
+      availableBytes: () => deviceBytes(shared),
+      onDone: () => {},
+    }),
+    isFleet: options.remote !== undefined,
     workers: new Workers({ remote: options.remote?.workers, cards: options.cards, models, queue }),
     webhooks: webhooksOf(shared.settings, log),
     inputRoot: options.inputRoot ?? join(tmpdir(), `denoise-inputs-${crypto.randomUUID()}`),

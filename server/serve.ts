@@ -81,6 +81,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   let closing: Promise<void> | undefined;
   const close = async () => {
     stopSweeping();
+    services.pulls.close();
     await queue.close(options.graceMs ?? 10_000);
     services.webhooks?.close();
     await listener.close(CLOSE_MS);

@@ -6,7 +6,9 @@ import type { EngineState, ServedModel, ServedModels } from "./served_models.ts"
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
 import { type Queue, unlessAborted } from "./jobs/job.ts";
+import type { HubSettings } from "../hub/hub_settings.ts";
 import type { Log } from "./log.ts";
+import type { Pulls } from "./models/pulls.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
 import type { ServiceMetrics } from "./metrics/service_metrics.ts";
@@ -33,6 +35,11 @@ export interface Services {
   readonly enhancer: PromptEnhancer | undefined;
   readonly ffmpeg: () => Promise<Ffmpeg>;
   readonly workers: Workers;
+  /** Models on their way to this machine. */
+  readonly pulls: Pulls;
+  readonly hub: () => Promise<HubSettings>;
+  /** Whether the models are on other machines. */
+  readonly isFleet: boolean;
   readonly runners: Runners;
   /** Holds the files that requests bring, until their jobs have ended. */
   readonly inputRoot: string;

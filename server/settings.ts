@@ -74,6 +74,7 @@ export const SERVER_FLAGS = {
     env: "DENOISE_WEBHOOK_SECRET",
   }),
   playground: off("do not serve the playground at /"),
+  pulls: off("do not let clients fetch models from the hub, or delete them", { flag: "--no-pull" }),
   enableMetrics: onOff("serve /metrics for Prometheus"),
   styles: flag("path", "styles of Stable Diffusion WebUI, a styles.csv, for /sdapi/v1"),
   enableSdapi: off("do not serve the routes of Stable Diffusion WebUI, /sdapi/v1", {

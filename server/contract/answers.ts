@@ -272,6 +272,56 @@ const loraList = z.strictObject({
   ),
 });
 
+const catalogueModel = z.strictObject({
+  id: z.string().describe("What `model` of a pull and of requests takes"),
+  object: z.literal("catalogue.model"),
+  title: z.string(),
+  family: z.string(),
+  good_for: z.string().describe("What people choose it for"),
+  makes: z.enum(["images", "videos"]),
+  tasks: z.array(tasks),
+  licence: z.string(),
+  gated: z.boolean().describe("Whether its terms are to be accepted on its page, by `url`"),
+  non_commercial: z.boolean(),
+  url: z.string().describe("Its page at the hub"),
+  state: z.enum(["absent", "partial", "present"]).describe("What of it is on this machine"),
+  precision: z.string().describe(
+    "That which is here, or would be fetched: `bf16`, or such as `q8_0`",
+  ),
+  precisions: z.array(z.string()).describe("What may follow the id: `z-image-turbo:q4_k`"),
+  download_bytes: z.int().describe("About; a pull tells it exactly"),
+  cached_bytes: z.int().describe("What is here of it"),
+  fits: z.boolean().nullable().describe(
+    "Whether its transformer stays on the GPU; others run by streaming, slowly. Null until the GPU is known",
+  ),
+  first_choice: z.boolean().describe("Set for one: the model to begin with"),
+});
+
+const catalogue = z.strictObject({
+  object: z.literal("list"),
+  can_pull: z.boolean().describe("Whether this client may pull and delete models"),
+  has_token: z.boolean().describe(
+    "Whether the server has a token, without which gated models are refused",
+  ),
+  device_bytes: z.int().nullable().describe("Memory of the GPU, if it is known"),
+  free_bytes: z.int().nullable().describe("What the disk of the cache has free"),
+  data: z.array(catalogueModel),
+});
+
+const modelPull = z.strictObject({
+  id: z.string(),
+  object: z.literal("model.pull"),
+  model: z.string(),
+  status: z.enum(["queued", "running", "stopped", "completed", "failed"]),
+  completed_bytes: z.int().describe("What is here, earlier attempts included"),
+  total_bytes: z.int().describe("0 until the hub has told it"),
+  bytes_per_second: z.int(),
+  eta_s: z.int().nullable(),
+  message: z.string().nullable().describe("What is fetched now, in a sentence"),
+  error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  created_at: unix("When it was asked for"),
+});
+
 export const ANSWERS = {
   Error: error,
   Health: z.strictObject({
@@ -310,6 +360,15 @@ export const ANSWERS = {
     data: z.array(job),
     has_more: z.boolean().describe("Whether more have ended"),
   }),
+  Catalogue: catalogue,
+  ModelPull: modelPull,
+  ModelPullList: z.strictObject({ object: z.literal("list"), data: z.array(modelPull) }),
+  DeletedModel: z.strictObject({
+    id: z.string(),
+    object: z.literal("model"),
+    deleted: z.literal(true),
+    freed_bytes: z.int(),
+  }),
   WorkerList: z.strictObject({ object: z.literal("list"), data: z.array(worker) }),
   Job: wholeJob,
   DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
@@ -325,6 +384,8 @@ type DeepReadonly<T> = T extends object ? { readonly [K in keyof T]: DeepReadonl
 export type ValidationIssue = Answer<typeof validationIssue>;
 /** What every failed request is answered with: generic clients read `error`, those of the reference `detail`. */
 export type ErrorBody = Answer<typeof error>;
+export type CatalogueAnswer = Answer<typeof catalogue>;
+export type ModelPull = Answer<typeof modelPull>;
 export type ModelCard = Answer<typeof model>;
 export type VideoRecord = Answer<typeof video>;
 export type JobListItem = Answer<typeof job>;

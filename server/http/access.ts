@@ -88,6 +88,19 @@ export function isLoopback(host: string): boolean {
   return /^(?:127(?:\.\d{1,3}){3}|localhost|::1|\[::1\])$/i.test(host);
 }
 
+/**
+ * Whether a request came from a program of this machine, or from a page of it, without a proxy between: for what a server
+ * without keys does for its owner alone.
+ */
+export function maySteward({ headers }: Request, remoteAddress: string | undefined): boolean {
+  const isProxied = ["forwarded", "x-forwarded-for", "x-real-ip", "via"].some((name) =>
+    headers.has(name)
+  );
+  const isHere = isLoopback((remoteAddress ?? "").replace(/^::ffff:/i, ""));
+  const origin = headers.get("origin");
+  return isHere && !isProxied && (origin === null || allowedOrigin(origin, []) !== null);
+}
+
 /** Whether a name may lead here: on addresses of a network any, unless some are told. */
 function isOurs(name: string, { host, allowedHosts }: OriginPolicy): boolean {
   if (allowedHosts.includes("*")) return true;

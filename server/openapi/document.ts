@@ -20,6 +20,7 @@ import {
   setLoraSchema,
   unmergeLoraSchema,
 } from "../contract/lora_requests.ts";
+import { PULL_FIELD_NOTES, pullFieldTable, pullSchema } from "../contract/pull_request.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
 import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";
@@ -74,6 +75,7 @@ const BODIES: Readonly<Record<BodyName, Body>> = {
     table: loraFieldTables.unmerge,
     notes: LORA_FIELD_NOTES,
   },
+  PullModel: { schema: pullSchema, table: pullFieldTable, notes: PULL_FIELD_NOTES },
 };
 
 /** What is said of fields that change nothing. */

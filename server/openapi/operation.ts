@@ -8,7 +8,8 @@ export type BodyName =
   | "VideoRequest"
   | "SetLora"
   | "MergeLora"
-  | "UnmergeLora";
+  | "UnmergeLora"
+  | "PullModel";
 
 /** What an operation answers with: JSON of a schema, or something else of a media type. */
 type OperationAnswer = { readonly json: AnswerName } | {

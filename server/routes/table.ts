@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import type { Operation } from "../openapi/operation.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { docs, mountAbsent, openApi } from "./documents.ts";
+import * as models from "./catalogue.ts";
 import * as discovery from "./discovery.ts";
 import { health, sendMetrics } from "./discovery.ts";
 import { imageContent, videoContent } from "./content.ts";
@@ -227,6 +228,55 @@ export const ROUTES: readonly Route[] = [
     "Look at a model",
     { json: "Model" },
     discovery.retrieveModel,
+  ),
+  model(
+    "DELETE /v1/models/{id}",
+    "deleteModel",
+    "Remove a model that was pulled from this machine",
+    { json: "DeletedModel" },
+    models.removeModel,
+  ),
+  model(
+    "GET /v1/catalogue",
+    "listCatalogue",
+    "List the models that have names: what they are for, what fits, what is here",
+    { json: "Catalogue" },
+    models.catalogue,
+  ),
+  model(
+    "POST /v1/pulls",
+    "pullModel",
+    "Fetch a model, or the rest of it, from the hub",
+    { json: "ModelPull" },
+    models.pull,
+    {
+      body: { schema: "PullModel", types: [JSON_TYPE] },
+      events: "`pull`, each with a `ModelPull`, with `stream`",
+    },
+  ),
+  model("GET /v1/pulls", "listPulls", "List the pulls since the server started", {
+    json: "ModelPullList",
+  }, json(models.listPulls)),
+  model(
+    "GET /v1/pulls/{id}",
+    "retrievePull",
+    "Look at a pull",
+    { json: "ModelPull" },
+    models.retrievePull,
+  ),
+  model(
+    "POST /v1/pulls/{id}/cancel",
+    "cancelPull",
+    "Stop a pull; what has come stays, and pulling the model again goes on from there",
+    { json: "ModelPull" },
+    models.stopPull,
+  ),
+  model(
+    "GET /v1/pulls/{id}/events",
+    "pullEvents",
+    "Follow a pull: events `pull`, each with a `ModelPull`",
+    EVENTS,
+    models.pullEvents,
   ),
   model(
     "GET /models",

@@ -18,6 +18,8 @@ export interface FakeHubBehaviour {
   failures?: number[];
   /** Files are sent whole, whatever range is asked for. */
   ignoresRanges?: boolean;
+  /** Bytes of a file that are sent in a second, in pieces; all at once by default. */
+  pace?: number;
   /** Files by path that are sent instead of the true ones. */
   forged?: Record<string, string>;
   /** Sends files from another origin, as hubs do for large ones. */
@@ -121,7 +123,9 @@ export class FakeHub implements AsyncDisposable {
     const range = /^bytes=(\d+)-$/.exec(request.headers.get("range") ?? "")?.[1];
     const start = this.behaviour.ignoresRanges ? 0 : Number(range ?? 0);
     const cut = this.behaviour.cuts?.shift();
-    return new Response(cut === undefined ? bytes.slice(start) : brokenStream(bytes, start, cut), {
+    const { pace } = this.behaviour;
+    const whole = pace ? pacedStream(bytes.slice(start), pace) : bytes.slice(start);
+    return new Response(cut === undefined ? whole : brokenStream(bytes, start, cut), {
       status: start > 0 ? 206 : 200,
       headers: {
         "content-length": String(bytes.length - start),
@@ -160,6 +164,18 @@ function brokenStream(
       // What was sent must leave before the connection is torn down.
       await new Promise((resolve) => setTimeout(resolve, 20));
       controller.close();
+    },
+  });
+}
+
+function pacedStream(bytes: Uint8Array<ArrayBuffer>, pace: number) {
+  const size = Math.max(1, Math.round(pace / 20));
+  let sent = 0;
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      if (sent > 0) await new Promise((resolve) => setTimeout(resolve, 50));
+      controller.enqueue(bytes.slice(sent, sent += size));
+      if (sent >= bytes.length) controller.close();
     },
   });
 }

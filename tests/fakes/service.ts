@@ -9,6 +9,7 @@ import type { PromptEnhancer } from "../../server/prompts/enhancer.ts";
 import { InputFolder } from "../../server/inputs/input_folder.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { Queue } from "../../server/jobs/job.ts";
+import type { HubSettings } from "../../hub/hub_settings.ts";
 import type { JobStore } from "../../server/jobs/job_store.ts";
 import { openJobStore } from "../../server/jobs/write_behind.ts";
 import type { Log } from "../../server/log.ts";
@@ -52,6 +53,8 @@ interface TestServiceOptions {
   log?: Log;
   /** Makes spans. */
   tracing?: Tracing | undefined;
+  /** Where models come from. */
+  hub?: HubSettings;
   /** Reads and writes video files; the bundled build by default, which every machine has. */
   ffmpeg?: Ffmpeg;
 }
@@ -90,6 +93,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(options.tracing ? { tracing: options.tracing } : {}),
+    ...(options.hub ? { hub: () => Promise.resolve(options.hub!) } : {}),
   });
   return {
     ...{ app, engine, store, queue, folder, inputRoot, lines },

@@ -1,0 +1,181 @@
+/** Models that can be fetched, fetching them, and removing them from this machine. */
+
+import type { Context } from "hono";
+import { streamSSE } from "hono/streaming";
+import { isHubId } from "../../hub/cache.ts";
+import { removeCachedModel } from "../../hub/cached_models.ts";
+import { CATALOGUE, isNonCommercial, repositoriesOf } from "../../hub/catalogue.ts";
+import { precisionsOf } from "../../hub/precision.ts";
+import { firstChoice, freeBytes, takeStock } from "../../hub/stock.ts";
+import { shorten } from "../../generation/texts.ts";
+import { NotFoundError } from "../../platform/mod.ts";
+import type { CatalogueAnswer, ModelPull } from "../contract/answers.ts";
+import { ApiError } from "../contract/errors.ts";
+import { readPull } from "../contract/pull_request.ts";
+import { maySteward } from "../http/access.ts";
+import { readAnyJson } from "../http/body.ts";
+import { isOver, USUAL_BYTES } from "../models/pulls.ts";
+import type { AppEnv, Services } from "../services.ts";
+import { nameIgnored } from "./image_item.ts";
+import { News, openStream } from "./news.ts";
+
+/** The models that have names, as this machine sees them. */
+export async function catalogue(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const settings = await services.hub();
+  const known = deviceBytes(services);
+  const stock = await takeStock(settings, known ?? USUAL_BYTES);
+  const first = firstChoice(stock).entry.name;
+  const answer: CatalogueAnswer = {
+    object: "list",
+    can_pull: refusal(c, services) === undefined,
+    has_token: settings.token !== undefined,
+    device_bytes: known ?? null,
+    free_bytes: await freeBytes(settings.cacheFolder) ?? null,
+    data: stock.map(({ entry, state, precision, cachedBytes, downloadBytes, fits }) => ({
+      id: entry.name,
+      object: "catalogue.model",
+      title: entry.title,
+      family: entry.family,
+      good_for: entry.goodFor,
+      makes: entry.makes,
+      tasks: entry.tasks,
+      licence: entry.licence,
+      gated: entry.isGated === true,
+      non_commercial: isNonCommercial(entry),
+      url: `${settings.endpoint}/${entry.repository}`,
+      state,
+      precision,
+      precisions: precisionsOf(entry),
+      download_bytes: downloadBytes,
+      cached_bytes: cachedBytes,
+      fits: known === undefined ? null : fits,
+      first_choice: entry.name === first,
+    })),
+  };
+  return c.json(answer);
+}
+
+/** Fetches a model; with `stream` the answer is how far that is. */
+export async function pull(c: Context<AppEnv>, services: Services): Promise<Response> {
+  checkMay(c, services, "pull models");
+  const body = await readAnyJson(c.req.raw, { maxBytes: MAX_BODY, share: c.get("share") });
+  const { model, stream, ignored } = readPull(body, services.settings);
+  if (stream) openStream(c, "another stream of events");
+  const record = await services.pulls.start(model);
+  nameIgnored(c, ignored, services);
+  return stream ? events(c, services, record) : c.json(record);
+}
+
+export function listPulls(services: Services): unknown {
+  return { object: "list", data: services.pulls.all };
+}
+
+export function retrievePull(c: Context<AppEnv>, services: Services): Response {
+  return c.json(found(c, services));
+}
+
+/** Stops a pull; the next one of the model goes on from there. */
+export function stopPull(c: Context<AppEnv>, services: Services): Response {
+  checkMay(c, services, "stop pulls");
+  const { id } = found(c, services);
+  return c.json(services.pulls.stop(id)!);
+}
+
+export function pullEvents(c: Context<AppEnv>, services: Services): Response {
+  const record = found(c, services);
+  // A body that nobody reads would never end.
+  if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
+  openStream(c, "another stream of events");
+  return events(c, services, record);
+}
+
+/** Removes a model's files, those of an unfinished pull included. */
+export async function removeModel(c: Context<AppEnv>, services: Services): Promise<Response> {
+  checkMay(c, services, "delete models");
+  const id = c.req.param("id") ?? "";
+  const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
+  const repositories = entry ? repositoriesOf(entry) : isHubId(id) ? [id] : [];
+  const isServed = services.models.all.some(({ path }) =>
+    [entry?.name, ...repositories].includes(path)
+  );
+  if (isServed) {
+    throw new ApiError(409, `Cannot delete ${id}: this server was started with it`, {
+      param: "id",
+      code: "model_in_use",
+    });
+  }
+  await services.pulls.end(entry ? namesOf(entry.name, services) : repositories);
+  const { cacheFolder } = await services.hub();
+  let freed: number | undefined;
+  for (const repository of repositories) {
+    const removed = await removeCachedModel(repository, cacheFolder).catch((error) => {
+      if (error instanceof NotFoundError) return undefined;
+      throw error;
+    });
+    if (removed) freed = (freed ?? 0) + removed.bytes;
+  }
+  if (freed === undefined) {
+    throw new ApiError(404, `Cannot delete ${shorten(id)}: nothing of it is on this machine`, {
+      param: "id",
+      code: "model_not_found",
+    });
+  }
+  services.log(`Deleted ${id}: ${(freed / 1e9).toFixed(1)} GB are free again`);
+  return c.json({ id, object: "model", deleted: true, freed_bytes: freed });
+}
+
+/** Longest body of a pull, in bytes. */
+const MAX_BODY = 16 * 2 ** 10;
+
+/** Bytes that the first model's GPU can give, once that is known. */
+export function deviceBytes({ engine }: Pick<Services, "engine">): number | undefined {
+  return engine.status === "ready" ? engine.engine.info.deviceBytes : undefined;
+}
+
+/** A name with all precisions by which it was pulled. */
+function namesOf(name: string, { pulls }: Services): string[] {
+  return pulls.all.map(({ model }) => model).filter((model) => model.split(":")[0] === name);
+}
+
+function found(c: Context<AppEnv>, { pulls }: Services): ModelPull {
+  const id = c.req.param("id") ?? "";
+  const record = pulls.find(id);
+  if (record) return record;
+  throw new ApiError(404, `Cannot find the pull ${shorten(id)}: GET /v1/pulls lists them`, {
+    code: "not_found",
+  });
+}
+
+function events(c: Context<AppEnv>, { pulls }: Services, record: ModelPull): Response {
+  const news = new News<ModelPull>();
+  const push = (record: ModelPull) => {
+    news.push(record, (last) => last.status === record.status);
+    if (isOver(record)) news.end();
+  };
+  const stop = pulls.watch(record.id, push);
+  push(record);
+  return streamSSE(c, async (stream) => {
+    try {
+      await news.sendTo(
+        stream,
+        (record) => stream.writeSSE({ event: "pull", data: JSON.stringify(record) }),
+      );
+    } finally {
+      stop();
+    }
+  });
+}
+
+/** Why a client may not change what is on this machine. */
+function refusal(c: Context<AppEnv>, { settings, isFleet }: Services): string | undefined {
+  if (isFleet) return "the models of a fleet are on its workers; use denoise pull there";
+  if (!settings.pulls) return "the server was started with --no-pull";
+  if (settings.apiKeys.length > 0 || maySteward(c.req.raw, c.env?.remoteAddress)) return undefined;
+  return "without an --api-key only programs and pages of the server's own machine may";
+}
+
+function checkMay(c: Context<AppEnv>, services: Services, what: string): void {
+  const why = refusal(c, services);
+  if (why === undefined) return;
+  throw new ApiError(403, `Cannot ${what}: ${why}`, { code: "pull_not_allowed" });
+}
