@@ -1,7 +1,13 @@
 /** Commands with flags from tables. */
 
 import { Command, InvalidArgumentError, Option, type ParseOptionsResult } from "commander";
-import { type Flag, type Flags, type FlagValues, isBoolean } from "../generation/flag.ts";
+import {
+  defaultsOf,
+  type Flag,
+  type Flags,
+  type FlagValues,
+  isBoolean,
+} from "../generation/flag.ts";
 import { UsageError } from "./failure.ts";
 import { flagName } from "./field_flags.ts";
 
@@ -60,12 +66,20 @@ function read({ read }: Flag<unknown>, text: string, before: unknown): unknown {
 }
 
 export function valuesOf<Table extends Flags>(command: Command, table: Table): FlagValues<Table> {
-  const values = Object.entries(table).map(([name, flag]) => {
+  return { ...defaultsOf(table), ...givenOf(command, table) };
+}
+
+/** The values of flags that were given. */
+export function givenOf<Table extends Flags>(
+  command: Command,
+  table: Table,
+): Partial<FlagValues<Table>> {
+  const values = Object.entries(table).flatMap(([name, flag]) => {
     const attribute = optionOf(name, flag).attributeName();
     const source = command.getOptionValueSource(attribute) ?? "default";
-    return [name, source === "default" ? flag.default : command.getOptionValue(attribute)];
+    return source === "default" ? [] : [[name, command.getOptionValue(attribute)]];
   });
-  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+  return Object.fromEntries(values);
 }
 
 /** Names of flags by the headings under which a help shows them. */

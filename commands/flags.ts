@@ -190,13 +190,12 @@ export const MODEL_FLAGS = {
 
 const apiKey = flag("key", "key of the server", { env: "DENOISE_API_KEY" });
 
-export const GENERATE_FLAGS = {
+/** Flags of one request, which may differ from one to the next. */
+export const ASK_FLAGS = {
   ...FIELD_FLAGS,
-  ...MODEL_FLAGS,
   prompt: { ...FIELD_FLAGS.prompt, short: "-p" },
   negativePrompt: { ...FIELD_FLAGS.negativePrompt, short: "-n" },
   seed: { ...FIELD_FLAGS.seed, short: "-s" },
-  promptFile: flag("file", "text file with the prompt; - reads standard input"),
   lora: flag(LORA_SYNTAX, "LoRA adapter: a file, a folder or a hub id; may be repeated", {
     read: lora,
   }),
@@ -209,7 +208,7 @@ export const GENERATE_FLAGS = {
   audio: off("drop the sound of the input video"),
   output: flag(
     "file",
-    "file to write: .png, .jpg, .webp, or .mp4 for a video (default: named for the prompt)",
+    "file to write: .png, .jpg, .webp, or .mp4 for a video; - writes a PNG to standard output (default: named for the prompt)",
     { short: "-o" },
   ),
   outputPath: flag("folder", "folder for files that --output does not name", {
@@ -229,19 +228,28 @@ export const GENERATE_FLAGS = {
   outputCompression: flag("value", "0 (small) to 100 (best); overrides --output-quality", {
     read: integer(0, 100),
   }),
-  preview: on("draw unfinished results in the terminal"),
+  preview: on("draw results in the terminal as they come"),
+};
+
+export const GENERATE_FLAGS = {
+  ...ASK_FLAGS,
+  ...MODEL_FLAGS,
+  promptFile: flag("file", "text file with the prompt; - reads standard input"),
   url: flag("address", "let a running server do the work", { read: address }),
   apiKey,
 };
 
-/** How the help of `generate` shows its flags, the usual ones first. */
-export const GENERATE_GROUPS = {
+/** The model is the first word of the command. */
+export const RUN_FLAGS = { ...ASK_FLAGS, ...LOAD_FLAGS };
+
+/** How the help of `run` shows its flags, the usual ones first. */
+export const RUN_GROUPS = {
   "Usual options": [
-    ...["prompt", "negativePrompt", "modelPath", "output", "size", "seed", "numOutputs"],
+    ...["prompt", "negativePrompt", "output", "size", "seed", "numOutputs"],
     ...["image", "strength", "lora", "numInferenceSteps", "guidanceScale"],
   ],
   "Inputs": [
-    ...["promptFile", "from", "taskType", "mask", "reference", "control", "video", "audio", "fit"],
+    ...["from", "taskType", "mask", "reference", "control", "video", "audio", "fit"],
   ],
   "Settings": Object.keys(FIELD_FLAGS),
   "Results": [
@@ -250,6 +258,13 @@ export const GENERATE_GROUPS = {
   ],
   "Parts of the model": Object.keys(PART_FLAGS),
   "GPU and memory": [...Object.keys(DEVICE_FLAGS), ...Object.keys(MEMORY_FLAGS), "tune"],
+};
+
+/** How the help of `generate` shows its flags. */
+export const GENERATE_GROUPS = {
+  ...RUN_GROUPS,
+  "Usual options": ["modelPath", ...RUN_GROUPS["Usual options"]],
+  "Inputs": ["promptFile", ...RUN_GROUPS.Inputs],
   "Running server": ["url", "apiKey"],
 };
 
@@ -372,6 +387,7 @@ export type TuneFlags = FlagValues<typeof TUNE_FLAGS>;
 export type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 export type WorkerFlags = FlagValues<typeof WORKER_FLAGS>;
 export type GenerateFlags = FlagValues<typeof GENERATE_FLAGS>;
+export type RunFlags = FlagValues<typeof RUN_FLAGS>;
 export type DeviceFlags = Partial<
   FlagValues<
     & typeof DEVICE_FLAGS

@@ -22,7 +22,7 @@ import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";
 import type { Media, readOptions } from "./generate_flags.ts";
 
-interface FilledFlags {
+export interface FilledFlags {
   readonly flags: GenerateFlags;
   /** Flags that have their value from the file. */
   readonly filled: ReadonlySet<string>;

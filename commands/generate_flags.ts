@@ -27,6 +27,7 @@ import {
 import { asUsage, UsageError } from "./failure.ts";
 import { flagName } from "./field_flags.ts";
 import type { GenerateFlags } from "./flags.ts";
+import { STANDARD_OUTPUT } from "./output_name.ts";
 
 export type Media = "image" | "video";
 
@@ -166,6 +167,7 @@ export function fileQuality(flags: GenerateFlags, media: Media): number {
 }
 
 function mediaOfPath(path: string): Media {
+  if (path === STANDARD_OUTPUT) return "image";
   try {
     checkVideoPath(path);
     return "video";

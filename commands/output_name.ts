@@ -2,13 +2,22 @@
 
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, extname, resolve } from "node:path";
+import { UsageError } from "./failure.ts";
 import { describeWriteError } from "../generation/write_error.ts";
 
 const MAX_LENGTH = 150;
 
+/** What `--output` names for standard output. */
+export const STANDARD_OUTPUT = "-";
+
 /** The files of a run: the name itself, or with `-0`, `-1`, … before its ending when there are more. */
 export function outputPaths(path: string, count: number): string[] {
   if (count === 1) return [path];
+  if (path === STANDARD_OUTPUT) {
+    throw new UsageError(
+      `Cannot write ${count} results to standard output: it takes one image; use --num-outputs 1`,
+    );
+  }
   const ending = extname(path);
   const stem = path.slice(0, path.length - ending.length);
   return Array.from({ length: count }, (_, index) => `${stem}-${index}${ending}`);
@@ -32,6 +41,7 @@ export function nameForPrompt(prompt: string, now: Date, suffix: string): string
 
 /** Refuses a path that could not be written to; writes nothing. */
 export function checkOutput(path: string): void {
+  if (path === STANDARD_OUTPUT) return;
   try {
     if (statOf(path)?.isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
     let existing = resolve(path);

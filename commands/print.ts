@@ -7,6 +7,11 @@ export function print(text: string): void {
   console.log(visible(text));
 }
 
+/** Writes a file's bytes to standard output. */
+export function writeStandardOutput(bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+}
+
 /** Writes lines for whoever looks on to standard error. Where they cannot be written, the work goes on. */
 export function tell(text: string): void {
   try {

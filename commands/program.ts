@@ -17,6 +17,8 @@ import {
   PULL_FLAGS,
   QUANTIZE_FLAGS,
   REPORT_FLAGS,
+  RUN_FLAGS,
+  RUN_GROUPS,
   SERVE_FLAGS,
   TEST_FLAGS,
   TUNE_FLAGS,
@@ -27,7 +29,8 @@ type Run<Values> =
   | ((flags: Values) => Promise<number>)
   // deno-lint-ignore no-explicit-any
   | ((word: any, flags: Values) => Promise<number>)
-  | ((first: string, second: string, flags: Values) => Promise<number>);
+  // deno-lint-ignore no-explicit-any
+  | ((first: string, second: any, flags: Values) => Promise<number>);
 
 /** Makes the program. Each command is loaded when it runs, so that `--help` is quick. */
 export function createProgram(onStatus: (status: number) => void): FlagCommand {
@@ -61,6 +64,10 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
   )
     .description("Make images or videos and write them to files")
     .argument("[prompt...]", "what to make, before other flags; - reads standard input");
+  add("run", RUN_FLAGS, async () => (await import("./run.ts")).runRun, RUN_GROUPS)
+    .description("Draw one prompt after another with a model, which is fetched if needed")
+    .argument("[model]", "name, folder, file, hub id or org/name:file", "bundled")
+    .argument("[prompt...]", "what to make first, before other flags");
   add("ps", PS_FLAGS, async () => (await import("./jobs.ts")).runPs)
     .description("Show the models and jobs of a running server");
   add("jobs", JOBS_FLAGS, async () => (await import("./jobs.ts")).runJobs)

@@ -9,25 +9,15 @@ import { UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
 import { type Media, mediaOfTask, present } from "../generate_flags.ts";
+import type { CommandRequest, CommandWatch } from "../make_results.ts";
 import { flagsOfModels } from "../model_options.ts";
-import { outputPaths } from "../output_name.ts";
-import { print } from "../print.ts";
-import { describeProgress, duration, type ProgressBar } from "../progress_bar.ts";
-import type { TerminalImage } from "../terminal_image.ts";
+import { outputPaths, STANDARD_OUTPUT } from "../output_name.ts";
+import { print, writeStandardOutput } from "../print.ts";
+import { describeProgress, duration } from "../progress_bar.ts";
 import type { Job, ServerClient } from "./server_client.ts";
 
-interface RemoteWork {
+interface RemoteWork extends CommandWatch, Pick<CommandRequest, "flags" | "media" | "name"> {
   readonly client: ServerClient;
-  readonly flags: GenerateFlags;
-  /** Images or a video; undefined for what the server's model makes. */
-  readonly media: Media | undefined;
-  /** The file to write, without its ending where `--output` does not name it. */
-  readonly name: string;
-  readonly bar: ProgressBar;
-  readonly screen: TerminalImage | undefined;
-  readonly signal: AbortSignal;
-  /** Takes what a user should know of the request. */
-  readonly onNote: (line: string) => void;
 }
 
 /** Sends a request, waits for its job and writes the results to files; the job is cancelled when `signal` fires. */
@@ -38,7 +28,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   const request = generationRequest(
     flags,
     media,
-    media === "image" ? formatOfPath(file) : undefined,
+    media === "video" ? undefined : file === STANDARD_OUTPUT ? "png" : formatOfPath(file),
   );
   const own = flagsOfModels(flags);
   if (own.length > 0) {
@@ -64,6 +54,10 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   for (const [index, output] of outputs.entries()) {
     const bytes = await (await client.request(output.url, { signal })).bytes();
     const path = paths[index]!;
+    if (path === STANDARD_OUTPUT) {
+      writeStandardOutput(bytes);
+      continue;
+    }
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, bytes);
     print(path);

@@ -1,0 +1,93 @@
+import { strict as assert } from "node:assert";
+import { defaultsOf } from "../generation/flag.ts";
+import { Model } from "../mod.ts";
+import { FakeEngine } from "../tests/fakes/engine.ts";
+import { RUN_FLAGS } from "./flags.ts";
+import { runRun } from "./run.ts";
+
+/** Runs lines as a program would give them; gives the requests, the files and what was said. */
+async function runLines(lines: readonly string[], words: string[] = []) {
+  const folder = await Deno.makeTempDir();
+  const engine = new FakeEngine({
+    info: { defaultTask: "T2I", supportedTasks: ["T2I", "T2V", "I2I", "I2V"], maxImages: 2 },
+  });
+  const printed: string[] = [];
+  const said: string[] = [];
+  const { log, error } = console;
+  console.log = (line) => printed.push(line);
+  console.error = (line) => said.push(line);
+  let loads = 0;
+  try {
+    const status = await runRun(
+      "fake",
+      words,
+      { ...defaultsOf(RUN_FLAGS), outputPath: folder, seed: [1] },
+      {
+        load: () => (loads++, Promise.resolve(new Model(engine))),
+        lines: (async function* () {
+          yield* lines;
+        })(),
+        isTerminal: false,
+      },
+    );
+    return { requests: engine.requests, printed, said, status, loads };
+  } finally {
+    Object.assign(console, { log, error });
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("runRun() draws line by line with what was set, edits the last image and makes videos", async () => {
+  const { requests, printed, said, status, loads } = await runLines([
+    "a fox",
+    "",
+    "/set steps 3",
+    "/seed 9",
+    "/again",
+    "/edit make it red",
+    "/unset steps",
+    "/video it runs",
+    "/bye",
+    "never",
+  ]);
+  assert.deepEqual([status, loads, said.length], [0, 1, 4]);
+  assert.deepEqual(
+    requests.map(({ prompt, taskType, numInferenceSteps, seed, images }) => [
+      ...[prompt, taskType, numInferenceSteps, seed, images?.length],
+    ]),
+    [
+      ["a fox", "T2I", requests[0]!.numInferenceSteps, 1, undefined],
+      ["a fox", "T2I", 3, 9, undefined],
+      ["make it red", "I2I", 3, 9, 1],
+      ["it runs", "T2V", requests[0]!.numInferenceSteps, 9, undefined],
+    ],
+  );
+  assert.deepEqual(printed.map((path) => path.slice(-4)), [".png", ".png", ".png", ".mp4"]);
+});
+
+Deno.test("runRun() draws the words of the command and ends where nobody types", async () => {
+  const { requests, status } = await runLines(["another"], ["a", "fox"]);
+  assert.deepEqual([requests.map(({ prompt }) => prompt), status], [["a fox"], 0]);
+});
+
+Deno.test("runRun() says what is wrong with a line and goes on", async () => {
+  const cases: [line: string, said: RegExp, status: number][] = [
+    ["/again", /^Cannot go on from the last prompt: there is none yet/, 2],
+    ["/edit", /^Cannot go on from the last prompt/, 2],
+    ["/open", /^Cannot go on from the last result/, 2],
+    ["/draw", /^Cannot do \/draw: there is no such command/, 2],
+    ["/set", /^Cannot set a flag: its name is missing/, 2],
+    ["/set vae x", /^Cannot set --vae: the model is loaded with it/, 2],
+    ["/set stepz 4", /unknown option '--stepz'/, 2],
+    ["/set steps none", /argument 'none' is invalid/, 2],
+    ["/seed x", /--seed/, 2],
+  ];
+  for (const [line, words, wanted] of cases) {
+    const { said, status, requests } = await runLines([line]);
+    assert.deepEqual([status, said.length, requests.length], [wanted, 1, 0], line);
+    assert.match(said[0]!, words);
+  }
+  const { said, requests } = await runLines(["/video it runs", "/edit x", "a fox"]);
+  assert.match(said[1]!, /^Cannot edit .*\.mp4: it is a video/);
+  assert.equal(requests.length, 2);
+});
