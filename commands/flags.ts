@@ -69,12 +69,13 @@ export const PART_FLAGS = {
   transformer2: flag("path", "replaces the low-noise transformer of models with two"),
   textEncoder: flag("path", "replaces the text encoder"),
   textEncoder2: flag("path", "replaces the second text encoder of models with two"),
-  imageEncoder: flag("path", "replaces the image encoder"),
+  imageEncoder: flag("path", "replaces the image encoder, also that of an IP-Adapter"),
   mmproj: flag("path", "vision tower, for a text encoder in a GGUF file"),
   vae: flag("path", "replaces the autoencoder"),
   tinyDecoder: flag("path", "tiny decoder for previews and --decoder tiny"),
   refiner: flag("path", "UNet of SDXL's refiner for the last steps: file, folder, hub id"),
   controlnet: flag("path", "ControlNet for --control: file, folder, hub id, org/name:file"),
+  ipAdapter: flag("path", "IP-Adapter for --reference: file, org/name:file"),
   upscaler: flag("path", "Real-ESRGAN network for --enable-upscaling"),
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),
   tokenizer: flag("path", "replaces the tokenizer: folder, GGUF file or hub id"),
@@ -201,9 +202,13 @@ export const ASK_FLAGS = {
   }),
   from: flag("file", "image whose recipe sets the other flags' defaults"),
   image: flag("file...", "image to edit or to start from; may be repeated", { read: texts }),
-  reference: flag("file...", "reference image of what to show (Wan VACE); may be repeated", {
-    read: texts,
-  }),
+  reference: flag(
+    "file...",
+    "reference image of what to show (Wan VACE, IP-Adapter); may be repeated",
+    {
+      read: texts,
+    },
+  ),
   video: flag("file", "input video: to change, to follow, to be controlled by, or to continue"),
   audio: off("drop the sound of the input video"),
   output: flag(

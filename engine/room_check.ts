@@ -107,7 +107,7 @@ function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),
     control: request.hasControl ? { width, height, data } : null,
-    ...(references > 0 && { references: new Array(references).fill({ width, height, data }) }),
+    references: new Array(references).fill({ width, height, data }),
   };
 }
 

@@ -259,6 +259,24 @@ export const SETTING_FIELDS: {
     placeholder: "gradient",
     idle: unlessCanny("cannyHigh"),
   },
+  ipAdapterScale: {
+    text: "Scale of the reference images of an IP-Adapter, 0 to 10 (default: 1)",
+    ...numberWithin(0, MAX_CONTROL_SCALE),
+    placeholder: "scale",
+    idle: unlessTaken("ipAdapterScale"),
+  },
+  ipAdapterStart: {
+    text: "Share of the steps after which reference images take effect (default: 0)",
+    ...numberWithin(0, 1),
+    placeholder: "share",
+    idle: unlessTaken("ipAdapterStart"),
+  },
+  ipAdapterEnd: {
+    text: "Share of the steps after which reference images stop (default: 1)",
+    ...numberWithin(0, 1),
+    placeholder: "share",
+    idle: unlessTaken("ipAdapterEnd"),
+  },
   trueCfgScale: {
     text:
       "True CFG scale: adds classifier-free guidance to models with embedded guidance (FLUX.1), and overrides `guidance_scale` elsewhere",

@@ -292,7 +292,8 @@ export async function referencesOf<T extends InputTypes>(
   const kept: T["kept"][] = [];
   for (const source of references) {
     const image = await reader.open(source);
-    kept.push((await reader.fit(image, referenceFit(image))).image);
+    const how = info.referenceSide ? visionFit(image, info.referenceSide) : referenceFit(image);
+    kept.push((await reader.fit(image, how)).image);
   }
   return { references: kept };
 }

@@ -153,6 +153,7 @@ export const PART_COMPONENTS = {
   vae: "vae",
   tinyDecoder: "tiny_decoder",
   controlnet: "controlnet",
+  ipAdapter: "ip_adapter",
   refiner: "refiner",
   upscaler: "upscaler",
   frameInterpolator: "frame_interpolator",

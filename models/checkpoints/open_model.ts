@@ -50,6 +50,8 @@ export interface ModelParts {
   tinyDecoder?: string;
   /** A network that steers results by a control picture, for `control`. */
   controlnet?: string;
+  /** A network that makes tokens of reference images, for `references`; `imageEncoder` lies beside its file by default. */
+  ipAdapter?: string;
   /** The UNet of SDXL's refiner, which takes the last steps over. */
   refiner?: string;
   /** A network that enlarges results, for `enableUpscaling`. */
@@ -85,6 +87,7 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   vae: { words: "autoencoder", isNeeded: true },
   tinyDecoder: { words: "tiny decoder", isBeside: true },
   controlnet: { words: "ControlNet", isBeside: true },
+  ipAdapter: { words: "IP-Adapter", isBeside: true },
   refiner: { words: "refiner", isBeside: true },
   upscaler: { words: "upscaler", isBeside: true },
   frameInterpolator: { words: "frame interpolator", isBeside: true },
@@ -144,6 +147,9 @@ async function collect(
     const path = parts[part] ?? (mayBeBeside ? await beside(model, name) : undefined);
     if (path !== undefined) found.set(name, await openPart(part, path, known, opened));
   }
+  const adapter = found.get("ip_adapter");
+  const eyes = adapter && !found.has("image_encoder") ? await encoderBeside(adapter) : undefined;
+  if (eyes) found.set("image_encoder", await openPart("imageEncoder", eyes, known, opened));
   const named = await namedTokenizers(parts);
   const options = (index: ModelIndex | undefined) => {
     const tokenizers = new Map(named);
@@ -218,6 +224,23 @@ async function addVisionTower(
     config: { ...encoder.config, vision_config: tower.config },
     open: () => new JoinedSource(encoder.open(), tower.open()),
   });
+}
+
+/** Where an IP-Adapter's repository has image encoders, as seen from its file. */
+const ENCODER_PLACES = ["image_encoder", "../image_encoder", "../models/image_encoder"];
+
+/** The folder of the image encoder that an IP-Adapter sees by, or of another one, which is refused with its sizes. */
+async function encoderBeside({ path, config }: ForeignPart): Promise<string | undefined> {
+  const folders: string[] = [];
+  for (const place of ENCODER_PLACES) {
+    const folder = join(dirname(path), place);
+    const file = join(folder, "config.json");
+    if (!await exists(file)) continue;
+    const own = await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES });
+    if (own[String(config["sees"])] === config["image_dim"]) return folder;
+    folders.push(folder);
+  }
+  return folders[0];
 }
 
 async function towerBeside(path: string): Promise<string | undefined> {

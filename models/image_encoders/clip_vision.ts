@@ -1,7 +1,7 @@
 /**
  * CLIP's vision tower: a transformer over the patches of an image and one class token.
  * Source: Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision"; transformers
- * `CLIPVisionModel`, whose module names are the weight names.
+ * `CLIPVisionModel` and `CLIPVisionModelWithProjection`, whose module names are the weight names.
  */
 import { z } from "zod";
 import {
@@ -9,12 +9,13 @@ import {
   elementwise,
   type Graph,
   layerNorm,
+  slice,
   type Tensor,
   type TensorSource,
   type WeightScope,
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
-import { forEachSample, patchEmbeddingLayer } from "../blocks/layers.ts";
+import { forEachSample, linearLayer, patchEmbeddingLayer } from "../blocks/layers.ts";
 import { rearrange } from "../rearrange.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
@@ -29,6 +30,8 @@ export const CLIP_VISION_CONFIG = z.object({
   num_channels: z.literal(3).default(3),
   image_size: z.int().positive().max(1024).default(224),
   patch_size: z.int().positive().default(32),
+  /** Width of an image's embedding, where the tower has a projection. */
+  projection_dim: z.int().positive().default(512),
   hidden_act: z.enum(["gelu", "quick_gelu"]).default("quick_gelu"),
   layer_norm_eps: z.number().positive().max(1).default(1e-5),
 }).refine(
@@ -68,10 +71,7 @@ export function clipVision(
 ): Tensor {
   const { hidden_size: dim, layer_norm_eps: eps } = config;
   const images = pixels.dim(0);
-  // Files of transformers before 5 have them below `vision_model`.
-  const model = weights.has("vision_model.embeddings.class_embedding")
-    ? weights.scope("vision_model")
-    : weights;
+  const model = towerOf(weights);
   const embeddings = model.scope("embeddings");
   const classToken = embeddings.tensor(graph, "class_embedding", [dim]).reshape(1, 1, dim);
   const patches = patchEmbedding(config, embeddings, pixels);
@@ -80,12 +80,42 @@ export function clipVision(
   const placed = elementwise("x + p", { x: tokens, p: positions.reshape(1, -1, dim) });
   let x = layerNorm(placed, { eps, ...affine(graph, model, "pre_layrnorm", dim) });
   for (let layer = 0; layer < config.num_hidden_layers - 1; layer++) {
-    x = graph.scope(
-      `layers.${layer}`,
-      () => clipLayer(config, model.scope(`encoder.layers.${layer}`), x, { causal: false }),
-    );
+    x = towerLayer(config, model, x, layer);
   }
   return x;
+}
+
+/** An embedding of each image as a whole, [images, projection_dim], of the states before the last layer. */
+export function clipImageEmbeds(
+  config: ClipVisionConfig,
+  weights: WeightScope,
+  states: Tensor,
+): Tensor {
+  const { hidden_size: dim, layer_norm_eps: eps, projection_dim } = config;
+  const model = towerOf(weights);
+  const last = towerLayer(config, model, states, config.num_hidden_layers - 1);
+  const norm = { eps, ...affine(states.graph, model, "post_layernorm", dim) };
+  const classes = slice(last, 1, 0, 1).reshape(-1, dim);
+  return linearLayer(weights, "visual_projection", classes, projection_dim, { norm });
+}
+
+/** Files of transformers before 5, and towers with a projection, have it below `vision_model`. */
+function towerOf(weights: WeightScope): WeightScope {
+  const isBelow = weights.has(`vision_model.${CLASS_EMBEDDING}`);
+  return isBelow ? weights.scope("vision_model") : weights;
+}
+
+function towerLayer(
+  config: ClipVisionConfig,
+  tower: WeightScope,
+  x: Tensor,
+  layer: number,
+): Tensor {
+  const weights = tower.scope(`encoder.layers.${layer}`);
+  return x.graph.scope(
+    `layers.${layer}`,
+    () => clipLayer(config, weights, x, { causal: false }),
+  );
 }
 
 function patchEmbedding(
@@ -100,36 +130,43 @@ function patchEmbedding(
   });
 }
 
-/** Head size of CLIP's large towers; narrower ones have heads of 64. */
-const LARGE_HEAD_DIM = 80;
-const LARGE_DIM = 1280;
+/** Head sizes of CLIP's large towers, by their widths; narrower ones have heads of 64. */
+const HEAD_DIMS: ReadonlyMap<number, number> = new Map([[1280, 80], [1664, 104]]);
 const SMALL_HEAD_DIM = 64;
 
 const CLASS_EMBEDDING = "embeddings.class_embedding";
+const PROJECTION = "visual_projection.weight";
 
 /** CLIP's vision tower in single files, which have the names of transformers. */
 export const CLIP_VISION_FORMAT: ComponentFormat = {
   name: "a CLIP image encoder",
   component: "image_encoder",
   className: "CLIPVisionModel",
-  namings: [{ probes: [CLASS_EMBEDDING, "encoder.layers.0.self_attn.q_proj.weight"] }],
+  namings: [
+    { probes: [PROJECTION, `vision_model.${CLASS_EMBEDDING}`] },
+    { probes: [CLASS_EMBEDDING, "encoder.layers.0.self_attn.q_proj.weight"] },
+  ],
   config,
 };
 
 function config(tensors: TensorSource): JsonObject {
-  const [dim] = shapeOf(tensors, CLASS_EMBEDDING, 1) as [number];
-  const [, , patch] = shapeOf(tensors, "embeddings.patch_embedding.weight", 4) as number[];
-  const [positions] = shapeOf(tensors, "embeddings.position_embedding.weight", 2) as [number];
-  const headDim = dim % LARGE_DIM === 0 ? LARGE_HEAD_DIM : SMALL_HEAD_DIM;
+  const hasProjection = tensors.find(PROJECTION) !== undefined;
+  const tower = hasProjection ? "vision_model." : "";
+  const shape = (name: string, rank: number) => shapeOf(tensors, tower + name, rank);
+  const [dim] = shape(CLASS_EMBEDDING, 1) as [number];
+  const [, , patch] = shape("embeddings.patch_embedding.weight", 4) as number[];
+  const [positions] = shape("embeddings.position_embedding.weight", 2) as [number];
+  const headDim = HEAD_DIMS.get(dim) ?? SMALL_HEAD_DIM;
   return {
     model_type: "clip_vision_model",
     hidden_size: dim,
-    intermediate_size: shapeOf(tensors, "encoder.layers.0.mlp.fc1.weight", 2)[0]!,
-    num_hidden_layers: countLayers(tensors, "encoder.layers."),
+    intermediate_size: shape("encoder.layers.0.mlp.fc1.weight", 2)[0]!,
+    num_hidden_layers: countLayers(tensors, `${tower}encoder.layers.`),
     num_attention_heads: Math.max(1, dim / headDim),
     image_size: Math.sqrt(positions - 1) * patch!,
     patch_size: patch!,
-    // OpenCLIP's towers; OpenAI's have quick_gelu, and no video model takes them.
+    ...(hasProjection && { projection_dim: shapeOf(tensors, PROJECTION, 2)[0]! }),
+    // OpenCLIP's towers; OpenAI's have quick_gelu, and no model takes them.
     hidden_act: "gelu",
   };
 }

@@ -116,7 +116,7 @@ async function inspectFile(
     inspectTensors(format.component, format.name, tensors)
   );
   const transformer = found.find(({ format }) => format.component === "transformer");
-  const own = transformer ?? found.find(({ format }) => format.component === "controlnet");
+  const own = transformer ?? found.find(({ format }) => isForFamily(format));
   const family = own && families.find(({ files }) => files.formats.includes(own.format))?.name;
   const problems = found.flatMap(({ format, tensors }) =>
     configProblem(format, tensors, checkpoint)
@@ -134,6 +134,11 @@ async function inspectFile(
     ...(family === undefined ? {} : { family }),
     ...problemLines(problems),
   };
+}
+
+/** Whether a part goes with the models of one family alone. */
+function isForFamily({ component }: ComponentFormat): boolean {
+  return ["transformer", "controlnet", "ip_adapter"].includes(component);
 }
 
 function configProblem(
@@ -214,8 +219,8 @@ async function inspectFolder(
     format?.name ?? className,
     checkpoint,
   );
-  const isOwn = format?.component === "transformer" || format?.component === "controlnet";
-  const family = families.find(({ files }) => isOwn && files.formats.includes(format));
+  const own = format && isForFamily(format) ? format : undefined;
+  const family = own && families.find(({ files }) => files.formats.includes(own));
   return {
     path,
     kind: format ? "weights" : "unknown",

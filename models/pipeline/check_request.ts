@@ -2,6 +2,7 @@
 import { missingEncoder } from "../autoencoders/require_encoder.ts";
 import { checkControl } from "./control.ts";
 import { isInpainting } from "./inpainting.ts";
+import { checkReferences } from "./references.ts";
 import { OPTIONAL_SETTINGS } from "./settings.ts";
 import type { InputImage, PipelineInfo, PipelineRequest, TaskType } from "./types.ts";
 
@@ -155,20 +156,6 @@ function checkMask(
   throw new RangeError(
     `Cannot use a mask of ${wrong.length} bytes: ${width}x${height} has ${width * height} pixels`,
   );
-}
-
-function checkReferences(
-  { references = [] }: PipelineRequest,
-  { maxReferences = 0 }: PipelineInfo,
-): void {
-  if (references.length > maxReferences) {
-    throw new RangeError(
-      `Cannot use ${references.length} reference images: this model takes ${
-        maxReferences || "none"
-      }`,
-    );
-  }
-  for (const image of references) checkBytes(image.data, image);
 }
 
 function checkImages(

@@ -52,6 +52,7 @@ const FINISHERS = {
 const FAMILY_PARTS = {
   tinyDecoder: "a tiny decoder",
   controlnet: "a ControlNet",
+  ipAdapter: "an IP-Adapter",
   refiner: "a refiner",
 };
 
@@ -139,6 +140,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
   readonly controlnet?: Component | undefined;
+  readonly ipAdapter?: Component | undefined;
   readonly refiner?: Component | undefined;
   readonly frameInterpolator?: Component<FrameInterpolatorConfig> | undefined;
   readonly upscaler?: Component<UpscalerConfig> | undefined;
@@ -163,8 +165,8 @@ export type PartsOf<Table> = Table extends PartsTable<infer Own, infer Settings,
   : never;
 
 export function optionalPartsOf(parts: Parts): OptionalPart[] {
-  return (["tinyDecoder", "controlnet", "refiner", "upscaler", "frameInterpolator"] as const)
-    .filter((part) => parts[part] !== undefined);
+  const all = ["tinyDecoder", "controlnet", "ipAdapter", "refiner", "upscaler"] as const;
+  return [...all, "frameInterpolator" as const].filter((part) => parts[part] !== undefined);
 }
 
 /** Opens all parts; the files belong to them from here on, and are closed when it fails. */

@@ -60,12 +60,13 @@ export function completeInfo<Info extends FamilyInfo>(
   };
 }
 
-/** What a request that says nothing asks for; a ControlNet is there to be used. */
+/** What a request that says nothing asks for; a ControlNet and an IP-Adapter are there to be used. */
 export function usualRequest(
   { defaults, taskDefaults, defaultTask, optionalParts, ...info }: PipelineInfo,
   task: TaskType = defaultTask,
 ): PipelineRequest {
   const { width, height } = defaults;
+  const { referenceSide: side } = info;
   const control = info.controlsByMask
     ? task === "TI2I" && { mask: [new Uint8Array()], ...info.inpainting }
     : { control: { width, height, data: new Uint8Array() } };
@@ -76,6 +77,7 @@ export function usualRequest(
     prompt: "",
     seed: 0,
     ...((optionalParts.includes("controlnet") || info.needsControl) && control),
+    ...(side && { references: [{ width: side, height: side, data: new Uint8Array() }] }),
   };
 }
 

@@ -125,6 +125,12 @@ export interface OptionalSettings {
   cannyLow?: number;
   /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
   cannyHigh?: number;
+  /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1. */
+  ipAdapterScale?: number;
+  /** Share of the steps after which reference images begin to be seen, 0 to 1; default 0. */
+  ipAdapterStart?: number;
+  /** Share of the steps at which that ends; default 1. */
+  ipAdapterEnd?: number;
   /** Static shift of the sigmas, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
@@ -172,6 +178,9 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   controlType: true,
   cannyLow: true,
   cannyHigh: true,
+  ipAdapterScale: true,
+  ipAdapterStart: true,
+  ipAdapterEnd: true,
   flowShift: true,
   maxSequenceLength: true,
   sampler: true,

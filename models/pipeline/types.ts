@@ -11,6 +11,7 @@ import type { HiresUpscaler, OptionalSettings, RoomSetting, SamplingSettings } f
 export type OptionalPart =
   | "tinyDecoder"
   | "controlnet"
+  | "ipAdapter"
   | "refiner"
   | "upscaler"
   | "frameInterpolator";
@@ -90,13 +91,13 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly mask?: readonly Uint8Array[];
   /** What a ControlNet steers the result by, of the size of the result. */
   readonly control?: InputImage;
-  /** What shall be seen in the result, in images of any size. */
+  /** What shall be seen in the result, in images of any size, or squares of `referenceSide` pixels. */
   readonly references?: readonly InputImage[];
   /** LoRAs in the order in which they are applied; none by default. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
 
-/** What the memory of a request depends on; the model's own by default. */
+/** What the memory of a request depends on; the model's own by default, with an IP-Adapter one reference image. */
 export interface PlanRequest extends
   Partial<
     Pick<
@@ -288,6 +289,8 @@ export interface PipelineInfo {
   readonly maxEditImages: number;
   /** Most reference images of a request; none by default. */
   readonly maxReferences?: number;
+  /** Side of the squares that reference images come in; they have any size by default. */
+  readonly referenceSide?: number;
   /**
    * Whether V2V moves what an image shows as the video moves: it takes both then. The result is as long as the video; its
    * size is a budget of pixels in the shape of the image or video.

@@ -1,11 +1,16 @@
 /**
- * Models with a ControlNet, and requests as calls of the reference's pipelines were made of them.
+ * Models with a ControlNet or an IP-Adapter, and requests as calls of the reference's pipelines were made of them.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { readLora } from "../../models/lora/read_lora.ts";
 import type { AppliedLora } from "../../models/lora/types.ts";
-import { openPipeline, type Pipeline, type PipelineRequest } from "../../models/mod.ts";
+import {
+  type ModelParts,
+  openPipeline,
+  type Pipeline,
+  type PipelineRequest,
+} from "../../models/mod.ts";
 import { withComposed } from "./composed.ts";
 import { assertClose, type Golden, type GoldenCall } from "./golden.ts";
 import { textRequest } from "./golden_request.ts";
@@ -43,13 +48,16 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     controlScale: scale === undefined ? undefined : [scale],
     controlStart: given["control_guidance_start"],
     controlEnd: given["control_guidance_end"],
+    ipAdapterScale: given["ip_adapter_scale"],
     // Union ControlNets of SDXL may take several.
     controlMode: Array.isArray(args["control_mode"])
       ? XL_MODES[args["control_mode"][0]]
       : MODES[given["control_mode"] ?? -1],
   };
+  const references = inputs.filter((name) => name.startsWith("reference"));
   return {
     ...textRequest(call),
+    ...(references.length > 0 && { references: references.map(image) }),
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
     ...(inputs.includes("control") && { control: image("control") }),
     ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),
@@ -62,17 +70,20 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
  *
  * @param goldens that of the ControlNet, then those of the model
  * @param names of the calls; all by default
+ * @param parts paths of files and folders, as seen from the folder that all goldens together make
  */
 export async function checkControlled(
   t: Deno.TestContext,
   goldens: readonly [Golden, ...Golden[]],
   names?: readonly string[],
+  parts: ModelParts = {},
 ): Promise<void> {
   const [golden] = goldens;
   await withComposed(goldens, async (folder) => {
     const device = await openTestDevice();
     try {
-      using pipeline = await openPipeline(folder);
+      const paths = Object.entries(parts).map(([part, path]) => [part, join(folder, path)]);
+      using pipeline = await openPipeline(folder, Object.fromEntries(paths));
       await pipeline.load(device);
       for (const call of golden.calls.filter(({ name }) => names?.includes(name) ?? true)) {
         await t.step(call.name, async () => {

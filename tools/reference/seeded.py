@@ -37,10 +37,10 @@ def rules_of(module, overrides=None):
         yield name, list(parameter.shape), mean, std
 
 
-def write_rules(folder, seed, dtype, rules):
+def write_rules(folder, seed, dtype, rules, file=None):
     folder = pathlib.Path(folder)
     config = json.loads((folder / "config.json").read_text()) if (folder / "config.json").exists() else None
-    file = FILES[0] if config is None or "_class_name" in config else FILES[1]
+    file = file or (FILES[0] if config is None or "_class_name" in config else FILES[1])
     document = {"seed": seed, "dtype": NAMES[dtype], "file": file, "tensors": rules}
     text = json.dumps(document, separators=(",", ":")).replace("],[", "],\n[").replace("]],", "]],\n")
     (folder / "seeded.json").write_text(text + "\n")

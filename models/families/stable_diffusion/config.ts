@@ -21,6 +21,9 @@ import {
   type SdControlConfig,
   unionModes,
 } from "./control_config.ts";
+import { CLIP_VISION_CONFIG, type ClipVisionConfig } from "../../image_encoders/clip_vision.ts";
+import { IP_ADAPTER_SETTINGS } from "../../pipeline/references.ts";
+import { countedModules, IP_ADAPTER_CONFIG, type IpAdapterConfig } from "./ip_adapter_config.ts";
 import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 export const SD_PIPELINES: readonly string[] = [
@@ -62,6 +65,9 @@ const SDXL_VAE = { scaling_factor: 0.13025, force_upcast: true };
 
 const TRAIN_TIMESTEPS = 1000;
 
+/** Images that an IP-Adapter sees at once. */
+const MAX_REFERENCES = 8;
+
 /** Texts of 75 tokens that a prompt may become. */
 const MAX_TEXTS = 20;
 const TEXT_TOKENS = 75;
@@ -97,6 +103,11 @@ export const SD_PARTS = partsTable({
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
     controlnet: optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES),
+    ipAdapter: optionalPart(IP_ADAPTER_CONFIG, "IPAdapter"),
+    imageEncoder: optionalPart(
+      CLIP_VISION_CONFIG,
+      ...["CLIPVisionModel", "CLIPVisionModelWithProjection"],
+    ),
     refiner: optionalPart(UNET_CONFIG, "UNet2DConditionModel"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
@@ -114,7 +125,7 @@ export const SD_PARTS = partsTable({
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
   fits: (
-    { transformer, textEncoder, textEncoder2, vae, controlnet, refiner },
+    { transformer, textEncoder, textEncoder2, vae, controlnet, ipAdapter, imageEncoder, refiner },
     settings,
     className,
   ) => {
@@ -154,9 +165,39 @@ export const SD_PARTS = partsTable({
         : [],
       ...refiner ? refinerFit(refiner, textEncoder2) : [],
       ...controlnet ? controlFit(controlnet, transformer, scaleFactor(vae)) : [],
+      ...ipAdapter ? ipAdapterFit(ipAdapter, transformer, imageEncoder) : [],
     ];
   },
 });
+
+function ipAdapterFit(
+  { cross_attention_dim, widths, sees, image_dim }: IpAdapterConfig,
+  unet: UnetConfig,
+  encoder: ClipVisionConfig | undefined,
+): SizeCheck[] {
+  if (!encoder) {
+    throw new TypeError(
+      `Cannot use an IP-Adapter without its image encoder, a CLIP tower with a ${sees} of ${image_dim}: name its folder ` +
+        "with --image-encoder, or put it as image_encoder beside the adapter's file",
+    );
+  }
+  const modules = countedModules(unet);
+  return [
+    {
+      "IP-Adapter's cross_attention_dim": cross_attention_dim,
+      "transformer's cross_attention_dim": unet.cross_attention_dim,
+    },
+    {
+      "IP-Adapter's number of attentions": widths.length,
+      "transformer's": modules.length,
+    },
+    ...modules.map(({ channels }, i) => ({
+      [`width of the IP-Adapter's attention ${i}`]: widths[i]!,
+      "transformer's": channels,
+    })),
+    { [`IP-Adapter's width of images`]: image_dim, [`image encoder's ${sees}`]: encoder[sees] },
+  ];
+}
 
 /** A refiner sees the second text encoder alone. */
 function refinerFit(refiner: UnetConfig, encoder: ClipTextConfig | undefined): SizeCheck[] {
@@ -238,6 +279,7 @@ function sampling(
 
 export function sdInfo(parts: SdParts): FamilyInfo {
   const { className, transformer, vae, settings, controlnet, refiner } = parts;
+  const { ipAdapter, imageEncoder } = parts;
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
   const sight = sightOf(transformer.config);
@@ -267,6 +309,10 @@ export function sdInfo(parts: SdParts): FamilyInfo {
     ...(modes && { controlModes: modes }),
     startsFromLatents: true,
     maxImages: 1,
+    ...(ipAdapter && {
+      maxReferences: MAX_REFERENCES,
+      referenceSide: imageEncoder!.config.image_size,
+    }),
     maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
     optionalSettings: [
       "promptSyntax",
@@ -279,6 +325,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...refiner ? ["refinerStart" as const] : [],
       ...SAMPLING_CHOICES,
       ...controlSettings(controlnet !== undefined, { modes }),
+      ...ipAdapter ? IP_ADAPTER_SETTINGS : [],
     ],
   };
 }

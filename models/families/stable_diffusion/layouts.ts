@@ -9,8 +9,10 @@ import {
   OPEN_CLIP_G_FORMAT,
   OPEN_CLIP_H_FORMAT,
 } from "../../text_encoders/clip_formats.ts";
+import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision.ts";
 import { ADAPTER, CONTROLNET } from "./control_layout.ts";
 import { sightOf } from "./config.ts";
+import { IP_ADAPTER } from "./ip_adapter_config.ts";
 import { BETAS, markersOf } from "./markers.ts";
 import type { UnetConfig } from "./unet_config.ts";
 import { LDM_UNET, SD1_TEXT, UNET } from "./unet_layout.ts";
@@ -113,6 +115,8 @@ export const SD_FILES: FamilyFiles = {
     UNET,
     CONTROLNET,
     ADAPTER,
+    IP_ADAPTER,
+    CLIP_VISION_FORMAT,
     CLIP_TEXT_FORMAT,
     OPEN_CLIP_H_FORMAT,
     OPEN_CLIP_G_FORMAT,

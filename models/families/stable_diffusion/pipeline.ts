@@ -30,6 +30,7 @@ import {
   timeIds,
 } from "./config.ts";
 import { traceControls } from "./control.ts";
+import { traceIpAdapter } from "./ip_adapter.ts";
 import { traceRefiner } from "./refiner.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import {
@@ -88,6 +89,7 @@ const STABLE_DIFFUSION = defineFamily({
       steps: request.numInferenceSteps,
       start,
       refinerStart: refiner && (request.refinerStart ?? REFINER_START),
+      references: request.references?.length ?? 0,
       ...samplingOf(request),
     };
     return { shape, latents: [latentSize(grid, 1)] };
@@ -104,6 +106,7 @@ const STABLE_DIFFUSION = defineFamily({
     const { controlnet, refiner } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide, refinerStart } =
       shape;
+    const { references } = shape;
     const hasRefiner = refiner !== undefined && refinerStart !== 1;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
@@ -133,6 +136,13 @@ const STABLE_DIFFUSION = defineFamily({
       ? traceControls(session, [controlnet], codec, size, {
         steps: schedule.timesteps.length,
         levels: config.block_out_channels.length,
+      })
+      : undefined;
+    const adapter = references > 0
+      ? traceIpAdapter(session, parts, {
+        references,
+        isGuided: prompts > 1,
+        steps: schedule.timesteps.length,
       })
       : undefined;
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
@@ -226,7 +236,8 @@ const STABLE_DIFFUSION = defineFamily({
       ...tables[i] ?? tables[0]!,
       conditions,
     }));
-    const passes = unseen ? [...own, { ...own[1]!, conditions: unseen }] : own;
+    const passes = (unseen ? [...own, { ...own[1]!, conditions: unseen }] : own)
+      .map((pass, i) => ({ ...pass, images: adapter?.states(i) }));
     const handover = hasRefiner ? refinerStep(timesteps, refinerStart!) : timesteps.length;
     const history = hasRefiner ? solverHistory(session, schedule, sample) : undefined;
     const shared = {
@@ -243,16 +254,20 @@ const STABLE_DIFFUSION = defineFamily({
     const denoiser = traceDenoiser(loop, shape, {
       ...shared,
       range: [0, handover],
-      passes: passes.map(({ states, times, conditions }) => ({ text: states, times, conditions })),
-      predict({ sample, step, text, times, conditions }, graph, { pass, isSteered }) {
+      passes: passes.map(({ states, times, conditions, images }) => ({
+        ...{ text: states, times, conditions, images },
+      })),
+      predict({ sample, step, text, times, conditions, images }, graph, { pass, isSteered }) {
         const table = graph.constant("input scales", [scales.length, 1], "f32", scales);
         const scaled = elementwise("x * scale", { x: sample, scale: gather(table, step) });
         const seen = conditions ? concat([scaled, conditions], -1) : scaled;
         const steering = isSteered
           ? control?.steering({ sample: toImage(scaled), step }, passes[pass]!, pass)
           : [];
-        const inputs = { sample: toImage(seen), text, times, step, steering };
-        const output = unet(graph, config, weights, inputs);
+        const output = unet(graph, config, weights, {
+          ...{ sample: toImage(seen), text, times, step, steering },
+          images: images && { states: images, scale: adapter!.scale(step) },
+        });
         return output.reshape(...sample.shape);
       },
     });
@@ -274,6 +289,7 @@ const STABLE_DIFFUSION = defineFamily({
       const drawn = given.draw(draw);
       const { mask } = await given.run(work);
       await control?.run(work);
+      await adapter?.run(work);
       await text.run(work, `${syntax} ${clipSkip}`);
       const guidance = guidanceWidth ? guidanceEmbedding(guidanceScale, guidanceWidth) : undefined;
       const sizes = timeIds(work.request, parts.settings.requires_aesthetics_score);

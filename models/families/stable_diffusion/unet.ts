@@ -40,6 +40,8 @@ export interface UnetInputs {
   /** The row of the time tables, u32 [1]. */
   readonly step: Tensor;
   readonly steering?: readonly UnetSteering[] | undefined;
+  /** What an IP-Adapter makes of images for every transformer block, and its weight, f32 [1]. */
+  readonly images?: { readonly states: readonly TextState[]; readonly scale: Tensor } | undefined;
 }
 
 /** What a ControlNet adds to the skip connections and to the middle, or an adapter to each level on the way down. */
@@ -92,10 +94,12 @@ type UnetLayer = (block: UnetBlock, i: number, x: Tensor) => Tensor;
 function unetLayers(
   config: UnetConfig,
   weights: WeightScope,
-  inputs: Pick<UnetInputs, "text" | "times" | "step">,
+  inputs: Pick<UnetInputs, "text" | "times" | "step" | "images">,
 ): UnetLayer {
   const given = {
     text: inputs.text.values(),
+    images: inputs.images?.states.values(),
+    imageScale: inputs.images?.scale,
     times: inputs.times.values(),
     step: inputs.step,
   };
@@ -172,6 +176,8 @@ function upsampled(weights: WeightScope, x: Tensor, height: number, width: numbe
 interface LayerInputs {
   /** What the blocks take that come next. */
   readonly text: Iterator<TextState>;
+  readonly images: Iterator<TextState> | undefined;
+  readonly imageScale: Tensor | undefined;
   readonly times: Iterator<Tensor>;
   readonly step: Tensor;
 }
@@ -183,7 +189,7 @@ function unetLayer(
   { name, channels, heads, depths }: UnetBlock,
   layer: number,
   x: Tensor,
-  { text, times, step }: LayerInputs,
+  { text, images, imageScale, times, step }: LayerInputs,
 ): Tensor {
   const { graph } = x;
   const resnet = `${name}.resnets.${layer}`;
@@ -203,7 +209,12 @@ function unetLayer(
       const block = `transformer_blocks.${i}`;
       h = graph.scope(
         block,
-        () => transformerBlock(scope.scope(block), h, heads, text.next().value!),
+        () =>
+          transformerBlock(scope.scope(block), h, heads, {
+            text: text.next().value!,
+            images: images?.next().value,
+            imageScale,
+          }),
       );
     }
     const residual = y.reshape(...tokens);
@@ -211,12 +222,18 @@ function unetLayer(
   });
 }
 
-/** Attention to itself and to the text, then a feed-forward with GEGLU, each of the norm of what is before. */
+interface Context {
+  readonly text: TextState;
+  readonly images: TextState | undefined;
+  readonly imageScale: Tensor | undefined;
+}
+
+/** Attention to itself, to the text and to images, then a feed-forward with GEGLU, each of the norm of what is before. */
 function transformerBlock(
   weights: WeightScope,
   x: Tensor,
   heads: number,
-  { key, value }: TextState,
+  { text, images, imageScale }: Context,
 ): Tensor {
   const dim = x.dim(-1);
   const norm = (name: string) => ({ eps: LAYER_EPS, ...affine(x.graph, weights, name, dim) });
@@ -229,8 +246,10 @@ function transformerBlock(
 
   const cross = weights.scope("attn2");
   const query = split(linearLayer(cross, "to_q", y, dim, { norm: norm("norm2") }));
-  const seen = attention(query, key, value, { name: "attn2" }).reshape(...x.shape);
-  const z = linearLayer(cross, "to_out.0", seen, dim, { residual: y });
+  const seen = ({ key, value }: TextState) =>
+    attention(query, key, value, { name: "attn2" }).reshape(...x.shape);
+  const context = images ? steered(seen(text), seen(images), imageScale!) : seen(text);
+  const z = linearLayer(cross, "to_out.0", context, dim, { residual: y });
 
   const forward = weights.scope("ff.net");
   const hidden = packedGluLayer(forward, "0.proj", z, WIDENING * dim, {
