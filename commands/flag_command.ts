@@ -39,7 +39,7 @@ export function flagOf(name: string, { flag, kind }: Flag<unknown>): string {
 }
 
 function optionOf(name: string, flag: Flag<unknown>): Option {
-  const { kind, placeholder, choices, shown, env, short } = flag;
+  const { kind, placeholder, choices, shown, short } = flag;
   const value = kind === "switch"
     ? ` [${placeholder}]`
     : kind === "value"
@@ -52,7 +52,6 @@ function optionOf(name: string, flag: Flag<unknown>): Option {
   if (choices) option.choices(choices as string[]);
   else if (flag.read) option.argParser((text, before) => read(flag, text, before));
   if (kind === "value" && flag.default !== undefined) option.default(flag.default, shown);
-  if (env !== undefined) option.env(env);
   return option.makeOptionMandatory(flag.isMandatory === true);
 }
 
@@ -65,8 +64,14 @@ function read({ read }: Flag<unknown>, text: string, before: unknown): unknown {
   }
 }
 
-export function valuesOf<Table extends Flags>(command: Command, table: Table): FlagValues<Table> {
-  return { ...defaultsOf(table), ...givenOf(command, table) };
+/** The values of a command's flags: what was given, else a user's own defaults, else the table's. */
+export function valuesOf<Table extends Flags>(
+  command: Command,
+  table: Table,
+  own: ReadonlyMap<string, { readonly value: unknown }> = new Map(),
+): FlagValues<Table> {
+  const set = Object.fromEntries([...own].map(([row, { value }]) => [row, value]));
+  return { ...defaultsOf(table), ...set, ...givenOf(command, table) };
 }
 
 /** The values of flags that were given. */

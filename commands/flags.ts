@@ -40,7 +40,7 @@ export const DEVICE_FLAGS = {
   gpuBackend: flag(
     "name",
     "WebGPU implementation: Deno's, Dawn's (if installed), or the faster one",
-    { choices: ["deno", "dawn", "auto"], env: "DENOISE_GPU_BACKEND" },
+    { choices: ["deno", "dawn", "auto"] },
   ),
 };
 
@@ -113,9 +113,7 @@ const CARD_FLAGS = {
 };
 
 const FLEET_FLAGS = {
-  databaseUrl: flag("url", "PostgreSQL database for the jobs of a fleet", {
-    env: "DENOISE_DATABASE_URL",
-  }),
+  databaseUrl: flag("url", "PostgreSQL database for the jobs of a fleet"),
   s3Bucket: flag("name", "bucket for results; its key comes from the environment"),
   s3Endpoint: flag("url", "address of an S3-compatible store (default: Amazon's)"),
   s3Region: flag("region", "region of the bucket (default: us-east-1)"),
@@ -189,7 +187,7 @@ export const MODEL_FLAGS = {
   ...LOAD_FLAGS,
 };
 
-const apiKey = flag("key", "key of the server", { env: "DENOISE_API_KEY" });
+const apiKey = flag("key", "key of the server");
 
 /** Flags of one request, which may differ from one to the next. */
 export const ASK_FLAGS = {
@@ -241,6 +239,7 @@ export const GENERATE_FLAGS = {
   ...MODEL_FLAGS,
   promptFile: flag("file", "text file with the prompt; - reads standard input"),
   url: flag("address", "let a running server do the work", { read: address }),
+  server: off("load the model even if a server of this machine has it"),
   apiKey,
 };
 
@@ -270,13 +269,16 @@ export const GENERATE_GROUPS = {
   ...RUN_GROUPS,
   "Usual options": ["modelPath", ...RUN_GROUPS["Usual options"]],
   "Inputs": ["promptFile", ...RUN_GROUPS.Inputs],
-  "Running server": ["url", "apiKey"],
+  "Running server": ["url", "server", "apiKey"],
 };
+
+/** Where a server of this machine is, if nothing else was asked for. */
+export const NEAR_SERVER = `http://127.0.0.1:${SERVER_FLAGS.port.default}`;
 
 const CLIENT_FLAGS = {
   url: flag("address", "address of the server", {
     read: address,
-    default: "http://127.0.0.1:30000",
+    default: NEAR_SERVER,
   }),
   apiKey,
 };
@@ -315,7 +317,7 @@ export const LIST_FLAGS = {
 };
 
 export const INSPECT_FLAGS = {
-  modelPath: flag("model", "model to check a LoRA against"),
+  against: flag("model", "model to check a LoRA against", { flag: "--model-path" }),
   json,
 };
 

@@ -7,8 +7,8 @@ import { splitLoras } from "../generation/recipe.ts";
 import { describeFileError } from "../platform/mod.ts";
 import { UsageError } from "./failure.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
-import { ServerClient } from "./client/server_client.ts";
-import type { GenerateFlags } from "./flags.ts";
+import { hasModel, ServerClient } from "./client/server_client.ts";
+import { type GenerateFlags, NEAR_SERVER } from "./flags.ts";
 import { fillFromFile } from "./from_file.ts";
 import { mediaOf, present, readOptions, seedsOf } from "./generate_flags.ts";
 import {
@@ -18,7 +18,7 @@ import {
   openWatch,
   tellUnused,
 } from "./make_results.ts";
-import { deviceOptions, partsOf } from "./model_options.ts";
+import { deviceOptions, flagsOfModels, partsOf } from "./model_options.ts";
 import { checkOutput, nameForPrompt, outputPaths } from "./output_name.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { loadingBar } from "./progress_bar.ts";
@@ -72,10 +72,12 @@ export async function runGenerate(
   const request = await readRequest(given, watch);
   const { flags, media, name } = request;
   try {
-    const { url, apiKey } = flags;
-    if (url !== undefined) {
-      const client = new ServerClient({ url, ...present({ apiKey }) });
-      const what = await generateRemotely({ client, flags, media, name, ...watch });
+    const server = await findServer(flags);
+    if (server) {
+      if (server.model !== undefined) {
+        onNote(`Note: drawn by the server at ${NEAR_SERVER}; --no-server loads the model here`);
+      }
+      const what = await generateRemotely({ ...server, flags, media, name, ...watch });
       tell(`Generated ${what}`);
       return 0;
     }
@@ -115,6 +117,17 @@ export async function readRequest(
     );
   }
   return { flags, from, options, seeds, media, name };
+}
+
+type Server = Pick<Parameters<typeof generateRemotely>[0], "client" | "model">;
+
+/** The server of `--url`, or one of this machine that has the model as the flags want it. */
+async function findServer(flags: GenerateFlags): Promise<Server | undefined> {
+  const { url, apiKey, modelPath: model, lora, fragmented, server } = flags;
+  if (url !== undefined) return { client: new ServerClient({ url, ...present({ apiKey }) }) };
+  if (!server || fragmented || lora !== undefined || flagsOfModels(flags).length > 0) return;
+  const client = new ServerClient({ url: NEAR_SERVER, ...present({ apiKey }) });
+  return await hasModel(client, model) ? { client, model } : undefined;
 }
 
 /** What the model gets ready for while it is loaded: a request from text, which is known without its files. */

@@ -63,7 +63,7 @@ export async function runInspect(
 
 async function lookInto(
   input: string,
-  { modelPath }: InspectFlags,
+  { against: modelPath }: InspectFlags,
 ): Promise<{ readonly found: Inspection; readonly fit: LoraFit | undefined }> {
   const { problem, ...rest } = await inspect(await findPath(input));
   const found = problem === undefined ? rest : { ...rest, problem: spellParts(problem) };

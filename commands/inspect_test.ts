@@ -93,7 +93,7 @@ Deno.test("runInspect() tells of several files, whichever of them cannot be read
   const folder = fileURLToPath(new URL("../models/bundled/", import.meta.url));
   const lora = `${folder}adapters/outline.safetensors`;
   const paths = ["bundled", `${folder}README.md`, lora] as const;
-  const { status, text } = await printed(() => runInspect(paths, { modelPath: "bundled" }));
+  const { status, text } = await printed(() => runInspect(paths, { against: "bundled" }));
   assert.equal(status, 1);
   const [first, second, third] = text.split(/\n\n(?=\S+: )/);
   assert.match(first!, /^bundled: a Wan model/);

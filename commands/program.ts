@@ -4,6 +4,7 @@ import { version } from "../generation/mod.ts";
 import type { Flags, FlagValues } from "../generation/flag.ts";
 import { UsageError } from "./failure.ts";
 import { FlagCommand, type FlagGroups, valuesOf } from "./flag_command.ts";
+import { ownDefaults } from "./own_defaults.ts";
 import {
   BENCH_FLAGS,
   DOCTOR_FLAGS,
@@ -36,6 +37,8 @@ type Run<Values> =
 export function createProgram(onStatus: (status: number) => void): FlagCommand {
   const program = new FlagCommand("denoise", "Diffusion models on any GPU").version(version);
 
+  const tables = new Map<string, Flags>();
+
   function add<Table extends Flags>(
     name: string,
     table: Table,
@@ -43,10 +46,12 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     groups?: FlagGroups,
   ): FlagCommand {
     const command = new FlagCommand(name).addFlags(table, groups);
+    tables.set(name, table);
     command.action(async (...given) => {
       const words = given.slice(0, -2);
       const run = await load() as (...words: unknown[]) => Promise<number>;
-      onStatus(await run(...words, valuesOf(command, table)));
+      const own = await ownDefaults(name, tables);
+      onStatus(await run(...words, valuesOf(command, table, own)));
     });
     program.addCommand(command);
     return command;
@@ -100,6 +105,18 @@ export function createProgram(onStatus: (status: number) => void): FlagCommand {
     .description("Measure which kernels are the fastest on the GPU, and store the result");
   add("report", REPORT_FLAGS, async () => (await import("./report.ts")).runReportCommand)
     .description("Measure the GPU and write a report to post");
+
+  add("config", {}, async () => {
+    const { runConfig } = await import("./config.ts");
+    return () => runConfig(tables);
+  }).description("Show your own defaults of flags, and where they are set");
+
+  add("completion", {}, async () => {
+    const { runCompletion } = await import("./completion.ts");
+    const commands = program.commands.map((one) => [one.name(), one.description()] as const);
+    return (shell: string) => runCompletion(shell, commands, tables);
+  }).description("Print a script that completes commands, flags and names in a shell")
+    .argument("<shell>", "bash, zsh or fish");
 
   // The launcher starts these in the source; here they only have a help.
   const addLaunched = (name: string, description: string, table: Flags) =>

@@ -3,7 +3,7 @@
 import { loadModel, type Model } from "../mod.ts";
 import { describeFailure, UsageError } from "./failure.ts";
 import { FlagCommand, flagOf, givenOf, normalizeArgs } from "./flag_command.ts";
-import { ASK_FLAGS, RUN_FLAGS, type RunFlags } from "./flags.ts";
+import { ASK_FLAGS, type GenerateFlags, RUN_FLAGS, type RunFlags } from "./flags.ts";
 import type { Media } from "./generate_flags.ts";
 import { readRequest } from "./generate.ts";
 import { makeResults, openWatch } from "./make_results.ts";
@@ -44,7 +44,7 @@ export async function runRun(
   },
 ): Promise<number> {
   await using model = await loadFor(name, flags, load);
-  const session = new Session(model, { ...flags, modelPath: name });
+  const session = new Session(model, { ...flags, modelPath: name, server: false });
   const prompt = words.length > 0 ? words.join(" ") : flags.prompt;
   let status = prompt === undefined ? 0 : await session.answer(prompt);
   if (prompt !== undefined && !isTerminal) return status;
@@ -84,13 +84,13 @@ interface Asked {
 /** What was made last, and what is set for what follows. */
 class Session {
   readonly #model: Model;
-  readonly #flags: RunFlags & { readonly modelPath: string };
+  readonly #flags: GenerateFlags;
   /** Arguments of `/set` by their flags. */
   readonly #set = new Map<string, readonly string[]>();
   #last: Asked | undefined;
   #path: string | undefined;
 
-  constructor(model: Model, flags: RunFlags & { readonly modelPath: string }) {
+  constructor(model: Model, flags: GenerateFlags) {
     this.#model = model;
     this.#flags = flags;
   }

@@ -33,8 +33,6 @@ export interface FlagDetails<Value> {
   readonly default?: Value;
   /** The default in the words of the help, if they are not the value. */
   readonly shown?: string;
-  /** Environment variable that is read if the flag is omitted. */
-  readonly env?: string;
   /** All values that there are. */
   readonly choices?: readonly Value[];
   /** Whether the command needs it. */

@@ -1,4 +1,4 @@
-/** A user's own names of models: `models.json` in the configuration folder. */
+/** A user's own files in the configuration folder: names of models in `models.json`, defaults of flags in `config.json`. */
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -28,20 +28,33 @@ const entry = z.strictObject({
 /** What names look like; hub ids and paths do not. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/i;
 
-/** Where the file is: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder. */
-export function ownModelsFile(
-  env: (name: string) => string | undefined = ownEnv,
-): string | undefined {
+/** The folder of a user's own files: `DENOISE_CONFIG`, else `denoise` in `XDG_CONFIG_HOME`, else in `.config` of the home folder. */
+function configFolder(env: (name: string) => string | undefined): string | undefined {
   const get = (name: string) => env(name) || undefined;
   const config = get("XDG_CONFIG_HOME");
   const home = get("HOME") ?? get("USERPROFILE");
-  const folder = get("DENOISE_CONFIG") ??
+  return get("DENOISE_CONFIG") ??
     (config !== undefined
       ? join(config, "denoise")
       : home === undefined
       ? undefined
       : join(home, ".config", "denoise"));
+}
+
+/** Where a user's own names of models are. */
+export function ownModelsFile(
+  env: (name: string) => string | undefined = ownEnv,
+): string | undefined {
+  const folder = configFolder(env);
   return folder && join(folder, "models.json");
+}
+
+/** Where a user's own defaults of flags are. */
+export function configFile(
+  env: (name: string) => string | undefined = ownEnv,
+): string | undefined {
+  const folder = configFolder(env);
+  return folder && join(folder, "config.json");
 }
 
 export async function readOwnModels(

@@ -45,7 +45,6 @@ export const SERVER_FLAGS = {
     flag: "--api-key",
     default: [],
     shown: "none",
-    env: "DENOISE_API_KEY",
   }),
   maxQueue: flag("jobs", "maximum number of waiting requests; one client may have half", {
     read: integer(0),
@@ -70,9 +69,7 @@ export const SERVER_FLAGS = {
   waitsForModels: off("answer 503 while a further model loads, instead of waiting for it", {
     flag: "--no-wait",
   }),
-  webhookSecret: flag("secret", "key that signs webhooks: whsec_ and 24 to 64 bytes in base64", {
-    env: "DENOISE_WEBHOOK_SECRET",
-  }),
+  webhookSecret: flag("secret", "key that signs webhooks: whsec_ and 24 to 64 bytes in base64"),
   playground: off("do not serve the playground at /"),
   pulls: off("do not let clients fetch models from the hub, or delete them", { flag: "--no-pull" }),
   enableMetrics: onOff("serve /metrics for Prometheus"),

@@ -4,7 +4,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { describeCut } from "../../engine/reports.ts";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
-import { formatOfPath, type TaskType } from "../../mod.ts";
+import { formatOfPath } from "../../mod.ts";
+import type { ModelCard } from "../../server/contract/answers.ts";
+import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
@@ -18,17 +20,20 @@ import type { Job, ServerClient } from "./server_client.ts";
 
 interface RemoteWork extends CommandWatch, Pick<CommandRequest, "flags" | "media" | "name"> {
   readonly client: ServerClient;
+  /** Model of the server; by default that of the flags, where the bundled one stands for the server's first. */
+  readonly model?: string;
 }
 
 /** Sends a request, waits for its job and writes the results to files; the job is cancelled when `signal` fires. */
 export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { client, flags, bar, signal, onNote } = work;
-  const media = work.media ?? await mediaOfServer(client);
+  const media = work.media ?? await mediaOfServer(client, work.model);
   const file = flags.output ?? `${work.name}${media === "video" ? ".mp4" : ".png"}`;
   const request = generationRequest(
     flags,
     media,
     media === "video" ? undefined : file === STANDARD_OUTPUT ? "png" : formatOfPath(file),
+    work.model,
   );
   const own = flagsOfModels(flags);
   if (own.length > 0) {
@@ -113,9 +118,10 @@ async function follow(
   return ended(await client.json<Job>(`/v1/jobs/${id}`));
 }
 
-async function mediaOfServer(client: ServerClient): Promise<Media> {
-  const { data } = await client.json<{ data: { task_type: TaskType }[] }>("/v1/models");
-  return data[0] ? mediaOfTask(data[0].task_type) : "image";
+async function mediaOfServer(client: ServerClient, model?: string): Promise<Media> {
+  const { data } = await client.json<{ data: ModelCard[] }>("/v1/models");
+  const card = data.find(({ id }) => id === model) ?? data[0];
+  return card ? mediaOfTask(card.task_type) : "image";
 }
 
 /** Previews that a server makes of each image. */
@@ -134,6 +140,7 @@ export function generationRequest(
   flags: GenerateFlags,
   media: Media,
   format?: string,
+  model: string | undefined = flags.modelPath === BUNDLED_MODEL ? undefined : flags.modelPath,
 ): GenerationRequest {
   if (flags.fragmented) {
     throw new UsageError("Cannot use --fragmented with --url: the server writes the file");
@@ -148,7 +155,7 @@ export function generationRequest(
     prompt: flags.prompt,
     ...Object.fromEntries(settings),
     n: flags.numOutputs,
-    model: flags.modelPath === "bundled" ? undefined : flags.modelPath,
+    model,
     size: flags.size,
     width: flags.width,
     height: flags.height,

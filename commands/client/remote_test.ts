@@ -10,7 +10,7 @@ import { runJobs, runPs } from "../jobs.ts";
 import { ProgressBar } from "../progress_bar.ts";
 import { TerminalImage } from "../terminal_image.ts";
 import { generateRemotely, generationRequest } from "./remote_generate.ts";
-import { ServerClient } from "./server_client.ts";
+import { hasModel, ServerClient } from "./server_client.ts";
 
 const URL = "http://denoise.test";
 
@@ -211,3 +211,19 @@ Deno.test("runPs() says that no server answers", async () => {
   const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
   await assert.rejects(runPs({ url: URL, json: false }, nobody), /Cannot reach http:.*start one/);
 });
+
+Deno.test("hasModel() finds the models of a server, and none where nobody answers or a key is missing", () =>
+  withService(async (service, fetcher) => {
+    const client = new ServerClient({ url: URL }, fetcher);
+    const { data } = await (await service.get("/v1/models")).json();
+    assert.equal(await hasModel(client, data[0].id), true);
+    assert.equal(await hasModel(client, "another"), false);
+    for (
+      const answer of [
+        () => Promise.reject(new TypeError("refused")),
+        () => Promise.resolve(new Response("{}", { status: 401 })),
+      ]
+    ) {
+      assert.equal(await hasModel(new ServerClient({ url: URL }, answer), data[0].id), false);
+    }
+  }));

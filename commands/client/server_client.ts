@@ -1,6 +1,6 @@
 /** A running server, as commands talk to it: over its public API alone. */
 
-import type { JobListItem } from "../../server/contract/answers.ts";
+import type { JobListItem, ModelCard } from "../../server/contract/answers.ts";
 
 interface ServerFlags {
   /** Address of the server, without a slash at the end. */
@@ -66,6 +66,20 @@ export class ServerClient {
   /** Stops a job within a step. */
   cancel(id: string): Promise<Job> {
     return this.json(`/v1/jobs/${id}/cancel`, { method: "POST" });
+  }
+}
+
+/** Milliseconds that a server of this machine has to answer. */
+const NEAR_MS = 500;
+
+/** Whether a server has a model; not where none answers or it asks for another key. */
+export async function hasModel(client: ServerClient, name: string): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(NEAR_MS);
+    const { data } = await client.json<{ data: ModelCard[] }>("/v1/models", { signal });
+    return data.some(({ id, owned_by }) => id === name && owned_by === "denoise");
+  } catch {
+    return false;
   }
 }
 
