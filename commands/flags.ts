@@ -119,9 +119,11 @@ const FLEET_FLAGS = {
   s3Region: flag("region", "region of the bucket (default: us-east-1)"),
 };
 
-const models = flag("which", "all: the bundled model and all models in the cache", {
-  choices: ["all"],
-});
+const models = flag(
+  "which",
+  "all: also the bundled model and all models in the cache; named: those of --model-path (default: all, in a fleet named)",
+  { choices: ["all", "named"] },
+);
 const logFormat = flag("format", "sentences, or one JSON object per line", {
   choices: LOG_FORMATS,
   default: "text",

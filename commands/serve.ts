@@ -15,8 +15,8 @@ import {
   SERVER_FLAGS,
 } from "../server/mod.ts";
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
-import { hubCacheFolder } from "../hub/cache.ts";
-import { listCachedModels } from "../hub/cached_models.ts";
+import { hubSettings } from "../hub/hub_settings.ts";
+import { servableModels } from "../hub/servable.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import type { ServeFlags, WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
@@ -82,8 +82,11 @@ export function runWorker(flags: WorkerFlags): Promise<number> {
 }
 
 async function optionsOf(flags: ServeFlags | WorkerFlags, log: Log) {
-  const cached = flags.models === "all" ? await listCachedModels(hubCacheFolder()) : [];
-  const [first, ...otherModels] = modelsOf(flags, cached.map(({ id }) => id));
+  // In a fleet all members have to know of them at the start.
+  const isFleet = flags.databaseUrl !== undefined;
+  const isAll = flags.models === "all" && isFleet;
+  const there = isAll ? [BUNDLED, ...await servableModels(await hubSettings())] : [];
+  const [first, ...otherModels] = modelsOf(flags, there);
   const { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region } = flags;
   const s3 = asUsage(() =>
     readS3Settings({ bucket, endpoint, region }, (name) => Deno.env.get(name))
@@ -96,17 +99,20 @@ async function optionsOf(flags: ServeFlags | WorkerFlags, log: Log) {
     modelPath: first.modelPath,
     servedModelName: first.name,
     otherModels,
+    findsModels: !isFleet && flags.models !== "named",
     log,
     ...(s3 === undefined ? {} : { s3 }),
   };
 }
 
-/** The models to serve, the first one of requests that name none. */
+const BUNDLED: ModelSource = { name: BUNDLED_MODEL, modelPath: BUNDLED_MODEL };
+
+/** The models to serve, the first one of requests that name none; those of this machine that have no name yet come last. */
 export function modelsOf(
-  { servedModelName, modelId, modelPath, models }:
-    & Pick<ServeFlags, "servedModelName" | "modelPath" | "models">
+  { servedModelName, modelId, modelPath }:
+    & Pick<ServeFlags, "servedModelName" | "modelPath">
     & Partial<Pick<ServeFlags, "modelId">>,
-  cached: readonly string[] = [],
+  there: readonly ModelSource[] = [],
 ): [ModelSource, ...ModelSource[]] {
   const paths = modelPath.length > 0 ? modelPath : [BUNDLED_MODEL];
   const [first, ...others] = paths.map(readModel) as [ModelSource, ...ModelSource[]];
@@ -114,9 +120,9 @@ export function modelsOf(
     { ...first, name: servedModelName ?? modelId ?? first.name },
     ...others,
   ];
-  for (const id of models === "all" ? [BUNDLED_MODEL, ...cached] : []) {
-    const isThere = sources.some(({ name, modelPath }) => name === id || modelPath === id);
-    if (!isThere) sources.push({ name: id, modelPath: id });
+  for (const { name: id, modelPath: path } of there) {
+    const isThere = sources.some(({ name, modelPath }) => name === id || modelPath === path);
+    if (!isThere) sources.push({ name: id, modelPath: path });
   }
   const twice = sources.find(({ name }, i) => sources.findIndex((one) => one.name === name) < i);
   if (twice) {

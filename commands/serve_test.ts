@@ -52,7 +52,8 @@ Deno.test("modelsOf() takes several models, with names, and all that are there",
   ]);
   const [named] = modelsOf({ modelPath: ["org/name=bundled"] });
   assert.deepEqual(named, { name: "org/name", modelPath: "bundled" });
-  const all = modelsOf({ modelPath: ["a/b"], models: "all" }, ["a/b", "c/d"]);
+  const there = ["bundled", "a/b", "c/d"].map((name) => ({ name, modelPath: name }));
+  const all = modelsOf({ modelPath: ["a/b"] }, there);
   assert.deepEqual(all.map(({ name }) => name), ["a/b", "bundled", "c/d"]);
   assert.throws(() => modelsOf({ modelPath: ["a/b", "a/b"] }), {
     name: "UsageError",

@@ -28,6 +28,7 @@ import { toApiError } from "./http/respond.ts";
 import { PLAYGROUND_FOLDER } from "./routes/documents.ts";
 import { mountRoutes } from "./routes/table.ts";
 import { deviceBytes } from "./routes/catalogue.ts";
+import type { FoundModels } from "./models/found_models.ts";
 import { Pulls } from "./models/pulls.ts";
 import { Runners } from "./runners.ts";
 import { webuiError } from "./sdapi/answers.ts";
@@ -46,6 +47,8 @@ interface AppOptions {
   /** The model, loaded or loading. */
   engine: Engine | Promise<Engine> | EngineState;
   others?: readonly OtherModel[];
+  /** Models of this machine that come and go. */
+  found?: FoundModels;
   /** Models that run elsewhere, instead of this server's own, and the first one's state. */
   remote?: {
     readonly models: ServedModels;
@@ -90,7 +93,7 @@ export function createService(options: AppOptions): { app: App; services: Servic
   };
   const log = options.log ?? (() => {});
   const models = options.remote?.models ??
-    localModels({ ...shared, others: options.others ?? [], log });
+    localModels({ ...shared, others: options.others ?? [], found: options.found, log });
   const { maxQueue } = shared.settings;
   const { hub = hubSettings } = options;
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue });
@@ -109,8 +112,9 @@ export function createService(options: AppOptions): { app: App; services: Servic
       hub,
       log,
       availableBytes: () => deviceBytes(shared),
-      onDone: () => {},
+      onDone: () => void options.found?.refresh(true),
     }),
+    found: options.found,
     isFleet: options.remote !== undefined,
     workers: new Workers({ remote: options.remote?.workers, cards: options.cards, models, queue }),
     webhooks: webhooksOf(shared.settings, log),

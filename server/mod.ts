@@ -32,6 +32,7 @@ export type { StartLora } from "./loras/start_loras.ts";
 export { isLoopback } from "./http/access.ts";
 export type {
   EngineOpener,
+  FoundSource,
   OtherSource,
   RunningServer,
   Start,

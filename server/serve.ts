@@ -8,7 +8,8 @@ import { openJobStore } from "./jobs/write_behind.ts";
 import { listen, type Listener } from "./http/listen.ts";
 import { resumeJobs } from "./runners.ts";
 import { startSweeping } from "./jobs/retention.ts";
-import { absolute, OpeningModels, openStorage, withLoras } from "./start_parts.ts";
+import { FoundModels } from "./models/found_models.ts";
+import { absolute, localModel, OpeningModels, openStorage, withLoras } from "./start_parts.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
 import { openTracing } from "./telemetry/tracing.ts";
@@ -31,6 +32,15 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     absolute(options.inputSavePath || join(outputPath, "inputs"));
   const models = new OpeningModels(options);
   const { engine, others } = models;
+  const found = options.find && new FoundModels({
+    find: options.find,
+    serve: (source, engine) => localModel(source, engine, settings, log),
+    asked: [settings, ...others].flatMap((model) =>
+      "name" in model ? [model.name, model.path] : [model.servedModelName, model.modelPath]
+    ),
+    first: engine,
+    log,
+  });
   const ready = engine.settled.then(() => {
     if (engine.failure) throw engine.failure;
   });
@@ -48,6 +58,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     engine,
     ...(options.cards ? { cards: options.cards } : {}),
     others,
+    ...(found ? { found } : {}),
     jobs: { store, queue },
     inputRoot,
     log,
@@ -73,6 +84,8 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     opening.signal,
     (loaded) => withLoras(loaded, services.loras, options.loras ?? []),
   );
+  // A job that was left may be one of theirs.
+  await found?.refresh();
   await resumeJobs(services, left);
   // Uploads elsewhere may be those of servers with other records.
   const isAlone = outputPath !== "" && !options.inputSavePath;
@@ -86,6 +99,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
     services.webhooks?.close();
     await listener.close(CLOSE_MS);
     opening.abort();
+    found?.close();
     await models.free().finally(async () => {
       await store.close();
       await temporary?.remove();

@@ -6,12 +6,15 @@ import { Scheduler } from "../engine/cards/scheduler.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { folderOf, namedLoras, openModel } from "../generation/open_model.ts";
+import { hubSettings } from "../hub/hub_settings.ts";
+import { servableModels } from "../hub/servable.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/start_loras.ts";
 import { startServer } from "./serve.ts";
 import type {
   EngineOpener,
+  OtherSource,
   RunningServer,
   Start,
   StartOnCards,
@@ -26,6 +29,8 @@ export interface ServeOptions
   extends DeviceOptions, Omit<StartOptions, "openEngine" | "others" | "enhancer"> {
   /** What does not come from there. */
   parts?: ModelParts;
+  /** Whether the bundled model and those of the hub's cache are served besides, as they come and go; off by default. */
+  findsModels?: boolean;
   /** Further models, which requests name; they take turns on the GPU, and are loaded when they are asked for. */
   otherModels?: readonly ModelSource[];
   /** How many GPUs work, or which of those that `denoise doctor` lists; one by default. */
@@ -63,7 +68,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     start = startServer,
     ...rest
   } = options;
-  const { promptEnhancerConfig: config, otherModels = [], parts, ...device } = options;
+  const { promptEnhancerConfig: config, otherModels = [], findsModels, parts, ...device } = options;
   const isShared = otherModels.length > 0;
   const cards = new Scheduler(plansOf(options), { onNote: options.log, isShared });
   const isAlone = cards.all.length === 1;
@@ -80,7 +85,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const openOn = async (card: Card) => {
       let [weights, kernels] = [0, 0];
       let nextLine = performance.now() + LINE_MS;
-      const where = [...isAlone ? [] : [`GPU ${card.id}`], ...isShared ? [name] : []].join(", ");
+      const isNamed = isShared || !isFirst;
+      const where = [...isAlone ? [] : [`GPU ${card.id}`], ...isNamed ? [name] : []].join(", ");
       const log = (line: string) => options.log?.(where ? `${where}: ${line}` : line);
       const engine = await openModel(
         modelPath,
@@ -104,7 +110,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
           },
           ...(options.log && { onNote: log }),
         },
-        isShared,
+        isShared || !isFirst,
         {
           card: card.plan.address,
           ...(card.plan.group && { groupCards: card.plan.group }),
@@ -117,6 +123,26 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     const on = cards.all.filter(({ id }) => pins[name]?.includes(id) ?? true);
     return await cards.open({ name, on, open: openOn, isLoaded: isShared && isFirst === true });
   };
+  const sourceOf = ({ name, modelPath: path }: ModelSource): OtherSource => ({
+    name,
+    path,
+    ...loraPlaces(path),
+    ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
+    open: (...how) =>
+      open({
+        name,
+        modelPath: path,
+        ...(parts?.embeddings !== undefined && { parts: { embeddings: parts.embeddings } }),
+      }, ...how),
+  });
+  const bundled = { name: BUNDLED_MODEL, modelPath: BUNDLED_MODEL, aliases: [], version: "" };
+  const find = async () =>
+    [bundled, ...await servableModels(await hubSettings())].map((model) => ({
+      ...sourceOf(model),
+      aliases: model.aliases,
+      version: model.version,
+      close: () => cards.remove(model.name),
+    }));
   const all: StartOnCards = {
     ...loraPlaces(modelPath),
     ...rest,
@@ -129,18 +155,8 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     cards,
     openEngine: (...how) =>
       open({ name: servedModelName, modelPath, parts, isFirst: true }, ...how),
-    others: otherModels.map(({ name, modelPath: path }) => ({
-      name,
-      path,
-      ...loraPlaces(path),
-      ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
-      open: (...how) =>
-        open({
-          name,
-          modelPath: path,
-          ...(parts?.embeddings !== undefined && { parts: { embeddings: parts.embeddings } }),
-        }, ...how),
-    })),
+    others: otherModels.map(sourceOf),
+    ...(findsModels ? { find } : {}),
   };
   return await start(all);
 }

@@ -70,6 +70,8 @@ export interface ServedModel {
   readonly name: string;
   /** Path of the model, as given by the operator. */
   readonly path: string;
+  /** Other names of it, such as the id of a repository. */
+  readonly aliases?: readonly string[];
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
   readonly engine: EngineState;
@@ -80,6 +82,20 @@ export interface ServedModel {
 /** The models of a server, at least one. */
 type AllModels = readonly [ServedModel, ...ServedModel[]];
 
+/** Models that come and go, beside those that the server was started with. */
+export interface FurtherModels {
+  readonly all: readonly ServedModel[];
+  /** Looks again which ones there are. */
+  refresh(): Promise<void>;
+  /** The same, and waits a moment for those that are being opened. */
+  settle(): Promise<void>;
+  /** What a client could do that named a model which is not there. */
+  advise(name: string): string | undefined;
+}
+
+/** Most names that a failure lists. */
+const MAX_NAMES = 8;
+
 /** Names of OpenAI's image and video models. */
 const FOREIGN_MODEL = /^(?:openai\/)?(?:chat)?(?:gpt-image|dall-e|sora)(?:-|$)/i;
 
@@ -87,19 +103,22 @@ const FOREIGN_MODEL = /^(?:openai\/)?(?:chat)?(?:gpt-image|dall-e|sora)(?:-|$)/i
 export class ServedModels {
   readonly #all: () => AllModels;
   readonly #isKnown: (name: string) => boolean;
+  readonly #further: FurtherModels | undefined;
 
   /** Models come and go where `all` is a function; `isKnown` says whether one that is not there now was there before. */
   constructor(
     all: AllModels | (() => AllModels),
     isKnown: (name: string) => boolean = () => false,
+    further?: FurtherModels,
   ) {
     this.#isKnown = isKnown;
+    this.#further = further;
     this.#all = typeof all === "function" ? all : () => all;
   }
 
   /** All models, at least one. */
   get all(): AllModels {
-    return this.#all();
+    return this.#further ? [...this.#all(), ...this.#further.all] : this.#all();
   }
 
   /** The model of requests that name none. */
@@ -107,16 +126,43 @@ export class ServedModels {
     return this.all[0];
   }
 
-  /** A server with one model takes the names of OpenAI's models for it, which many clients cannot but send. @throws {ApiError} 404 */
+  /** A server started with one model takes the names of OpenAI's models for it, which many clients cannot but send. @throws {ApiError} 404 */
   pick(name: unknown): ServedModel {
     if (typeof name !== "string" || name === "") return this.first;
-    const isForeign = this.all.length === 1 && FOREIGN_MODEL.test(name) && !this.#isKnown(name);
-    if (isForeign) return this.first;
-    return this.find(name) ?? notFound(name, this.all);
+    const isForeign = this.#all().length === 1 && FOREIGN_MODEL.test(name) && !this.#isKnown(name);
+    return this.find(name) ?? (isForeign ? this.first : this.refuse(name));
   }
 
   find(name: string): ServedModel | undefined {
-    return this.all.find((model) => model.name === name);
+    const { all } = this;
+    return all.find((model) => model.name === name) ??
+      all.find(({ aliases }) => aliases?.includes(name));
+  }
+
+  /** Looks for a model that may have come since. */
+  async seek(name: unknown): Promise<void> {
+    const isUnknown = typeof name === "string" && name !== "" && !this.find(name);
+    if (isUnknown) await this.#further?.refresh();
+  }
+
+  /** Waits a moment for models that have come since. */
+  async settle(): Promise<void> {
+    if (this.first.engine.status === "ready") await this.#further?.settle();
+  }
+
+  /** @throws {ApiError} 404, with what may be done and, if they are to be listed, the names that there are */
+  refuse(name: string, isListing = true): never {
+    const names = this.all.map((model) => `'${model.name}'`);
+    const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
+    const list = `; this server has ${names.slice(0, MAX_NAMES).join(", ")}${more}`;
+    const advice = this.#further?.advise(name);
+    throw new ApiError(
+      404,
+      `The model '${shorten(name)}' does not exist${isListing ? list : ""}${
+        advice ? `; ${advice}` : ""
+      }`,
+      { param: "model", code: "model_not_found" },
+    );
   }
 }
 
@@ -126,14 +172,4 @@ export function stateOf(
 ): "loaded" | "loading" | "unloaded" | "failed" {
   if (engine.status !== "ready") return engine.status;
   return engine.engine.residence;
-}
-
-function notFound(name: string, models: readonly ServedModel[]): never {
-  throw new ApiError(
-    404,
-    `The model '${shorten(name)}' does not exist; this server has ${
-      models.map((model) => `'${model.name}'`).join(", ")
-    }`,
-    { param: "model", code: "model_not_found" },
-  );
 }

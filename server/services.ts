@@ -8,6 +8,7 @@ import type { ServerLoras } from "./loras/server_loras.ts";
 import { type Queue, unlessAborted } from "./jobs/job.ts";
 import type { HubSettings } from "../hub/hub_settings.ts";
 import type { Log } from "./log.ts";
+import type { FoundModels } from "./models/found_models.ts";
 import type { Pulls } from "./models/pulls.ts";
 import type { JobStore } from "./jobs/job_store.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -37,6 +38,8 @@ export interface Services {
   readonly workers: Workers;
   /** Models on their way to this machine. */
   readonly pulls: Pulls;
+  /** Models of this machine that the server was not told of; absent where it serves none of these. */
+  readonly found: FoundModels | undefined;
   readonly hub: () => Promise<HubSettings>;
   /** Whether the models are on other machines. */
   readonly isFleet: boolean;
@@ -94,6 +97,7 @@ export async function requestContext(
   { model, respondsAsync = false }: { model?: unknown; respondsAsync?: boolean } = {},
 ): Promise<RequestContext> {
   const { models, settings, enhancer, storage } = services;
+  await models.seek(model);
   const picked = models.pick(model);
   const { name, engine, loras } = picked;
   return {

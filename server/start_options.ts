@@ -28,12 +28,24 @@ export interface OtherSource {
   readonly open: EngineOpener;
 }
 
+/** A model of this machine that a server was not told of. */
+export interface FoundSource extends OtherSource {
+  /** Other names of the model, such as the id of its repository. */
+  readonly aliases: readonly string[];
+  /** Another text where its files are others. */
+  readonly version: string;
+  /** Frees it when its files are gone. */
+  readonly close: () => Promise<void>;
+}
+
 /** What a server is started with; its settings have defaults. */
 export interface StartOptions extends Partial<ServerSettings> {
   /** Opens the model; the server listens while that goes on. */
   openEngine: EngineOpener;
   /** Further models, opened one after the other when that is done. */
   others?: readonly OtherSource[];
+  /** Looks for models that are served besides, again and again; none by default. */
+  find?: () => Promise<readonly FoundSource[]>;
   /** Bucket for results; what cannot be uploaded stays in `outputPath`. */
   s3?: S3Settings;
   /** LoRAs that are set before the first request is answered. */

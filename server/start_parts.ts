@@ -3,7 +3,12 @@
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Engine } from "../engine/types.ts";
-import { EngineState, ServedModels } from "./served_models.ts";
+import {
+  EngineState,
+  type FurtherModels,
+  type ServedModel,
+  ServedModels,
+} from "./served_models.ts";
 import type { Log } from "./log.ts";
 import { ServerLoras } from "./loras/server_loras.ts";
 import type { StartLora } from "./loras/start_loras.ts";
@@ -132,37 +137,34 @@ export interface OtherModel extends Omit<OtherSource, "open"> {
 interface LocalModels {
   readonly engine: EngineState;
   readonly others: readonly OtherModel[];
+  /** Models that come and go. */
+  readonly found?: FurtherModels | undefined;
   /** Names, and where LoRAs may come from. */
   readonly settings: ServerSettings;
   readonly log: Log;
 }
 
 /** The models of a process, each with LoRAs of its own. */
-export function localModels({ engine, others, settings, log }: LocalModels): ServedModels {
-  const { loraFolders: folders, namedLoras: named, loraMergeMode, allowHubLoras } = settings;
-  const lorasOf = (
-    engine: EngineState,
-    folders: readonly string[],
-    named: Readonly<Record<string, string>>,
-  ) =>
-    new ServerLoras(
-      engine,
-      new LoraFiles({ folders, named, allowHub: allowHubLoras, log }),
-      loraMergeMode,
-    );
-  const first = {
-    name: settings.servedModelName,
-    path: settings.modelPath,
-    namedLoras: named,
-    engine,
-    loras: lorasOf(engine, folders, named),
-  };
-  const rest = others.map(({ name, path, ...other }) => {
-    const engine = engineState(other.engine);
-    const { namedLoras = {}, loraFolders = folders } = other;
-    return { name, path, namedLoras, engine, loras: lorasOf(engine, loraFolders, namedLoras) };
-  });
-  return new ServedModels([first, ...rest]);
+export function localModels({ engine, others, found, settings, log }: LocalModels): ServedModels {
+  const { servedModelName: name, modelPath: path, namedLoras } = settings;
+  const first = localModel({ name, path, namedLoras }, engine, settings, log);
+  const rest = others.map((other) => localModel(other, engineState(other.engine), settings, log));
+  return new ServedModels([first, ...rest], undefined, found);
+}
+
+/** A model with LoRAs of its own. */
+export function localModel(
+  { name, path, namedLoras = {}, loraFolders, aliases = [] }:
+    & Omit<OtherSource, "open">
+    & Pick<ServedModel, "aliases">,
+  engine: EngineState,
+  { loraFolders: usual, loraMergeMode, allowHubLoras: allowHub }: ServerSettings,
+  log: Log,
+): ServedModel {
+  const folders = loraFolders ?? usual;
+  const files = new LoraFiles({ folders, named: namedLoras, allowHub, log });
+  const loras = new ServerLoras(engine, files, loraMergeMode);
+  return { name, path, aliases, namedLoras, engine, loras };
 }
 
 export function engineState(engine: Engine | Promise<Engine> | EngineState): EngineState {

@@ -35,7 +35,7 @@ interface Run extends Demand {
 
 interface CardOptions {
   readonly onNote: (line: string) => void;
-  /** Whether several models share the card: each takes only a part of the memory then. */
+  /** Whether several models will share the card: each takes only a part of the memory from the first load on. */
   readonly isShared: boolean;
   /** Milliseconds from any moment on. */
   readonly now: () => number;
@@ -85,6 +85,8 @@ export class Card {
   readonly #openedAt: number;
   /** Names of models, used longest ago first. */
   readonly #byUse = new Set<string>();
+  /** Models that were loaded while there was no other, and may take all of the memory. */
+  readonly #alone = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
   readonly #paces = new Map<string, Pace>();
   /** Times at which it was at work, the latest last. */
@@ -175,13 +177,28 @@ export class Card {
   }
 
   add(model: string, engine: CardEngine): void {
-    const resting = restingBytes(engine.info);
-    // What rests beside it and what it takes are never more than there is together.
-    if (this.#options.isShared && resting > 0) {
-      engine.limitMemory(engine.info.deviceBytes! - resting);
-    }
     this.models.set(model, engine);
     this.#byUse.add(model);
+    if (!this.#isShared) return void this.#alone.add(model);
+    for (const each of this.models.values()) {
+      const resting = restingBytes(each.info);
+      // What rests beside it and what it takes are never more than there is together.
+      if (resting > 0) each.limitMemory(each.info.deviceBytes! - resting);
+    }
+  }
+
+  /** Closes a model after all that was asked for before. */
+  remove(model: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const engine = this.models.get(model);
+      this.models.delete(model);
+      for (const names of [this.#byUse, this.#alone, this.#paces]) names.delete(model);
+      await engine?.close();
+    });
+  }
+
+  get #isShared(): boolean {
+    return this.#options.isShared || this.models.size > 1;
   }
 
   /** Runs work when all that was asked of the card before is done; the model is loaded then. */
@@ -192,8 +209,10 @@ export class Card {
   ): Promise<T> {
     return this.#inTurn(async () => {
       signal?.throwIfAborted();
+      const engine = this.models.get(model);
+      if (!engine) throw new Error(`Cannot generate: the model ${model} was removed`);
+      if (this.#isShared && engine.residence !== "loaded") this.#alone.delete(model);
       await this.#makeRoom(model);
-      const engine = this.models.get(model)!;
       await engine.load();
       return await work(engine);
     });
@@ -206,7 +225,7 @@ export class Card {
 
   /** Takes a model off the card after all that was asked for before. */
   unload(model: string): Promise<void> {
-    return this.#inTurn(() => this.models.get(model)!.unload());
+    return this.#inTurn(async () => await this.models.get(model)?.unload());
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -222,7 +241,7 @@ export class Card {
       return engine?.residence === "loaded" ? [{ name, engine }] : [];
     });
     this.#byUse.add(model);
-    const room = restingBytes(this.models.get(model)!.info);
+    const room = this.#alone.has(model) ? 0 : restingBytes(this.models.get(model)!.info);
     let bytes = others.reduce((sum, { engine }) => sum + engine.info.weightBytes, 0);
     for (const { name, engine } of others) {
       if (bytes <= room) return;

@@ -68,6 +68,34 @@ Deno.test("Card lets a large model have the device alone, with all of its memory
   assert.equal(loaded(), "10");
 });
 
+Deno.test("Card lets a model that was loaded alone have all memory, until it is loaded beside others", async () => {
+  const cards = new Scheduler([{ gpu: 0, name: "", memoryBytes: 0, address: {} }]);
+  const add = async (name: string, isLoaded: boolean) => {
+    const engine = new FakeEngine({ info: { weightBytes: 10, deviceBytes: 80 } });
+    engine.isLoaded = isLoaded;
+    const open = () => Promise.resolve(engine);
+    return { engine, model: await cards.open({ name, on: cards.all, open }) };
+  };
+  const first = await add("first", true);
+  assert.equal(first.engine.limitBytes, Infinity);
+  const second = await add("second", false);
+  assert.deepEqual([first.engine.limitBytes, second.engine.limitBytes], [60, 60]);
+  await second.model.generate(REQUEST);
+  assert.ok(first.engine.isLoaded, "it rests");
+  await first.model.generate(REQUEST);
+  assert.ok(!second.engine.isLoaded, "the first may take all of the memory");
+  await first.model.unload();
+  await first.model.generate(REQUEST);
+  await second.model.generate(REQUEST);
+  await first.model.generate(REQUEST);
+  assert.ok(second.engine.isLoaded);
+  await cards.remove("second");
+  assert.ok(second.engine.closed);
+  assert.equal(second.model.info.weightBytes, 10, "what was removed still says what it was");
+  await assert.rejects(second.model.generate(REQUEST), /no GPU is left that has the model/);
+  await first.model.generate(REQUEST);
+});
+
 Deno.test("Card takes no model away in the middle of its work", async () => {
   const { all: [a], card, models, loaded } = await share({ a: 1, b: 1 }, undefined, 10);
   const order: string[] = [];

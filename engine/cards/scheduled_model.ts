@@ -20,6 +20,7 @@ export class ScheduledModel implements Engine {
   readonly #on: readonly Card[];
   /** Resolves when it is open wherever it can be. */
   readonly settled: Promise<void>;
+  #last: CardEngine | undefined;
 
   constructor(scheduler: Scheduler, name: string, on: readonly Card[], settled: Promise<void>) {
     this.#scheduler = scheduler;
@@ -118,8 +119,10 @@ export class ScheduledModel implements Engine {
     return this.#on.filter((card) => card.isUsable && card.models.has(this.#name));
   }
 
+  /** One that was removed still says what it was. */
   get #first(): CardEngine {
-    return this.#engine(this.#usable[0] ?? this.#on.find(({ models }) => models.has(this.#name))!);
+    const card = this.#usable[0] ?? this.#on.find(({ models }) => models.has(this.#name));
+    return this.#last = card ? this.#engine(card) : this.#last!;
   }
 
   #engine({ models }: Card): CardEngine {

@@ -90,13 +90,20 @@ export class Scheduler {
     const { name, on } = source;
     const left = [...on];
     const failures: unknown[] = [];
-    for (const card of left) card.loading++;
+    // A card with another model goes on working.
+    const loading = new Set(on.filter(({ models }) => models.size === 0));
+    for (const card of loading) card.loading++;
+    const open = (card: Card) =>
+      this.#open(card, source).finally(() => {
+        if (loading.has(card)) card.loading--;
+        this.#changed();
+      });
     while (!on.some((card) => card.models.has(name))) {
       const card = left.shift();
       if (!card) throw failures[0];
-      await this.#open(card, source).catch((error) => failures.push(error));
+      await open(card).catch((error) => failures.push(error));
     }
-    const rest = Promise.all(left.map((card) => this.#open(card, source).catch(() => {})));
+    const rest = Promise.all(left.map((card) => open(card).catch(() => {})));
     return new ScheduledModel(this, name, on, rest.then(() => {}));
   }
 
@@ -116,10 +123,13 @@ export class Scheduler {
         if (card.models.size === 0) card.isLeftOut = true;
       }
       throw error;
-    } finally {
-      card.loading--;
-      this.#changed();
     }
+  }
+
+  /** Closes a model on all cards, when what runs on them is done. */
+  async remove(name: string): Promise<void> {
+    await Promise.all(this.all.map((card) => card.remove(name)));
+    this.#changed();
   }
 
   #learnName(card: Card, adapter: string | undefined): void {

@@ -16,7 +16,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     ),
   ),
   model:
-    "Name of one of the server's models (default: the first); a server of one model also takes OpenAI's model names",
+    "Name of one of the server's models (default: the first); a server started with one also takes OpenAI's model names",
   n: "Number of results",
   num_outputs_per_prompt: "Same as `n`; overrides it",
   size:

@@ -71,18 +71,18 @@ export function listPulls(services: Services): unknown {
 }
 
 export function retrievePull(c: Context<AppEnv>, services: Services): Response {
-  return c.json(found(c, services));
+  return c.json(pullOf(c, services));
 }
 
 /** Stops a pull; the next one of the model goes on from there. */
 export function stopPull(c: Context<AppEnv>, services: Services): Response {
   checkMay(c, services, "stop pulls");
-  const { id } = found(c, services);
+  const { id } = pullOf(c, services);
   return c.json(services.pulls.stop(id)!);
 }
 
 export function pullEvents(c: Context<AppEnv>, services: Services): Response {
-  const record = found(c, services);
+  const record = pullOf(c, services);
   // A body that nobody reads would never end.
   if (c.req.method === "HEAD") return c.body(null, 200, { "content-type": "text/event-stream" });
   openStream(c, "another stream of events");
@@ -95,16 +95,17 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
   const id = c.req.param("id") ?? "";
   const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
   const repositories = entry ? repositoriesOf(entry) : isHubId(id) ? [id] : [];
-  const isServed = services.models.all.some(({ path }) =>
-    [entry?.name, ...repositories].includes(path)
-  );
-  if (isServed) {
-    throw new ApiError(409, `Cannot delete ${id}: this server was started with it`, {
-      param: "id",
-      code: "model_in_use",
-    });
+  const names = [...(entry ? [entry.name] : []), ...repositories];
+  const { models, found } = services;
+  const served = models.all.filter(({ path }) => names.includes(path));
+  const isAsked = served.some((model) => !found?.all.includes(model));
+  const hasJobs = served.length > 0 && await isAwaited(served[0]!.name, services);
+  if (isAsked || hasJobs) {
+    const why = isAsked ? "this server was started with it" : "jobs wait for it or run";
+    throw new ApiError(409, `Cannot delete ${id}: ${why}`, { param: "id", code: "model_in_use" });
   }
   await services.pulls.end(entry ? namesOf(entry.name, services) : repositories);
+  await found?.remove(names);
   const { cacheFolder } = await services.hub();
   let freed: number | undefined;
   for (const repository of repositories) {
@@ -120,6 +121,7 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
       code: "model_not_found",
     });
   }
+  await found?.refresh(true);
   services.log(`Deleted ${id}: ${(freed / 1e9).toFixed(1)} GB are free again`);
   return c.json({ id, object: "model", deleted: true, freed_bytes: freed });
 }
@@ -137,7 +139,16 @@ function namesOf(name: string, { pulls }: Services): string[] {
   return pulls.all.map(({ model }) => model).filter((model) => model.split(":")[0] === name);
 }
 
-function found(c: Context<AppEnv>, { pulls }: Services): ModelPull {
+/** Whether a job for a model waits or runs. */
+async function isAwaited(name: string, { queue, store }: Services): Promise<boolean> {
+  for (const id of [...queue.running, ...queue.order()]) {
+    const request = (await store.get(id))?.request as { readonly model?: string } | undefined;
+    if (request?.model === name) return true;
+  }
+  return false;
+}
+
+function pullOf(c: Context<AppEnv>, { pulls }: Services): ModelPull {
   const id = c.req.param("id") ?? "";
   const record = pulls.find(id);
   if (record) return record;

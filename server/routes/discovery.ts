@@ -15,7 +15,8 @@ const card = (model: ServedModel, { settings, enhancer }: Services) =>
   modelCard(model, settings, enhancer !== undefined);
 
 /** The models that answer, and the first, which says what is the matter with it. */
-export function listModels(c: Context<AppEnv>, services: Services): Response {
+export async function listModels(c: Context<AppEnv>, services: Services): Promise<Response> {
+  await services.models.settle();
   const [first, ...others] = services.models.all;
   const known = others.filter(({ engine }) => engine.status === "ready");
   return c.json({
@@ -25,7 +26,7 @@ export function listModels(c: Context<AppEnv>, services: Services): Response {
 }
 
 export async function retrieveModel(c: Context<AppEnv>, services: Services): Promise<Response> {
-  const model = named(c, services);
+  const model = await named(c, services);
   await engineOf(services, model, c.req.raw.signal);
   return c.json(card(model, services));
 }
@@ -33,20 +34,16 @@ export async function retrieveModel(c: Context<AppEnv>, services: Services): Pro
 /** Brings a model onto the GPU, or takes it off. */
 export function changeModel(change: "load" | "unload"): Handler {
   return async (c, services) => {
-    const model = named(c, services);
+    const model = await named(c, services);
     await (await engineOf(services, model, c.req.raw.signal))[change]();
     return c.json(card(model, services));
   };
 }
 
-function named(c: Context<AppEnv>, { models }: Services): ServedModel {
+async function named(c: Context<AppEnv>, { models }: Services): Promise<ServedModel> {
   const id = c.req.param("id") ?? "";
-  const model = models.find(id);
-  if (model) return model;
-  throw new ApiError(404, `The model '${id}' does not exist`, {
-    param: "model",
-    code: "model_not_found",
-  });
+  await models.seek(id);
+  return models.find(id) ?? models.refuse(id, false);
 }
 
 export function serverInfo({ settings }: Services): unknown {

@@ -89,6 +89,7 @@ export function mountSdapi(app: App, services: Services): void {
     POST: async (c) => {
       const given = validate(optionsSchema, await json(c));
       const { sd_model_checkpoint: wanted } = given;
+      await models.seek(wanted);
       if (wanted && !models.find(wanted)) {
         const names = models.all.map((model) => `'${model.name}'`).join(", ");
         throw badRequest(
@@ -105,7 +106,10 @@ export function mountSdapi(app: App, services: Services): void {
     },
   });
   mount(app, `${SDAPI}/sd-models`, {
-    GET: (c) => c.json(models.all.map((model) => checkpointOf(model.name))),
+    GET: async (c) => {
+      await models.settle();
+      return c.json(models.all.map((model) => checkpointOf(model.name)));
+    },
   });
   mount(app, `${SDAPI}/samplers`, { GET: async (c) => c.json(samplersOf(await info(c))) });
   mount(app, `${SDAPI}/schedulers`, { GET: async (c) => c.json(schedulesOf(await info(c))) });

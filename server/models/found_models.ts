@@ -1,0 +1,146 @@
+/** Models of this machine that the server was not told of: they come and go while it runs. */
+
+import { distance } from "fastest-levenshtein";
+import { CATALOGUE } from "../../hub/catalogue.ts";
+import { EngineState, type FurtherModels, type ServedModel } from "../served_models.ts";
+import type { Engine } from "../../engine/types.ts";
+import type { Log } from "../log.ts";
+import type { FoundSource } from "../start_options.ts";
+
+/** How often it is looked for them at most, in milliseconds. */
+const LOOK_MS = 1000;
+/** How long a list waits for models that are being opened, in milliseconds. */
+const SETTLE_MS = 2000;
+/** How many letters of a name may be wrong for it to be meant. */
+const MAX_DISTANCE = 3;
+
+interface Found {
+  readonly source: FoundSource;
+  readonly served: ServedModel;
+  readonly opened: PromiseWithResolvers<Engine>;
+}
+
+interface FoundOptions {
+  readonly find: () => Promise<readonly FoundSource[]>;
+  readonly serve: (source: FoundSource, engine: EngineState) => ServedModel;
+  /** Names and paths of the models that the server was told of. */
+  readonly asked: readonly string[];
+  /** The first model: the others wait for it. */
+  readonly first: EngineState;
+  readonly log: Log;
+}
+
+export class FoundModels implements FurtherModels {
+  readonly #options: FoundOptions;
+  readonly #models = new Map<string, Found>();
+  readonly #stop = new AbortController();
+  #opening: Promise<void> = Promise.resolve();
+  #look: Promise<void> = Promise.resolve();
+  #lookedAt = -Infinity;
+
+  constructor(options: FoundOptions) {
+    this.#options = options;
+  }
+
+  get all(): ServedModel[] {
+    return [...this.#models.values()].map(({ served }) => served)
+      .filter(({ engine }) => engine.status !== "failed");
+  }
+
+  /** Looks what there is now; `isNews` says that something has changed. */
+  refresh(isNews = false): Promise<void> {
+    if (!isNews && performance.now() - this.#lookedAt < LOOK_MS) return this.#look;
+    this.#lookedAt = performance.now();
+    return this.#look = this.#look.then(() => this.#lookAround());
+  }
+
+  async settle(): Promise<void> {
+    await this.refresh();
+    const all = Promise.all(this.all.map(({ engine }) => engine.settled));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, SETTLE_MS);
+    await Promise.race([all, promise]);
+    clearTimeout(timer);
+  }
+
+  /** Lets go of models by their names, when what they do is done. */
+  async remove(names: readonly string[]): Promise<void> {
+    const gone = [...this.#models.values()].filter(({ served }) =>
+      [served.name, ...served.aliases ?? []].some((name) => names.includes(name))
+    );
+    for (const { served } of gone) this.#models.delete(served.name);
+    await Promise.all(gone.map(({ source }) => source.close()));
+  }
+
+  advise(name: string): string | undefined {
+    const known = [...this.#names, ...CATALOGUE.map((entry) => entry.name)];
+    const wanted = name.toLowerCase();
+    const near = known.map((other) => [other, distance(wanted, other.toLowerCase())] as const)
+      .filter(([other, far]) => far <= MAX_DISTANCE || isPart(wanted, other))
+      .sort(([, a], [, b]) => a - b).map(([other]) => other);
+    const [first] = near;
+    if (first === undefined) return undefined;
+    if (this.#names.includes(first)) return `did you mean ${first}?`;
+    const shown = near.slice(0, 3).join(", ");
+    const what = first === wanted ? first : `it may be ${shown}, which`;
+    return `${what} can be fetched: denoise pull ${first}, or POST /v1/pulls`;
+  }
+
+  /** Ends what is being opened. The models are freed with what opened them. */
+  close(): void {
+    this.#stop.abort();
+  }
+
+  get #names(): string[] {
+    return [...this.#options.asked, ...this.all.map(({ name }) => name)];
+  }
+
+  async #lookAround(): Promise<void> {
+    const { find, asked, serve, log } = this.#options;
+    let sources: readonly FoundSource[];
+    try {
+      sources = (await find()).filter(({ name, path, aliases }) =>
+        ![name, path, ...aliases].some((each) => asked.includes(each))
+      );
+    } catch (error) {
+      return log(`Cannot look for models: ${(error as Error).message}`, { level: "error" });
+    }
+    for (const { source, served } of this.#models.values()) {
+      const now = sources.find(({ name }) => name === served.name);
+      // One that could not be opened may have got what it lacked.
+      const isOver = !now || served.engine.status === "failed" && now.version !== source.version;
+      if (isOver) void this.remove([served.name]);
+    }
+    for (const source of sources) {
+      if (this.#models.has(source.name)) continue;
+      const opened = Promise.withResolvers<Engine>();
+      const found = { source, opened, served: serve(source, new EngineState(opened.promise)) };
+      this.#models.set(source.name, found);
+      this.#opening = this.#opening.then(() => this.#open(found));
+    }
+  }
+
+  async #open({ source: { name, open }, served, opened }: Found): Promise<void> {
+    const { first, log } = this.#options;
+    const { signal } = this.#stop;
+    try {
+      await first.settled;
+      signal.throwIfAborted();
+      if (first.failure) throw first.failure;
+      opened.resolve(await open((fraction) => served.engine.progress = fraction, signal));
+      await served.engine.settled;
+      log(`Serves ${name}, too`);
+    } catch (error) {
+      opened.reject(error);
+      if (!signal.aborted && !first.failure) {
+        log(`Cannot serve ${name}: ${(error as Error).message}`, { level: "warning" });
+      }
+    }
+  }
+}
+
+/** Whether a name is a part of another one, whoever published it. */
+function isPart(wanted: string, other: string): boolean {
+  const short = wanted.split("/").at(-1)!;
+  return short.length >= 4 && other.toLowerCase().includes(short);
+}
