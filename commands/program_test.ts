@@ -28,9 +28,8 @@ Deno.test("serve takes the flags of the specification, and port 30000 where none
   assert.deepEqual([flags.numGpus, flags.ulyssesDegree, flags.ringDegree], [2, 2, 2]);
 });
 
-Deno.test("serve keeps results for seven days, and uploads beside them, where nothing is said", () => {
+Deno.test("serve keeps uploads beside results where nothing is said", () => {
   const flags = serveFlags();
-  assert.equal(flags.retainMs, 7 * 24 * 60 * 60 * 1000);
   assert.equal(flags.inputSavePath, undefined);
   assert.ok(!flags.resumeJobs && !flags.allowPrivateUrls);
 });

@@ -13,7 +13,7 @@ import { explainEngineFailure, loraRefusal, namesOf } from "../server/loras/engi
 import { resumeJobs, Runners } from "../server/runners.ts";
 import type { ServedModels } from "../server/served_models.ts";
 import type { App, Services } from "../server/services.ts";
-import { DEFAULT_SETTINGS } from "../server/settings.ts";
+import { DEFAULT_SETTINGS, settingsOf, SHARED_RETAIN_MS } from "../server/settings.ts";
 import type { RunningServer, StartOnCards } from "../server/start_options.ts";
 import { absolute, localModels, OpeningModels, openStorage } from "../server/start_parts.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
@@ -131,7 +131,7 @@ function createFront(
   { storage, ffmpeg, tracing }: Parts,
   inputRoot: string,
 ) {
-  const settings = { ...DEFAULT_SETTINGS, ...options };
+  const settings = settingsOf({ retainMs: SHARED_RETAIN_MS, ...options });
   const models = new FleetModels(fleet, settings.loraMergeMode);
   const queue = new FleetQueue({
     fleet,
@@ -185,7 +185,7 @@ function createWorker(
   const { log } = fleet;
   const opening = new OpeningModels({ ...options, log });
   const { engine, others } = opening;
-  const settings = { ...DEFAULT_SETTINGS, ...options };
+  const settings = settingsOf(options);
   const models = localModels({ engine, others, settings, log });
   const leases = new Leases(fleet.database, fleet.member);
   let found: Promise<Ffmpeg> | undefined;

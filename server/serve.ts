@@ -10,7 +10,7 @@ import { resumeJobs } from "./runners.ts";
 import { startSweeping } from "./jobs/retention.ts";
 import { FoundModels } from "./models/found_models.ts";
 import { absolute, localModel, OpeningModels, openStorage, withLoras } from "./start_parts.ts";
-import { DEFAULT_SETTINGS } from "./settings.ts";
+import { settingsOf } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
 import { openTracing } from "./telemetry/tracing.ts";
 
@@ -22,7 +22,7 @@ const CLOCK_MS = 50;
 /** The server listens; its model may still be loading. @throws {Error} when the address cannot be bound or the folder cannot be used */
 export async function startServer(options: StartOnCards): Promise<RunningServer> {
   const { log = () => {} } = options;
-  const settings = { ...DEFAULT_SETTINGS, ...options };
+  const settings = settingsOf(options);
   // Paths stay what they are when the working folder is removed.
   const outputPath = absolute(settings.outputPath);
   const resumes = settings.resumeJobs;

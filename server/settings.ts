@@ -13,7 +13,7 @@ import {
   texts,
 } from "../generation/flag.ts";
 import { MERGE_MODES } from "../generation/lora_words.ts";
-import { isOrigin } from "./http/access.ts";
+import { isLoopback, isOrigin } from "./http/access.ts";
 import type { FormLimits } from "./inputs/multipart.ts";
 
 /** Flags of a server: where it listens, what it keeps, what clients may do. */
@@ -32,12 +32,11 @@ export const SERVER_FLAGS = {
     "folder",
     "folder for uploads, until their jobs end (default: inputs, beside the results)",
   ),
-  retainMs: flag("duration", "how long the server keeps results, such as 12h or 7d; 0 for ever", {
-    read: duration,
-    flag: "--retain",
-    default: duration("7d"),
-    shown: "7d",
-  }),
+  retainMs: flag(
+    "duration",
+    "how long the server keeps results, such as 12h or 7d; 0 for ever (default: for ever on a loopback address, else 7d)",
+    { read: duration, flag: "--retain" },
+  ),
   resumeJobs: onOff("retry the jobs that a killed server left unfinished"),
   allowPrivateUrls: onOff("also fetch images from private networks"),
   apiKeys: flag("key", "key that clients must send; may be repeated", {
@@ -100,6 +99,8 @@ export const LORA_FLAGS = {
 /** Settings of a server: what its flags say, and what no flag says. */
 export interface ServerSettings
   extends FlagValues<typeof SERVER_FLAGS>, FlagValues<typeof LORA_FLAGS> {
+  /** How long results are kept, in milliseconds; 0 for ever. */
+  retainMs: number;
   /** Name, folder, file or hub id of the first model. */
   modelPath: string;
   /** The model's public name. */
@@ -135,7 +136,18 @@ export const DEFAULT_SETTINGS: Readonly<ServerSettings> = {
   numGpus: 1,
   loraFolders: [],
   namedLoras: {},
+  retainMs: 0,
 };
+
+/** How long a server for others keeps results, in milliseconds. */
+export const SHARED_RETAIN_MS = duration("7d");
+
+/** Settings with the defaults of what is not given; who draws at home loses nothing. */
+export function settingsOf(given: Partial<ServerSettings>): ServerSettings {
+  const { host = DEFAULT_SETTINGS.host } = given;
+  const retainMs = given.retainMs ?? (isLoopback(host) ? 0 : SHARED_RETAIN_MS);
+  return { ...DEFAULT_SETTINGS, ...given, retainMs };
+}
 
 /** Collects origins of pages, such as `https://app.example` or `app://obsidian.md`, or `*` for any. */
 export function origins(text: string, before: readonly string[] = []): readonly string[] {

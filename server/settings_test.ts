@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { hosts, origins } from "./settings.ts";
+import { hosts, origins, settingsOf } from "./settings.ts";
 
 Deno.test("origins() and hosts() collect what requests may bring, and refuse what they never do", () => {
   const first = origins("https://app.example/", undefined);
@@ -18,4 +18,11 @@ Deno.test("origins() and hosts() collect what requests may bring, and refuse wha
   for (const text of ["https://a.example", "a.example:443", "a.example/", ""]) {
     assert.throws(() => hosts(text, []), RangeError, text);
   }
+});
+
+Deno.test("settingsOf() keeps results for ever on a loopback address, and for a week elsewhere", () => {
+  const days = (given: Parameters<typeof settingsOf>[0]) => settingsOf(given).retainMs / 86_400_000;
+  assert.deepEqual([{}, { host: "localhost" }, { host: "0.0.0.0" }].map(days), [0, 0, 7]);
+  assert.deepEqual(days({ host: "0.0.0.0", retainMs: 0 }), 0);
+  assert.deepEqual(days({ retainMs: 86_400_000 }), 1);
 });
