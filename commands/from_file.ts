@@ -40,7 +40,8 @@ export async function fillFromFile(flags: GenerateFlags): Promise<FilledFlags> {
         "AUTOMATIC1111 or ComfyUI",
     );
   }
-  const given = (["image", "mask", "control"] as const).filter((name) => flags[name] !== undefined);
+  const given = (["image", "mask", "control", "reference"] as const)
+    .filter((name) => flags[name] !== undefined);
   const unused = recipe.unused
     .filter((words) => !given.some((name) => words.endsWith(`, which --${name} may name`)));
   const all: GenerateFlags = { ...flags };

@@ -268,6 +268,11 @@ export const SETTING_FIELDS: {
   ipAdapterStart: {
     text: "Share of the steps after which reference images take effect (default: 0)",
     ...numberWithin(0, 1),
+    check: (value, name, _info, { ipAdapterEnd: end }) => {
+      checkRange(value, name, 0, 1);
+      if (typeof end !== "number" || value < end) return;
+      throw new RangeError(`${name} must be below ${end}, where they end, got ${value}`);
+    },
     placeholder: "share",
     idle: unlessTaken("ipAdapterStart"),
   },

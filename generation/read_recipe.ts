@@ -70,6 +70,7 @@ const INPUTS: readonly (readonly [name: string, words: string])[] = [
   ["edited", "the images that it was made from, which --image may name"],
   ["masked", "the mask that it was made with, which --mask may name"],
   ["controlled", "the control picture that it was made with, which --control may name"],
+  ["referenced", "the reference images that it was made with, which --reference may name"],
 ];
 
 /** A recipe of a file's texts by keyword; nothing where they do not say how it was made. */

@@ -39,6 +39,8 @@ export interface Recipe extends SamplingSettings {
   isMasked?: boolean;
   /** Whether a control picture steered it. */
   isControlled?: boolean;
+  /** Whether reference images said what is seen in it. */
+  hasReferences?: boolean;
   /** LoRAs in the order in which they were applied; none by default. */
   loras?: readonly RecipeLora[];
 }
@@ -63,7 +65,7 @@ export function recipeOf(
     & Pick<Recipe, "model" | "seed">
     & Pick<Frames, "width" | "height" | "drawnAt">,
 ): Recipe {
-  const { prompt, loras, images, mask, control } = request;
+  const { prompt, loras, images, mask, control, references } = request;
   return {
     ...settingsOf(request),
     prompt,
@@ -76,6 +78,7 @@ export function recipeOf(
     ...(images.length > 0 && { isEdited: true }),
     ...(mask !== undefined && { isMasked: true }),
     ...(control !== undefined && { isControlled: true }),
+    ...(references && { hasReferences: true }),
   };
 }
 
@@ -111,6 +114,7 @@ function toJson(recipe: Recipe): Record<string, unknown> {
     ...(recipe.isEdited && { edited: true }),
     ...(recipe.isMasked && { masked: true }),
     ...(recipe.isControlled && { controlled: true }),
+    ...(recipe.hasReferences && { referenced: true }),
     ...(loras.length > 0 && { loras: loras.map(loraFields) }),
   };
 }

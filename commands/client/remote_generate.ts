@@ -134,6 +134,8 @@ interface GenerationRequest {
   readonly files: readonly (readonly [field: string, path: string])[];
   /** Control picture, which goes with or without files. */
   readonly control?: string;
+  /** Reference images of an image, which do so, too. */
+  readonly references?: readonly string[];
 }
 
 export function generationRequest(
@@ -183,29 +185,36 @@ export function generationRequest(
     : image.map((path) => ["image", path]);
   const files = [
     ...images,
-    ...reference.map((path): [string, string] => ["reference", path]),
+    ...isVideo ? reference.map((path): [string, string] => ["reference", path]) : [],
     ["video", video] as const,
     ["mask", mask] as const,
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
   const path = isVideo ? "/v1/videos" : `/v1/images/${files.length > 0 ? "edits" : "generations"}`;
-  return { path, body, files, ...present({ control: flags.control }) };
+  const references = isVideo || reference.length === 0 ? undefined : reference;
+  return { path, body, files, ...present({ control: flags.control, references }) };
 }
 
 /** The request as `fetch` takes it: JSON, or a form where there are files. */
 async function requestInit(
-  { body, files, control }: GenerationRequest,
+  { body, files, control, references = [] }: GenerationRequest,
 ): Promise<{ method: "POST"; headers: Record<string, string>; body: BodyInit }> {
   const headers = { prefer: "respond-async" };
   if (files.length === 0) {
     const json = { ...headers, "content-type": "application/json" };
-    const picture = control === undefined ? {} : { control: await dataUrl(control) };
-    return { method: "POST", headers: json, body: JSON.stringify({ ...body, ...picture }) };
+    const pictures = {
+      ...(control !== undefined && { control: await dataUrl(control) }),
+      ...(references.length > 0 && { reference: await Promise.all(references.map(dataUrl)) }),
+    };
+    return { method: "POST", headers: json, body: JSON.stringify({ ...body, ...pictures }) };
   }
   const form = new FormData();
   const { prompt, ...others } = body;
   form.set("prompt", String(prompt));
   form.set("extra_body", JSON.stringify(others));
-  const pictures = control === undefined ? [] : [["control", control] as const];
+  const pictures = [
+    ...control === undefined ? [] : [["control", control] as const],
+    ...references.map((path) => ["reference", path] as const),
+  ];
   for (const [field, path] of [...files, ...pictures]) {
     form.append(field, new Blob([await Deno.readFile(path)]), basename(path));
   }

@@ -69,7 +69,7 @@ const model = z.strictObject({
     min_images: z.int().describe("Fewest images of a task that starts from some"),
     max_images: z.int(),
     max_edit_images: z.int(),
-    max_references: z.int().describe("Most images of what shall be seen in a video"),
+    max_references: z.int().describe("Most images of what shall be seen in a result"),
     takes_video_masks: z.boolean(),
   }),
   settings: z.array(z.strictObject({
@@ -233,7 +233,7 @@ const job = z.strictObject({
 const wholeJob = job.extend({
   request: z.record(z.string(), z.unknown()).nullable().describe(
     "What was asked for, with the names of requests and the model's own values; `input_images`, " +
-      "`input_mask`, `input_control` and `input_video` tell what it brought, which is not kept",
+      "`input_mask`, `input_control`, `input_references` and `input_video` tell what it brought, which is not kept",
   ),
 });
 

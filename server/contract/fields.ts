@@ -15,7 +15,9 @@ const SPELLINGS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** What the record of a job tells of a request's inputs; where it had none, its request is whole without them. */
-const TOLD_INPUTS = ["input_images", "input_mask", "input_control", "input_video"] as const;
+const TOLD_INPUTS = [
+  ...["input_images", "input_mask", "input_control", "input_references", "input_video"],
+] as const;
 
 /** Nested objects whose members count as fields of the body. */
 const ENVELOPES = ["extra_body", "extra_json", "extra_params"] as const;
@@ -149,11 +151,14 @@ export function nearestName(name: string, known: readonly string[]): string {
 /** Other names by the name that the documents have. */
 type Spellings = Readonly<Record<string, readonly string[]>>;
 
+const REFERENCE_SPELLINGS = ["references", "reference_image", "reference_images"];
+
 export const EDIT_SPELLINGS: Spellings = {
   image: ["images", "input_image", "input_images", "init_image"],
   url: ["urls", "image_url", "image_urls"],
   mask: ["mask_image", "mask_url"],
   control: ["control_image"],
+  reference: REFERENCE_SPELLINGS,
 };
 
 export const VIDEO_SPELLINGS: Spellings = {
@@ -163,7 +168,7 @@ export const VIDEO_SPELLINGS: Spellings = {
   ],
   last_image: ["last_frame", "last_frame_image", "end_image"],
   mask: ["mask_image", "mask_video"],
-  reference: ["references", "reference_image", "reference_images"],
+  reference: REFERENCE_SPELLINGS,
   video: [],
   video_reference: [],
   video_url: [],

@@ -139,6 +139,7 @@ const IMAGE_FIELDS = {
   stream: flag(),
   partial_images: integer(),
   control: longText(),
+  reference: stringOrList(),
 };
 
 const IDLE_IMAGE_FIELDS = {

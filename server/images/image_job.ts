@@ -50,6 +50,9 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       images: await Promise.all(request.images.map(read)),
       ...(mask && { mask: [mask] }),
       ...(control && { control }),
+      ...(request.references && {
+        references: await Promise.all(request.references.map(read)),
+      }),
     };
     // Each seed gives as many images as the model has layers.
     const total = outputSeeds(request).length;

@@ -47,7 +47,10 @@ const KINDS = {
   generation: {
     schema: imageGenerationSchema,
     table: imageFieldTable,
-    spellings: { control: EDIT_SPELLINGS["control"]! },
+    spellings: {
+      control: EDIT_SPELLINGS["control"]!,
+      reference: EDIT_SPELLINGS["reference"]!,
+    },
     howToSend: { image: "'image' or 'url' to /v1/images/edits" },
   },
   edit: {
@@ -90,19 +93,25 @@ export async function readImageRequest<
   const output = readImageOutput(fields, context);
   const mask = kind === "edit" ? oneSource("mask", fields.mask, files) : undefined;
   const control = oneSource("control", fields.control, files);
+  const references = sourcesOf("reference", fields.reference, files);
   const { asked, options, spell, paramOf } = readGeneration(fields, context);
   const { maskWay, reader } = inputs;
   const { previews } = output;
   const { ready, idle } = await prepared(
     () =>
       prepareImages(
-        { ...asked, images, mask, maskWay, control, previews },
+        { ...asked, images, mask, maskWay, control, references, previews },
         { ...context, reader, spell, howToSend },
       ),
     (field) => field === "images" ? images[0]?.field ?? "image" : paramOf(field),
   );
   const unread = unreadFiles(files, EDIT_SPELLINGS);
-  const named = { ...fields, ...(mask && { mask: "a file" }), ...unread.fields };
+  const named = {
+    ...fields,
+    ...(mask && { mask: "a file" }),
+    ...(references.length > 0 && { reference: "given" }),
+    ...unread.fields,
+  };
   const ignored = findIgnored(named, table, context, {
     ...idleOutputFields(fields, output, info),
     ...idle,

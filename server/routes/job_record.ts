@@ -105,6 +105,7 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
     input_images: images.length,
     input_mask: request.mask !== undefined,
     input_control: request.control !== undefined,
+    input_references: request.references?.length ?? 0,
     input_video: request.video !== undefined,
   };
 }

@@ -39,12 +39,23 @@ const argumentsSchema = z.looseObject({ args: z.array(z.unknown()).nullish() });
 /** The version of the extension's API whose units are read. */
 export const UNITS_VERSION = 2;
 
-/** Preprocessors: the picture as it is, or its edges. */
-export const UNIT_MODULES: readonly string[] = ["none", "canny"];
+/** Preprocessors of control pictures: the picture as it is, or its edges. */
+const CONTROL_MODULES: readonly string[] = ["none", "canny"];
 
-/** What clients may choose as a unit's model: the ControlNet that the model was started with. */
+/** Preprocessors that make a unit's image one for an IP-Adapter; the file itself says which encoder it needs. */
+const SEEING_MODULE = /^ip-adapter/;
+const FACE_MODULE = /face_?id|pulid/;
+
+/** What clients may choose as a unit's preprocessor. */
+export function unitModules({ optionalParts }: ModelInfo): string[] {
+  return [...CONTROL_MODULES, ...optionalParts.includes("ipAdapter") ? ["ip-adapter-auto"] : []];
+}
+
+/** What clients may choose as a unit's model: the ControlNet and the IP-Adapter that the model was started with. */
 export function unitModels({ optionalParts, controlsByMask }: ModelInfo, name: string): string[] {
-  return optionalParts.includes("controlnet") && !controlsByMask ? [`ControlNet of ${name}`] : [];
+  const steers = optionalParts.includes("controlnet") && !controlsByMask;
+  const sees = optionalParts.includes("ipAdapter");
+  return [...steers ? [`ControlNet of ${name}`] : [], ...sees ? [`IP-Adapter of ${name}`] : []];
 }
 
 /** Ways in which a picture meets the size of the result, by number. */
@@ -90,38 +101,87 @@ export function readScripts(
     (validate(argumentsSchema, value).args ?? []).filter((unit) => unit !== null)
   ).map((unit) => validate(unitSchema, unit)).filter(({ enabled }) => enabled !== false);
   const hasOthers = given.some(([script]) => !isControl(script));
-  if (units.length > 1) {
-    throw refused(`${units.length} units at once: one picture steers a result; switch off others`);
+  const seeing = units.filter((unit) => SEEING_MODULE.test(moduleOf(unit)));
+  const [unit, ...others] = units.filter((unit) => !seeing.includes(unit));
+  if (others.length > 0) {
+    throw refused(
+      `${others.length + 1} units at once: one picture steers a result; switch off others`,
+    );
   }
-  const [unit] = units;
-  return { fields: unit ? fieldsOf(unit, info, images) : {}, hasOthers };
+  const fields = {
+    ...unit && fieldsOf(unit, info, images),
+    ...seeing.length > 0 && referenceFields(seeing, info, images),
+  };
+  return { fields, hasOthers };
+}
+
+type Unit = z.output<typeof unitSchema>;
+
+function moduleOf({ module }: Unit): string {
+  return (module ?? "none").toLowerCase();
+}
+
+/** The address of a unit's image. */
+function pictureOf(unit: Unit, images: readonly string[]): string {
+  const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
+  const picture = own || unit.input_image || images[0];
+  if (!picture) throw refused("a unit without a picture: send it in image");
+  if (unit.mask) throw refused("the mask of a unit: the whole picture counts; omit mask");
+  const { control_mode: balance = 0 } = unit;
+  if (!BALANCED.includes(typeof balance === "string" ? balance.toLowerCase() : balance ?? 0)) {
+    throw refused(`control_mode ${shorten(String(balance))}: 0, 'Balanced', is what is done here`);
+  }
+  return /^(?:data:|https?:)/i.test(picture) ? picture : `data:image/png;base64,${picture}`;
+}
+
+/** Units of the IP-Adapter: an image each, all with the same weight and steps. */
+function referenceFields(
+  units: readonly Unit[],
+  { optionalParts }: ModelInfo,
+  images: readonly string[],
+): Record<string, unknown> {
+  if (!optionalParts.includes("ipAdapter")) {
+    throw refused(
+      "an ip-adapter unit: the model has none; name its file with --ip-adapter at the start",
+    );
+  }
+  const face = units.find((unit) => FACE_MODULE.test(moduleOf(unit)));
+  if (face) {
+    throw refused(
+      `the preprocessor '${shorten(moduleOf(face))}': it recognises faces, which nothing here does`,
+    );
+  }
+  const [scale, start, end] = (["weight", "guidance_start", "guidance_end"] as const).map((key) => {
+    const [value, ...others] = new Set(units.map((unit) => unit[key] ?? undefined));
+    if (others.length === 0) return value;
+    throw refused(`ip-adapter units of several ${key}: one counts for all images; send it in each`);
+  });
+  return {
+    reference: units.map((unit) => pictureOf(unit, images)),
+    ip_adapter_scale: scale,
+    ip_adapter_start: start,
+    ip_adapter_end: end,
+  };
 }
 
 function fieldsOf(
-  unit: z.output<typeof unitSchema>,
+  unit: Unit,
   info: ModelInfo,
   images: readonly string[],
 ): Record<string, unknown> {
   asClientError(FIELD, () => checkTakesControl(info));
-  const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
-  const picture = own || unit.input_image || images[0];
-  if (!picture) throw refused("a unit without a picture: send it in image");
-  if (unit.mask) throw refused("the mask of a unit: the whole picture steers; omit mask");
-  const module = (unit.module ?? "none").toLowerCase();
-  if (!UNIT_MODULES.includes(module)) {
+  const picture = pictureOf(unit, images);
+  const module = moduleOf(unit);
+  if (!CONTROL_MODULES.includes(module)) {
     throw refused(
       `the preprocessor '${
         shorten(module)
       }': canny is made here; send the map that it makes, with module 'none'`,
     );
   }
-  const { control_mode: balance = 0 } = unit;
-  if (!BALANCED.includes(typeof balance === "string" ? balance.toLowerCase() : balance ?? 0)) {
-    throw refused(`control_mode ${shorten(String(balance))}: 0, 'Balanced', is what is done here`);
-  }
   const isCanny = module === "canny";
   return {
-    control: /^(?:data:|https?:)/i.test(picture) ? picture : `data:image/png;base64,${picture}`,
+    control: picture,
     control_type: isCanny ? "canny" : undefined,
     control_mode: modeOf(unit.union_control_type, isCanny, info),
     control_scale: unit.weight,

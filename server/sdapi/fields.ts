@@ -128,6 +128,10 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   control_mode: "alwayson_scripts",
   control_scale: "alwayson_scripts",
   control_start: "alwayson_scripts",
+  reference: "alwayson_scripts",
+  ip_adapter_scale: "alwayson_scripts",
+  ip_adapter_start: "alwayson_scripts",
+  ip_adapter_end: "alwayson_scripts",
   control_end: "alwayson_scripts",
 };
 

@@ -10,7 +10,7 @@ import { base64Json, nameIgnored } from "../routes/image_item.ts";
 import { type App, type AppEnv, engineOf, type Services } from "../services.ts";
 import { mount } from "../routes/mount.ts";
 import { checkpointOf, embeddingsOf, memoryOf, upscalersOf } from "./answers.ts";
-import { UNIT_MODULES, unitModels, UNITS_VERSION } from "./control_units.ts";
+import { unitModels, unitModules, UNITS_VERSION } from "./control_units.ts";
 import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";
 import { refuseIgnored } from "./fields.ts";
@@ -132,7 +132,9 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${CONTROLNET}/model_list`, {
     GET: async (c) => c.json({ model_list: unitModels(await info(c), chosen().name) }),
   });
-  mount(app, `${CONTROLNET}/module_list`, { GET: (c) => c.json({ module_list: UNIT_MODULES }) });
+  mount(app, `${CONTROLNET}/module_list`, {
+    GET: async (c) => c.json({ module_list: unitModules(await info(c)) }),
+  });
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {
     mount(app, `${SDAPI}/extra-${path}`, {
