@@ -16,6 +16,7 @@ import {
 } from "../generation/flag.ts";
 import { QUALITY_PRESETS } from "../media/encode.ts";
 import { X264_PRESETS } from "../media/video/write.ts";
+import { TEXT_ENCODERS } from "../models/lora/types.ts";
 import { PREDICTION_TYPES } from "../models/schedulers/process.ts";
 import { LOG_FORMATS } from "../server/log.ts";
 import { LORA_FLAGS, SERVER_FLAGS } from "../server/settings.ts";
@@ -68,7 +69,8 @@ export const PART_FLAGS = {
   transformer: flag("path", "replaces the transformer: file, folder, hub id, org/name:file"),
   transformer2: flag("path", "replaces the low-noise transformer of models with two"),
   textEncoder: flag("path", "replaces the text encoder"),
-  textEncoder2: flag("path", "replaces the second text encoder of models with two"),
+  textEncoder2: flag("path", "replaces the second text encoder of models with several"),
+  textEncoder3: flag("path", "replaces the third text encoder of models with three"),
   imageEncoder: flag("path", "replaces the image encoder, also that of an IP-Adapter"),
   mmproj: flag("path", "vision tower, for a text encoder in a GGUF file"),
   vae: flag("path", "replaces the autoencoder"),
@@ -80,6 +82,7 @@ export const PART_FLAGS = {
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),
   tokenizer: flag("path", "replaces the tokenizer: folder, GGUF file or hub id"),
   tokenizer2: flag("path", "replaces the tokenizer of the second text encoder"),
+  tokenizer3: flag("path", "replaces the tokenizer of the third text encoder"),
   embeddings: flag(
     "folder",
     "folder of textual inversions, for models with CLIP: embedding:name in prompts",
@@ -335,7 +338,7 @@ export const QUANTIZE_FLAGS = {
   ),
   scales: off("write fp8 without scales, for programs that do not read them"),
   part: flag("name", "component of a model's folder", {
-    choices: ["transformer", "transformer_2", "text_encoder", "text_encoder_2", "image_encoder"],
+    choices: ["transformer", "transformer_2", ...TEXT_ENCODERS, "image_encoder"],
     default: "transformer",
   }),
 };

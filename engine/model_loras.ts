@@ -1,7 +1,13 @@
 import { basename, dirname, fileStamp, join, NotFoundError } from "../platform/mod.ts";
 import { obtainLora } from "../hub/lora_file.ts";
 import { readLora } from "../models/lora/read_lora.ts";
-import type { AdaptableComponent, AppliedLora, Lora, LoraComponent } from "../models/lora/types.ts";
+import {
+  type AdaptableComponent,
+  type AppliedLora,
+  isTextEncoder,
+  type Lora,
+  type LoraComponent,
+} from "../models/lora/types.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import { resolveModes } from "../models/lora/resolve_mode.ts";
 import { BUNDLED } from "../models/textual_inversion/read_embedding.ts";
@@ -86,7 +92,7 @@ export class ModelLoras {
 /** Far beyond what any LoRA stands; more would only overflow. */
 const MAX_STRENGTH = 100;
 
-/** What both text encoders of a model are called. */
+/** What all text encoders of a model are called. */
 const TEXT = "text_encoder";
 
 /** What a pipeline is given, in the order of the uses, and what is said of it. */
@@ -96,9 +102,7 @@ interface ResolvedLoras {
 }
 
 export function loraTargets(components: readonly AdaptableComponent[]): LoraTarget[] {
-  return components.flatMap(({ target }) =>
-    target === TEXT || target === "text_encoder_2" ? [] : target
-  );
+  return components.flatMap(({ target }) => isTextEncoder(target) ? [] : target);
 }
 
 /** Checks what uses say; nothing has to be read for that. */
@@ -146,8 +150,7 @@ function resolveLoraUses(
   const meant = uses.map(({ target = "all", mode = "auto" }, index) => ({
     ...cached[index]!,
     targets: components.map((component) => component.target).filter((own) =>
-      target === "all" || own === target ||
-      target === TEXT && own === "text_encoder_2"
+      target === "all" || own === target || target === TEXT && isTextEncoder(own)
     ),
     mode,
   }));
@@ -157,10 +160,12 @@ function resolveLoraUses(
     const { path, strength = 1 } = uses[index]!;
     const { mode, note } = modes[index]!;
     // Callers know of one text encoder.
-    const names = new Set(targets.map((name) => name === "text_encoder_2" ? TEXT : name));
+    const names = new Set<LoraReport["target"]>(
+      targets.map((name) => isTextEncoder(name) ? TEXT : name),
+    );
     const changed = [...names].flatMap((target) => {
       const changes = lora.changes.filter(({ target: own }) =>
-        own === target || target === TEXT && own === "text_encoder_2" && targets.includes(own)
+        own === target || target === TEXT && isTextEncoder(own) && targets.includes(own)
       );
       const layers = [...new Set(changes.map(({ module }) => module))];
       return layers.length === 0 ? [] : [{ target, layers }];

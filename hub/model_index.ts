@@ -150,6 +150,7 @@ export const PART_COMPONENTS = {
   mmproj: "vision_tower",
   textEncoder: "text_encoder",
   textEncoder2: "text_encoder_2",
+  textEncoder3: "text_encoder_3",
   vae: "vae",
   tinyDecoder: "tiny_decoder",
   controlnet: "controlnet",
@@ -159,6 +160,7 @@ export const PART_COMPONENTS = {
   frameInterpolator: "frame_interpolator",
   tokenizer: "tokenizer",
   tokenizer2: "tokenizer_2",
+  tokenizer3: "tokenizer_3",
 } as const;
 
 export type PartName = keyof typeof PART_COMPONENTS;

@@ -7,6 +7,7 @@ import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
+import { STABLE_DIFFUSION_3 } from "./families/stable_diffusion_3/pipeline.ts";
 import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
 import { WAN } from "./families/wan/pipeline.ts";
 import { Z_IMAGE } from "./families/z_image/pipeline.ts";
@@ -78,6 +79,7 @@ export const FAMILIES: readonly Family[] = [
     QWEN_IMAGE,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
+    STABLE_DIFFUSION_3,
   ],
 ].map((family) => family as Family);
 

@@ -107,22 +107,24 @@ export function doubleBlock(
   return Object.fromEntries(results) as unknown as Streams<Tensor>;
 }
 
-/** Heads of queries, keys and values, [3, 1, tokens, dim]: the first two normalised and turned by their positions. */
+/** Heads of queries, keys and values, [3, 1, tokens, dim]; the first two normalised and turned by positions if there are any. */
 export function headProjections(
   config: HeadsConfig,
   weights: WeightScope,
-  norms: readonly [query: string, key: string],
+  norms: readonly [query: string, key: string] | undefined,
   joined: Tensor,
-  rotary: Rotation,
+  rotary?: Rotation,
 ): Projections {
   const { num_attention_heads: heads, attention_head_dim: headDim, eps } = config;
   const [, batch, tokens] = joined.shape as [number, number, number];
   const [query, key, value] = [0, 1, 2].map((i) =>
     slice(joined, 0, i, i + 1).reshape(batch, tokens, heads, headDim)
   ) as [Tensor, Tensor, Tensor];
+  if (!norms) return [query, key, value];
+  const turned = rotary && { rotary: { ...rotary, hasHeadAxis: true } };
   const normalized = (name: string, x: Tensor) => {
     const weight = weights.tensor(x.graph, `${name}.weight`, [headDim]);
-    return rmsNorm(x, { weight, eps, rotary: { ...rotary, hasHeadAxis: true }, name });
+    return rmsNorm(x, { weight, eps, ...turned, name });
   };
   return [normalized(norms[0], query), normalized(norms[1], key), value];
 }

@@ -8,7 +8,7 @@ import type { Tokenizer } from "../tokenizers/mod.ts";
 /** Components that have weights, as `model_index.json` names them. */
 export type ComponentName = Exclude<
   typeof PART_COMPONENTS[PartName],
-  "transformer_2" | "refiner" | "tokenizer" | "tokenizer_2"
+  "transformer_2" | "refiner" | "tokenizer" | "tokenizer_2" | "tokenizer_3"
 >;
 
 export interface ComponentNaming {

@@ -25,7 +25,7 @@ import { Checkpoint } from "../../runtime/mod.ts";
 import { hasTokenizer, readEmbeddedTokenizer } from "../tokenizers/embedded.ts";
 import { loadTokenizer, type Tokenizer } from "../tokenizers/mod.ts";
 import type { ComponentFormat, FamilyDefaults, FamilyFiles } from "./component_format.ts";
-import { isLora, recognise, type RecognisedComponent } from "./recognise.ts";
+import { formatsFor, isLora, recognise, type RecognisedComponent } from "./recognise.ts";
 import { JoinedSource } from "./layout_view.ts";
 import { classOf, readSavedConfig } from "./saved_config.ts";
 import { type ForeignPart, MAX_CONFIG_BYTES, ModelFiles } from "./model_files.ts";
@@ -44,6 +44,8 @@ export interface ModelParts {
   textEncoder?: string;
   /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
   textEncoder2?: string;
+  /** The third text encoder; what `tokenizer` names has its tokenizer too where that is a whole model. */
+  textEncoder3?: string;
   /** The autoencoder. */
   vae?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
@@ -62,6 +64,8 @@ export interface ModelParts {
   tokenizer?: string;
   /** Tokenizer of the second text encoder; what `tokenizer` names has it too where that is a whole model. */
   tokenizer2?: string;
+  /** Tokenizer of the third text encoder; what `tokenizer` names has it too where that is a whole model. */
+  tokenizer3?: string;
   /** A folder of textual inversions, which prompts name as `embedding:name`; models without CLIP's prompts use none. */
   embeddings?: string;
   /** What a model of Stable Diffusion predicts, where its files do not say, as those of SD 2 for 768 pixels. */
@@ -82,6 +86,7 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   transformer2: { words: "second transformer" },
   textEncoder: { words: "text encoder", isNeeded: true },
   textEncoder2: { words: "second text encoder" },
+  textEncoder3: { words: "third text encoder" },
   imageEncoder: { words: "image encoder" },
   mmproj: { words: "vision tower" },
   vae: { words: "autoencoder", isNeeded: true },
@@ -98,6 +103,7 @@ const PARTS = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
 const TOKENIZERS = {
   tokenizer: { words: "tokenizer", encoder: "textEncoder" },
   tokenizer2: { words: "second tokenizer", encoder: "textEncoder2" },
+  tokenizer3: { words: "third tokenizer", encoder: "textEncoder3" },
 } as const;
 
 const TOKENIZER_PARTS = Object.keys(TOKENIZERS) as (keyof typeof TOKENIZERS)[];
@@ -259,7 +265,7 @@ function openFile(
 ): RecognisedComponent[] {
   const checkpoint = Checkpoint.open(path);
   opened.push(checkpoint);
-  const formats = [...families.flatMap((family) => family.formats), ...optional];
+  const formats = formatsFor(checkpoint, families, optional);
   const components = recognise(checkpoint, formats);
   if (components.length > 0) return components;
   const names = [...checkpoint.names];
@@ -366,10 +372,11 @@ async function namedTokenizers(parts: ModelParts) {
     if (path !== undefined) named.set(name, () => openTokenizer(path, name, part));
   }
   const { tokenizer: whole } = parts;
-  if (whole !== undefined && !named.has("tokenizer_2") && await exists(join(whole, MODEL_INDEX))) {
+  if (whole !== undefined && await exists(join(whole, MODEL_INDEX))) {
     const { components } = await readModelIndex(whole);
-    if (components.has("tokenizer_2")) {
-      named.set("tokenizer_2", () => openTokenizer(whole, "tokenizer_2", "tokenizer"));
+    for (const name of ["tokenizer_2", "tokenizer_3"]) {
+      if (named.has(name) || !components.has(name)) continue;
+      named.set(name, () => openTokenizer(whole, name, "tokenizer"));
     }
   }
   return named;

@@ -1,6 +1,6 @@
 /** Which components a file holds, known by the names of its tensors. */
 import type { TensorSource } from "../../runtime/mod.ts";
-import type { ComponentFormat, ComponentNaming } from "./component_format.ts";
+import type { ComponentFormat, ComponentNaming, FamilyFiles } from "./component_format.ts";
 import { viewLayout } from "./layout_view.ts";
 
 export interface RecognisedComponent {
@@ -22,22 +22,38 @@ export function recognise(
   return found;
 }
 
+/** All formats in the order to look for them: a file's transformer says which part an encoder is that several families have. */
+export function formatsFor(
+  source: TensorSource,
+  families: readonly FamilyFiles[],
+  optional: readonly ComponentFormat[],
+): ComponentFormat[] {
+  const all = families.flatMap(({ formats }) => formats);
+  const [transformer] = recognise(
+    source,
+    all.filter(({ component }) => component === "transformer"),
+  );
+  const own = families.find(({ formats }) => transformer && formats.includes(transformer.format));
+  return [...own?.formats ?? [], ...all, ...optional];
+}
+
 function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | undefined {
   for (const naming of format.namings) {
-    const prefix = prefixOf(source, naming);
-    if (prefix === undefined) continue;
     const { layout, view } = naming;
-    const tensors = view?.(viewLayout(source, undefined, prefix)) ?? viewLayout(
-      source,
-      typeof layout === "function" ? layout(viewLayout(source, undefined, prefix)) : layout,
-      prefix,
-    );
-    if (format.fits?.(tensors) ?? true) return tensors;
+    // A file may hold several text encoders of one kind.
+    for (const prefix of prefixesOf(source, naming)) {
+      const tensors = view?.(viewLayout(source, undefined, prefix)) ?? viewLayout(
+        source,
+        typeof layout === "function" ? layout(viewLayout(source, undefined, prefix)) : layout,
+        prefix,
+      );
+      if (format.fits?.(tensors) ?? true) return tensors;
+    }
   }
   return undefined;
 }
 
-function prefixOf(source: TensorSource, { probes }: ComponentNaming): string | undefined {
+function prefixesOf(source: TensorSource, { probes }: ComponentNaming): string[] {
   const [first, ...others] = probes;
   const prefixes: string[] = [];
   for (const name of source.names) {
@@ -46,7 +62,7 @@ function prefixOf(source: TensorSource, { probes }: ComponentNaming): string | u
     const isWhole = prefix === "" || prefix.endsWith(".");
     if (isWhole && others.every((probe) => source.find(prefix + probe))) prefixes.push(prefix);
   }
-  return prefixes.sort((a, b) => a.length - b.length)[0];
+  return prefixes.sort((a, b) => a.length - b.length);
 }
 
 export function isLora(names: Iterable<string>): boolean {

@@ -14,7 +14,7 @@ import {
   type StoredTensor,
   type TensorSource,
 } from "../../runtime/mod.ts";
-import { isLora, recognise } from "../checkpoints/recognise.ts";
+import { formatsFor, isLora, recognise } from "../checkpoints/recognise.ts";
 import { classOf } from "../checkpoints/saved_config.ts";
 import type { ComponentFormat, FamilyFiles } from "../checkpoints/component_format.ts";
 import { openModelFiles } from "../checkpoints/open_model.ts";
@@ -95,7 +95,7 @@ async function inspectFile(
     };
   }
   const files = families.map((family) => family.files);
-  const formats = [...files.flatMap((family) => family.formats), ...optional];
+  const formats = formatsFor(checkpoint, files, optional);
   const found = recognise(checkpoint, formats);
   const embedding = found.length === 0 ? inspectEmbedding(path) : undefined;
   if (embedding) {

@@ -8,9 +8,20 @@ export type LoraComponent =
   | "transformer_2"
   | "critic"
   | "text_encoder"
-  | "text_encoder_2";
+  | "text_encoder_2"
+  | "text_encoder_3";
 
-export const TEXT_ENCODERS: readonly LoraComponent[] = ["text_encoder", "text_encoder_2"];
+type TextEncoderName = "text_encoder" | "text_encoder_2" | "text_encoder_3";
+
+export const TEXT_ENCODERS: readonly LoraComponent[] = [
+  "text_encoder",
+  "text_encoder_2",
+  "text_encoder_3",
+];
+
+export function isTextEncoder(target: LoraComponent): target is TextEncoderName {
+  return TEXT_ENCODERS.includes(target);
+}
 
 /** A module with weights: a linear layer, a convolution, a norm. */
 export interface AdaptableModule {

@@ -12,7 +12,9 @@ import type { Work } from "./work.ts";
 
 /** What the pipeline knows of a request's prompts before anything is computed. */
 export interface PromptTokens
-  extends PromptSizes, Pick<Work, "tokens" | "weights" | "pooledTokens" | "pooledWeights"> {
+  extends
+    PromptSizes,
+    Pick<Work, "tokens" | "weights" | "pooledTokens" | "pooledWeights" | "thirdTokens"> {
   readonly cut: readonly CutPrompt[];
 }
 

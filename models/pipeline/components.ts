@@ -137,6 +137,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly fakeScoreTransformer?: Component | undefined;
   readonly textEncoder: Component;
   readonly textEncoder2?: Component | undefined;
+  readonly textEncoder3?: Component | undefined;
   readonly vae: Component;
   readonly tinyDecoder?: Component<TinyDecoderConfig> | undefined;
   readonly controlnet?: Component | undefined;
@@ -149,6 +150,7 @@ export interface Parts<Settings = unknown, Solver extends Scheduler = Scheduler>
   readonly settings: Settings;
   readonly tokenizer: Tokenizer;
   readonly pooledTokenizer?: PooledTokenizer | undefined;
+  readonly thirdTokenizer?: Tokenizer | undefined;
   readonly scheduler: Solver;
   readonly schedulerFile: ConfigFile;
   /** Textual inversions, of families that read prompts in chunks. */
@@ -219,6 +221,7 @@ export async function openParts<Table extends PartsTable>(
       tokenizer: await tokenizerOf(pooled),
       maxLength: (configs[pooled] as EncoderConfig).max_position_embeddings,
     };
+    const thirdTokenizer = configs["textEncoder3"] && await tokenizerOf("textEncoder3");
     table.checkTokenizer?.(tokenizer, files.path);
     // Weights are opened once all are known to fit together.
     const weights = opening.map(([name, open]) => [name, open()] as const);
@@ -234,6 +237,7 @@ export async function openParts<Table extends PartsTable>(
       settings,
       tokenizer,
       pooledTokenizer,
+      thirdTokenizer,
       scheduler,
       schedulerFile,
       embeddings: new EmbeddingFolder(embeddings),

@@ -111,7 +111,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       precisions: {
         transformer: precision(parts.transformer),
         vae: precision(parts.vae),
-        textEncoder: precision(parts.textEncoder2 ?? parts.textEncoder),
+        textEncoder: precision(parts.textEncoder3 ?? parts.textEncoder2 ?? parts.textEncoder),
       },
       optionalParts: optionalPartsOf(parts),
       ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
@@ -406,13 +406,16 @@ function knownEmbeddings(
   }));
 }
 
-export function adaptedParts(
-  { transformer, transformer2, textEncoder, textEncoder2, fakeScoreTransformer }: Parts,
-  lora: Family["lora"],
+export function adaptedParts<P extends Parts>(
+  parts: P,
+  lora: Family<P>["lora"],
 ): { readonly adapted: AdaptedComponent[]; readonly critic: AdaptedComponent | undefined } {
   type Names = Pick<AdaptableComponent, "family" | "layouts">;
   const adapt = (part: Component | undefined, target: AdaptableComponent["target"], names: Names) =>
     part && new AdaptedComponent(part.weights, { target, ...names });
+  const { transformer, transformer2, textEncoder, textEncoder2, textEncoder3 } = parts;
+  const { family, layouts } = lora.transformer;
+  const own = { family, layouts: typeof layouts === "function" ? layouts(parts) : layouts };
   const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [] };
   const text2 = {
     family: lora.textEncoder2 ?? lora.textEncoder,
@@ -420,11 +423,12 @@ export function adaptedParts(
   };
   return {
     adapted: [
-      adapt(transformer, "transformer", lora.transformer),
-      adapt(transformer2, "transformer_2", lora.transformer),
+      adapt(transformer, "transformer", own),
+      adapt(transformer2, "transformer_2", own),
       adapt(textEncoder, "text_encoder", text),
       adapt(textEncoder2, "text_encoder_2", text2),
+      adapt(textEncoder3, "text_encoder_3", { family: lora.textEncoder3 ?? "", layouts: [] }),
     ].filter((part) => part !== undefined),
-    critic: adapt(fakeScoreTransformer, "critic", lora.transformer),
+    critic: adapt(parts.fakeScoreTransformer, "critic", own),
   };
 }

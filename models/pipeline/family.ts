@@ -1,5 +1,6 @@
 /** What a model family is: its parts, what it can do, and how a result is made with it. */
 import type { Target } from "../../runtime/mod.ts";
+import type { Layout } from "../layouts.ts";
 import type { AdaptableComponent } from "../lora/types.ts";
 import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
@@ -44,13 +45,17 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   readonly classNames: readonly string[];
   readonly files: FamilyFiles;
   readonly parts: PartsTable;
-  /** What messages about LoRAs call the transformer and the text encoder, and other names that trainers give their modules. */
+  /** What messages about LoRAs call the components, and other names that trainers give their modules. */
   readonly lora: {
-    readonly transformer: Pick<AdaptableComponent, "family" | "layouts">;
+    readonly transformer: {
+      readonly family: string;
+      readonly layouts: readonly Layout[] | ((parts: P) => readonly Layout[]);
+    };
     readonly textEncoder: string;
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];
     readonly textEncoder2?: string;
     readonly textEncoder2Layouts?: AdaptableComponent["layouts"];
+    readonly textEncoder3?: string;
   };
   info(parts: P): FamilyInfo;
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;

@@ -35,17 +35,18 @@ export function skipLayersOf(request: PipelineRequest): SkipLayerGuidance | unde
   return layers.length > 0 && scale > 0 ? { layers, scale, start, stop } : undefined;
 }
 
-/** Adds scale · (p − k), k the last output, of a pass without some layers. Source: diffusers `SkipLayerGuidance`; SD 3.5. */
+/** Adds scale · (p − k), k the last output, of a pass without some layers, in the steps between two. Source: SD 3.5. */
 export function withSkippedLayers(
   guidance: Guidance,
-  { scale, start, stop }: SkipLayerGuidance,
-  steps: number,
+  { scale }: Pick<SkipLayerGuidance, "scale">,
+  [after, before]: readonly [after: number, before: number],
 ): Guidance {
   return {
     weights(i) {
       const [positive = 0, ...others] = guidance.weights(i);
-      const counts = i > Math.floor(start * steps) && i < Math.floor(stop * steps);
-      return counts ? [positive + scale, ...others, -scale] : [positive, ...others, 0];
+      return i > after && i < before
+        ? [positive + scale, ...others, -scale]
+        : [positive, ...others, 0];
     },
   };
 }

@@ -68,9 +68,8 @@ Deno.test("WanPipeline.generate() spreads positions in time where RIFLEx is aske
     assert.deepEqual((await pipeline.generate({ ...still, riflex: true })).latents, image.latents);
   }));
 
-Deno.test("withSkippedLayers() adds scale · (p − k) between two shares of the steps", () => {
-  const skipping = { layers: [1], scale: 2, start: 0.1, stop: 0.3 };
-  const { weights } = withSkippedLayers(classifierFree(5, 2), skipping, 20);
+Deno.test("withSkippedLayers() adds scale · (p − k) between two steps", () => {
+  const { weights } = withSkippedLayers(classifierFree(5, 2), { scale: 2 }, [2, 6]);
   const counting = Array.from({ length: 20 }, (_, i) => i).filter((i) => weights(i)[2] !== 0);
   assert.deepEqual(counting, [3, 4, 5]);
   assert.deepEqual([weights(3), weights(9)], [[7, -4, -2], [5, -4, 0]]);

@@ -22,11 +22,17 @@ interface PromptContext<Own extends Inputs, Output> {
   readonly pooled?: TextEncoder;
   /** Rows of the pooled encoder, where it gives states too; 0 by default. */
   readonly pooledRows?: number;
+  /** Of models with three text encoders the last, which reads texts of its own length. */
+  readonly third?: { readonly encoder: TextEncoder; readonly rows: number } | undefined;
   readonly isKept?: boolean;
   /** Traces what it makes of states, [prompts, rows, width], and of the pooled ones, [prompts, width]. */
   trace(
     inputs: Traced<
-      Own & { readonly states: DeviceTensor; readonly pooled: DeviceTensor | undefined }
+      Own & {
+        readonly states: DeviceTensor;
+        readonly pooled: DeviceTensor | undefined;
+        readonly third: DeviceTensor | undefined;
+      }
     >,
     graph: Graph,
   ): Output;
@@ -36,6 +42,7 @@ export class PromptEncoder<Own extends Inputs, Output> {
   readonly context: Stored<Output>;
   readonly #text: ReturnType<typeof traceEncoding>;
   readonly #pooled: ReturnType<typeof traceEncoding> | undefined;
+  readonly #third: ReturnType<typeof traceEncoding> | undefined;
   readonly #contextOf: (work: Work) => Call;
   readonly #isKept: boolean;
   readonly #modules: ReadonlySet<string>;
@@ -45,11 +52,20 @@ export class PromptEncoder<Own extends Inputs, Output> {
     session: Session,
     encoder: TextEncoder,
     { prompts, rows }: { readonly prompts: number; readonly rows: number },
-    { inputs, values, pooled, pooledRows = 0, isKept = true, trace }: PromptContext<Own, Output>,
+    { inputs, values, pooled, pooledRows = 0, third, isKept = true, trace }: PromptContext<
+      Own,
+      Output
+    >,
   ) {
+    this.#third = third &&
+      traceEncoding(session, "third text", third.encoder, prompts, third.rows);
     this.#pooled = pooled && traceEncoding(session, "pooled text", pooled, prompts, pooledRows);
     this.#text = traceEncoding(session, "text", encoder, prompts, rows);
-    const states = { states: this.#text.states, pooled: this.#pooled?.states };
+    const states = {
+      states: this.#text.states,
+      pooled: this.#pooled?.states,
+      third: this.#third?.states,
+    };
     const context = session.stage("denoise", { name: "context" })
       .program("context", { ...inputs as Own, ...states }, trace);
     session.encodeSteps++;
@@ -66,18 +82,19 @@ export class PromptEncoder<Own extends Inputs, Output> {
 
   /** `seen` is what the states depend on beside tokens, weights and LoRAs. */
   async run(work: Work, seen = ""): Promise<void> {
-    const { tokens, weights, pooledTokens, pooledWeights, maxLength } = work;
+    const { tokens, weights, pooledTokens, pooledWeights, thirdTokens, maxLength } = work;
     const { loras = [] } = work.request;
     const forText = lorasAffecting(loras, ({ target }) => TEXT_ENCODERS.includes(target));
     const forContext = lorasAffecting(
       loras,
       ({ target, module }) => target === "transformer" && this.#modules.has(module),
     );
-    const prompts = [tokens, weights, pooledTokens, pooledWeights];
+    const prompts = [tokens, weights, pooledTokens, pooledWeights, thirdTokens];
     const current = JSON.stringify([prompts, maxLength, forText, forContext, seen]);
     if (this.#isKept && this.#current === current) return work.encodeDone();
     this.#current = undefined;
     const restored = [
+      ...await this.#third?.run(work, thirdTokens!, undefined, forText, seen) ?? [],
       ...await this.#pooled?.run(work, pooledTokens!, pooledWeights, forText, seen) ?? [],
       ...await this.#text.run(work, tokens, weights, forText, seen),
     ];

@@ -24,6 +24,7 @@ interface WorkOptions extends
     | "weights"
     | "pooledTokens"
     | "pooledWeights"
+    | "thirdTokens"
     | "maxLength"
     | "encoded"
     | "attempt"
@@ -45,6 +46,7 @@ export class Work {
   readonly weights?: readonly (readonly number[])[] | undefined;
   readonly pooledTokens?: readonly (readonly number[])[] | undefined;
   readonly pooledWeights?: readonly (readonly number[])[] | undefined;
+  readonly thirdTokens?: readonly (readonly number[])[] | undefined;
   readonly maxLength: number;
   readonly encoded: PromptCache;
   readonly attempt: Attempt;
@@ -65,6 +67,7 @@ export class Work {
     this.weights = options.weights;
     this.pooledTokens = options.pooledTokens;
     this.pooledWeights = options.pooledWeights;
+    this.thirdTokens = options.thirdTokens;
     this.maxLength = options.maxLength;
     this.encoded = options.encoded;
     this.attempt = options.attempt;

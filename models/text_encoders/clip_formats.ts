@@ -107,13 +107,13 @@ function modulesOf(tensors: TensorSource): TensorSource {
 function config(tensors: TensorSource): JsonObject {
   const own = modulesOf(tensors);
   const [vocabSize, dim] = shapeOf(own, TOKEN_EMBEDDING, 2) as [number, number];
-  const isProjected = tensors.find(`${PROJECTION}.weight`) !== undefined;
+  const projection = tensors.find(`${PROJECTION}.weight`);
   return {
     model_type: "clip_text_model",
     vocab_size: vocabSize,
     hidden_size: dim,
     intermediate_size: shapeOf(own, "encoder.layers.0.mlp.fc1.weight", 2)[0]!,
-    ...(isProjected && { projection_dim: shapeOf(tensors, `${PROJECTION}.weight`, 2)[0]! }),
+    projection_dim: projection ? shapeOf(tensors, `${PROJECTION}.weight`, 2)[0]! : dim,
     num_hidden_layers: countLayers(own, "encoder.layers."),
     num_attention_heads: Math.max(1, dim / HEAD_DIM),
     max_position_embeddings: shapeOf(own, "embeddings.position_embedding.weight", 2)[0]!,

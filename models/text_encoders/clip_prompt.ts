@@ -22,6 +22,8 @@ export interface ClipPromptOptions {
   readonly isNormed: boolean;
   /** Whether each prompt's projected vector follows its states. */
   readonly isPooled: boolean;
+  /** Whether a tower without a projection, as SD 3's first may be, gives the vector itself. */
+  readonly mayLackProjection?: boolean;
   /** Whose weights the states of tokens have; a plain prompt has none. */
   readonly syntax: PromptSyntax;
   /** What ids beyond the vocabulary stand for. */
@@ -35,9 +37,11 @@ export interface ClipPromptOptions {
 export function clipPromptEncoder(
   { config, weights: { root }, weights }: TextEncoderParts<ClipTextConfig>,
   tokenizer: Tokenizer,
-  { skippedLayers, isNormed, isPooled, syntax, embeddings: learnt }: ClipPromptOptions,
+  options: ClipPromptOptions,
 ): TextEncoder {
+  const { skippedLayers, isNormed, isPooled, syntax, embeddings: learnt } = options;
   const { hidden_size: dim, max_position_embeddings: places, num_hidden_layers: count } = config;
+  const isProjected = !options.mayLackProjection || root.has("text_projection.weight");
   const isWeighted = syntax !== "plain";
   const hasEmpty = syntax === "comfyui";
   return {
@@ -60,7 +64,7 @@ export function clipPromptEncoder(
         ? weightedFromEmpty(slice(all, 0, 0, texts), weights, slice(all, 0, texts, texts + 1))
         : weightedByMean(all, weights);
       if (!ends) return states.reshape(prompts, rows, dim);
-      const pooled = clipPooled(config, root, last!, ends, { isProjected: true });
+      const pooled = clipPooled(config, root, last!, ends, { isProjected });
       return concat([states.reshape(prompts, rows * dim), pooled], -1);
     },
     values: (tokens, rows, tokenWeights = []) => {

@@ -196,7 +196,13 @@ export function traceExpert(
       const plain = shape.usesZeroStar
         ? cfgZeroStar(guidanceScale)
         : classifierFree(guidanceScale, text.states.shape[0]!);
-      const guidance = skipping ? withSkippedLayers(plain, skipping, steps) : plain;
+      // Source: diffusers `SkipLayerGuidance`.
+      const guidance = skipping
+        ? withSkippedLayers(plain, skipping, [
+          Math.floor(skipping.start * steps),
+          Math.floor(skipping.stop * steps),
+        ])
+        : plain;
       await denoiser.run(work, guidance, draw, { noise, reused });
     },
   };

@@ -46,7 +46,7 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
     ["text_encoder_2.", ["text_encoder_2"]],
     // Of ComfyUI, which tells encoders apart by their names in between.
     ["text_encoders.", TEXT_ENCODERS],
-    ["text_encoder_3.", []],
+    ["text_encoder_3.", ["text_encoder_3"]],
     ["model.", "any"],
     ["lora_unet__", DENOISERS],
     ["lora_unet_", DENOISERS],
@@ -56,7 +56,7 @@ const PREFIXES: readonly (readonly [prefix: string, targets: readonly LoraCompon
     ["lora_te1_", ["text_encoder"]],
     // T5 is the second for some trainers, and the third for others: the place that it has in SD 3.
     ["lora_te2_", ["text_encoder_2"]],
-    ["lora_te3_", ["text_encoder_2"]],
+    ["lora_te3_", ["text_encoder_3"]],
     ["model_", "any"],
   ];
 
@@ -94,12 +94,13 @@ export class ModuleIndex {
   constructor(components: readonly AdaptableComponent[], names: readonly string[]) {
     this.#components = components.map(namesOf);
     const known = new Set(PREFIXES.map(([prefix]) => prefix));
-    // Of a model with one encoder, that is the one, whatever place it has elsewhere.
-    const hasSecond = components.some(({ target }) => target === "text_encoder_2");
-    const first: readonly LoraComponent[] = ["text_encoder"];
+    // Of a model with fewer encoders, the last is meant, whatever place it has elsewhere.
+    const last = TEXT_ENCODERS.findLast((own) => components.some(({ target }) => target === own));
+    const nearest = (meant: readonly LoraComponent[] | "any") =>
+      meant !== "any" && last !== undefined && meant[0]! > last ? [last] : meant;
     this.#prefixes = [
       ...PREFIXES.map(([prefix, meant]) =>
-        [prefix, !hasSecond && prefix.startsWith("lora_te") ? first : meant] as const
+        [prefix, prefix.startsWith("lora_te") ? nearest(meant) : meant] as const
       ),
       ...components.flatMap(({ target, layouts }) =>
         layouts.flatMap(({ prefixes }) => prefixes)
