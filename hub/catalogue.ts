@@ -72,6 +72,17 @@ const SDXL = {
   textEncoderBytes: 1.64e9,
   vae: "SDXL's",
 };
+const SD3 = {
+  ...IMAGES,
+  family: "SD 3",
+  goodFor: "varied pictures, which follow long prompts",
+  licence: "Stability Community",
+  isGated: true,
+  textEncoder: "T5-XXL, CLIP-L, OpenCLIP bigG",
+  textEncoderBytes: 10.9e9,
+  unreadBytes: 0.5e9,
+  vae: "its own",
+} as const;
 const WAN = {
   ...APACHE,
   family: "Wan",
@@ -166,6 +177,9 @@ const KINDS: Readonly<
     goodFor: "pictures of 512x512 in one step",
     licence: "Stability non-commercial",
   },
+  "SD 3 Medium": { ...SD3, parameters: 2.09e9 },
+  "SD 3.5 Medium": { ...SD3, goodFor: "varied pictures on small cards", parameters: 2.47e9 },
+  "SD 3.5 Large": { ...SD3, parameters: 8.15e9 },
   "SDXL refiner": {
     ...SDXL,
     ...EDITS,
@@ -212,6 +226,7 @@ const GOOD_FOR: Readonly<Record<string, string>> = {
   "flux.1-fill-dev": "inpainting and outpainting",
   "flux.1-canny-dev": "pictures after an outline",
   "flux.1-depth-dev": "pictures after a depth map",
+  "sd-3.5-large-turbo": "varied pictures in 4 steps",
   "animagine-xl-4.0": "anime",
   "dreamshaper-8": "small cards, art and portraits",
   "fastwan2.1-t2v-1.3b": "videos in 3 steps",
@@ -250,6 +265,10 @@ sdxl-base                      | Stable Diffusion XL base    | SDXL             
 sdxl-refiner                   | Stable Diffusion XL refiner | SDXL refiner       | stabilityai/stable-diffusion-xl-refiner-1.0
 sdxl-turbo                     | SDXL-Turbo                  | SDXL-Turbo         | stabilityai/sdxl-turbo
 animagine-xl-4.0               | Animagine XL 4.0            | SDXL               | cagliostrolab/animagine-xl-4.0
+sd-3.5-large                   | Stable Diffusion 3.5 Large  | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large          | city96/stable-diffusion-3.5-large-gguf | q8_0 q4_0
+sd-3.5-large-turbo             | Stable Diffusion 3.5 Large Turbo | SD 3.5 Large       | stabilityai/stable-diffusion-3.5-large-turbo    | city96/stable-diffusion-3.5-large-turbo-gguf | q8_0 q4_0
+sd-3.5-medium                  | Stable Diffusion 3.5 Medium | SD 3.5 Medium      | stabilityai/stable-diffusion-3.5-medium         | city96/stable-diffusion-3.5-medium-gguf | q8_0 q4_0
+sd-3-medium                    | Stable Diffusion 3 Medium   | SD 3 Medium        | stabilityai/stable-diffusion-3-medium-diffusers
 sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
 dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF

@@ -421,7 +421,8 @@ function missingParts(
   const untold = TOKENIZER_PARTS
     .map((part) => ({ part, ...TOKENIZERS[part] }))
     .filter(({ part, encoder }) =>
-      isNeeded(encoder) && !tokenizers.has(PART_COMPONENTS[part]) &&
+      (isNeeded(encoder) || found.has(PART_COMPONENTS[encoder])) &&
+      !tokenizers.has(PART_COMPONENTS[part]) &&
       !found.get(PART_COMPONENTS[encoder])?.readTokenizer
     );
   return [...missing, ...untold];

@@ -22,7 +22,7 @@ export function recognise(
   return found;
 }
 
-/** All formats in the order to look for them: a file's transformer says which part an encoder is that several families have. */
+/** The formats to look for: of a file with a transformer those of its family, whose models name an encoder as others do not. */
 export function formatsFor(
   source: TensorSource,
   families: readonly FamilyFiles[],
@@ -34,7 +34,7 @@ export function formatsFor(
     all.filter(({ component }) => component === "transformer"),
   );
   const own = families.find(({ formats }) => transformer && formats.includes(transformer.format));
-  return [...own?.formats ?? [], ...all, ...optional];
+  return [...own?.formats ?? all, ...optional];
 }
 
 function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | undefined {

@@ -67,7 +67,7 @@ export function renamed(tensors: ReadonlyMap<string, Bytes>, layout: Layout): Ma
     for (const [theirs, ours] of namesIn(layout, modules)) {
       const names = ours.map((name) => name + tail);
       if (!names.every((name) => left.delete(name))) continue;
-      const swaps = theirs === "final_layer.adaLN_modulation.1";
+      const swaps = layout.entries.some((entry) => entry.theirs === theirs && entry.swapsHalves);
       result.set(theirs + tail, joined(names.map((name) => tensors.get(name)!), swaps));
     }
   }

@@ -52,7 +52,7 @@ CLIP = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_atten
             max_position_embeddings=77, hidden_act="quick_gelu", eos_token_id=2)
 CLIP_G = dict(CLIP, hidden_size=40, projection_dim=28, hidden_act="gelu")
 VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-           block_out_channels=(16, 32), layers_per_block=1, latent_channels=16, norm_num_groups=8, sample_size=32,
+           block_out_channels=(32, 64), layers_per_block=1, latent_channels=16, norm_num_groups=32, sample_size=32,
            use_quant_conv=False, use_post_quant_conv=False, scaling_factor=1.5305, shift_factor=0.0609)
 
 

@@ -3,7 +3,7 @@
  * `convert_sd3_transformer_checkpoint_to_diffusers`.
  */
 import type { JsonObject } from "../../../hub/json_file.ts";
-import type { TensorSource } from "../../../runtime/mod.ts";
+import { elementCount, type TensorSource } from "../../../runtime/mod.ts";
 import { FLUX1_VAE_FORMAT } from "../../autoencoders/kl/format.ts";
 import {
   type ComponentFormat,
@@ -114,7 +114,10 @@ function transformerConfig(tensors: TensorSource): JsonObject {
       "time_text_embed.text_embedder.linear_1.weight",
       2,
     )[1]!,
-    pos_embed_max_size: Math.sqrt(shapeOf(tensors, "pos_embed.pos_embed", 3)[1]!),
+    // GGUF files may lack the first size, 1.
+    pos_embed_max_size: Math.sqrt(
+      elementCount(tensors.find("pos_embed.pos_embed")?.shape ?? []) / dim,
+    ),
     dual_attention_layers: Array.from({ length: layers }, (_, layer) => layer).filter(isDual),
     qk_norm: isNormed ? "rms_norm" : null,
   };
@@ -158,7 +161,7 @@ const CLIP_LAYOUTS = [{ name: "CLIP", prefixes: ["text_model.", "text_model_"], 
 
 export const SD3_LORA = {
   transformer: {
-    family: "Stable Diffusion 3",
+    family: "SD 3",
     layouts: ({ transformer }: Sd3Parts) => [originalSd3(transformer.config.num_layers)],
   },
   textEncoder: "CLIP",
