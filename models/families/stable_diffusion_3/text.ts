@@ -1,5 +1,5 @@
 /** What Stable Diffusion 3 reads of prompts: the states of two CLIPs side by side, and behind them those of T5. */
-import { concat, gather, slice, type Tensor } from "../../../runtime/mod.ts";
+import { concat, gather, type Inputs, slice, type Tensor } from "../../../runtime/mod.ts";
 import type { Session } from "../../memory/session.ts";
 import { chunkedPrompts, type PromptTokens, promptTowers } from "../../pipeline/chunked_prompts.ts";
 import { cutOf } from "../../pipeline/cut_prompts.ts";
@@ -59,7 +59,7 @@ export function traceText(
   session: Session,
   parts: Sd3Parts,
   { prompts, clipRows, t5Rows, clipSkip, syntax }: Sd3TextShape,
-) {
+): PromptEncoder<Inputs, readonly Sd3Prompt[]> {
   const { transformer: { config, weights: { root } }, textEncoder, textEncoder2 } = parts;
   const towerOf = (
     { config, weights }: Sd3Parts["textEncoder"],
