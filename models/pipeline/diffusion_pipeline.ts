@@ -138,7 +138,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
       const { trace, variants } = smallest(task);
       trace(variants[0]);
     }
-    this.#parts.transformer.weights.refuseMoreBlocks();
+    // Of several GPUs that share the layers, each declares its own.
+    if (!this.#ranks.layers) this.#parts.transformer.weights.refuseMoreBlocks();
     const likeliest = this.#kindWithPrompts(target, usualRequest(this.info));
     const kinds = [likeliest, smallest(defaultTask)];
     const upload = () => this.#memory.load(device, kinds, options, onProgress);
