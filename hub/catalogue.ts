@@ -62,6 +62,19 @@ const QWEN_IMAGE = {
   unreadBytes: 3.5e9,
   vae: "Qwen-Image's",
 };
+const KREA2 = {
+  ...IMAGES,
+  family: "Krea 2",
+  goodFor: "art and photos in many styles, which LoRAs add to",
+  licence: "Krea 2 Community",
+  isGated: true,
+  parameters: 12.8e9,
+  textEncoder: "Qwen3-VL-4B",
+  textEncoderBytes: 7.1e9,
+  // With the vision tower.
+  unreadBytes: 1.8e9,
+  vae: "Qwen-Image's",
+} as const;
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -161,6 +174,7 @@ const KINDS: Readonly<
     textEncoderBytes: 14.4e9,
     unreadBytes: 2.2e9,
   },
+  "Krea 2": KREA2,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -271,6 +285,8 @@ sd-3.5-medium                  | Stable Diffusion 3.5 Medium | SD 3.5 Medium    
 sd-3-medium                    | Stable Diffusion 3 Medium   | SD 3 Medium        | stabilityai/stable-diffusion-3-medium-diffusers
 sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
 dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
+krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
+krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
 qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
 qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF

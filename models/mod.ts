@@ -5,6 +5,7 @@ import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
+import { KREA2 } from "./families/krea2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
 import { STABLE_DIFFUSION_3 } from "./families/stable_diffusion_3/pipeline.ts";
@@ -77,6 +78,7 @@ export const FAMILIES: readonly Family[] = [
     CHROMA,
     FLUX2,
     QWEN_IMAGE,
+    KREA2,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
     STABLE_DIFFUSION_3,

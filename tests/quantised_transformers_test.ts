@@ -23,6 +23,7 @@ const TYPES: readonly (readonly [QuantizedType, ending: string, stored: string])
 
 const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
 const QWEN = [new Golden("qwen_image/pipeline")] as const;
+const KREA2 = [new Golden("krea2/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD = ["pipeline", "xl_pipeline"].map((name) => new Golden(`stable_diffusion/${name}`));
 
@@ -34,6 +35,7 @@ const MODELS: readonly (readonly [
 ])[] = [
   ["FLUX.1", SCHNELL[0], (use) => withComposed(SCHNELL, use)],
   ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
+  ["Krea 2", KREA2[0], (use) => withComposed(KREA2, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>
     [

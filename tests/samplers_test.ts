@@ -9,6 +9,7 @@ import { openTestDevice } from "./support/model_run.ts";
 const MODELS = [
   "z_image/pipeline",
   "qwen_image/pipeline",
+  "krea2/pipeline",
   "flux1/dev",
   "flux2/pipeline",
   "wan/pipeline-ti2v",

@@ -115,6 +115,11 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ulysses(1, 2),
         LAYERS,
       ]] as const,
+      ["Krea 2", golden("krea2/pipeline"), IMAGE, [
+        ulysses(1, 2),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
       ["FLUX.2", golden("flux2/pipeline"), IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
     ]
     : [],

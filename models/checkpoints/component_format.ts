@@ -19,6 +19,9 @@ export interface ComponentNaming {
   readonly view?: (tensors: TensorSource) => TensorSource;
 }
 
+/** A file, with what it states of itself if it is GGUF. */
+export type FormatFile = TensorSource & { readonly metadata?: ReadonlyMap<string, GgufValue> };
+
 export interface ComponentFormat {
   readonly name: string;
   readonly component: ComponentName;
@@ -26,8 +29,8 @@ export interface ComponentFormat {
   /** `general.architecture` of GGUF files that hold it, as llama.cpp and ComfyUI-GGUF read it. */
   readonly architecture?: string;
   readonly namings: readonly ComponentNaming[];
-  /** Whether the component is this one, where names do not tell; looks at tensors under our names. */
-  fits?(tensors: TensorSource): boolean;
+  /** Whether the component is this one, where names do not tell; looks at tensors under our names, and at the whole file. */
+  fits?(tensors: TensorSource, file: FormatFile): boolean;
   /** The tokenizer of text encoders that all have the same one, which their files do not hold. */
   readonly tokenizer?: () => Promise<Tokenizer>;
   /** What its `config.json` would say: what the tensors tell, and what published checkpoints have in common. */

@@ -4,6 +4,7 @@ import {
   dequantize,
   elementCount,
   FORMAT_BITS,
+  type Shape,
   type StoredTensor,
   type TensorSource,
 } from "../../runtime/mod.ts";
@@ -17,6 +18,25 @@ export function without(
     path: source.path,
     names: [...source.names].filter((name) => !isHidden(name)),
     find: (name) => (isHidden(name) ? undefined : source.find(name)),
+    read: (name, start, target) => source.read(name, start, target),
+  };
+}
+
+/** The tensors with other shapes for the same elements, where `shapeOf` gives one. */
+export function reshaped(
+  source: TensorSource,
+  shapeOf: (name: string, shape: Shape) => Shape | undefined,
+): TensorSource {
+  return {
+    path: source.path,
+    get names() {
+      return source.names;
+    },
+    find: (name) => {
+      const stored = source.find(name);
+      const shape = stored && shapeOf(name, stored.shape);
+      return shape ? { ...stored, shape } : stored;
+    },
     read: (name, start, target) => source.read(name, start, target),
   };
 }

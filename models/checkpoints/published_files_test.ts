@@ -10,6 +10,8 @@ import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
 import { FLUX1_FILES } from "../families/flux1/layouts.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
+import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
+import { KREA2_FILES } from "../families/krea2/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
 import { SD_FILES } from "../families/stable_diffusion/layouts.ts";
@@ -24,6 +26,7 @@ import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
 import { CLIP_TEXT_CONFIG } from "../text_encoders/clip_text.ts";
 import { QWEN2_5_VL_CONFIG } from "../text_encoders/qwen2_5_vl.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
+import { QWEN3_VL_CONFIG } from "../text_encoders/qwen3_vl.ts";
 import { UMT5_CONFIG } from "../text_encoders/umt5.ts";
 import { recognise } from "./recognise.ts";
 
@@ -31,7 +34,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
-  ...[QWEN_IMAGE_FILES, SD_FILES],
+  ...[QWEN_IMAGE_FILES, KREA2_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -45,6 +48,8 @@ const SCHEMAS = {
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
+  Krea2Transformer2DModel: KREA2_TRANSFORMER_CONFIG,
+  Qwen3VLModel: QWEN3_VL_CONFIG,
   UNet2DConditionModel: UNET_CONFIG,
   CLIPTextModel: CLIP_TEXT_CONFIG,
   CLIPTextModelWithProjection: CLIP_TEXT_CONFIG,

@@ -1,6 +1,11 @@
 /** Which components a file holds, known by the names of its tensors. */
 import type { TensorSource } from "../../runtime/mod.ts";
-import type { ComponentFormat, ComponentNaming, FamilyFiles } from "./component_format.ts";
+import type {
+  ComponentFormat,
+  ComponentNaming,
+  FamilyFiles,
+  FormatFile,
+} from "./component_format.ts";
 import { viewLayout } from "./layout_view.ts";
 
 export interface RecognisedComponent {
@@ -10,7 +15,7 @@ export interface RecognisedComponent {
 
 /** All components in a file, each once; the prefix of names is what stands before a probe. */
 export function recognise(
-  source: TensorSource,
+  source: FormatFile,
   formats: readonly ComponentFormat[],
 ): RecognisedComponent[] {
   const found: RecognisedComponent[] = [];
@@ -24,7 +29,7 @@ export function recognise(
 
 /** The formats to look for: of a file with a transformer those of its family, whose models name an encoder as others do not. */
 export function formatsFor(
-  source: TensorSource,
+  source: FormatFile,
   families: readonly FamilyFiles[],
   optional: readonly ComponentFormat[],
 ): ComponentFormat[] {
@@ -37,7 +42,7 @@ export function formatsFor(
   return [...own?.formats ?? all, ...optional];
 }
 
-function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | undefined {
+function viewAs(source: FormatFile, format: ComponentFormat): TensorSource | undefined {
   for (const naming of format.namings) {
     const { layout, view } = naming;
     // A file may hold several text encoders of one kind.
@@ -47,7 +52,7 @@ function viewAs(source: TensorSource, format: ComponentFormat): TensorSource | u
         typeof layout === "function" ? layout(viewLayout(source, undefined, prefix)) : layout,
         prefix,
       );
-      if (format.fits?.(tensors) ?? true) return tensors;
+      if (format.fits?.(tensors, source) ?? true) return tensors;
     }
   }
   return undefined;

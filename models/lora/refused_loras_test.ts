@@ -327,6 +327,8 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["Z-Image", "lora_unet_layers_0_feed_forward_w1"],
   ["Qwen-Image", "transformer.transformer_blocks.0.img_mlp.net.2"],
   ["Qwen-Image", "lora_unet_transformer_blocks_0_txt_mod_1"],
+  ["Krea 2", "diffusion_model.blocks.0.attn.wq"],
+  ["Krea 2", "transformer.transformer_blocks.0.ff.up"],
   ["HunyuanVideo", "lora_unet_double_blocks_0_img_mod_linear"],
   ["LTX-Video or PixArt", "diffusion_model.transformer_blocks.0.attn2.to_q"],
   ["HiDream", "diffusion_model.double_stream_blocks.0.block.ff_t.w1"],

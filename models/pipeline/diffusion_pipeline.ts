@@ -288,10 +288,12 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     }
     const chunked = this.#family.chunkedPrompts?.(prompts, request, this.#parts, maxLength);
     if (chunked) return { ...chunked, cut: [...chunked.cut, ...cut] };
-    const most = maxLength + this.#templateTokens(request);
+    const end = tokenizer.encode(this.#family.promptEnd ?? "", { addSpecialTokens: false });
+    const read = maxLength - end.length;
+    const most = read + this.#templateTokens(request);
     const tokens = prompts.map((prompt, i) => {
-      const onCut = tell(i === 0 ? "prompt" : "negative_prompt", maxLength);
-      return tokenizer.encode(prompt, { maxLength: most, onCut });
+      const onCut = tell(i === 0 ? "prompt" : "negative_prompt", Math.max(0, read));
+      return [...tokenizer.encode(prompt, { maxLength: most, onCut }), ...end];
     });
     const pooledTokens = pooled &&
       prompts.map((prompt) => pooled.tokenizer.encode(prompt, { maxLength: pooled.maxLength }));

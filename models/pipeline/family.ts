@@ -60,6 +60,8 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
   info(parts: P): FamilyInfo;
   check?(request: PipelineRequest, parts: P, info: PipelineInfo): void;
   prompts(request: PipelineRequest, parts: P): string[];
+  /** What ends every prompt, also one that is cut. */
+  readonly promptEnd?: string;
   templateTokens?(request: PipelineRequest, parts: P): number;
   /** Ids and weights of prompts that are read as several texts; `prompts` are those that {@linkcode prompts} gives. */
   chunkedPrompts?(

@@ -1,10 +1,14 @@
-/** Wan's autoencoder for images, as Qwen-Image has it. */
-import { slice, type Tensor, type Weights } from "../../runtime/mod.ts";
-import type { ImageCodec } from "../autoencoders/tiled_coder.ts";
+/** Wan's autoencoder for images, as Qwen-Image and Krea 2 have it. */
+import { type DeviceTensor, slice, type Tensor, type Weights } from "../../runtime/mod.ts";
+import { type ImageCodec, tiledDecoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import type { Stream } from "../autoencoders/wan/blocks.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { FrameHistory } from "../autoencoders/wan/history.ts";
+import type { Session } from "../memory/session.ts";
+import { ResultDecoder, type SampleDecoder } from "./decoding.ts";
+import { type TinyDecoder, tinyVideoDecoder } from "./tiny_coders.ts";
+import { unscaleLatents } from "./wan_coders.ts";
 
 interface WanVae {
   readonly config: WanVaeConfig;
@@ -29,6 +33,47 @@ export function wanImageCodec(
     channels: config.in_channels,
     encode: (graph, pixels) =>
       withoutTime(wanEncoder(graph, config, weights.root, withTime(pixels), IMAGE)),
+  };
+}
+
+interface WanImages {
+  /** By a tiny decoder where one is given; results have `channels`. */
+  by(tiny: TinyDecoder | undefined, channels?: number): SampleDecoder;
+  readonly preview: SampleDecoder;
+  result(
+    session: Session,
+    sample: DeviceTensor,
+    shape: { readonly isTinyDecoded: boolean },
+  ): ResultDecoder<{ readonly sample: DeviceTensor }>;
+}
+
+const RGB = 3;
+
+/** Pixels of samples; `unpack` leads from tokens to latents, [height, width, channels]. */
+export function wanImages(
+  { vae, tinyDecoder }: { readonly vae: WanVae; readonly tinyDecoder?: TinyDecoder | undefined },
+  size: TiledSize,
+  unpack: (tokens: Tensor) => Tensor,
+): WanImages {
+  // The autoencoder's latents are scaled, those of a tiny decoder are not.
+  const by: WanImages["by"] = (tiny, channels) => ({
+    decoder: tiny
+      ? tinyVideoDecoder(tiny, { ...size, frames: 1 })
+      : tiledDecoder(wanImageCodec(vae, channels), size),
+    decoded: (tokens) => tiny ? withTime(unpack(tokens)) : unscaleLatents(vae, unpack(tokens)),
+  });
+  return {
+    by,
+    preview: by(tinyDecoder, RGB),
+    result(session, sample, { isTinyDecoded }) {
+      const { decoder, decoded } = by(isTinyDecoded ? tinyDecoder : undefined);
+      return new ResultDecoder(
+        session,
+        { sample },
+        decoder,
+        ({ sample }) => ({ decoded: decoded(sample), latents: sample }),
+      );
+    },
   };
 }
 

@@ -58,10 +58,10 @@ export function imageSchedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,
   steps: number,
-  options: Omit<ScheduleOptions, "mu"> = {},
+  options: ScheduleOptions = {},
 ): Schedule {
-  const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
-  return scheduler.setTimesteps(steps, { ...options, sigmas, mu: scheduler.mu(tokens) });
+  const { sigmas = linspace(1, 1 / steps, steps), mu = scheduler.mu(tokens) } = options;
+  return scheduler.setTimesteps(steps, { ...options, sigmas, mu });
 }
 
 type SchedulerClass = new (config: SchedulerConfig) => Scheduler;

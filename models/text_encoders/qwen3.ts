@@ -3,7 +3,12 @@ import { z } from "zod";
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import { Stated } from "../checkpoints/stated.ts";
-import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
+import {
+  type ComponentFormat,
+  countLayers,
+  type FormatFile,
+  shapeOf,
+} from "../checkpoints/component_format.ts";
 import { type Layout, renamed } from "../layouts.ts";
 
 /** Base of the rotary frequencies where a file has none; transformers' default. */
@@ -81,8 +86,15 @@ export const QWEN3_FORMAT: ComponentFormat = {
     { probes: ["layers.0.self_attn.q_norm.weight", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q_norm.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
+  fits: (_, file) => !isQwen3Vl(file),
   config,
 };
+
+/** Whether a file's language model, named like Qwen3's, is that of Qwen3-VL. */
+export function isQwen3Vl({ metadata, names }: FormatFile): boolean {
+  return metadata?.get("general.architecture") === "qwen3vl" ||
+    [...names].some((name) => /language_model\.layers\.|visual\.deepstack_/.test(name));
+}
 
 function config(
   tensors: TensorSource,

@@ -12,6 +12,12 @@ const SYSTEM = {
     "the original input where appropriate.",
 };
 
+/** What follows a prompt. */
+export const PROMPT_END = "<|im_end|>\n<|im_start|>assistant\n";
+
+/** What stands before a prompt of an image to be described. */
+export const DESCRIBE_BEGINNING = beginning(SYSTEM.describe);
+
 /** Tokens before the prompt with the tokenizers of published models; as many are dropped with any other. */
 export const DROPPED_TOKENS = { describe: 34, edit: 64 };
 
@@ -46,5 +52,9 @@ export function editTemplateTokens(tokens: readonly number[]): number {
 }
 
 function conversation(system: string, prompt: string): string {
-  return `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n`;
+  return beginning(system) + prompt + PROMPT_END;
+}
+
+function beginning(system: string): string {
+  return `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n`;
 }

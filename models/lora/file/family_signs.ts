@@ -17,6 +17,12 @@ const SINGLE = /single_(transformer_)?blocks_\d/;
 const SIGNS: readonly Sign[] = [
   { family: "SDXL", has: [UNET, SDXL] },
   { family: "SD 1 or SD 2", has: [UNET] },
+  {
+    family: "Krea 2",
+    has: [
+      /(txtfusion_|text_fusion_|^blocks_\d+_(attn_(w[qkvo]|gate)|mlp_(gate|up|down))|transformer_blocks_\d+_(attn_to_gate|ff_(gate|up|down)))/,
+    ],
+  },
   { family: "HiDream", has: [/double_stream_blocks_\d|single_stream_blocks_\d/] },
   {
     family: "HunyuanVideo",
