@@ -1,13 +1,13 @@
 /** `denoise generate`. */
 
 import { join } from "node:path";
+import { Client } from "../client/mod.ts";
 import { loadModel, type LoadModelOptions } from "../mod.ts";
 import { escapeControls } from "../generation/texts.ts";
 import { splitLoras } from "../generation/recipe.ts";
 import { describeFileError } from "../platform/mod.ts";
 import { UsageError } from "./failure.ts";
 import { generateRemotely } from "./client/remote_generate.ts";
-import { hasModel, ServerClient } from "./client/server_client.ts";
 import { type GenerateFlags, NEAR_SERVER } from "./flags.ts";
 import { fillFromFile } from "./from_file.ts";
 import { mediaOf, present, readOptions, seedsOf } from "./generate_flags.ts";
@@ -121,13 +121,18 @@ export async function readRequest(
 
 type Server = Pick<Parameters<typeof generateRemotely>[0], "client" | "model">;
 
+/** Milliseconds that a server of this machine has to answer. */
+const NEAR_MS = 500;
+
 /** The server of `--url`, or one of this machine that has the model as the flags want it. */
 async function findServer(flags: GenerateFlags): Promise<Server | undefined> {
   const { url, apiKey, modelPath: model, lora, fragmented, server } = flags;
-  if (url !== undefined) return { client: new ServerClient({ url, ...present({ apiKey }) }) };
+  if (url !== undefined) return { client: new Client({ url, ...present({ apiKey }) }) };
   if (!server || fragmented || lora !== undefined || flagsOfModels(flags).length > 0) return;
-  const client = new ServerClient({ url: NEAR_SERVER, ...present({ apiKey }) });
-  return await hasModel(client, model) ? { client, model } : undefined;
+  const client = new Client({ url: NEAR_SERVER, ...present({ apiKey }) });
+  const models = await client.models({ signal: AbortSignal.timeout(NEAR_MS) }).catch(() => []);
+  const isThere = models.some(({ id, owned_by }) => id === model && owned_by === "denoise");
+  return isThere ? { client, model } : undefined;
 }
 
 /** What the model gets ready for while it is loaded: a request from text, which is known without its files. */

@@ -1,7 +1,7 @@
 /** `denoise ps` and `denoise jobs`: what a running server does and has done. */
 
 import type { WorkerRecord } from "../server/mod.ts";
-import { type Job, type JobList, ServerClient } from "./client/server_client.ts";
+import { Client, type Job } from "../client/mod.ts";
 import type { JobsFlags, PsFlags } from "./flags.ts";
 import { duration } from "./progress_bar.ts";
 import { columns, print } from "./print.ts";
@@ -10,16 +10,16 @@ import { columns, print } from "./print.ts";
 const PROMPT = 60;
 
 export async function runPs(flags: PsFlags, fetcher?: typeof fetch): Promise<number> {
-  const client = new ServerClient(flags, fetcher);
-  const models = await client.json<{ data: { id: string; task_type: string }[] }>("/v1/models");
-  const list = await client.json<JobList>("/v1/jobs?limit=1");
+  const client = new Client({ ...flags, ...(fetcher && { fetch: fetcher }) });
+  const models = await client.models();
+  const list = await client.jobs(1);
   const jobs = list.data.filter(({ ended_at }) => ended_at === null);
   const { data: workers } = await client.json<{ data: WorkerRecord[] }>("/v1/workers");
   if (flags.json) {
-    print(JSON.stringify({ models: models.data, jobs, workers }, undefined, 2));
+    print(JSON.stringify({ models, jobs, workers }, undefined, 2));
     return 0;
   }
-  const names = models.data.map(({ id }) => id).join(", ");
+  const names = models.map(({ id }) => id).join(", ");
   print(
     `${flags.url} serves ${names}: ${list.running} at work, ${list.waiting} ${
       list.waiting === 1 ? "waits" : "wait"
@@ -36,18 +36,18 @@ export async function runJobs(
   flags: JobsFlags,
   fetcher?: typeof fetch,
 ): Promise<number> {
-  const client = new ServerClient(flags, fetcher);
+  const client = new Client({ ...flags, ...(fetcher && { fetch: fetcher }) });
   if (flags.cancel !== undefined) {
-    const { status } = await client.cancel(encodeURIComponent(flags.cancel));
+    const { status } = await client.cancel(flags.cancel);
     print(`${flags.cancel} is ${status.replace("_", " ")}`);
     return 0;
   }
   if (id !== undefined) {
-    const job = await client.json<Job>(`/v1/jobs/${encodeURIComponent(id)}`);
+    const job = await client.job(id);
     print(flags.json ? JSON.stringify(job, undefined, 2) : describeJob(job));
     return 0;
   }
-  const list = await client.json<JobList>(`/v1/jobs?limit=${flags.limit}`);
+  const list = await client.jobs(flags.limit);
   if (flags.json) print(JSON.stringify(list, undefined, 2));
   else print(list.data.length === 0 ? "There are no jobs" : tableOf(list.data));
   return 0;

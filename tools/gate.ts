@@ -30,7 +30,7 @@ interface Stage {
 }
 
 /** Entry points whose every export must have a documented, explicit type. */
-const DOCUMENTED = ["mod.ts", "server/mod.ts", "runtime/mod.ts", "browser/mod.ts"];
+const DOCUMENTED = ["mod.ts", "server/mod.ts", "runtime/mod.ts", "browser/mod.ts", "client/mod.ts"];
 
 const STAGES: Stage[] = [
   { name: "format", args: ["fmt", "--check"] },

@@ -27,14 +27,21 @@ const PACKAGE = {
   exports: {
     ".": { browser: "./browser/denoise.js", default: "./node/denoise.js" },
     "./browser": "./browser/denoise.js",
+    "./client": "./client.js",
   },
   engines: { node: ">=24" },
   optionalDependencies: { webgpu: DAWN_VERSION },
 };
 
+/** The client, which is one file for all. */
+export async function makeClientBundle(folder: string): Promise<void> {
+  await bundle("client/mod.ts", `${folder}/client.js`);
+}
+
 /** The package without what browsers have of it. */
 export async function makeNodePackage(folder: string): Promise<void> {
   await Deno.mkdir(`${folder}/node`, { recursive: true });
+  await makeClientBundle(folder);
   for (const [name, entry] of Object.entries(NODE_ENTRIES)) {
     const path = `${folder}/node/${name}`;
     await bundle(entry, path, { platform: "deno", swaps: NODE_SWAPS });

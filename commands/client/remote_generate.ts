@@ -2,10 +2,10 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
+import type { Client, Job } from "../../client/mod.ts";
 import { describeCut } from "../../engine/reports.ts";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
-import { formatOfPath } from "../../mod.ts";
-import type { ModelCard } from "../../server/contract/answers.ts";
+import { formatOfPath, type Progress, type TaskType } from "../../mod.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
@@ -16,10 +16,9 @@ import { flagsOfModels } from "../model_options.ts";
 import { outputPaths, STANDARD_OUTPUT } from "../output_name.ts";
 import { print, writeStandardOutput } from "../print.ts";
 import { describeProgress, duration } from "../progress_bar.ts";
-import type { Job, ServerClient } from "./server_client.ts";
 
 interface RemoteWork extends CommandWatch, Pick<CommandRequest, "flags" | "media" | "name"> {
-  readonly client: ServerClient;
+  readonly client: Client;
   /** Model of the server; by default that of the flags, where the bundled one stands for the server's first. */
   readonly model?: string;
 }
@@ -50,14 +49,11 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   const { id } = await answer.json();
   const { job, seconds } = await follow(work, id);
   bar.clear();
-  if (job.status !== "completed") {
-    throw new Error(job.error?.message ?? `Cannot generate: the job was ${job.status}`);
-  }
   for (const cut of job.cut_prompts ?? []) onNote(describeCut(cut));
   const outputs = job.outputs ?? [];
   const paths = outputPaths(file, outputs.length);
   for (const [index, output] of outputs.entries()) {
-    const bytes = await (await client.request(output.url, { signal })).bytes();
+    const bytes = await (await client.download(output, { signal })).bytes();
     const path = paths[index]!;
     if (path === STANDARD_OUTPUT) {
       writeStandardOutput(bytes);
@@ -84,44 +80,41 @@ async function follow(
   id: string,
 ): Promise<{ job: Job; seconds: number }> {
   let start = performance.now();
-  const ended = (job: Job) => ({ job, seconds: (performance.now() - start) / 1000 });
   let isQueued = false;
-  try {
-    for await (const { event, data } of client.events(id, signal)) {
-      if (event === "preview") {
+  for await (const event of client.follow(id, { signal })) {
+    if (isQueued && event.type !== "queued") start = performance.now();
+    isQueued = event.type === "queued";
+    switch (event.type) {
+      case "queued":
+        bar.show(0, "Waiting", event.place === null ? "" : `place ${event.place}`);
+        break;
+      case "preview":
         bar.clear();
-        await screen?.showFile(Uint8Array.fromBase64(data.b64_json));
-      } else if (event === "progress") {
-        const { progress, stage, step, total_steps: totalSteps, eta_s: etaSeconds } = data;
+        await screen?.showFile(await event.image.bytes());
+        break;
+      case "progress": {
+        const { stage, etaSeconds, ...progress } = event;
         const after = stage
           ? describeProgress({
-            stage,
-            step,
-            totalSteps,
-            fraction: progress / 100,
-            ...(etaSeconds === null ? {} : { etaSeconds }),
+            ...progress,
+            ...present({ etaSeconds }),
+            stage: stage as Progress["stage"],
           })
           : "";
-        bar.show(progress / 100, "Generating", after);
-      } else if (event === "status") {
-        const { status, place } = data as Job;
-        if (status === "queued") bar.show(0, "Waiting", place === null ? "" : `place ${place}`);
-        else if (status !== "in_progress") return ended(data);
-        else if (isQueued) start = performance.now();
-        isQueued = status === "queued";
+        bar.show(event.fraction, "Generating", after);
+        break;
       }
+      case "completed":
+        return { job: event.job, seconds: (performance.now() - start) / 1000 };
     }
-  } catch (error) {
-    if (signal.aborted) await client.cancel(id).catch(() => {});
-    throw error;
   }
-  return ended(await client.json<Job>(`/v1/jobs/${id}`));
+  throw new Error(`Cannot follow the job ${id}: its events ended`);
 }
 
-async function mediaOfServer(client: ServerClient, model?: string): Promise<Media> {
-  const { data } = await client.json<{ data: ModelCard[] }>("/v1/models");
-  const card = data.find(({ id }) => id === model) ?? data[0];
-  return card ? mediaOfTask(card.task_type) : "image";
+async function mediaOfServer(client: Client, model?: string): Promise<Media> {
+  const models = await client.models();
+  const card = models.find(({ id }) => id === model) ?? models[0];
+  return card ? mediaOfTask(card.task_type as TaskType) : "image";
 }
 
 /** Previews that a server makes of each image. */

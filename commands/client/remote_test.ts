@@ -1,5 +1,6 @@
 /** Commands that use a running server, against the service with an engine that draws gradients. */
 import { strict as assert } from "node:assert";
+import { Client } from "../../client/mod.ts";
 import { defaultsOf } from "../../generation/flag.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
@@ -10,7 +11,6 @@ import { runJobs, runPs } from "../jobs.ts";
 import { ProgressBar } from "../progress_bar.ts";
 import { TerminalImage } from "../terminal_image.ts";
 import { generateRemotely, generationRequest } from "./remote_generate.ts";
-import { hasModel, ServerClient } from "./server_client.ts";
 
 const URL = "http://denoise.test";
 
@@ -63,7 +63,7 @@ const notes: string[] = [];
 
 function work(fetcher: typeof fetch, flags: Partial<GenerateFlags>, signal?: AbortSignal) {
   return {
-    client: new ServerClient({ url: URL }, fetcher),
+    client: new Client({ url: URL, fetch: fetcher }),
     flags: { ...defaultsOf(GENERATE_FLAGS), prompt: "a", outputPath: "", ...flags },
     media: flags.output?.endsWith(".mp4") ? "video" as const : "image" as const,
     name: "",
@@ -195,7 +195,7 @@ Deno.test("runPs() says how to give the key that a server asks for", async () =>
   const fetcher = fetcherOf(service);
   await assert.rejects(
     runPs({ url: URL, json: false }, fetcher),
-    /Cannot use http:\/\/denoise\.test: it asks for a key; give it as --api-key or DENOISE_API_KEY$/,
+    /Cannot use http:\/\/denoise\.test: it asks for a key; give it as apiKey or --api-key$/,
   );
   await assert.rejects(
     runPs({ url: URL, json: false, apiKey: "wrong" }, fetcher),
@@ -211,19 +211,3 @@ Deno.test("runPs() says that no server answers", async () => {
   const nobody: typeof fetch = () => Promise.reject(new TypeError("connection refused"));
   await assert.rejects(runPs({ url: URL, json: false }, nobody), /Cannot reach http:.*start one/);
 });
-
-Deno.test("hasModel() finds the models of a server, and none where nobody answers or a key is missing", () =>
-  withService(async (service, fetcher) => {
-    const client = new ServerClient({ url: URL }, fetcher);
-    const { data } = await (await service.get("/v1/models")).json();
-    assert.equal(await hasModel(client, data[0].id), true);
-    assert.equal(await hasModel(client, "another"), false);
-    for (
-      const answer of [
-        () => Promise.reject(new TypeError("refused")),
-        () => Promise.resolve(new Response("{}", { status: 401 })),
-      ]
-    ) {
-      assert.equal(await hasModel(new ServerClient({ url: URL }, answer), data[0].id), false);
-    }
-  }));

@@ -8,6 +8,7 @@ const INTERFACES: readonly string[] = [
   "server/mod.ts",
   "runtime/mod.ts",
   "browser/mod.ts",
+  "client/mod.ts",
 ];
 /** What makes a short tag worth its line: a number, code, a shape, a unit, a case. */
 const FACT =

@@ -2,7 +2,7 @@
  * The house rules of the import graph: every arrow points down, no circles, shaders only in
  * `runtime/`.
  *
- * `cli.ts → commands/ → { browser/, node/, mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `media/` and `hub/` are
+ * `cli.ts → commands/ → { browser/, node/, mod.ts → library/, fleet/ → server/ } → generation/ → engine/ → report/ → models/ → runtime/`; `client/`, `media/` and `hub/` are
  * leaves that everybody above may use; so is `playground/`, which the server sends to browsers. `browser/playground/` is the
  * same page without a server: parts of the server and of the library in one tab. All stand on `platform/`, which imports nothing of ours. Tests, benches and tools may
  * import anything, and only each other import them.
@@ -38,7 +38,7 @@ const SPINE = [
 /** What `import "denoise"` loads of its own; it knows no server, and the server does not know it. */
 const LIBRARY = ["library/", "mod.ts", "browser/", "node/"];
 const SERVER = ["server/", "fleet/"];
-const LEAVES = ["media/", "hub/", "playground/"];
+const LEAVES = ["client/", "media/", "hub/", "playground/"];
 /** What every layer stands on. */
 const GROUND = "platform/";
 const ASIDE = ["tests/", "tools/"];

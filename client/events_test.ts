@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { readEvents } from "./server_client.ts";
+import { readEvents } from "./events.ts";
 
 Deno.test("readEvents() gives events however they are cut, and leaves comments out", async () => {
   const text =
