@@ -38,6 +38,7 @@ export type {
   Start,
   StartOptions,
 } from "./start_options.ts";
+export { createHandler, type Handler, type HandlerInfo } from "./handler.ts";
 export { type ModelSource, serve, type ServeOptions } from "./serve_model.ts";
 export { LORA_FLAGS, SERVER_FLAGS, type ServerSettings } from "./settings.ts";
 export type { Flag, FlagDetails, FlagValues } from "../generation/flag.ts";

@@ -10,6 +10,7 @@ import { resumeJobs } from "./runners.ts";
 import { startSweeping } from "./jobs/retention.ts";
 import { FoundModels } from "./models/found_models.ts";
 import { absolute, localModel, OpeningModels, openStorage, withLoras } from "./start_parts.ts";
+import type { App } from "./services.ts";
 import { settingsOf } from "./settings.ts";
 import type { RunningServer, StartOnCards } from "./start_options.ts";
 import { openTracing } from "./telemetry/tracing.ts";
@@ -19,8 +20,17 @@ const CLOSE_MS = 3000;
 /** How far the times of files may lag behind the clock, in milliseconds. */
 const CLOCK_MS = 50;
 
-/** The server listens; its model may still be loading. @throws {Error} when the address cannot be bound or the folder cannot be used */
-export async function startServer(options: StartOnCards): Promise<RunningServer> {
+/**
+ * The server listens; its model may still be loading.
+ *
+ * @param bind makes the app answer; on a port of its own by default
+ * @throws {Error} when the address cannot be bound or the folder cannot be used
+ */
+export async function startServer(
+  options: StartOnCards,
+  bind: (app: App) => Promise<Listener> = (app) =>
+    listen(app, { ...options, log: options.log ?? (() => {}) }),
+): Promise<RunningServer> {
   const { log = () => {} } = options;
   const settings = settingsOf(options);
   // Paths stay what they are when the working folder is removed.
@@ -72,7 +82,7 @@ export async function startServer(options: StartOnCards): Promise<RunningServer>
   const startedAt = Date.now() - CLOCK_MS;
   let listener: Listener;
   try {
-    listener = await listen(app, { ...options, log });
+    listener = await bind(app);
   } catch (error) {
     await store.close();
     await temporary?.remove();
