@@ -24,6 +24,7 @@ import type { PlanModelOptions } from "./library/options.ts";
 export type { ModelParts, OffloadableComponent, ParallelOptions } from "./engine/options.ts";
 export type { HandoverEstimate, ModelPlan } from "./engine/reports.ts";
 export type {
+  ControlNetInfo,
   ControlType,
   CutPrompt,
   DecoderKind,
@@ -80,6 +81,7 @@ export {
   type GeneratedVideoParts,
   type ImageSource,
   type LoadModelOptions,
+  type OneOrMore,
   type Recipe,
   type RecipeLora,
   type SaveVideoOptions,

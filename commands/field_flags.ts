@@ -7,7 +7,7 @@ import {
   SETTING_FIELDS,
   snakeCase,
 } from "../generation/mod.ts";
-import { type Flag, integer, nonNegative } from "../generation/flag.ts";
+import { type Flag, integer, nonNegative, texts } from "../generation/flag.ts";
 import type { SamplingSettings } from "../mod.ts";
 import { numbers, seeds } from "./flag_readers.ts";
 
@@ -16,6 +16,7 @@ interface KindValues {
   integer: number;
   number: number;
   integers: number[];
+  texts: readonly string[];
   numbers: number[];
   flag: boolean;
 }
@@ -28,7 +29,7 @@ type RequestValues = {
 
 type AllFieldValues = RequestValues & Required<SamplingSettings>;
 
-const READERS = { integer: integer(1), number: nonNegative, integers: seeds, numbers };
+const READERS = { integer: integer(1), number: nonNegative, integers: seeds, numbers, texts };
 
 /** The flag of a property: `--num-frames` of `numFrames`, `--guidance-scale-2` of `guidanceScale2`. */
 export function flagName(name: string): string {

@@ -11,7 +11,7 @@ import {
 import { UsageError } from "./failure.ts";
 import { flagName } from "./field_flags.ts";
 
-const INPUTS = ["prompt", "negative-prompt", "mask", "control", "video", "from"];
+const INPUTS = ["prompt", "negative-prompt", "mask", "video", "from"];
 
 /** Flags of the reference and of peers that are called otherwise here. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
@@ -101,7 +101,7 @@ export class FlagCommand extends Command {
       .configureOutput({ outputError: () => {} });
   }
 
-  /** Adds flags, those of groups first. A second prompt, mask, control picture or video is refused; of other options the last value counts. */
+  /** Adds flags, those of groups first. A second prompt, mask or video is refused; of other options the last value counts. */
   addFlags(table: Flags, groups: FlagGroups = {}): this {
     const order = new Set([...Object.values(groups).flat(), ...Object.keys(table)]);
     for (const name of order) {

@@ -76,7 +76,11 @@ export const PART_FLAGS = {
   vae: flag("path", "replaces the autoencoder"),
   tinyDecoder: flag("path", "tiny decoder for previews and --decoder tiny"),
   refiner: flag("path", "UNet of SDXL's refiner for the last steps: file, folder, hub id"),
-  controlnet: flag("path", "ControlNet for --control: file, folder, hub id, org/name:file"),
+  controlnet: flag(
+    "path",
+    "ControlNet for --control: file, folder, hub id, org/name:file; may be repeated",
+    { read: texts },
+  ),
   ipAdapter: flag("path", "IP-Adapter for --reference: file, org/name:file"),
   upscaler: flag("path", "Real-ESRGAN network for --enable-upscaling"),
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),

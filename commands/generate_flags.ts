@@ -113,13 +113,13 @@ export async function readOptions(
   const images = await Promise.all((flags.image ?? []).map(readPixels));
   const references = await Promise.all((flags.reference ?? []).map(readImageSource));
   if (flags.video !== undefined) await openVideo(flags.video);
-  const control = flags.control === undefined ? undefined : await readImageSource(flags.control);
+  const control = await Promise.all((flags.control ?? []).map(readImageSource));
   const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
   return {
     ...options,
     ...(images.length > 0 ? { images } : {}),
     ...(references.length > 0 ? { references } : {}),
-    ...present({ control }),
+    ...(control.length > 0 ? { control } : {}),
     ...masks,
   };
 }

@@ -1,10 +1,12 @@
 /** What flags of the model and its device are for the library. */
 
-import type { Flags } from "../generation/flag.ts";
+import type { Flags, FlagValues } from "../generation/flag.ts";
 import { folderOf } from "../generation/open_model.ts";
+import { CONTROLNET_PARTS } from "../hub/model_index.ts";
 import { findNamed } from "../hub/obtain_named.ts";
 import { resolveModel } from "../hub/resolve.ts";
 import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
+import { UsageError } from "./failure.ts";
 import { flagOf } from "./flag_command.ts";
 import { DEVICE_FLAGS, type DeviceFlags, MEMORY_FLAGS, PART_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
@@ -19,8 +21,19 @@ export function pick<Values extends object, Table extends Flags>(
   return Object.fromEntries(known) as Partial<Values>;
 }
 
-export function partsOf(flags: ModelParts): ModelParts {
-  return pick(flags, PART_FLAGS);
+type PartFlags = Partial<FlagValues<typeof PART_FLAGS>>;
+
+/** Parts by their names; a flag that is repeated names a part each time. */
+export function partsOf(flags: PartFlags): ModelParts {
+  const { controlnet = [], ...parts } = pick(flags, PART_FLAGS);
+  const most = CONTROLNET_PARTS.length;
+  if (controlnet.length > most) {
+    throw new UsageError(
+      `Cannot load ${controlnet.length} ControlNets: a model takes ${most}; omit others`,
+    );
+  }
+  const named = controlnet.map((path, i) => [CONTROLNET_PARTS[i]!, path] as const);
+  return { ...parts, ...Object.fromEntries(named) };
 }
 
 /** Flags that the library takes as they are. */
@@ -51,7 +64,7 @@ export function deviceOptions(flags: DeviceFlags): DeviceOptions {
 }
 
 /** Flags of the model and its device that were given, which a server has decided for itself. */
-export function flagsOfModels(flags: ModelParts & DeviceFlags): string[] {
+export function flagsOfModels(flags: PartFlags & DeviceFlags): string[] {
   const given: Readonly<Record<string, unknown>> = { ...flags };
   return Object.entries<Flags[string]>({ ...PART_FLAGS, ...DEVICE_FLAGS, ...MEMORY_FLAGS })
     .filter(([name, { default: own }]) => given[name] !== undefined && given[name] !== own)

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { valuesOf } from "./flag_command.ts";
 import { GENERATE_FLAGS } from "./flags.ts";
-import { deviceOptions, flagsOfModels } from "./model_options.ts";
+import { deviceOptions, flagsOfModels, partsOf } from "./model_options.ts";
 import { createProgram } from "./program.ts";
 
 Deno.test("deviceOptions() gives what the library takes, and nothing that no flag named", () => {
@@ -38,6 +38,15 @@ Deno.test("deviceOptions() says what several GPUs share", () => {
     ...{ ring: 3, layers: 2 },
   });
   assert.equal(deviceOptions({ ulyssesDegree: 1, ringDegree: 1 }).parallel, undefined);
+});
+
+Deno.test("partsOf() makes a part of each --controlnet, and refuses a fifth", () => {
+  const parts = { controlnet: "a", controlnet2: "b" };
+  assert.deepEqual(partsOf({ vae: "c", controlnet: ["a", "b"] }), { vae: "c", ...parts });
+  assert.throws(
+    () => partsOf({ controlnet: ["a", "b", "c", "d", "e"] }),
+    /Cannot load 5 ControlNets: a model takes 4/,
+  );
 });
 
 Deno.test("flagsOfModels() names flags that were given, and no default", () => {

@@ -96,9 +96,10 @@ Deno.test("commands refuse a second prompt, mask or video, and take the last of 
     generate.action(() => {});
     return generate.parse(args, { from: "user" }).opts();
   };
-  for (const flag of ["--prompt", "--mask", "--control"]) {
+  for (const flag of ["--prompt", "--mask"]) {
     const message = `Cannot use ${flag} twice: it takes one value`;
     assert.throws(() => parse(flag, "a", flag, "b"), { message });
   }
+  assert.deepEqual(parse("--control", "a", "--control", "b")["control"], ["a", "b"]);
   assert.equal(parse("--prompt", "a", "--size", "1x1", "--size", "2x2")["size"], "2x2");
 });

@@ -73,7 +73,7 @@ export function startingFrom(
     : { data: frame! };
   const white = { width, height, data: new Uint8Array(width * height * 3).fill(255) };
   const images = [{ width, height, ...given }];
-  const control = request.control && cover(request.control, width, height);
+  const control = request.control?.map((picture) => cover(picture, width, height));
   return {
     ...pass,
     request: {

@@ -105,7 +105,7 @@ export function shrinkRequest(
       ),
     }),
     ...(video && { video: video.map((frame) => shrink(frame)) }),
-    ...(control && { control: { ...size, data: shrink(control.data) } }),
+    ...(control && { control: control.map(({ data }) => ({ ...size, data: shrink(data) })) }),
     ...(mask && { mask: mask.map((frame) => shrinkMask(frame, shrink)) }),
   };
 }

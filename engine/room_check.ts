@@ -89,6 +89,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest[] {
 function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = request.cropSize ?? drawnSize(request, rules) ?? request;
   const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
+  const { controls = 0 } = request;
   const settings = ROOM_SETTINGS.filter((name) => request[name] !== undefined)
     .map((name) => [name, request[name]] as const);
   const side = rules.imageLimits?.multiple;
@@ -106,7 +107,7 @@ function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
     promptTokens: 1,
     ...(images > 0 && { images: given }),
     ...(request.hasMask && { mask: [data] }),
-    control: request.hasControl ? { width, height, data } : null,
+    control: new Array(controls).fill({ width, height, data }),
     references: new Array(references).fill({ width, height, data }),
   };
 }

@@ -9,6 +9,7 @@ import type {
 } from "../models/mod.ts";
 
 export type {
+  ControlNetInfo,
   ControlType,
   CutPrompt,
   DecoderKind,
@@ -139,8 +140,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
    * image a single one where the model has `inpainting`, and both have the size of the result then.
    */
   mask?: readonly Image[];
-  /** What the model's ControlNet steers an image by, of the size of the result. */
-  control?: Image;
+  /** What the model's ControlNets steer an image by, of the size of the result. */
+  control?: readonly Image[];
   /** Images of what shall be seen in the result, of any size. */
   references?: readonly Image[];
   /** LoRAs for this request alone, in the order in which they are applied. */
@@ -159,8 +160,8 @@ export interface RoomRequest extends
   images?: number;
   /** Whether a mask keeps a part of the first image. */
   hasMask?: boolean;
-  /** Whether a control picture steers it. */
-  hasControl?: boolean;
+  /** How many control pictures steer it; none by default. */
+  controls?: number;
   /** How many reference images it brings; none by default. */
   references?: number;
   /** How often the unfinished image is shown; never by default. */

@@ -26,7 +26,7 @@ const PART_BYTES = 2 ** 20;
 const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
   ...["taskType", "width", "height", "cropSize", "numFrames", "upscalingScale"] as const,
   ...ROOM_SETTINGS,
-  ...["images", "hasMask", "hasControl", "references", "previews"] as const,
+  ...["images", "hasMask", "controls", "references", "previews"] as const,
 ];
 
 export function moveFiles<T>(request: T, move: (path: string) => string): T {
@@ -104,7 +104,7 @@ export function roomRequest(request: unknown): RoomRequest {
     images: images.length,
     references: references?.length ?? 0,
     hasMask: mask !== undefined && video === undefined,
-    hasControl: control !== undefined,
+    controls: control?.length ?? 0,
     previews,
   });
 }

@@ -11,11 +11,11 @@ const REQUEST: RoomRequest = {
 Deno.test("roomRequest() keeps every setting on which memory depends, and counts inputs", () => {
   const image = {};
   const { prompt, images, ...room } = roomRequest({
-    ...{ ...REQUEST, prompt: "a", images: [image, image], mask: image, control: image },
+    ...{ ...REQUEST, prompt: "a", images: [image, image], mask: image, control: [image] },
   }) as unknown as Record<string, unknown>;
   assert.equal(prompt, undefined);
   assert.equal(images, 2);
-  assert.deepEqual(room, { ...REQUEST, hasMask: true, hasControl: true, previews: 3 });
+  assert.deepEqual(room, { ...REQUEST, hasMask: true, controls: 1, previews: 3 });
   for (const name of ROOM_SETTINGS) {
     assert.ok(name in onlyRoom({ ...REQUEST, [name]: 1 }), name);
   }

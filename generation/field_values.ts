@@ -26,6 +26,22 @@ export function numberWithin(least: number, most: number): Values<number> {
   };
 }
 
+/** Numbers of control pictures: one for all, or one for each. */
+export function numbersWithin(least: number, most: number): Values<readonly number[]> {
+  return {
+    kind: "numbers",
+    bounds: () => [least, most],
+    check: (values, name) =>
+      checkEach(values, name, (value) => checkRange(value, name, least, most)),
+  };
+}
+
+/** @throws {RangeError} for an empty list, and what `check` throws */
+export function checkEach<T>(values: readonly T[], name: string, check: (value: T) => void): void {
+  if (values.length === 0) throw new RangeError(`${name} must not be an empty list`);
+  for (const value of values) check(value);
+}
+
 /** An integer from 1, or `least`, to what a model can do. */
 export function integerUpTo(
   most: (limits: SettingLimits) => number,
@@ -96,6 +112,14 @@ export function checkWord(value: string, name: string): void {
   throw new RangeError(`${name} must be a word in small letters, got ${shorten(value)}`);
 }
 
+/** @throws {RangeError} unless it is a short text */
+export function checkName(value: string, name: string): void {
+  if (typeof value === "string" && value !== "" && value.length <= MAX_NAME_LENGTH) return;
+  throw new RangeError(
+    `${name} must be a text of 1 to ${MAX_NAME_LENGTH} characters, got ${shorten(String(value))}`,
+  );
+}
+
 /** @throws {RangeError} unless they descend from 1 at most to above 0, before the shift */
 export function checkSigmas(
   sigmas: readonly number[],
@@ -114,6 +138,9 @@ export function checkSigmas(
     );
   }
 }
+
+/** Longest name of a ControlNet, in UTF-16 units. */
+const MAX_NAME_LENGTH = 256;
 
 /** Longest prompt, in UTF-16 units: far beyond what any text encoder reads. */
 export const MAX_PROMPT_LENGTH = 32_000;
@@ -216,7 +243,7 @@ export function unlessCanny(name: ModelInfo["optionalSettings"][number]): Idle {
   const unlessKnown = unlessTaken(name);
   return (info, task, given) =>
     unlessKnown(info, task, given) ??
-      (given.controlType === "canny" ? undefined : "control_type is not canny");
+      ([given.controlType].flat().includes("canny") ? undefined : "control_type is not canny");
 }
 
 /** A setting of guidance away from what lacks layers. */
@@ -234,7 +261,7 @@ export function unlessInterpolated(): Idle {
   };
 }
 
-type FieldKind = "text" | "integer" | "number" | "integers" | "numbers" | "flag";
+type FieldKind = "text" | "integer" | "number" | "texts" | "integers" | "numbers" | "flag";
 
 export interface Field {
   /** One sentence, without the full stop. */
@@ -261,12 +288,15 @@ export type SettingLimits = Pick<
   | "startsFromLatents"
 >;
 
+/** Settings of which lists may be a single value, which stands for a list of one. */
+export type OneOrMore<Settings> = {
+  [Name in keyof Settings]:
+    | Settings[Name]
+    | (Settings[Name] extends readonly (infer One)[] | undefined ? One : never);
+};
+
 export type GivenSettings = {
-  readonly [Name in keyof SamplingSettings]?:
-    | SamplingSettings[Name]
-    | (SamplingSettings[Name] extends readonly number[] | undefined ? number : never)
-    | null
-    | undefined;
+  readonly [Name in keyof SamplingSettings]?: OneOrMore<SamplingSettings>[Name] | null | undefined;
 };
 
 /** A row of a setting, which models may take or not. */

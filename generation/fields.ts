@@ -6,11 +6,14 @@
  */
 
 import type { SamplerName, SamplingSettings } from "../engine/types.ts";
+import type { ControlType } from "../models/pipeline/settings.ts";
 import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
   checkChoice,
+  checkEach,
   checkFlag,
+  checkName,
   checkPrompt,
   checkRange,
   checkSigmas,
@@ -22,6 +25,7 @@ import {
   type GivenSettings,
   GUIDANCE,
   integerUpTo,
+  numbersWithin,
   numberWithin,
   oneOf,
   type SettingField,
@@ -41,10 +45,7 @@ export type FitMode = "cover" | "contain" | "stretch";
 
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
-const CONTROL_TYPES: readonly NonNullable<SamplingSettings["controlType"]>[] = [
-  "map",
-  "canny",
-];
+const CONTROL_TYPES: readonly ControlType[] = ["map", "canny"];
 
 /** Longest gradient that a picture can have. */
 const MAX_GRADIENT = 2040;
@@ -201,62 +202,66 @@ export const SETTING_FIELDS: {
     initial: ({ layers }) => layers?.initial,
     idle: unlessTaken("layers"),
   },
+  controlNet: {
+    text:
+      "Which ControlNet sees each control picture, by name; the first one sees the first by default, and so on",
+    kind: "texts",
+    placeholder: "name...",
+    check: (value, name) => checkEach(value, name, (each) => checkName(each, name)),
+    idle: unlessTaken("controlNet"),
+  },
   controlScale: {
     text:
-      "Scale of the control picture, 0 to 10; Wan VACE also takes one scale for each control block",
-    kind: "numbers",
+      "Scale of the control picture, 0 to 10, or one scale for each picture; Wan VACE also takes one for each control block",
+    ...numbersWithin(0, MAX_CONTROL_SCALE),
     http: ["control_scale", "conditioning_scale", "controlnet_conditioning_scale"],
     placeholder: "scale...",
-    check: (value, name) => {
-      if (value.length === 0) throw new RangeError(`${name} must not be an empty list`);
-      for (const scale of value) checkRange(scale, name, 0, MAX_CONTROL_SCALE);
-    },
     idle: unlessTaken("controlScale"),
   },
   controlStart: {
-    text: "Share of the steps after which the control picture takes effect (default: 0)",
-    kind: "number",
+    text:
+      "Share of the steps after which the control picture takes effect (default: 0), or one share for each",
+    ...numbersWithin(0, 1),
     http: ["control_start", "control_guidance_start"],
-    placeholder: "share",
-    bounds: () => [0, 1],
-    check: (value, name, _info, { controlEnd }) => {
-      checkRange(value, name, 0, 1);
-      if (typeof controlEnd === "number" && value >= controlEnd) {
-        throw new RangeError(`${name} must be below ${controlEnd}, where it ends, got ${value}`);
-      }
-    },
+    placeholder: "share...",
     idle: unlessTaken("controlStart"),
   },
   controlEnd: {
-    text: "Share of the steps after which the control picture stops (default: 1)",
-    ...numberWithin(0, 1),
+    text:
+      "Share of the steps after which the control picture stops (default: 1), or one share for each",
+    ...numbersWithin(0, 1),
     http: ["control_end", "control_guidance_end"],
-    placeholder: "share",
+    placeholder: "share...",
     idle: unlessTaken("controlEnd"),
   },
   controlMode: {
-    text: "What the control picture shows, such as `canny` or `pose`, for ControlNets with modes",
-    kind: "text",
-    placeholder: "mode",
-    check: checkWord,
+    text:
+      "What the control picture shows, such as `canny` or `pose`, for ControlNets with modes; or one mode for each",
+    kind: "texts",
+    placeholder: "mode...",
+    check: (value, name) => checkEach(value, name, (each) => checkWord(each, name)),
     idle: unlessTaken("controlMode"),
   },
   controlType: {
-    text: "`map` (default) takes the control picture as it is, `canny` computes its edges",
-    ...oneOf(CONTROL_TYPES),
-    placeholder: "type",
+    text:
+      "`map` (default) takes the control picture as it is, `canny` computes its edges; or one type for each",
+    kind: "texts",
+    placeholder: "type...",
+    choices: CONTROL_TYPES,
+    check: (value, name) =>
+      checkEach(value, name, (each) => checkChoice(each, name, CONTROL_TYPES)),
     idle: unlessTaken("controlType"),
   },
   cannyLow: {
-    text: "Low threshold of the Canny detector, 0 to 2040 (default: 100)",
-    ...numberWithin(0, MAX_GRADIENT),
-    placeholder: "gradient",
+    text: "Low threshold of the Canny detector, 0 to 2040 (default: 100), or one for each picture",
+    ...numbersWithin(0, MAX_GRADIENT),
+    placeholder: "gradient...",
     idle: unlessCanny("cannyLow"),
   },
   cannyHigh: {
-    text: "High threshold of the Canny detector, 0 to 2040 (default: 200)",
-    ...numberWithin(0, MAX_GRADIENT),
-    placeholder: "gradient",
+    text: "High threshold of the Canny detector, 0 to 2040 (default: 200), or one for each picture",
+    ...numbersWithin(0, MAX_GRADIENT),
+    placeholder: "gradient...",
     idle: unlessCanny("cannyHigh"),
   },
   ipAdapterScale: {
@@ -583,10 +588,11 @@ export const REQUEST_FIELDS = {
     placeholder: "way",
   },
   control: {
-    text: "Control picture of a ControlNet: a map of edges or depth, or a pose; see `control_type`",
-    kind: "text",
+    text:
+      "Control picture of a ControlNet: a map of edges or depth, or a pose; several where the model takes them; see `control_type`",
+    kind: "texts",
     output: "IMAGE",
-    placeholder: "file",
+    placeholder: "file...",
   },
   mask: {
     text:

@@ -4,6 +4,7 @@ export {
   checkPrompt,
   type Field,
   httpNames,
+  type OneOrMore,
   resolveSeeds,
   type SettingField,
   snakeCase,

@@ -12,7 +12,7 @@ import type {
 } from "../engine/types.ts";
 import type { Fit } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
-import { checkControlMode, checkTakesControl, controlSize } from "./control.ts";
+import { checkControls, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
@@ -66,7 +66,7 @@ export interface Asked<T extends InputTypes> extends AskedText {
   readonly images: readonly T["source"][];
   readonly mask?: T["source"] | undefined;
   readonly maskWay?: MaskWay | undefined;
-  readonly control?: T["source"] | undefined;
+  readonly control?: readonly T["source"][] | undefined;
   readonly references?: readonly T["source"][] | undefined;
   /** How often the unfinished result is shown. */
   readonly previews?: number | undefined;
@@ -100,8 +100,8 @@ export interface Prepared<Kept> extends SamplingSettings {
   visions?: Kept[];
   /** Which part of the first image is redrawn; that image has the size of the result then. */
   mask?: Kept;
-  /** What a ControlNet steers the result by, of its size. */
-  control?: Kept;
+  /** What ControlNets steer the result by, of its size. */
+  control?: Kept[];
   /** Images of what shall be seen in the result. */
   references?: Kept[];
 }
@@ -119,32 +119,30 @@ export async function prepareImages<T extends InputTypes>(
   const taskType = chooseTask(asked, { output: "IMAGE", hasVideo: false }, by);
   checked("images", () => checkImageCount(count, info.maxEditImages));
   const references = countReferences(asked, info);
-  if (asked.control !== undefined) checked("control", () => checkTakesControl(info));
+  const controls = asked.control?.length ?? 0;
   const isMaskTaken = takesMask(info, taskType);
   const hasMask = isMaskTaken && asked.mask !== undefined;
   const complete = (isMasked: boolean) =>
     completeRequest(asked, taskType, { ...by, info: isMasked ? maskedRules(info) : info });
   let { settings, idle } = complete(hasMask);
-  if (asked.control !== undefined) {
-    const name = by.spell?.("controlMode") ?? "controlMode";
-    checked("controlMode", () => checkControlMode(settings, info, name));
-  }
+  checkControls(settings, controls, info, by.spell);
   const images: T["open"][] = [];
   for (const image of asked.images) images.push(await reader.open(image));
   const [first] = images;
   const mask = hasMask ? await reader.open(asked.mask) : undefined;
   if (mask) checked("mask", () => checkMaskShape(mask, first!));
-  const control = asked.control === undefined ? undefined : await reader.open(asked.control);
+  const pictures: T["open"][] = [];
+  for (const picture of asked.control ?? []) pictures.push(await reader.open(picture));
   const ownSize = (isMasked: boolean): Size => {
     if (first) return (isMasked ? sizeFromMasked : sizeFromImage)(first, info);
-    return control ? controlSize(control, info) : info.defaults;
+    return pictures[0] ? controlSize(pictures[0], info) : info.defaults;
   };
   const sizeOf = async (isMasked: boolean) => {
     const isCropped = isMasked && settings.paddingMaskCrop !== undefined;
     const own = isCropped ? info.defaults : checked("images", () => ownSize(isMasked));
     const size = chooseSize(asked, own, info);
     checked("hiresScale", () => checkHires({ ...settings, ...size }, info));
-    const given = { images: count, hasMask: isMasked, hasControl: control !== undefined };
+    const given = { images: count, hasMask: isMasked, controls };
     await checkRoom({ ...settings, ...size, taskType, ...given, references }, asked, by);
     return size;
   };
@@ -169,10 +167,14 @@ export async function prepareImages<T extends InputTypes>(
   }
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
   for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
-  const isFitted = control !== undefined || first && (!info.imageLimits || kept);
+  const isFitted = controls > 0 || first && (!info.imageLimits || kept);
   const { paddingMaskCrop, ...others } = settings;
   const isCropped = kept !== undefined && paddingMaskCrop !== undefined;
   const result = isCropped ? wholeSize(first!, info) : size;
+  const control: T["kept"][] = [];
+  for (const picture of pictures) {
+    control.push((await reader.fit(picture, fitToResult(result, asked.fit))).image);
+  }
   return {
     request: {
       ...others,
@@ -183,9 +185,7 @@ export async function prepareImages<T extends InputTypes>(
       images: fitted,
       ...await visionsOf(images, by),
       ...(kept && { mask: kept.mask }),
-      ...(control && {
-        control: (await reader.fit(control, fitToResult(result, asked.fit))).image,
-      }),
+      ...(controls > 0 && { control }),
       ...await referencesOf(asked, by),
     },
     idle: idleInputs(withoutMask(idle, paddingMaskCrop, isCropped), asked, info, {

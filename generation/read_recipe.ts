@@ -251,8 +251,11 @@ function readValue({ kind }: SettingField<unknown>, value: unknown): unknown {
     const number = readNumber(value);
     return Number.isFinite(number) ? number : undefined;
   }
-  const list = typeof value === "string" ? value.split(",") : value;
-  const numbers = Array.isArray(list) ? list.map(readNumber) : [];
+  const list: unknown[] = typeof value === "string" ? value.split(",") : [value].flat();
+  if (kind === "texts") {
+    return list.length > 0 && list.every((each) => typeof each === "string") ? list : undefined;
+  }
+  const numbers = list.map(readNumber);
   return numbers.length > 0 && numbers.every(Number.isFinite) ? numbers : undefined;
 }
 

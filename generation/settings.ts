@@ -47,7 +47,8 @@ export function completeSettings(
   for (const name of SETTING_NAMES) {
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
     const asked = given[name] ?? field.initial?.(info, task, given);
-    const value = field.kind === "numbers" && typeof asked === "number" ? [asked] : asked;
+    const isOne = typeof asked === "number" || typeof asked === "string";
+    const value = isOne && /^(?:number|text)s$/.test(field.kind) ? [asked] : asked;
     // A flag that is not set is the same as an omitted one.
     if (value === undefined || value === null || value === false) continue;
     checked(name, () => field.check(value, spell(name), info, given));

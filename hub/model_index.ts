@@ -154,6 +154,10 @@ export const PART_COMPONENTS = {
   vae: "vae",
   tinyDecoder: "tiny_decoder",
   controlnet: "controlnet",
+  // As diffusers names the folders of several.
+  controlnet2: "controlnet_1",
+  controlnet3: "controlnet_2",
+  controlnet4: "controlnet_3",
   ipAdapter: "ip_adapter",
   refiner: "refiner",
   upscaler: "upscaler",
@@ -164,3 +168,12 @@ export const PART_COMPONENTS = {
 } as const;
 
 export type PartName = keyof typeof PART_COMPONENTS;
+
+/** Parts that are ControlNets, in the order in which pictures of requests go to them. */
+export const CONTROLNET_PARTS = [
+  ...["controlnet", "controlnet2", "controlnet3", "controlnet4"] as const,
+] as const satisfies readonly PartName[];
+
+export function isControlNetPart(part: PartName): boolean {
+  return CONTROLNET_PARTS.some((each) => each === part);
+}

@@ -6,7 +6,7 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import { controlNetNamed } from "./catalogue.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
-import { PART_COMPONENTS, type PartName } from "./model_index.ts";
+import { isControlNetPart, PART_COMPONENTS, type PartName } from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { resolveModel } from "./resolve.ts";
@@ -45,8 +45,10 @@ export async function obtainPart(
 ): Promise<string> {
   if (await exists(named)) return resolve(named);
   // A refiner is the UNet of a model of its own.
-  const component = part === "refiner" ? "unet" : PART_COMPONENTS[part];
-  const isControlNet = part === "controlnet";
+  const isControlNet = isControlNetPart(part);
+  const component = part === "refiner"
+    ? "unet"
+    : PART_COMPONENTS[isControlNet ? "controlnet" : part];
   const known = isControlNet && controlNetNamed(named);
   const pathOrId = known ? known.source : named;
   if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull);

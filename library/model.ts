@@ -87,7 +87,7 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const asked = { ...this.#asked(options), control: options.control, mask: options.mask };
+    const asked = { ...this.#asked(options), control: listOf(options.control), mask: options.mask };
     const prepared = await prepareImages<LocalInputs>(asked, { info, reader: localReader(signal) });
     refuseIdle(prepared.idle, options);
     const { loras } = options;
@@ -253,6 +253,13 @@ export class Model implements AsyncDisposable {
     const { previews } = previewControl(options);
     return { prompt, given: options, width, height, taskType, fit, images, references, previews };
   }
+}
+
+function listOf(
+  control: GenerateOptions["control"],
+): Extract<GenerateOptions["control"], readonly unknown[]> | undefined {
+  if (control === undefined || Array.isArray(control)) return control;
+  return [control as Exclude<typeof control, readonly unknown[]>];
 }
 
 /** What changes nothing was given in error. */

@@ -5,6 +5,7 @@ import type {
   FitMode,
   ImageSource,
   LoadModelOptions,
+  OneOrMore,
   Recipe,
   VideoSource,
 } from "../generation/mod.ts";
@@ -22,7 +23,7 @@ export interface PlanModelOptions extends LoadModelOptions {
 }
 
 /** Options of images and videos; the defaults are the model's own. */
-export interface SamplingOptions extends Partial<SamplingSettings> {
+export interface SamplingOptions extends OneOrMore<Partial<SamplingSettings>> {
   /** What to draw. */
   prompt: string;
   /** Width in pixels, a multiple of `info.sizeMultiple`. */
@@ -65,10 +66,11 @@ export interface GenerateOptions extends SamplingOptions {
    */
   mask?: ImageSource;
   /**
-   * What the model's ControlNet steers the image by, see `controlType` and `controlMode`. It comes to the size of the
-   * result as `fit` says, and gives its shape to a result for which nothing else does.
+   * What the model's ControlNet steers the image by, see `controlType` and `controlMode`; a list for several, of which
+   * `controlNet` says who sees which. It comes to the size of the result as `fit` says, and the first gives its shape to a
+   * result for which nothing else does.
    */
-  control?: ImageSource;
+  control?: ImageSource | readonly ImageSource[];
   /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
   /** How many images; default 1. */

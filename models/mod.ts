@@ -49,6 +49,7 @@ export type {
   SamplingSettings,
 } from "./pipeline/settings.ts";
 export type {
+  ControlNetInfo,
   CutPrompt,
   EmbeddingInfo,
   GivenLatents,

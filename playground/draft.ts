@@ -16,6 +16,12 @@ export interface GivenFile {
   name: string;
 }
 
+/** A picture that steers the image, and how it does. */
+export interface ControlFile extends GivenFile {
+  /** Values that were chosen, by the names of requests. */
+  settings: Record<string, unknown>;
+}
+
 /** The part that is kept from one visit to the next. */
 const KEPT = {
   output: "image" as Output,
@@ -44,8 +50,8 @@ export interface Draft extends Kept {
   continues: boolean;
   /** White where the first image is redrawn. */
   mask: Blob | null;
-  /** Picture that steers the image. */
-  control: GivenFile | null;
+  /** Pictures that steer the image. */
+  controls: ControlFile[];
 }
 
 export const draft: Store<Draft> = new Store<Draft>({
@@ -55,7 +61,7 @@ export const draft: Store<Draft> = new Store<Draft>({
   clip: null,
   continues: false,
   mask: null,
-  control: null,
+  controls: [],
 });
 
 draft.follow(() => {
@@ -67,6 +73,14 @@ draft.follow(() => {
 export function choose(name: string, value: unknown): void {
   const { [name]: _, ...others } = draft.state.settings;
   draft.set({ settings: value === undefined ? others : { ...others, [name]: value } });
+}
+
+/** Chooses a value for one control picture; undefined for the usual one. */
+export function chooseControl(key: string, name: string, value: unknown): void {
+  const controls = draft.state.controls.map((control) =>
+    control.key === key ? { ...control, settings: { ...control.settings, [name]: value } } : control
+  );
+  draft.set({ controls });
 }
 
 let files = 0;

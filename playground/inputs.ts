@@ -81,11 +81,17 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
     accept: "image/*",
     onPick: async (files) => {
       const { images: [image], notes } = await sorted([...files ?? []].slice(0, 1));
-      if (image) draft.set({ control: givenFile(image, image.name) });
+      if (image) addControl(model, image);
       else notes.push("A control picture is an image.");
       tell(image ? "" : notes[0]!);
     },
   });
+}
+
+/** The last picture wins where only one may be. */
+function addControl({ max_controls: most }: Model, file: File): void {
+  const control = { ...givenFile(file, file.name), settings: {} };
+  draft.set({ controls: [...draft.state.controls.slice(0, most - 1), control] });
 }
 
 interface FileButtonProps {
@@ -135,8 +141,8 @@ export function RecipeOffer(): VNode | null {
 
 export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
   const { images, clip, output } = state;
-  const control = takesControl(model, state) ? state.control : null;
-  if (images.length === 0 && !clip && !control) return null;
+  const controls = takesControl(model, state) ? state.controls : [];
+  if (images.length === 0 && !clip && controls.length === 0) return null;
   const canMask = output === "image" && model.inpainting !== null;
   return h(
     "ul",
@@ -157,14 +163,14 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
           : null,
       })
     ),
-    control
-      ? h(Given, {
+    ...controls.map((control, index) =>
+      h(Given, {
         key: control.key,
         file: control,
-        caption: "Control",
-        onRemove: () => draft.set({ control: null }),
+        caption: controls.length > 1 ? `Control ${index + 1}` : "Control",
+        onRemove: () => draft.set({ controls: controls.filter(({ key }) => key !== control.key) }),
       })
-      : null,
+    ),
     clip
       ? h(Given, {
         key: clip.key,

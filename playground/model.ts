@@ -5,7 +5,7 @@ export type Output = "image" | "video";
 export interface Setting {
   name: string;
   description: string;
-  type: "text" | "integer" | "number" | "integers" | "numbers" | "flag";
+  type: "text" | "integer" | "number" | "texts" | "integers" | "numbers" | "flag";
   choices?: string[];
   minimum?: number;
   maximum?: number;
@@ -18,9 +18,11 @@ export interface Model {
   native_sides: { least: number; most: number } | null;
   /** How a mask keeps a part of the image that is edited; null where it cannot. */
   inpainting: { strength: number } | null;
-  /** Whether a picture steers its images, and what such a picture may show, where it must be said. */
+  /** Whether pictures steer its images, how many, and by which ControlNets. */
   takes_control: boolean;
-  control_modes: string[] | null;
+  max_controls: number;
+  /** With what a picture may show, where it must be said. */
+  control_nets: { name: string; modes: string[] | null }[];
   sizes: string[];
   defaults: { size: string; num_frames: number; fps: number };
   limits: {
@@ -109,6 +111,15 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
 
 export function takesControl(model: Model, { output }: Pick<Inputs, "output">): boolean {
   return output === "image" && model.takes_control;
+}
+
+/** The ControlNet that sees a picture: the chosen one, or that of its place. */
+export function controlNet(
+  { control_nets: nets }: Model,
+  chosen: unknown,
+  place: number,
+): Model["control_nets"][number] | undefined {
+  return nets.find(({ name }) => name === chosen) ?? nets[Math.min(place, nets.length - 1)];
 }
 
 export function isOfControl({ takes_control: takes }: Model, name: string): boolean {

@@ -7,6 +7,7 @@ import { chooseModel, currentModel, session } from "./session.ts";
 import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
 import {
+  controlNet,
   isOfControl,
   type Model,
   type Output,
@@ -16,6 +17,16 @@ import {
   takesControl,
   taskOf,
 } from "./model.ts";
+
+/** Settings of control pictures, and what they are when nothing is chosen, unless the ControlNet says it. */
+const USUAL_CONTROL = {
+  control_net: undefined,
+  control_mode: undefined,
+  control_type: "map",
+  control_scale: 1,
+  control_start: 0,
+  control_end: 1,
+};
 
 /** Previews of an image that are asked for, the most that there are. */
 const PREVIEWS = 3;
@@ -34,7 +45,7 @@ export function draftTask(
 /** What jobs of this visit brought; the server keeps no inputs. */
 const brought = new Map<
   string,
-  Pick<Draft, "images" | "clip" | "mask" | "continues" | "control">
+  Pick<Draft, "images" | "clip" | "mask" | "continues" | "controls">
 >();
 
 export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
@@ -46,12 +57,15 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
     : isEdit
     ? "v1/images/edits"
     : "v1/images/generations";
-  const control = takesControl(model, state) ? state.control : null;
-  // Without images to edit there is no form, and the picture goes as an address.
-  const sent = control && !isEdit ? { ...fields, control: await dataUrlOf(control.blob) } : fields;
+  const controls = takesControl(model, state) ? state.controls : [];
+  // Without images to edit there is no form, and the pictures go as addresses.
+  const control = isEdit ? [] : await Promise.all(controls.map(({ blob }) => dataUrlOf(blob)));
+  const sent = control.length > 0 ? { ...fields, control } : fields;
   const job = await post(path, state.output, sent, files);
   const { images, clip, mask, continues } = state;
-  if (files.length > 0 || control) brought.set(job.id, { images, clip, mask, continues, control });
+  if (files.length + controls.length > 0) {
+    brought.set(job.id, { images, clip, mask, continues, controls });
+  }
   return job;
 }
 
@@ -85,7 +99,9 @@ function formOf(
 ): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) {
-    form.set(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+    for (const each of [value].flat()) {
+      form.append(name, typeof each === "object" ? JSON.stringify(each) : String(each));
+    }
   }
   for (const [name, blob, file] of files) form.append(name, blob, file);
   return form;
@@ -94,9 +110,8 @@ function formOf(
 function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const isMasked = state.output === "image" && state.mask !== null;
-  const isSteered = takesControl(model, state) && state.control !== null;
   const known = settingsFor(model, task, isMasked).map(({ name }) => name)
-    .filter((name) => isSteered || !isOfControl(model, name));
+    .filter((name) => !isOfControl(model, name));
   if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   // Layers have alpha, which JPEG cannot hold.
@@ -108,8 +123,8 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
     ...(state.size ? { size: state.size } : {}),
     ...(state.count > 1 ? { n: state.count } : {}),
     ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
-    ...(isSteered && model.control_modes ? { control_mode: model.control_modes[0] } : {}),
     ...Object.fromEntries(chosen),
+    ...controlFields(model, state),
     ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
     ...(state.output === "image" ? { output_format: format, partial_images: PREVIEWS } : {
       task_type: task,
@@ -121,16 +136,34 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   };
 }
 
+/** Settings of the control pictures, a list of values for each that was chosen or must be said. */
+function controlFields(model: Model, state: Draft): Record<string, unknown[]> {
+  const controls = takesControl(model, state) ? state.controls : [];
+  const usual: Record<string, unknown> = { ...USUAL_CONTROL };
+  const lists = Object.keys(usual).map((name) => {
+    const values = controls.map(({ settings }, place) => {
+      const net = controlNet(model, settings["control_net"], place);
+      const own = name === "control_net" ? net?.name : net?.modes?.[0] ?? "none";
+      return settings[name] ?? usual[name] ?? own;
+    });
+    const isSaid = controls.some(({ settings }) => settings[name] !== undefined) ||
+      name === "control_mode" && values.some((value) => value !== "none") ||
+      name === "control_net" && controls.length > 1 && model.control_nets.length > 1;
+    return [name, isSaid ? values : []] as const;
+  });
+  return Object.fromEntries(lists.filter(([, values]) => values.length > 0));
+}
+
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
-  const { output, images, clip, mask, control } = state;
+  const { output, images, clip, mask, controls } = state;
   if (output === "image") {
     return [
       ...images.map(({ blob, name }) => ["image[]", blob, name] as const),
       ...(mask && images.length > 0 && model.inpainting
         ? [["mask", mask, "mask.png"] as const]
         : []),
-      ...(control && images.length > 0 && takesControl(model, state)
-        ? [["control", control.blob, control.name] as const]
+      ...(images.length > 0 && takesControl(model, state)
+        ? controls.map(({ blob, name }) => ["control", blob, name] as const)
         : []),
     ];
   }
@@ -170,7 +203,7 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
   if (!model) return [];
   const unused = id === undefined || own ? [] : [`the model ${id}`];
   const task = taskOf(model, { output: "image", images: 0, hasVideo: false, continues: false });
-  const known = settingsFor(model, task);
+  const known = settingsFor(model, task).filter(({ name }) => !isOfControl(model, name));
   const settings: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(others)) {
     const setting = known.find((setting) => setting.name === name);
@@ -199,7 +232,9 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
 }
 
 function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
-  const known = new Set([...model.settings.map(({ name }) => name), "strength"]);
+  // Those of control pictures come with the pictures.
+  const own = model.settings.map(({ name }) => name).filter((name) => !isOfControl(model, name));
+  const known = new Set([...own, "strength"]);
   const told = known.has("prompt_syntax") ? { prompt_syntax: "plain", ...recipe } : recipe;
   const settings = Object.fromEntries(
     Object.entries(told).filter(([name, value]) =>
@@ -221,7 +256,7 @@ function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
       ? { numFrames: numFrames as number, fps: fps as number }
       : { format: format as Draft["format"] }),
     ...(brought.get(job.id) ??
-      { images: [], clip: null, mask: null, continues: false, control: null }),
+      { images: [], clip: null, mask: null, continues: false, controls: [] }),
   };
 }
 

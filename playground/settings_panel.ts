@@ -2,11 +2,12 @@
 
 import { useId } from "preact/hooks";
 import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
-import { choose, type Draft, draft } from "./draft.ts";
+import { choose, chooseControl, type ControlFile, type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { jobs } from "./jobs.ts";
 import { Loras } from "./loras.ts";
 import {
+  controlNet,
   isOfControl,
   type Model,
   ownFrames,
@@ -65,10 +66,11 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const isMasked = state.output === "image" && state.mask !== null;
   const all = settingsFor(model, task, isMasked);
   const settings = all.filter(({ name, type, choices }) =>
-    !HIDDEN.includes(name) && type !== "numbers" && type !== "integers" &&
+    !HIDDEN.includes(name) && !["texts", "numbers", "integers"].includes(type) &&
     (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
     !isOfControl(model, name)
   );
+  const controls = takesControl(model, state) ? state.controls : [];
   const first = settings.filter(({ name }) => FIRST[name]);
   const others = settings.filter(({ name }) => !FIRST[name]);
   const hasNegative = all.some(({ name }) => name === "negative_prompt");
@@ -88,7 +90,9 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     state.output === "video" ? h(Length, { model, state }) : null,
     h(Seed, { state }),
     h(Count, { state }),
-    h(ControlSettings, { model, state }),
+    ...controls.map((control, place) =>
+      h(ControlSettings, { key: control.key, model, control, place, count: controls.length })
+    ),
     ...first.map(field),
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance
@@ -233,27 +237,45 @@ const NUMBERS = [
   ["control_end", "Control end", 1, 1],
 ] as const;
 
-function ControlSettings({ model, state }: { model: Model; state: Draft }): VNode | null {
-  if (!takesControl(model, state) || !state.control) return null;
-  const value = (name: string) => state.settings[name];
+function ControlSettings(
+  { model, control, place, count }: {
+    model: Model;
+    control: ControlFile;
+    place: number;
+    count: number;
+  },
+): VNode {
+  const { key, settings } = control;
+  const choose = (name: string, value: unknown) => chooseControl(key, name, value);
+  const net = controlNet(model, settings["control_net"], place);
+  const title = count > 1 ? `Control picture ${place + 1}` : "Control picture";
   return h(
     "fieldset",
     { class: "group" },
-    h("legend", { class: "unseen" }, "Control picture"),
+    h("legend", { class: "unseen" }, title),
     h(Segments<"map" | "canny">, {
-      name: "Control picture",
-      value: value("control_type") === "canny" ? "canny" : "map",
+      name: title,
+      value: settings["control_type"] === "canny" ? "canny" : "map",
       options: [["map", "Control map"], ["canny", "Canny edges"]],
       onChange: (type) => choose("control_type", type === "map" ? undefined : type),
       hidesName: false,
     }),
-    model.control_modes
+    net && model.control_nets.length > 1
+      ? h(Choice, {
+        name: "ControlNet",
+        choices: model.control_nets.map(({ name }) => name),
+        own: controlNet(model, undefined, place)!.name,
+        value: net.name,
+        onChange: (name) => choose("control_net", name),
+      })
+      : null,
+    net?.modes
       ? h(Choice, {
         name: "Control mode",
         title: "What the control picture shows",
-        choices: model.control_modes,
-        own: model.control_modes[0]!,
-        value: value("control_mode") as string | undefined,
+        choices: net.modes,
+        own: net.modes[0]!,
+        value: settings["control_mode"] as string | undefined,
         onChange: (mode) => choose("control_mode", mode),
       })
       : null,
@@ -266,7 +288,7 @@ function ControlSettings({ model, state }: { model: Model; state: Draft }): VNod
         most,
         least: 0,
         step: 0.05,
-        value: value(id) as number | undefined,
+        value: settings[id] as number | undefined,
         onChange: (number: number | undefined) => choose(id, number),
       })
     ),

@@ -15,6 +15,7 @@ const INFO: Partial<ModelInfo> = {
   inpainting: { strength: 0.8 },
   taskDefaults: { TI2I: { strength: 0.6 } },
   optionalParts: ["controlnet"],
+  controlNets: [{ name: "edges" }],
   optionalSettings: ["sampler", "controlScale", "maxSequenceLength"],
   maxImages: 2,
   maxEditImages: 2,

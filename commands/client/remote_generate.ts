@@ -125,10 +125,10 @@ interface GenerationRequest {
   readonly body: Record<string, unknown>;
   /** Files by field; one field may have several. */
   readonly files: readonly (readonly [field: string, path: string])[];
-  /** Control picture, which goes with or without files. */
-  readonly control?: string;
+  /** Control pictures, which go with or without files. */
+  readonly control: readonly string[];
   /** Reference images of an image, which do so, too. */
-  readonly references?: readonly string[];
+  readonly references: readonly string[];
 }
 
 export function generationRequest(
@@ -183,8 +183,8 @@ export function generationRequest(
     ["mask", mask] as const,
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
   const path = isVideo ? "/v1/videos" : `/v1/images/${files.length > 0 ? "edits" : "generations"}`;
-  const references = isVideo || reference.length === 0 ? undefined : reference;
-  return { path, body, files, ...present({ control: flags.control, references }) };
+  const references = isVideo ? [] : reference;
+  return { path, body, files, control: flags.control ?? [], references };
 }
 
 /** The request as `fetch` takes it: JSON, or a form where there are files. */
@@ -195,7 +195,7 @@ async function requestInit(
   if (files.length === 0) {
     const json = { ...headers, "content-type": "application/json" };
     const pictures = {
-      ...(control !== undefined && { control: await dataUrl(control) }),
+      ...(control.length > 0 && { control: await Promise.all(control.map(dataUrl)) }),
       ...(references.length > 0 && { reference: await Promise.all(references.map(dataUrl)) }),
     };
     return { method: "POST", headers: json, body: JSON.stringify({ ...body, ...pictures }) };
@@ -205,7 +205,7 @@ async function requestInit(
   form.set("prompt", String(prompt));
   form.set("extra_body", JSON.stringify(others));
   const pictures = [
-    ...control === undefined ? [] : [["control", control] as const],
+    ...control.map((path) => ["control", path] as const),
     ...references.map((path) => ["reference", path] as const),
   ];
   for (const [field, path] of [...files, ...pictures]) {

@@ -13,6 +13,7 @@ import { findSnapshot } from "../../hub/cache.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import {
   componentFolder,
+  CONTROLNET_PARTS,
   MODEL_INDEX,
   type ModelIndex,
   PART_COMPONENTS,
@@ -52,6 +53,12 @@ export interface ModelParts {
   tinyDecoder?: string;
   /** A network that steers results by a control picture, for `control`. */
   controlnet?: string;
+  /** A second one, where the family takes several pictures at once. */
+  controlnet2?: string;
+  /** A third one. */
+  controlnet3?: string;
+  /** A fourth one. */
+  controlnet4?: string;
   /** A network that makes tokens of reference images, for `references`; `imageEncoder` lies beside its file by default. */
   ipAdapter?: string;
   /** The UNet of SDXL's refiner, which takes the last steps over. */
@@ -92,10 +99,20 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   vae: { words: "autoencoder", isNeeded: true },
   tinyDecoder: { words: "tiny decoder", isBeside: true },
   controlnet: { words: "ControlNet", isBeside: true },
+  controlnet2: { words: "second ControlNet", isBeside: true },
+  controlnet3: { words: "third ControlNet", isBeside: true },
+  controlnet4: { words: "fourth ControlNet", isBeside: true },
   ipAdapter: { words: "IP-Adapter", isBeside: true },
   refiner: { words: "refiner", isBeside: true },
   upscaler: { words: "upscaler", isBeside: true },
   frameInterpolator: { words: "frame interpolator", isBeside: true },
+};
+
+/** What the files of parts hold that are called otherwise. */
+const KINDS: Readonly<Partial<Record<PartName, string>>> = {
+  transformer2: "transformer",
+  refiner: "transformer",
+  ...Object.fromEntries(CONTROLNET_PARTS.map((part) => [part, "controlnet"])),
 };
 
 const PARTS = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
@@ -326,14 +343,14 @@ async function openPart(
   const stat = await statPart(path, part, words);
   if (stat.isFile) {
     const components = openFile(path, known, opened);
-    const kind = name === "transformer_2" || name === "refiner" ? "transformer" : name;
+    const kind = KINDS[part] ?? name;
     const component = components.find(({ format }) => format.component === kind);
     if (component) return toPart(component, path, opened.at(-1)!);
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
   }
   const index = await exists(join(path, MODEL_INDEX)) ? await readModelIndex(path) : undefined;
-  const own = index?.components.has(name) || part !== "refiner" ? name : "transformer";
+  const own = index?.components.has(name) || part === "transformer2" ? name : KINDS[part] ?? name;
   const folder = index ? await componentFolder(index, own) : path;
   const configPath = join(folder, "config.json");
   const config = await readJsonObject(configPath, { maxBytes: MAX_CONFIG_BYTES });

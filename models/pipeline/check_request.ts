@@ -1,6 +1,6 @@
 /** What every family checks of a request. */
 import { missingEncoder } from "../autoencoders/require_encoder.ts";
-import { checkControl } from "./control.ts";
+import { checkControl } from "./control_units.ts";
 import { isInpainting } from "./inpainting.ts";
 import { checkReferences } from "./references.ts";
 import { OPTIONAL_SETTINGS } from "./settings.ts";

@@ -4,6 +4,7 @@ import type { TensorSource, Weights } from "../../runtime/mod.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { COMPONENTS } from "../checkpoints/open_model.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
+import { CONTROLNET_PARTS, PART_COMPONENTS, type PartName } from "../../hub/model_index.ts";
 import { parseConfig } from "../config.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
@@ -22,6 +23,8 @@ import type { OptionalPart } from "./types.ts";
 
 export interface Component<Config = unknown> {
   readonly config: Config;
+  /** Its file, or that of its configuration. */
+  readonly path: string;
   readonly weights: Weights;
 }
 
@@ -51,6 +54,7 @@ const FINISHERS = {
 
 const FAMILY_PARTS = {
   tinyDecoder: "a tiny decoder",
+  ...Object.fromEntries(CONTROLNET_PARTS.map((part) => [part, "several ControlNets"])),
   controlnet: "a ControlNet",
   ipAdapter: "an IP-Adapter",
   refiner: "a refiner",
@@ -180,11 +184,11 @@ export async function openParts<Table extends PartsTable>(
   try {
     const settings = parseConfig(table.settings, files.settings, files.path);
     const configs: Record<string, unknown> = {};
-    const opening: [name: string, openWeights: () => Weights][] = [];
+    const opening: [name: string, open: () => Omit<Component, "config">][] = [];
     for (const [name, words] of Object.entries(FAMILY_PARTS)) {
       if (!files.has(indexName(name)) || Object.hasOwn(table.components, name)) continue;
       throw new TypeError(
-        `Cannot use ${words} with "${files.path}": models of this family take none; omit it`,
+        `Cannot use ${words} with "${files.path}": models of this family take no such part; omit it`,
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };
@@ -194,7 +198,8 @@ export async function openParts<Table extends PartsTable>(
       const component = await files.component(fileName, classNames);
       const said = { ...lacking?.(files.className), ...component.config };
       configs[name] = parseConfig(config, said, component.path);
-      opening.push([name, () => component.openWeights(view)]);
+      const { path } = component;
+      opening.push([name, () => ({ path, weights: component.openWeights(view) })]);
     }
     checkFit(files.path, [
       ...table.fits?.(configs, settings, files.className) ?? [],
@@ -224,14 +229,14 @@ export async function openParts<Table extends PartsTable>(
     const thirdTokenizer = configs["textEncoder3"] && await tokenizerOf("textEncoder3");
     table.checkTokenizer?.(tokenizer, files.path);
     // Weights are opened once all are known to fit together.
-    const weights = opening.map(([name, open]) => [name, open()] as const);
+    const opened = opening.map(([name, open]) => [name, open()] as const);
     return {
       ...Object.fromEntries(
-        weights.map(([name, weights]) => [name, { config: configs[name], weights }]),
+        opened.map(([name, files]) => [name, { config: configs[name], ...files }]),
       ),
       components: Object.fromEntries(
-        weights.filter(([name]) => !specs[name]!.isIdle)
-          .map(([name, weights]) => [spokenName(name), weights]),
+        opened.filter(([name]) => !specs[name]!.isIdle)
+          .map(([name, { weights }]) => [spokenName(name), weights]),
       ),
       className: files.className,
       settings,
@@ -254,7 +259,8 @@ function spokenName(name: string): string {
 }
 
 function indexName(name: string): string {
-  return name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
+  return PART_COMPONENTS[name as PartName] ??
+    name.replace(/[A-Z]|\d+/g, (part) => `_${part.toLowerCase()}`);
 }
 
 function equalSizes(

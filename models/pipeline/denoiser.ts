@@ -15,7 +15,7 @@ import type { Stage } from "../memory/session.ts";
 import { BrownianPath } from "../schedulers/brownian.ts";
 import { readsNoise, type Schedule } from "../schedulers/mod.ts";
 import { Solver, splitOutputs, type StepRange } from "../schedulers/solver.ts";
-import { isSteered } from "./control.ts";
+import { isSteered } from "./control_units.ts";
 import { previewSteps, type SampleDecoder, tracePreviews } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";

@@ -24,7 +24,7 @@ import { ALONE, isFirst, type Ranks } from "../sharing/ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
 import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
 import type { PromptTokens } from "./chunked_prompts.ts";
-import { controlShape } from "./control.ts";
+import { controlShape } from "./control_units.ts";
 import { cutOf } from "./cut_prompts.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import {

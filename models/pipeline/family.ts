@@ -6,7 +6,7 @@ import type { FamilyFiles } from "../checkpoints/component_format.ts";
 import type { Variant } from "../memory/model_memory.ts";
 import type { Session } from "../memory/session.ts";
 import type { PromptTokens } from "./chunked_prompts.ts";
-import type { ControlShape } from "./control.ts";
+import type { ControlShape } from "./control_units.ts";
 import type { Parts, PartsOf, PartsTable } from "./components.ts";
 import type { LatentSize } from "./latents.ts";
 import type { FamilyInfo } from "./family_info.ts";

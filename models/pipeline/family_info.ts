@@ -11,7 +11,12 @@ import { INPUTS } from "./check_request.ts";
 
 type ImageModelInfo = Pick<
   PipelineInfo,
-  "taskDefaults" | "frameMultiple" | "maxFrames" | "maxEditImages" | "maxSequenceLength"
+  | "taskDefaults"
+  | "frameMultiple"
+  | "maxFrames"
+  | "maxEditImages"
+  | "maxSequenceLength"
+  | "controlNets"
 >;
 
 type ImageModelDefaults = Pick<PipelineDefaults, "numFrames" | "fps" | "negativePrompt">;
@@ -54,6 +59,7 @@ export function completeInfo<Info extends FamilyInfo>(
     frameMultiple: 1,
     maxFrames: 1,
     maxEditImages: info.maxImages,
+    controlNets: [],
     maxSequenceLength: USUAL_SEQUENCE_LENGTH,
     ...info,
     defaults: { numFrames: 1, fps: 1, negativePrompt: "", ...info.defaults },
@@ -62,21 +68,24 @@ export function completeInfo<Info extends FamilyInfo>(
 
 /** What a request that says nothing asks for; a ControlNet and an IP-Adapter are there to be used. */
 export function usualRequest(
-  { defaults, taskDefaults, defaultTask, optionalParts, ...info }: PipelineInfo,
+  { defaults, taskDefaults, defaultTask, ...info }: PipelineInfo,
   task: TaskType = defaultTask,
 ): PipelineRequest {
   const { width, height } = defaults;
   const { referenceSide: side } = info;
   const control = info.controlsByMask
     ? task === "TI2I" && { mask: [new Uint8Array()], ...info.inpainting }
-    : { control: { width, height, data: new Uint8Array() } };
+    : {
+      control: new Array<InputImage>(Math.max(1, info.controlNets.length))
+        .fill({ width, height, data: new Uint8Array() }),
+    };
   return {
     ...defaults,
     ...taskDefaults[task],
     task,
     prompt: "",
     seed: 0,
-    ...((optionalParts.includes("controlnet") || info.needsControl) && control),
+    ...((info.controlNets.length > 0 || info.needsControl) && control),
     ...(side && { references: [{ width: side, height: side, data: new Uint8Array() }] }),
   };
 }
@@ -98,9 +107,8 @@ export function plannedRequest(
   const task = size.task ??
     (isVideo && info.supportedTasks.includes("T2V") ? "T2V" : info.defaultTask);
   const { control: usual, mask: usualMask, ...others } = usualRequest(info, task);
-  const given = control === undefined ? usual : control;
-  const mask = size.mask ?? (control === null ? undefined : usualMask);
-  const steered = { ...(given && { control: given }), ...(mask && { mask }) };
+  const mask = size.mask ?? (control === undefined ? usualMask : undefined);
+  const steered = { control: control ?? usual ?? [], ...(mask && { mask }) };
   return withInputs({ ...others, ...size, task, ...steered }, info);
 }
 

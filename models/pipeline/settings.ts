@@ -111,20 +111,25 @@ export interface OptionalSettings {
   promptRef?: string;
   /** How many layers an image is split into, where the model's `layers` says so. */
   layers?: number;
-  /** Weights of what steers the result: one, or one for each control block of VACE; the model's own by default. */
+  /**
+   * Weights of what steers the result, the model's own by default: one, or one for each control picture, as in the settings
+   * that follow, or one for each control block of VACE.
+   */
   controlScale?: readonly number[];
   /** Share of the steps after which a control picture begins to steer, 0 to 1; default 0. */
-  controlStart?: number;
+  controlStart?: readonly number[];
   /** Share of the steps at which it ends; default 1. */
-  controlEnd?: number;
-  /** What kind of map the control picture is, one of the model's `controlModes`. */
-  controlMode?: string;
+  controlEnd?: readonly number[];
+  /** Which of the model's `controlNets` sees the control picture; the first one sees the first by default, and so on. */
+  controlNet?: readonly string[];
+  /** What kind of map the control picture is, one of the `modes` of its ControlNet. */
+  controlMode?: readonly string[];
   /** What becomes of it before the model sees it; default `map`. */
-  controlType?: ControlType;
+  controlType?: readonly ControlType[];
   /** Gradient below which `canny` sees no edge, 0 to 2040; default 100. */
-  cannyLow?: number;
+  cannyLow?: readonly number[];
   /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
-  cannyHigh?: number;
+  cannyHigh?: readonly number[];
   /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1. */
   ipAdapterScale?: number;
   /** Share of the steps after which reference images begin to be seen, 0 to 1; default 0. */
@@ -174,6 +179,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   controlScale: true,
   controlStart: true,
   controlEnd: true,
+  controlNet: true,
   controlMode: true,
   controlType: true,
   cannyLow: true,
@@ -232,6 +238,7 @@ export type RoomSetting =
   | "enableFrameInterpolation"
   | "frameInterpolationExp"
   | "frameInterpolationScale"
+  | "controlNet"
   | "controlStart"
   | "controlEnd"
   | "hiresScale"
@@ -254,6 +261,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   enableFrameInterpolation: true,
   frameInterpolationExp: true,
   frameInterpolationScale: true,
+  controlNet: true,
   controlStart: true,
   controlEnd: true,
   hiresScale: true,

@@ -89,8 +89,8 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
    * the result then, is redrawn, 0 where it stays as it is. All are redrawn by default.
    */
   readonly mask?: readonly Uint8Array[];
-  /** What a ControlNet steers the result by, of the size of the result. */
-  readonly control?: InputImage;
+  /** What ControlNets steer the result by, of the size of the result. */
+  readonly control?: readonly InputImage[];
   /** What shall be seen in the result, in images of any size, or squares of `referenceSide` pixels. */
   readonly references?: readonly InputImage[];
   /** LoRAs in the order in which they are applied; none by default. No other request sees them. */
@@ -116,8 +116,8 @@ export interface PlanRequest extends
   Pick<PipelineControl, "previews"> {
   /** Tokens of each prompt; where there is no `prompt` either, the most that there can be. */
   readonly promptTokens?: number;
-  /** The control picture; null for none, and by default one if the model has a ControlNet. */
-  readonly control?: InputImage | null;
+  /** The control pictures, by default one for each ControlNet of the model. */
+  readonly control?: readonly InputImage[];
 }
 
 /** How a model is loaded. */
@@ -255,6 +255,14 @@ export interface EmbeddingInfo {
   readonly isUsable: boolean;
 }
 
+/** A ControlNet, or an adapter that steers by a picture too. */
+export interface ControlNetInfo {
+  /** What requests call it: the name of its file, folder or repository. */
+  readonly name: string;
+  /** Kinds of pictures that a request chooses from; it says none where there are none. */
+  readonly modes?: readonly string[];
+}
+
 /** What a pipeline says of itself. */
 export interface PipelineInfo {
   /** Class of the pipeline, as `model_index.json` names it. */
@@ -304,8 +312,10 @@ export interface PipelineInfo {
   readonly startsFromLatents?: true;
   /** Layers with alpha that the model splits its image into, which are its result. */
   readonly layers?: LayerLimits;
-  /** Kinds of control pictures that a request chooses from; it says none where there are none. */
-  readonly controlModes?: readonly string[];
+  /** Its ControlNets, of which requests choose. */
+  readonly controlNets: readonly ControlNetInfo[];
+  /** Most control pictures of a request, where it takes some; default 1. */
+  readonly maxControls?: number;
   /** Whether the model itself sees a control picture, which every request gives. */
   readonly needsControl?: boolean;
   /** Whether its ControlNet sees an image and its mask instead of a control picture. */

@@ -45,9 +45,13 @@ const model = z.strictObject({
     "Where edits take a `mask`: the strength of those that say none",
   ),
   takes_control: z.boolean().describe("Whether requests may bring a `control` picture"),
-  control_modes: z.array(z.string()).nullable().describe(
-    "What `control_mode` may be, where the ControlNet asks what its picture shows",
-  ),
+  max_controls: z.int().describe("Most control pictures of a request, where it takes some"),
+  control_nets: z.array(z.strictObject({
+    name: z.string().describe("What `control_net` may be"),
+    modes: z.array(z.string()).nullable().describe(
+      "What `control_mode` may be, where the ControlNet asks what its picture shows",
+    ),
+  })),
   native_sides: z.strictObject({ least: z.int(), most: z.int() }).nullable().describe(
     "Shortest and longest side that the model was made for; results of more than twice the pixels of the longest " +
       "squared are drawn with such sides and enlarged",
@@ -75,7 +79,7 @@ const model = z.strictObject({
   settings: z.array(z.strictObject({
     name: z.string().describe("As requests call it"),
     description: z.string(),
-    type: z.enum(["text", "integer", "number", "integers", "numbers", "flag"]),
+    type: z.enum(["text", "integer", "number", "texts", "integers", "numbers", "flag"]),
     choices: z.array(z.string()).optional(),
     minimum: z.number().optional(),
     maximum: z.number().optional(),

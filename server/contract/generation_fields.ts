@@ -49,6 +49,7 @@ const SCHEMAS = {
   integer,
   number,
   flag,
+  texts: stringOrList,
   integers: () => z.union([z.int(), z.array(z.int())], NOT_INTEGERS).nullish(),
   numbers: () => z.union([z.number(), z.array(z.number())], NOT_NUMBERS).nullish(),
 } as const satisfies Readonly<Record<Field["kind"], () => z.ZodType>>;
@@ -138,7 +139,7 @@ const IMAGE_FIELDS = {
   output_format: text(),
   stream: flag(),
   partial_images: integer(),
-  control: longText(),
+  control: stringOrList(),
   reference: stringOrList(),
 };
 

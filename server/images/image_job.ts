@@ -45,11 +45,10 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
   try {
     const read = (path: string) => readImage(path, context.signal);
     const mask = request.mask && await read(request.mask);
-    const control = request.control && await read(request.control);
     const inputs = {
       images: await Promise.all(request.images.map(read)),
       ...(mask && { mask: [mask] }),
-      ...(control && { control }),
+      ...(request.control && { control: await Promise.all(request.control.map(read)) }),
       ...(request.references && {
         references: await Promise.all(request.references.map(read)),
       }),

@@ -92,7 +92,7 @@ export async function readImageRequest<
   }
   const output = readImageOutput(fields, context);
   const mask = kind === "edit" ? oneSource("mask", fields.mask, files) : undefined;
-  const control = oneSource("control", fields.control, files);
+  const control = sourcesOf("control", fields.control, files);
   const references = sourcesOf("reference", fields.reference, files);
   const { asked, options, spell, paramOf } = readGeneration(fields, context);
   const { maskWay, reader } = inputs;

@@ -46,9 +46,9 @@ export function modelCard(
     supported_task_types: info.supportedTasks,
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
-    takes_control: info.needsControl ||
-      info.optionalParts.includes("controlnet") && !info.controlsByMask,
-    control_modes: info.controlModes ?? null,
+    takes_control: info.needsControl || info.controlNets.length > 0 && !info.controlsByMask,
+    max_controls: info.maxControls ?? 1,
+    control_nets: info.controlNets.map(({ name, modes }) => ({ name, modes: modes ?? null })),
     dit_precision: precisionName(info.precisions.transformer),
     vae_precision: precisionName(info.precisions.vae),
     pipeline_name: pipelineName(info),

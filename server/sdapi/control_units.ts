@@ -2,8 +2,9 @@
 
 import { z } from "zod";
 import type { ModelInfo } from "../../engine/types.ts";
-import { checkTakesControl } from "../../generation/control.ts";
+import { checkControlCount } from "../../generation/control.ts";
 import { shorten } from "../../generation/texts.ts";
+import { CANNY } from "../../models/pipeline/control_units.ts";
 import { asClientError, validate } from "../contract/validate.ts";
 import { badRequest } from "../contract/errors.ts";
 import { text } from "../contract/generation_fields.ts";
@@ -23,6 +24,7 @@ const unitSchema = z.looseObject({
   input_image: image,
   mask: image,
   module: name,
+  model: name,
   weight: share,
   resize_mode: choice,
   threshold_a: share,
@@ -51,11 +53,16 @@ export function unitModules({ optionalParts }: ModelInfo): string[] {
   return [...CONTROL_MODULES, ...optionalParts.includes("ipAdapter") ? ["ip-adapter-auto"] : []];
 }
 
-/** What clients may choose as a unit's model: the ControlNet and the IP-Adapter that the model was started with. */
-export function unitModels({ optionalParts, controlsByMask }: ModelInfo, name: string): string[] {
-  const steers = optionalParts.includes("controlnet") && !controlsByMask;
+/** What clients may choose as a unit's model: ControlNets and the IP-Adapter that the model was started with. */
+export function unitModels(
+  { optionalParts, controlNets, controlsByMask }: ModelInfo,
+  name: string,
+): string[] {
   const sees = optionalParts.includes("ipAdapter");
-  return [...steers ? [`ControlNet of ${name}`] : [], ...sees ? [`IP-Adapter of ${name}`] : []];
+  return [
+    ...controlsByMask ? [] : controlNets.map(({ name }) => name),
+    ...sees ? [`IP-Adapter of ${name}`] : [],
+  ];
 }
 
 /** Ways in which a picture meets the size of the result, by number. */
@@ -102,14 +109,9 @@ export function readScripts(
   ).map((unit) => validate(unitSchema, unit)).filter(({ enabled }) => enabled !== false);
   const hasOthers = given.some(([script]) => !isControl(script));
   const seeing = units.filter((unit) => SEEING_MODULE.test(moduleOf(unit)));
-  const [unit, ...others] = units.filter((unit) => !seeing.includes(unit));
-  if (others.length > 0) {
-    throw refused(
-      `${others.length + 1} units at once: one picture steers a result; switch off others`,
-    );
-  }
+  const steering = units.filter((unit) => !seeing.includes(unit));
   const fields = {
-    ...unit && fieldsOf(unit, info, images),
+    ...steering.length > 0 && fieldsOf(steering, info, images),
     ...seeing.length > 0 && referenceFields(seeing, info, images),
   };
   return { fields, hasOthers };
@@ -165,11 +167,60 @@ function referenceFields(
 }
 
 function fieldsOf(
-  unit: Unit,
+  units: readonly Unit[],
   info: ModelInfo,
   images: readonly string[],
 ): Record<string, unknown> {
-  asClientError(FIELD, () => checkTakesControl(info));
+  asClientError(FIELD, () => checkControlCount(units.length, info));
+  const read = units.map((unit, i) => readUnit(unit, netOf(unit, i, info.controlNets), images));
+  const fits = new Set(read.map(({ fit }) => fit));
+  if (fits.size > 1) {
+    throw refused("units of several resize_mode: all pictures come to the size in one way");
+  }
+  /** A list of what each unit says; nothing where none says it. */
+  const each = <T>(values: readonly (T | null | undefined)[], usual: T) =>
+    values.some((value) => value !== null && value !== undefined)
+      ? values.map((value) => value ?? usual)
+      : undefined;
+  const hasCanny = read.some(({ isCanny }) => isCanny);
+  return {
+    control: read.map(({ picture }) => picture),
+    control_net: info.controlNets.length > 1 ? read.map(({ net }) => net) : undefined,
+    control_type: hasCanny ? read.map(({ isCanny }) => isCanny ? "canny" : "map") : undefined,
+    control_mode: each(read.map(({ mode }) => mode), "none"),
+    control_scale: each(units.map(({ weight }) => weight), 1),
+    control_start: each(units.map(({ guidance_start: start }) => start), 0),
+    control_end: each(units.map(({ guidance_end: end }) => end), 1),
+    // Negative ones stand for the usual.
+    ...(hasCanny && {
+      canny_low: each(units.map(({ threshold_a: low }) => positive(low)), CANNY.low),
+      canny_high: each(units.map(({ threshold_b: high }) => positive(high)), CANNY.high),
+    }),
+    fit: read[0]!.fit,
+  };
+}
+
+/** The ControlNet of a unit: of several the one that it names, or that of its place. */
+function netOf({ model }: Unit, i: number, nets: ModelInfo["controlNets"]) {
+  if (nets.length < 2) return nets[0];
+  // Clients show a part of the file's hash behind its name.
+  const wanted = (model ?? "").replace(/\s*\[[0-9a-f]+\]$/i, "");
+  const net = wanted === "" || wanted === "None"
+    ? nets[i]
+    : nets.find(({ name }) => name === wanted);
+  if (net) return net;
+  throw refused(
+    `the model '${shorten(wanted || "None")}' of unit ${i + 1}: there are ${
+      nets.map(({ name }) => name).join(", ")
+    }`,
+  );
+}
+
+function readUnit(
+  unit: Unit,
+  net: ModelInfo["controlNets"][number] | undefined,
+  images: readonly string[],
+) {
   const picture = pictureOf(unit, images);
   const module = moduleOf(unit);
   if (!CONTROL_MODULES.includes(module)) {
@@ -181,15 +232,10 @@ function fieldsOf(
   }
   const isCanny = module === "canny";
   return {
-    control: picture,
-    control_type: isCanny ? "canny" : undefined,
-    control_mode: modeOf(unit.union_control_type, isCanny, info),
-    control_scale: unit.weight,
-    control_start: unit.guidance_start,
-    control_end: unit.guidance_end,
-    // Negative ones stand for the usual.
-    ...(isCanny &&
-      { canny_low: positive(unit.threshold_a), canny_high: positive(unit.threshold_b) }),
+    picture,
+    net: net?.name,
+    isCanny,
+    mode: modeOf(unit.union_control_type, isCanny, net?.modes),
     fit: fitOf(unit.resize_mode ?? 1),
   };
 }
@@ -198,18 +244,19 @@ function fieldsOf(
 function modeOf(
   kind: string | null | undefined,
   isCanny: boolean,
-  { controlModes }: ModelInfo,
+  modes: readonly string[] | undefined,
 ): string | undefined {
-  if (!controlModes || (isCanny && !kind)) return undefined;
+  if (!modes) return undefined;
+  if (isCanny && !kind) return "canny";
   const wanted = (kind ?? "").toLowerCase();
-  const mode = controlModes.find((own) => own === wanted) ??
-    MODES.find(([words, mode]) => words.test(wanted) && controlModes.includes(mode))?.[1];
+  const mode = modes.find((own) => own === wanted) ??
+    MODES.find(([words, mode]) => words.test(wanted) && modes.includes(mode))?.[1];
   if (mode !== undefined) return mode;
   throw refused(
     `union_control_type ${
       kind ? `'${shorten(kind)}'` : "that is missing"
     }: this ControlNet asks what the picture ` +
-      `shows, one of ${controlModes.join(", ")}`,
+      `shows, one of ${modes.join(", ")}`,
   );
 }
 

@@ -42,7 +42,7 @@ for (const name of ["narrow", "five", "plain"]) {
         const session = new Session(device.target);
         const finishing = new Finishing(
           session,
-          { frameInterpolator: { config, weights } },
+          { frameInterpolator: { config, weights, path: "" } },
           {
             ...{ width, height, isUpscaled: false },
             interpolation: { exponent, scale: args["scale"] as number },

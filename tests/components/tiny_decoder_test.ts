@@ -63,7 +63,7 @@ function openTiny(golden: Golden): Component<ReturnType<typeof TINY_DECODER_CONF
   const checkpoint = golden.checkpoint(FILE);
   const [found] = recognise(checkpoint, [TAEHV_FORMAT, TAESD_FORMAT]);
   const config = parseConfig(TINY_DECODER_CONFIG, found!.format.config(found!.tensors), FILE);
-  return { config, weights: new Weights(found!.tensors) };
+  return { config, path: "", weights: new Weights(found!.tensors) };
 }
 
 function assertNear(title: string, actual: ArrayLike<number>, expected: ArrayLike<number>): void {

@@ -39,7 +39,11 @@ for (const name of ["compact", "compact4", "large4", "large2"]) {
         const [height, width] = image.shape.slice(-2) as [number, number];
         const session = new Session(device.target);
         const shape = { width, height, isUpscaled: true };
-        const finishing = new Finishing(session, { upscaler: { config, weights } }, shape);
+        const finishing = new Finishing(
+          session,
+          { upscaler: { config, weights, path: "" } },
+          shape,
+        );
         const runner = new SessionRunner(session, { upscaler: weights });
         await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
         // Three frames: they come in order, and the first leaves nothing behind.

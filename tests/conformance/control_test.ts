@@ -5,12 +5,13 @@ import { testService } from "../fakes/service.ts";
 
 const [GENERATIONS, EDITS] = ["/v1/images/generations", "/v1/images/edits"];
 
-const steered = (controlModes = ["canny", "pose"]) =>
+const steered = (controlModes = ["canny", "pose"], others: readonly string[] = []) =>
   new FakeEngine({
     info: {
       ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"] },
       optionalParts: ["controlnet"],
       optionalSettings: [
+        "controlNet",
         "controlScale",
         "controlStart",
         "controlEnd",
@@ -19,7 +20,11 @@ const steered = (controlModes = ["canny", "pose"]) =>
         "cannyLow",
         "cannyHigh",
       ],
-      controlModes,
+      controlNets: [
+        { name: "union", modes: controlModes },
+        ...others.map((name) => ({ name })),
+      ],
+      maxControls: 1 + others.length,
     },
   });
 
@@ -48,12 +53,12 @@ Deno.test("POST /v1/images/generations gives the model a control picture in the 
   assert.deepEqual(second, first);
   const { width, height, control: picture, controlScale, controlMode, controlEnd } = first!;
   // 64x48 pixels in the shape 3:1, in multiples of 16.
-  assert.deepEqual([width, height, picture!.width, picture!.height], [96, 32, 96, 32]);
-  assert.deepEqual([controlScale, controlMode, controlEnd], [[0.8], "pose", 0.7]);
-  assert.deepEqual([picture!.data[0], picture!.data.at(-1)], [255, 0]);
-  assert.deepEqual([third!.control!.width, third!.control!.height], [32, 32]);
+  assert.deepEqual([width, height, picture![0]!.width, picture![0]!.height], [96, 32, 96, 32]);
+  assert.deepEqual([controlScale, controlMode, controlEnd], [[0.8], ["pose"], [0.7]]);
+  assert.deepEqual([picture![0]!.data[0], picture![0]!.data.at(-1)], [255, 0]);
+  assert.deepEqual([third!.control![0]!.width, third!.control![0]!.height], [32, 32]);
   // Black lies around it.
-  assert.equal(third!.control!.data[0], 0);
+  assert.equal(third!.control![0]!.data[0], 0);
 });
 
 Deno.test("POST /v1/images/edits takes a control picture beside the image, as a file", async () => {
@@ -67,9 +72,9 @@ Deno.test("POST /v1/images/edits takes a control picture beside the image, as a 
   const response = await service.get(EDITS, { method: "POST", body: form });
   assert.equal(response.status, 200, await response.clone().text());
   const [request] = service.engine.requests;
-  assert.deepEqual([request!.control!.width, request!.control!.height], [64, 48]);
+  assert.deepEqual([request!.control![0]!.width, request!.control![0]!.height], [64, 48]);
   assert.equal(request!.images!.length, 1);
-  assert.equal(request!.controlType, "canny");
+  assert.deepEqual(request!.controlType, ["canny"]);
 });
 
 Deno.test("POST /v1/images/generations refuses control pictures that are broken, of no mode, or that nothing reads", async () => {
@@ -109,6 +114,77 @@ Deno.test("POST /v1/images/generations refuses control pictures that are broken,
   const { error } = await response.json();
   assert.deepEqual([response.status, error.param], [400, "control"]);
   assert.match(error.message, /the model has no ControlNet; name its file with --controlnet/);
+});
+
+Deno.test("HTTP and sdapi steer by several control pictures alike, each by its own ControlNet and settings", async () => {
+  await using service = await testService({ engine: steered(undefined, ["depth", "edges"]) });
+  const [wide, square] = [await makePng(64, 32), await makePng(32, 32)];
+  const data = [wide, square].map((png) => `data:image/png;base64,${png.toBase64()}`);
+  const settings = {
+    control_net: ["edges", "union"],
+    control_mode: ["none", "pose"],
+    control_scale: [0.8, 1],
+    control_start: [0, 0.5],
+    control_end: [1, 0.9],
+  };
+  const shared = { prompt: "a", seed: 7 };
+  const form = new FormData();
+  const fields = { ...shared, ...settings };
+  for (const [name, values] of Object.entries(fields)) {
+    for (const value of [values].flat()) form.append(name, String(value));
+  }
+  form.set("image", new Blob([wide]));
+  for (const png of [wide, square]) form.append("control[]", new Blob([png]));
+  const units = [
+    { module: "none", model: "edges [1234abcd]", weight: 0.8, image: data[0], guidance_start: 0 },
+    { model: "union", union_control_type: "OpenPose", image: data[1], guidance_start: 0.5 },
+  ].map((unit, i) => ({ ...unit, guidance_end: settings.control_end[i] }));
+  const scripts = { alwayson_scripts: { controlnet: { args: units } } };
+  const responses = [
+    await service.post(GENERATIONS, { ...fields, control: data }),
+    await service.get(EDITS, { method: "POST", body: form }),
+    await service.post("/sdapi/v1/txt2img", { ...shared, width: 64, height: 32, ...scripts }),
+  ];
+  for (const response of responses) assert.equal(response.status, 200, await response.text());
+  const told = service.engine.requests.map((request) => ({
+    control: request.control!.length,
+    ...Object.fromEntries(
+      Object.entries(request).filter(([name]) => /^control[A-Z]/.test(name)),
+    ),
+  }));
+  const expected = {
+    control: 2,
+    controlNet: ["edges", "union"],
+    controlMode: ["none", "pose"],
+    controlScale: [0.8, 1],
+    controlStart: [0, 0.5],
+    controlEnd: [1, 0.9],
+  };
+  assert.deepEqual(told, [expected, expected, expected]);
+  const { data: [card] } = await (await service.get("/v1/models")).json();
+  assert.deepEqual([card.max_controls, card.control_nets.at(-1)], [3, {
+    name: "edges",
+    modes: null,
+  }]);
+  const cases = [
+    [{ control: [...data, ...data] }, "control", /4 control pictures: this model takes 3/],
+    [
+      { control: data, control_net: "depths" },
+      "control_net",
+      /ControlNet "depths": the model has union, depth, edges/,
+    ],
+    [
+      { control: data, control_scale: [1, 1, 1] },
+      "control_scale",
+      /3 values of control_scale: give one for all 2 pictures, or one for each/,
+    ],
+  ] as const;
+  for (const [wrong, param, message] of cases) {
+    const response = await service.post(GENERATIONS, { ...shared, control_mode: "pose", ...wrong });
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error.param], [400, param], error.message);
+    assert.match(error.message, message);
+  }
 });
 
 /** What clients of the ControlNet extension send beside what counts here. */
@@ -152,11 +228,11 @@ Deno.test("sdapi steers by a unit of the ControlNet extension as /v1/images/gene
   );
   assert.deepEqual(told(first!), told(second!));
   assert.deepEqual([third!.controlType, third!.cannyLow, third!.cannyHigh], [
-    "canny",
-    50,
+    ["canny"],
+    [50],
     undefined,
   ]);
-  assert.deepEqual([third!.images!.length, third!.control!.width], [1, 64]);
+  assert.deepEqual([third!.images!.length, third!.control![0]!.width], [1, 64]);
 });
 
 Deno.test("sdapi refuses units of the ControlNet extension that ask for more", async () => {
@@ -164,7 +240,7 @@ Deno.test("sdapi refuses units of the ControlNet extension that ask for more", a
   const image = (await makePng(64, 48)).toBase64();
   const cases = [
     [[UNIT], /a unit without a picture: send it in image/],
-    [[{ ...UNIT, image }, { ...UNIT, image }], /2 units at once: one picture steers a result/],
+    [[{ ...UNIT, image }, { ...UNIT, image }], /Cannot use 2 control pictures: this model takes 1/],
     [
       [{ ...UNIT, image, module: "openpose_full" }],
       /the preprocessor 'openpose_full': canny is made here/,
@@ -199,8 +275,8 @@ Deno.test("GET /controlnet/model_list, module_list and version tell WebUI's clie
   await using service = await testService({ engine: steered() });
   await using plain = await testService();
   const lists = async (server: typeof plain) =>
-    (await (await server.get("/controlnet/model_list")).json()).model_list.length;
-  assert.deepEqual([await lists(service), await lists(plain)], [1, 0]);
+    (await (await server.get("/controlnet/model_list")).json()).model_list;
+  assert.deepEqual([await lists(service), await lists(plain)], [["union"], []]);
   const modules = await (await service.get("/controlnet/module_list")).json();
   assert.deepEqual(modules, { module_list: ["none", "canny"] });
   assert.equal((await (await service.get("/controlnet/version")).json()).version, 2);
@@ -217,6 +293,6 @@ Deno.test("sdapi reads WebUI's kinds of pictures as the modes of SDXL's Union Co
     const body = { prompt: "a", alwayson_scripts: { controlnet: { args } } };
     const response = await service.post("/sdapi/v1/txt2img", body);
     assert.equal(response.status, 200, await response.text());
-    assert.equal(service.engine.requests.at(-1)!.controlMode, mode);
+    assert.equal(service.engine.requests.at(-1)!.controlMode?.[0], mode);
   }
 });

@@ -31,5 +31,6 @@ export const FAKE_INFO: ModelInfo = {
   sampling: FLOW_CHOICES,
   maxSequenceLength: 512,
   optionalParts: [],
+  controlNets: [],
   loraTargets: ["transformer", "transformer_2"],
 };

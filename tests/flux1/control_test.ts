@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { quantizeCheckpoint, type QuantizedType } from "../../models/checkpoints/quantize/mod.ts";
-import { openPipeline } from "../../models/mod.ts";
+import { openPipeline, type PipelineRequest } from "../../models/mod.ts";
 import { withComposed } from "../support/composed.ts";
 import { checkControlled, controlRequest } from "../support/controlled.ts";
 import { Golden } from "../support/golden.ts";
@@ -40,7 +40,7 @@ Deno.test("openPipeline() refuses ControlNets of other sizes, of other families,
     ));
   await assert.rejects(
     beside(new Golden("flux2/pipeline").folder),
-    /Cannot use a ControlNet with .*: models of this family take none; omit it/,
+    /Cannot use a ControlNet with .*: models of this family take no such part; omit it/,
   );
   await withComposed([DEV], async (folder) => {
     const path = join(folder, "model_index.json");
@@ -57,20 +57,28 @@ Deno.test("openPipeline() refuses ControlNets of other sizes, of other families,
 Deno.test("Flux1Pipeline.generate() refuses control pictures of other sizes, unknown modes, and what is said of none", () =>
   withComposed([UNION, DEV], async (folder) => {
     using pipeline = await openPipeline(folder);
-    assert.deepEqual(pipeline.info.controlModes?.slice(0, 3), ["canny", "tile", "depth"]);
+    assert.deepEqual(pipeline.info.controlNets[0]!.modes!.slice(0, 3), ["canny", "tile", "depth"]);
     const { control, controlMode: mode, ...plain } = controlRequest(UNION, UNION.call("pose"));
     const controlMode = mode!;
-    const given = control!;
+    const [given] = control!;
     const cases = [
-      [{ control: given }, /a picture of no mode: this ControlNet takes canny, tile, depth/],
-      [{ control: given, controlMode: "hed" }, /the mode hed: this ControlNet takes canny/],
-      [{ control: { ...given, width: 8 }, controlMode }, /the result has 28x20 in RGB, 1680 bytes/],
-      [{ control: given, controlMode, controlStart: 0.6, controlEnd: 0.6 }, /must begin before/],
-      [{ control: given, controlMode, controlScale: [1, 1] }, /a ControlNet takes one/],
+      [{ control }, /controlMode must say what the control picture shows, one of canny, tile/],
+      [{ control, controlMode: ["hed"] }, /one of canny, tile, .*, got hed/],
+      [
+        { control: [{ ...given!, width: 8 }], controlMode },
+        /the result has 28x20 in RGB, 1680 bytes/,
+      ],
+      [{ control, controlMode, controlStart: [0.6], controlEnd: [0.6] }, /must be below 0.6/],
+      [{ control, controlMode, controlScale: [1, 1] }, /2 values of controlScale: give one/],
+      [{ control: [given!, given!], controlMode }, /2 control pictures: this model takes 1/],
+      [
+        { control, controlMode, controlNet: ["hed"] },
+        /the ControlNet "hed": the model has controlnet/,
+      ],
       [{ controlMode }, /Cannot use controlScale: the request has no control picture/],
     ] as const;
     for (const [request, message] of cases) {
-      await assert.rejects(pipeline.generate({ ...plain, ...request }), message);
+      await assert.rejects(pipeline.generate({ ...plain, ...request } as PipelineRequest), message);
     }
   }));
 

@@ -121,7 +121,12 @@ Deno.test("Flux1Pipeline.generate() gives the image of diffusers: Canny and Dept
       assert.notDeepEqual(edges, data);
       const [asMap, made] = [
         await pipeline.generate({ ...request, images: [{ width, height, data: edges }] }),
-        await pipeline.generate({ ...request, controlType: "canny", cannyLow: 20, cannyHigh: 40 }),
+        await pipeline.generate({
+          ...request,
+          controlType: ["canny"],
+          cannyLow: [20],
+          cannyHigh: [40],
+        }),
       ];
       assert.deepEqual(made.latents, asMap.latents);
     }, { folder });

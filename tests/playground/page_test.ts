@@ -251,47 +251,56 @@ browserTest("the page offers what the model takes, and nothing else", async (bro
   assert.equal(await page.locator(".size-tile").count(), model.sizes.length + 1);
 });
 
-browserTest("the page steers by a control picture, alone and beside an image", async (browser) => {
-  const steered = { optionalParts: ["controlnet"] as const, controlModes: ["canny", "pose"] };
-  const optionalSettings = [
-    "controlScale",
-    "controlStart",
-    "controlEnd",
-    "controlMode",
-    "controlType",
-  ] as const;
-  const info = { ...SUPPORT, ...steered, optionalSettings };
-  await using service = await testService({ engine: new FakeEngine({ info }) });
-  await using server = listen(service);
-  const page = await browser.open(server.url, { draft: { size: "64x48" } });
-  const data = new Uint8Array(64 * 48 * 3).fill(255);
-  const { bytes } = await encodeImage({ width: 64, height: 48, data }, { format: "png" });
-  const file = { name: "pose.png", mimeType: "image/png", buffer: Buffer.from(bytes) };
-  const choose = (label: string) =>
-    page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(file);
-  assert.equal(await page.getByText("Control scale").count(), 0);
-  await choose("Add a control picture");
-  await page.getByLabel("Control mode").selectOption("pose");
-  await page.getByRole("spinbutton", { name: "Control scale" }).fill("0.6");
-  await draw(page, "a knight");
-  await page.locator(".tile.completed").first().waitFor();
-  await choose("Add an image");
-  await page.getByText("Canny edges").click();
-  await draw(page, "another knight");
-  await page.locator(".tile.completed").nth(1).waitFor();
-  await page.getByRole("button", { name: "Remove pose.png" }).last().click();
-  await page.getByRole("spinbutton", { name: "Control scale" }).waitFor({ state: "detached" });
-  const [alone, beside] = service.engine.requests;
-  assert.deepEqual([alone!.control?.width, alone!.controlMode, alone!.controlScale], [64, "pose", [
-    0.6,
-  ]]);
-  assert.deepEqual([alone!.images?.length ?? 0, beside!.images?.length, beside!.controlType], [
-    0,
-    1,
-    "canny",
-  ]);
-  assert.equal(beside!.control?.height, 48);
-});
+browserTest(
+  "the page steers by control pictures, one alone and two beside an image",
+  async (browser) => {
+    const controlNets = [{ name: "union", modes: ["canny", "pose"] }, { name: "depth" }];
+    const optionalSettings = [
+      ...["controlNet", "controlScale", "controlStart", "controlEnd"] as const,
+      ...["controlMode", "controlType"] as const,
+    ];
+    const info = { ...SUPPORT, controlNets, maxControls: 8, optionalSettings };
+    await using service = await testService({ engine: new FakeEngine({ info }) });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: { size: "64x48" } });
+    const data = new Uint8Array(64 * 48 * 3).fill(255);
+    const { bytes } = await encodeImage({ width: 64, height: 48, data }, { format: "png" });
+    const file = { name: "pose.png", mimeType: "image/png", buffer: Buffer.from(bytes) };
+    const choose = (label: string) =>
+      page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(file);
+    assert.equal(await page.getByText("Control scale").count(), 0);
+    await choose("Add a control picture");
+    await page.getByLabel("Control mode").selectOption("pose");
+    await page.getByRole("spinbutton", { name: "Control scale" }).fill("0.6");
+    await draw(page, "a knight");
+    await page.locator(".tile.completed").first().waitFor();
+    await choose("Add a control picture");
+    await choose("Add an image");
+    const second = page.getByRole("group", { name: "Control picture 2" }).first();
+    await second.getByText("Canny edges").click();
+    await draw(page, "another knight");
+    await page.locator(".tile.completed").nth(1).waitFor();
+    for (let left = 2; left > 0; left--) {
+      await page.getByRole("button", { name: "Remove pose.png" }).last().click();
+      await page.locator(".inputs li").nth(left).waitFor({ state: "detached" });
+    }
+    assert.equal(await page.getByRole("spinbutton", { name: "Control scale" }).count(), 0);
+    const [alone, beside] = service.engine.requests;
+    const told = (request: typeof alone) => [
+      request!.control?.map(({ width, height }) => [width, height]),
+      ...[request!.controlNet, request!.controlMode, request!.controlScale, request!.controlType],
+    ];
+    assert.deepEqual(told(alone), [[[64, 48]], undefined, ["pose"], [0.6], undefined]);
+    assert.deepEqual(told(beside), [
+      [[64, 48], [64, 48]],
+      ["union", "depth"],
+      ["pose", "none"],
+      [0.6, 1],
+      ["map", "canny"],
+    ]);
+    assert.deepEqual([alone!.images?.length ?? 0, beside!.images?.length], [0, 1]);
+  },
+);
 
 browserTest("the page asks for a key, says when it is wrong, and keeps it", async (browser) => {
   await using service = await testService({

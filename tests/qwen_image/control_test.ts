@@ -27,8 +27,8 @@ Deno.test("QwenImagePipeline.generate() refuses control pictures of a ControlNet
     );
     const plain = { ...others, task: "T2I" as const };
     await assert.rejects(
-      pipeline.generate({ ...plain, control: images![0]! }),
-      /this ControlNet sees an image and its mask; give those/,
+      pipeline.generate({ ...plain, control: [images![0]!] }),
+      /the ControlNet sees an image and its mask; give those/,
     );
     await assert.rejects(
       pipeline.generate(plain),

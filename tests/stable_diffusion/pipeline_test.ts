@@ -62,7 +62,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
       ...(args["strength"] !== undefined && { strength: args["strength"] as number }),
     }),
     ...(inputs.includes("control") && {
-      control: { ...size, data: Uint8Array.from(golden.tensor(name, "control").data) },
+      control: [{ ...size, data: Uint8Array.from(golden.tensor(name, "control").data) }],
     }),
     ...(inputs.includes("mask") && {
       mask: [Uint8Array.from(golden.tensor(name, "mask").data)],

@@ -31,11 +31,16 @@ const XL_MODES = [
   ...["openpose", "depth", "scribble", "canny", "normal", "segment", "tile", "repaint"],
 ];
 
-/** The request of a call with a control picture, maybe an input image and a mask. */
+/** The request of a call with control pictures, maybe an input image and a mask. */
 export function controlRequest(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const given = args as Record<string, number | undefined>;
+  const listed = (key: string) => given[key] === undefined ? undefined : [given[key]].flat();
   const scale = given["controlnet_conditioning_scale"] ?? given["adapter_conditioning_scale"];
+  const pictures = inputs.filter((key) => /^control(_\d)?$/.test(key));
+  const mode = Array.isArray(args["control_mode"])
+    ? XL_MODES[args["control_mode"][0]]
+    : MODES[given["control_mode"] ?? -1];
   const image = (key: string) => {
     const { shape: [height, width], data } = golden.tensor(name, key);
     return { width: width!, height: height!, data: Uint8Array.from(data) };
@@ -45,21 +50,20 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     strength: given["strength"] ?? (inputs.includes("given") ? 1 : undefined),
     guidanceScale: given["guidance_scale"] ?? given["true_cfg_scale"],
     trueCfgScale: given["true_cfg_scale"],
-    controlScale: scale === undefined ? undefined : [scale],
-    controlStart: given["control_guidance_start"],
-    controlEnd: given["control_guidance_end"],
+    controlScale: scale === undefined ? undefined : [scale].flat(),
+    controlNet: args["control_net"],
+    controlStart: listed("control_guidance_start"),
+    controlEnd: listed("control_guidance_end"),
     ipAdapterScale: given["ip_adapter_scale"],
     // Union ControlNets of SDXL may take several.
-    controlMode: Array.isArray(args["control_mode"])
-      ? XL_MODES[args["control_mode"][0]]
-      : MODES[given["control_mode"] ?? -1],
+    controlMode: mode && [mode],
   };
   const references = inputs.filter((name) => name.startsWith("reference"));
   return {
     ...textRequest(call),
     ...(references.length > 0 && { references: references.map(image) }),
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
-    ...(inputs.includes("control") && { control: image("control") }),
+    ...(pictures.length > 0 && { control: pictures.map(image) }),
     ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),
     ...(inputs.includes("mask") && { mask: [Uint8Array.from(golden.tensor(name, "mask").data)] }),
   };

@@ -56,7 +56,10 @@ function tiny(checkpoint: Checkpoint): Decoding {
     const weights = new Weights(tensors);
     return {
       weights,
-      decoder: tinyVideoDecoder({ config, weights }, { ...SIZE, frames })(stage, "decode"),
+      decoder: tinyVideoDecoder({ config, weights, path: FILE }, { ...SIZE, frames })(
+        stage,
+        "decode",
+      ),
     };
   };
 }
@@ -75,7 +78,7 @@ async function decode(
   const { decoder, weights } = decoding(session.stage("decode"), frames);
   const finishing = new Finishing(
     session,
-    { frameInterpolator: { config, weights: between } },
+    { frameInterpolator: { config, weights: between, path: FILE } },
     { ...PIXELS, isUpscaled: false, interpolation: { exponent: 1, scale: 1 } },
   );
   const runner = new SessionRunner(session, { decoder: weights, between });

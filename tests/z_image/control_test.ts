@@ -35,7 +35,7 @@ Deno.test("ZImagePipeline.generate() ignores a control picture outside of its wi
       using pipeline = await openPipeline(folder);
       await pipeline.load(device);
       const { control, controlScale: _, ...plain } = controlRequest(UNION, UNION.call("weighted"));
-      const request = { ...plain, controlStart: 0.4, controlEnd: 0.5 };
+      const request = { ...plain, controlStart: [0.4], controlEnd: [0.5] };
       const [{ latents: without }, { latents: never }, { latents: always }] = [
         await pipeline.generate(plain),
         await pipeline.generate({ ...request, control: control! }),

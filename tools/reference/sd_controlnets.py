@@ -15,6 +15,7 @@ import torch
 from diffusers import (
     ControlNetModel,
     ControlNetUnionModel,
+    MultiControlNetModel,
     StableDiffusionAdapterPipeline,
     StableDiffusionControlNetImg2ImgPipeline,
     StableDiffusionControlNetInpaintPipeline,
@@ -169,6 +170,44 @@ def sdxl_union_calls(folder, seed):
     ]  # fmt: skip
 
 
+def nets_of(folder, config, first, second, seed):
+    """The ControlNet of another golden, drawn again, and one of this golden's own, as diffusers names its folder."""
+    with tempfile.TemporaryDirectory() as copy:
+        known = controlnet(pathlib.Path(copy), first, ControlNetModel(**config))
+    return MultiControlNetModel([known, controlnet(folder / "controlnet_1", seed, ControlNetModel(**config | second))])
+
+
+BRIEF = GUIDED | dict(num_inference_steps=2)
+UNEQUAL = dict(controlnet_conditioning_scale=[0.8, 0.3])
+
+
+def sd15_several_calls(folder, seed):
+    """Two at once of unequal weights and windows; then one beside an adapter, whose features the UNet gets too."""
+    nets = nets_of(folder, like(sd.UNET), 1100, {}, seed)
+    text, _, inpaint = sd_pipelines(nets)
+    adapter = controlnet(folder / "controlnet_2", seed + 1, T2IAdapter(**ADAPTER))
+    given, mask = sd.given(seed + 9, 24, 40)
+    both, beside = pictures(seed, 2), pictures(seed + 4, 2)
+    windows = dict(control_guidance_start=[0.0, 0.5], control_guidance_end=[1.0, 1.0])
+    calls = [
+        controlled(text, "guided", 3, both, **UNEQUAL, **windows, **BRIEF),
+        controlled(inpaint, "masked", 4, both, image=given, mask=mask, strength=0.8, **UNEQUAL, **GUIDED),
+    ]
+    [text] = sd.pipelines(SD_CLASSES[:1], parts_of("pipeline", sd.sd_parts, 71) | {"controlnet": nets.nets[0]})
+    features = adapter(beside[1].permute(2, 0, 1).unsqueeze(0).float() / 255)
+    forward = text.unet.forward
+    text.unet.forward = lambda *inputs, **named: forward(
+        *inputs, **named, down_intrablock_additional_residuals=[0.6 * each for each in features])
+    call = controlled(text, "beside_adapter", 5, beside[:1], controlnet_conditioning_scale=0.8, **BRIEF)
+    call.args.update(controlnet_conditioning_scale=[0.8, 0.6], control_net=["controlnet", "controlnet_2"])
+    return [*calls, Call(call.name, call.description, call.args, {**call.inputs, "control_2": beside[1]}, call.outputs)]
+
+
+def sdxl_several_calls(folder, seed):
+    text, _, _ = xl_pipelines(nets_of(folder, like(sd.UNET_XL), 1120, REDUCED, seed))
+    return [controlled(text, "guided", 3, pictures(seed, 2), **UNEQUAL, **BRIEF)]
+
+
 def adapter_calls(kind, base, build, model_seed, pipeline, **config):
     def run(folder, seed):
         adapter = controlnet(folder / "controlnet", seed, T2IAdapter(adapter_type=kind, num_res_blocks=2, **config))
@@ -178,6 +217,7 @@ def adapter_calls(kind, base, build, model_seed, pipeline, **config):
     return run
 
 
+ADAPTER = dict(adapter_type="full_adapter", num_res_blocks=2, channels=[32, 64, 64], downscale_factor=2)
 SD_BASE = ("pipeline", sd.sd_parts, 71, StableDiffusionAdapterPipeline)
 XL_BASE = ("xl_pipeline", sd.sdxl_parts, 79, StableDiffusionXLAdapterPipeline)
 
@@ -194,6 +234,8 @@ GOLDENS = {
                            adapter_calls("light_adapter", *SD_BASE, channels=[32, 64], downscale_factor=2)),
     "sdxl_adapter": ("T2I-Adapter for Stable Diffusion XL", 1180, None,
                      adapter_calls("full_adapter_xl", *XL_BASE, channels=[32, 64], downscale_factor=4)),
+    "sd15_several": ("Two ControlNets for Stable Diffusion 1.5, and an adapter", 1190, None, sd15_several_calls),
+    "sdxl_several": ("Two ControlNets for Stable Diffusion XL", 1200, None, sdxl_several_calls),
     "sdxl_reduced": ("ControlNet without attention for Stable Diffusion XL", 1130, None, sdxl_reduced_calls),
 }
 

@@ -5,7 +5,11 @@ import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { checkRotaryAxes } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import { controlSettings, PICTURE_SETTINGS } from "../../pipeline/control.ts";
+import {
+  controlNetInfos,
+  controlSettings,
+  PICTURE_SETTINGS,
+} from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -178,7 +182,7 @@ export function flux1Info(
       ...scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
       ...isDrawnAfter ? PICTURE_SETTINGS : controlSettings(controlnet !== undefined, { modes }),
     ],
-    ...(modes && { controlModes: modes }),
+    controlNets: controlNetInfos([controlnet], () => modes),
     ...(isKontext && { imageLimits: kontextLimits(sizeMultiple) }),
   };
 }

@@ -25,12 +25,12 @@ import type { Session } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import {
   type ControlledPass,
-  controlMode,
   type ControlState,
   type Steering,
   steering,
   traceControlPicture,
 } from "../../pipeline/control.ts";
+import { controlUnits } from "../../pipeline/control_units.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec } from "../../pipeline/kl_coders.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
@@ -200,7 +200,7 @@ export function traceControlBranch(
     async run(work, noise) {
       await picture.run(work, noise);
       if (!mode) return;
-      await work.run([writing(mode, [modes.indexOf(controlMode(work.request)!)])]);
+      await work.run([writing(mode, [modes.indexOf(controlUnits(work.request)[0].mode!)])]);
     },
   };
 }

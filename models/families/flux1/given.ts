@@ -13,7 +13,7 @@ import { PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorLatents, scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { TiledSize } from "../../autoencoders/tiled_coder.ts";
 import type { Session } from "../../memory/session.ts";
-import { controlPicture } from "../../pipeline/control.ts";
+import { controlPicture, controlUnits } from "../../pipeline/control_units.ts";
 import { cutOut } from "../../pipeline/inpainting.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
@@ -127,7 +127,7 @@ export class GivenImage {
       return { mask };
     }
     const { request } = work;
-    const picture = seen && controlPicture(request.images![0]!, request);
+    const picture = seen && controlPicture(request.images![0]!, controlUnits(request)[0]);
     await this.#encoder?.run(work, picture && [picture]);
     return { mask: undefined };
   }

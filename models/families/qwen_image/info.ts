@@ -1,5 +1,5 @@
 /** What Qwen-Image's models can do, with the defaults of the published ones. */
-import { controlSettings } from "../../pipeline/control.ts";
+import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { ImageLimits } from "../../pipeline/types.ts";
 import { SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -45,6 +45,7 @@ export function qwenImageInfo(parts: QwenImageParts): FamilyInfo {
       ...layers ? ["layers"] as const : [],
       ...controlSettings(parts.controlnet !== undefined, { byMask }),
     ],
+    controlNets: controlNetInfos([parts.controlnet]),
     ...(byMask && { controlsByMask: true }),
   };
 }

@@ -1,5 +1,6 @@
 /** The components of a Stable Diffusion model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { CONTROLNET_PARTS } from "../../../hub/model_index.ts";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import {
@@ -8,7 +9,7 @@ import {
   partsTable,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import { controlSettings } from "../../pipeline/control.ts";
+import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -72,6 +73,9 @@ const MAX_REFERENCES = 8;
 const MAX_TEXTS = 20;
 const TEXT_TOKENS = 75;
 
+/** Most control pictures of a request: each costs a pass of its ControlNet in every step. */
+const MAX_CONTROLS = 8;
+
 /** Sides of images by default, in latents, where `sample_size` is absent. */
 const [SD_SIDE, SDXL_SIDE] = [64, 128];
 
@@ -88,6 +92,8 @@ export function sightOf(
   return all === 2 * own ? "image" : all === own + 1 ? "depth" : undefined;
 }
 
+const CONTROLNET = optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES);
+
 export const SD_PARTS = partsTable({
   components: {
     textEncoder: {
@@ -102,7 +108,10 @@ export const SD_PARTS = partsTable({
       lacking: (className: string) => (SDXL_PIPELINES.includes(className) ? SDXL_VAE : {}),
     },
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
-    controlnet: optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES),
+    controlnet: CONTROLNET,
+    controlnet2: CONTROLNET,
+    controlnet3: CONTROLNET,
+    controlnet4: CONTROLNET,
     ipAdapter: optionalPart(IP_ADAPTER_CONFIG, "IPAdapter"),
     imageEncoder: optionalPart(
       CLIP_VISION_CONFIG,
@@ -124,11 +133,9 @@ export const SD_PARTS = partsTable({
     ["transformer.out_channels", "vae.latent_channels"],
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
-  fits: (
-    { transformer, textEncoder, textEncoder2, vae, controlnet, ipAdapter, imageEncoder, refiner },
-    settings,
-    className,
-  ) => {
+  fits: (configs, settings, className) => {
+    const { transformer, textEncoder, textEncoder2, vae, ipAdapter, imageEncoder, refiner } =
+      configs;
     const isXl = SDXL_PIPELINES.includes(className);
     const isRefiner = settings.requires_aesthetics_score;
     if (
@@ -164,11 +171,18 @@ export const SD_PARTS = partsTable({
         }]
         : [],
       ...refiner ? refinerFit(refiner, textEncoder2) : [],
-      ...controlnet ? controlFit(controlnet, transformer, scaleFactor(vae)) : [],
+      ...controlNets(configs).flatMap((net) => controlFit(net, transformer, scaleFactor(vae))),
       ...ipAdapter ? ipAdapterFit(ipAdapter, transformer, imageEncoder) : [],
     ];
   },
 });
+
+/** ControlNets and adapters, or their configurations, in the order in which pictures go to them. */
+export function controlNets<Net>(
+  parts: { readonly [Part in typeof CONTROLNET_PARTS[number]]: Net | undefined },
+): Net[] {
+  return CONTROLNET_PARTS.map((part) => parts[part]).filter((net) => net !== undefined);
+}
 
 function ipAdapterFit(
   { cross_attention_dim, widths, sees, image_dim }: IpAdapterConfig,
@@ -278,7 +292,9 @@ function sampling(
 }
 
 export function sdInfo(parts: SdParts): FamilyInfo {
-  const { className, transformer, vae, settings, controlnet, refiner } = parts;
+  const { className, transformer, vae, settings, refiner } = parts;
+  const nets = controlNets(parts);
+  const known = controlNetInfos(nets, unionModes);
   const { ipAdapter, imageEncoder } = parts;
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
@@ -287,7 +303,6 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   const isEditing = sight === "image";
   const startsFromImage = isInpainting || isEditing || isRefiner;
   const scale = scaleFactor(vae.config);
-  const modes = controlnet && unionModes(controlnet);
   const side = scale * (transformer.config.sample_size ?? (isXl ? SDXL_SIDE : SD_SIDE));
   return {
     supportedTasks: startsFromImage ? ["TI2I"] : ["T2I", "TI2I"],
@@ -303,10 +318,12 @@ export function sdInfo(parts: SdParts): FamilyInfo {
     }),
     ...(sight === "depth" && { needsControl: true }),
     // Adapters of SDXL see twice as many pixels at once.
-    sizeMultiple: controlnet && isAdapter(controlnet.config)
-      ? controlnet.config.downscale_factor
-      : scale,
-    ...(modes && { controlModes: modes }),
+    sizeMultiple: Math.max(
+      scale,
+      ...nets.map(({ config }) => isAdapter(config) ? config.downscale_factor : scale),
+    ),
+    controlNets: known,
+    maxControls: nets.length > 0 ? MAX_CONTROLS : 1,
     startsFromLatents: true,
     maxImages: 1,
     ...(ipAdapter && {
@@ -324,7 +341,9 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...isRefiner || refiner ? SCORE_SETTINGS : [],
       ...refiner ? ["refinerStart" as const] : [],
       ...SAMPLING_CHOICES,
-      ...controlSettings(controlnet !== undefined, { modes }),
+      ...controlSettings(nets.length > 0, {
+        modes: known.find(({ modes }) => modes)?.modes,
+      }),
       ...ipAdapter ? IP_ADAPTER_SETTINGS : [],
     ],
   };

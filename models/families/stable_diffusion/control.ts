@@ -25,7 +25,7 @@ import { timestepEmbedding } from "../../blocks/embeddings.ts";
 import { convolutionLayer, linearLayer } from "../../blocks/layers.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
-import { controlMode, controlPicture, isSteered } from "../../pipeline/control.ts";
+import { controlPicture, controlUnits, isSteeredBy } from "../../pipeline/control_units.ts";
 import type { LatentSize } from "../../pipeline/latents.ts";
 import type { Work } from "../../pipeline/work.ts";
 import {
@@ -143,6 +143,7 @@ interface Controls {
   run(work: Work): Promise<void>;
 }
 
+/** @param nets of the control pictures, a net for each; a net may see several */
 export function traceControls(
   session: Session,
   nets: readonly Component<SdControlConfig>[],
@@ -170,14 +171,16 @@ export function traceControls(
     },
     async run(work) {
       const { request } = work;
-      const { control, controlScale: [weight = 1] = [] } = request;
-      const { data } = controlPicture(control!, request);
+      const units = controlUnits(request);
       const values = Array.from(
         { length: steps },
-        (_, i) => isSteered(request, i, steps) ? weight : 0,
-      );
-      const picture = Float32Array.from(data, (value) => value / 255);
-      const calls = branches.flatMap(({ calls }) => calls(picture, controlMode(request)));
+        (_, step) => units.map((unit) => isSteeredBy(unit, step, steps) ? unit.scale ?? 1 : 0),
+      ).flat();
+      const calls = branches.flatMap(({ calls }, i) => {
+        const { picture, mode, ...unit } = units[i]!;
+        const { data } = controlPicture(picture!, unit);
+        return calls(Float32Array.from(data, (value) => value / 255), mode);
+      });
       await work.run([writing(scales, values), ...calls], { finished: () => work.encodeDone() });
     },
   };

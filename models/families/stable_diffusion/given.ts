@@ -137,9 +137,9 @@ export class GivenImage {
   }
 
   /** The depth map at the size of latents, from -1 to 1. Source: `StableDiffusionDepth2ImgPipeline.prepare_depth_map`. */
-  #depthLatents({ control, width, height }: PipelineRequest): Float32Array {
+  #depthLatents({ control: [map] = [], width, height }: PipelineRequest): Float32Array {
     const { scale } = this.#codec;
-    const depth = cubicResize(control!, { width: width / scale, height: height / scale })
+    const depth = cubicResize(map!, { width: width / scale, height: height / scale })
       .filter((_, i) => i % 3 === 0);
     const [least, most] = [Math.min(...depth), Math.max(...depth)];
     return depth.map((value) => most > least ? 2 * (value - least) / (most - least) - 1 : 0);

@@ -19,7 +19,7 @@ import { affine } from "../../blocks/clip_layer.ts";
 import { forEachSample, linearLayer } from "../../blocks/layers.ts";
 import { clipImageEmbeds, clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
-import { isSteered } from "../../pipeline/control.ts";
+import { isSteeredBy } from "../../pipeline/control_units.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TextState } from "./conditioning.ts";
 import type { SdParts } from "./config.ts";
@@ -152,10 +152,10 @@ export function traceIpAdapter(
     scale: (step) => gather(step.graph.use(scales), step).reshape(1),
     async run(work) {
       const { ipAdapterScale: weight = 1, ipAdapterStart = 0, ipAdapterEnd = 1 } = work.request;
-      const window = { controlStart: ipAdapterStart, controlEnd: ipAdapterEnd };
+      const window = { start: ipAdapterStart, end: ipAdapterEnd };
       const values = Array.from(
         { length: steps },
-        (_, i) => isSteered(window, i, steps) ? weight : 0,
+        (_, i) => isSteeredBy(window, i, steps) ? weight : 0,
       );
       const pixels = new Float32Array(images * side * side * 3);
       work.request.references!.forEach(({ data }, i) =>

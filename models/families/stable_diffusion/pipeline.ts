@@ -6,6 +6,7 @@ import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../r
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
+import { controlNetInfos, controlNetsOf } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
@@ -19,6 +20,7 @@ import { clipPromptEncoder } from "../../text_encoders/clip_prompt.ts";
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import {
   checkSdRequest,
+  controlNets,
   REFINER_START,
   refinerStep,
   SD_PARTS,
@@ -88,6 +90,7 @@ const STABLE_DIFFUSION = defineFamily({
         settings.force_zeros_for_empty_prompt && request.negativePrompt === "",
       steps: request.numInferenceSteps,
       start,
+      controls: controlNetsOf(request, controlNetInfos(controlNets(parts))),
       refinerStart: refiner && (request.refinerStart ?? REFINER_START),
       references: request.references?.length ?? 0,
       ...samplingOf(request),
@@ -103,7 +106,7 @@ const STABLE_DIFFUSION = defineFamily({
       );
     }
     const { transformer, textEncoder, textEncoder2, vae, tokenizer, scheduler } = parts;
-    const { controlnet, refiner } = parts;
+    const { refiner } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide, refinerStart } =
       shape;
     const { references } = shape;
@@ -132,8 +135,9 @@ const STABLE_DIFFUSION = defineFamily({
       size,
       parts.settings.is_cosxl_edit,
     );
-    const control = controlnet && shape.control
-      ? traceControls(session, [controlnet], codec, size, {
+    const nets = controlNets(parts);
+    const control = nets.length > 0 && shape.control
+      ? traceControls(session, shape.controls.map((net) => nets[net]!), codec, size, {
         steps: schedule.timesteps.length,
         levels: config.block_out_channels.length,
       })

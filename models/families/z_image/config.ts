@@ -4,7 +4,7 @@ import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
-import { controlSettings } from "../../pipeline/control.ts";
+import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
@@ -140,7 +140,7 @@ export function controlSeesMask(
   request: PipelineRequest,
   { controlnet, transformer }: ZImageParts,
 ): boolean {
-  if (!controlnet || !request.control || !isInpainting(request)) return false;
+  if (!controlnet || !request.control?.length || !isInpainting(request)) return false;
   return controlnet.config.control_in_dim > 2 * transformer.config.in_channels;
 }
 
@@ -160,6 +160,7 @@ export function zImageInfo(
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
     startsFromLatents: true,
+    controlNets: controlNetInfos([controlnet]),
     maxImages: 1,
     optionalSettings: [
       "guidanceLimit",
