@@ -7,6 +7,7 @@ import { h, icon, type VNode } from "./elements.ts";
 import { GivenInputs, PickControl, PickFiles, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
+import { ToyNote } from "./models_panel.ts";
 import { draftTask, send } from "./request.ts";
 import { draftProblem } from "./settings_panel.ts";
 import { session } from "./session.ts";
@@ -75,6 +76,7 @@ export function Composer({ model }: { model: Model }): VNode {
         void generate();
       },
     },
+    model.native_sides ? h(ToyNote, {}) : null,
     h(GivenInputs, { model, state }),
     h(RecipeOffer, {}),
     h("label", { class: "unseen", for: "prompt" }, "What do you want to see?"),

@@ -8,6 +8,7 @@ import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
 import { takeFiles } from "./inputs.ts";
 import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
+import { ModelsButton } from "./models_panel.ts";
 import { chooseModel, currentModel, type Session, session, useKey } from "./session.ts";
 import { SettingsPanel } from "./settings_panel.ts";
 import { Stage } from "./stage.ts";
@@ -61,6 +62,7 @@ function App(): VNode {
       { class: "top" },
       h("h1", {}, "denoise"),
       h(ModelName, { state }),
+      h(ModelsButton, {}),
       h(LinkState, { state }),
       Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),

@@ -1,6 +1,7 @@
 /** The middle of the page: the image or clip that is looked at, or on its way. */
 
 import { useEffect, useState } from "preact/hooks";
+import { duration } from "./amounts.ts";
 import { h, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, type Live, live } from "./jobs.ts";
 import { MaskEditor } from "./mask_editor.ts";
@@ -125,13 +126,6 @@ function useLong(what: unknown): boolean {
 function waitingText({ place }: Job, secondsPerJob: number): string {
   if (place === null || place <= 1) return "Next in the queue";
   return `Position ${place} in the queue, about ${duration(place * secondsPerJob)}`;
-}
-
-/** `12 s`, `3 min`. */
-function duration(seconds: number): string {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
 }
 
 function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode {

@@ -1,5 +1,6 @@
 /** Which model the tab has: the bundled one, one of the hub, or files that the user picks. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { sized } from "../../playground/amounts.ts";
 import { h, type VNode } from "../../playground/elements.ts";
 import { refreshSoon } from "../../playground/jobs.ts";
 import { connect, session } from "../../playground/session.ts";
@@ -144,8 +145,4 @@ function costOf({ bytes, missingBytes, freeBytes }: Estimate): string {
       : `The browser stores up to ${sized(freeBytes)}.`,
     `The tab uses up to ${vramGib()} GiB of the GPU; of a larger model, parts are on it in turn.`,
   ].join(" ");
-}
-
-function sized(bytes: number): string {
-  return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${Math.ceil(bytes / 1e6)} MB`;
 }

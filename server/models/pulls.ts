@@ -101,11 +101,14 @@ export class Pulls {
     return this.#change(entry, { status: "stopped", bytes_per_second: 0, eta_s: null });
   }
 
-  /** Stops the pulls of a model, and waits until nothing more is written. */
-  async end(models: readonly string[]): Promise<void> {
-    const ours = [...this.#entries.values()].filter(({ record }) => models.includes(record.model));
+  /** Stops the pulls of models, of whatever precision or file, and forgets them when nothing more is written. */
+  async end(names: readonly string[]): Promise<void> {
+    const ours = [...this.#entries.values()].filter(({ record }) =>
+      names.includes(record.model.split(":")[0]!)
+    );
     for (const { record } of ours) this.stop(record.id);
     await Promise.all(ours.map(({ work }) => work));
+    for (const { record } of ours) this.#entries.delete(record.id);
   }
 
   /** Tells of every change until the result is called. */

@@ -14,6 +14,10 @@ import stageStyle from "../../playground/stage.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import controlsStyle from "../../playground/controls.css" with { type: "text" };
 // @ts-types="./text.d.ts"
+import modelsStyle from "../../playground/models.css" with { type: "text" };
+// @ts-types="./text.d.ts"
+import amounts from "../../playground/amounts.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import api from "../../playground/api.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import composer from "../../playground/composer.ts" with { type: "text" };
@@ -42,6 +46,10 @@ import media from "../../playground/media.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import model from "../../playground/model.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import models from "../../playground/models.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import modelsPanel from "../../playground/models_panel.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import player from "../../playground/player.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import request from "../../playground/request.ts" with { type: "text" };
@@ -66,6 +74,7 @@ import preactHooks from "preact/hooks" with { type: "text" };
 
 /** TypeScript modules by name; they import each other by `./<name>`. */
 export const MODULES: Readonly<Record<string, string>> = {
+  "amounts.ts": amounts,
   "api.ts": api,
   "composer.ts": composer,
   "controls.ts": controls,
@@ -80,6 +89,8 @@ export const MODULES: Readonly<Record<string, string>> = {
   "mask_editor.ts": maskEditor,
   "media.ts": media,
   "model.ts": model,
+  "models.ts": models,
+  "models_panel.ts": modelsPanel,
   "player.ts": player,
   "request.ts": request,
   "result_bar.ts": resultBar,
@@ -103,4 +114,5 @@ export const STYLES: Readonly<Record<string, string>> = {
   "layout.css": layoutStyle,
   "stage.css": stageStyle,
   "controls.css": controlsStyle,
+  "models.css": modelsStyle,
 };

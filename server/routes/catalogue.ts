@@ -104,7 +104,7 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
     const why = isAsked ? "this server was started with it" : "jobs wait for it or run";
     throw new ApiError(409, `Cannot delete ${id}: ${why}`, { param: "id", code: "model_in_use" });
   }
-  await services.pulls.end(entry ? namesOf(entry.name, services) : repositories);
+  await services.pulls.end(names);
   await found?.remove(names);
   const { cacheFolder } = await services.hub();
   let freed: number | undefined;
@@ -132,11 +132,6 @@ const MAX_BODY = 16 * 2 ** 10;
 /** Bytes that the first model's GPU can give, once that is known. */
 export function deviceBytes({ engine }: Pick<Services, "engine">): number | undefined {
   return engine.status === "ready" ? engine.engine.info.deviceBytes : undefined;
-}
-
-/** A name with all precisions by which it was pulled. */
-function namesOf(name: string, { pulls }: Services): string[] {
-  return pulls.all.map(({ model }) => model).filter((model) => model.split(":")[0] === name);
 }
 
 /** Whether a job for a model waits or runs. */
