@@ -5,10 +5,11 @@ import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import {
   CATALOGUE,
-  type CatalogueControlNet,
   type CatalogueModel,
-  controlNetNamed,
+  type CataloguePart,
   CONTROLNETS,
+  IP_ADAPTERS,
+  partNamed,
   repositoriesOf,
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
@@ -21,7 +22,8 @@ export async function runList(flags: { readonly all?: boolean } = {}): Promise<n
   const own = await readOwnModels();
   if (flags.all) {
     print(describeCatalogue(CATALOGUE));
-    print(`\nControlNets, for --controlnet:\n${describeControlNets(CONTROLNETS)}`);
+    print(`\nControlNets, for --controlnet:\n${describeParts(CONTROLNETS)}`);
+    print(`\nIP-Adapters, for --ip-adapter:\n${describeParts(IP_ADAPTERS)}`);
     if (own.size > 0) print(describeOwn(own));
     return 0;
   }
@@ -63,8 +65,8 @@ function repositoriesNamed(id: string): string[] | undefined {
   const wanted = id.trim().toLowerCase();
   const model = CATALOGUE.find(({ name }) => name === wanted);
   if (model) return repositoriesOf(model);
-  const control = controlNetNamed(wanted);
-  return control && [parseHubFile(control.source)?.id ?? control.source];
+  const part = partNamed(wanted);
+  return part && [parseHubFile(part.source)?.id ?? part.source];
 }
 
 function describeModels(models: readonly CachedModel[]): string {
@@ -93,7 +95,7 @@ function describeCatalogue(models: readonly CatalogueModel[]): string {
   return columns([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
 }
 
-function describeControlNets(all: readonly CatalogueControlNet[]): string {
+function describeParts(all: readonly CataloguePart[]): string {
   const rows = all.map(({ name, family, licence, parameters }) => [
     ...[name, family, (2 * parameters / 1e9).toFixed(1), licence],
   ]);

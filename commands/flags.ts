@@ -81,7 +81,7 @@ export const PART_FLAGS = {
     "ControlNet for --control: file, folder, hub id, org/name:file; may be repeated",
     { read: texts },
   ),
-  ipAdapter: flag("path", "IP-Adapter for --reference: file, org/name:file"),
+  ipAdapter: flag("path", "IP-Adapter for --reference: file, org/name:file, name"),
   upscaler: flag("path", "Real-ESRGAN network for --enable-upscaling"),
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),
   tokenizer: flag("path", "replaces the tokenizer: folder, GGUF file or hub id"),

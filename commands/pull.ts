@@ -3,14 +3,15 @@
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { measureDevice } from "../engine/mod.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
-import { type CatalogueControlNet, controlNetNamed } from "../hub/catalogue.ts";
+import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { partOf } from "../hub/parts.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
 import { parseHubFile } from "../hub/cache.ts";
 import { asUsage, UsageError } from "./failure.ts";
-import type { PullFlags } from "./flags.ts";
+import { flagOf } from "./flag_command.ts";
+import { PART_FLAGS, type PullFlags } from "./flags.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { gigabytes, print, tell } from "./print.ts";
@@ -39,11 +40,11 @@ export async function runPull(id: string, flags: PullFlags): Promise<number> {
   };
   try {
     const named = await findNamed(id);
-    const control = named ? undefined : controlNetNamed(id.trim());
-    if (!named && !control) await pullRepository(id, flags, watched);
+    const part = named ? undefined : partNamed(id.trim());
+    if (!named && !part) await pullRepository(id, flags, watched);
     else if (flags.include === undefined && flags.revision === undefined) {
       // Names say themselves which files they stand for.
-      await (named ? pullNamed(id, named, watched) : pullControlNet(control!, watched));
+      await (named ? pullNamed(id, named, watched) : pullPart(part!, watched));
     } else {
       throw new UsageError(
         `Cannot pull ${id} with --include or --revision: they are for hub ids, as org/name`,
@@ -82,15 +83,16 @@ async function pullRepository(id: string, flags: PullFlags, watched: Watched): P
   print(path);
 }
 
-async function pullControlNet(
-  { name, family, licence, source, parameters }: CatalogueControlNet,
+async function pullPart(
+  { name, part, family, licence, source, parameters }: CataloguePart,
   watched: Watched,
 ): Promise<void> {
-  const path = await obtainPart(name, "controlnet", watched, () => {
-    tell(`${name}, a ControlNet for ${family}, licence ${licence}`);
-    tell(`Fetching ${source}, about ${gigabytes(2 * parameters)}`);
+  const encoder = part === "ipAdapter" ? ", and its image encoder" : "";
+  const path = await obtainPart(name, part, watched, () => {
+    tell(`${name}, ${PART_WORDS[part]} for ${family}, licence ${licence}`);
+    tell(`Fetching ${source}, about ${gigabytes(2 * parameters)}${encoder}`);
   });
-  watched.onNote(`${name} is here; use it with --controlnet ${name}`);
+  watched.onNote(`${name} is here; use it with ${flagOf(part, PART_FLAGS[part])} ${name}`);
   print(path);
 }
 

@@ -339,10 +339,12 @@ export function isNonCommercial({ licence }: CatalogueModel): boolean {
   return licence.includes("non-commercial");
 }
 
-export interface CatalogueControlNet {
-  /** Name by which the ControlNet is called, such as `qwen-image-controlnet-union`. */
+/** A part of models that is none by itself. */
+export interface CataloguePart {
+  /** Name by which it is called, such as `qwen-image-controlnet-union`. */
   readonly name: string;
-  /** Name of the family that it steers, in the program. */
+  readonly part: "controlnet" | "ipAdapter";
+  /** Name of the family that it is for, in the program. */
   readonly family: string;
   readonly licence: string;
   /** A repository, or a file of one: `org/name:file`. */
@@ -350,18 +352,23 @@ export interface CatalogueControlNet {
   readonly parameters: number;
 }
 
+/** What parts are, in words. */
+export const PART_WORDS: Readonly<Record<CataloguePart["part"], string>> = {
+  controlnet: "a ControlNet",
+  ipAdapter: "an IP-Adapter",
+};
+
 const FLUX1_CONTROL = { family: "FLUX.1", licence: FLUX_LICENCE.licence };
 const SDXL_CONTROL = { family: "SDXL", ...APACHE };
 const Z_IMAGE_CONTROL = { family: "Z-Image", ...APACHE };
 const ALIBABA = "alibaba-pai/Z-Image-Turbo-Fun-Controlnet-Union";
 
-/** The ControlNet of a name, in whatever case. */
-export function controlNetNamed(name: string): CatalogueControlNet | undefined {
-  return CONTROLNETS.find((each) => each.name === name.toLowerCase());
+/** The ControlNet or the IP-Adapter of a name, in whatever case. */
+export function partNamed(name: string): CataloguePart | undefined {
+  return [...CONTROLNETS, ...IP_ADAPTERS].find((each) => each.name === name.toLowerCase());
 }
 
-/** ControlNets, which are parts of models and none by themselves. */
-export const CONTROLNETS: readonly CatalogueControlNet[] = [
+const CONTROLNET_ROWS: readonly Omit<CataloguePart, "part">[] = [
   // lllyasviel's, each a folder of diffusers in a repository of its own.
   ...[
     ...["v11p_sd15_canny", "v11f1p_sd15_depth", "v11p_sd15_openpose", "v11p_sd15_lineart"],
@@ -444,3 +451,28 @@ export const CONTROLNETS: readonly CatalogueControlNet[] = [
     source: `${ALIBABA}:Z-Image-Turbo-Fun-Controlnet-Union.safetensors`,
   },
 ];
+
+export const CONTROLNETS: readonly CataloguePart[] = CONTROLNET_ROWS.map((row) => ({
+  ...row,
+  part: "controlnet",
+}));
+
+/** Files of h94/IP-Adapter, whose image encoders lie beside them, with their parameters in millions. */
+const IP_ADAPTER_FILES = {
+  models: { "_sd15": 22, "-plus_sd15": 49, "-plus-face_sd15": 49, "-full-face_sd15": 22 },
+  sdxl_models: {
+    ...{ "_sdxl_vit-h": 349, "-plus_sdxl_vit-h": 424, "-plus-face_sdxl_vit-h": 424, "_sdxl": 351 },
+  },
+};
+
+export const IP_ADAPTERS: readonly CataloguePart[] = Object.entries(IP_ADAPTER_FILES).flatMap(
+  ([folder, files]) =>
+    Object.entries(files).map(([kind, millions]) => ({
+      part: "ipAdapter" as const,
+      name: `ip-adapter${kind}`,
+      family: folder === "models" ? "SD 1 or SD 2" : "SDXL",
+      ...APACHE,
+      parameters: 1e6 * millions,
+      source: `h94/IP-Adapter:${folder}/ip-adapter${kind}.safetensors`,
+    })),
+);

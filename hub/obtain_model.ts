@@ -1,9 +1,9 @@
 /** A model or a part of one, fetched first where this machine does not have it. */
 
-import { join, resolve } from "node:path";
+import { join, posix, resolve } from "node:path";
 import { exists, NotFoundError } from "../platform/mod.ts";
 import { findSnapshot, isHubId } from "./cache.ts";
-import { controlNetNamed } from "./catalogue.ts";
+import { partNamed } from "./catalogue.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
 import { isControlNetPart, PART_COMPONENTS, type PartName } from "./model_index.ts";
@@ -17,6 +17,7 @@ export async function obtainModel(
   pathOrId: string,
   options: PullOptions = {},
   onPull?: () => void,
+  part?: PartName,
 ): Promise<string> {
   const cache = { cacheFolder: options.settings?.cacheFolder };
   const hubFile = parseHubFile(pathOrId);
@@ -29,14 +30,26 @@ export async function obtainModel(
     if (!isMissing || await exists(pathOrId)) throw error;
   }
   onPull?.();
-  await pullModel(
-    hubFile?.id ?? pathOrId,
-    hubFile ? { ...options, include: [partOf(hubFile.file)?.pattern ?? hubFile.file] } : options,
-  );
+  const include = hubFile && [
+    partOf(hubFile.file)?.pattern ?? hubFile.file,
+    ...part === "ipAdapter" ? encoderFiles(hubFile.file) : [],
+  ];
+  await pullModel(hubFile?.id ?? pathOrId, { ...options, ...(include && { include }) });
   return await resolveModel(pathOrId, cache);
 }
 
-/** Finds a part by a path, `org/name:file` or `org/name`, or a ControlNet by its name; fetches what is missing. */
+/** Files of the image encoder of an IP-Adapter's file, in the folders of h94/IP-Adapter. */
+function encoderFiles(file: string): string[] {
+  const folder = /vit-?h/i.test(file)
+    ? "models"
+    : /vit-?g/i.test(file)
+    ? "sdxl_models"
+    : posix.dirname(file);
+  const encoder = posix.join(folder, "image_encoder");
+  return [`${encoder}/config.json`, `${encoder}/model*.safetensors*`];
+}
+
+/** Finds a part by a path, `org/name:file` or `org/name`, or by its name in the catalogue; fetches what is missing. */
 export async function obtainPart(
   named: string,
   part: PartName,
@@ -46,12 +59,17 @@ export async function obtainPart(
   if (await exists(named)) return resolve(named);
   // A refiner is the UNet of a model of its own.
   const isControlNet = isControlNetPart(part);
-  const component = part === "refiner"
-    ? "unet"
-    : PART_COMPONENTS[isControlNet ? "controlnet" : part];
-  const known = isControlNet && controlNetNamed(named);
-  const pathOrId = known ? known.source : named;
-  if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull);
+  const kind = isControlNet ? "controlnet" : part;
+  const component = part === "refiner" ? "unet" : PART_COMPONENTS[kind];
+  const known = partNamed(named);
+  const pathOrId = known?.part === kind ? known.source : named;
+  if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull, part);
+  if (part === "ipAdapter") {
+    throw new TypeError(
+      `Cannot use ${pathOrId} as an IP-Adapter: name one of its files, as ${pathOrId}:FILE, or a name that ` +
+        '"denoise list --all" shows',
+    );
+  }
   const cache = { cacheFolder: options.settings?.cacheFolder };
   const find = async () => {
     const path = await findSnapshot(pathOrId, cache);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
-import { CONTROLNETS } from "./catalogue.ts";
+import { CONTROLNETS, IP_ADAPTERS } from "./catalogue.ts";
 import { obtainModel, obtainPart } from "./obtain_model.ts";
 
 const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };
@@ -120,6 +120,50 @@ Deno.test("obtainPart() finds ControlNets in repositories of their own, by their
     }
     assert.equal(pulls, 2);
     assert.ok(hub.filesSeen.every((file) => !file.includes("pose.png")));
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
+Deno.test("obtainPart() fetches IP-Adapters with the image encoders that they see by, by their names and as files", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    const encoder = (folder: string) => ({
+      [`${folder}/image_encoder/config.json`]: `{"in": "${folder}"}`,
+      [`${folder}/image_encoder/model.safetensors`]: folder,
+      [`${folder}/image_encoder/pytorch_model.bin`]: "large",
+    });
+    const files = IP_ADAPTERS.map(({ source }) => source.replace("h94/IP-Adapter:", ""));
+    await using hub = new FakeHub({
+      "h94/IP-Adapter": {
+        ...Object.fromEntries(files.map((file) => [file, file])),
+        ...encoder("models"),
+        ...encoder("sdxl_models"),
+      },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    const obtain = (named: string) => obtainPart(named, "ipAdapter", { settings });
+    const cases = [
+      ["ip-adapter_sdxl_vit-h", "sdxl_models/ip-adapter_sdxl_vit-h", "models"],
+      ["h94/IP-Adapter:models/ip-adapter-plus_sd15.safetensors", "models/ip-adapter-plus_sd15"],
+      ["ip-adapter_sdxl", "sdxl_models/ip-adapter_sdxl", "sdxl_models"],
+    ] as const;
+    for (const [named, file, folder] of cases) {
+      const before = hub.filesSeen.length;
+      const path = await obtain(named);
+      assert.equal(await Deno.readTextFile(path), `${file}.safetensors`);
+      assert.equal(await obtain(named), path);
+      const names = hub.filesSeen.slice(before).map((url) => url.split("/resolve/")[1]!)
+        .map((url) => url.slice(url.indexOf("/") + 1)).sort();
+      const own = ["config.json", "model.safetensors"].map((name) =>
+        `${folder}/image_encoder/${name}`
+      );
+      assert.deepEqual(names, [...folder ? own : [], `${file}.safetensors`].sort(), named);
+    }
+    await assert.rejects(
+      obtain("h94/IP-Adapter"),
+      /name one of its files, as h94\/IP-Adapter:FILE/,
+    );
   } finally {
     await Deno.remove(cacheFolder, { recursive: true });
   }

@@ -250,7 +250,10 @@ async function addVisionTower(
 }
 
 /** Where an IP-Adapter's repository has image encoders, as seen from its file. */
-const ENCODER_PLACES = ["image_encoder", "../image_encoder", "../models/image_encoder"];
+const ENCODER_PLACES = [
+  ...["image_encoder", "../image_encoder", "../models/image_encoder"],
+  "../sdxl_models/image_encoder",
+];
 
 /** The folder of the image encoder that an IP-Adapter sees by, or of another one, which is refused with its sizes. */
 async function encoderBeside({ path, config }: ForeignPart): Promise<string | undefined> {

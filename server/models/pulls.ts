@@ -1,7 +1,7 @@
 /** Models on their way from the hub to this machine, one at a time. */
 
 import { isHubId, parseHubFile } from "../../hub/cache.ts";
-import { controlNetNamed } from "../../hub/catalogue.ts";
+import { PART_WORDS, partNamed } from "../../hub/catalogue.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { obtainModel } from "../../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../../hub/obtain_named.ts";
@@ -210,8 +210,9 @@ async function checkName(asked: string): Promise<string> {
   }
   if (named) return text.toLowerCase();
   if (isModelId(text)) return text;
-  if (controlNetNamed(text)) {
-    throw refuse("it is a ControlNet, a part of models; fetch it with denoise pull");
+  const part = partNamed(text)?.part;
+  if (part) {
+    throw refuse(`it is ${PART_WORDS[part]}, a part of models; fetch it with denoise pull`);
   }
   throw refuse("it is neither a name of GET /v1/catalogue nor a hub id, as org/name");
 }
