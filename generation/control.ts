@@ -1,7 +1,12 @@
 /** Control pictures: what is wrong with those of a request, and what size they give results. */
 
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
-import { controlCountProblem, controlProblem } from "../models/pipeline/control_units.ts";
+import {
+  checkPainted,
+  controlCountProblem,
+  controlProblem,
+  isControlled,
+} from "../models/pipeline/control_units.ts";
 import { FieldError, spellSettings } from "./settings.ts";
 import { type Size, sizeLike } from "./size.ts";
 
@@ -18,8 +23,22 @@ export function checkControls(
   info: ModelInfo,
   spell: (name: keyof SamplingSettings) => string = (name) => name,
 ): void {
-  const problem = count > 0 ? controlProblem(settings, info, count) : undefined;
+  const isGiven = count > 0 || isControlled(settings);
+  const problem = isGiven ? controlProblem(settings, info, count) : undefined;
   if (problem) throw new FieldError(problem.field, spellSettings(problem.text, spell));
+}
+
+/** @throws {FieldError} where a picture is made of an image and its mask, and there is no mask */
+export function checkControlMask(
+  settings: SamplingSettings,
+  isMasked: boolean,
+  spell: (name: keyof SamplingSettings) => string = (name) => name,
+): void {
+  try {
+    checkPainted(settings, isMasked);
+  } catch (error) {
+    throw new FieldError("controlType", spellSettings((error as Error).message, spell));
+  }
 }
 
 /** The size of a result that nothing else gives: about the model's number of pixels in the shape of the control picture. */

@@ -45,7 +45,7 @@ export type FitMode = "cover" | "contain" | "stretch";
 
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
-const CONTROL_TYPES: readonly ControlType[] = ["map", "canny"];
+const CONTROL_TYPES: readonly ControlType[] = ["map", "canny", "inpaint"];
 
 /** Longest gradient that a picture can have. */
 const MAX_GRADIENT = 2040;
@@ -244,7 +244,7 @@ export const SETTING_FIELDS: {
   },
   controlType: {
     text:
-      "`map` (default) takes the control picture as it is, `canny` computes its edges; or one type for each",
+      "`map` (default) takes the control picture as it is, `canny` computes its edges, `inpaint` takes the image without what its mask redraws instead of a picture; or one type for each",
     kind: "texts",
     placeholder: "type...",
     choices: CONTROL_TYPES,

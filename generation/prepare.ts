@@ -12,7 +12,7 @@ import type {
 } from "../engine/types.ts";
 import type { Fit } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
-import { checkControls, controlSize } from "./control.ts";
+import { checkControlMask, checkControls, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
@@ -165,6 +165,7 @@ export async function prepareImages<T extends InputTypes>(
     size = await sizeOf(true);
     kept = await keep(first);
   }
+  checkControlMask(settings, kept !== undefined, by.spell);
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
   for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
   const isFitted = controls > 0 || first && (!info.imageLimits || kept);

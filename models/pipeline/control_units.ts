@@ -38,14 +38,21 @@ export interface ControlUnit {
   readonly high: number;
 }
 
+/** Whether a picture is made of the image and its mask, and none is given for it. */
+function paints({ controlType }: Pick<ControlRequest, "controlType">): boolean {
+  return controlType?.includes("inpaint") ?? false;
+}
+
 /** The pictures of a request with their settings; a single unit without a picture where there is none. */
 export function controlUnits(request: ControlRequest): [ControlUnit, ...ControlUnit[]] {
-  const { control = [] } = request;
-  const units = Array.from({ length: Math.max(1, control.length) }, (_, i) => {
+  const { control = [], controlType = [] } = request;
+  const given = control.values();
+  const length = paints(request) ? controlType.length : Math.max(1, control.length);
+  const units = Array.from({ length }, (_, i) => {
     const of = <T>(values: readonly T[] = []) => values.length === 1 ? values[0] : values[i];
-    const type = of(request.controlType) ?? "map";
+    const type = of(controlType) ?? "map";
     return {
-      picture: control[i],
+      picture: type === "inpaint" ? undefined : given.next().value,
       net: of(request.controlNet),
       scale: of(request.controlScale),
       start: of(request.controlStart) ?? 0,
@@ -70,11 +77,15 @@ export function controlNetsOf(
   });
 }
 
+export function isControlled(request: ControlRequest): boolean {
+  return (request.control?.length ?? 0) > 0 || paints(request);
+}
+
 export function controlShape(
   request: ControlRequest & Pick<PipelineRequest, "task" | "mask">,
   { controlsByMask = false }: Pick<PipelineInfo, "controlsByMask">,
 ): ControlShape | undefined {
-  if (!(controlsByMask ? isInpainting(request) : request.control?.length)) return undefined;
+  if (!(controlsByMask ? isInpainting(request) : isControlled(request))) return undefined;
   const hasWindows = controlUnits(request).every(({ start, end }) => start > 0 || end < 1);
   return hasWindows ? "window" : "always";
 }
@@ -136,7 +147,7 @@ export interface ControlProblem {
 
 type ControlInfo = Pick<
   PipelineInfo,
-  "controlNets" | "maxControls" | "controlsByMask" | "needsControl"
+  "controlNets" | "maxControls" | "controlsInpainting" | "controlsByMask" | "needsControl"
 >;
 
 /** Why a model does not take so many control pictures. */
@@ -163,24 +174,45 @@ export function controlProblem(
 ): ControlProblem | undefined {
   const problem = (field: ControlProblem["field"], text: string) => ({ field, text });
   const { controlNets: nets } = info;
-  const refusal = controlCountProblem(count, info);
+  const refusal = controlCountProblem(
+    Math.max(count, paints(request) ? request.controlType!.length : 0),
+    info,
+  );
   if (refusal) return problem("control", refusal);
-  const wrong = ALL_SETTINGS.find((name) => ![1, count].includes(request[name]?.length ?? 1));
-  if (wrong) {
-    const all = count > 1 ? `one for all ${count} pictures, or one for each` : "one";
-    return problem(
-      wrong,
-      `Cannot use ${request[wrong]!.length} values of ${wrong}: give ${all}`,
-    );
-  }
   const pictures = new Array<InputImage>(count).fill({
     width: 0,
     height: 0,
     data: new Uint8Array(),
   });
-  const units = controlUnits({ ...request, control: pictures });
+  const whole = { ...request, control: pictures };
+  const units = controlUnits(whole);
+  const wanted = units.filter(({ type }) => type !== "inpaint").length;
+  if (paints(request) && !info.controlsInpainting) {
+    return problem(
+      "controlType",
+      "Cannot use controlType inpaint: only ControlNets of Stable Diffusion see an image without what its mask redraws",
+    );
+  }
+  if (paints(request) && wanted !== count) {
+    return problem(
+      "control",
+      `Cannot use ${count} control pictures for controlType ${
+        request.controlType!.join(", ")
+      }: give ${wanted}; inpaint makes its own of the image and its mask`,
+    );
+  }
+  const wrong = ALL_SETTINGS.find((name) =>
+    ![1, units.length].includes(request[name]?.length ?? 1)
+  );
+  if (wrong) {
+    const all = units.length > 1 ? `one for all ${units.length} pictures, or one for each` : "one";
+    return problem(
+      wrong,
+      `Cannot use ${request[wrong]!.length} values of ${wrong}: give ${all}`,
+    );
+  }
   const named = nets.map(({ name }) => name).join(", ");
-  for (const [i, place] of controlNetsOf({ ...request, control: pictures }, nets).entries()) {
+  for (const [i, place] of controlNetsOf(whole, nets).entries()) {
     const { net, start, end, mode } = units[i]!;
     if (net !== undefined && place < 0) {
       return problem(
@@ -212,6 +244,17 @@ export function controlProblem(
   return undefined;
 }
 
+/** @throws {RangeError} where a picture is made of an image and its mask, and there is no mask */
+export function checkPainted(
+  request: Pick<ControlRequest, "controlType">,
+  isMasked: boolean,
+): void {
+  if (isMasked || !paints(request)) return;
+  throw new RangeError(
+    "Cannot use controlType inpaint: the request has no mask; give an image and its mask",
+  );
+}
+
 export function checkControl(request: PipelineRequest, info: PipelineInfo): void {
   const { control = [], width, height } = request;
   const { controlsByMask = false, needsControl } = info;
@@ -220,7 +263,7 @@ export function checkControl(request: PipelineRequest, info: PipelineInfo): void
       "Cannot make an image without a depth map: this model sees one; give it as the control picture",
     );
   }
-  if (control.length === 0 && !(controlsByMask && isInpainting(request))) {
+  if (!isControlled(request) && !(controlsByMask && isInpainting(request))) {
     const idle = ALL_SETTINGS.find((name) => request[name] !== undefined);
     // Without a ControlNet they are of something else, or refused already.
     if (!idle || info.controlNets.length === 0) return;
@@ -233,6 +276,7 @@ export function checkControl(request: PipelineRequest, info: PipelineInfo): void
   }
   const problem = controlProblem(request, info);
   if (problem) throw new RangeError(problem.text);
+  checkPainted(request, isInpainting(request));
   const bytes = width * height * 3;
   for (const picture of control) {
     if (picture.width === width && picture.height === height && picture.data.length === bytes) {

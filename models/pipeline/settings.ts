@@ -12,8 +12,11 @@ export type QualityTier = "exact" | "lossless" | "high";
 /** What makes pixels of latents: the autoencoder, or a tiny decoder, which is faster and less exact. */
 export type DecoderKind = "full" | "tiny";
 
-/** What becomes of a control picture before the model sees it: nothing, or its edges by Canny's detector. */
-export type ControlType = "map" | "canny";
+/**
+ * What becomes of a control picture before the model sees it: nothing, or its edges by Canny's detector; or the picture is the
+ * input image without what its mask redraws, and none is given for it.
+ */
+export type ControlType = "map" | "canny" | "inpaint";
 
 /** How the sides of a hires fix grow: latents by torch's filters, or pixels by Lanczos's filter or the model's upscaler. */
 export const HIRES_UPSCALERS = [
@@ -239,6 +242,7 @@ export type RoomSetting =
   | "frameInterpolationExp"
   | "frameInterpolationScale"
   | "controlNet"
+  | "controlType"
   | "controlStart"
   | "controlEnd"
   | "hiresScale"
@@ -262,6 +266,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   frameInterpolationExp: true,
   frameInterpolationScale: true,
   controlNet: true,
+  controlType: true,
   controlStart: true,
   controlEnd: true,
   hiresScale: true,

@@ -316,6 +316,8 @@ export interface PipelineInfo {
   readonly controlNets: readonly ControlNetInfo[];
   /** Most control pictures of a request, where it takes some; default 1. */
   readonly maxControls?: number;
+  /** Whether a control picture may be made of the image and its mask, by `controlType` `inpaint`. */
+  readonly controlsInpainting?: boolean;
   /** Whether the model itself sees a control picture, which every request gives. */
   readonly needsControl?: boolean;
   /** Whether its ControlNet sees an image and its mask instead of a control picture. */

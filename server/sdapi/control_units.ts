@@ -5,6 +5,7 @@ import type { ModelInfo } from "../../engine/types.ts";
 import { checkControlCount } from "../../generation/control.ts";
 import { shorten } from "../../generation/texts.ts";
 import { CANNY } from "../../models/pipeline/control_units.ts";
+import type { ControlType } from "../../models/pipeline/settings.ts";
 import { asClientError, validate } from "../contract/validate.ts";
 import { badRequest } from "../contract/errors.ts";
 import { text } from "../contract/generation_fields.ts";
@@ -41,16 +42,25 @@ const argumentsSchema = z.looseObject({ args: z.array(z.unknown()).nullish() });
 /** The version of the extension's API whose units are read. */
 export const UNITS_VERSION = 2;
 
-/** Preprocessors of control pictures: the picture as it is, or its edges. */
-const CONTROL_MODULES: readonly string[] = ["none", "canny"];
+/** Preprocessors of control pictures: the picture as it is, its edges, or the image of img2img without what its mask redraws. */
+const CONTROL_MODULES: ReadonlyMap<string, ControlType> = new Map([
+  ["none", "map"],
+  ["canny", "canny"],
+  ...["inpaint", "inpaint_only", "inpaint_global_harmonious"]
+    .map((name) => [name, "inpaint"] as const),
+]);
 
 /** Preprocessors that make a unit's image one for an IP-Adapter; the file itself says which encoder it needs. */
 const SEEING_MODULE = /^ip-adapter/;
 const FACE_MODULE = /face_?id|pulid/;
 
 /** What clients may choose as a unit's preprocessor. */
-export function unitModules({ optionalParts }: ModelInfo): string[] {
-  return [...CONTROL_MODULES, ...optionalParts.includes("ipAdapter") ? ["ip-adapter-auto"] : []];
+export function unitModules({ optionalParts, controlsInpainting }: ModelInfo): string[] {
+  const own = [...CONTROL_MODULES].filter(([, type]) => type !== "inpaint" || controlsInpainting);
+  return [
+    ...own.map(([name]) => name),
+    ...optionalParts.includes("ipAdapter") ? ["ip-adapter-auto"] : [],
+  ];
 }
 
 /** What clients may choose as a unit's model: ControlNets and the IP-Adapter that the model was started with. */
@@ -182,11 +192,12 @@ function fieldsOf(
     values.some((value) => value !== null && value !== undefined)
       ? values.map((value) => value ?? usual)
       : undefined;
-  const hasCanny = read.some(({ isCanny }) => isCanny);
+  const types = read.map(({ type }) => type);
+  const hasCanny = types.includes("canny");
   return {
-    control: read.map(({ picture }) => picture),
+    control: read.flatMap(({ picture }) => picture ?? []),
     control_net: info.controlNets.length > 1 ? read.map(({ net }) => net) : undefined,
-    control_type: hasCanny ? read.map(({ isCanny }) => isCanny ? "canny" : "map") : undefined,
+    control_type: types.some((type) => type !== "map") ? types : undefined,
     control_mode: each(read.map(({ mode }) => mode), "none"),
     control_scale: each(units.map(({ weight }) => weight), 1),
     control_start: each(units.map(({ guidance_start: start }) => start), 0),
@@ -221,21 +232,20 @@ function readUnit(
   net: ModelInfo["controlNets"][number] | undefined,
   images: readonly string[],
 ) {
-  const picture = pictureOf(unit, images);
-  const module = moduleOf(unit);
-  if (!CONTROL_MODULES.includes(module)) {
+  const type = CONTROL_MODULES.get(moduleOf(unit));
+  if (!type) {
     throw refused(
       `the preprocessor '${
-        shorten(module)
+        shorten(moduleOf(unit))
       }': canny is made here; send the map that it makes, with module 'none'`,
     );
   }
-  const isCanny = module === "canny";
+  const picture = pictureOf(unit, images);
   return {
-    picture,
+    picture: type === "inpaint" ? undefined : picture,
     net: net?.name,
-    isCanny,
-    mode: modeOf(unit.union_control_type, isCanny, net?.modes),
+    type,
+    mode: modeOf(unit.union_control_type, type === "canny", net?.modes),
     fit: fitOf(unit.resize_mode ?? 1),
   };
 }

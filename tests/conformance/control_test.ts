@@ -25,6 +25,8 @@ const steered = (controlModes = ["canny", "pose"], others: readonly string[] = [
         ...others.map((name) => ({ name })),
       ],
       maxControls: 1 + others.length,
+      controlsInpainting: others.length > 0,
+      inpainting: { strength: 1 },
     },
   });
 
@@ -185,6 +187,39 @@ Deno.test("HTTP and sdapi steer by several control pictures alike, each by its o
     assert.deepEqual([response.status, error.param], [400, param], error.message);
     assert.match(error.message, message);
   }
+});
+
+Deno.test("HTTP and sdapi let a ControlNet see the image without what its mask redraws, and no picture", async () => {
+  await using service = await testService({ engine: steered(undefined, ["inpaint"]) });
+  const [image, mask] = [await makePng(64, 48), await makePng(64, 48)];
+  const form = new FormData();
+  const fields = { prompt: "a", seed: "7", strength: "1", control_net: "inpaint" };
+  for (const [name, value] of Object.entries({ ...fields, control_type: "inpaint" })) {
+    form.set(name, value);
+  }
+  form.set("image", new Blob([image]));
+  form.set("mask", new Blob([mask]));
+  const unit = { module: "inpaint_only", model: "inpaint", weight: 1 };
+  const responses = [
+    await service.get(EDITS, { method: "POST", body: form }),
+    await service.post("/sdapi/v1/img2img", {
+      ...{ prompt: "a", seed: 7, denoising_strength: 1, width: 64, height: 48 },
+      ...{ init_images: [image.toBase64()], mask: mask.toBase64() },
+      alwayson_scripts: { controlnet: { args: [unit] } },
+    }),
+  ];
+  for (const response of responses) assert.equal(response.status, 200, await response.text());
+  for (const { control, controlNet, controlType, mask } of service.engine.requests) {
+    assert.deepEqual([control?.length ?? 0, controlNet, controlType], [0, ["inpaint"], [
+      "inpaint",
+    ]]);
+    assert.equal(mask!.length, 1);
+  }
+  form.delete("mask");
+  const response = await service.get(EDITS, { method: "POST", body: form });
+  const { error } = await response.json();
+  assert.deepEqual([response.status, error.param], [400, "control_type"]);
+  assert.match(error.message, /control_type inpaint: the request has no mask/);
 });
 
 /** What clients of the ControlNet extension send beside what counts here. */

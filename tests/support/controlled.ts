@@ -52,6 +52,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     trueCfgScale: given["true_cfg_scale"],
     controlScale: scale === undefined ? undefined : [scale].flat(),
     controlNet: args["control_net"],
+    controlType: args["control_type"],
     controlStart: listed("control_guidance_start"),
     controlEnd: listed("control_guidance_end"),
     ipAdapterScale: given["ip_adapter_scale"],

@@ -75,6 +75,11 @@ def xl_pipelines(net):
     return sd.pipelines(XL_CLASSES, parts_of("xl_pipeline", sd.sdxl_parts, 79) | {"controlnet": net})
 
 
+def holed(image, mask):
+    """What a ControlNet for inpainting sees: -1 where the mask redraws the image."""
+    return torch.where(mask.unsqueeze(-1) > 127, -255.0, image.float())
+
+
 def controlled(pipeline, name, seed, control, height=24, width=40, **arguments):
     """A call with control pictures, uint8 [height, width, 3]."""
     hints = [each.permute(2, 0, 1).unsqueeze(0).float() / 255 for each in control]
@@ -91,7 +96,8 @@ def controlled(pipeline, name, seed, control, height=24, width=40, **arguments):
         return result
 
     call = sd.picture_call(run, name, seed, height=height, width=width, **arguments)
-    inputs = {"control" if i == 0 else f"control_{i + 1}": each for i, each in enumerate(control)}
+    inputs = {"control" if i == 0 else f"control_{i + 1}": each for i, each in enumerate(control)
+              if not each.is_floating_point()}
     return Call(name, call.description, call.args, {**inputs, **call.inputs}, call.outputs)
 
 
@@ -192,7 +198,10 @@ def sd15_several_calls(folder, seed):
     calls = [
         controlled(text, "guided", 3, both, **UNEQUAL, **windows, **BRIEF),
         controlled(inpaint, "masked", 4, both, image=given, mask=mask, strength=0.8, **UNEQUAL, **GUIDED),
+        controlled(inpaint, "holed", 6, [holed(given, mask), both[1]], image=given, mask=mask, strength=1.0, **UNEQUAL,
+                   **BRIEF),
     ]
+    calls[2].args["control_type"] = ["inpaint", "map"]
     [text] = sd.pipelines(SD_CLASSES[:1], parts_of("pipeline", sd.sd_parts, 71) | {"controlnet": nets.nets[0]})
     features = adapter(beside[1].permute(2, 0, 1).unsqueeze(0).float() / 255)
     forward = text.unet.forward

@@ -324,6 +324,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
     ),
     controlNets: known,
     maxControls: nets.length > 0 ? MAX_CONTROLS : 1,
+    controlsInpainting: nets.length > 0,
     startsFromLatents: true,
     maxImages: 1,
     ...(ipAdapter && {

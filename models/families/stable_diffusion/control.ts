@@ -26,7 +26,9 @@ import { convolutionLayer, linearLayer } from "../../blocks/layers.ts";
 import type { Session, Stage } from "../../memory/session.ts";
 import type { Component } from "../../pipeline/components.ts";
 import { controlPicture, controlUnits, isSteeredBy } from "../../pipeline/control_units.ts";
+import { cutOut } from "../../pipeline/inpainting.ts";
 import type { LatentSize } from "../../pipeline/latents.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import {
   type EmbeddedSteps,
@@ -178,12 +180,23 @@ export function traceControls(
       ).flat();
       const calls = branches.flatMap(({ calls }, i) => {
         const { picture, mode, ...unit } = units[i]!;
-        const { data } = controlPicture(picture!, unit);
-        return calls(Float32Array.from(data, (value) => value / 255), mode);
+        const pixels = picture
+          ? Float32Array.from(controlPicture(picture, unit).data, (value) => value / 255)
+          : holedImage(request);
+        return calls(pixels, mode);
       });
       await work.run([writing(scales, values), ...calls], { finished: () => work.encodeDone() });
     },
   };
+}
+
+/** The image in [0, 1], and -1 where its mask redraws it. Source: the reference's example of `control_v11p_sd15_inpaint`. */
+function holedImage(request: PipelineRequest): Float32Array {
+  const { mask } = cutOut(request, 0);
+  return Float32Array.from(
+    request.images![0]!.data,
+    (value, i) => mask[Math.floor(i / 3)] === 1 ? -1 : value / 255,
+  );
 }
 
 interface ControlBranch {
