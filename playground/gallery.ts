@@ -5,18 +5,13 @@ import { h, type VNode } from "./elements.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
-import { attempt, selectedJob, show, view } from "./view.ts";
+import { attempt, entriesOf, selectedIndex, selectedJob, show, view } from "./view.ts";
 
 export function Gallery(): VNode {
   const { list, hasMore } = useStore(jobs, (state) => state);
-  const { id, index } = useStore(view, (state) => state);
-  const shown = list.filter(({ status }) => status !== "cancelled");
-  const selected = selectedJob(list)?.id;
-  const items = shown.flatMap((job): { job: Job; result: Result | undefined; i: number }[] =>
-    job.status === "completed" && job.outputs
-      ? job.outputs.map((result, i) => ({ job, result, i }))
-      : [{ job, result: undefined, i: 0 }]
-  );
+  useStore(view, (state) => state);
+  const selected = selectedJob(list);
+  const index = selected && selectedIndex(selected);
   return h(
     "aside",
     { class: "gallery", "aria-label": "Results" },
@@ -24,13 +19,11 @@ export function Gallery(): VNode {
     h(
       "ul",
       { onKeyDown: moveFocus },
-      ...items.map(({ job, result, i }) =>
+      ...entriesOf(list).map((entry) =>
         h(Tile, {
-          key: `${job.id} ${i}`,
-          job,
-          result,
-          index: i,
-          isSelected: job.id === selected && i === (job.id === id ? index : 0),
+          key: `${entry.job.id} ${entry.index}`,
+          ...entry,
+          isSelected: entry.job.id === selected?.id && (index === null || index === entry.index),
         })
       ),
     ),

@@ -14,6 +14,7 @@ import { SettingsPanel } from "./settings_panel.ts";
 import { Stage } from "./stage.ts";
 import { useStore } from "./store.ts";
 import { view } from "./view.ts";
+import { Viewer } from "./viewer.ts";
 
 function App(): VNode {
   const state = useStore(session, (state) => state);
@@ -72,6 +73,7 @@ function App(): VNode {
       : null,
     h("main", {}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
     h(Gallery, {}),
+    h(Viewer, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );
 }

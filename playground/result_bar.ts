@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { capital, words } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { type Job, type Recipe, recipeOf, remove } from "./jobs.ts";
+import { type Job, type Recipe, recipeOf, remove, type Result } from "./jobs.ts";
 import { download } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import { isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
@@ -13,7 +13,7 @@ import { attempt, show, tell } from "./view.ts";
 const SURE_MS = 4000;
 
 export function ResultBar(
-  { job, index, model }: { job: Job; index: number; model: Model | undefined },
+  { job, index, model }: { job: Job; index: number | null; model: Model | undefined },
 ): VNode {
   const [recipe, setRecipe] = useState<Recipe>();
   const [isSure, setSure] = useState(false);
@@ -27,7 +27,8 @@ export function ResultBar(
     const timer = setTimeout(() => setSure(false), SURE_MS);
     return () => clearTimeout(timer);
   });
-  const result = job.outputs?.[index];
+  const result = index === null ? undefined : job.outputs?.[index];
+  const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
   const own = recipe && modelOf(recipe);
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
@@ -57,7 +58,14 @@ export function ResultBar(
       model && result && isVideo && does(model, "F2V")
         ? act("animate", "Continue", () => begin(() => startFrom(job, result, "video", true)))
         : null,
-      result ? act("download", "Download", () => download(result, fileName(job, index))) : null,
+      index !== null && several
+        ? act("grid", `All ${several.length}`, () => Promise.resolve(show(job.id)))
+        : null,
+      index !== null && result
+        ? act("download", "Download", () => download(result, fileName(job, index)))
+        : several
+        ? act("download", "Download all", () => downloadAll(job, several))
+        : null,
       isSure
         ? act("remove", "Really delete?", () => remove(job.id))
         : act("remove", "Delete", () => Promise.resolve(setSure(true))),
@@ -74,7 +82,7 @@ export function ResultBar(
           } has ${tokens} tokens, and ${read} were read. Not read: “${unread}”`,
       )
     ),
-    recipe ? recipeView(job, index, recipe) : null,
+    recipe ? recipeView(job, index ?? 0, recipe) : null,
   );
 }
 
@@ -94,6 +102,10 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
 async function begin(work: () => Promise<unknown>): Promise<void> {
   await work();
   focusPrompt();
+}
+
+async function downloadAll(job: Job, results: Result[]): Promise<void> {
+  for (const [index, result] of results.entries()) await download(result, fileName(job, index));
 }
 
 function focusPrompt(): void {

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { duration } from "./amounts.ts";
 import { h, type VNode } from "./elements.ts";
-import { cancel, isPending, type Job, jobs, type Live, live } from "./jobs.ts";
+import { cancel, isPending, type Job, jobs, type Live, live, type Result } from "./jobs.ts";
 import { MaskEditor } from "./mask_editor.ts";
 import { useMedia } from "./media.ts";
 import type { Model } from "./model.ts";
@@ -11,7 +11,15 @@ import { Player } from "./player.ts";
 import { ResultBar } from "./result_bar.ts";
 import { draft } from "./draft.ts";
 import { useStore } from "./store.ts";
-import { attempt, selectedJob, selectedResult, view } from "./view.ts";
+import {
+  attempt,
+  enlarge,
+  selectedIndex,
+  selectedJob,
+  selectedResult,
+  show,
+  view,
+} from "./view.ts";
 
 export function Stage({ model }: { model: Model | undefined }): VNode {
   const { list, isKnown } = useStore(jobs, (state) => state);
@@ -129,7 +137,8 @@ function waitingText({ place }: Job, secondsPerJob: number): string {
 }
 
 function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode {
-  const index = useStore(view, ({ id, index }) => id === job.id ? index : 0);
+  useStore(view, (state) => state);
+  const index = selectedIndex(job);
   const result = selectedResult(jobs.state.list);
   const url = useMedia(result);
   const [width = 1, height = 1] = job.size?.split("x").map(Number) ?? [];
@@ -138,13 +147,20 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
   return h(
     "figure",
     { class: "finished" },
-    !result || !url
+    index === null
+      ? h(Batch, { job, results: job.outputs! })
+      : !result || !url
       ? h("div", { class: "frame waiting", style: shape })
       : result.content_type.startsWith("video/")
       ? h(Player, { key: `${job.id}${index}`, url, job, shape })
       : h(
-        "div",
-        { class: "frame", style: shape },
+        "button",
+        {
+          class: "frame enlarge",
+          style: shape,
+          title: "Look closer",
+          onClick: () => enlarge(job.id, index),
+        },
         h("img", {
           key: `${job.id}${index}`,
           class: isSmall ? "result small" : "result",
@@ -153,6 +169,27 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
         }),
       ),
     h(ResultBar, { key: job.id, job, index, model }),
+  );
+}
+
+/** All results of a request, to choose one. */
+function Batch({ job, results }: { job: Job; results: Result[] }): VNode {
+  const columns = Math.ceil(Math.sqrt(results.length));
+  return h(
+    "div",
+    { class: "batch", style: { "--columns": columns } },
+    ...results.map((result, index) => h(BatchItem, { key: result.url, job, result, index })),
+  );
+}
+
+function BatchItem({ job, result, index }: { job: Job; result: Result; index: number }): VNode {
+  const url = useMedia(result);
+  return h(
+    "button",
+    { onClick: () => show(job.id, index) },
+    result.content_type.startsWith("video/")
+      ? h("video", { src: url, muted: true, "aria-label": `Result ${index + 1}` })
+      : h("img", { src: url, alt: `Result ${index + 1}` }),
   );
 }
 

@@ -1,15 +1,17 @@
 /** What of the jobs is looked at. */
 
 import { Refusal } from "./api.ts";
-import { isPending, type Job, refreshSoon, type Result } from "./jobs.ts";
+import { isPending, type Job, jobs, refreshSoon, type Result } from "./jobs.ts";
 import { connect, noteRefusal } from "./session.ts";
 import { Store } from "./store.ts";
 
 interface View {
   /** Id of the job that was chosen; the newest one when empty. */
   id: string;
-  /** Which of its results. */
-  index: number;
+  /** Which of its results; null for all of them. */
+  index: number | null;
+  /** Whether the result is looked at by itself, as large as the window. */
+  isEnlarged: boolean;
   /** Whether the first image of the draft is being masked. */
   isMasking: boolean;
   /** Whether the settings are open, where there is no room for them beside the image. */
@@ -19,14 +21,20 @@ interface View {
 
 export const view: Store<View> = new Store<View>({
   id: "",
-  index: 0,
+  index: null,
+  isEnlarged: false,
   isMasking: false,
   hasSettings: false,
   notice: "",
 });
 
-export function show(id: string, index = 0): void {
+export function show(id: string, index: number | null = null): void {
   view.set({ id, index, isMasking: false });
+}
+
+/** Shows a result by itself. */
+export function enlarge(id: string, index: number): void {
+  view.set({ id, index, isMasking: false, isEnlarged: true });
 }
 
 export function tell(notice: string): void {
@@ -41,7 +49,36 @@ export function selectedJob(list: readonly Job[]): Job | undefined {
 
 export function selectedResult(list: readonly Job[]): Result | undefined {
   const job = selectedJob(list);
-  return job?.outputs?.[job.id === view.state.id ? view.state.index : 0];
+  return job?.outputs?.[selectedIndex(job) ?? 0];
+}
+
+/** Which result of the job in the middle is looked at; null when all of several are. */
+export function selectedIndex({ id, outputs }: Job): number | null {
+  const index = id === view.state.id ? view.state.index : null;
+  return index ?? (outputs && outputs.length > 1 ? null : 0);
+}
+
+interface Entry {
+  job: Job;
+  result: Result | undefined;
+  index: number;
+}
+
+/** What the list shows: each result, and each job that has none. */
+export function entriesOf(list: readonly Job[]): Entry[] {
+  return list.filter(({ status }) => status !== "cancelled").flatMap((job): Entry[] =>
+    job.status === "completed" && job.outputs
+      ? job.outputs.map((result, index) => ({ job, result, index }))
+      : [{ job, result: undefined, index: 0 }]
+  );
+}
+
+/** Shows the next result of the list, or the one before. */
+export function showNext(step: number): void {
+  const entries = entriesOf(jobs.state.list).filter(({ result }) => result);
+  const current = selectedResult(jobs.state.list);
+  const next = entries[entries.findIndex(({ result }) => result === current) + step];
+  if (next) show(next.job.id, next.index);
 }
 
 /** Does something; what goes wrong is told in a sentence. */

@@ -12,6 +12,8 @@ import layoutStyle from "../../playground/layout.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import stageStyle from "../../playground/stage.css" with { type: "text" };
 // @ts-types="./text.d.ts"
+import viewerStyle from "../../playground/viewer.css" with { type: "text" };
+// @ts-types="./text.d.ts"
 import controlsStyle from "../../playground/controls.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import modelsStyle from "../../playground/models.css" with { type: "text" };
@@ -68,6 +70,8 @@ import store from "../../playground/store.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import view from "../../playground/view.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import viewer from "../../playground/viewer.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
@@ -100,6 +104,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "stage.ts": stage,
   "store.ts": store,
   "view.ts": view,
+  "viewer.ts": viewer,
 };
 
 /** JavaScript of packages, by the names that modules import. */
@@ -113,6 +118,7 @@ export const STYLES: Readonly<Record<string, string>> = {
   "base.css": baseStyle,
   "layout.css": layoutStyle,
   "stage.css": stageStyle,
+  "viewer.css": viewerStyle,
   "controls.css": controlsStyle,
   "models.css": modelsStyle,
 };

@@ -7,51 +7,8 @@ import { Buffer } from "node:buffer";
 import { encodeImage } from "../../media/encode.ts";
 import { encodePng } from "../../media/png.ts";
 import { FakeEngine } from "../fakes/engine.ts";
-import { type TestService, testService } from "../fakes/service.ts";
-import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
-
-const SUPPORT = {
-  defaultTask: "T2I",
-  supportedTasks: ["T2I", "TI2I", "T2V", "I2V", "V2V", "F2V"],
-  maxImages: 3,
-  inpainting: { strength: 1 },
-  optionalSettings: ["sampler", "scheduler", "flowShift"],
-} as const;
-
-/** A service on a port. */
-function listen(
-  service: TestService,
-  port = 0,
-): { url: string; port: number } & AsyncDisposable {
-  const server = Deno.serve({ port, hostname: "127.0.0.1", onListen() {} }, service.app.fetch);
-  const { port: bound } = server.addr;
-  return {
-    url: `http://127.0.0.1:${bound}/`,
-    port: bound,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
-}
-
-async function draw(page: Page, prompt: string): Promise<void> {
-  await page.fill("#prompt", prompt);
-  await page.keyboard.press("Control+Enter");
-}
-
-function browserTest(
-  name: string,
-  work: (browser: TestBrowser) => Promise<void>,
-  isSlow = false,
-): void {
-  Deno.test({
-    name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
-    ignore: !CHROMIUM || isSlow && !Deno.env.has("DENOISE_SLOW"),
-    fn: async () => {
-      await using browser = await openBrowser();
-      await work(browser);
-      assert.deepEqual(browser.complaints, []);
-    },
-  });
-}
+import { testService } from "../fakes/service.ts";
+import { browserTest, draw, listen, SUPPORT } from "./page.ts";
 
 browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
   await using service = await testService({

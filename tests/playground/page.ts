@@ -1,0 +1,52 @@
+/** What tests of the page share: a service on a port, the browser, and drawing. */
+
+import assert from "node:assert/strict";
+import type { Page } from "playwright-core";
+import type { TestService } from "../fakes/service.ts";
+import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
+
+/** What an engine says that it can do. */
+export const SUPPORT = {
+  defaultTask: "T2I",
+  supportedTasks: ["T2I", "TI2I", "T2V", "I2V", "V2V", "F2V"],
+  maxImages: 3,
+  inpainting: { strength: 1 },
+  optionalSettings: ["sampler", "scheduler", "flowShift"],
+} as const;
+
+/** A service on a port. */
+export function listen(
+  service: TestService,
+  port = 0,
+): { url: string; port: number } & AsyncDisposable {
+  const server = Deno.serve({ port, hostname: "127.0.0.1", onListen() {} }, service.app.fetch);
+  const { port: bound } = server.addr;
+  return {
+    url: `http://127.0.0.1:${bound}/`,
+    port: bound,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+/** Writes a prompt, and asks for its image. */
+export async function draw(page: Page, prompt: string): Promise<void> {
+  await page.fill("#prompt", prompt);
+  await page.keyboard.press("Control+Enter");
+}
+
+/** A test in a browser, which must complain of nothing. */
+export function browserTest(
+  name: string,
+  work: (browser: TestBrowser) => Promise<void>,
+  isSlow = false,
+): void {
+  Deno.test({
+    name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
+    ignore: !CHROMIUM || isSlow && !Deno.env.has("DENOISE_SLOW"),
+    fn: async () => {
+      await using browser = await openBrowser();
+      await work(browser);
+      assert.deepEqual(browser.complaints, []);
+    },
+  });
+}
