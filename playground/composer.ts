@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";
 import { draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { GivenInputs, PickControl, PickFiles, RecipeOffer } from "./inputs.ts";
+import { GivenInputs, PickControl, PickFiles, PickReferences, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { ToyNote } from "./models_panel.ts";
@@ -104,6 +104,7 @@ export function Composer({ model }: { model: Model }): VNode {
         : null,
       h(PickFiles, { model, state }),
       h(PickControl, { model, state }),
+      h(PickReferences, { model, state }),
       iconButton({
         label: "Settings",
         class: "open-settings",

@@ -1,6 +1,6 @@
 /** What is being composed: the next request. */
 
-import type { Output } from "./model.ts";
+import type { Model, Output } from "./model.ts";
 import { memory, Store } from "./store.ts";
 
 export interface LoraUse {
@@ -52,6 +52,8 @@ export interface Draft extends Kept {
   mask: Blob | null;
   /** Pictures that steer the image. */
   controls: ControlFile[];
+  /** Images of what shall be seen in the result. */
+  references: GivenFile[];
 }
 
 export const draft: Store<Draft> = new Store<Draft>({
@@ -62,6 +64,7 @@ export const draft: Store<Draft> = new Store<Draft>({
   continues: false,
   mask: null,
   controls: [],
+  references: [],
 });
 
 draft.follow(() => {
@@ -94,6 +97,14 @@ export function addImages(given: readonly GivenFile[], most: number): void {
   const images = [...draft.state.images, ...given];
   const kept = most === 1 ? images.slice(-1) : images.slice(0, most);
   setImages(kept);
+}
+
+/** The reference images that the model is given. */
+export function givenReferences(
+  { limits }: Pick<Model, "limits">,
+  { references }: Pick<Draft, "references">,
+): GivenFile[] {
+  return references.slice(0, limits.max_references);
 }
 
 /** Replaces the images. A mask is of the first one. */

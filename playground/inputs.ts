@@ -2,7 +2,15 @@
 
 import { useRef } from "preact/hooks";
 import { iconButton, Segments } from "./controls.ts";
-import { addImages, type Draft, draft, type GivenFile, givenFile, setImages } from "./draft.ts";
+import {
+  addImages,
+  type Draft,
+  draft,
+  type GivenFile,
+  givenFile,
+  givenReferences,
+  setImages,
+} from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
@@ -88,6 +96,23 @@ export function PickControl({ model, state }: { model: Model; state: Draft }): V
   });
 }
 
+export function PickReferences({ model, state }: { model: Model; state: Draft }): VNode | null {
+  const { max_references: most } = model.limits;
+  if (most === 0) return null;
+  return h(FileButton, {
+    label: "Add a reference image",
+    name: "eye",
+    multiple: most > 1,
+    accept: "image/*",
+    onPick: async (files) => {
+      const { images, notes } = await sorted([...files ?? []]);
+      const given = images.map((image) => givenFile(image, image.name));
+      draft.set({ references: [...state.references, ...given].slice(-most) });
+      tell(images.length > 0 ? notes.join(" ") : "A reference image is an image.");
+    },
+  });
+}
+
 /** The last picture wins where only one may be. */
 function addControl({ max_controls: most }: Model, file: File): void {
   const control = { ...givenFile(file, file.name), settings: {} };
@@ -142,7 +167,8 @@ export function RecipeOffer(): VNode | null {
 export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
   const { images, clip, output } = state;
   const controls = takesControl(model, state) ? state.controls : [];
-  if (images.length === 0 && !clip && controls.length === 0) return null;
+  const references = givenReferences(model, state);
+  if (images.length + controls.length + references.length === 0 && !clip) return null;
   const canMask = output === "image" && model.inpainting !== null;
   return h(
     "ul",
@@ -169,6 +195,14 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         file: control,
         caption: controls.length > 1 ? `Control ${index + 1}` : "Control",
         onRemove: () => draft.set({ controls: controls.filter(({ key }) => key !== control.key) }),
+      })
+    ),
+    ...references.map((file) =>
+      h(Given, {
+        key: file.key,
+        file,
+        caption: "Reference",
+        onRemove: () => draft.set({ references: references.filter(({ key }) => key !== file.key) }),
       })
     ),
     clip

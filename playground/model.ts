@@ -126,6 +126,11 @@ export function isOfControl({ takes_control: takes }: Model, name: string): bool
   return takes && /^(?:control|canny)_/.test(name);
 }
 
+/** Whether a setting is of reference images that an IP-Adapter sees. */
+export function isOfReferences(name: string): boolean {
+  return name.startsWith("ip_adapter_");
+}
+
 /** Frames of a video that nobody said more of; a model may have one for images alone. */
 export function ownFrames({ defaults, limits }: Model): number {
   return Math.max(defaults.num_frames, Math.min(limits.max_frames, 2 * limits.frame_multiple + 1));

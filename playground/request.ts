@@ -2,13 +2,21 @@
 
 import { callJson } from "./api.ts";
 import { words } from "./controls.ts";
-import { type Draft, draft, givenFile, type LoraUse } from "./draft.ts";
+import {
+  type Draft,
+  draft,
+  type GivenFile,
+  givenFile,
+  givenReferences,
+  type LoraUse,
+} from "./draft.ts";
 import { chooseModel, currentModel, session } from "./session.ts";
 import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
 import {
   controlNet,
   isOfControl,
+  isOfReferences,
   type Model,
   type Output,
   ownFrames,
@@ -45,7 +53,7 @@ export function draftTask(
 /** What jobs of this visit brought; the server keeps no inputs. */
 const brought = new Map<
   string,
-  Pick<Draft, "images" | "clip" | "mask" | "continues" | "controls">
+  Pick<Draft, "images" | "clip" | "mask" | "continues" | "controls" | "references">
 >();
 
 export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
@@ -58,13 +66,21 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
     ? "v1/images/edits"
     : "v1/images/generations";
   const controls = takesControl(model, state) ? state.controls : [];
+  const references = givenReferences(model, state);
   // Without images to edit there is no form, and the pictures go as addresses.
-  const control = isEdit ? [] : await Promise.all(controls.map(({ blob }) => dataUrlOf(blob)));
-  const sent = control.length > 0 ? { ...fields, control } : fields;
+  const isForm = files.length > 0;
+  const urlsOf = (files: readonly GivenFile[]) =>
+    Promise.all(isForm ? [] : files.map(({ blob }) => dataUrlOf(blob)));
+  const [control, reference] = await Promise.all([urlsOf(controls), urlsOf(references)]);
+  const sent = {
+    ...fields,
+    ...(control.length > 0 && { control }),
+    ...(reference.length > 0 && { reference }),
+  };
   const job = await post(path, state.output, sent, files);
   const { images, clip, mask, continues } = state;
-  if (files.length + controls.length > 0) {
-    brought.set(job.id, { images, clip, mask, continues, controls });
+  if (files.length + controls.length + references.length > 0) {
+    brought.set(job.id, { images, clip, mask, continues, controls, references });
   }
   return job;
 }
@@ -72,7 +88,7 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
 /** Whether all that a job was made of is at hand. */
 export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
   return brought.has(id) ||
-    !recipe["input_images"] && !recipe["input_video"] && !recipe["input_control"];
+    ["images", "video", "control", "references"].every((name) => !recipe[`input_${name}`]);
 }
 
 async function post(
@@ -111,7 +127,9 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const isMasked = state.output === "image" && state.mask !== null;
   const known = settingsFor(model, task, isMasked).map(({ name }) => name)
-    .filter((name) => !isOfControl(model, name));
+    .filter((name) =>
+      !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
+    );
   if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   // Layers have alpha, which JPEG cannot hold.
@@ -156,20 +174,22 @@ function controlFields(model: Model, state: Draft): Record<string, unknown[]> {
 
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
   const { output, images, clip, mask, controls } = state;
+  const references = givenReferences(model, state)
+    .map(({ blob, name }) => ["reference", blob, name] as const);
   if (output === "image") {
-    return [
+    return images.length === 0 ? [] : [
       ...images.map(({ blob, name }) => ["image[]", blob, name] as const),
-      ...(mask && images.length > 0 && model.inpainting
-        ? [["mask", mask, "mask.png"] as const]
-        : []),
-      ...(images.length > 0 && takesControl(model, state)
+      ...(mask && model.inpainting ? [["mask", mask, "mask.png"] as const] : []),
+      ...(takesControl(model, state)
         ? controls.map(({ blob, name }) => ["control", blob, name] as const)
         : []),
+      ...references,
     ];
   }
-  if (clip) return [["video", clip.blob, clip.name]];
+  if (clip) return [["video", clip.blob, clip.name], ...references];
   const [first, last] = images;
   return [
+    ...references,
     ...(first ? [["input_reference", first.blob, first.name] as const] : []),
     ...(last ? [["last_image", last.blob, last.name] as const] : []),
   ];
@@ -256,7 +276,7 @@ function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
       ? { numFrames: numFrames as number, fps: fps as number }
       : { format: format as Draft["format"] }),
     ...(brought.get(job.id) ??
-      { images: [], clip: null, mask: null, continues: false, controls: [] }),
+      { images: [], clip: null, mask: null, continues: false, controls: [], references: [] }),
   };
 }
 

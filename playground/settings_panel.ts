@@ -9,6 +9,7 @@ import { Loras } from "./loras.ts";
 import {
   controlNet,
   isOfControl,
+  isOfReferences,
   type Model,
   ownFrames,
   type Setting,
@@ -42,6 +43,9 @@ const NAMES: Readonly<Record<string, string>> = {
   cfg_zero_star: "CFG-Zero*",
   riflex: "RIFLEx",
   padding_mask_crop: "Only masked, padding",
+  ip_adapter_scale: "Reference scale",
+  ip_adapter_start: "Reference start",
+  ip_adapter_end: "Reference end",
   hires_scale: "Hires fix",
   hires_upscaler: "Hires upscaler",
   hires_strength: "Hires denoising strength",
@@ -68,7 +72,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const settings = all.filter(({ name, type, choices }) =>
     !HIDDEN.includes(name) && !["texts", "numbers", "integers"].includes(type) &&
     (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
-    !isOfControl(model, name)
+    !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
   );
   const controls = takesControl(model, state) ? state.controls : [];
   const first = settings.filter(({ name }) => FIRST[name]);

@@ -259,6 +259,40 @@ browserTest(
   },
 );
 
+browserTest(
+  "the page shows reference images to an IP-Adapter, alone and beside an image",
+  async (browser) => {
+    const info = {
+      ...SUPPORT,
+      ...{ optionalParts: ["ipAdapter"] as const, maxReferences: 2, referenceSide: 16 },
+      optionalSettings: ["ipAdapterScale"] as const,
+    };
+    await using service = await testService({ engine: new FakeEngine({ info }) });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: { size: "64x48" } });
+    const data = new Uint8Array(64 * 48 * 3).fill(255);
+    const { bytes } = await encodeImage({ width: 64, height: 48, data }, { format: "png" });
+    const file = { name: "fox.png", mimeType: "image/png", buffer: Buffer.from(bytes) };
+    const choose = (label: string, ...files: (typeof file)[]) =>
+      page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(files);
+    await choose("Add a reference image", file, file);
+    await page.getByText("More", { exact: true }).click();
+    await page.getByRole("spinbutton", { name: "Reference scale" }).fill("0.6");
+    await draw(page, "a fox");
+    await page.locator(".tile.completed").first().waitFor();
+    await page.getByRole("button", { name: "Remove fox.png" }).first().click();
+    await choose("Add an image", file);
+    await draw(page, "another fox");
+    await page.locator(".tile.completed").nth(1).waitFor();
+    const told = service.engine.requests.map(({ references, images, ipAdapterScale }) => [
+      references!.map(({ width, height }) => [width, height]),
+      images?.length ?? 0,
+      ipAdapterScale,
+    ]);
+    assert.deepEqual(told, [[[[16, 16], [16, 16]], 0, 0.6], [[[16, 16]], 1, 0.6]]);
+  },
+);
+
 browserTest("the page asks for a key, says when it is wrong, and keeps it", async (browser) => {
   await using service = await testService({
     engine: new FakeEngine({ info: SUPPORT }),
