@@ -63,7 +63,11 @@ function describeModels({ isSoftware }: DeviceReport, bytes: number): string {
     : `${words} suit ${memory}; fetch one with denoise pull NAME`;
 }
 
-export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean): string {
+export function describeGpus(
+  gpus: readonly VulkanAdapter[],
+  canSelect: boolean,
+  os: string = Deno.build.os,
+): string {
   const lines = gpus.map(({ name, kind, memoryBytes, pci }, gpu) => {
     const memory = kind === "discrete" ? `, ${(memoryBytes / 1e9).toFixed(1)} GB` : "";
     return `  ${gpu}  ${name} (${kind === "cpu" ? "software" : kind}${memory}${
@@ -72,7 +76,9 @@ export function describeGpus(gpus: readonly VulkanAdapter[], canSelect: boolean)
   });
   const use = canSelect
     ? `  denoise serve --num-gpus ${gpus.length} uses them all, --gpus 1 the second alone`
-    : "  one alone can be used: Mesa's device-select layer for Vulkan is not installed (mesa-vulkan-drivers)";
+    : os === "linux"
+    ? "  one alone can be used: Mesa's device-select layer for Vulkan is not installed (mesa-vulkan-drivers)"
+    : "  --gpus counts otherwise here: 0 is the faster one, 1 the one that saves power";
   return ["GPUs", ...lines, use].join("\n");
 }
 

@@ -54,7 +54,8 @@ Deno.test("describeGpus() numbers the GPUs, and says how to use them", () => {
   assert.match(text, /^ {2}0 {2}Big \(discrete, 24\.0 GB, 0000:01:00\.0\)$/m);
   assert.match(text, /^ {2}1 {2}Small \(integrated\)$/m);
   assert.match(text, /--num-gpus 2/);
-  assert.match(describeGpus(gpus, false), /mesa-vulkan-drivers/);
+  assert.match(describeGpus(gpus, false, "linux"), /mesa-vulkan-drivers/);
+  assert.match(describeGpus(gpus, false, "windows"), /0 is the faster one, 1 the one that saves/);
 });
 
 Deno.test("describeReport() names the maker behind a number", () => {

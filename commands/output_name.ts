@@ -42,6 +42,7 @@ export function nameForPrompt(prompt: string, now: Date, suffix: string): string
 /** Refuses a path that could not be written to; writes nothing. */
 export function checkOutput(path: string): void {
   if (path === STANDARD_OUTPUT) return;
+  if (Deno.build.os === "windows") checkWindowsName(path);
   try {
     if (statOf(path)?.isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
     let existing = resolve(path);
@@ -54,6 +55,23 @@ export function checkOutput(path: string): void {
     accessSync(existing, constants.W_OK);
   } catch (cause) {
     throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
+  }
+}
+
+/** Refuses a name that Windows cannot have, or takes for a device. */
+export function checkWindowsName(path: string): void {
+  const parts = path.replace(/^(?:\\\\\?\\)?(?:[A-Za-z]:)?/, "").split(/[\\/]/);
+  for (const part of parts) {
+    const sign = /[<>:"|?*\p{Cc}]/u.exec(part)?.[0];
+    const device = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i.exec(part)?.[0];
+    if (sign !== undefined) {
+      throw new Error(`Cannot write ${path}: Windows allows no ${sign} in names; choose another`);
+    }
+    if (device !== undefined) {
+      throw new Error(
+        `Cannot write ${path}: ${device} is a device of Windows; choose another name`,
+      );
+    }
   }
 }
 

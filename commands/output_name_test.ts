@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { nameForPrompt, outputPaths } from "./output_name.ts";
+import { checkWindowsName, nameForPrompt, outputPaths } from "./output_name.ts";
 
 Deno.test("outputPaths() numbers the files only when there are several", () => {
   assert.deepEqual(outputPaths("a/b.png", 1), ["a/b.png"]);
@@ -14,4 +14,16 @@ Deno.test("nameForPrompt() makes a plain name of any prompt", () => {
   assert.equal(name("../../etc/ä b"), "etc_a_b_20260102-030405_0a1b2c3d");
   assert.equal(name("○"), "20260102-030405_0a1b2c3d");
   assert.ok(name("x".repeat(1000)).length <= 150);
+});
+
+Deno.test("checkWindowsName() refuses what Windows cannot write", () => {
+  for (const path of ["C:\\a b\\ü.png", "x/y.png", "..\\console.png", "\\\\?\\C:\\a.png"]) {
+    checkWindowsName(path);
+  }
+  for (const path of ["a?b.png", "x|y.png", "ab:cd.png", "C:\\a:b.png"]) {
+    assert.throws(() => checkWindowsName(path), /Windows allows no . in names/, path);
+  }
+  for (const path of ["con.png", "C:\\x\\NUL", "lpt1.a.png"]) {
+    assert.throws(() => checkWindowsName(path), /is a device of Windows/, path);
+  }
 });

@@ -1,7 +1,8 @@
 /** Signals that ask a command to stop. */
 
 const SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
-  ? ["SIGINT"]
+  // A closed console is SIGHUP there.
+  ? ["SIGINT", "SIGBREAK", "SIGHUP"]
   : ["SIGINT", "SIGTERM"];
 
 /** Heeds the first signal, and is ended by the second. */

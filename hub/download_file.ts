@@ -1,18 +1,18 @@
 /** One file from a hub to the cache: resumed where an earlier attempt ended, kept only when its hash is right. */
 
 import { createHash, type Hash } from "node:crypto";
-import { dirname, join, relative } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
-  copyFile,
   isForbidden,
+  leadsTo,
   linkFile,
   lockFile,
   openOutput,
   type OutputFile,
   renameFile,
 } from "../platform/disk.ts";
-import { fileInfo, makeFolder, OS } from "../platform/mod.ts";
+import { fileInfo, makeFolder } from "../platform/mod.ts";
 import { HubBusyError, type HubClient, HubError, type HubFile, STALL_MS } from "./hub_client.ts";
 
 /** Where a file belongs. */
@@ -184,16 +184,12 @@ async function hashFirst(
   }
 }
 
-/** A link as the Python tools make it, or a copy on Windows; it takes its place in one step, as others may look. */
+/** A link as the Python tools make it; it takes its place in one step, as others may look. */
 async function link(blob: string, path: string): Promise<void> {
+  if (await leadsTo(path, blob)) return;
   await makeFolder(dirname(path));
   const temporary = `${path}.${crypto.randomUUID()}`;
-  try {
-    await linkFile(relative(dirname(path), blob), temporary);
-  } catch (error) {
-    if (OS !== "windows") throw error;
-    await copyFile(blob, temporary);
-  }
+  await linkFile(blob, temporary);
   await renameFile(temporary, path);
 }
 

@@ -1,12 +1,15 @@
 /** What Node and Bun do to disks and with other programs, by the names of `platform/disk.ts`; see there. */
 import { spawn } from "node:child_process";
 import { constants } from "node:fs";
-import { copyFile as copy, open, readdir, rename, rm, stat, symlink } from "node:fs/promises";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import process from "node:process";
 import { Readable, Writable } from "node:stream";
+import { patiently } from "../platform/links.ts";
 import type { FolderEntry } from "../platform/disk.ts";
 import type { OutputFile, Program, ProgramOptions } from "../platform/types.ts";
 import { withAbsenceLater } from "./platform.ts";
+
+export { leadsTo, linkFile } from "../platform/links.ts";
 
 export type { FolderEntry } from "../platform/disk.ts";
 export type { OutputFile, Program, ProgramOptions } from "../platform/types.ts";
@@ -21,15 +24,7 @@ export async function listEntries(path: string): Promise<FolderEntry[]> {
 }
 
 export async function renameFile(from: string, to: string): Promise<void> {
-  await withAbsenceLater(rename(from, to));
-}
-
-export async function linkFile(target: string, path: string): Promise<void> {
-  await symlink(target, path, "file");
-}
-
-export async function copyFile(from: string, to: string): Promise<void> {
-  await withAbsenceLater(copy(from, to));
+  await withAbsenceLater(patiently(() => rename(from, to)));
 }
 
 export function isForbidden(error: unknown): boolean {

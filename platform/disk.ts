@@ -1,6 +1,8 @@
 /** What the program does to disks and with other programs, where there are any: never in a browser tab. This is Deno's. */
+import { patiently } from "./links.ts";
 import type { OutputFile, Program, ProgramOptions } from "./types.ts";
 
+export { leadsTo, linkFile } from "./links.ts";
 export type { OutputFile, Program, ProgramOptions } from "./types.ts";
 
 export interface FolderEntry {
@@ -14,16 +16,7 @@ export async function listEntries(path: string): Promise<FolderEntry[]> {
 }
 
 export async function renameFile(from: string, to: string): Promise<void> {
-  await Deno.rename(from, to);
-}
-
-/** A symbolic link to a file. */
-export async function linkFile(target: string, path: string): Promise<void> {
-  await Deno.symlink(target, path, { type: "file" });
-}
-
-export async function copyFile(from: string, to: string): Promise<void> {
-  await Deno.copyFile(from, to);
+  await patiently(() => Deno.rename(from, to));
 }
 
 /** Whether the system forbids it to this user, or the runtime to this program. */

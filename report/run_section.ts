@@ -1,6 +1,6 @@
 /** One section of a report: what it finds is told at once, so that a crash loses nothing. */
 
-import { OWN_GPU } from "../platform/mod.ts";
+import { env, OWN_GPU } from "../platform/mod.ts";
 import { openDevice } from "../runtime/mod.ts";
 import { checkCases } from "./sections/correctness.ts";
 import { readEnvironment } from "./sections/environment.ts";
@@ -88,9 +88,19 @@ export class SectionListener {
   }
 }
 
+/** The home folder as paths and addresses spell it; its name may have spaces. */
+function withoutHome(text: string, home = ""): string {
+  if (home.length < 2) return text;
+  const slashed = home.replaceAll("\\", "/");
+  return [home, slashed, encodeURI(slashed)].reduce(
+    (all, one) => all.replaceAll(one, "/home"),
+    text,
+  );
+}
+
 /** What tells of a machine's owner: folders of theirs. */
-export function withoutPaths(text: string): string {
-  return text.replace(
+export function withoutPaths(text: string, home = env("USERPROFILE") ?? env("HOME")): string {
+  return withoutHome(text, home).replace(
     /(?:file:\/\/)?(?:[A-Za-z]:)?[\\/](?:[^\s"'`:;,()\\/]+[\\/])+([^\s"'`:;,()\\/]*)/g,
     "…/$1",
   );

@@ -76,4 +76,12 @@ Deno.test("withoutPaths() leaves the names of files and nothing of the folders t
       ["linear/rows takes 1/2 of it", "linear/rows takes 1/2 of it"],
     ] as const
   ) assert.equal(withoutPaths(text), expected);
+  const home = "C:\\Users\\Jo Doe";
+  for (
+    const text of [
+      `at ${home}\\denoise\\x.ts:3`,
+      "at C:/Users/Jo Doe/denoise/x.ts:3",
+      "at file:///C:/Users/Jo%20Doe/denoise/x.ts:3",
+    ]
+  ) assert.match(withoutPaths(text, home), /^at (?:file:\/\/)?\/?…\/x\.ts:3$/);
 });

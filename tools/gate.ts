@@ -304,4 +304,5 @@ async function main(args: string[]): Promise<number> {
   return total.failed > 0 ? 1 : 0;
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+// On Windows the launcher cannot take its own word away.
+if (import.meta.main) Deno.exit(await main(Deno.args.slice(Deno.args[0] === "test" ? 1 : 0)));

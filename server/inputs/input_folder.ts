@@ -113,6 +113,8 @@ export class TemporaryInputs {
   async remove(): Promise<void> {
     await removeFolder(this.path);
     this.#lock?.[Symbol.dispose]();
+    // Some disks of Windows keep a folder with an open file.
+    await removeFolder(this.path);
   }
 }
 

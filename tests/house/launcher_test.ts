@@ -422,3 +422,12 @@ launcherTest("denoise --help installs nothing", (box) => {
   assert.equal(box.run(["--help"]).err, "");
   assert.deepEqual(calls(), []);
 });
+
+Deno.test("the launcher of Windows wants the Deno that the other one wants", async () => {
+  const [unix, windows] = await Promise.all(
+    [LAUNCHER, `${LAUNCHER}.cmd`].map((path) => Deno.readTextFile(path)),
+  );
+  const numbers = (text: string, names: readonly string[]) =>
+    names.map((name) => new RegExp(`${name}=([\\d.]+)`).exec(text)?.[1]);
+  assert.deepEqual(numbers(windows!, ["wanted", "lowest"]), numbers(unix!, ["version", "lowest"]));
+});

@@ -40,7 +40,9 @@ const OPTIONS = {
 const log = (line: string): void => console.error(line);
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({ options: OPTIONS, allowPositionals: true });
+  // On Windows the launcher cannot take its own word away.
+  const args = Deno.args.slice(Deno.args[0] === "bench" ? 1 : 0);
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const { ops, models, against, all = false, json, save } = values;
   const specs = positionals.length > 0 ? positionals : DEFAULT_SPECS;
   specs.forEach(parseCase);

@@ -1,5 +1,6 @@
 /** Dawn, the WebGPU of Chromium, as a native addon: waits without Deno's 10 ms, faster uploads, matrix units. */
-import { OS } from "../../../platform/mod.ts";
+import { dirname, env, join, OS } from "../../../platform/mod.ts";
+import { copyFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { NoAdapterError } from "../../errors.ts";
 import { findDawn, HERE } from "./dawn_package.ts";
@@ -28,6 +29,7 @@ export function dawnGpu(): GPU {
 
 function load(): GPU {
   const path = findDawn(HERE);
+  if (OS === "windows") bringVulkan(dirname(path));
   try {
     const addon = createRequire(import.meta.url)(path) as DawnAddon;
     calmPolling();
@@ -37,6 +39,16 @@ function load(): GPU {
       `Cannot use Dawn: ${path} does not start on this machine (${(error as Error).message}); ` +
         `use --gpu-backend deno`,
     );
+  }
+}
+
+/** Dawn looks for the loader of Vulkan beside its addon, and not where Windows has it. */
+function bringVulkan(folder: string): void {
+  const name = "vulkan-1.dll";
+  try {
+    copyFileSync(join(env("SystemRoot") ?? "C:\\Windows", "System32", name), join(folder, name));
+  } catch {
+    // There is none, or it lies there and is in use; Dawn has Direct3D besides.
   }
 }
 
