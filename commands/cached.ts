@@ -5,7 +5,6 @@ import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import {
   CATALOGUE,
-  type CatalogueModel,
   type CataloguePart,
   CONTROLNETS,
   IP_ADAPTERS,
@@ -13,22 +12,35 @@ import {
   repositoriesOf,
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
-import { precisionsOf, transformerBytes } from "../hub/precision.ts";
+import { mostBytes } from "../hub/precision.ts";
+import { catalogueEntries } from "../server/models/catalogue_entries.ts";
+import { firstChoice, type StockedModel, takeStock } from "../hub/stock.ts";
+import type { FlagValues } from "../generation/flag.ts";
 import { parseHubFile } from "../hub/cache.ts";
+import { hubSettings } from "../hub/hub_settings.ts";
+import type { LIST_FLAGS } from "./flags.ts";
+import { measureOrAssume } from "./model_options.ts";
 import { UsageError } from "./failure.ts";
 import { columns, gigabytes, print, tell } from "./print.ts";
 
-export async function runList(flags: { readonly all?: boolean } = {}): Promise<number> {
+export async function runList({ all, json }: FlagValues<typeof LIST_FLAGS>): Promise<number> {
   const own = await readOwnModels();
-  if (flags.all) {
-    print(describeCatalogue(CATALOGUE));
+  if (all) {
+    const settings = await hubSettings();
+    const bytes = await measureOrAssume(Math.max(...CATALOGUE.map(mostBytes)), tell);
+    const stock = await takeStock(settings, bytes);
+    if (json) {
+      return printJson({ device_bytes: bytes, data: catalogueEntries(stock, settings, true) });
+    }
+    print(describeStock(stock, bytes));
     print(`\nControlNets, for --controlnet:\n${describeParts(CONTROLNETS)}`);
     print(`\nIP-Adapters, for --ip-adapter:\n${describeParts(IP_ADAPTERS)}`);
-    if (own.size > 0) print(describeOwn(own));
+    if (own.size > 0) print(`\n${describeOwn(own)}`);
     return 0;
   }
   const folder = hubCacheFolder();
   const models = await listCachedModels(folder);
+  if (json) return printJson({ data: models.map(toJson) });
   print(`${BUNDLED_MODEL}  comes with the program; 96x96 images and short videos`);
   if (own.size > 0) print(describeOwn(own));
   if (models.length > 0) print(describeModels(models));
@@ -76,23 +88,66 @@ function describeModels(models: readonly CachedModel[]): string {
     fetchedAt?.toISOString().slice(0, 10) ?? "",
     Object.entries(revisions).map(([name, commit]) => `${name} ${commit.slice(0, 8)}`).join(", ") ||
     "not complete",
-    CATALOGUE.filter((entry) => repositoriesOf(entry).includes(id)).map(({ name }) => name)
-      .join(", "),
+    namesOf(id).join(", "),
     partialBytes > 0 ? `${gigabytes(partialBytes)} of unfinished files` : "",
   ]));
 }
 
-function describeCatalogue(models: readonly CatalogueModel[]): string {
-  const rows = models.map((model) => [
-    model.name,
-    model.makes,
-    precisionsOf(model).map((type) =>
-      `${type.toUpperCase()} ${(transformerBytes(model, type) / 1e9).toFixed(1)}`
-    ).join(", "),
-    `${model.textEncoder} ${(model.textEncoderBytes / 1e9).toFixed(1)}`,
-    model.licence + (model.isGated ? ", gated" : ""),
-  ]);
-  return columns([["name", "makes", "transformer in GB", "text encoder", "licence"], ...rows]);
+/** The catalogue within 80 columns: what is here, what fits a GPU of so many bytes, and the rest. */
+export function describeStock(stock: readonly StockedModel[], availableBytes: number): string {
+  const of = (wanted: StockedModel["state"]) => stock.filter(({ state }) => state === wanted);
+  const away = of("absent");
+  const groups = [
+    ["On this machine", of("present")],
+    ["A part is on this machine; pull fetches the rest", of("partial")],
+    [`Fit ${gigabytes(availableBytes)} of GPU memory`, away.filter(({ fits }) => fits)],
+    ["Larger: parts of them wait in memory, which is slow", away.filter(({ fits }) => !fits)],
+  ] as const;
+  const head = ["name", "GB, type", "makes", "licence"];
+  const rows = columns([head, ...groups.flatMap(([, models]) => models.map(rowOf))]).split("\n");
+  const lines = rows.splice(0, 1);
+  for (const [title, models] of groups) {
+    if (models.length > 0) lines.push(`${title}:`, ...rows.splice(0, models.length));
+  }
+  const { entry: { name, goodFor } } = firstChoice(stock);
+  return [
+    ...lines,
+    "",
+    `Begin with ${name}: ${goodFor}.`,
+    `  denoise run ${name} "a red fox in the snow"`,
+    "Another precision: a name with :q4_k or another type; docs/models.md lists them.",
+  ].join("\n");
+}
+
+function rowOf({ entry, precision, downloadBytes, cachedBytes, state }: StockedModel): string[] {
+  const bytes = state === "present" ? cachedBytes : downloadBytes;
+  return [
+    `  ${entry.name}`,
+    `${(bytes / 1e9).toFixed(1).padStart(4)} ${precision.toUpperCase()}`,
+    entry.makes,
+    entry.licence + (entry.isGated ? ", gated" : ""),
+  ];
+}
+
+function printJson(list: object): number {
+  print(JSON.stringify({ object: "list", ...list }, undefined, 2));
+  return 0;
+}
+
+function toJson({ id, bytes, partialBytes, revisions, fetchedAt }: CachedModel) {
+  return {
+    id,
+    bytes,
+    partial_bytes: partialBytes,
+    revisions,
+    fetched_at: fetchedAt?.toISOString() ?? null,
+    names: namesOf(id),
+  };
+}
+
+/** Names of the catalogue of which a repository is a part. */
+function namesOf(id: string): string[] {
+  return CATALOGUE.filter((entry) => repositoriesOf(entry).includes(id)).map(({ name }) => name);
 }
 
 function describeParts(all: readonly CataloguePart[]): string {

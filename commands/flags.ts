@@ -157,6 +157,7 @@ export const SERVE_FLAGS = {
   logFormat,
   lora: flag(LORA_SYNTAX, "LoRA adapter to set at the start; may be repeated", { read: lora }),
   ...LORA_FLAGS,
+  open: onOff("open the page in the browser"),
   promptEnhancerConfig: flag("file", "JSON file that enables enhance_prompt"),
   keepAliveMs,
 };
@@ -322,7 +323,8 @@ export const PULL_FLAGS = {
 };
 
 export const LIST_FLAGS = {
-  all: onOff("list the names of models to pull, with sizes and licences"),
+  all: onOff("list the names of models to pull: what fits the GPU, sizes, licences"),
+  json,
 };
 
 export const INSPECT_FLAGS = {

@@ -3,7 +3,9 @@
 import type { Flags, FlagValues } from "../generation/flag.ts";
 import { folderOf } from "../generation/open_model.ts";
 import { CONTROLNET_PARTS } from "../hub/model_index.ts";
+import { measureDevice } from "../engine/mod.ts";
 import { findNamed } from "../hub/obtain_named.ts";
+import { USUAL_BYTES } from "../hub/precision.ts";
 import { resolveModel } from "../hub/resolve.ts";
 import type { DeviceOptions, ModelParts, OffloadableComponent } from "../mod.ts";
 import { UsageError } from "./failure.ts";
@@ -69,6 +71,20 @@ export function flagsOfModels(flags: PartFlags & DeviceFlags): string[] {
   return Object.entries<Flags[string]>({ ...PART_FLAGS, ...DEVICE_FLAGS, ...MEMORY_FLAGS })
     .filter(([name, { default: own }]) => given[name] !== undefined && given[name] !== own)
     .map(([name, flag]) => flagOf(name, flag));
+}
+
+/** Bytes that the GPU can give, or what is usual where none can be asked. */
+export async function measureOrAssume(
+  wantedBytes: number,
+  onNote: (line: string) => void,
+): Promise<number> {
+  try {
+    return await measureDevice({}, wantedBytes);
+  } catch (error) {
+    const { message } = error as Error;
+    onNote(`No GPU could be asked for its memory (${message}); 8 GB are assumed`);
+    return USUAL_BYTES;
+  }
 }
 
 /** Finds a model by a path, a hub id or a name; nothing is fetched. */

@@ -1,7 +1,6 @@
 /** `denoise pull`. */
 
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
-import { measureDevice } from "../engine/mod.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
 import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
@@ -12,12 +11,10 @@ import { parseHubFile } from "../hub/cache.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import { flagOf } from "./flag_command.ts";
 import { PART_FLAGS, type PullFlags } from "./flags.ts";
+import { measureOrAssume } from "./model_options.ts";
 import { duration, ProgressBar } from "./progress_bar.ts";
 import { StopSignals } from "./stop_signals.ts";
 import { gigabytes, print, tell } from "./print.ts";
-
-/** What a card is taken to have where there is none to ask. */
-const USUAL_BYTES = 8e9;
 
 interface Watched {
   readonly signal: AbortSignal;
@@ -102,15 +99,7 @@ async function pullNamed(name: string, named: NamedModel, watched: Watched): Pro
     if (isHubId(model)) return await pullRepository(model, {}, watched);
     throw new UsageError(`Cannot pull ${name}: it stands for ${model}, which is no hub id`);
   }
-  const measure = async (wantedBytes: number) => {
-    try {
-      return await measureDevice({}, wantedBytes);
-    } catch (error) {
-      const { message } = error as Error;
-      watched.onNote(`No GPU could be asked for its memory (${message}); 8 GB are assumed`);
-      return USUAL_BYTES;
-    }
-  };
+  const measure = (wantedBytes: number) => measureOrAssume(wantedBytes, watched.onNote);
   const { path, parts, precision } = await obtainNamed(named, { ...watched, measure });
   const own = named.entry.name;
   watched.onNote(`${own} is here in ${precision.toUpperCase()}; use it with --model-path ${own}`);

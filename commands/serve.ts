@@ -18,6 +18,7 @@ import { type FleetPlace, startMember } from "../fleet/mod.ts";
 import { hubSettings } from "../hub/hub_settings.ts";
 import { servableModels } from "../hub/servable.ts";
 import { asUsage, UsageError } from "./failure.ts";
+import { openFile } from "./open_file.ts";
 import type { ServeFlags, WorkerFlags } from "./flags.ts";
 import { deviceOptions, partsOf, pick } from "./model_options.ts";
 import { runUntilStopped, withLog } from "./run_until_stopped.ts";
@@ -43,12 +44,16 @@ export function runServe(flags: ServeFlags): Promise<number> {
     await runUntilStopped(start, {
       log,
       onStart: ({ url }) => {
+        if (flags.open) openFile(`${url}/`).catch(({ message }) => log(message));
         log(`Listening on ${url}, ${isFront ? "joining the fleet" : `loading ${name}`}`);
         if (others.length > 0) {
           log(`Loaded when they are asked for: ${others.map(({ name }) => name).join(", ")}`);
         }
       },
-      onReady: ({ url }) => log(`Ready: ${isFront ? "the fleet" : name} is served on ${url}`),
+      onReady: ({ url }) => {
+        const page = flags.playground ? `; draw at ${url}/` : "";
+        log(`Ready: ${isFront ? "the fleet" : name} is served on ${url}${page}`);
+      },
       onStop: () => log("Stopping; a second signal stops at once"),
     });
     return 0;
@@ -172,6 +177,9 @@ export function notes(flags: ServeFlags): string[] {
     if (!isFolder(folder)) {
       lines.push(`Note: --lora-dir ${folder} is no folder; no LoRA is found there`);
     }
+  }
+  if (flags.open && !flags.playground) {
+    lines.push("Note: --open has no effect with --no-playground: there is no page");
   }
   if (flags.modelId !== undefined && modelsOf(flags)[0].modelPath === BUNDLED_MODEL) {
     lines.push("Note: --model-id names the bundled model; it does not choose another");

@@ -30,6 +30,14 @@ Deno.test("notes() names folders for LoRAs that are none", () => {
     /^Note: --lora-dir \/gone is no folder/,
   );
 });
+Deno.test("notes() says that there is no page to open", () => {
+  assert.deepEqual(notes({ ...FLAGS, open: true }), []);
+  assert.match(
+    notes({ ...FLAGS, open: true, playground: false })[0]!,
+    /^Note: --open has no effect/,
+  );
+});
+
 Deno.test("notes() says that nothing can be resumed without records", () => {
   assert.deepEqual(notes({ ...FLAGS, resumeJobs: true }), []);
   const [line] = notes({ ...FLAGS, resumeJobs: true, outputPath: "" });

@@ -2,6 +2,9 @@
 
 import type { CatalogueModel } from "./catalogue.ts";
 
+/** What a card is taken to have where there is none to ask. */
+export const USUAL_BYTES = 8e9;
+
 /** Bits of a number, by type; most first. */
 const BITS: ReadonlyMap<string, number> = new Map([
   ["bf16", 16],

@@ -5,15 +5,13 @@ import { PART_WORDS, partNamed } from "../../hub/catalogue.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { obtainModel } from "../../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../../hub/obtain_named.ts";
-import { choosePrecision, downloadBytes } from "../../hub/precision.ts";
+import { choosePrecision, downloadBytes, USUAL_BYTES } from "../../hub/precision.ts";
 import type { ChosenFiles, PullProgress } from "../../hub/pull.ts";
 import { shorten } from "../../generation/texts.ts";
 import type { ModelPull } from "../contract/answers.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import type { Log } from "../log.ts";
 
-/** What a card is taken to have where there is none to ask. */
-export const USUAL_BYTES = 8e9;
 /** Most pulls that wait or run. */
 const MAX_ACTIVE = 16;
 /** Most pulls that are remembered. */

@@ -4,9 +4,9 @@ import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import { isHubId } from "../../hub/cache.ts";
 import { removeCachedModel } from "../../hub/cached_models.ts";
-import { CATALOGUE, isNonCommercial, repositoriesOf } from "../../hub/catalogue.ts";
-import { precisionsOf } from "../../hub/precision.ts";
-import { firstChoice, freeBytes, takeStock } from "../../hub/stock.ts";
+import { CATALOGUE, repositoriesOf } from "../../hub/catalogue.ts";
+import { USUAL_BYTES } from "../../hub/precision.ts";
+import { freeBytes, takeStock } from "../../hub/stock.ts";
 import { shorten } from "../../generation/texts.ts";
 import { NotFoundError } from "../../platform/mod.ts";
 import type { CatalogueAnswer, ModelPull } from "../contract/answers.ts";
@@ -14,7 +14,8 @@ import { ApiError } from "../contract/errors.ts";
 import { readPull } from "../contract/pull_request.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
-import { isOver, USUAL_BYTES } from "../models/pulls.ts";
+import { catalogueEntries } from "../models/catalogue_entries.ts";
+import { isOver } from "../models/pulls.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { nameIgnored } from "./image_item.ts";
 import { News, openStream } from "./news.ts";
@@ -24,33 +25,13 @@ export async function catalogue(c: Context<AppEnv>, services: Services): Promise
   const settings = await services.hub();
   const known = deviceBytes(services);
   const stock = await takeStock(settings, known ?? USUAL_BYTES);
-  const first = firstChoice(stock).entry.name;
   const answer: CatalogueAnswer = {
     object: "list",
     can_pull: refusal(c, services) === undefined,
     has_token: settings.token !== undefined,
     device_bytes: known ?? null,
     free_bytes: await freeBytes(settings.cacheFolder) ?? null,
-    data: stock.map(({ entry, state, precision, cachedBytes, downloadBytes, fits }) => ({
-      id: entry.name,
-      object: "catalogue.model",
-      title: entry.title,
-      family: entry.family,
-      good_for: entry.goodFor,
-      makes: entry.makes,
-      tasks: entry.tasks,
-      licence: entry.licence,
-      gated: entry.isGated === true,
-      non_commercial: isNonCommercial(entry),
-      url: `${settings.endpoint}/${entry.repository}`,
-      state,
-      precision,
-      precisions: precisionsOf(entry),
-      download_bytes: downloadBytes,
-      cached_bytes: cachedBytes,
-      fits: known === undefined ? null : fits,
-      first_choice: entry.name === first,
-    })),
+    data: catalogueEntries(stock, settings, known !== undefined),
   };
   return c.json(answer);
 }
