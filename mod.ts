@@ -24,6 +24,7 @@ import type { PlanModelOptions } from "./library/options.ts";
 export type { ModelParts, OffloadableComponent, ParallelOptions } from "./engine/options.ts";
 export type { HandoverEstimate, ModelPlan } from "./engine/reports.ts";
 export type {
+  ControlBalance,
   ControlNetInfo,
   ControlType,
   CutPrompt,
@@ -68,7 +69,7 @@ export type { RgbaImage } from "./media/image.ts";
 export { LoraError } from "./models/lora/lora_error.ts";
 export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts";
 export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
-export { HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
+export { CONTROL_BALANCES, HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
 export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {

@@ -9,6 +9,7 @@ import type {
 } from "../models/mod.ts";
 
 export type {
+  ControlBalance,
   ControlNetInfo,
   ControlType,
   CutPrompt,

@@ -6,7 +6,7 @@
  */
 
 import type { SamplerName, SamplingSettings } from "../engine/types.ts";
-import type { ControlType } from "../models/pipeline/settings.ts";
+import { CONTROL_BALANCES, type ControlType } from "../models/pipeline/settings.ts";
 import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
@@ -241,6 +241,16 @@ export const SETTING_FIELDS: {
     placeholder: "mode...",
     check: (value, name) => checkEach(value, name, (each) => checkWord(each, name)),
     idle: unlessTaken("controlMode"),
+  },
+  controlBalance: {
+    text:
+      "`balanced` (default), or what counts more: `prompt`, or `control`, diffusers' `guess_mode` (Stable Diffusion); or one for each",
+    kind: "texts",
+    placeholder: "way...",
+    choices: CONTROL_BALANCES,
+    check: (value, name) =>
+      checkEach(value, name, (each) => checkChoice(each, name, CONTROL_BALANCES)),
+    idle: unlessTaken("controlBalance"),
   },
   controlType: {
     text:

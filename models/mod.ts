@@ -39,6 +39,7 @@ export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type { PromptSyntax } from "./prompt_syntax/parse_prompt.ts";
 export type {
+  ControlBalance,
   ControlType,
   DecoderKind,
   HiresSettings,

@@ -3,7 +3,7 @@ import { excerpt } from "../../hub/json_file.ts";
 import { cannyEdges } from "../../media/canny.ts";
 import type { Component } from "./components.ts";
 import { isInpainting } from "./inpainting.ts";
-import type { ControlType, OptionalSettings } from "./settings.ts";
+import type { ControlBalance, ControlType, OptionalSettings } from "./settings.ts";
 import type { ControlNetInfo, InputImage, PipelineInfo, PipelineRequest } from "./types.ts";
 
 export const PICTURE_SETTINGS = ["controlType", "cannyLow", "cannyHigh"] as const;
@@ -16,7 +16,7 @@ const CONTROL_SETTINGS = [
   ...PICTURE_SETTINGS,
 ] as const satisfies readonly (keyof OptionalSettings)[];
 
-const ALL_SETTINGS = [...CONTROL_SETTINGS, "controlMode"] as const;
+const ALL_SETTINGS = [...CONTROL_SETTINGS, "controlMode", "controlBalance"] as const;
 
 /** What diffusers' examples and other programs take for edges. */
 export const CANNY = { low: 100, high: 200 };
@@ -33,6 +33,7 @@ export interface ControlUnit {
   readonly start: number;
   readonly end: number;
   readonly mode: string | undefined;
+  readonly balance: ControlBalance;
   readonly type: ControlType;
   readonly low: number;
   readonly high: number;
@@ -58,6 +59,7 @@ export function controlUnits(request: ControlRequest): [ControlUnit, ...ControlU
       start: of(request.controlStart) ?? 0,
       end: of(request.controlEnd) ?? 1,
       mode: of(request.controlMode) ?? (type === "canny" ? "canny" : undefined),
+      balance: of(request.controlBalance) ?? "balanced",
       type,
       low: of(request.cannyLow) ?? CANNY.low,
       high: of(request.cannyHigh) ?? CANNY.high,
@@ -92,14 +94,19 @@ export function controlShape(
 
 export function controlSettings(
   hasControlNet: boolean,
-  { modes, byMask = false }: {
+  { modes, byMask = false, isBalanced = false }: {
     readonly modes?: readonly string[] | undefined;
+    readonly isBalanced?: boolean;
     readonly byMask?: boolean;
   } = {},
 ): readonly (keyof OptionalSettings)[] {
   if (!hasControlNet) return [];
   if (byMask) return WEIGHT_SETTINGS;
-  return [...CONTROL_SETTINGS, ...modes ? ["controlMode" as const] : []];
+  return [
+    ...CONTROL_SETTINGS,
+    ...modes ? ["controlMode" as const] : [],
+    ...isBalanced ? ["controlBalance" as const] : [],
+  ];
 }
 
 /** ControlNets by the names of their files; generic names give way to those of the folder or the repository. */

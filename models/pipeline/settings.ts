@@ -18,6 +18,15 @@ export type DecoderKind = "full" | "tiny";
  */
 export type ControlType = "map" | "canny" | "inpaint";
 
+/**
+ * Whether a control picture or the prompt counts more: `prompt` weakens what is added to large skip connections; `control` does
+ * so, too, and steers the prompt's pass alone, as diffusers' `guess_mode`.
+ */
+export const CONTROL_BALANCES = ["balanced", "prompt", "control"] as const;
+
+/** One of {@linkcode CONTROL_BALANCES}. */
+export type ControlBalance = typeof CONTROL_BALANCES[number];
+
 /** How the sides of a hires fix grow: latents by torch's filters, or pixels by Lanczos's filter or the model's upscaler. */
 export const HIRES_UPSCALERS = [
   "latent",
@@ -127,6 +136,8 @@ export interface OptionalSettings {
   controlNet?: readonly string[];
   /** What kind of map the control picture is, one of the `modes` of its ControlNet. */
   controlMode?: readonly string[];
+  /** Whether the control picture or the prompt counts more; default `balanced`. */
+  controlBalance?: readonly ControlBalance[];
   /** What becomes of it before the model sees it; default `map`. */
   controlType?: readonly ControlType[];
   /** Gradient below which `canny` sees no edge, 0 to 2040; default 100. */
@@ -184,6 +195,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   controlEnd: true,
   controlNet: true,
   controlMode: true,
+  controlBalance: true,
   controlType: true,
   cannyLow: true,
   cannyHigh: true,

@@ -5,7 +5,7 @@ import type { ModelInfo } from "../../engine/types.ts";
 import { checkControlCount } from "../../generation/control.ts";
 import { shorten } from "../../generation/texts.ts";
 import { CANNY } from "../../models/pipeline/control_units.ts";
-import type { ControlType } from "../../models/pipeline/settings.ts";
+import type { ControlBalance, ControlType } from "../../models/pipeline/settings.ts";
 import { asClientError, validate } from "../contract/validate.ts";
 import { badRequest } from "../contract/errors.ts";
 import { text } from "../contract/generation_fields.ts";
@@ -79,8 +79,12 @@ export function unitModels(
 const FITS = ["stretch", "cover", "contain"] as const;
 /** Names of the ways to resize, in the order of their numbers. */
 const RESIZE_NAMES = ["just resize", "crop and resize", "resize and fill"];
-/** How prompt and picture share the work; here they do so evenly. */
-const BALANCED: readonly unknown[] = [0, "balanced"];
+/** How prompt and picture share the work, by number. */
+const BALANCES: readonly (readonly [string, ControlBalance])[] = [
+  ["balanced", "balanced"],
+  ["my prompt is more important", "prompt"],
+  ["controlnet is more important", "control"],
+];
 
 /** Words in the names of preprocessors and kinds of maps, and what Union ControlNets of FLUX.1 and SDXL call such a map. */
 const MODES: readonly (readonly [RegExp, string])[] = [
@@ -133,16 +137,19 @@ function moduleOf({ module }: Unit): string {
   return (module ?? "none").toLowerCase();
 }
 
+function balanceOf({ control_mode: given }: Unit): ControlBalance {
+  const name = typeof given === "string" ? given.toLowerCase() : BALANCES[given ?? 0]?.[0];
+  const known = BALANCES.find(([own]) => own === name);
+  if (known) return known[1];
+  throw refused(`control_mode ${shorten(String(given))}: it can be 0 to ${BALANCES.length - 1}`);
+}
+
 /** The address of a unit's image. */
 function pictureOf(unit: Unit, images: readonly string[]): string {
   const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
   const picture = own || unit.input_image || images[0];
   if (!picture) throw refused("a unit without a picture: send it in image");
   if (unit.mask) throw refused("the mask of a unit: the whole picture counts; omit mask");
-  const { control_mode: balance = 0 } = unit;
-  if (!BALANCED.includes(typeof balance === "string" ? balance.toLowerCase() : balance ?? 0)) {
-    throw refused(`control_mode ${shorten(String(balance))}: 0, 'Balanced', is what is done here`);
-  }
   return /^(?:data:|https?:)/i.test(picture) ? picture : `data:image/png;base64,${picture}`;
 }
 
@@ -156,6 +163,9 @@ function referenceFields(
     throw refused(
       "an ip-adapter unit: the model has none; name its file with --ip-adapter at the start",
     );
+  }
+  if (units.some((unit) => balanceOf(unit) !== "balanced")) {
+    throw refused("control_mode of an ip-adapter unit: 0, 'Balanced', is what is done here");
   }
   const face = units.find((unit) => FACE_MODULE.test(moduleOf(unit)));
   if (face) {
@@ -194,10 +204,18 @@ function fieldsOf(
       : undefined;
   const types = read.map(({ type }) => type);
   const hasCanny = types.includes("canny");
+  const balances = units.map(balanceOf);
+  if (
+    balances.some((balance) => balance !== "balanced") &&
+    !info.optionalSettings.includes("controlBalance")
+  ) {
+    throw refused("another control_mode than 0, 'Balanced': only Stable Diffusion has others here");
+  }
   return {
     control: read.flatMap(({ picture }) => picture ?? []),
     control_net: info.controlNets.length > 1 ? read.map(({ net }) => net) : undefined,
     control_type: types.some((type) => type !== "map") ? types : undefined,
+    control_balance: balances.some((balance) => balance !== "balanced") ? balances : undefined,
     control_mode: each(read.map(({ mode }) => mode), "none"),
     control_scale: each(units.map(({ weight }) => weight), 1),
     control_start: each(units.map(({ guidance_start: start }) => start), 0),

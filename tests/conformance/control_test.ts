@@ -12,6 +12,7 @@ const steered = (controlModes = ["canny", "pose"], others: readonly string[] = [
       optionalParts: ["controlnet"],
       optionalSettings: [
         "controlNet",
+        ...others.length > 0 ? ["controlBalance" as const] : [],
         "controlScale",
         "controlStart",
         "controlEnd",
@@ -124,6 +125,7 @@ Deno.test("HTTP and sdapi steer by several control pictures alike, each by its o
   const data = [wide, square].map((png) => `data:image/png;base64,${png.toBase64()}`);
   const settings = {
     control_net: ["edges", "union"],
+    control_balance: ["control", "balanced"],
     control_mode: ["none", "pose"],
     control_scale: [0.8, 1],
     control_start: [0, 0.5],
@@ -138,7 +140,14 @@ Deno.test("HTTP and sdapi steer by several control pictures alike, each by its o
   form.set("image", new Blob([wide]));
   for (const png of [wide, square]) form.append("control[]", new Blob([png]));
   const units = [
-    { module: "none", model: "edges [1234abcd]", weight: 0.8, image: data[0], guidance_start: 0 },
+    {
+      module: "none",
+      control_mode: 2,
+      model: "edges [1234abcd]",
+      weight: 0.8,
+      image: data[0],
+      guidance_start: 0,
+    },
     { model: "union", union_control_type: "OpenPose", image: data[1], guidance_start: 0.5 },
   ].map((unit, i) => ({ ...unit, guidance_end: settings.control_end[i] }));
   const scripts = { alwayson_scripts: { controlnet: { args: units } } };
@@ -157,6 +166,7 @@ Deno.test("HTTP and sdapi steer by several control pictures alike, each by its o
   const expected = {
     control: 2,
     controlNet: ["edges", "union"],
+    controlBalance: ["control", "balanced"],
     controlMode: ["none", "pose"],
     controlScale: [0.8, 1],
     controlStart: [0, 0.5],
@@ -280,7 +290,8 @@ Deno.test("sdapi refuses units of the ControlNet extension that ask for more", a
       [{ ...UNIT, image, module: "openpose_full" }],
       /the preprocessor 'openpose_full': canny is made here/,
     ],
-    [[{ ...UNIT, image, control_mode: 2 }], /control_mode 2: 0, 'Balanced', is what is done here/],
+    [[{ ...UNIT, image, control_mode: 3 }], /control_mode 3: it can be 0 to 2/],
+    [[{ ...UNIT, image, control_mode: 2 }], /control_mode than 0, 'Balanced': only Stable/],
     [[{ ...UNIT, image, mask: image }], /the mask of a unit/],
     [
       [{ ...UNIT, image, union_control_type: "Depth" }],

@@ -53,6 +53,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     controlScale: scale === undefined ? undefined : [scale].flat(),
     controlNet: args["control_net"],
     controlType: args["control_type"],
+    controlBalance: args["guess_mode"] ? ["control"] : listed("control_balance"),
     controlStart: listed("control_guidance_start"),
     controlEnd: listed("control_guidance_end"),
     ipAdapterScale: given["ip_adapter_scale"],

@@ -198,18 +198,27 @@ def sd15_several_calls(folder, seed):
     calls = [
         controlled(text, "guided", 3, both, **UNEQUAL, **windows, **BRIEF),
         controlled(inpaint, "masked", 4, both, image=given, mask=mask, strength=0.8, **UNEQUAL, **GUIDED),
-        controlled(inpaint, "holed", 6, [holed(given, mask), both[1]], image=given, mask=mask, strength=1.0, **UNEQUAL,
-                   **BRIEF),
+        controlled(inpaint, "holed", 6, [holed(given, mask), both[1]], image=given, mask=mask, strength=1.0, guess_mode=True,
+                   **UNEQUAL, **BRIEF),
     ]
     calls[2].args["control_type"] = ["inpaint", "map"]
     [text] = sd.pipelines(SD_CLASSES[:1], parts_of("pipeline", sd.sd_parts, 71) | {"controlnet": nets.nets[0]})
     features = adapter(beside[1].permute(2, 0, 1).unsqueeze(0).float() / 255)
-    forward = text.unet.forward
-    text.unet.forward = lambda *inputs, **named: forward(
-        *inputs, **named, down_intrablock_additional_residuals=[0.6 * each for each in features])
-    call = controlled(text, "beside_adapter", 5, beside[:1], controlnet_conditioning_scale=0.8, **BRIEF)
-    call.args.update(controlnet_conditioning_scale=[0.8, 0.6], control_net=["controlnet", "controlnet_2"])
-    return [*calls, Call(call.name, call.description, call.args, {**call.inputs, "control_2": beside[1]}, call.outputs)]
+    seeing, steering = text.unet.forward, nets.nets[0].forward
+    for name, shares in (("beside_adapter", (1, 1, 1)), ("weakened", (0.25, 0.62, 0.825))):
+        added = [0.6 * share * each for each, share in zip(features, shares, strict=True)]
+        text.unet.forward = lambda *inputs, added=added, **named: seeing(
+            *inputs, **named, down_intrablock_additional_residuals=list(added))
+        # The weights of guess mode for both prompts are those of WebUI's "My prompt is more important".
+        nets.nets[0].forward = lambda *inputs, name=name, **named: steering(
+            *inputs, **named | dict(guess_mode=name == "weakened"))
+        call = controlled(text, name, 5, beside[:1], controlnet_conditioning_scale=0.8, **BRIEF)
+        call.args.update(controlnet_conditioning_scale=[0.8, 0.6], control_net=["controlnet", "controlnet_2"])
+        if name == "weakened":
+            call.args["control_balance"] = "prompt"
+        inputs = {**call.inputs, "control_2": beside[1]}
+        calls.append(Call(call.name, call.description, call.args, inputs, call.outputs))
+    return calls
 
 
 def sdxl_several_calls(folder, seed):

@@ -344,6 +344,7 @@ export function sdInfo(parts: SdParts): FamilyInfo {
       ...SAMPLING_CHOICES,
       ...controlSettings(nets.length > 0, {
         modes: known.find(({ modes }) => modes)?.modes,
+        isBalanced: true,
       }),
       ...ipAdapter ? IP_ADAPTER_SETTINGS : [],
     ],

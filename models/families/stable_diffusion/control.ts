@@ -28,6 +28,7 @@ import type { Component } from "../../pipeline/components.ts";
 import { controlPicture, controlUnits, isSteeredBy } from "../../pipeline/control_units.ts";
 import { cutOut } from "../../pipeline/inpainting.ts";
 import type { LatentSize } from "../../pipeline/latents.ts";
+import type { ControlBalance } from "../../pipeline/settings.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import {
@@ -44,6 +45,9 @@ import {
 } from "./control_config.ts";
 import { adapterFeatures } from "./t2i_adapter.ts";
 import { type UnetInputs, type UnetStates, unetStates, type UnetSteering } from "./unet.ts";
+
+/** Shares of an adapter's levels. */
+const ADAPTER_SHARES = [0.25, 0.62, 0.825, 1];
 
 /** Epsilon of the norms of a Union ControlNet's transformer. */
 const UNION_EPS = 1e-5;
@@ -151,7 +155,11 @@ export function traceControls(
   nets: readonly Component<SdControlConfig>[],
   { scale: pixels }: Pick<ImageCodec, "scale">,
   { height, width }: LatentSize,
-  { steps, levels }: { readonly steps: number; readonly levels: number },
+  { steps, levels, balances }: {
+    readonly steps: number;
+    readonly levels: number;
+    readonly balances: readonly ControlBalance[];
+  },
 ): Controls {
   const stage = session.stage("encode", { name: "control" });
   const size = [1, height * pixels, width * pixels, 3];
@@ -167,8 +175,12 @@ export function traceControls(
       return branches.flatMap(({ steering }, i) => {
         const text = tensorsIn<readonly TextState[]>(graph, controlStates![i]!);
         const times = tensorsIn<readonly Tensor[]>(graph, controlTimes![i]!);
+        if (balances[i] === "control" && pass > 0) return [];
         const own = steering({ ...inputs, text, times }, pass);
-        return own ? [{ ...own, scale: slice(now, 1, i, i + 1).reshape(1) }] : [];
+        if (!own) return [];
+        const scale = slice(now, 1, i, i + 1).reshape(1);
+        const shares = balances[i] === "balanced" ? undefined : sharesOf(nets[i]!.config, own);
+        return [{ ...own, scale: shares ? weakened(scale, shares) : scale }];
       });
     },
     async run(work) {
@@ -197,6 +209,31 @@ function holedImage(request: PipelineRequest): Float32Array {
     request.images![0]!.data,
     (value, i) => mask[Math.floor(i / 3)] === 1 ? -1 : value / 255,
   );
+}
+
+/**
+ * How much of a residual is added where the prompt counts more than balanced: from a tenth at the first skip connection to all
+ * of it in the middle. Source: diffusers' `guess_mode`, which leaves pooled ones as they are; of adapters, WebUI's ControlNet.
+ */
+function sharesOf(
+  config: SdControlConfig,
+  { states }: Omit<UnetSteering, "scale">,
+): readonly number[] | undefined {
+  if (isAdapter(config)) return ADAPTER_SHARES;
+  if (config.global_pool_conditions) return undefined;
+  const last = states!.skips.length;
+  return Array.from({ length: last + 1 }, (_, i) => 10 ** (i / last - 1));
+}
+
+function weakened(scale: Tensor, shares: readonly number[]): Tensor {
+  const { graph } = scale;
+  const table = graph.constant(
+    `shares of ${shares}`,
+    [shares.length],
+    "f32",
+    Float32Array.from(shares),
+  );
+  return elementwise("scale * share", { scale, share: table });
 }
 
 interface ControlBranch {

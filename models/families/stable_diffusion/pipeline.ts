@@ -6,7 +6,7 @@ import { concat, elementwise, f32, gather, slice, type Tensor } from "../../../r
 import { scaleFactor } from "../../autoencoders/kl/config.ts";
 import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { chunkedPrompts, chunkRows } from "../../pipeline/chunked_prompts.ts";
-import { controlNetInfos, controlNetsOf } from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNetsOf, controlUnits } from "../../pipeline/control_units.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
@@ -91,6 +91,7 @@ const STABLE_DIFFUSION = defineFamily({
       steps: request.numInferenceSteps,
       start,
       controls: controlNetsOf(request, controlNetInfos(controlNets(parts))),
+      balances: controlUnits(request).map(({ balance }) => balance),
       refinerStart: refiner && (request.refinerStart ?? REFINER_START),
       references: request.references?.length ?? 0,
       ...samplingOf(request),
@@ -140,6 +141,7 @@ const STABLE_DIFFUSION = defineFamily({
       ? traceControls(session, shape.controls.map((net) => nets[net]!), codec, size, {
         steps: schedule.timesteps.length,
         levels: config.block_out_channels.length,
+        balances: shape.balances,
       })
       : undefined;
     const adapter = references > 0

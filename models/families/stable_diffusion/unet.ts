@@ -48,7 +48,7 @@ export interface UnetInputs {
 export interface UnetSteering {
   readonly states?: UnetStates;
   readonly features?: readonly Tensor[];
-  /** Weight, f32 [1]. */
+  /** Weight, f32 [1], or one for each place, [places]. */
   readonly scale: Tensor;
 }
 
@@ -68,16 +68,19 @@ export function unet(
   const { up } = unetBlocks(config);
   const { sample, steering = [] } = inputs;
   const layer = unetLayers(config, weights, inputs);
-  const steer = (x: Tensor, of: (own: UnetSteering) => Tensor | undefined) =>
+  const steer = (x: Tensor, place: number, of: (own: UnetSteering) => Tensor | undefined) =>
     steering.reduce((x, own) => {
       const residual = of(own);
-      return residual ? steered(x, residual, own.scale) : x;
+      if (!residual) return x;
+      const { scale } = own;
+      const at = scale.dim(0) === 1 ? scale : slice(scale, 0, place, place + 1);
+      return steered(x, residual, at);
     }, x);
   const own = unetDown(graph, config, weights, sample, layer, {
-    atLevel: (x, level) => steer(x, ({ features }) => features?.[level]),
+    atLevel: (x, level) => steer(x, level, ({ features }) => features?.[level]),
   });
-  const skips = own.skips.map((skip, i) => steer(skip, ({ states }) => states?.skips[i]));
-  let x = steer(own.mid, ({ states }) => states?.mid);
+  const skips = own.skips.map((skip, i) => steer(skip, i, ({ states }) => states?.skips[i]));
+  let x = steer(own.mid, skips.length, ({ states }) => states?.mid);
   for (const [level, block] of up.entries()) {
     for (const i of block.depths.keys()) x = layer(block, i, concat([x, skips.pop()!], -1));
     if (level === up.length - 1) continue;
