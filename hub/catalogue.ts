@@ -424,6 +424,13 @@ const CONTROLNET_ROWS: readonly Omit<CataloguePart, "part">[] = [
     parameters: 3.3e9,
     source: "InstantX/FLUX.1-dev-Controlnet-Union",
   },
+  ...["canny", "depth", "blur"].map((kind) => ({
+    name: `sd-3.5-large-controlnet-${kind}`,
+    family: "SD 3",
+    licence: SD3.licence,
+    parameters: 2.15e9,
+    source: `stabilityai/stable-diffusion-3.5-large-controlnet-${kind}`,
+  })),
   {
     name: "qwen-image-controlnet-union",
     family: "Qwen-Image",

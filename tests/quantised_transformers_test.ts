@@ -25,6 +25,7 @@ const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
 const QWEN = [new Golden("qwen_image/pipeline")] as const;
 const KREA2 = [new Golden("krea2/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
+const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
 const SD = ["pipeline", "xl_pipeline"].map((name) => new Golden(`stable_diffusion/${name}`));
 
 /** Models with heads of 128, and UNets, by the golden whose first call is made. */
@@ -36,6 +37,7 @@ const MODELS: readonly (readonly [
   ["FLUX.1", SCHNELL[0], (use) => withComposed(SCHNELL, use)],
   ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
   ["Krea 2", KREA2[0], (use) => withComposed(KREA2, use)],
+  ["Stable Diffusion 3", SD3[0], (use) => withComposed(SD3, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>
     [

@@ -14,6 +14,7 @@ const MODELS = [
   "flux2/pipeline",
   "wan/pipeline-ti2v",
   "stable_diffusion/pipeline",
+  "stable_diffusion_3/pipeline",
 ];
 
 type Sampling = Pick<PipelineRequest, "sampler" | "scheduler" | "sigmas">;

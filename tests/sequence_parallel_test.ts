@@ -62,9 +62,14 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
     "Wan",
     golden("wan/pipeline-t2v"),
     VIDEO,
-    isSlow ? [ulysses(2), ulysses(1, 2), ulysses(2, 4), ulysses(1, 3), LAYERS, BOTH] : [ulysses(2)],
+    isSlow ? [ulysses(2), ulysses(1, 2), ulysses(2, 4), ulysses(1, 3), LAYERS, BOTH] : [LAYERS],
   ],
-  ["Chroma", withChroma, CHROMA, isSlow ? [ulysses(2), ulysses(1, 2), GUIDANCE, BOTH] : [LAYERS]],
+  [
+    "Chroma",
+    withChroma,
+    CHROMA,
+    isSlow ? [ulysses(2), ulysses(1, 2), GUIDANCE, BOTH] : [ulysses(2)],
+  ],
   [
     "FLUX.1 with a Union ControlNet",
     ...steered("controlnets/flux1", "guided", "flux1/dev"),
@@ -120,6 +125,20 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         GUIDANCE,
         LAYERS,
       ]] as const,
+      ["Stable Diffusion 3", golden("stable_diffusion_3/pipeline"), {
+        ...IMAGE,
+        maxSequenceLength: 16,
+      }, [ulysses(2), ulysses(1, 3), GUIDANCE, LAYERS]] as const,
+      [
+        "Stable Diffusion 3 with a ControlNet",
+        ...steered("controlnets/sd3", "guided", "stable_diffusion_3/pipeline"),
+        [ulysses(2), LAYERS],
+      ] as const,
+      [
+        "Stable Diffusion 3 with a ControlNet of the image alone",
+        ...steered("controlnets/sd3_large", "guided", "stable_diffusion_3/pipeline"),
+        [ulysses(1, 2), LAYERS],
+      ] as const,
       ["FLUX.2", golden("flux2/pipeline"), IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
     ]
     : [],

@@ -107,16 +107,21 @@ export interface Steered<Own> {
 
 export type Steering<Own> = (given: Steered<Own>, block: number) => Steered<Own>;
 
-/** Adds what a ControlNet's blocks give, each to several of the transformer's in turn, computed when the first needs it. */
+/** Adds what a ControlNet's blocks give, each to an interval of the transformer's, computed when the first needs it. */
 export function steering<Own>(
-  { residuals, blocks }: { readonly residuals: number; readonly blocks: number },
+  { residuals, blocks, interval = Math.ceil(blocks / residuals) }: {
+    readonly residuals: number;
+    readonly blocks: number;
+    readonly interval?: number;
+  },
   scale: Tensor,
   next: (own: Own, layer: number) => ControlState<Own>,
 ): Steering<Own> {
-  const each = Math.ceil(blocks / residuals);
+  const layerOf = (block: number) => Math.floor(block / interval);
   return ({ x, control }, block) => {
     if (!control) return { x, control };
-    const now = block % each === 0 ? next(control.own, block / each) : control;
+    const isNext = block === 0 || layerOf(block) !== layerOf(block - 1);
+    const now = isNext ? next(control.own, layerOf(block)) : control;
     return { x: steered(x, now.residual, scale), control: now };
   };
 }

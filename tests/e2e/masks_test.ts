@@ -58,6 +58,7 @@ async function withModels(use: (paths: ReadonlyMap<string, string>) => Promise<v
     ["krea2", new Golden("krea2/pipeline").folder],
     ["flux1", flux1],
     ["klein", new Golden("flux2/pipeline").folder],
+    ["sd3", new Golden("stable_diffusion_3/pipeline").folder],
     ["wan", new Golden("wan/pipeline-ti2v").folder],
   ]);
   await withChroma((chroma) =>

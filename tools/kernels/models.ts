@@ -13,6 +13,7 @@ import {
   STABLE_DIFFUSION,
   STABLE_DIFFUSION_XL,
 } from "../../models/families/stable_diffusion/pipeline.ts";
+import { STABLE_DIFFUSION_3 } from "../../models/families/stable_diffusion_3/pipeline.ts";
 import { WAN } from "../../models/families/wan/pipeline.ts";
 import { Z_IMAGE } from "../../models/families/z_image/pipeline.ts";
 import { openFamily } from "../../models/pipeline/diffusion_pipeline.ts";
@@ -66,6 +67,7 @@ const FAMILIES = [
   QWEN_IMAGE,
   STABLE_DIFFUSION,
   STABLE_DIFFUSION_XL,
+  STABLE_DIFFUSION_3,
   WAN,
   Z_IMAGE,
 ] as unknown as readonly Family[];

@@ -20,6 +20,9 @@ from diffusers import (
     QwenImageControlNetInpaintPipeline,
     QwenImageControlNetModel,
     QwenImageControlNetPipeline,
+    SD3ControlNetModel,
+    StableDiffusion3ControlNetInpaintingPipeline,
+    StableDiffusion3ControlNetPipeline,
     ZImageControlNetInpaintPipeline,
     ZImageControlNetModel,
     ZImageControlNetPipeline,
@@ -28,6 +31,7 @@ from diffusers import (
 import common
 import flux1
 import qwen_image
+import stable_diffusion_3 as sd3
 import z_image
 from common import Call, generator, make_goldens, randomise
 from flux1 import photo
@@ -243,7 +247,64 @@ def qwen_image_calls(folder, seed):
     ]
 
 
+# As those of InstantX: blocks of text and image, of which no whole number goes into the transformer's.
+SD3_JOINT = dict({name: value for name, value in sd3.MEDIUM.items() if name != "out_channels"}, num_layers=4,
+                 dual_attention_layers=(0,), pos_embed_max_size=15)
+# As those of Stability AI: blocks of the image alone behind the transformer's own embedding.
+SD3_LARGE = dict(SD3_JOINT, num_layers=2, joint_attention_dim=None, qk_norm=None, dual_attention_layers=(),
+                 pos_embed_max_size=None, pos_embed_type=None, use_pos_embed=False, force_zeros_for_pooled_projection=False)
+# As that of Alimama.
+SD3_INPAINT = dict(SD3_JOINT, num_layers=2, extra_conditioning_channels=1)
+SD3_SHORT = dict(max_sequence_length=32, guidance_scale=4.5, negative_prompt="blurry, low quality")
+
+
+def sd3_pipeline(pipeline, folder, options, seed):
+    """With the rest of the golden of SD 3.5 Medium, but for a deeper transformer beside some."""
+    parts = sd3.load(sd3.FOLDER / "pipeline").components
+    parts["controlnet"] = sd3.seeded(folder / "controlnet", SD3ControlNetModel(**options), seed)
+    if options is SD3_JOINT:
+        parts["transformer"] = sd3.transformer(folder / "transformer", dict(sd3.MEDIUM, num_layers=5), seed + 1)
+    loaded = pipeline(**{name: part for name, part in parts.items() if name in pipeline.__init__.__annotations__})
+    loaded.set_progress_bar_config(disable=True)
+    most_likely(loaded.vae)
+    return loaded
+
+
+def run_sd3(pipeline, name, prompt, seed, steps, control, mask=None, **arguments):
+    height, width = control.shape[:2]
+    given = {"control_image": control.permute(2, 0, 1).unsqueeze(0).float() / 127.5 - 1}
+    if mask is not None:
+        given["control_mask"] = mask.reshape(1, 1, height, width).float() / 255
+    call = sd3.run(pipeline, name, prompt, width, height, seed, steps, **given, **arguments)
+    for key in given:
+        del call.args[key]
+    call.inputs = {"control": control} if mask is None else {"given": control, "mask": mask}
+    return call
+
+
+def sd3_calls(folder, seed):
+    pipeline = sd3_pipeline(StableDiffusion3ControlNetPipeline, folder, SD3_JOINT, seed)
+    return [
+        run_sd3(pipeline, "guided", "a red cat", 3, 3, photo(90, 24, 40), **SD3_SHORT),
+        run_sd3(pipeline, "window", "a red cat", 4, 5, photo(91, 32, 24), controlnet_conditioning_scale=1.3,
+                control_guidance_start=0.2, control_guidance_end=0.8, **SD3_SHORT | {"guidance_scale": 1.0}),
+    ]  # fmt: skip
+
+
+def sd3_large_calls(folder, seed):
+    pipeline = sd3_pipeline(StableDiffusion3ControlNetPipeline, folder, SD3_LARGE, seed)
+    return [run_sd3(pipeline, "guided", "a red cat", 5, 3, photo(92, 24, 40), controlnet_conditioning_scale=0.8, **SD3_SHORT)]
+
+
+def sd3_inpaint_calls(folder, seed):
+    pipeline = sd3_pipeline(StableDiffusion3ControlNetInpaintingPipeline, folder, SD3_INPAINT, seed)
+    return [run_sd3(pipeline, "guided", "a red cat", 6, 3, photo(93, 24, 40), hole(24, 40, 5, 11), **SD3_SHORT)]
+
+
 GOLDENS = {
+    "sd3": ("ControlNet of text and image for SD 3.5 Medium", 1070, None, sd3_calls),
+    "sd3_large": ("ControlNet of the image alone for SD 3.5", 1080, None, sd3_large_calls),
+    "sd3_inpaint": ("ControlNet Inpainting for SD 3.5 Medium", 1090, None, sd3_inpaint_calls),
     "flux1": ("ControlNet Union for FLUX.1 dev, heads of 16", 1000, build_flux1, flux1_calls),
     "flux1_wide": ("ControlNet for FLUX.1 schnell, heads of 128", 1010, build_flux1_wide, flux1_wide_calls),
     "z_image": ("ControlNet Union for Z-Image", 1020, build_z_image(Z_IMAGE), z_image_calls(Z_IMAGE, Z_IMAGE_CALLS)),

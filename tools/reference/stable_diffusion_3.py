@@ -57,8 +57,11 @@ VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDeco
 
 
 def transformer(folder, options, seed):
+    return seeded(folder, SD3Transformer2DModel(**options), seed)
+
+
+def seeded(folder, model, seed):
     folder.mkdir(parents=True, exist_ok=True)
-    model = SD3Transformer2DModel(**options)
     model.save_config(folder)
     # Gates and shifts of the size that trained models have.
     modulation = {
@@ -66,7 +69,8 @@ def transformer(folder, options, seed):
         for name, parameter in model.named_parameters()
         if "norm1" in name and parameter.ndim == 2
     }
-    return seed_weights(folder, model, seed, buffers=[("pos_embed.pos_embed", 0.0, 0.7)], overrides=modulation)
+    tables = [("pos_embed.pos_embed", 0.0, 0.7)] if model.pos_embed is not None else []
+    return seed_weights(folder, model, seed, buffers=tables, overrides=modulation)
 
 
 def forward_call(model, name, seed, size, tokens, timestep, skip_layers=None):

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { hiddenSize } from "../../config.ts";
-import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
+import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
+import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import type { PipelineInfo, PipelineRequest } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -13,26 +14,56 @@ import { T5_CONFIG } from "../../text_encoders/t5.ts";
 /** Side of a patch, in latents. */
 export const PATCH_SIDE = 2;
 /** Far more than any model has. */
-const MAX_LAYERS = 1024;
+const [MAX_LAYERS, MAX_SIDE] = [1024, 1024];
 
-export const SD3_TRANSFORMER_CONFIG = z.object({
-  _class_name: z.literal("SD3Transformer2DModel").default("SD3Transformer2DModel"),
+const SIZES = {
   patch_size: z.literal(PATCH_SIDE).default(PATCH_SIDE),
   in_channels: z.int().positive().default(16),
-  out_channels: z.int().positive().default(16),
   num_layers: z.int().positive().max(MAX_LAYERS).default(18),
   attention_head_dim: z.int().positive().multipleOf(4).max(128).default(64),
   num_attention_heads: z.int().positive().default(18),
-  joint_attention_dim: z.int().positive().default(4096),
-  caption_projection_dim: z.int().positive().default(1152),
   pooled_projection_dim: z.int().positive().default(2048),
-  pos_embed_max_size: z.int().positive().max(MAX_LAYERS).default(96),
   /** Blocks in which the image also attends itself alone: all of SD 3.5 Medium's first half. */
   dual_attention_layers: z.array(z.int().nonnegative()).default([]),
   qk_norm: z.literal("rms_norm").nullish(),
+};
+
+export const SD3_TRANSFORMER_CONFIG = z.object({
+  _class_name: z.literal("SD3Transformer2DModel").default("SD3Transformer2DModel"),
+  ...SIZES,
+  out_channels: z.int().positive().default(16),
+  joint_attention_dim: z.int().positive().default(4096),
+  caption_projection_dim: z.int().positive().default(1152),
+  pos_embed_max_size: z.int().positive().max(MAX_SIDE).default(96),
 });
 
 export type Sd3TransformerConfig = z.output<typeof SD3_TRANSFORMER_CONFIG>;
+
+export const SD3_CONTROLNET_CONFIG = z.object({
+  _class_name: z.literal("SD3ControlNetModel").default("SD3ControlNetModel"),
+  ...SIZES,
+  /** Without it, blocks see no text, as those of Stability AI. */
+  joint_attention_dim: z.int().positive().nullable().default(4096),
+  pos_embed_max_size: z.int().positive().max(MAX_SIDE).nullable().default(96),
+  /** Where it is false, the transformer's own embedding comes before. */
+  use_pos_embed: z.boolean().default(true),
+  extra_conditioning_channels: z.int().nonnegative()
+    .max(1, "what ControlNets see beside the picture is at most a mask").default(0),
+  /** Those that see no summary of the prompt see no shift of the picture's latents either. */
+  force_zeros_for_pooled_projection: z.boolean().default(true),
+}).refine(
+  ({ use_pos_embed: hasOwn, pos_embed_max_size: side }) => !hasOwn || side !== null,
+  { path: ["pos_embed_max_size"], message: "it must be a number where use_pos_embed is true" },
+);
+
+export type Sd3ControlNetConfig = z.output<typeof SD3_CONTROLNET_CONFIG>;
+
+export type Sd3Sizes = Omit<Sd3TransformerConfig | Sd3ControlNetConfig, "out_channels">;
+
+/** Whether a ControlNet sees an image and its mask instead of a picture. */
+export function controlsByMask({ controlnet }: Pick<Sd3Parts, "controlnet">): boolean {
+  return controlnet !== undefined && controlnet.config.extra_conditioning_channels > 0;
+}
 
 const CLIP_CLASSES = ["CLIPTextModelWithProjection", "CLIPTextModel"];
 
@@ -43,6 +74,7 @@ export const SD3_PARTS = partsTable({
     textEncoder3: optionalPart(T5_CONFIG, "T5EncoderModel"),
     transformer: { classNames: ["SD3Transformer2DModel"], config: SD3_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKL"], config: KL_VAE_CONFIG },
+    controlnet: optionalPart(SD3_CONTROLNET_CONFIG, "SD3ControlNetModel"),
     tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "AutoencoderTiny"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
@@ -53,6 +85,13 @@ export const SD3_PARTS = partsTable({
     ["transformer.out_channels", "vae.latent_channels"],
     ["transformer.joint_attention_dim", "textEncoder3.d_model"],
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
+    ...sameSizes("controlnet", "transformer", [
+      "in_channels",
+      "num_attention_heads",
+      "attention_head_dim",
+      "joint_attention_dim",
+      "pooled_projection_dim",
+    ]),
   ],
   fits: ({ transformer, textEncoder, textEncoder2 }) => {
     const width = textEncoder.hidden_size + textEncoder2.hidden_size;
@@ -95,12 +134,15 @@ function sampling({ transformer: { config }, schedulerFile }: Sd3Parts) {
 
 export function sd3Info(parts: Sd3Parts): FamilyInfo {
   const scale = scaleFactor(parts.vae.config);
+  const byMask = controlsByMask(parts);
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
     defaults: { ...usualSize(scale), ...sampling(parts) },
     taskDefaults: { TI2I: { strength: 0.6 } },
-    inpainting: { strength: 0.6 },
+    inpainting: { strength: byMask ? 1 : 0.6 },
+    controlNets: controlNetInfos([parts.controlnet]),
+    ...(byMask && { controlsByMask: true }),
     startsFromLatents: true,
     sizeMultiple: scale * PATCH_SIDE,
     maxImages: 1,
@@ -114,6 +156,7 @@ export function sd3Info(parts: Sd3Parts): FamilyInfo {
       "skipLayerGuidanceStart",
       "skipLayerGuidanceStop",
       ...SAMPLING_CHOICES,
+      ...controlSettings(parts.controlnet !== undefined, { byMask }),
       ...parts.scheduler.usesDynamicShifting ? [] : ["flowShift" as const],
     ],
   };
@@ -121,10 +164,11 @@ export function sd3Info(parts: Sd3Parts): FamilyInfo {
 
 export function checkSd3Request(
   { width, height, clipSkip = 0, skipGuidanceLayers = [] }: PipelineRequest,
-  { transformer: { config }, textEncoder }: Sd3Parts,
+  { transformer: { config }, textEncoder, controlnet }: Sd3Parts,
   { sizeMultiple }: PipelineInfo,
 ): void {
-  const most = config.pos_embed_max_size * sizeMultiple;
+  const { pos_embed_max_size: side } = config;
+  const most = sizeMultiple * Math.min(side, controlnet?.config.pos_embed_max_size ?? side);
   if (Math.max(width, height) > most) {
     throw new RangeError(
       `Cannot make ${width}x${height}: the model has positions for ${most}x${most}; ask for a smaller size`,

@@ -15,10 +15,11 @@ import {
 import { type Layout, renamed, renamedIn } from "../../layouts.ts";
 import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT } from "../../text_encoders/clip_formats.ts";
 import { T5_FORMAT } from "../../text_encoders/t5.ts";
-import type { Sd3Parts } from "./config.ts";
+import { PATCH_SIDE, type Sd3Parts } from "./config.ts";
 
 /** Heads where nothing normalises them, so that no shape tells their size. */
 const HEAD_DIM = 64;
+const LATENT_CHANNELS = 16;
 
 const OURS = "transformer_blocks.*";
 const IMAGE = "joint_blocks.*.x_block";
@@ -74,6 +75,26 @@ export function originalSd3(blocks: number): Layout {
   };
 }
 
+/** The names of Stability AI in ControlNets, which have those of diffusers in part. */
+const ORIGINAL_CONTROLNET: Layout = {
+  name: "original ControlNet of SD 3.5",
+  prefixes: [],
+  entries: [
+    {
+      theirs: `${OURS}.attn.qkv`,
+      ours: ["to_q", "to_k", "to_v"].map((name) => `${OURS}.attn.${name}`),
+    },
+    renamed(`${OURS}.attn.proj`, `${OURS}.attn.to_out.0`),
+    renamed(`${OURS}.mlp.fc1`, `${OURS}.ff.net.0.proj`),
+    renamed(`${OURS}.mlp.fc2`, `${OURS}.ff.net.2`),
+    renamed(`${OURS}.adaLN_modulation.1`, `${OURS}.norm1.linear`),
+  ],
+};
+
+const TABLE = "pos_embed.pos_embed";
+const PICTURE_LAYER = "pos_embed_input.proj.weight";
+const CONTEXT_LAYER = "context_embedder.weight";
+
 const TRANSFORMER: ComponentFormat = {
   name: "a transformer of Stable Diffusion 3",
   component: "transformer",
@@ -84,40 +105,68 @@ const TRANSFORMER: ComponentFormat = {
       probes: ["joint_blocks.0.context_block.attn.qkv.weight", "y_embedder.mlp.0.weight"],
       layout: (tensors) => originalSd3(countModules(tensors, "joint_blocks.")),
     },
-    {
-      probes: ["pos_embed.pos_embed", "transformer_blocks.0.attn.add_q_proj.weight"],
-    },
+    { probes: [TABLE, "transformer_blocks.0.attn.add_q_proj.weight"] },
   ],
-  config: transformerConfig,
+  fits: (tensors) => tensors.find(PICTURE_LAYER) === undefined,
+  config(tensors) {
+    const [dim, in_channels] = shapeOf(tensors, "pos_embed.proj.weight", 4) as [number, number];
+    return {
+      ...sizesOf(tensors, dim),
+      _class_name: TRANSFORMER.className,
+      in_channels,
+      out_channels: shapeOf(tensors, "proj_out.weight", 2)[0]! / PATCH_SIDE ** 2,
+      joint_attention_dim: shapeOf(tensors, CONTEXT_LAYER, 2)[1]!,
+      caption_projection_dim: dim,
+    };
+  },
 };
 
-function transformerConfig(tensors: TensorSource): JsonObject {
-  const norm = "transformer_blocks.0.attn.norm_q.weight";
-  const isNormed = tensors.find(norm) !== undefined;
-  const headDim = isNormed ? shapeOf(tensors, norm, 1)[0]! : HEAD_DIM;
-  const [dim, channels] = shapeOf(tensors, "pos_embed.proj.weight", 4) as [number, number];
+const CONTROLNET: ComponentFormat = {
+  name: "a ControlNet for Stable Diffusion 3",
+  component: "controlnet",
+  className: "SD3ControlNetModel",
+  namings: [
+    {
+      probes: [PICTURE_LAYER, "transformer_blocks.0.attn.qkv.weight"],
+      layout: ORIGINAL_CONTROLNET,
+    },
+    { probes: [PICTURE_LAYER, "transformer_blocks.0.attn.to_q.weight"] },
+  ],
+  config(tensors) {
+    const [dim, channels] = shapeOf(tensors, PICTURE_LAYER, 4) as [number, number];
+    const seesText = tensors.find(CONTEXT_LAYER) !== undefined;
+    return {
+      ...sizesOf(tensors, dim),
+      _class_name: CONTROLNET.className,
+      in_channels: LATENT_CHANNELS,
+      extra_conditioning_channels: channels - LATENT_CHANNELS,
+      joint_attention_dim: seesText ? shapeOf(tensors, CONTEXT_LAYER, 2)[1]! : null,
+      use_pos_embed: tensors.find(TABLE) !== undefined,
+      // Source of what shapes do not tell: the configurations of InstantX's and of Stability AI's.
+      force_zeros_for_pooled_projection: seesText,
+    };
+  },
+};
+
+function sizesOf(tensors: TensorSource, dim: number): JsonObject {
+  const block = "transformer_blocks.0.attn";
+  const isNormed = tensors.find(`${block}.norm_q.weight`) !== undefined;
+  const headDim = isNormed ? shapeOf(tensors, `${block}.norm_q.weight`, 1)[0]! : HEAD_DIM;
   const layers = countModules(tensors, "transformer_blocks.");
-  const [patchFeatures] = shapeOf(tensors, "proj_out.weight", 2) as [number];
   const isDual = (layer: number) =>
     tensors.find(`transformer_blocks.${layer}.attn2.to_q.weight`) !== undefined;
+  const table = tensors.find(TABLE);
   return {
-    _class_name: TRANSFORMER.className,
-    in_channels: channels,
-    out_channels: patchFeatures / 4,
     num_layers: layers,
     attention_head_dim: headDim,
     num_attention_heads: dim / headDim,
-    joint_attention_dim: shapeOf(tensors, "context_embedder.weight", 2)[1]!,
-    caption_projection_dim: dim,
     pooled_projection_dim: shapeOf(
       tensors,
       "time_text_embed.text_embedder.linear_1.weight",
       2,
     )[1]!,
     // GGUF files may lack the first size, 1.
-    pos_embed_max_size: Math.sqrt(
-      elementCount(tensors.find("pos_embed.pos_embed")?.shape ?? []) / dim,
-    ),
+    pos_embed_max_size: table ? Math.sqrt(elementCount(table.shape) / dim) : null,
     dual_attention_layers: Array.from({ length: layers }, (_, layer) => layer).filter(isDual),
     qk_norm: isNormed ? "rms_norm" : null,
   };
@@ -149,6 +198,7 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
 export const SD3_FILES: FamilyFiles = {
   formats: [
     TRANSFORMER,
+    CONTROLNET,
     CLIP_TEXT_FORMAT,
     OPEN_CLIP_G_FORMAT,
     { ...T5_FORMAT, component: "text_encoder_3" },

@@ -1,6 +1,7 @@
 /**
- * Images with Stable Diffusion 3 and 3.5: from text, from an input image by strength, with a mask.
- * Source: diffusers `StableDiffusion3Pipeline`, `StableDiffusion3Img2ImgPipeline`, `StableDiffusion3InpaintPipeline`.
+ * Images with Stable Diffusion 3 and 3.5: from text, from an input image by strength, with a mask, and with ControlNets.
+ * Source: diffusers `StableDiffusion3Pipeline`, `StableDiffusion3Img2ImgPipeline`, `StableDiffusion3InpaintPipeline`,
+ * `StableDiffusion3ControlNetPipeline`, `StableDiffusion3ControlNetInpaintingPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
@@ -15,6 +16,7 @@ import {
   withSkippedLayers,
 } from "../../pipeline/guidance.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { isInpainting } from "../../pipeline/inpainting.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import {
   beginSample,
@@ -26,7 +28,8 @@ import {
 } from "../../pipeline/latents.ts";
 import { rearrange } from "../../rearrange.ts";
 import { imageSteps } from "../../schedulers/mod.ts";
-import { checkSd3Request, PATCH_SIDE, SD3_PARTS, sd3Info } from "./config.ts";
+import { checkSd3Request, controlsByMask, PATCH_SIDE, SD3_PARTS, sd3Info } from "./config.ts";
+import { traceControlBranch } from "./control.ts";
 import { SD3_FILES, SD3_LORA } from "./layouts.ts";
 import { modulationTables, TIMESTEP_CHANNELS } from "./modulation.ts";
 import { sd3Prompts, traceText } from "./text.ts";
@@ -37,6 +40,8 @@ export const STABLE_DIFFUSION_3 = defineFamily({
     "StableDiffusion3Pipeline",
     "StableDiffusion3Img2ImgPipeline",
     "StableDiffusion3InpaintPipeline",
+    "StableDiffusion3ControlNetPipeline",
+    "StableDiffusion3ControlNetInpaintingPipeline",
   ],
   files: SD3_FILES,
   parts: SD3_PARTS,
@@ -46,11 +51,13 @@ export const STABLE_DIFFUSION_3 = defineFamily({
   prompts: (request) => guidedPrompts(request),
   chunkedPrompts: sd3Prompts,
 
-  shapeOf(request, { textEncoder }, { lengths, maxLength }, { sizeMultiple }) {
+  shapeOf(request, parts, { lengths, maxLength }, { sizeMultiple }) {
     const { promptSyntax: syntax = "plain", clipSkip = 0 } = request;
     const grid = gridOf(request, sizeMultiple);
-    const places = textEncoder.config.max_position_embeddings;
-    const startsFromImage = request.task === "TI2I";
+    const places = parts.textEncoder.config.max_position_embeddings;
+    // Nothing is left of an image in noise alone, and the ControlNet shows what is kept of it.
+    const isSeen = controlsByMask(parts) && isInpainting(request);
+    const startsFromImage = request.task === "TI2I" && !(isSeen && request.strength === 1);
     const shape = {
       grid,
       startsFromImage,
@@ -66,7 +73,7 @@ export const STABLE_DIFFUSION_3 = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, vae, scheduler } = parts;
+    const { transformer, vae, scheduler, controlnet } = parts;
     const { grid, prompts, tileSide, skipped } = shape;
     const { config, weights: { root: weights } } = transformer;
     const mu = scheduler.mu(tokenCount(grid));
@@ -87,7 +94,10 @@ export const STABLE_DIFFUSION_3 = defineFamily({
       latents,
       (x) => rearrange(scaleLatents(vae.config, x), "1 (y i) (x j) c -> 1 (y x) (i j c)", patches),
     );
-    const text = traceText(session, parts, shape);
+    const control = controlnet && shape.control
+      ? traceControlBranch(session, parts, controlnet, size)
+      : undefined;
+    const text = traceText(session, parts, shape, control?.context);
 
     // 2. Noise, added to the input image's latents, as patches; modulation of all timesteps.
     const { timesteps } = schedule;
@@ -103,15 +113,16 @@ export const STABLE_DIFFUSION_3 = defineFamily({
         return {
           ...beginSample(toPatches(noise), start.trace(image), {
             schedule,
-            isMasked: shape.isMasked,
+            isMasked: shape.isMasked && !controlsByMask(parts),
           }),
           tables: pooled.map((vector) => modulationTables(config, weights, embedded, vector)),
+          controlTables: control && pooled.map((vector) => control.tables(embedded, vector)),
         };
       },
     );
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
-    const { sample, tables, kept } = begin.outputs;
+    const { sample, tables, controlTables, kept } = begin.outputs;
     const passes = text.context.map(({ context }, i) => ({ context, ...tables[i]! }));
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
@@ -121,13 +132,22 @@ export const STABLE_DIFFUSION_3 = defineFamily({
       noise: { shape: latents, arrange: toPatches },
       // A pass without some layers is one more of the prompt's own.
       passes: skipped ? [...passes, passes[0]!] : passes,
-      predict: (inputs, graph, { pass }) =>
-        sd3Transformer(graph, config, weights, {
+      predict(inputs, graph, { pass, isSteered }) {
+        const prompt = pass === prompts ? 0 : pass;
+        return sd3Transformer(graph, config, weights, {
           ...inputs,
           grid,
           ranks: session.ranks,
           skipped: pass === prompts ? skipped : undefined,
-        }),
+          control: isSteered
+            ? control?.residuals(
+              text.context[prompt]!.controlContext,
+              controlTables![prompt]!,
+              { ...inputs, grid },
+            )
+            : undefined,
+        });
+      },
       preview: images.preview,
     });
 
@@ -139,6 +159,7 @@ export const STABLE_DIFFUSION_3 = defineFamily({
       const draw = noiseOf(request, latents);
       const drawn = start.draw(draw);
       await encoder?.run(work);
+      await control?.run(work);
       await text.run(work, `${shape.syntax} ${shape.clipSkip}`);
       await work.run([begin.call(drawn)]);
       const plain = classifierFree(request.guidanceScale, prompts);

@@ -7,10 +7,12 @@ import { formatsFor, recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
 import { FLUX1_FILES } from "../flux1/layouts.ts";
 import { SD_FILES } from "../stable_diffusion/layouts.ts";
-import { SD3_TRANSFORMER_CONFIG } from "./config.ts";
+import { ALL_TOKENS } from "../../sharing/token_split.ts";
+import { SD3_CONTROLNET_CONFIG, SD3_TRANSFORMER_CONFIG } from "./config.ts";
+import { sd3Control } from "./control.ts";
 import { SD3_FILES } from "./layouts.ts";
-import { modulationTables, TIMESTEP_CHANNELS } from "./modulation.ts";
-import { sd3Context, sd3Transformer } from "./transformer.ts";
+import { blockTables, modulationTables, TIMESTEP_CHANNELS } from "./modulation.ts";
+import { type JointStreams, sd3Context, sd3Transformer } from "./transformer.ts";
 
 interface Kind {
   readonly name: string;
@@ -161,6 +163,74 @@ Deno.test("all tensors of SD 3 and 3.5 are known and used, under the names of St
         .reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b), 0);
       assert.equal((count / 1e9).toFixed(2), SIZES[name]!.toFixed(2), name);
     }
+  }
+});
+
+/** Of InstantX, under the names of diffusers: 6 blocks of SD 3 Medium, none of which is its last. */
+function jointControlNet(): Shapes {
+  const shapes = Object.entries(diffusers({ ...KINDS[0]!, blocks: 24 }))
+    .filter(([name]) => /^(?:pos_embed|time_text|context|transformer_blocks\.[0-5]\.)/.test(name));
+  return {
+    ...Object.fromEntries(shapes),
+    ...repeated(6, (i) => layer(`controlnet_blocks.${i}`, 1536, 1536)),
+    "pos_embed_input.proj.weight": [1536, 16, 2, 2],
+    "pos_embed_input.proj.bias": [1536],
+  };
+}
+
+/** Of Stability AI, under its names. Source: diffusers' `convert_sd3_controlnet_checkpoint_to_diffusers`. */
+function largeControlNet(): Shapes {
+  const dim = 2432;
+  return {
+    "pos_embed_input.proj.weight": [dim, 16, 2, 2],
+    "pos_embed_input.proj.bias": [dim],
+    ...layer("time_text_embed.timestep_embedder.linear_1", dim, 256),
+    ...layer("time_text_embed.timestep_embedder.linear_2", dim, dim),
+    ...layer("time_text_embed.text_embedder.linear_1", dim, 2048),
+    ...layer("time_text_embed.text_embedder.linear_2", dim, dim),
+    ...repeated(19, (i) => ({
+      ...layer(`controlnet_blocks.${i}`, dim, dim),
+      ...layer(`transformer_blocks.${i}.attn.qkv`, 3 * dim, dim),
+      ...layer(`transformer_blocks.${i}.attn.proj`, dim, dim),
+      ...layer(`transformer_blocks.${i}.mlp.fc1`, 4 * dim, dim),
+      ...layer(`transformer_blocks.${i}.mlp.fc2`, dim, 4 * dim),
+      ...layer(`transformer_blocks.${i}.adaLN_modulation.1`, 6 * dim, dim),
+    })),
+  };
+}
+
+Deno.test("all tensors of SD 3's ControlNets are known and used: of InstantX, of Stability AI", () => {
+  const cases = [[jointControlNet(), 6, 24, 4096], [largeControlNet(), 19, 38, null]] as const;
+  for (const [shapes, layers, blocks, width] of cases) {
+    const [found, ...others] = recognise(memoryTensors(shapes), SD3_FILES.formats);
+    assert.ok(found && others.length === 0);
+    assert.equal(found.format.className, "SD3ControlNetModel");
+    const json = found.format.config(found.tensors);
+    const config = parseConfig(SD3_CONTROLNET_CONFIG, json, "config.json");
+    assert.deepEqual(
+      [config.num_layers, config.joint_attention_dim, config.use_pos_embed],
+      [layers, width, width !== null],
+    );
+    const weights = new Weights(found.tensors);
+    const graph = new Graph("model", LARGE);
+    const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
+    const { root } = weights;
+    const dim = 64 * config.num_attention_heads;
+    const steps = sd3Control(graph, config, root, {
+      context: width === null ? undefined : sd3Context(config, root, input(1, 8, width)),
+      sample: input(1, 4, 64),
+      picture: input(1, 4, 64),
+      scale: input(1),
+      grid: { rows: 2, columns: 2 },
+      tables: blockTables(config, root, input(1, TIMESTEP_CHANNELS), input(1, 2048)),
+      step: graph.use(new DeviceTensor("step", [1], "u32")),
+    }, ...width === null ? [() => input(1, 4, dim)] : [])(ALL_TOKENS, blocks);
+    let beside: typeof steps.begin | undefined = steps.begin;
+    for (let block = 0; block < blocks; block++) {
+      beside = steps.after({ x: input(1, 4, dim), control: beside }, block).control;
+    }
+    assert.ok((beside?.own as JointStreams).image);
+    assert.deepEqual(weights.unused, []);
   }
 });
 

@@ -51,6 +51,8 @@ export function sd3Prompts(
 interface Sd3Prompt {
   /** [1, text tokens, dim] */
   readonly context: Tensor;
+  /** What a ControlNet makes of it, likewise. */
+  readonly controlContext: Tensor | undefined;
   /** Both CLIPs' vectors, [1, pooled_projection_dim]. */
   readonly pooled: Tensor;
 }
@@ -59,6 +61,7 @@ export function traceText(
   session: Session,
   parts: Sd3Parts,
   { prompts, clipRows, t5Rows, clipSkip, syntax }: Sd3TextShape,
+  controlContext: ((states: Tensor) => Tensor | undefined) | undefined,
 ): PromptEncoder<Inputs, readonly Sd3Prompt[]> {
   const { transformer: { config, weights: { root } }, textEncoder, textEncoder2 } = parts;
   const towerOf = (
@@ -92,16 +95,21 @@ export function traceText(
       const rest = width - widths[0]! - widths[1]!;
       const joined = towers.map(({ states }) => states);
       const clip = rest > 0 ? [...joined, zeros(prompts, clipRows, rest)] : joined;
-      const tokens = sd3Context(config, root, concat(clip, -1));
-      // Without T5 the reference has zeros, and the layer makes the same of each.
+      const seen = concat(clip, -1);
+      // Without T5 the reference has zeros, of which a layer makes the same each.
       const places = () =>
         graph.constant("t5", [prompts, t5Rows], "u32", new Uint32Array(prompts * t5Rows));
-      const others = third
-        ? sd3Context(config, root, third)
-        : gather(sd3Context(config, root, zeros(1, width)), places());
+      const joint = (embed: (states: Tensor) => Tensor | undefined) => {
+        const tokens = embed(seen);
+        const others = embed(third ?? zeros(1, width));
+        return tokens && concat([tokens, third ? others! : gather(others!, places())], 1);
+      };
+      const contexts = joint((states) => sd3Context(config, root, states))!;
+      const controls = controlContext && joint(controlContext);
       const vectors = concat(towers.map(({ vectors }) => vectors), -1);
       return Array.from({ length: prompts }, (_, i) => ({
-        context: concat([ofPrompt(tokens, i), ofPrompt(others, i)], 1),
+        context: ofPrompt(contexts, i),
+        controlContext: controls && ofPrompt(controls, i),
         pooled: ofPrompt(vectors, i),
       }));
     },

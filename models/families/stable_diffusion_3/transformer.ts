@@ -24,10 +24,12 @@ import type { TokenGrid } from "../../pipeline/latents.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
-import { PATCH_SIDE, type Sd3TransformerConfig } from "./config.ts";
+import { PATCH_SIDE, type Sd3Sizes, type Sd3TransformerConfig } from "./config.ts";
+import type { ControlResiduals } from "./control.ts";
 import {
   type BlockModulation,
   blockModulation,
+  type BlockTables,
   type ModulationTables,
   rowOf,
 } from "./modulation.ts";
@@ -47,17 +49,18 @@ interface Sd3Inputs extends ModulationTables {
   readonly step: Tensor;
   /** Blocks that leave the streams as they are. */
   readonly skipped?: readonly number[] | undefined;
+  readonly control?: ControlResiduals | undefined;
   readonly ranks?: Ranks;
 }
 
-interface JointStreams {
+export interface JointStreams {
   readonly image: Tensor;
-  readonly text: Tensor;
+  readonly text?: Tensor | undefined;
 }
 
 /** What the text encoders give, [prompts, text tokens, joint_attention_dim], as the blocks take it. */
 export function sd3Context(
-  config: Sd3TransformerConfig,
+  config: Sd3Sizes,
   weights: WeightScope,
   states: Tensor,
 ): Tensor {
@@ -69,26 +72,28 @@ export function sd3Transformer(
   graph: Graph,
   config: Sd3TransformerConfig,
   weights: WeightScope,
-  { context, sample, grid, blocks, out, step, skipped = [], ranks = ALONE }: Sd3Inputs,
+  { context, sample, grid, blocks, out, step, skipped = [], control, ranks = ALONE }: Sd3Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
   const tokens = sample.dim(1);
   const split = new TokenSplit(ranks.sequence, [context.dim(1), tokens]);
   const layers = new LayerSplit(ranks.layers, blocks.map(() => 1));
+  const steps = control?.(split, blocks.length);
+  let beside = steps?.begin;
   let streams: JointStreams = {
     text: split.own(context),
-    image: embedded(graph, config, weights, split.own(sample), split.ownOf(places(config, grid))),
+    image: sd3Embedded(graph, config, weights, { sample, grid, split }),
   };
-  blocks.forEach((table, layer) => {
-    streams = layers.run(layer, streams, (own) => {
-      if (skipped.includes(layer)) return own;
-      const block = weights.scope("transformer_blocks").scope(layer);
-      const vectors = blockModulation(config, table, step, layer);
-      return graph.scope(
-        `transformer_blocks.${layer}`,
-        () => jointBlock(config, block, own, vectors, split),
-      );
-    });
+  blocks.forEach((tables, layer) => {
+    ({ streams, beside } = layers.run(layer, { streams, beside }, (own) => {
+      const next = skipped.includes(layer) ? own.streams : sd3Block(graph, config, weights, {
+        ...{ layer, streams: own.streams, tables, step, split, tokens },
+      });
+      // Nothing is added to the last block's.
+      if (!steps || layer === blocks.length - 1) return { streams: next, beside: own.beside };
+      const { x, control } = steps.after({ x: next.image, control: own.beside }, layer);
+      return { streams: { ...next, image: x }, beside: control };
+    }));
   });
   const result = split.gatherFirst(
     streams.image,
@@ -102,40 +107,72 @@ export function sd3Transformer(
 }
 
 /** Rows of the square table of positions: its middle, of the size of the image. */
-function places({ pos_embed_max_size: side }: Sd3TransformerConfig, grid: TokenGrid): number[] {
-  const [top, left] = [grid.rows, grid.columns].map((count) => Math.floor((side - count) / 2)) as [
+function places(side: number, { rows, columns }: TokenGrid): number[] {
+  const [top, left] = [rows, columns].map((count) => Math.floor((side - count) / 2)) as [
     number,
     number,
   ];
-  return Array.from({ length: grid.rows * grid.columns }, (_, i) => {
-    return (top + Math.floor(i / grid.columns)) * side + left + i % grid.columns;
+  return Array.from(
+    { length: rows * columns },
+    (_, i) => (top + Math.floor(i / columns)) * side + left + i % columns,
+  );
+}
+
+/** Patches as own tokens, at their places. */
+export function sd3Embedded(
+  graph: Graph,
+  config: Sd3Sizes,
+  weights: WeightScope,
+  { sample, grid, split }: {
+    readonly sample: Tensor;
+    readonly grid: TokenGrid;
+    readonly split: TokenSplit;
+  },
+): Tensor {
+  const [dim, side] = [hiddenSize(config), config.pos_embed_max_size!];
+  const own = weights.scope("pos_embed");
+  const table = own.tensor(graph, "pos_embed", [1, side ** 2, dim]).reshape(side ** 2, dim);
+  const rows = Uint32Array.from(split.ownOf(places(side, grid)));
+  return gather(table, graph.constant("places", [1, rows.length], "u32", rows), {
+    addend: patchLayer(own, split.own(sample), dim),
   });
 }
 
-function embedded(
-  graph: Graph,
-  config: Sd3TransformerConfig,
-  weights: WeightScope,
-  patches: Tensor,
-  places: readonly number[],
-): Tensor {
-  const { in_channels: channels, pos_embed_max_size: side } = config;
-  const dim = hiddenSize(config);
-  const own = weights.scope("pos_embed");
+export function patchLayer(weights: WeightScope, patches: Tensor, dim: number): Tensor {
   const patch = [PATCH_SIDE, PATCH_SIDE];
-  const x = patchEmbeddingLayer(own, "proj", patches, dim, { channels, patch });
-  const table = own.tensor(graph, "pos_embed", [1, side ** 2, dim]).reshape(side ** 2, dim);
-  const indices = graph.constant("places", [1, places.length], "u32", Uint32Array.from(places));
-  return gather(table, indices, { addend: x });
+  const channels = patches.dim(-1) / PATCH_SIDE ** 2;
+  return patchEmbeddingLayer(weights, "proj", patches, dim, { channels, patch });
 }
 
-/** x + gate · branch of the modulated norm of x, for each stream; the last block gives an image alone. */
+/** x + gate · branch of the modulated norm of x, for each stream; the last block of a transformer leaves the text. */
+export function sd3Block(
+  graph: Graph,
+  config: Sd3Sizes,
+  weights: WeightScope,
+  { layer, streams, tables, step, split, tokens }: {
+    readonly layer: number;
+    readonly streams: JointStreams;
+    readonly tables: BlockTables;
+    readonly step: Tensor;
+    readonly split: TokenSplit;
+    /** Of the image, on all GPUs. */
+    readonly tokens: number;
+  },
+): JointStreams {
+  const block = weights.scope("transformer_blocks").scope(layer);
+  const vectors = blockModulation(config, tables, step, layer);
+  return graph.scope(
+    `transformer_blocks.${layer}`,
+    () => jointBlock(config, block, streams, vectors, { split, alone: split.like([tokens]) }),
+  );
+}
+
 function jointBlock(
-  config: Sd3TransformerConfig,
+  config: Sd3Sizes,
   weights: WeightScope,
   { image, text }: JointStreams,
   { image: ofImage, self, text: ofText }: BlockModulation,
-  split: TokenSplit,
+  { split, alone }: { readonly split: TokenSplit; readonly alone: TokenSplit },
 ): JointStreams {
   const attn = weights.scope("attn");
   const dim = image.dim(-1);
@@ -146,18 +183,17 @@ function jointBlock(
     { shift, scale }: { readonly shift: Tensor; readonly scale: Tensor },
   ): Projections => {
     const joined = linearLayers(scope, layers, x, dim, { norm: { eps: EPS, shift, scale } });
-    return headProjections(
-      { ...config, eps: EPS },
-      scope,
-      config.qk_norm ? norms : undefined,
-      joined,
-    );
+    const heads = { ...config, eps: EPS };
+    return headProjections(heads, scope, config.qk_norm ? norms : undefined, joined);
   };
-  const first = { shift: ofImage.shift_msa, scale: ofImage.scale_msa };
-  const before = "shift" in ofText ? ofText : { shift: ofText.shift_msa, scale: ofText.scale_msa };
-  const ours = projected(attn, image, IMAGE_LAYERS, first);
-  const theirs = projected(attn, text, TEXT_LAYERS, before);
-  const join = (i: 0 | 1 | 2) => concat([ours[i], theirs[i]], 1);
+  const before = ofText && !("shift" in ofText)
+    ? { shift: ofText.shift_msa, scale: ofText.scale_msa }
+    : ofText;
+  const all = [
+    projected(attn, image, IMAGE_LAYERS, { shift: ofImage.shift_msa, scale: ofImage.scale_msa }),
+    ...text && before ? [projected(attn, text, TEXT_LAYERS, before)] : [],
+  ];
+  const join = (i: 0 | 1 | 2) => concat(all.map((parts) => parts[i]), 1);
   const attended = attend([join(0), join(1), join(2)], split);
   const count = image.dim(1);
   let x = linearLayer(attn, "to_out.0", slice(attended, 1, 0, count), dim, {
@@ -165,12 +201,12 @@ function jointBlock(
     residual: image,
   });
   if (self) {
-    const alone = weights.scope("attn2");
-    const own = attend(projected(alone, image, IMAGE_LAYERS, self), split.like([count]));
-    x = linearLayer(alone, "to_out.0", own, dim, { gate: self.gate, residual: x });
+    const second = weights.scope("attn2");
+    const own = attend(projected(second, image, IMAGE_LAYERS, self), alone);
+    x = linearLayer(second, "to_out.0", own, dim, { gate: self.gate, residual: x });
   }
   const result = FEED_FORWARD(weights.scope("ff"), x, ofImage);
-  if ("shift" in ofText) return { image: result, text };
+  if (!text || !ofText || "shift" in ofText) return { image: result, text };
   const y = linearLayer(attn, "to_add_out", slice(attended, 1, count, attended.dim(1)), dim, {
     gate: ofText.gate_msa,
     residual: text,
