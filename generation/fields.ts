@@ -173,7 +173,10 @@ export const SETTING_FIELDS: {
       "RIFLEx (Wan): stretch temporal RoPE, so that videos longer than the training clips do not loop",
     ...FLAG,
     neutral: false,
-    idle: unlessTaken("riflex"),
+    idle: (info, task, given) =>
+      outputOf(task) === "VIDEO"
+        ? unlessTaken("riflex")(info, task, given)
+        : "an image has one frame",
   },
   clipLen: {
     text:

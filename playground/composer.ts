@@ -46,7 +46,10 @@ export function Composer({ model }: { model: Model }): VNode {
       return;
     }
     setSending(true);
-    await attempt(async () => show((await send(model)).id));
+    await attempt(async () => {
+      show((await send(model)).id);
+      draft.set({ usesSeed: false });
+    });
     setSending(false);
   };
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** Controls that settings are chosen with. */
 
 import type { ComponentChildren } from "preact";
-import { useId } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
 
 /** A button with an icon, whose meaning is a text for who cannot see it or points at it. */
@@ -60,6 +60,22 @@ export function Segments<T extends string>(
   );
 }
 
+/** A mark that is pressed to read what a setting does, and the sentence when it was. */
+function useHint(name: string, text: string | undefined): [VNode | null, VNode | null] {
+  const [isOpen, setOpen] = useState(false);
+  if (!text) return [null, null];
+  return [
+    h("button", {
+      class: "hint-mark",
+      title: text,
+      "aria-label": `About ${name}`,
+      "aria-expanded": isOpen,
+      onClick: () => setOpen(!isOpen),
+    }, "?"),
+    isOpen ? h("p", { class: "hint" }, `${text}.`) : null,
+  ];
+}
+
 /** How far a slider goes where the model names no greatest value, or one that nobody wants. */
 const SLIDER_ENDS: Readonly<Record<string, number>> = {
   guidance_scale: 15,
@@ -71,10 +87,10 @@ const SLIDER_ENDS: Readonly<Record<string, number>> = {
 
 /** A number with a slider; the number may go beyond it. */
 export function NumberSlider(
-  { id, name, title, value, own, least, most, step, onChange }: {
+  { id, name, hint, value, own, least, most, step, onChange }: {
     id: string;
     name: string;
-    title?: string | undefined;
+    hint?: string | undefined;
     value: number | undefined;
     own: number | null;
     least: number;
@@ -86,6 +102,7 @@ export function NumberSlider(
   const field = useId();
   const end = Math.min(most ?? Infinity, Math.max(SLIDER_ENDS[id] ?? Infinity, (own ?? 0) * 1.5));
   const shown = value ?? own ?? undefined;
+  const [mark, sentence] = useHint(name, hint);
   const read = (text: string) => {
     const number = Number(text);
     if (text === "") onChange(undefined);
@@ -94,11 +111,12 @@ export function NumberSlider(
   const isChosen = value !== undefined && value !== own;
   return h(
     "div",
-    { class: "slider", title },
+    { class: "slider" },
     h(
       "div",
       { class: "row" },
-      h("label", { for: field, class: "name" }, name),
+      h("label", { for: field, class: "name", title: name }, name),
+      mark,
       isChosen && own !== null
         ? h("button", {
           class: "own",
@@ -119,25 +137,26 @@ export function NumberSlider(
         onChange: (event) => read(event.currentTarget.value),
       }),
     ),
-    Number.isFinite(end)
+    Number.isFinite(end) && shown !== undefined
       ? h("input", {
         type: "range",
         "aria-label": name,
         min: least,
         max: end,
         step,
-        value: Math.min(shown ?? least, end),
-        style: { "--filled": `${100 * (Math.min(shown ?? least, end) - least) / (end - least)}%` },
+        value: Math.min(shown, end),
+        style: { "--filled": `${100 * (Math.min(shown, end) - least) / (end - least)}%` },
         onInput: (event) => onChange(Number(event.currentTarget.value)),
       })
       : null,
+    sentence,
   );
 }
 
 export function Choice(
-  { name, title, value, choices, own, onChange }: {
+  { name, hint, value, choices, own, onChange }: {
     name: string;
-    title?: string;
+    hint?: string;
     value: string | undefined;
     choices: readonly string[];
     own: string | null;
@@ -145,10 +164,12 @@ export function Choice(
   },
 ): VNode {
   const field = useId();
-  return h(
+  const [mark, sentence] = useHint(name, hint);
+  const row = h(
     "div",
-    { class: "row", title },
-    h("label", { for: field, class: "name" }, name),
+    { class: "row" },
+    h("label", { for: field, class: "name", title: name }, name),
+    mark,
     h(
       "select",
       {
@@ -163,27 +184,33 @@ export function Choice(
       ...choices.map((choice) => h("option", { key: choice, value: choice }, words(choice))),
     ),
   );
+  return h("div", {}, row, sentence);
 }
 
 export function Switch(
-  { name, title, value, onChange }: {
+  { name, hint, value, onChange }: {
     name: string;
-    title?: string;
+    hint?: string;
     value: boolean;
     onChange: (value: boolean | undefined) => void;
   },
 ): VNode {
-  return h(
-    "label",
-    { class: "row switch", title },
-    h("span", { class: "name" }, name),
+  const field = useId();
+  const [mark, sentence] = useHint(name, hint);
+  const row = h(
+    "div",
+    { class: "row switch" },
+    h("label", { for: field, class: "name", title: name }, name),
+    mark,
     h("input", {
+      id: field,
       type: "checkbox",
       role: "switch",
       checked: value,
       onChange: (event) => onChange(event.currentTarget.checked || undefined),
     }),
   );
+  return h("div", {}, row, sentence);
 }
 
 export function capital(text: string): string {

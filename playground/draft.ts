@@ -29,8 +29,10 @@ const KEPT = {
   /** `<width>x<height>`; empty for the model's own, or the image's. */
   size: "",
   count: 1,
-  /** Whether the seed is used again, or a new one is drawn. */
+  /** Whether the seed is locked: used for all that follows. */
   keepsSeed: false,
+  /** Whether the seed is used for the next result alone. */
+  usesSeed: false,
   seed: null as number | null,
   /** Values that were chosen, by name; the model's own for all others. */
   settings: {} as Record<string, unknown>,

@@ -23,7 +23,6 @@ export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
           h(NumberSlider, {
             id: "lora",
             name: lora.path,
-            title: lora.path,
             value: lora.strength,
             own: 1,
             least: 0,

@@ -136,6 +136,16 @@ export function ownFrames({ defaults, limits }: Model): number {
   return Math.max(defaults.num_frames, Math.min(limits.max_frames, 2 * limits.frame_multiple + 1));
 }
 
+/** The nearest size that the model can make; the side that was changed last gives way. */
+export function nearestSize({ limits }: Model, sides: readonly number[], last: 0 | 1): string {
+  const { size_multiple: step, max_pixels: most } = limits;
+  const nearest = (side: number, limit: number) =>
+    Math.min(Math.max(step, Math.round(side / step) * step), Math.floor(limit / step) * step);
+  const other = nearest(sides[1 - last]!, most / step);
+  const changed = nearest(sides[last]!, most / other);
+  return last === 0 ? `${changed}x${other}` : `${other}x${changed}`;
+}
+
 export function sizeProblem(model: Model, width: number, height: number): string | undefined {
   const { size_multiple: step, max_pixels: most } = model.limits;
   if (!(width > 0 && height > 0)) return "Both sides must be positive.";

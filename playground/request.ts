@@ -140,7 +140,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
     ...(known.includes("prompt_syntax") ? { prompt_syntax: PAGE_SYNTAX } : {}),
     ...(state.size ? { size: state.size } : {}),
     ...(state.count > 1 ? { n: state.count } : {}),
-    ...(state.keepsSeed && state.seed !== null ? { seed: state.seed } : {}),
+    ...((state.keepsSeed || state.usesSeed) && state.seed !== null ? { seed: state.seed } : {}),
     ...Object.fromEntries(chosen),
     ...controlFields(model, state),
     ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
@@ -211,7 +211,7 @@ export async function reuse(job: Job): Promise<void> {
 }
 
 export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job> {
-  return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false });
+  return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false, usesSeed: false });
 }
 
 /** Puts the recipe of a file into the draft, with its model where that is here; returns what cannot be used. */
@@ -243,7 +243,8 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
     settings,
     size: problem ? "" : String(size),
     count: 1,
-    keepsSeed: seed !== undefined,
+    keepsSeed: false,
+    usesSeed: seed !== undefined,
     seed: (seed ?? null) as number | null,
     loras: model.takes_loras ? uses : [],
     ...(task === undefined ? {} : { output: "image" as const }),
@@ -268,7 +269,8 @@ function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
     prompt: recipe.prompt,
     size: size as string,
     count: n as number,
-    keepsSeed: true,
+    keepsSeed: false,
+    usesSeed: true,
     seed: (Array.isArray(seed) ? seed[0] : seed) as number,
     settings,
     loras: loras as LoraUse[],

@@ -1,10 +1,9 @@
 /** The settings of the next request, made from what the model says that it takes. */
 
-import { useId } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
 import { choose, chooseControl, type ControlFile, type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { jobs } from "./jobs.ts";
 import { Loras } from "./loras.ts";
 import {
   controlNet,
@@ -18,15 +17,17 @@ import {
   takesControl,
 } from "./model.ts";
 import { draftTask, PAGE_SYNTAX } from "./request.ts";
+import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
-import { useStore } from "./store.ts";
-import { selectedResult, view } from "./view.ts";
+import { memory, useStore } from "./store.ts";
+import { view } from "./view.ts";
 
 /** Settings that are always in view, with their usual names. */
 const FIRST: Readonly<Record<string, string>> = {
   num_inference_steps: "Steps",
-  guidance_scale: "Guidance scale",
-  guidance_scale_2: "Guidance scale, low noise",
+  guidance_scale: "Guidance (CFG)",
+  guidance_scale_2: "Guidance (CFG), low noise",
+  image_guidance_scale: "Image guidance",
   strength: "Denoising strength",
   sampler: "Sampler",
   scheduler: "Scheduler",
@@ -50,6 +51,10 @@ const NAMES: Readonly<Record<string, string>> = {
   hires_upscaler: "Hires upscaler",
   hires_strength: "Hires denoising strength",
 };
+
+/** Settings that people look for; the others are for experts. */
+const PLAIN =
+  /^(?:hires_(?:scale|upscaler|strength)|padding_mask_crop|enable_|upscaling_scale|frame_interpolation_exp|layers|ip_adapter_scale)/;
 
 const NEEDS: Readonly<Record<string, string>> = {
   upscaling_scale: "enable_upscaling",
@@ -76,7 +81,9 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   );
   const controls = takesControl(model, state) ? state.controls : [];
   const first = settings.filter(({ name }) => FIRST[name]);
+  const [isExpert, setExpert] = useState(memory.read("expert", false));
   const others = settings.filter(({ name }) => !FIRST[name]);
+  const hidden = others.filter(({ name }) => !PLAIN.test(name) && !(name in state.settings));
   const hasNegative = all.some(({ name }) => name === "negative_prompt");
   const field = (setting: Setting) => h(SettingField, { key: setting.name, setting, task, state });
   return h(
@@ -102,7 +109,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     model.can_enhance
       ? h(Switch, {
         name: "Rewrite the prompt",
-        title: "A language model rewrites the prompt first",
+        hint: "A language model rewrites the prompt first",
         value: state.settings["enhance_prompt"] === true,
         onChange: (value) => choose("enhance_prompt", value),
       })
@@ -112,7 +119,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
       "details",
       { class: "more" },
       h("summary", {}, "More"),
-      ...others.map(field),
+      ...others.filter((setting) => isExpert || !hidden.includes(setting)).map(field),
       state.output === "image"
         ? h(Segments<Draft["format"]>, {
           name: "File",
@@ -120,6 +127,17 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
           options: [["png", "PNG"], ["jpeg", "JPEG"], ["webp", "WebP"]],
           onChange: (format) => draft.set({ format }),
           hidesName: false,
+        })
+        : null,
+      isExpert || hidden.length > 0
+        ? h(Switch, {
+          name: "Expert settings",
+          hint: "Shows all that the model takes; they have good defaults",
+          value: isExpert,
+          onChange: (value) => {
+            setExpert(value === true);
+            memory.write("expert", value === true);
+          },
         })
         : null,
     ),
@@ -131,15 +149,15 @@ function SettingField(
 ): VNode {
   const { name: id, description, type, choices, minimum, maximum, defaults } = setting;
   const name = FIRST[id] ?? NAMES[id] ?? capital(words(id));
-  const title = description.replaceAll("`", "");
+  const hint = description.replaceAll("`", "");
   const own = defaults[task ?? ""] ?? (id === "prompt_syntax" ? PAGE_SYNTAX : null);
   const value = state.settings[id];
   const onChange = (value: unknown) => choose(id, value);
-  if (type === "flag") return h(Switch, { name, title, value: value === true, onChange });
+  if (type === "flag") return h(Switch, { name, hint, value: value === true, onChange });
   if (choices) {
     return h(Choice, {
       name,
-      title,
+      hint,
       choices,
       onChange,
       own: own as string | null,
@@ -149,7 +167,7 @@ function SettingField(
   return h(NumberSlider, {
     id,
     name,
-    title,
+    hint,
     onChange,
     value: value as number | undefined,
     own: own as number | null,
@@ -182,7 +200,7 @@ const MAX_COUNT = 10;
 function Count({ state }: { state: Draft }): VNode {
   return h(NumberSlider, {
     id: "n",
-    name: "Number of results",
+    name: state.output === "video" ? "Videos" : "Images",
     value: state.count,
     own: 1,
     least: 1,
@@ -206,7 +224,7 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
     h(NumberSlider, {
       id: "num_frames",
       name: `Frames, ${seconds} s`,
-      title: `Videos have one frame more than a multiple of ${step}`,
+      hint: `Videos have one frame more than a multiple of ${step}`,
       value: state.numFrames ?? undefined,
       own,
       least: step + 1,
@@ -276,7 +294,7 @@ function ControlSettings(
     net?.modes
       ? h(Choice, {
         name: "Control mode",
-        title: "What the control picture shows",
+        hint: "What the control picture shows",
         choices: net.modes,
         own: net.modes[0]!,
         value: settings["control_mode"] as string | undefined,
@@ -296,41 +314,5 @@ function ControlSettings(
         onChange: (number: number | undefined) => choose(id, number),
       })
     ),
-  );
-}
-
-export function Seed({ state }: { state: Draft }): VNode {
-  const field = useId();
-  const onChange = (way: "new" | "again") =>
-    draft.set(
-      way === "new" ? { keepsSeed: false } : {
-        keepsSeed: true,
-        seed: selectedResult(jobs.state.list)?.seed ?? state.seed ?? 0,
-      },
-    );
-  return h(
-    "div",
-    { class: "row" },
-    h("label", { class: "name", for: field }, "Seed"),
-    state.keepsSeed
-      ? h("input", {
-        id: field,
-        class: "number seed",
-        type: "number",
-        min: 0,
-        step: 1,
-        value: state.seed ?? 0,
-        onChange: (event) => {
-          const seed = Math.floor(Number(event.currentTarget.value));
-          if (Number.isSafeInteger(seed) && seed >= 0) draft.set({ seed });
-        },
-      })
-      : null,
-    h(Segments<"new" | "again">, {
-      name: "Seed of the next result",
-      value: state.keepsSeed ? "again" : "new",
-      options: [["new", "New"], ["again", "Again"]],
-      onChange,
-    }),
   );
 }

@@ -1,15 +1,14 @@
 /** The size of the result: the shapes that the model advertises, or any other that it can make. */
 
 import { useId, useState } from "preact/hooks";
+import { iconButton } from "./controls.ts";
 import { type Draft, draft } from "./draft.ts";
-import { h, type VNode } from "./elements.ts";
-import { type Model, sizeProblem } from "./model.ts";
+import { h, icon, type VNode } from "./elements.ts";
+import { type Model, nearestSize, sizeProblem } from "./model.ts";
 
 export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
   const hasInput = state.images.length > 0 || state.clip !== null;
   const shown = state.size || (hasInput ? "" : model.defaults.size);
-  const isOther = shown !== "" && !model.sizes.includes(shown);
-  const [isOpen, setOpen] = useState(isOther);
   return h(
     "fieldset",
     { class: "sizes" },
@@ -18,24 +17,32 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
       "div",
       { class: "size-tiles" },
       hasInput ? tile("", "Input size", shown === "", undefined) : null,
-      ...model.sizes.map((size) => tile(size, size.replace("x", " × "), size === shown, size)),
-      h(
-        "button",
-        {
-          class: "size-tile",
-          "aria-expanded": isOpen || isOther,
-          onClick: () => setOpen(!isOpen),
-        },
-        h("span", { class: "shape dots" }),
-        h("span", { class: "caption" }, "Other"),
-      ),
+      ...model.sizes.map((size) => tile(size, ratioOf(size), size === shown, size)),
     ),
-    isOpen || isOther ? h(OwnSize, { model, size: shown || model.defaults.size }) : null,
+    h(Sides, { model, size: shown }),
   );
 }
 
+/** Ratios of sides that have names. */
+const RATIOS = [[1, 1], [5, 4], [4, 3], [3, 2], [5, 3], [16, 9], [2, 1], [21, 9]] as const;
+
+/** `16:9`, for a size that is near it, as sides are multiples of some number. */
+export function ratioOf(size: string): string {
+  const [width = 1, height = 1] = sidesOf(size);
+  const ratio = Math.max(width, height) / Math.min(width, height);
+  const distance = ([a, b]: (typeof RATIOS)[number]) => Math.abs(Math.log(a / b / ratio));
+  const [nearest] = RATIOS.toSorted((one, other) => distance(one) - distance(other));
+  if (distance(nearest!) > 0.04) return `${Math.round(100 * width / height) / 100}:1`;
+  const [long, short] = nearest!;
+  return width < height ? `${short}:${long}` : `${long}:${short}`;
+}
+
+function sidesOf(size: string): number[] {
+  return size.split("x").map(Number);
+}
+
 function tile(size: string, text: string, isChosen: boolean, shape: string | undefined): VNode {
-  const [width = 1, height = 1] = shape?.split("x").map(Number) ?? [];
+  const [width = 1, height = 1] = shape ? sidesOf(shape) : [];
   const long = Math.max(width, height);
   return h(
     "button",
@@ -49,14 +56,21 @@ function tile(size: string, text: string, isChosen: boolean, shape: string | und
       class: shape ? "shape" : "shape given",
       style: { width: `${22 * width / long}px`, height: `${22 * height / long}px` },
     }),
-    h("span", { class: "caption" }, text),
+    h(
+      "span",
+      { class: "caption" },
+      text,
+      shape ? h("span", { class: "pixels" }, ` ${size.replace("x", " × ")}`) : null,
+    ),
   );
 }
 
-function OwnSize({ model, size }: { model: Model; size: string }): VNode {
+/** Both sides as numbers; one that the model cannot make becomes the nearest when its field is left. */
+function Sides({ model, size }: { model: Model; size: string }): VNode {
   const id = useId();
-  const sides = size.split("x").map(Number);
-  const problem = sizeProblem(model, sides[0] ?? 0, sides[1] ?? 0);
+  const [note, setNote] = useState("");
+  const sides = size ? sidesOf(size) : [];
+  const problem = size ? sizeProblem(model, sides[0]!, sides[1]!) : undefined;
   const side = (index: 0 | 1, name: string) => [
     h("label", { class: "unseen", for: `${id}${index}` }, name),
     h("input", {
@@ -64,13 +78,21 @@ function OwnSize({ model, size }: { model: Model; size: string }): VNode {
       class: "number",
       type: "number",
       min: model.limits.size_multiple,
-      step: model.limits.size_multiple,
-      value: sides[index],
+      step: "any",
+      value: sides[index] ?? "",
+      placeholder: "auto",
       "aria-invalid": problem !== undefined,
       onChange: (event) => {
-        const next = [...sides];
-        next[index] = Number(event.currentTarget.value);
-        draft.set({ size: next.join("x") });
+        const field = event.currentTarget;
+        const typed = Number(field.value);
+        const wanted = sides.length > 0 ? [...sides] : sidesOf(model.defaults.size);
+        if (typed > 0) wanted[index] = typed;
+        const nearest = nearestSize(model, wanted, index);
+        const got = sidesOf(nearest)[index]!;
+        field.value = String(got);
+        const why = sizeProblem(model, wanted[0]!, wanted[1]!);
+        setNote(why ? `${why} The nearest is ${nearest.replace("x", " × ")}.` : "");
+        draft.set({ size: nearest });
       },
     }),
   ];
@@ -78,8 +100,20 @@ function OwnSize({ model, size }: { model: Model; size: string }): VNode {
     "div",
     { class: "own-size" },
     ...side(0, "Width"),
-    h("span", { "aria-hidden": "true" }, "×"),
+    iconButton({
+      label: "Swap width and height",
+      disabled: sides.length === 0,
+      onClick: () => draft.set({ size: sides.toReversed().join("x") }),
+    }, icon("swap")),
     ...side(1, "Height"),
-    problem ? h("span", { class: "problem", role: "alert" }, problem) : null,
+    problem
+      ? h("span", { class: "problem", role: "alert" }, [
+        `${problem} `,
+        h("button", {
+          class: "own",
+          onClick: () => draft.set({ size: nearestSize(model, sides, 1) }),
+        }, "Use the nearest"),
+      ])
+      : h("span", { class: "hint", role: "status" }, note),
   );
 }

@@ -58,6 +58,8 @@ import request from "../../playground/request.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import resultBar from "../../playground/result_bar.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import seed from "../../playground/seed.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import session from "../../playground/session.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import settingsPanel from "../../playground/settings_panel.ts" with { type: "text" };
@@ -98,6 +100,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "player.ts": player,
   "request.ts": request,
   "result_bar.ts": resultBar,
+  "seed.ts": seed,
   "session.ts": session,
   "settings_panel.ts": settingsPanel,
   "size_picker.ts": sizePicker,

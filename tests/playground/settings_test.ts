@@ -1,0 +1,85 @@
+/** Choosing settings: seed, size, and which settings there are. */
+
+import assert from "node:assert/strict";
+import { FakeEngine } from "../fakes/engine.ts";
+import { testService } from "../fakes/service.ts";
+import { browserTest, draw, listen, SUPPORT } from "./page.ts";
+
+browserTest(
+  "a seed is used once after Reuse, and again and again when it is locked",
+  async (browser) => {
+    const engine = new FakeEngine({ info: SUPPORT });
+    await using service = await testService({ engine });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: { size: "64x48" } });
+    const tiles = page.locator(".tile.completed");
+    const drawn = async (count: number) => {
+      await draw(page, "a hill");
+      await tiles.nth(count - 1).waitFor();
+      await page.locator(".finished img.result").waitFor();
+    };
+    const seed = page.getByRole("spinbutton", { name: "Seed" });
+    const lock = page.getByRole("button", { name: "Lock the seed" });
+    await drawn(1);
+    const { data: [job] } = await (await service.get("/v1/jobs")).json();
+    const [first] = job.outputs;
+    await page.waitForFunction(`document.querySelector("input.seed").value === "${first.seed}"`);
+    await page.getByText("Each result has a new seed.").waitFor();
+    await page.getByRole("button", { name: "Reuse" }).click();
+    await page.getByText("The next result has this seed.").waitFor();
+    await drawn(2);
+    await page.getByText("Each result has a new seed.").waitFor();
+    await drawn(3);
+    await lock.click();
+    const locked = Number(await seed.inputValue());
+    await drawn(4);
+    await seed.fill("7");
+    await drawn(5);
+    await lock.click();
+    await drawn(6);
+    const seeds = engine.requests.map(({ seed }) => seed);
+    assert.deepEqual(seeds.slice(0, 5), [first.seed, first.seed, locked, locked, 7]);
+    assert.equal(new Set(seeds).size, 4);
+  },
+);
+
+browserTest(
+  "sizes have their ratios, are swapped, and become the nearest that the model makes",
+  async (browser) => {
+    const { optionalSettings } = SUPPORT;
+    const info = { ...SUPPORT, optionalSettings: [...optionalSettings, "riflex"] as const };
+    await using service = await testService({ engine: new FakeEngine({ info }) });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: {} });
+    await page.getByRole("button", { name: "3:4 48 × 64" }).click();
+    const sides = [
+      page.getByRole("spinbutton", { name: "Width" }),
+      page.getByRole("spinbutton", { name: "Height" }),
+    ] as const;
+    const size = async () => (await Promise.all(sides.map((side) => side.inputValue()))).join("x");
+    const leave = async (index: 0 | 1, value: string) => {
+      await sides[index].fill(value);
+      await sides[index].blur();
+      return await size();
+    };
+    await page.getByRole("button", { name: "Swap width and height" }).click();
+    assert.equal(await size(), "64x48");
+    assert.equal(await leave(0, "50"), "48x48");
+    await page.getByText("Sides are multiples of 16. The nearest is 48 × 48.").waitFor();
+    assert.equal(await leave(1, "9000"), "48x1360");
+    assert.equal(await leave(0, "0"), "48x1360");
+    assert.equal(await leave(1, "1"), "48x16");
+
+    // Guidance has its usual name, and what it does is read by a press.
+    await page.getByRole("spinbutton", { name: "Guidance (CFG)" }).waitFor();
+    await page.getByRole("button", { name: "About Steps" }).click();
+    await page.locator(".settings p.hint").getByText("steps").waitFor();
+    await page.getByText("More", { exact: true }).click();
+    assert.equal(await page.getByRole("spinbutton", { name: "Shift" }).count(), 0);
+    await page.getByRole("switch", { name: "Expert settings" }).click();
+    await page.getByRole("spinbutton", { name: "Shift" }).waitFor();
+    assert.equal(await page.getByRole("switch", { name: "RIFLEx" }).count(), 0);
+    await page.getByText("Video", { exact: true }).click();
+    await page.getByRole("switch", { name: "RIFLEx" }).waitFor();
+  },
+);
