@@ -61,12 +61,12 @@ interface Row {
 }
 
 /** What is here or on its way, what fits, and the rest. */
-function rowsOf({ data }: Catalogue, pulls: Pull[], served: string[]): [string, Row[]][] {
+function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string, Row[]][] {
   const ofEntry = (entry: Entry): Row => ({
     ...{ id: entry.id, title: entry.title, entry },
     pull: pulls.findLast((pull) => nameOf(pull) === entry.id),
   });
-  const known = data.map(ofEntry);
+  const known = catalogue.data.map(ofEntry);
   const ids = new Set(known.map(({ id }) => id));
   const others = new Set([
     ...served,
@@ -78,7 +78,10 @@ function rowsOf({ data }: Catalogue, pulls: Pull[], served: string[]): [string, 
   const [here, away] = [known.filter(isHere), known.filter((row) => !isHere(row))];
   return [
     ["Here", [...here, ...more]],
-    ["Fit this GPU", away.filter(({ entry }) => entry?.fits !== false)],
+    [
+      catalogue.device_bytes === null ? "To download" : "Fit this GPU",
+      away.filter(({ entry }) => entry?.fits !== false),
+    ],
     [
       "Larger: parts of them wait in memory, which is slow",
       away.filter(({ entry }) => entry?.fits === false),

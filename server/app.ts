@@ -27,7 +27,6 @@ import { ServiceMetrics } from "./metrics/service_metrics.ts";
 import { toApiError } from "./http/respond.ts";
 import { PLAYGROUND_FOLDER } from "./routes/documents.ts";
 import { mountRoutes } from "./routes/table.ts";
-import { deviceBytes } from "./routes/catalogue.ts";
 import type { FoundModels } from "./models/found_models.ts";
 import { Pulls } from "./models/pulls.ts";
 import { Runners } from "./runners.ts";
@@ -96,6 +95,10 @@ export function createService(options: AppOptions): { app: App; services: Servic
     localModels({ ...shared, others: options.others ?? [], found: options.found, log });
   const { maxQueue } = shared.settings;
   const { hub = hubSettings } = options;
+  const availableBytes = () =>
+    shared.engine.status === "ready"
+      ? shared.engine.engine.info.deviceBytes ?? options.cards?.likelyBytes
+      : undefined;
   const queue = options.jobs?.queue ?? new JobQueue(store, { maxQueue });
   const services: Services = {
     ...shared,
@@ -108,10 +111,11 @@ export function createService(options: AppOptions): { app: App; services: Servic
     metrics: new ServiceMetrics({ engine: shared.engine, store, queue }),
     runners: new Runners({ ...shared, models, tracing: options.tracing }),
     hub,
+    availableBytes,
     pulls: new Pulls({
       hub,
       log,
-      availableBytes: () => deviceBytes(shared),
+      availableBytes,
       onDone: () => void options.found?.refresh(true),
     }),
     found: options.found,

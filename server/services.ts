@@ -41,6 +41,8 @@ export interface Services {
   /** Models of this machine that the server was not told of; absent where it serves none of these. */
   readonly found: FoundModels | undefined;
   readonly hub: () => Promise<HubSettings>;
+  /** Bytes that the GPU will give, once that is known. */
+  readonly availableBytes: () => number | undefined;
   /** Whether the models are on other machines. */
   readonly isFleet: boolean;
   readonly runners: Runners;

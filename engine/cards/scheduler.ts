@@ -5,6 +5,7 @@
 
 import { DeviceLostError } from "../../runtime/mod.ts";
 import { Card, type CardEngine, type Demand } from "./card.ts";
+import { likelyBytes } from "./card_memory.ts";
 import type { CardPlan } from "./choose_cards.ts";
 import { ScheduledModel } from "./scheduled_model.ts";
 
@@ -139,6 +140,12 @@ export class Scheduler {
       this.#onNote(`GPU ${card.id} was to be ${name}, but the driver gave ${adapter}`);
     }
     card.name = adapter;
+  }
+
+  /** Bytes that the card with the most memory will give, about; nothing where nobody tells. */
+  get likelyBytes(): number | undefined {
+    const known = this.all.flatMap(({ name }) => likelyBytes(name) ?? []);
+    return known.length > 0 ? Math.max(...known) : undefined;
   }
 
   /** How many jobs can run at once; at least one, which says what is wrong where no card is left. */

@@ -14,6 +14,8 @@ import type { Log } from "../log.ts";
 
 /** Most pulls that wait or run. */
 const MAX_ACTIVE = 16;
+/** Bytes of the disk that stay free, for records and results. */
+const MIN_FREE_BYTES = 2 ** 30;
 /** Most pulls that are remembered. */
 const MAX_KEPT = 100;
 
@@ -160,6 +162,7 @@ export class Pulls {
     const options = {
       settings,
       signal,
+      minFreeBytes: MIN_FREE_BYTES,
       onChosen: ({ id, bytes }: ChosenFiles) => {
         before = known;
         known += bytes;

@@ -23,7 +23,7 @@ import { News, openStream } from "./news.ts";
 /** The models that have names, as this machine sees them. */
 export async function catalogue(c: Context<AppEnv>, services: Services): Promise<Response> {
   const settings = await services.hub();
-  const known = deviceBytes(services);
+  const known = services.availableBytes();
   const stock = await takeStock(settings, known ?? USUAL_BYTES);
   const answer: CatalogueAnswer = {
     object: "list",
@@ -109,11 +109,6 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
 
 /** Longest body of a pull, in bytes. */
 const MAX_BODY = 16 * 2 ** 10;
-
-/** Bytes that the first model's GPU can give, once that is known. */
-export function deviceBytes({ engine }: Pick<Services, "engine">): number | undefined {
-  return engine.status === "ready" ? engine.engine.info.deviceBytes : undefined;
-}
 
 /** Whether a job for a model waits or runs. */
 async function isAwaited(name: string, { queue, store }: Services): Promise<boolean> {
