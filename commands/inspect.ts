@@ -1,7 +1,5 @@
 /** `denoise inspect`. */
-
-import { join } from "node:path";
-import { MODEL_INDEX } from "../hub/model_index.ts";
+import { hasIndex } from "../hub/model_index.ts";
 import { bundledLoraFiles } from "../models/lora/bundled.ts";
 import { readLora } from "../models/lora/read_lora.ts";
 import { ENCODER_WIDTHS } from "../models/textual_inversion/read_embedding.ts";
@@ -127,7 +125,7 @@ const IMAGE_WORDS = {
 /** A folder without an index is looked at as it is; all else is found as models are, or is a LoRA of the bundled model. */
 async function findPath(input: string): Promise<string> {
   const stat = await Deno.stat(input).catch(() => undefined);
-  const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(() => true, () => false);
+  const isModel = await hasIndex(input);
   if (stat?.isFile || (stat?.isDirectory && !isModel)) return input;
   if (/^[^:]*\.(?:png|jpe?g|webp|gif|bmp|mp4|safetensors|gguf|ckpt|pth?|bin)$/i.test(input)) {
     throw new Deno.errors.NotFound(

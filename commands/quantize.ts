@@ -1,8 +1,6 @@
 /** `denoise quantize`. */
-
-import { join } from "node:path";
 import { describeWriteError, isWriteError } from "../generation/write_error.ts";
-import { componentFolder, MODEL_INDEX, readModelIndex } from "../hub/model_index.ts";
+import { componentFolder, hasIndex, readModelIndex } from "../hub/model_index.ts";
 import { containerOf } from "../models/checkpoints/quantize/mod.ts";
 import { quantize } from "../models/file_tools.ts";
 import { checkOutput } from "./output_name.ts";
@@ -63,10 +61,7 @@ async function findWeights(
   part: string,
 ): Promise<{ readonly path: string; readonly flag?: string }> {
   const isFolder = await Deno.stat(input).then((stat) => stat.isDirectory, () => false);
-  const isModel = await Deno.stat(join(input, MODEL_INDEX)).then(
-    (stat) => stat.isFile,
-    () => false,
-  );
+  const isModel = await hasIndex(input);
   if (isFolder && !isModel) return { path: input };
   const path = await localModel(input);
   if ((await Deno.stat(path)).isFile) return { path };

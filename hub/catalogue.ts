@@ -75,6 +75,17 @@ const KREA2 = {
   unreadBytes: 1.8e9,
   vae: "Qwen-Image's",
 } as const;
+const ANIMA = {
+  ...IMAGES,
+  family: "Anima",
+  goodFor: "anime and drawings, by tags",
+  licence: "CircleStone non-commercial",
+  parameters: 2.09e9,
+  textEncoder: "Qwen3-0.6B",
+  textEncoderBytes: 0.9e9,
+  unreadBytes: 0.3e9,
+  vae: "Qwen-Image's",
+} as const;
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -175,6 +186,7 @@ const KINDS: Readonly<
     unreadBytes: 2.2e9,
   },
   "Krea 2": KREA2,
+  "Anima": ANIMA,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -287,6 +299,7 @@ sd-1.5                         | Stable Diffusion 1.5        | SD 1.5           
 dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
 krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
+anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
 qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
 qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF

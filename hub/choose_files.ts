@@ -1,7 +1,7 @@
 /** Which files of a repository a model needs: repositories often hold the same weights several times. */
 
 import type { HubFile } from "./hub_client.ts";
-import { MODEL_INDEX } from "./model_index.ts";
+import { MODEL_INDEXES } from "./model_index.ts";
 import { isWeightFile, partOf, WEIGHTS } from "./parts.ts";
 
 /** Weights for other programs, and what only shows a model off. */
@@ -32,7 +32,7 @@ export function chooseFiles(
       }; it has ${list(files.map(({ path }) => path))}`,
     );
   }
-  const hasIndex = files.some(({ path }) => path === MODEL_INDEX);
+  const hasIndex = files.some(({ path }) => MODEL_INDEXES.includes(path));
   const own = files.filter(({ path }) => !UNUSED_FOLDERS.test(path) && !path.startsWith("."));
   const useful = own.filter(({ path }) => !UNUSED.test(path));
   if (hasIndex && !useful.some(({ path }) => path.includes("/") && WEIGHTS.test(path))) {

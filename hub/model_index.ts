@@ -1,7 +1,7 @@
 /** `model_index.json`, as diffusers' `save_pretrained` writes it: the pipeline of a folder, and its components. */
 
 import { describeFileError, exists, fileInfo, join } from "../platform/mod.ts";
-import { excerpt, type JsonObject, readJsonObject } from "./json_file.ts";
+import { excerpt, isObject, type JsonObject, readJsonObject } from "./json_file.ts";
 
 interface ComponentEntry {
   /** The Python package or pipeline module that has the class, such as `transformers`. */
@@ -22,11 +22,24 @@ export interface ModelIndex {
 
 export const MODEL_INDEX = "model_index.json";
 
+/** The index of pipelines that diffusers puts together of blocks; folders of others may have it too. */
+const MODULAR_INDEX = "modular_model_index.json";
+
+export const MODEL_INDEXES: readonly string[] = [MODEL_INDEX, MODULAR_INDEX];
+
+/** Whether a folder holds a model of several components. */
+export async function hasIndex(folder: string): Promise<boolean> {
+  const found = await Promise.all(MODEL_INDEXES.map((name) => exists(join(folder, name))));
+  return found.includes(true);
+}
+
 /** Far more than any pipeline needs. */
 const MAX_BYTES = 2 ** 20;
 
 export async function readModelIndex(folder: string): Promise<ModelIndex> {
-  const path = join(folder, MODEL_INDEX);
+  const own = join(folder, MODEL_INDEX);
+  const modularPath = join(folder, MODULAR_INDEX);
+  const path = !await exists(own) && await exists(modularPath) ? modularPath : own;
   const json = await readJsonObject(path, { maxBytes: MAX_BYTES });
   const { _class_name: className, _diffusers_version: version, ...rest } = json;
   if (typeof className !== "string" || className === "") {
@@ -59,7 +72,11 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
 }
 
 /** What we call components that the file names otherwise. */
-const OUR_NAMES: Readonly<Record<string, string>> = { unet: "transformer" };
+const OUR_NAMES: Readonly<Record<string, string>> = {
+  unet: "transformer",
+  text_conditioner: "text_encoder_2",
+  t5_tokenizer: "tokenizer_2",
+};
 
 /** A model whose only text encoder is the second, as SDXL's refiner, has it as its first. */
 export function takeSecondEncoder<Part>(components: Map<string, Part>): void {
@@ -74,7 +91,7 @@ export function takeSecondEncoder<Part>(components: Map<string, Part>): void {
 
 /** The class that `modular_model_index.json` names, where a folder has that file too. */
 async function modularClass(folder: string): Promise<string | undefined> {
-  const path = join(folder, "modular_model_index.json");
+  const path = join(folder, MODULAR_INDEX);
   const isThere = await exists(path);
   const { _class_name: own } = isThere ? await readJsonObject(path, { maxBytes: MAX_BYTES }) : {};
   return typeof own === "string" ? own : undefined;
@@ -124,7 +141,8 @@ function readEntry(
   key: string,
   value: JsonObject[string],
 ): ComponentEntry | null | undefined {
-  if (!Array.isArray(value) || value.length !== 2) return undefined;
+  // Modular pipelines say where a component comes from, too.
+  if (!Array.isArray(value) || value.length !== 2 && !isObject(value[2])) return undefined;
   const [library, className] = value;
   if (library === null && className === null) return null;
   if (typeof library !== "string" && typeof className !== "string") return undefined;

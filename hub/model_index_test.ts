@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { join } from "node:path";
-import { componentFolder, readModelIndex } from "./model_index.ts";
+import { componentFolder, hasIndex, readModelIndex } from "./model_index.ts";
 
 /** Runs a test on a folder whose model_index.json holds a value. */
 async function withIndex(json: unknown, use: (folder: string) => Promise<void>): Promise<void> {
@@ -51,6 +51,30 @@ Deno.test("readModelIndex() separates components from settings", async () => {
       boundary_ratio: 0.9,
       layers: [10, 20],
     });
+  });
+});
+
+Deno.test("readModelIndex() reads the index of a modular pipeline alone, and calls its components as others", async () => {
+  await withIndex("{}", async (folder) => {
+    await Deno.remove(join(folder, "model_index.json"));
+    const from = (subfolder: string) => ({ pretrained_model_name_or_path: "org/name", subfolder });
+    const json = {
+      _class_name: "AnimaModularPipeline",
+      _blocks_class_name: "AnimaAutoBlocks",
+      text_conditioner: ["diffusers", "AnimaTextConditioner", from("text_conditioner")],
+      t5_tokenizer: ["transformers", "T5TokenizerFast", from("t5_tokenizer")],
+      text_encoder: ["transformers", "Qwen3Model", from("text_encoder")],
+      guider: [null, null, {}],
+    };
+    await Deno.writeTextFile(join(folder, "modular_model_index.json"), JSON.stringify(json));
+    assert.ok(await hasIndex(folder));
+    const { className, components } = await readModelIndex(folder);
+    assert.equal(className, "AnimaModularPipeline");
+    assert.deepEqual([...components].map(([name, { folder }]) => [name, folder]), [
+      ["text_encoder_2", "text_conditioner"],
+      ["tokenizer_2", "t5_tokenizer"],
+      ["text_encoder", "text_encoder"],
+    ]);
   });
 });
 

@@ -15,7 +15,7 @@ import {
   isHubId,
   parseHubFile,
 } from "./cache.ts";
-import { MODEL_INDEX } from "./model_index.ts";
+import { hasIndex, MODEL_INDEX } from "./model_index.ts";
 import { isWeightFile, partOf, PICKLES, WEIGHTS } from "./parts.ts";
 
 /** Finds a model by a path, or in the cache by `org/name` or `org/name:file`; a path that exists comes first. */
@@ -86,6 +86,7 @@ async function modelIn(
     if ((await fileInfo(join(folder, MODEL_INDEX))).isFile) return folder;
   } catch (error) {
     if (error instanceof NotFoundError) {
+      if (await hasIndex(folder)) return folder;
       const files = await weightsIn(folder);
       const parts = partOf(files[0] ?? "")?.all;
       if (files.length === 1 || (parts && files.every((file) => parts.includes(file)))) {

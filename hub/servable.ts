@@ -6,7 +6,7 @@ import { type CachedModel, listCachedModels } from "./cached_models.ts";
 import { findSnapshot, isHubId, parseHubFile } from "./cache.ts";
 import { CATALOGUE, repositoriesOf } from "./catalogue.ts";
 import type { HubSettings } from "./hub_settings.ts";
-import { MODEL_INDEX } from "./model_index.ts";
+import { hasIndex } from "./model_index.ts";
 import { cachedPrecision } from "./obtain_named.ts";
 import { type OwnModel, readOwnModels } from "./own_models.ts";
 import { resolveModel } from "./resolve.ts";
@@ -56,7 +56,7 @@ async function isModel(id: string, { cacheFolder }: HubSettings): Promise<boolea
   try {
     const folder = await findSnapshot(id, { cacheFolder });
     await resolveModel(id, { cacheFolder });
-    return await exists(join(folder, MODEL_INDEX)) || !await exists(join(folder, "config.json"));
+    return await hasIndex(folder) || !await exists(join(folder, "config.json"));
   } catch {
     return false;
   }

@@ -2,6 +2,7 @@
 import { excerpt } from "../hub/json_file.ts";
 import { type ModelParts, openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
+import { ANIMA } from "./families/anima/pipeline.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
@@ -81,6 +82,7 @@ export const FAMILIES: readonly Family[] = [
     FLUX2,
     QWEN_IMAGE,
     KREA2,
+    ANIMA,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
     STABLE_DIFFUSION_3,

@@ -24,6 +24,7 @@ const TYPES: readonly (readonly [QuantizedType, ending: string, stored: string])
 const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
 const QWEN = [new Golden("qwen_image/pipeline")] as const;
 const KREA2 = [new Golden("krea2/pipeline")] as const;
+const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
 const SD = ["pipeline", "xl_pipeline"].map((name) => new Golden(`stable_diffusion/${name}`));
@@ -38,6 +39,7 @@ const MODELS: readonly (readonly [
   ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
   ["Krea 2", KREA2[0], (use) => withComposed(KREA2, use)],
   ["Stable Diffusion 3", SD3[0], (use) => withComposed(SD3, use)],
+  ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>
     [

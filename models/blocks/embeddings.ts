@@ -41,13 +41,14 @@ export interface RotaryTables {
 }
 
 /**
- * Rotary tables; the pairs of a head are shared out between axes in order; `replaced` is a pair that turns otherwise.
+ * Rotary tables; the pairs of a head are shared out between axes in order, which may have a `theta` each; `replaced` is a
+ * pair that turns otherwise.
  * Source: RoFormer (Su et al. 2021) with one block of frequencies `theta^(−2j/d)` per axis.
  */
 export function rotaryTables(
   positions: readonly (readonly number[])[],
   axisDims: readonly number[],
-  theta: number,
+  theta: number | readonly number[],
   replaced?: { readonly axis: number; readonly pair: number; readonly frequency: number },
 ): RotaryTables {
   const pairs = axisDims.reduce((sum, dim) => sum + dim / 2, 0);
@@ -56,9 +57,10 @@ export function rotaryTables(
   positions.forEach((position, token) => {
     let at = token * pairs;
     axisDims.forEach((dim, axis) => {
+      const base = typeof theta === "number" ? theta : theta[axis]!;
       for (let j = 0; j < dim / 2; j++, at++) {
         const isReplaced = axis === replaced?.axis && j === replaced.pair;
-        const angle = position[axis]! * (isReplaced ? replaced.frequency : theta ** (-2 * j / dim));
+        const angle = position[axis]! * (isReplaced ? replaced.frequency : base ** (-2 * j / dim));
         cos[at] = Math.cos(angle);
         sin[at] = Math.sin(angle);
       }
@@ -72,7 +74,7 @@ export function rotaryConstants(
   name: string,
   positions: readonly (readonly number[])[],
   axisDims: readonly number[],
-  theta: number,
+  theta: number | readonly number[],
 ): Rotation {
   const { cos, sin } = rotaryTables(positions, axisDims, theta);
   const shape = [positions.length, axisDims.reduce((sum, dim) => sum + dim, 0) / 2];

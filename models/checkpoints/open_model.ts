@@ -14,7 +14,7 @@ import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import {
   componentFolder,
   CONTROLNET_PARTS,
-  MODEL_INDEX,
+  hasIndex,
   type ModelIndex,
   PART_COMPONENTS,
   type PartName,
@@ -352,7 +352,7 @@ async function openPart(
     const held = listed(components.map(({ format }) => format.name));
     throw new TypeError(`Cannot use "${path}" as the ${words}: it holds ${held}`);
   }
-  const index = await exists(join(path, MODEL_INDEX)) ? await readModelIndex(path) : undefined;
+  const index = await hasIndex(path) ? await readModelIndex(path) : undefined;
   const own = index?.components.has(name) || part === "transformer2" ? name : KINDS[part] ?? name;
   const folder = index ? await componentFolder(index, own) : path;
   const configPath = join(folder, "config.json");
@@ -392,7 +392,7 @@ async function namedTokenizers(parts: ModelParts) {
     if (path !== undefined) named.set(name, () => openTokenizer(path, name, part));
   }
   const { tokenizer: whole } = parts;
-  if (whole !== undefined && await exists(join(whole, MODEL_INDEX))) {
+  if (whole !== undefined && await hasIndex(whole)) {
     const { components } = await readModelIndex(whole);
     for (const name of ["tokenizer_2", "tokenizer_3"]) {
       if (named.has(name) || !components.has(name)) continue;
@@ -414,7 +414,7 @@ async function openTokenizer(
     if (hasTokenizer(checkpoint)) return readEmbeddedTokenizer(checkpoint);
     throw new TypeError(`Cannot use "${path}" as the tokenizer: it holds none`);
   }
-  const isModel = await exists(join(path, MODEL_INDEX));
+  const isModel = await hasIndex(path);
   const folder = isModel ? await componentFolder(await readModelIndex(path), name) : path;
   return await loadTokenizer(folder);
 }

@@ -4,6 +4,8 @@ import { repeated } from "../../tests/support/published_shapes.ts";
 import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
+import { ANIMA_CONDITIONER_CONFIG, ANIMA_TRANSFORMER_CONFIG } from "../families/anima/config.ts";
+import { ANIMA_FILES } from "../families/anima/layouts.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";
 import { CHROMA_FILES } from "../families/chroma/layouts.ts";
 import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
@@ -34,7 +36,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
-  ...[QWEN_IMAGE_FILES, KREA2_FILES, SD_FILES],
+  ...[QWEN_IMAGE_FILES, KREA2_FILES, ANIMA_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -50,6 +52,8 @@ const SCHEMAS = {
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   Krea2Transformer2DModel: KREA2_TRANSFORMER_CONFIG,
   Qwen3VLModel: QWEN3_VL_CONFIG,
+  CosmosTransformer3DModel: ANIMA_TRANSFORMER_CONFIG,
+  AnimaTextConditioner: ANIMA_CONDITIONER_CONFIG,
   UNet2DConditionModel: UNET_CONFIG,
   CLIPTextModel: CLIP_TEXT_CONFIG,
   CLIPTextModelWithProjection: CLIP_TEXT_CONFIG,

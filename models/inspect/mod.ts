@@ -1,7 +1,7 @@
 /** What a file or folder is, by its headers and configurations; nothing is computed. */
 
 import { join } from "node:path";
-import { componentFolder, MODEL_INDEX, readModelIndex } from "../../hub/model_index.ts";
+import { componentFolder, hasIndex, readModelIndex } from "../../hub/model_index.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { isWeightFile, partOf } from "../../hub/parts.ts";
 import {
@@ -65,7 +65,7 @@ export async function inspectPath(
   optional: readonly ComponentFormat[],
 ): Promise<Inspection> {
   if ((await Deno.stat(path)).isFile) return await inspectFile(path, families, optional);
-  if (await isFile(join(path, MODEL_INDEX))) return await inspectModel(path, families);
+  if (await hasIndex(path)) return await inspectModel(path, families);
   const only = await onlyFile(path);
   return only === undefined
     ? await inspectFolder(path, families)

@@ -329,6 +329,8 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["Qwen-Image", "lora_unet_transformer_blocks_0_txt_mod_1"],
   ["Krea 2", "diffusion_model.blocks.0.attn.wq"],
   ["Krea 2", "transformer.transformer_blocks.0.ff.up"],
+  ["Anima", "lora_unet_blocks_0_cross_attn_output_proj"],
+  ["Anima", "diffusion_model.blocks.0.self_attn.q_proj"],
   ["HunyuanVideo", "lora_unet_double_blocks_0_img_mod_linear"],
   ["LTX-Video or PixArt", "diffusion_model.transformer_blocks.0.attn2.to_q"],
   ["HiDream", "diffusion_model.double_stream_blocks.0.block.ff_t.w1"],

@@ -18,7 +18,7 @@ import type { Work } from "./work.ts";
 /** What the transformer makes of the prompts alone, computed once for all steps. */
 interface PromptContext<Own extends Inputs, Output> {
   readonly inputs?: Own;
-  values?(prompts: Pick<Work, "tokens" | "maxLength">): CallValues<Own>;
+  values?(prompts: Pick<Work, "tokens" | "pooledTokens" | "maxLength">): CallValues<Own>;
   readonly pooled?: TextEncoder;
   /** Rows of the pooled encoder, where it gives states too; 0 by default. */
   readonly pooledRows?: number;

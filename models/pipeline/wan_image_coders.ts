@@ -49,11 +49,12 @@ interface WanImages {
 
 const RGB = 3;
 
-/** Pixels of samples; `unpack` leads from tokens to latents, [height, width, channels]. */
+/** Pixels of samples; `unpack` leads from tokens to latents, [height, width, channels], `given` to those for the caller. */
 export function wanImages(
   { vae, tinyDecoder }: { readonly vae: WanVae; readonly tinyDecoder?: TinyDecoder | undefined },
   size: TiledSize,
   unpack: (tokens: Tensor) => Tensor,
+  given: (tokens: Tensor) => Tensor = (tokens) => tokens,
 ): WanImages {
   // The autoencoder's latents are scaled, those of a tiny decoder are not.
   const by: WanImages["by"] = (tiny, channels) => ({
@@ -71,7 +72,7 @@ export function wanImages(
         session,
         { sample },
         decoder,
-        ({ sample }) => ({ decoded: decoded(sample), latents: sample }),
+        ({ sample }) => ({ decoded: decoded(sample), latents: given(sample) }),
       );
     },
   };

@@ -56,6 +56,7 @@ async function withModels(use: (paths: ReadonlyMap<string, string>) => Promise<v
     ["z_image", new Golden("z_image/pipeline").folder],
     ["qwen_image", new Golden("qwen_image/pipeline").folder],
     ["krea2", new Golden("krea2/pipeline").folder],
+    ["anima", new Golden("anima/pipeline").folder],
     ["flux1", flux1],
     ["klein", new Golden("flux2/pipeline").folder],
     ["sd3", new Golden("stable_diffusion_3/pipeline").folder],

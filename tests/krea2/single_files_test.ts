@@ -4,24 +4,26 @@ import { join } from "node:path";
 import { ORIGINAL_KREA2 } from "../../models/families/krea2/layouts.ts";
 import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
-import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
-import { encodeGguf } from "../support/gguf.ts";
 import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { withFolder } from "../support/safetensors.ts";
-import { type Bytes, renamed, tensorsOf, writeSafetensors } from "../support/single_files.ts";
+import {
+  type Bytes,
+  mapped,
+  renamed,
+  tensorsOf,
+  writeGguf,
+  writeSafetensors,
+} from "../support/single_files.ts";
 
 const golden = new Golden("krea2/pipeline");
 type Tensors = ReadonlyMap<string, Bytes>;
 
-const map = (tensors: Tensors, change: (name: string, tensor: Bytes) => readonly [string, Bytes]) =>
-  new Map([...tensors].map(([name, tensor]) => change(name, tensor)));
-
 /** As Krea names them: the vectors of a block's table in one row. */
 function original(prefix: string): Tensors {
   const own = renamed(tensorsOf(`${golden.folder}/transformer`), ORIGINAL_KREA2);
-  return map(own, (name, tensor) => {
+  return mapped(own, (name, tensor) => {
     const shape = name.endsWith(".mod.lin") ? [tensor.shape[0]! * tensor.shape[1]!] : tensor.shape;
     return [prefix + name, { ...tensor, shape }];
   });
@@ -42,35 +44,24 @@ async function checkLatents(call: string, model: string, parts: ModelParts): Pro
 
 Deno.test("a file with Krea 2 Turbo's transformer, text encoder and autoencoder gives diffusers' latents", () =>
   withFolder({}, async (folder) => {
-    const encoder = map(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
+    const encoder = mapped(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
       `text_encoders.qwen3vl_4b.transformer.model.${name}`,
       tensor,
     ]);
-    const vae = map(tensorsOf(`${golden.folder}/vae`), (name, tensor) => [`vae.${name}`, tensor]);
+    const vae = mapped(
+      tensorsOf(`${golden.folder}/vae`),
+      (name, tensor) => [`vae.${name}`, tensor],
+    );
     const path = join(folder, "krea2_turbo_all.safetensors");
     writeSafetensors(path, new Map([...original("model.diffusion_model."), ...encoder, ...vae]));
     await checkLatents("turbo", path, {});
   }));
 
-/** ggml's numbers of types. */
-const TYPES = new Map([...GGML_TYPES].map(([number, [name]]) => [name.toUpperCase(), number]));
-
-function writeGguf(path: string, tensors: Tensors, architecture: string): void {
-  const data = encodeGguf({
-    metadata: [["general.architecture", { text: architecture }]],
-    tensors: [...tensors].map(([name, { format, shape, bytes }]) => [
-      name,
-      { type: TYPES.get(format)!, shape, data: bytes },
-    ]),
-  });
-  Deno.writeFileSync(path, data);
-}
-
 Deno.test("GGUF files of Krea 2 Raw and Qwen3-VL give diffusers' latents, and one of Qwen3 is refused", () =>
   withFolder({}, async (folder) => {
     const [model, encoder, other] = ["Krea-2-Raw-BF16", "Qwen3-VL-4B", "Qwen3-4B"]
       .map((name) => join(folder, `${name}.gguf`)) as [string, string, string];
-    const language = map(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
+    const language = mapped(tensorsOf(`${golden.folder}/text_encoder`), (name, tensor) => [
       name.replace("language_model.", ""),
       tensor,
     ]);

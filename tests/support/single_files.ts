@@ -3,6 +3,8 @@ import { type Layout, namesIn } from "../../models/layouts.ts";
 import { decodeElements } from "../../runtime/dtype.ts";
 import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
 import { decoderOf, elementTypeOf } from "../../runtime/weights/storage.ts";
+import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
+import { encodeGguf } from "./gguf.ts";
 import { encodeSafetensors, type TensorValues } from "./safetensors.ts";
 
 /** A tensor with its bytes. */
@@ -84,4 +86,31 @@ export function writeSafetensors(path: string, tensors: ReadonlyMap<string, Byte
   }
   const data = concatenated([...tensors.values()].map(({ bytes }) => bytes));
   Deno.writeFileSync(path, encodeSafetensors(header, data));
+}
+
+/** With other names or shapes. */
+export function mapped(
+  tensors: ReadonlyMap<string, Bytes>,
+  change: (name: string, tensor: Bytes) => readonly [string, Bytes],
+): Map<string, Bytes> {
+  return new Map([...tensors].map(([name, tensor]) => change(name, tensor)));
+}
+
+/** ggml's numbers of types. */
+const TYPES = new Map([...GGML_TYPES].map(([number, [name]]) => [name.toUpperCase(), number]));
+
+/** Writes a GGUF file with these tensors, as they are. */
+export function writeGguf(
+  path: string,
+  tensors: ReadonlyMap<string, Bytes>,
+  architecture: string,
+): void {
+  const data = encodeGguf({
+    metadata: [["general.architecture", { text: architecture }]],
+    tensors: [...tensors].map(([name, { format, shape, bytes }]) => [
+      name,
+      { type: TYPES.get(format)!, shape, data: bytes },
+    ]),
+  });
+  Deno.writeFileSync(path, data);
 }

@@ -3,6 +3,7 @@
     python3 tools/reference/full_size.py z-image-turbo OUT [--parts transformer text_encoder vae gguf]
     python3 tools/reference/full_size.py klein-4b OUT
     python3 tools/reference/full_size.py qwen-image OUT --parts vae gguf text_gguf
+    python3 tools/reference/full_size.py krea-2-turbo OUT --parts vae gguf text_gguf
     python3 tools/reference/full_size.py flux1-schnell OUT --parts text_encoder vae gguf text_gguf
     python3 tools/reference/full_size.py sdxl OUT --parts unet text_encoder text_encoder_2 vae
     python3 tools/reference/full_size.py sd15 OUT --parts unet text_encoder vae
@@ -13,7 +14,7 @@
 OUT becomes a folder as the model is published: what --parts names in bf16 (Stable Diffusion in f16), in files of 5 GB (Z-Image's transformer has
 12.3 GB, klein's 7.8 GB, their text encoder 8 GB), and always configs, scheduler and tokenizers, whose merges and pieces
 are made up. With `gguf`, beside it in OUT-Q4_K.gguf the transformer as random blocks of Q4_K under its original names
-(Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, FLUX.1 6.7, Wan 1.3B 0.8, TI2V-5B 2.8, and each expert of A14B 8.1, the
+(Z-Image 3.5 GB, klein 2.2, Qwen-Image 11.5, Krea 2 7.2, FLUX.1 6.7, Wan 1.3B 0.8, TI2V-5B 2.8, and each expert of A14B 8.1, the
 second in OUT-2-Q4_K.gguf); with `text_gguf` in OUT-text-Q4_K.gguf the large text encoder under llama.cpp's names; with
 `original_vae` in OUT-vae.safetensors Wan's or Qwen-Image's autoencoder under the names of its team. A tensor is made
 and written in pieces of 64 MiB: no more is ever in memory.
@@ -39,6 +40,7 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     Flux2Transformer2DModel,
     FluxTransformer2DModel,
+    Krea2Transformer2DModel,
     QwenImageTransformer2DModel,
     UNet2DConditionModel,
     UniPCMultistepScheduler,
@@ -54,6 +56,8 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3VLConfig,
+    Qwen3VLModel,
     T5Config,
     T5EncoderModel,
     UMT5Config,
@@ -92,6 +96,9 @@ QWEN_SCHEDULER = dict(
     base_image_seq_len=256, base_shift=0.5, max_image_seq_len=8192, max_shift=0.9, shift=1.0, shift_terminal=0.02,
     time_shift_type="exponential", use_dynamic_shifting=True,
 )  # fmt: skip
+# Of krea/Krea-2-Turbo, whose transformer and autoencoder have the classes' defaults.
+KREA_2_TEXT = dict(TEXT, rope_parameters={"rope_type": "default", "rope_theta": 5e6, "mrope_section": [24, 20, 20]})
+KREA_2_SCHEDULER = dict(QWEN_SCHEDULER, max_image_seq_len=6400, max_shift=1.15, shift_terminal=None)
 # Of black-forest-labs/FLUX.1-schnell; its VAE is Z-Image's.
 CLIP_L = dict(
     hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12, projection_dim=768,
@@ -226,6 +233,31 @@ def qwen_image_shapes(module):
     return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
 
 
+def krea2_shapes(module):
+    """Likewise; the vectors of a block's table lie in one row."""
+    shapes = {}
+    for name, parameter in module.named_parameters():
+        shape = tuple(parameter.shape)
+        if re.search(r"blocks\.\d+\.scale_shift_table", name):
+            shape = (shape[0] * shape[1],)
+        for pattern, theirs in KREA_2_NAMES:
+            name = re.sub(pattern, theirs, name)
+        shapes[name] = shape
+    return shapes
+
+
+KREA_2_NAMES = (
+    (r"^img_in", "first"), (r"^time_embed\.linear_1", "tmlp.0"), (r"^time_embed\.linear_2", "tmlp.2"),
+    (r"^time_mod_proj", "tproj.1"), (r"^txt_in\.norm\.weight", "txtmlp.0.scale"), (r"^txt_in\.linear_1", "txtmlp.1"),
+    (r"^txt_in\.linear_2", "txtmlp.3"), (r"^text_fusion", "txtfusion"), (r"^transformer_blocks", "blocks"),
+    (r"^final_layer\.linear", "last.linear"), (r"^final_layer\.norm\.weight", "last.norm.scale"),
+    (r"^final_layer\.scale_shift_table", "last.modulation.lin"), (r"attn\.to_([qkv])", r"attn.w\1"),
+    (r"attn\.to_out\.0", "attn.wo"), (r"attn\.to_gate", "attn.gate"), (r"attn\.norm_([qk])\.weight", r"attn.qknorm.\1norm.scale"),
+    (r"\.ff\.", ".mlp."), (r"\.norm1\.weight", ".prenorm.scale"), (r"\.norm2\.weight", ".postnorm.scale"),
+    (r"\.scale_shift_table", ".mod.lin"),
+)  # fmt: skip
+
+
 def flux1_shapes(module):
     """Likewise: queries, keys and values in one, in single blocks with the feed-forward's first layer."""
     own = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
@@ -287,6 +319,24 @@ def wan_vae_shapes(module):
         single_files.vae_name(name, module.config.num_res_blocks + 2): tuple(parameter.shape)
         for name, parameter in module.named_parameters()
     }
+
+
+def llama_cpp_qwen3_shapes(module):
+    """A Qwen3-VL without its vision tower, under the names of llama.cpp."""
+    shapes = {}
+    for name, parameter in module.language_model.named_parameters():
+        for pattern, theirs in LLAMA_CPP_QWEN3:
+            name = re.sub(pattern, theirs, name)
+        shapes[name] = tuple(parameter.shape)
+    return shapes
+
+
+LLAMA_CPP_QWEN3 = (
+    (r"^embed_tokens", "token_embd"), (r"^norm", "output_norm"), (r"^layers", "blk"),
+    (r"input_layernorm", "attn_norm"), (r"post_attention_layernorm", "ffn_norm"), (r"self_attn\.o_proj", "attn_output"),
+    (r"self_attn\.([qkv])_(proj|norm)", lambda found: "attn_" + found[1] + ("_norm" if found[2] == "norm" else "")),
+    (r"mlp\.(\w+)_proj", r"ffn_\1"),
+)  # fmt: skip
 
 
 def llama_cpp_shapes(module):
@@ -471,6 +521,17 @@ FAMILIES = {
         qwen_image_shapes,
         {"text_encoder": lambda: Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(text_config=VISION_TEXT))},
         ("text_encoder", "qwen2vl", llama_cpp_shapes),
+    ),
+    "krea-2-turbo": Family(
+        "Krea2Pipeline",
+        {"is_distilled": True},
+        Krea2Transformer2DModel,
+        AutoencoderKLQwenImage,
+        flow(**KREA_2_SCHEDULER),
+        "krea2",
+        krea2_shapes,
+        {"text_encoder": lambda: Qwen3VLModel(Qwen3VLConfig(text_config=KREA_2_TEXT))},
+        ("text_encoder", "qwen3vl", llama_cpp_qwen3_shapes),
     ),
     "flux1-schnell": Family(
         "FluxPipeline",

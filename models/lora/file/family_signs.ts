@@ -23,6 +23,12 @@ const SIGNS: readonly Sign[] = [
       /(txtfusion_|text_fusion_|^blocks_\d+_(attn_(w[qkvo]|gate)|mlp_(gate|up|down))|transformer_blocks_\d+_(attn_to_gate|ff_(gate|up|down)))/,
     ],
   },
+  {
+    family: "Anima",
+    has: [
+      /(llm_adapter_|blocks_\d+_((self|cross)_attn_(q|k|v|output)_proj|adaln_modulation_|mlp_layer[12]|norm[123]_linear_[12]))/,
+    ],
+  },
   { family: "HiDream", has: [/double_stream_blocks_\d|single_stream_blocks_\d/] },
   {
     family: "HunyuanVideo",

@@ -1,0 +1,62 @@
+/** Anima from single files: the same latents as from the folder that holds the same numbers. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { ORIGINAL_ANIMA } from "../../models/families/anima/layouts.ts";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
+import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withFolder } from "../support/safetensors.ts";
+import {
+  type Bytes,
+  mapped,
+  renamed,
+  tensorsOf,
+  writeGguf,
+  writeSafetensors,
+} from "../support/single_files.ts";
+
+const golden = new Golden("anima/pipeline");
+const CALL = golden.call("empty");
+
+/** As files of the model have it: the text conditioner beside the transformer. */
+function original(prefix: string): Map<string, Bytes> {
+  const conditioner = tensorsOf(`${golden.folder}/text_conditioner`);
+  const own = renamed(tensorsOf(`${golden.folder}/transformer`), ORIGINAL_ANIMA);
+  return new Map([
+    ...mapped(own, (name, tensor) => [prefix + name, tensor]),
+    ...mapped(conditioner, (name, tensor) => [`${prefix}llm_adapter.${name}`, tensor]),
+  ]);
+}
+
+async function checkLatents(model: string, parts: ModelParts): Promise<void> {
+  const device = await openTestDevice();
+  const vae = join(golden.folder, "vae");
+  using pipeline = await openPipeline(model, { vae, tokenizer: golden.folder, ...parts });
+  try {
+    await pipeline.load(device);
+    const { latents } = await pipeline.generate(textRequest(CALL));
+    const expected = golden.tensor(CALL.name, "latents");
+    assertClose(CALL.name, { shape: expected.shape, data: latents }, expected, 1e-4);
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test("files of Anima as safetensors and GGUF give diffusers' latents, and need a tokenizer of T5", () =>
+  withFolder({}, async (folder) => {
+    const [model, gguf, encoder] = ["anima.safetensors", "anima-Q8_0.gguf", "Qwen3-0.6B.gguf"]
+      .map((name) => join(folder, name)) as [string, string, string];
+    writeSafetensors(model, original("net."));
+    writeGguf(gguf, original(""), "cosmos");
+    const language = tensorsOf(`${golden.folder}/text_encoder`);
+    writeGguf(encoder, renamed(language, LLAMA_CPP_QWEN), "qwen3");
+    await checkLatents(model, { textEncoder: join(golden.folder, "text_encoder") });
+    await checkLatents(gguf, { textEncoder: encoder });
+    const tokenizer = join(golden.folder, "tokenizer");
+    await assert.rejects(
+      openPipeline(model, { textEncoder: encoder, vae: join(golden.folder, "vae"), tokenizer }),
+      /the second tokenizer is missing; name it with parts\.tokenizer2/,
+    );
+  }));
