@@ -70,7 +70,7 @@ export const PART_FLAGS = {
   transformer2: flag("path", "replaces the low-noise transformer of models with two"),
   textEncoder: flag("path", "replaces the text encoder"),
   textEncoder2: flag("path", "replaces the second text encoder of models with several"),
-  textEncoder3: flag("path", "replaces the third text encoder of models with three"),
+  textEncoder3: flag("path", "replaces the third text encoder of models with three, or none"),
   imageEncoder: flag("path", "replaces the image encoder, also that of an IP-Adapter"),
   mmproj: flag("path", "vision tower, for a text encoder in a GGUF file"),
   vae: flag("path", "replaces the autoencoder"),

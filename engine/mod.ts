@@ -1,6 +1,6 @@
 /** Owns the GPU: one worker per device, one generation at a time. */
 import { resolve } from "../platform/mod.ts";
-import { PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
+import { NO_PART, PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
@@ -103,7 +103,8 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   } else path = await obtainModel(modelPath, pull, noteOf(modelPath));
   for (const part of Object.keys(PART_COMPONENTS) as PartName[]) {
     const id = parts[part];
-    if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));
+    if (id === NO_PART && part === "textEncoder3") found[part] = id;
+    else if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));
   }
   if (parts.embeddings !== undefined) found.embeddings = resolve(parts.embeddings);
   return { path, parts: found };

@@ -185,6 +185,9 @@ export const PART_COMPONENTS = {
   tokenizer3: "tokenizer_3",
 } as const;
 
+/** In place of a part's path: the model does without it. */
+export const NO_PART = "none";
+
 export type PartName = keyof typeof PART_COMPONENTS;
 
 /** Parts that are ControlNets, in the order in which pictures of requests go to them. */

@@ -16,6 +16,7 @@ import {
   CONTROLNET_PARTS,
   hasIndex,
   type ModelIndex,
+  NO_PART,
   PART_COMPONENTS,
   type PartName,
   readModelIndex,
@@ -45,7 +46,7 @@ export interface ModelParts {
   textEncoder?: string;
   /** The second text encoder; what `tokenizer` names has it too where that is a whole model. */
   textEncoder2?: string;
-  /** The third text encoder; what `tokenizer` names has its tokenizer too where that is a whole model. */
+  /** The third text encoder, or `none` to do without; what `tokenizer` names has its tokenizer too where that is a whole model. */
   textEncoder3?: string;
   /** The autoencoder. */
   vae?: string;
@@ -161,12 +162,16 @@ async function collect(
   const found = new Map<string, ForeignPart>();
   const isFile = (await fileInfo(model)).isFile;
   const inModel = isFile ? openFile(model, known, opened) : [];
+  // Models of three text encoders do without the last.
+  const omitted = parts.textEncoder3 === NO_PART ? ["text_encoder_3", "tokenizer_3"] : [];
   for (const component of inModel) {
+    if (omitted.includes(component.format.component)) continue;
     found.set(component.format.component, toPart(component, model, opened[0]!));
   }
   for (const part of PARTS) {
     const name = PART_COMPONENTS[part];
     const mayBeBeside = COMPONENTS[part].isBeside && !isFile && !found.has(name);
+    if (omitted.includes(name)) continue;
     const path = parts[part] ?? (mayBeBeside ? await beside(model, name) : undefined);
     if (path !== undefined) found.set(name, await openPart(part, path, known, opened));
   }
@@ -190,7 +195,9 @@ async function collect(
     await addVisionTower(found, sees, known, opened);
   };
   if (!isFile) {
-    const index = await readModelIndex(model);
+    const whole = await readModelIndex(model);
+    const components = new Map([...whole.components].filter(([name]) => !omitted.includes(name)));
+    const index = { ...whole, components };
     await addTower(index.className);
     return new ModelFiles({ ...options(index), ...index });
   }

@@ -83,6 +83,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #encoded = new PromptCache();
   readonly #operands = new Operands();
   readonly #ranks: Ranks;
+  readonly #usualLength: number;
 
   constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
     this.#ranks = ranks;
@@ -92,7 +93,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     this.#memory = new ModelMemory(parts.components, adapted);
     this.#critic = critic;
     const precision = ({ weights }: Component) => weights.mainFormat.toLowerCase();
-    const info = completeInfo(family.info(parts));
+    const { usualSequenceLength = USUAL_SEQUENCE_LENGTH, ...said } = family.info(parts);
+    const info = completeInfo(said);
+    this.#usualLength = Math.min(usualSequenceLength, info.maxSequenceLength);
     const fromText = info.supportedTasks.filter((task) => INPUTS[task] === "text");
     const lacksEncoder = !parts.vae.weights.has("encoder.conv_in.weight") &&
       fromText.includes(info.defaultTask);
@@ -298,10 +301,6 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const pooledTokens = pooled &&
       prompts.map((prompt) => pooled.tokenizer.encode(prompt, { maxLength: pooled.maxLength }));
     return { tokens, pooledTokens, maxLength, lengths: tokens.map(({ length }) => length), cut };
-  }
-
-  get #usualLength(): number {
-    return Math.min(USUAL_SEQUENCE_LENGTH, this.info.maxSequenceLength);
   }
 
   #templateTokens(request: PipelineRequest): number {

@@ -35,6 +35,8 @@ export type FamilyInfo =
   >
   & Partial<ImageModelInfo>
   & {
+    /** Tokens that prompts are cut to where a request says nothing, if they are fewer than a request may have. */
+    readonly usualSequenceLength?: number;
     readonly defaults:
       & Omit<PipelineDefaults, keyof ImageModelDefaults>
       & Partial<ImageModelDefaults>;

@@ -330,7 +330,7 @@ export interface PipelineInfo {
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
   /** What `sampler`, `scheduler` and `sigmas` of a request may be, where the model has these settings. */
   readonly sampling: SamplingChoices;
-  /** Most tokens of a prompt that `maxSequenceLength` may ask for; prompts have at most 512 where a request says nothing. */
+  /** Most tokens of a prompt that `maxSequenceLength` may ask for; where a request says nothing, prompts have at most 512, or the model's usual number. */
   readonly maxSequenceLength: number;
   /** Size limits of input images; without them, inputs are resized to the output. */
   readonly imageLimits?: ImageLimits;

@@ -107,7 +107,7 @@ Deno.test("openPipeline() says what a file of SD 3.5 lacks, and that its T5 need
         ...without,
         tokenizer2: join(GOLDEN.folder, "tokenizer_2"),
       });
-      assert.equal(pipeline.info.maxSequenceLength, 256);
+      assert.equal(pipeline.info.maxSequenceLength, 512);
     } finally {
       if (before === undefined) Deno.env.delete("HF_HUB_CACHE");
       else Deno.env.set("HF_HUB_CACHE", before);

@@ -117,8 +117,8 @@ export const SD3_PARTS = partsTable({
 
 export type Sd3Parts = PartsOf<typeof SD3_PARTS>;
 
-/** Tokens of prompts for T5 by default, and with which the models were trained. */
-const MAX_TOKENS = 256;
+/** Tokens of prompts for T5, as the reference has them: by default, and at most. */
+const [USUAL_TOKENS, MAX_TOKENS] = [256, 512];
 
 /** Source: the model cards. Only its name tells the distilled model from the other of its size. */
 function sampling({ transformer: { config }, schedulerFile }: Sd3Parts) {
@@ -147,6 +147,7 @@ export function sd3Info(parts: Sd3Parts): FamilyInfo {
     sizeMultiple: scale * PATCH_SIDE,
     maxImages: 1,
     maxSequenceLength: MAX_TOKENS,
+    usualSequenceLength: USUAL_TOKENS,
     optionalSettings: [
       "promptSyntax",
       "maxSequenceLength",
