@@ -90,7 +90,14 @@ Deno.test("variables of flags stand for nothing else", () => {
   }
 });
 
-Deno.test("the script of bash completes commands, flags, choices and models", async () => {
+Deno.test({
+  name: "the script of bash completes commands, flags, choices and models",
+  // Windows has no bash.
+  ignore: Deno.build.os === "windows",
+  fn: testBash,
+});
+
+async function testBash() {
   const printed: string[] = [];
   const { log } = console;
   console.log = (line) => printed.push(line);
@@ -115,4 +122,4 @@ Deno.test("the script of bash completes commands, flags, choices and models", as
   const { stdout } = await bash.output();
   const lines = new TextDecoder().decode(stdout).trim().split("\n");
   assert.deepEqual(lines, cases.map(([, wanted]) => wanted!.join(" ")));
-});
+}

@@ -99,7 +99,8 @@ Deno.test("readJsonFile() says what is there instead of a file", async () => {
     assert.match((await errorOf(readJsonFile(folder))).message, /: it is a folder$/);
     await Deno.writeTextFile(join(folder, "file"), "{}");
     const below = await errorOf(readJsonFile(join(folder, "file", "config.json")));
-    assert.match(below.message, /: a part of its path is not a folder$/);
+    // Windows does not tell the two apart.
+    assert.match(below.message, /: (?:a part of its path is not a folder|it does not exist)$/);
   });
 });
 

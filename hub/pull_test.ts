@@ -62,8 +62,10 @@ Deno.test("pullModel() fetches what a pipeline needs, in the layout that findSna
     assert.ok(path.endsWith(commit));
     assert.equal(await weightsIn(path), WEIGHTS);
     assert.equal(await Deno.readTextFile(join(path, "tokenizer/tokenizer.json")), '{"é": 1}');
-    const link = await Deno.readLink(join(path, "model_index.json"));
-    assert.match(link.replaceAll("\\", "/"), /^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
+    if (Deno.build.os !== "windows") {
+      const link = await Deno.readLink(join(path, "model_index.json"));
+      assert.match(link, /^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
+    }
     const { doneBytes, totalBytes } = progress.at(-1)!;
     assert.equal(doneBytes, totalBytes);
     const asked = hub.filesSeen.length;

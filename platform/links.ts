@@ -1,5 +1,5 @@
 /** Links and names of files, as Deno, Node and Bun make them alike. */
-import { copyFile, link, stat, symlink } from "node:fs/promises";
+import { copyFile, link, rm, stat, symlink } from "node:fs/promises";
 import { dirname, relative } from "node:path";
 import process from "node:process";
 
@@ -7,7 +7,9 @@ import process from "node:process";
 export async function linkFile(file: string, path: string): Promise<void> {
   try {
     await symlink(relative(dirname(path), file), path, "file");
+    await stat(path);
   } catch {
+    await rm(path, { force: true });
     await link(file, path).catch(() => copyFile(file, path));
   }
 }

@@ -1,5 +1,6 @@
 import type { WriteStream } from "node:fs";
 import { Writable } from "node:stream";
+import { join } from "node:path";
 import assert from "node:assert/strict";
 import { ApiError } from "../contract/errors.ts";
 import { InputFolder } from "./input_folder.ts";
@@ -43,7 +44,7 @@ Deno.test("readForm() gives texts, lists and files on disk", () =>
       name: "cat.png",
       contentType: "image/png",
       size: 5,
-      path: `${folder.path}/0_cat.png`,
+      path: join(folder.path, "0_cat.png"),
     });
     assert.equal(await Deno.readTextFile(file.path), "12345");
     await folder.remove();

@@ -5,19 +5,19 @@ import { join } from "node:path";
 interface Wanted {
   /** Where packages are unpacked and lists are kept. */
   readonly folder: string;
-  readonly package: string;
+  readonly packages: readonly string[];
   /** Release, such as `sid`; this machine's by default. */
   readonly suite?: string;
-  /** Whether all that the package needs comes along, as if nothing were installed. */
+  /** Whether all that the packages need comes along, as if nothing were installed. */
   readonly complete: boolean;
 }
 
 /**
- * Fetches a package and unpacks it.
+ * Fetches packages and unpacks them.
  *
  * @returns the folder that stands for `/`; undefined where this machine knows no mirror of Debian for x86-64
  */
-export async function unpackPackage(wanted: Wanted): Promise<string | undefined> {
+export async function unpackPackages(wanted: Wanted): Promise<string | undefined> {
   const { folder } = wanted;
   const { os, arch } = Deno.build;
   const mirror = os === "linux" && arch === "x86_64" ? await debianMirror() : undefined;
@@ -46,7 +46,7 @@ export async function unpackPackage(wanted: Wanted): Promise<string | undefined>
   ].flatMap((option) => ["-o", option]);
   await must("apt-get", [...options, "-qq", "update"], folder);
   const get = wanted.complete ? ["-y", "--download-only", "install"] : ["download"];
-  await must("apt-get", [...options, "-qq", ...get, wanted.package], archives);
+  await must("apt-get", [...options, "-qq", ...get, ...wanted.packages], archives);
   for await (const { name } of Deno.readDir(archives)) {
     if (name.endsWith(".deb")) await must("dpkg-deb", ["-x", join(archives, name), root], folder);
   }

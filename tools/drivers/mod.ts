@@ -5,7 +5,7 @@ import { DAWN_VERSION, findDawn } from "../../runtime/device/backends/dawn_packa
 import { NoAdapterError } from "../../runtime/errors.ts";
 import { openDevice } from "../../runtime/open_device.ts";
 import { DENO } from "../root.ts";
-import { driversFolder, unpackPackage, writeDriverManifest } from "./debian.ts";
+import { driversFolder, unpackPackages, writeDriverManifest } from "./debian.ts";
 
 /** What starts Deno on a driver. */
 export interface DriverStart {
@@ -62,8 +62,8 @@ async function denoWithMesa(): Promise<string | undefined> {
   console.error(
     `Fetching Mesa's software driver from Debian unstable into ${folder}, once (66 MB)`,
   );
-  const wanted = { folder, package: "mesa-vulkan-drivers", suite: "sid", complete: true };
-  const root = await unpackPackage(wanted);
+  const wanted = { folder, packages: ["mesa-vulkan-drivers"], suite: "sid", complete: true };
+  const root = await unpackPackages(wanted);
   if (root === undefined) return undefined;
   const libraries = join(root, "usr", "lib", "x86_64-linux-gnu");
   const driver = join(folder, "driver.json");
@@ -83,8 +83,8 @@ async function swiftShader(): Promise<string | undefined> {
   const manifest = join(folder, "driver.json");
   if (existsSync(manifest)) return manifest;
   console.error(`Fetching SwiftShader from Debian into ${folder}, once (31 MB)`);
-  const wanted = { folder, package: "chromium-common", complete: false };
-  const root = await unpackPackage(wanted);
+  const wanted = { folder, packages: ["chromium-common"], complete: false };
+  const root = await unpackPackages(wanted);
   if (root === undefined) return undefined;
   const library = join(root, "usr", "lib", "chromium", "libvk_swiftshader.so");
   await writeDriverManifest(manifest, library, "1.1.0");

@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { driversFolder, unpackPackage, writeDriverManifest } from "../drivers/debian.ts";
+import { driversFolder, unpackPackages, writeDriverManifest } from "../drivers/debian.ts";
 import { DENO, ROOT } from "../root.ts";
 
 const LAYER = "VK_LAYER_DENOISE_compile";
@@ -81,8 +81,8 @@ async function fetchPackage(name: string, size: string, complete: boolean): Prom
   const done = join(folder, "done");
   if (existsSync(done)) return root;
   console.error(`Fetching ${name} of Debian 13 into ${folder}, once (${size})`);
-  const wanted = { folder, package: name, suite: "trixie", complete };
-  const unpacked = await unpackPackage(wanted).catch(({ message }: Error) => {
+  const wanted = { folder, packages: [name], suite: "trixie", complete };
+  const unpacked = await unpackPackages(wanted).catch(({ message }: Error) => {
     throw new NoCompilerError(
       `Cannot compile kernels: ${name} of Debian 13 is missing. ${message}`,
     );
