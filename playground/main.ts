@@ -98,9 +98,11 @@ function LinkState({ state }: { state: Session }): VNode {
   return h("span", { class: "link", role: "status" }, text);
 }
 
-function linkText({ link, loaded, problem }: Session): string {
+function linkText({ link, loaded, isDownload, problem }: Session): string {
   if (link === "lost") return "The server does not answer; trying again.";
-  if (link === "loading") return `The model loads: ${Math.floor(loaded * 100)} %`;
+  if (link === "loading") {
+    return `The model ${isDownload ? "is downloaded" : "loads"}: ${Math.floor(loaded * 100)} %`;
+  }
   return link === "failed" ? problem : "";
 }
 

@@ -8,8 +8,9 @@ type Link = "connecting" | "loading" | "ready" | "failed" | "lost" | "locked";
 
 export interface Session {
   link: Link;
-  /** Loaded share of the model, 0 to 1. */
+  /** Loaded or fetched share of the model, 0 to 1. */
   loaded: number;
+  isDownload: boolean;
   problem: string;
   /** Whether a key was sent and refused. */
   isKeyWrong: boolean;
@@ -20,6 +21,7 @@ export interface Session {
 export const session: Store<Session> = new Store<Session>({
   link: "connecting",
   loaded: 0,
+  isDownload: false,
   problem: "",
   isKeyWrong: false,
   models: [],
@@ -60,9 +62,16 @@ async function untilReady(): Promise<void> {
 async function askHealth(): Promise<void> {
   try {
     const response = await ask("health");
-    const { status, progress = 0, error } = await response.json();
+    const { status, progress = 0, stage, error } = await response.json();
     if (status === "failed") session.set({ link: "failed", problem: error.message });
-    else session.set({ link: "loading", loaded: progress, problem: "" });
+    else {
+      session.set({
+        link: "loading",
+        loaded: progress,
+        isDownload: stage === "download",
+        problem: "",
+      });
+    }
   } catch {
     session.set({ link: "lost", problem: "" });
   }

@@ -103,8 +103,9 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
               if (now > nextLine) log(`Compiling kernels: ${done} of ${total}`);
               if (now > nextLine) nextLine = now + LINE_MS;
             }
-            onProgress((weights + kernels) / 2);
-            if (stage !== "download" || Math.floor(fraction * 10) <= tenths) return;
+            const isDownload = stage === "download";
+            onProgress(isDownload ? fraction : (weights + kernels) / 2, isDownload);
+            if (!isDownload || Math.floor(fraction * 10) <= tenths) return;
             tenths = Math.floor(fraction * 10);
             options.log?.(`Fetching ${modelPath}: ${tenths * 10} %`);
           },

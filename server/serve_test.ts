@@ -66,7 +66,7 @@ Deno.test("startServer() refuses an address that is not this machine's", async (
 
 Deno.test("startServer() answers while the model loads and tells how far it is, and later that it was unloaded", async () => {
   const loading = Promise.withResolvers<FakeEngine>();
-  let report = (_fraction: number) => {};
+  let report = (_fraction: number, _isDownload?: boolean) => {};
   const server = await start({
     openEngine: (onProgress) => {
       report = onProgress;
@@ -74,10 +74,13 @@ Deno.test("startServer() answers while the model loads and tells how far it is, 
     },
   });
   try {
-    report(0.5);
-    const response = await fetch(`${server.url}/health`);
-    assert.equal(response.status, 503);
-    assert.equal((await response.json()).progress, 0.5);
+    for (const stage of ["download", "load"]) {
+      report(0.5, stage === "download");
+      const response = await fetch(`${server.url}/health`);
+      assert.equal(response.status, 503);
+      const body = await response.json();
+      assert.deepEqual([body.progress, body.stage], [0.5, stage]);
+    }
     const engine = new FakeEngine();
     loading.resolve(engine);
     await server.ready;

@@ -12,6 +12,7 @@ export class EngineState {
   #engine: Engine | undefined;
   #failure: Error | undefined;
   #progress = 0;
+  #isDownload = false;
   /** Resolves when loading has ended, well or not. */
   readonly settled: Promise<void>;
 
@@ -37,9 +38,15 @@ export class EngineState {
     return this.loaded ? 1 : this.#progress;
   }
 
-  /** Share of the loading that is done; whoever loads the engine tells it. */
-  set progress(fraction: number) {
+  /** What the progress is of. */
+  get stage(): "download" | "load" {
+    return this.#isDownload ? "download" : "load";
+  }
+
+  /** Takes note of how far the loading is. */
+  note(fraction: number, isDownload = false): void {
     this.#progress = Math.min(1, Math.max(0, fraction));
+    this.#isDownload = isDownload;
   }
 
   get failure(): Error | undefined {
@@ -60,7 +67,8 @@ export class EngineState {
       return new ServiceError("model_failed", message, { retryAfter: 60 });
     }
     const percent = Math.floor(this.#progress * 100);
-    const message = `Cannot answer yet: the model is loading, ${percent} % of it done`;
+    const what = this.#isDownload ? "fetched from the hub" : "loading";
+    const message = `Cannot answer yet: the model is ${what}, ${percent} % of it done`;
     return new ServiceError("model_loading", message, { retryAfter: 2 });
   }
 }

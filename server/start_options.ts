@@ -8,9 +8,9 @@ import type { StartLora } from "./loras/start_loras.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { S3Settings } from "./storage/s3_settings.ts";
 
-/** Opens the engine; tells how far it is, 0 to 1. A signal gives it up. */
+/** Opens the engine; tells how far it is, 0 to 1, and whether files are fetched meanwhile. A signal gives it up. */
 export type EngineOpener = (
-  onProgress: (fraction: number) => void,
+  onProgress: (fraction: number, isDownload?: boolean) => void,
   signal: AbortSignal,
 ) => Promise<Engine>;
 

@@ -53,14 +53,14 @@ export class OpeningModels {
     complete: (engine: Engine) => Promise<Engine> = (engine) => Promise.resolve(engine),
   ): Promise<void> {
     this.#isOpening = true;
-    Promise.try(this.#openFirst, (fraction) => this.engine.progress = fraction, signal)
+    Promise.try(this.#openFirst, (...progress) => this.engine.note(...progress), signal)
       .then(complete)
       .then(this.#first.resolve, this.#first.reject);
     await this.engine.settled;
     for (const { name, open, opened, engine } of this.#rest) {
       try {
         signal.throwIfAborted();
-        opened.resolve(await open((fraction) => engine.progress = fraction, signal));
+        opened.resolve(await open((...progress) => engine.note(...progress), signal));
       } catch (error) {
         const { message } = error as Error;
         if (!signal.aborted) this.#log(`Cannot serve ${name}: ${message}`, { level: "error" });

@@ -113,8 +113,8 @@ export class TabService {
         prepared: {},
         onLoadProgress: ({ stage, fraction }) => {
           told[stage] = fraction;
-          state.progress = (told["download"]! + (told["weights"] ?? 0) +
-            (told["kernels"] ?? 0)) / 3;
+          const { download = 0, weights = 0, kernels = 0 } = told;
+          state.note((download + weights + kernels) / 3);
         },
       });
       if (imagesOnly(loaded.engine.info).supportedTasks.length === 0) {

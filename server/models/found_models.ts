@@ -127,7 +127,7 @@ export class FoundModels implements FurtherModels {
       await first.settled;
       signal.throwIfAborted();
       if (first.failure) throw first.failure;
-      opened.resolve(await open((fraction) => served.engine.progress = fraction, signal));
+      opened.resolve(await open((...progress) => served.engine.note(...progress), signal));
       await served.engine.settled;
       log(`Serves ${name}, too`);
     } catch (error) {

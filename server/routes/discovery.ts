@@ -92,13 +92,13 @@ export async function modelInfo({ engine, settings, ffmpeg }: Services): Promise
 
 /** 200 when the model answers, else 503 with the share that is loaded. */
 export function health(c: Context<AppEnv>, { engine }: Services): Response {
-  const { status, progress } = engine;
+  const { status, progress, stage } = engine;
   if (status === "ready") {
     const isUnloaded = engine.engine.residence !== "loaded";
     return c.json({ status: "ok", ...(isUnloaded && { model: "unloaded" }) });
   }
   const error = answerOf(engine.unavailable());
-  return c.json({ status, progress, ...error.body }, 503, error.headers);
+  return c.json({ status, progress, stage, ...error.body }, 503, error.headers);
 }
 
 /** What the server measures of itself. */

@@ -155,7 +155,7 @@ Deno.test("GET /model_info, /v1/model_info and /server_info give the fields of t
 Deno.test("GET /health is 503 with progress until the model is loaded, /liveness is 200 at once", async () => {
   const loading = Promise.withResolvers<FakeEngine>();
   const state = new EngineState(loading.promise);
-  state.progress = 0.25;
+  state.note(0.25);
   const app = createApp({ engine: state });
   assert.deepEqual(await (await app.request("/liveness")).json(), { status: "ok" });
   for (const path of ["/health", "/health_generate"]) {
