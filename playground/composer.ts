@@ -8,11 +8,13 @@ import { GivenInputs, PickControl, PickFiles, PickReferences, RecipeOffer } from
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
 import { ToyNote } from "./models_panel.ts";
+import { notePrompt, promptAt } from "./prompt_history.ts";
 import { draftTask, send } from "./request.ts";
 import { draftProblem } from "./settings_panel.ts";
 import { session } from "./session.ts";
 import { useStore } from "./store.ts";
 import { attempt, show, tell, view } from "./view.ts";
+import { requestsOf } from "./wildcards.ts";
 
 const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
 
@@ -37,6 +39,11 @@ export function Composer({ model }: { model: Model }): VNode {
     field.style.height = `${field.scrollHeight}px`;
   }, [state.prompt]);
 
+  useEffect(() => {
+    // On touch screens the keyboard would cover the page.
+    if (!matchMedia("(pointer: coarse)").matches) prompt.current?.focus();
+  }, []);
+
   const generate = async () => {
     const problem = draftProblem(model, draft.state) ??
       (task === undefined ? missingInput(output) : undefined);
@@ -47,7 +54,10 @@ export function Composer({ model }: { model: Model }): VNode {
     }
     setSending(true);
     await attempt(async () => {
-      show((await send(model)).id);
+      const [first, ...others] = requestsOf(draft.state);
+      notePrompt(draft.state.prompt.trim());
+      show((await send(model, first)).id);
+      for (const other of others) await send(model, other);
       draft.set({ usesSeed: false });
     });
     setSending(false);
@@ -93,6 +103,13 @@ export function Composer({ model }: { model: Model }): VNode {
         : "What do you want to see?",
       enterkeyhint: "enter",
       onInput: (event) => draft.set({ prompt: event.currentTarget.value }),
+      onKeyDown: (event) => {
+        if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+        const found = promptAt(event);
+        if (found === undefined) return;
+        event.preventDefault();
+        draft.set({ prompt: found });
+      },
     }),
     h(
       "div",

@@ -40,6 +40,9 @@ function App(): VNode {
       document.removeEventListener("paste", onPaste);
     };
   }, [model]);
+  useEffect(() => {
+    if (hasSettings) document.querySelector<HTMLElement>(".drawer-top button")?.focus();
+  }, [hasSettings]);
   return h(
     "div",
     {
@@ -58,6 +61,13 @@ function App(): VNode {
         if (model) void takeFiles(model, event.dataTransfer?.files);
       },
     },
+    // The prompt is the first that Tab reaches; the style puts everything in its place.
+    h("main", {}, model ? h(Composer, { model }) : h(Opening, { state }), h(Stage, { model })),
+    model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
+    hasSettings
+      ? h("div", { class: "veil", onClick: () => view.set({ hasSettings: false }) })
+      : null,
+    h(Gallery, {}),
     h(
       "header",
       { class: "top" },
@@ -67,12 +77,6 @@ function App(): VNode {
       h(LinkState, { state }),
       Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),
-    model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
-    hasSettings
-      ? h("div", { class: "veil", onClick: () => view.set({ hasSettings: false }) })
-      : null,
-    h("main", {}, h(Stage, { model }), model ? h(Composer, { model }) : h(Opening, { state })),
-    h(Gallery, {}),
     h(Viewer, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );

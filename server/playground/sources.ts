@@ -54,6 +54,8 @@ import modelsPanel from "../../playground/models_panel.ts" with { type: "text" }
 // @ts-types="./text.d.ts"
 import player from "../../playground/player.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import promptHistory from "../../playground/prompt_history.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import request from "../../playground/request.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import resultBar from "../../playground/result_bar.ts" with { type: "text" };
@@ -73,6 +75,8 @@ import store from "../../playground/store.ts" with { type: "text" };
 import view from "../../playground/view.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import viewer from "../../playground/viewer.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import wildcards from "../../playground/wildcards.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
@@ -98,6 +102,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "models.ts": models,
   "models_panel.ts": modelsPanel,
   "player.ts": player,
+  "prompt_history.ts": promptHistory,
   "request.ts": request,
   "result_bar.ts": resultBar,
   "seed.ts": seed,
@@ -108,6 +113,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "store.ts": store,
   "view.ts": view,
   "viewer.ts": viewer,
+  "wildcards.ts": wildcards,
 };
 
 /** JavaScript of packages, by the names that modules import. */

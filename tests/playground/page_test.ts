@@ -7,7 +7,7 @@ import { Buffer } from "node:buffer";
 import { encodeImage } from "../../media/encode.ts";
 import { encodePng } from "../../media/png.ts";
 import { FakeEngine } from "../fakes/engine.ts";
-import { testService } from "../fakes/service.ts";
+import { testService, until } from "../fakes/service.ts";
 import { browserTest, draw, listen, SUPPORT } from "./page.ts";
 
 browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
@@ -76,7 +76,7 @@ browserTest("Reuse and Vary draw with the model that a result was made with", as
   await page.locator(".tile.completed").nth(1).waitFor();
   assert.equal(await model.inputValue(), "gradients", "Vary leaves the draft's model");
   await page.getByRole("button", { name: "Reuse" }).click();
-  await page.waitForFunction(`document.querySelector("select")?.value === "painter"`);
+  await until(() => page.evaluate(`document.querySelector("header select")?.value === "painter"`));
   await draw(page, "third");
   await page.locator(".tile.completed").nth(2).waitFor();
   assert.deepEqual([engine.requests.length, painter.requests.length], [0, 3]);
@@ -365,7 +365,9 @@ browserTest("the page is used by keyboard alone", async (browser) => {
     }
     throw new Error(`Cannot reach ${wanted} with Tab: ${await focused()}`);
   };
-  await tabTo(/prompt/);
+  await until(() => page.evaluate("document.activeElement.id === 'prompt'"));
+  const first = "document.querySelector('a[href], button, input, select, textarea').id";
+  assert.equal(await page.evaluate(first), "prompt", "the first that Tab reaches");
   await tabTo(/Generate/);
   await page.keyboard.press("Enter");
   await page.locator(".finished img.result").waitFor();

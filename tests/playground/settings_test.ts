@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { FakeEngine } from "../fakes/engine.ts";
-import { testService } from "../fakes/service.ts";
+import { testService, until } from "../fakes/service.ts";
 import { browserTest, draw, listen, SUPPORT } from "./page.ts";
 
 browserTest(
@@ -23,7 +23,9 @@ browserTest(
     await drawn(1);
     const { data: [job] } = await (await service.get("/v1/jobs")).json();
     const [first] = job.outputs;
-    await page.waitForFunction(`document.querySelector("input.seed").value === "${first.seed}"`);
+    await until(() =>
+      page.evaluate(`document.querySelector("input.seed").value === "${first.seed}"`)
+    );
     await page.getByText("Each result has a new seed.").waitFor();
     await page.getByRole("button", { name: "Reuse" }).click();
     await page.getByText("The next result has this seed.").waitFor();

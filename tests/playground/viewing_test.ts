@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { FakeEngine } from "../fakes/engine.ts";
-import { testService } from "../fakes/service.ts";
+import { testService, until } from "../fakes/service.ts";
 import { browserTest, draw, listen, SUPPORT } from "./page.ts";
 
 browserTest("a result is enlarged, zoomed, moved and left by pointer and keys", async (browser) => {
@@ -31,8 +31,8 @@ browserTest("a result is enlarged, zoomed, moved and left by pointer and keys", 
   await page.keyboard.press("0");
   await page.mouse.move(400, 300);
   await page.mouse.wheel(0, -200);
-  await page.waitForFunction(
-    "/scale\\(1\\.6/.test(document.querySelector('.viewer img').style.transform)",
+  await until(() =>
+    page.evaluate("/scale\\(1\\.6/.test(document.querySelector('.viewer img').style.transform)")
   );
   const before = await place();
   assert.ok(before.width > 1.5 * fitted.width);
@@ -42,8 +42,10 @@ browserTest("a result is enlarged, zoomed, moved and left by pointer and keys", 
   await page.mouse.down();
   await page.mouse.move(450, 320, { steps: 3 });
   await page.mouse.up();
-  await page.waitForFunction(
-    `document.querySelector(".viewer img").getBoundingClientRect().x > ${before.x + 49}`,
+  await until(() =>
+    page.evaluate(
+      `document.querySelector(".viewer img").getBoundingClientRect().x > ${before.x + 49}`,
+    )
   );
   await page.keyboard.press("ArrowRight");
   await page.getByRole("dialog", { name: "first" }).waitFor();
@@ -58,9 +60,9 @@ browserTest("a result is enlarged, zoomed, moved and left by pointer and keys", 
   await page.keyboard.press("ArrowLeft");
   await viewer.waitFor();
   await page.keyboard.press("f");
-  await page.waitForFunction("document.fullscreenElement");
+  await until(() => page.evaluate("document.fullscreenElement"));
   await page.keyboard.press("f");
-  await page.waitForFunction("!document.fullscreenElement");
+  await until(() => page.evaluate("!document.fullscreenElement"));
   await page.keyboard.press("Escape");
   await viewer.waitFor({ state: "detached" });
   assert.equal(await page.locator(".tile [aria-current]").count(), 1);
