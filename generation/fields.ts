@@ -59,6 +59,9 @@ const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
 
 const MAX_DOUBLINGS = 4;
 
+/** Largest blur of a mask, in pixels. */
+const MAX_BLUR = 256;
+
 /** Most pixels around a mask. */
 const MAX_PADDING = 4096;
 
@@ -473,6 +476,15 @@ export const SETTING_FIELDS: {
         `${name} puts what is drawn back into the image, and cannot be used with enable_upscaling; omit one`,
       );
     },
+    idle: ({ inpainting }, task) =>
+      task === "TI2I" && inpainting ? undefined : "this model redraws images as a whole",
+  },
+  maskBlur: {
+    text:
+      "Standard deviation of a Gaussian blur of the mask, in pixels, 0 to 256: the result meets the image that softly outside of the mask (default: a soft edge inside of it)",
+    ...numberWithin(0, MAX_BLUR),
+    placeholder: "pixels",
+    neutral: 0,
     idle: ({ inpainting }, task) =>
       task === "TI2I" && inpainting ? undefined : "this model redraws images as a whole",
   },

@@ -169,7 +169,7 @@ export async function prepareImages<T extends InputTypes>(
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
   for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
   const isFitted = controls > 0 || first && (!info.imageLimits || kept);
-  const { paddingMaskCrop, ...others } = settings;
+  const { paddingMaskCrop, maskBlur, ...others } = settings;
   const isCropped = kept !== undefined && paddingMaskCrop !== undefined;
   const result = isCropped ? wholeSize(first!, info) : size;
   const control: T["kept"][] = [];
@@ -180,6 +180,7 @@ export async function prepareImages<T extends InputTypes>(
     request: {
       ...others,
       ...(isCropped && { paddingMaskCrop, cropSize: size }),
+      ...(kept && maskBlur !== undefined && { maskBlur }),
       ...result,
       prompt: asked.prompt,
       taskType,
@@ -189,18 +190,23 @@ export async function prepareImages<T extends InputTypes>(
       ...(controls > 0 && { control }),
       ...await referencesOf(asked, by),
     },
-    idle: idleInputs(withoutMask(idle, paddingMaskCrop, isCropped), asked, info, {
-      mask: isMaskTaken
-        ? undefined
-        : !first && info.inpainting
-        ? "there is no image that it is for"
-        : "this model redraws images as a whole",
-      fit: isCropped
-        ? "the image keeps its size"
-        : isFitted
-        ? undefined
-        : "no image is brought to the size of the result",
-    }),
+    idle: idleInputs(
+      withoutMask(idle, { paddingMaskCrop, maskBlur }, kept !== undefined),
+      asked,
+      info,
+      {
+        mask: isMaskTaken
+          ? undefined
+          : !first && info.inpainting
+          ? "there is no image that it is for"
+          : "this model redraws images as a whole",
+        fit: isCropped
+          ? "the image keeps its size"
+          : isFitted
+          ? undefined
+          : "no image is brought to the size of the result",
+      },
+    ),
   };
 }
 
@@ -299,10 +305,15 @@ export async function referencesOf<T extends InputTypes>(
   return { references: kept };
 }
 
-/** The area around a mask is nowhere without one. */
-function withoutMask(idle: Idle, padding: number | undefined, isCropped: boolean): Idle {
-  if (padding === undefined || isCropped) return idle;
-  return new Map([...idle, ["paddingMaskCrop", "there is no mask"]]);
+/** Settings of a mask change nothing without one. */
+function withoutMask(
+  idle: Idle,
+  settings: Readonly<Record<"paddingMaskCrop" | "maskBlur", unknown>>,
+  isMasked: boolean,
+): Idle {
+  if (isMasked) return idle;
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return new Map([...idle, ...given.map(([name]) => [name, "there is no mask"] as const)]);
 }
 
 /** Why inputs that are given change nothing, beside the settings that do not. */

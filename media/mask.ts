@@ -52,6 +52,48 @@ export function softEdge(mask: Uint8Array, width: number, height: number): Float
   return distances.map((distance, i) => Math.min(1, distance / reach) * mask[i]! / 255);
 }
 
+/**
+ * How much of each pixel a blurred mask paints, 0 to 1: all up to its former edge, and less and less beyond.
+ * Source: `mask_blur` of AUTOMATIC1111's WebUI, whose kernel is that of OpenCV's `GaussianBlur` with 2.5 deviations to each
+ * side, and which doubles what it gives.
+ */
+export function blurredEdge(
+  mask: Uint8Array,
+  width: number,
+  height: number,
+  deviation: number,
+): Float32Array {
+  const reach = Math.floor(2.5 * deviation + 0.5);
+  const weights = Float64Array.from(
+    { length: 2 * reach + 1 },
+    (_, i) => Math.exp(-((i - reach) ** 2) / (2 * deviation ** 2)),
+  );
+  const sum = weights.reduce((sum, weight) => sum + weight, 0);
+  const across = blurred(mask, weights, { count: width, step: 1 });
+  const both = blurred(across, weights, { count: height, step: width });
+  return both.map((value) => Math.min(1, 2 * value / (255 * sum * sum)));
+}
+
+/** Sums along rows or columns of `count` values that lie `step` apart; the image is mirrored at its ends. */
+function blurred(
+  values: Uint8Array | Float32Array,
+  weights: Float64Array,
+  { count, step }: { readonly count: number; readonly step: number },
+): Float32Array {
+  const reach = weights.length >> 1;
+  const period = Math.max(1, 2 * count - 2);
+  return Float32Array.from(values, (_, i) => {
+    const at = Math.floor(i / step) % count;
+    let sum = 0;
+    for (const [k, weight] of weights.entries()) {
+      const place = ((at + k - reach) % period + period) % period;
+      const mirrored = place < count ? place : period - place;
+      sum += weight * values[i + (mirrored - at) * step]!;
+    }
+    return sum;
+  });
+}
+
 /** Pixels to the nearest one that is kept, at most `most`, in steps to the side, down and, of √2, across. */
 function distancesToKept(
   mask: Uint8Array,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { RgbaImage, RgbImage } from "./image.ts";
-import { hasHoles, maskOf, paintedShare, softEdge } from "./mask.ts";
+import { blurredEdge, hasHoles, maskOf, paintedShare, softEdge } from "./mask.ts";
 
 /** An image whose pixels are grey. */
 function grey(width: number, levels: readonly number[]): RgbImage {
@@ -46,6 +46,17 @@ Deno.test("paintedShare() counts pixels, and hasHoles() those that nothing is se
   assert.equal(hasHoles(withAlpha(2, [255, 0])), true);
   assert.equal(hasHoles(withAlpha(2, [255, 1])), false);
   assert.equal(hasHoles(grey(2, [0, 0])), false);
+});
+
+Deno.test("blurredEdge() is whole up to the mask's edge, and a doubled Gaussian beyond", () => {
+  // By numpy: np.convolve of the row, mirrored at its ends, with the normalised weights of 7 pixels.
+  const side = 9;
+  const mask = Uint8Array.from({ length: side * side }, (_, i) => i % side < 4 ? 255 : 0);
+  const row = [...blurredEdge(mask, side, side, 1.2).subarray(side * 4, side * 5)];
+  const expected = [1, 1, 1, 1, 0.66665276, 0.19553425, 0.02929251, 0, 0];
+  for (const [i, value] of row.entries()) {
+    assert.ok(Math.abs(value - expected[i]!) < 1e-6, `${i}: ${value}, not ${expected[i]}`);
+  }
 });
 
 Deno.test("softEdge() is soft inside alone, and has no edge where the image ends", () => {

@@ -95,7 +95,8 @@ export function taskOf(model: Model, inputs: Inputs): string | undefined {
 export function settingsFor(model: Model, task: string | undefined, isMasked = false): Setting[] {
   if (task === undefined) return [];
   const settings = model.settings.filter(({ name, defaults }) =>
-    Object.hasOwn(defaults, task) && (isMasked || name !== "padding_mask_crop")
+    Object.hasOwn(defaults, task) &&
+    (isMasked || !["padding_mask_crop", "mask_blur"].includes(name))
   );
   if (!isMasked || !model.inpainting) return settings;
   const strength: Setting = {

@@ -84,8 +84,8 @@ const CASES: Readonly<Record<string, Case>> = {
     images: [slopes(96, 72)],
   },
   "an image and a mask": {
-    library: { prompt: "a fox", seed: 7, strength: 0.7 },
-    http: { prompt: "a fox", seed: "7", strength: "0.7" },
+    library: { prompt: "a fox", seed: 7, strength: 0.7, maskBlur: 4 },
+    http: { prompt: "a fox", seed: "7", strength: "0.7", mask_blur: "4" },
     webui: { prompt: "a fox", seed: 7, denoising_strength: 0.7 },
     images: [slopes(64, 48)],
     mask: upperHalf,

@@ -11,7 +11,7 @@ import {
   type Shape,
   type Tensor,
 } from "../../runtime/mod.ts";
-import { softEdge } from "../../media/mask.ts";
+import { blurredEdge, softEdge } from "../../media/mask.ts";
 import type { Stage } from "../memory/session.ts";
 import { toSignedRange } from "./pixels.ts";
 import type { PipelineRequest } from "./types.ts";
@@ -108,9 +108,11 @@ export class Composition {
   readonly #shares: Float32Array;
 
   /** @param request with a mask for its first image, which has the size of the result */
-  constructor({ images, mask, width, height }: PipelineRequest) {
+  constructor({ images, mask, maskBlur = 0, width, height }: PipelineRequest) {
     this.#given = images![0]!.data;
-    this.#shares = softEdge(mask![0]!, width, height);
+    this.#shares = maskBlur > 0
+      ? blurredEdge(mask![0]!, width, height, maskBlur)
+      : softEdge(mask![0]!, width, height);
   }
 
   /** Lays a frame, RGB in [0, 1] or bytes, over the given image; it is overwritten. */

@@ -224,6 +224,8 @@ export interface SamplingSettings extends OptionalSettings, HiresSettings {
   strength?: number;
   /** Redraws only the area around a mask, with so many pixels around it; it is drawn at a size of its own and put back. */
   paddingMaskCrop?: number;
+  /** Standard deviation, in pixels, by which the edge of a mask is blurred to both sides where the result meets the image. */
+  maskBlur?: number;
   /** Precision of the computation; default `lossless`. */
   quality?: QualityTier;
   /** What makes the pixels; default `full`. */

@@ -22,6 +22,9 @@ import { hiresOf } from "./hires.ts";
 import { knownName } from "./names.ts";
 import { findStyles, type Style, styled } from "./styles.ts";
 
+/** Deviation of the blur of a mask that WebUI has where a request says nothing. */
+const MASK_BLUR = 4;
+
 /** Most images of a request. */
 export const MAX_IMAGES = 16;
 
@@ -65,6 +68,9 @@ const FIELDS = {
   inpaint_full_res: z.union([z.number(), z.boolean()], "Input should be a valid number or boolean")
     .nullish(),
   inpaint_full_res_padding: integer(),
+  mask_blur: number(),
+  mask_blur_x: number(),
+  mask_blur_y: number(),
   resize_mode: integer(),
   alwayson_scripts: z.unknown().optional(),
 };
@@ -90,9 +96,6 @@ const QUIET: Quiet = {
   eta: [1, 31337],
   initial_noise_multiplier: [1],
   // Clients send WebUI's own values, whatever is asked for.
-  mask_blur: [4],
-  mask_blur_x: [4],
-  mask_blur_y: [4],
   inpainting_fill: [1],
   clip_skip: [1],
   CLIP_stop_at_last_layers: [1],
@@ -213,6 +216,9 @@ export function readWebui(
   const padding = startsFromImages && given.mask && given.inpaint_full_res
     ? given.inpaint_full_res_padding ?? 0
     : undefined;
+  const [blur, blurDown] = [given.mask_blur_x, given.mask_blur_y]
+    .map((own) => given.mask_blur ?? own ?? MASK_BLUR);
+  if (blur !== blurDown) ignored.push("mask_blur_y");
   const fields = present({
     prompt,
     negative_prompt: negative || undefined,
@@ -232,6 +238,7 @@ export function readWebui(
     strength: startsFromImages ? given.denoising_strength : undefined,
     ...hires,
     padding_mask_crop: padding,
+    mask_blur: startsFromImages && given.mask ? blur : undefined,
     ...scripts.fields,
     // The images and the control picture meet the size in one way.
     ...(startsFromImages && padding === undefined && { fit }),

@@ -204,7 +204,7 @@ Deno.test("sdapi/img2img starts from an image, and paints what its mask says in 
   const cases: [Record<string, unknown>, painted: [number, number] | undefined][] = [
     [{}, undefined],
     [{ mask: await png(opaque, 4) }, [0, 255]],
-    [{ mask: await png(half, 4), mask_blur: 4, inpainting_fill: 1 }, [0, 255]],
+    [{ mask: await png(half, 4), mask_blur: 7, inpainting_fill: 1 }, [0, 255]],
     [{ mask: await png(opaque, 4), inpainting_mask_invert: 1 }, [255, 0]],
   ];
   for (const [change, painted] of cases) {
@@ -213,7 +213,8 @@ Deno.test("sdapi/img2img starts from an image, and paints what its mask says in 
     assert.equal(response.headers.get("x-ignored-fields"), null);
     const { parameters } = await response.json();
     assert.deepEqual([parameters.init_images, parameters.mask], [undefined, undefined]);
-    const { mask, strength } = service.engine.requests.at(-1)!;
+    const { mask, strength, maskBlur } = service.engine.requests.at(-1)!;
+    assert.equal(maskBlur, painted && (change["mask_blur"] ?? 4));
     assert.equal(strength, 0.5);
     assert.deepEqual(mask && [mask[0]!.data[0], mask[0]!.data[3 * 63]], painted);
   }
