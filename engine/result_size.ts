@@ -20,7 +20,7 @@ import type {
 const MAX_PIXELS = 4096 * 4096;
 
 /** How many times longer upscaling makes the sides of a result, where the request does not say. */
-const DEFAULT_UPSCALING = 4;
+export const DEFAULT_UPSCALING = 4;
 
 export type SizedRequest = Size & Pick<SamplingSettings, "enableUpscaling" | "upscalingScale">;
 

@@ -213,6 +213,8 @@ export interface Frames {
   height: number;
   /** The size at which the model drew, where the frames were enlarged. */
   drawnAt?: Size;
+  /** What enlarged the frames after they were made, where the request asks for it. */
+  upscaler?: string;
   /** RGB frames, row-major, 3 bytes per pixel; of a model with `layers` RGBA, one for each layer. */
   frames: Uint8Array[];
   /** Bytes per pixel of frames that are RGBA. */

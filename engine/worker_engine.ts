@@ -309,6 +309,7 @@ export class WorkerEngine implements CardEngine {
       return {
         ...passes.at(-1)!.size,
         ...(drawnAt ? { drawnAt } : isEnlarged && { drawnAt: { width, height } }),
+        ...(request.enableUpscaling && this.info.upscaler && { upscaler: this.info.upscaler }),
         frames,
         ...(this.info.layers && { channels: 4 }),
         fps: this.info.defaults.fps,

@@ -10,6 +10,7 @@ import { httpNames, MAX_PROMPT_LENGTH, type SettingField } from "./field_values.
 import { SETTING_FIELDS, SETTING_NAMES } from "./fields.ts";
 import { LORA_TARGETS, type LoraTargetName, MERGE_MODES, type MergeMode } from "./lora_words.ts";
 import {
+  askedSize,
   loraFields,
   readSampler,
   readSchedule,
@@ -63,7 +64,7 @@ const WEBUI_NAMES: Readonly<Record<string, string>> = {
 const QUIET = /hash|^Version$|^User$|^(Hires )?(Sampler|Schedule type)$|^Hires (resize|upscaler)$/i;
 
 /** Names of a recipe of ours that need no request: they follow from others, or say the same. */
-const FOLLOWING = ["drawn_at", "layer", "parameters"];
+const FOLLOWING = ["drawn_at", "upscaler", "layer", "parameters"];
 
 /** Names of a recipe of ours that say what else the image was made of. */
 const INPUTS: readonly (readonly [name: string, words: string])[] = [
@@ -108,10 +109,8 @@ function ownRecipe(text: Readonly<Record<string, string>>): FileRecipe | undefin
     : undefined;
   if (!fields) return undefined;
   const unused = INPUTS.filter(([name]) => fields[name] !== undefined).map(([, words]) => words);
-  // A request says the size before the second pass of a hires fix.
   const isHires = ["scale", "width", "height"].some((name) => fields[`hires_${name}`]);
-  const size = isHires && fields["drawn_at"] || fields["size"];
-  return checkedRecipe("denoise", { ...fields, size }, unused);
+  return checkedRecipe("denoise", { ...fields, size: askedSizeOf(fields, isHires) }, unused);
 }
 
 function webuiRecipe(text: string | undefined): FileRecipe | undefined {
@@ -263,6 +262,20 @@ function readValue({ kind }: SettingField<unknown>, value: unknown): unknown {
 function readNumber(value: unknown): number {
   if (typeof value === "number") return value;
   return typeof value === "string" && value.trim() !== "" ? Number(value) : NaN;
+}
+
+/** The size of the request of a recipe of ours, where all that it is told by can be read. */
+function askedSizeOf(fields: Readonly<Record<string, unknown>>, isHires: boolean): unknown {
+  const [result, drawnAt] = [readSize(fields["size"]), readSize(fields["drawn_at"])];
+  if (!result) return fields["size"];
+  const scale = readNumber(fields["upscaling_scale"]);
+  const { width, height } = askedSize({
+    ...result,
+    ...(drawnAt && { drawnAt }),
+    enableUpscaling: String(fields["enable_upscaling"]) === "true",
+    ...(scale > 0 && { upscalingScale: scale }),
+  }, isHires);
+  return `${width}x${height}`;
 }
 
 function readSize(value: unknown): Size | undefined {

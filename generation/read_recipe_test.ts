@@ -11,7 +11,8 @@ function read(text: Record<string, string>): [Record<string, unknown>, FileRecip
 
 const RECIPE: Recipe = {
   ...{ prompt: "a, b\nSteps: 3", negativePrompt: "dark", model: "org/m", seed: 7 },
-  ...{ width: 64, height: 32, numInferenceSteps: 2, guidanceScale: 1.5, strength: 0.5 },
+  // As it was made, upscaled four times.
+  ...{ width: 256, height: 128, numInferenceSteps: 2, guidanceScale: 1.5, strength: 0.5 },
   ...{ sampler: "uni_pc", sigmas: [1, 0.5], enableUpscaling: true, isMasked: true },
   loras: [{ path: "/x/style.safetensors", strength: 0.8, alpha: 3, mode: "merge" }],
 };
@@ -33,7 +34,7 @@ Deno.test("readRecipe() gives back what recipeText() wrote, and what denoise 0.1
   const older = {
     Software: "denoise 0.1.0",
     ...Object.fromEntries(Object.entries(plain).map(([name, value]) => [name, String(value)])),
-    ...{ masked: "true", parameters: "x", loras: JSON.stringify(loras) },
+    ...{ masked: "true", parameters: "x", size: "256x128", loras: JSON.stringify(loras) },
   };
   assert.deepEqual(read(older), [FIELDS, unused]);
   // Where another program kept WebUI's text alone.

@@ -8,6 +8,7 @@ import type {
   SamplingSettings,
   Size,
 } from "../engine/types.ts";
+import { DEFAULT_UPSCALING } from "../engine/result_size.ts";
 import type { HiresUpscaler } from "../models/pipeline/settings.ts";
 import type { Prepared } from "./prepare.ts";
 import { settingsOf } from "./settings.ts";
@@ -31,6 +32,8 @@ export interface Recipe extends SamplingSettings {
   height: number;
   /** The size at which the model drew, where it was smaller and the result was enlarged. */
   drawnAt?: Size;
+  /** The network that enlarged the result, where upscaling was asked for. */
+  upscaler?: string;
   /** Which layer the image is, from 0 at the back. */
   layer?: number;
   /** Whether it was made from images, which the recipe does not hold. */
@@ -61,9 +64,9 @@ export interface RecipeLora {
 
 export function recipeOf(
   request: Prepared<unknown> & { readonly loras?: readonly RecipeLora[] },
-  { model, seed, width, height, drawnAt }:
+  { model, seed, width, height, drawnAt, upscaler }:
     & Pick<Recipe, "model" | "seed">
-    & Pick<Frames, "width" | "height" | "drawnAt">,
+    & Pick<Frames, "width" | "height" | "drawnAt" | "upscaler">,
 ): Recipe {
   const { prompt, loras, images, mask, control, references } = request;
   return {
@@ -75,6 +78,7 @@ export function recipeOf(
     height,
     ...(loras && { loras }),
     ...(drawnAt && { drawnAt }),
+    ...(upscaler !== undefined && { upscaler }),
     ...(images.length > 0 && { isEdited: true }),
     ...(mask !== undefined && { isMasked: true }),
     ...(control !== undefined && { isControlled: true }),
@@ -101,7 +105,7 @@ export function recipeText(recipe: Recipe, format: OutputFormat): ImageText {
 }
 
 function toJson(recipe: Recipe): Record<string, unknown> {
-  const { prompt, model, seed, width, height, drawnAt, layer, loras = [] } = recipe;
+  const { prompt, model, seed, width, height, drawnAt, upscaler, layer, loras = [] } = recipe;
   const settings = Object.entries(settingsOf(recipe)).filter(([, value]) => value !== "");
   return {
     prompt,
@@ -109,6 +113,7 @@ function toJson(recipe: Recipe): Record<string, unknown> {
     seed,
     size: `${width}x${height}`,
     ...(drawnAt && { drawn_at: `${drawnAt.width}x${drawnAt.height}` }),
+    ...(upscaler !== undefined && { upscaler }),
     ...Object.fromEntries(settings.map(([name, value]) => [snakeCase(name), value])),
     ...(layer === undefined ? {} : { layer }),
     ...(recipe.isEdited && { edited: true }),
@@ -148,6 +153,9 @@ type Told = Pick<
   | "sigmas"
   | "strength"
   | "drawnAt"
+  | "upscaler"
+  | "enableUpscaling"
+  | "upscalingScale"
   | Extract<keyof SamplingSettings, `hires${string}`>
   | "seed"
   | "width"
@@ -156,15 +164,26 @@ type Told = Pick<
   | "loras"
 >;
 
+/** The size that a request says: before the second pass of a hires fix, and before upscaling. */
+export function askedSize(
+  { width, height, drawnAt, enableUpscaling, upscalingScale = DEFAULT_UPSCALING }:
+    & Size
+    & Pick<Recipe, "drawnAt" | "enableUpscaling" | "upscalingScale">,
+  isHires: boolean,
+): Size {
+  if (isHires && drawnAt) return drawnAt;
+  const scale = enableUpscaling ? upscalingScale : 1;
+  return { width: Math.round(width / scale), height: Math.round(height / scale) };
+}
+
 /** How an image was made, as WebUI writes it into `parameters` of PNG files: prompt, negative prompt, a line of settings. */
 export function webuiText(recipe: Told): string {
   const loras = (recipe.loras ?? []).map(({ path, strength = 1 }) =>
     `<lora:${basename(path).replace(/\.safetensors$/, "")}:${strength}>`
   );
   const resized = recipe.hiresWidth !== undefined || recipe.hiresHeight !== undefined;
-  // The size of the first pass, from which a second one may have enlarged it.
   const isHires = resized || recipe.hiresScale !== undefined;
-  const { width, height } = isHires && recipe.drawnAt || recipe;
+  const { width, height } = askedSize(recipe, isHires);
   const settings: Record<string, string | number | false | undefined> = {
     Steps: recipe.numInferenceSteps,
     Sampler: nameOf(WEBUI_SAMPLERS, recipe.sampler),
@@ -175,6 +194,9 @@ export function webuiText(recipe: Told): string {
     Size: `${width}x${height}`,
     Model: recipe.model,
     "Denoising strength": recipe.strength ?? recipe.hiresStrength,
+    "Postprocess upscale by": recipe.enableUpscaling &&
+      (recipe.upscalingScale ?? DEFAULT_UPSCALING),
+    "Postprocess upscaler": recipe.upscaler,
     "Hires upscale": recipe.hiresScale,
     "Hires resize": resized && `${recipe.hiresWidth ?? 0}x${recipe.hiresHeight ?? 0}`,
     "Hires upscaler": nameOf(WEBUI_HIRES_UPSCALERS, recipe.hiresUpscaler),

@@ -254,6 +254,16 @@ export async function openParts<Table extends PartsTable>(
   }
 }
 
+/** Files and folders that say nothing of what they hold, and commits of the hub's cache. */
+const GENERIC = /^(?:config\.json|diffusion_pytorch_model.*|snapshots|[0-9a-f]{40})$/;
+
+/** What users call a component: the name of its file, folder or repository. */
+export function componentName(path: string): string {
+  const places = path.split(/[\\/]/);
+  const own = places.findLast((place) => place !== "" && !GENERIC.test(place)) ?? path;
+  return own.replace(/^models--.*--/, "").replace(/\.(?:safetensors|gguf|pth|pt|ckpt|bin)$/, "");
+}
+
 function spokenName(name: string): string {
   return name === "vae" ? "autoencoder" : indexName(name).replaceAll("_", " ");
 }

@@ -1,7 +1,7 @@
 /** Control pictures of a request: which ControlNet sees each, how much it weighs, for which steps, and what is wrong with them. */
 import { excerpt } from "../../hub/json_file.ts";
 import { cannyEdges } from "../../media/canny.ts";
-import type { Component } from "./components.ts";
+import { type Component, componentName } from "./components.ts";
 import { isInpainting } from "./inpainting.ts";
 import type { ControlBalance, ControlType, OptionalSettings } from "./settings.ts";
 import type { ControlNetInfo, InputImage, PipelineInfo, PipelineRequest } from "./types.ts";
@@ -117,20 +117,11 @@ export function controlNetInfos<Net extends Component>(
   const infos: ControlNetInfo[] = [];
   for (const net of nets) {
     if (net === undefined) continue;
-    const [own, modes] = [controlNetName(net.path), modesOf(net)];
+    const [own, modes] = [componentName(net.path), modesOf(net)];
     const same = infos.filter(({ name }) => name === own || name.startsWith(`${own}-`)).length;
     infos.push({ name: same > 0 ? `${own}-${same + 1}` : own, ...(modes && { modes }) });
   }
   return infos;
-}
-
-/** Files and folders that say nothing of what they hold, and commits of the hub's cache. */
-const GENERIC = /^(?:config\.json|diffusion_pytorch_model.*|snapshots|[0-9a-f]{40})$/;
-
-function controlNetName(path: string): string {
-  const places = path.split(/[\\/]/);
-  const own = places.findLast((place) => place !== "" && !GENERIC.test(place)) ?? "controlnet";
-  return own.replace(/^models--.*--/, "").replace(/\.(?:safetensors|gguf|pth|pt|ckpt|bin)$/, "");
 }
 
 export function isSteered(request: ControlRequest, step: number, steps: number): boolean {

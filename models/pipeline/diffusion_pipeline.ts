@@ -22,7 +22,13 @@ import { Session } from "../memory/session.ts";
 import { SessionRunner } from "../memory/session_runner.ts";
 import { ALONE, isFirst, type Ranks } from "../sharing/ranks.ts";
 import { checkInputs, checkSettings, INPUTS } from "./check_request.ts";
-import { type Component, openParts, optionalPartsOf, type Parts } from "./components.ts";
+import {
+  type Component,
+  componentName,
+  openParts,
+  optionalPartsOf,
+  type Parts,
+} from "./components.ts";
 import type { PromptTokens } from "./chunked_prompts.ts";
 import { controlShape } from "./control_units.ts";
 import { cutOf } from "./cut_prompts.ts";
@@ -117,7 +123,10 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         textEncoder: precision(parts.textEncoder3 ?? parts.textEncoder2 ?? parts.textEncoder),
       },
       optionalParts: optionalPartsOf(parts),
-      ...(parts.upscaler && { upscalerScale: parts.upscaler.config.scale }),
+      ...(parts.upscaler && {
+        upscalerScale: parts.upscaler.config.scale,
+        upscaler: componentName(parts.upscaler.path),
+      }),
       ...(family.chunkedPrompts && { embeddings: knownEmbeddings(parts) }),
     };
   }

@@ -30,6 +30,7 @@ export type FamilyInfo =
     | "optionalParts"
     | "sampling"
     | "upscalerScale"
+    | "upscaler"
     | "defaults"
     | keyof ImageModelInfo
   >

@@ -338,6 +338,8 @@ export interface PipelineInfo {
   readonly optionalParts: readonly OptionalPart[];
   /** How many times longer the upscaler makes the sides of a frame; nothing where there is none. */
   readonly upscalerScale?: number;
+  /** The name of its file. */
+  readonly upscaler?: string;
   /** Textual inversions that its folder had at the start, in models whose prompts may name some. */
   readonly embeddings?: readonly EmbeddingInfo[];
 }

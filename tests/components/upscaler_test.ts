@@ -1,9 +1,11 @@
 /** Upscalers against the reference, whole and in tiles, and at the end of a pipeline. */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
 import { Session } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
+import { readRecipe } from "../../generation/read_recipe.ts";
+import { recipeText } from "../../generation/recipe.ts";
 import { loadModel } from "../../mod.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Finishing } from "../../models/pipeline/finishing.ts";
@@ -115,6 +117,12 @@ Deno.test("Model.generate() gives an upscaled image the scale that was asked for
   assert.deepEqual([image.width, image.height], [96, 144]);
   assert.equal(image.data.length, 96 * 144 * 3);
   assert.deepEqual(image.recipe.drawnAt, { width: 32, height: 48 });
+  const { denoise, parameters } = recipeText(image.recipe, "png");
+  // The file has a name that says nothing.
+  assert.equal(JSON.parse(denoise!).upscaler, basename(dirname(upscaler)));
+  assert.match(parameters!, /Size: 32x48, .*Postprocess upscale by: 3, Postprocess upscaler: /);
+  const again = readRecipe({ denoise: denoise! })!;
+  assert.deepEqual([again.width, again.height, again.unused], [32, 48, []]);
   await assert.rejects(
     model.generate({ ...options, width: 2048, height: 2048, enableUpscaling: true }),
     /Cannot upscale 2048x2048 to 8192x8192: results have at most 16777216 pixels/,
