@@ -9,6 +9,7 @@ import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT, OPEN_CLIP_H_FORMAT } from "./clip
 import { CLIP_TEXT_CONFIG } from "./clip_text.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
+import { QWEN3_VL_CONFIG, QWEN3_VL_FORMAT } from "./qwen3_vl.ts";
 import { T5_FORMAT, UMT5_FORMAT } from "./t5.ts";
 
 type Shapes = Record<string, MemoryTensor>;
@@ -75,6 +76,20 @@ Deno.test("formats of text encoders take the numbers that a GGUF file states, an
   assert.equal(configOf(UMT5_FORMAT, UMT5)["layer_norm_epsilon"], 1e-6);
   const t5 = { "general.architecture": "t5", "t5.attention.layer_norm_rms_epsilon": float(1e-5) };
   assert.equal(configOf(UMT5_FORMAT, UMT5, t5)["layer_norm_epsilon"], 1e-5);
+});
+
+Deno.test("Qwen3-VL's positions have the base that its files say, or that of the published models", () => {
+  const theta = (json: object) => QWEN3_VL_CONFIG.parse(json).rope_theta;
+  const mrope = { rope_type: "default", mrope_interleaved: true, mrope_section: [24, 20, 20] };
+  assert.equal(theta({ model_type: "qwen3_vl", text_config: { rope_scaling: mrope } }), 5e6);
+  assert.equal(theta({ text_config: { rope_theta: 1e6, rope_scaling: mrope } }), 1e6);
+  assert.equal(theta({ text_config: { rope_parameters: { ...mrope, rope_theta: 4e6 } } }), 4e6);
+  const metadata = new Map([["general.architecture", "qwen3vl"]]);
+  const file = Object.assign(memoryTensors(QWEN3), { metadata });
+  const [found] = recognise(file, [QWEN3_FORMAT, QWEN3_VL_FORMAT]);
+  assert.equal(found!.format, QWEN3_VL_FORMAT);
+  assert.equal(found!.format.config(found!.tensors)["rope_theta"], 5e6);
+  assert.deepEqual(recognise(memoryTensors(QWEN3), [QWEN3_VL_FORMAT]), []);
 });
 
 Deno.test("QWEN2_5_VL_FORMAT takes the heads that a GGUF file states", () => {
