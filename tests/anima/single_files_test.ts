@@ -52,7 +52,9 @@ Deno.test("files of Anima as safetensors and GGUF give diffusers' latents, and n
     writeGguf(gguf, original(""), "cosmos");
     const language = tensorsOf(`${golden.folder}/text_encoder`);
     writeGguf(encoder, renamed(language, LLAMA_CPP_QWEN), "qwen3");
-    await checkLatents(model, { textEncoder: join(golden.folder, "text_encoder") });
+    if (Deno.env.has("DENOISE_SLOW")) {
+      await checkLatents(model, { textEncoder: join(golden.folder, "text_encoder") });
+    }
     await checkLatents(gguf, { textEncoder: encoder });
     const tokenizer = join(golden.folder, "tokenizer");
     await assert.rejects(
