@@ -42,7 +42,7 @@ TEXT_DIM, POOLED = 96, 52
 # Heads of 64, as published models have; a table that is larger than any image here, so that it is cropped.
 COMMON = dict(sample_size=16, patch_size=2, in_channels=16, num_layers=3, attention_head_dim=64, num_attention_heads=2,
               joint_attention_dim=TEXT_DIM, caption_projection_dim=128, pooled_projection_dim=POOLED, out_channels=16,
-              pos_embed_max_size=13)
+              pos_embed_max_size=25)
 SD3 = COMMON
 MEDIUM = dict(COMMON, dual_attention_layers=(0, 1), qk_norm="rms_norm")
 LARGE = dict(COMMON, qk_norm="rms_norm", num_attention_heads=3, caption_projection_dim=192)
