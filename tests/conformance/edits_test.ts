@@ -224,7 +224,7 @@ Deno.test("POST /v1/images/edits takes all spellings of its inputs as one list, 
   const named = await post(service, asked);
   assert.equal(named.status, 200, await named.text());
   assert.equal(named.headers.get("x-ignored-fields"), "style_image, foo, prompt_image");
-  const refused = await post(strict, { image: file, prompt: "a", reference_image: file });
+  const refused = await post(strict, { image: file, prompt: "a", another_image: file });
   assert.equal((await refused.json()).error.code, "unknown_field");
   const opaque = { image: file, prompt: "a", background: "Transparent", output_format: "PNG" };
   assert.equal((await post(service, opaque)).headers.get("x-ignored-fields"), "background");
