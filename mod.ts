@@ -40,6 +40,7 @@ export type {
   Image,
   ImageLimits,
   InputImage,
+  IpAdapterMode,
   LayerLimits,
   LoraReport,
   LoraTarget,

@@ -20,6 +20,7 @@ export type {
   HiresUpscaler,
   ImageLimits,
   InputImage,
+  IpAdapterMode,
   LayerLimits,
   NoiseScheduleName,
   OptionalPart,

@@ -47,6 +47,10 @@ export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
 
 const CONTROL_TYPES: readonly ControlType[] = ["map", "canny", "inpaint"];
 
+const IP_ADAPTER_MODES: readonly NonNullable<SamplingSettings["ipAdapterMode"]>[] = [
+  ...["all", "style", "layout", "style_layout"] as const,
+];
+
 /** Longest gradient that a picture can have. */
 const MAX_GRADIENT = 2040;
 
@@ -285,6 +289,13 @@ export const SETTING_FIELDS: {
     ...numberWithin(0, MAX_CONTROL_SCALE),
     placeholder: "scale",
     idle: unlessTaken("ipAdapterScale"),
+  },
+  ipAdapterMode: {
+    text:
+      "What is seen of the reference images (SDXL): `all` (default), their `style`, their `layout`, or `style_layout`",
+    ...oneOf(IP_ADAPTER_MODES),
+    placeholder: "mode",
+    idle: unlessTaken("ipAdapterMode"),
   },
   ipAdapterStart: {
     text: "Share of the steps after which reference images take effect (default: 0)",

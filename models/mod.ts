@@ -45,6 +45,7 @@ export type {
   DecoderKind,
   HiresSettings,
   HiresUpscaler,
+  IpAdapterMode,
   OptionalSettings,
   QualityTier,
   RoomSetting,

@@ -45,6 +45,7 @@ const NAMES: Readonly<Record<string, string>> = {
   riflex: "RIFLEx",
   padding_mask_crop: "Only masked, padding",
   ip_adapter_scale: "Reference scale",
+  ip_adapter_mode: "Reference mode",
   ip_adapter_start: "Reference start",
   ip_adapter_end: "Reference end",
   hires_scale: "Hires fix",

@@ -4,6 +4,7 @@ import type { PipelineInfo, PipelineRequest } from "./types.ts";
 
 export const IP_ADAPTER_SETTINGS = [
   "ipAdapterScale",
+  "ipAdapterMode",
   "ipAdapterStart",
   "ipAdapterEnd",
 ] as const satisfies readonly (keyof OptionalSettings)[];

@@ -27,6 +27,9 @@ export const CONTROL_BALANCES = ["balanced", "prompt", "control"] as const;
 /** One of {@linkcode CONTROL_BALANCES}. */
 export type ControlBalance = typeof CONTROL_BALANCES[number];
 
+/** Which attentions see reference images: all, or those of style, of layout, or of both. */
+export type IpAdapterMode = "all" | "style" | "layout" | "style_layout";
+
 /** How the sides of a hires fix grow: latents by torch's filters, or pixels by Lanczos's filter or the model's upscaler. */
 export const HIRES_UPSCALERS = [
   "latent",
@@ -146,6 +149,8 @@ export interface OptionalSettings {
   cannyHigh?: readonly number[];
   /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1. */
   ipAdapterScale?: number;
+  /** Which attentions of SDXL see them; default `all`. */
+  ipAdapterMode?: IpAdapterMode;
   /** Share of the steps after which reference images begin to be seen, 0 to 1; default 0. */
   ipAdapterStart?: number;
   /** Share of the steps at which that ends; default 1. */
@@ -200,6 +205,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   cannyLow: true,
   cannyHigh: true,
   ipAdapterScale: true,
+  ipAdapterMode: true,
   ipAdapterStart: true,
   ipAdapterEnd: true,
   flowShift: true,

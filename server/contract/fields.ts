@@ -151,7 +151,12 @@ export function nearestName(name: string, known: readonly string[]): string {
 /** Other names by the name that the documents have. */
 type Spellings = Readonly<Record<string, readonly string[]>>;
 
-const REFERENCE_SPELLINGS = ["references", "reference_image", "reference_images"];
+const REFERENCE_SPELLINGS = [
+  "references",
+  "reference_image",
+  "reference_images",
+  "ip_adapter_image",
+];
 
 export const EDIT_SPELLINGS: Spellings = {
   image: ["images", "input_image", "input_images", "init_image"],

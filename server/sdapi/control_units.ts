@@ -167,6 +167,9 @@ function referenceFields(
   if (units.some((unit) => balanceOf(unit) !== "balanced")) {
     throw refused("control_mode of an ip-adapter unit: 0, 'Balanced', is what is done here");
   }
+  if (units.some((unit) => [unit["advanced_weighting"] ?? []].flat().length > 0)) {
+    throw refused("advanced_weighting: an ip-adapter unit has one weight here; omit it");
+  }
   const face = units.find((unit) => FACE_MODULE.test(moduleOf(unit)));
   if (face) {
     throw refused(

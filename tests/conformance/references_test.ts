@@ -103,6 +103,7 @@ Deno.test("sdapi reads ip-adapter units of the ControlNet extension as reference
     [[{ ...unit, image: wide, mask: high }], /the mask of a unit/],
     [[{ ...unit, image: wide, module: "ip-adapter_face_id_plus" }], /it recognises faces/],
     [[{ ...unit, image: wide }, { ...unit, image: high, weight: 1 }], /of several weight/],
+    [[{ ...unit, image: wide, advanced_weighting: [1, 0.5] }], /advanced_weighting: .* one weight/],
     [[{ ...unit, image: wide, module: "none" }], /the model has no ControlNet/],
   ] as const;
   for (const [units, message] of cases) {

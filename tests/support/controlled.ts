@@ -57,6 +57,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     controlStart: listed("control_guidance_start"),
     controlEnd: listed("control_guidance_end"),
     ipAdapterScale: given["ip_adapter_scale"],
+    ipAdapterMode: args["ip_adapter_mode"],
     // Union ControlNets of SDXL may take several.
     controlMode: mode && [mode],
   };

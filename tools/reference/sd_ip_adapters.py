@@ -118,16 +118,27 @@ def adapted(pipeline, encoder, files):
     return pipeline
 
 
-def seen_call(make, pipeline, name, seed, *control, count=1, scale=0.8, **arguments):
+# The attentions that see images, as InstantStyle has them; SDXL's way down ends with its third level.
+MODES = {"style": {"up": {"block_0": [0, 1, 0]}}, "layout": {"down": {"block_1": [0, 1]}}}
+MODES["style_layout"] = MODES["style"] | MODES["layout"]
+
+
+def scales(mode, scale):
+    parts = MODES[mode].items()
+    return {way: {block: [scale * own for own in each] for block, each in blocks.items()} for way, blocks in parts}
+
+
+def seen_call(make, pipeline, name, seed, *control, count=1, scale=0.8, mode=None, **arguments):
     """A call with images of what shall be seen, uint8 [side, side, 3], as many as `count`."""
-    pipeline.set_ip_adapter_scale(scale)
+    pipeline.set_ip_adapter_scale(scales(mode, scale) if mode else scale)
     side = VISION["image_size"]
     references = [photo(seed + 50 + i, side, side) for i in range(count)]
     pictures = [Image.fromarray(each.numpy()) for each in references]
     call = make(pipeline, name, seed, *control, ip_adapter_image=[pictures] if count > 1 else pictures[0], **arguments)
     del call.args["ip_adapter_image"]
     inputs = {"reference" if i == 0 else f"reference_{i + 1}": each for i, each in enumerate(references)}
-    return Call(name, call.description, {**call.args, "ip_adapter_scale": scale}, {**inputs, **call.inputs}, call.outputs)
+    said = {"ip_adapter_scale": scale} | ({"ip_adapter_mode": mode} if mode else {})
+    return Call(name, call.description, call.args | said, inputs | call.inputs, call.outputs)
 
 
 SIZE = dict(height=24, width=40)
@@ -172,7 +183,9 @@ def sdxl_calls(kind):
         return [
             seen_call(sd.picture_call, text, "text", 3, count=2, **PLAIN),
             seen_call(sd.picture_call, text, "guided", 4, scale=0.6, **GUIDED),
-        ]
+            *(seen_call(sd.picture_call, text, mode, 5, mode=mode, **PLAIN | dict(num_inference_steps=2))
+              for mode in (MODES if kind == "plain" else ())),
+        ]  # fmt: skip
     return run
 
 

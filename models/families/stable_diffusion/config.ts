@@ -24,7 +24,12 @@ import {
 } from "./control_config.ts";
 import { CLIP_VISION_CONFIG, type ClipVisionConfig } from "../../image_encoders/clip_vision.ts";
 import { IP_ADAPTER_SETTINGS } from "../../pipeline/references.ts";
-import { countedModules, IP_ADAPTER_CONFIG, type IpAdapterConfig } from "./ip_adapter_config.ts";
+import {
+  countedModules,
+  IP_ADAPTER_CONFIG,
+  type IpAdapterConfig,
+  seesImages,
+} from "./ip_adapter_config.ts";
 import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 export const SD_PIPELINES: readonly string[] = [
@@ -346,15 +351,22 @@ export function sdInfo(parts: SdParts): FamilyInfo {
         modes: known.find(({ modes }) => modes)?.modes,
         isBalanced: true,
       }),
-      ...ipAdapter ? IP_ADAPTER_SETTINGS : [],
+      ...ipAdapter ? IP_ADAPTER_SETTINGS.filter((name) => isXl || name !== "ipAdapterMode") : [],
     ],
   };
 }
 
 export function checkSdRequest(
-  { clipSkip = 0 }: PipelineRequest,
-  { textEncoder, refiner, scheduler }: SdParts,
+  { clipSkip = 0, ipAdapterMode: mode = "all" }: PipelineRequest,
+  { textEncoder, transformer, refiner, scheduler }: SdParts,
 ): void {
+  const isSeeing = seesImages(transformer.config, mode);
+  const isSeen = countedModules(transformer.config).some(({ name }) => isSeeing(name));
+  if (mode !== "all" && !isSeen) {
+    throw new RangeError(
+      `Cannot see the ${mode} of reference images: this UNet lacks the attentions of SDXL that do; omit ipAdapterMode`,
+    );
+  }
   if (refiner && scheduler instanceof EdmScheduler) {
     throw new TypeError(
       "Cannot use a refiner: the model is in EDM's form, and the refiner is not; omit it",

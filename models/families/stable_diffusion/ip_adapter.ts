@@ -20,6 +20,7 @@ import { forEachSample, linearLayer } from "../../blocks/layers.ts";
 import { clipImageEmbeds, clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
 import { isSteeredBy } from "../../pipeline/control_units.ts";
+import type { IpAdapterMode } from "../../pipeline/settings.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TextState } from "./conditioning.ts";
 import type { SdParts } from "./config.ts";
@@ -29,6 +30,7 @@ import {
   type IpAdapterPlusConfig,
   ipAdapterScope,
   QUERY_HEAD_DIM,
+  seesImages,
 } from "./ip_adapter_config.ts";
 import { transformerModules, type UnetConfig } from "./unet_config.ts";
 
@@ -87,14 +89,17 @@ function resampled(
   return latents;
 }
 
-/** Keys and values of every cross-attention of the UNet, of tokens, [1, tokens, cross_attention_dim]. */
+/** Keys and values of the UNet's cross-attentions that see images, of tokens, [1, tokens, cross_attention_dim]. */
 export function unetImageStates(
   config: UnetConfig,
   weights: WeightScope,
   tokens: Tensor,
+  mode: IpAdapterMode,
 ): TextState[] {
   const places = countedModules(config).map(({ name }) => name);
-  return transformerModules(config).map(({ name, channels, heads }) => {
+  const isSeeing = seesImages(config, mode);
+  const seeing = transformerModules(config).filter(({ name }) => isSeeing(name));
+  return seeing.map(({ name, channels, heads }) => {
     const scope = weights.scope(ipAdapterScope(places.indexOf(name)));
     const project = (part: string) =>
       linearLayer(scope, part, tokens, channels)
@@ -114,8 +119,9 @@ interface TracedIpAdapter {
 export function traceIpAdapter(
   session: Session,
   { transformer, ipAdapter, imageEncoder }: SdParts,
-  { references, isGuided, steps }: {
+  { references, mode, isGuided, steps }: {
     readonly references: number;
+    readonly mode: IpAdapterMode;
     readonly isGuided: boolean;
     readonly steps: number;
   },
@@ -141,7 +147,7 @@ export function traceIpAdapter(
       const tokens = imageTokens(config, root, all);
       const part = (from: number, to: number) => {
         const own = slice(tokens, 0, from, to).reshape(1, -1, tokens.dim(2));
-        return unetImageStates(transformer.config, root, own);
+        return unetImageStates(transformer.config, root, own, mode);
       };
       const others = isGuided ? [part(references, references + 1)] : [];
       return [part(0, references), ...others];

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
+import type { IpAdapterMode } from "../../pipeline/settings.ts";
 import { transformerModules, type UnetConfig } from "./unet_config.ts";
 
 const COUNT = z.int().positive().max(1024);
@@ -48,6 +49,21 @@ export function countedModules(config: UnetConfig): ReturnType<typeof transforme
 /** The place of the weights of a cross-attention: self-attentions, which have none, are counted, too. */
 export function ipAdapterScope(index: number): string {
   return `ip_adapter.${2 * index + 1}`;
+}
+
+/**
+ * Whether a transformer block sees images.
+ * Source: Wang et al. 2024, "InstantStyle: Free Lunch towards Style-Preserving in Text-to-Image Generation".
+ */
+export function seesImages(
+  { down_block_types: down }: UnetConfig,
+  mode: IpAdapterMode,
+): (module: string) => boolean {
+  const level = down.lastIndexOf("CrossAttnDownBlock2D");
+  const [style, layout] = ["up_blocks.0.attentions.1.", `down_blocks.${level}.attentions.1.`];
+  return (module) =>
+    mode === "all" || mode !== "layout" && module.startsWith(style) ||
+    mode !== "style" && module.startsWith(layout);
 }
 
 export const IP_ADAPTER: ComponentFormat = {

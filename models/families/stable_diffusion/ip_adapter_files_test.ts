@@ -11,7 +11,7 @@ import {
   clipVision,
 } from "../../image_encoders/clip_vision.ts";
 import { imageTokens, unetImageStates } from "./ip_adapter.ts";
-import { countedModules, IP_ADAPTER_CONFIG } from "./ip_adapter_config.ts";
+import { countedModules, IP_ADAPTER_CONFIG, seesImages } from "./ip_adapter_config.ts";
 import { SD_FILES } from "./layouts.ts";
 import { UNET_CONFIG, type UnetConfig } from "./unet_config.ts";
 
@@ -139,7 +139,7 @@ Deno.test("all tensors of published IP-Adapters are known and used, and their ki
       graph.use(new DeviceTensor("seen", seen, "f32")),
     );
     assert.deepEqual(tokens.shape, [1, count, unet.cross_attention_dim], name);
-    unetImageStates(unet, weights.root, tokens);
+    unetImageStates(unet, weights.root, tokens, "all");
     assert.deepEqual(weights.unused, [], name);
     assert.equal((2e-6 * parametersOf(shapes)).toFixed(1), megabytes, name);
   }
@@ -161,6 +161,19 @@ Deno.test("all tensors of the image encoders of IP-Adapters are known and used, 
     assert.deepEqual(clipImageEmbeds(config, weights.root, states).shape, [1, embedding]);
     assert.deepEqual(weights.unused, []);
   }
+});
+
+Deno.test("seesImages() picks the blocks of SDXL that InstantStyle does: up block 0 for style, down block 2 for layout", () => {
+  const seen = (mode: Parameters<typeof seesImages>[1]) => {
+    const isSeeing = seesImages(SDXL, mode);
+    const modules = countedModules(SDXL).map(({ name }) => name).filter((name) => isSeeing(name));
+    return [modules.length, ...new Set(modules.map((name) => name.split(".transformer")[0]))];
+  };
+  const [style, layout] = ["up_blocks.0.attentions.1", "down_blocks.2.attentions.1"];
+  assert.deepEqual(seen("style"), [10, style]);
+  assert.deepEqual(seen("layout"), [10, layout]);
+  assert.deepEqual(seen("style_layout"), [20, layout, style]);
+  assert.equal(seen("all")[0], 70);
 });
 
 Deno.test("IP-Adapters of faces are refused by name, for they need another program's eyes", () => {

@@ -94,6 +94,7 @@ const STABLE_DIFFUSION = defineFamily({
       balances: controlUnits(request).map(({ balance }) => balance),
       refinerStart: refiner && (request.refinerStart ?? REFINER_START),
       references: request.references?.length ?? 0,
+      imageMode: request.ipAdapterMode ?? "all",
       ...samplingOf(request),
     };
     return { shape, latents: [latentSize(grid, 1)] };
@@ -110,7 +111,7 @@ const STABLE_DIFFUSION = defineFamily({
     const { refiner } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide, refinerStart } =
       shape;
-    const { references } = shape;
+    const { references, imageMode: mode } = shape;
     const hasRefiner = refiner !== undefined && refinerStart !== 1;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
@@ -147,6 +148,7 @@ const STABLE_DIFFUSION = defineFamily({
     const adapter = references > 0
       ? traceIpAdapter(session, parts, {
         references,
+        mode,
         isGuided: prompts > 1,
         steps: schedule.timesteps.length,
       })
@@ -272,7 +274,7 @@ const STABLE_DIFFUSION = defineFamily({
           : [];
         const output = unet(graph, config, weights, {
           ...{ sample: toImage(seen), text, times, step, steering },
-          images: images && { states: images, scale: adapter!.scale(step) },
+          images: images && { states: images, mode, scale: adapter!.scale(step) },
         });
         return output.reshape(...sample.shape);
       },

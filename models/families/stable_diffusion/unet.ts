@@ -22,7 +22,9 @@ import {
   packedGluLayer,
 } from "../../blocks/layers.ts";
 import { steered } from "../../pipeline/control.ts";
+import type { IpAdapterMode } from "../../pipeline/settings.ts";
 import type { TextState } from "./conditioning.ts";
+import { seesImages } from "./ip_adapter_config.ts";
 import { type UnetBlock, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 /** Epsilons of the norms in transformers, whatever `norm_eps` is. */
@@ -40,8 +42,12 @@ export interface UnetInputs {
   /** The row of the time tables, u32 [1]. */
   readonly step: Tensor;
   readonly steering?: readonly UnetSteering[] | undefined;
-  /** What an IP-Adapter makes of images for every transformer block, and its weight, f32 [1]. */
-  readonly images?: { readonly states: readonly TextState[]; readonly scale: Tensor } | undefined;
+  /** What an IP-Adapter makes of images for the transformer blocks that see them, and its weight, f32 [1]. */
+  readonly images?: {
+    readonly states: readonly TextState[];
+    readonly mode: IpAdapterMode;
+    readonly scale: Tensor;
+  } | undefined;
 }
 
 /** What a ControlNet adds to the skip connections and to the middle, or an adapter to each level on the way down. */
@@ -99,10 +105,13 @@ function unetLayers(
   weights: WeightScope,
   inputs: Pick<UnetInputs, "text" | "times" | "step" | "images">,
 ): UnetLayer {
+  const { images } = inputs;
+  const states = images?.states.values();
+  const isSeeing = images && seesImages(config, images.mode);
   const given = {
     text: inputs.text.values(),
-    images: inputs.images?.states.values(),
-    imageScale: inputs.images?.scale,
+    images: (module: string) => isSeeing?.(module) ? states!.next().value : undefined,
+    imageScale: images?.scale,
     times: inputs.times.values(),
     step: inputs.step,
   };
@@ -179,7 +188,7 @@ function upsampled(weights: WeightScope, x: Tensor, height: number, width: numbe
 interface LayerInputs {
   /** What the blocks take that come next. */
   readonly text: Iterator<TextState>;
-  readonly images: Iterator<TextState> | undefined;
+  images(module: string): TextState | undefined;
   readonly imageScale: Tensor | undefined;
   readonly times: Iterator<Tensor>;
   readonly step: Tensor;
@@ -215,7 +224,7 @@ function unetLayer(
         () =>
           transformerBlock(scope.scope(block), h, heads, {
             text: text.next().value!,
-            images: images?.next().value,
+            images: images(`${module}.${block}`),
             imageScale,
           }),
       );
