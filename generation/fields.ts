@@ -490,6 +490,22 @@ export const SETTING_FIELDS: {
     idle: ({ inpainting }, task) =>
       task === "TI2I" && inpainting ? undefined : "this model redraws images as a whole",
   },
+  outpaint: {
+    text:
+      "Outpaint: pixels by which the image grows to the left, top, right and bottom, 0 to 4096 each; what is added is drawn",
+    kind: "integers",
+    placeholder: "pixels...",
+    check: (value, name) => {
+      const areSides = Array.isArray(value) && value.length === 4 && value.some(Boolean) &&
+        value.every((side) => Number.isSafeInteger(side) && side >= 0 && side <= MAX_PADDING);
+      if (areSides) return;
+      throw new RangeError(
+        `${name} must be four integers from 0 to ${MAX_PADDING}, left, top, right and bottom, not all 0, got [${value}]`,
+      );
+    },
+    idle: ({ inpainting }, task) =>
+      task === "TI2I" && inpainting ? undefined : "this model redraws images as a whole",
+  },
   maskBlur: {
     text:
       "Standard deviation of a Gaussian blur of the mask, in pixels, 0 to 256: the result meets the image that softly outside of the mask (default: a soft edge inside of it)",

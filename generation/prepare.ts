@@ -10,7 +10,7 @@ import type {
   SamplingSettings,
   TaskType,
 } from "../engine/types.ts";
-import type { Fit } from "../media/fit.ts";
+import { type Fit, grownSize } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
 import { checkControlMask, checkControls, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
@@ -32,7 +32,7 @@ import {
   visionFit,
   wholeSize,
 } from "./size.ts";
-import { checked, completeSettings, refused, settingsOf } from "./settings.ts";
+import { checked, completeSettings, FieldError, refused, settingsOf } from "./settings.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
 export interface InputTypes {
@@ -121,16 +121,25 @@ export async function prepareImages<T extends InputTypes>(
   const references = countReferences(asked, info);
   const controls = asked.control?.length ?? 0;
   const isMaskTaken = takesMask(info, taskType);
-  const hasMask = isMaskTaken && asked.mask !== undefined;
+  const grows = isMaskTaken && asked.given.outpaint !== undefined && asked.given.outpaint !== null;
+  const hasMask = isMaskTaken && (asked.mask !== undefined || grows);
+  if (grows && asked.mask !== undefined) {
+    throw new FieldError(
+      "mask",
+      "Cannot use a mask with outpaint: what is added is the mask; omit one",
+    );
+  }
   const complete = (isMasked: boolean) =>
     completeRequest(asked, taskType, { ...by, info: isMasked ? maskedRules(info) : info });
   let { settings, idle } = complete(hasMask);
   checkControls(settings, controls, info, by.spell);
   const images: T["open"][] = [];
   for (const image of asked.images) images.push(await reader.open(image));
-  const [first] = images;
-  const mask = hasMask ? await reader.open(asked.mask) : undefined;
-  if (mask) checked("mask", () => checkMaskShape(mask, first!));
+  const [own] = images;
+  const { outpaint } = settings;
+  const first: Size | undefined = own && grownSize(own, outpaint);
+  const mask = !hasMask ? undefined : grows ? own : await reader.open(asked.mask);
+  if (mask && !grows) checked("mask", () => checkMaskShape(mask, first!));
   const pictures: T["open"][] = [];
   for (const picture of asked.control ?? []) pictures.push(await reader.open(picture));
   const ownSize = (isMasked: boolean): Size => {
@@ -147,23 +156,25 @@ export async function prepareImages<T extends InputTypes>(
     return size;
   };
   let size = await sizeOf(hasMask);
-  const keep = async (own: T["open"], way?: MaskWay) => {
+  const keep = async (source: T["open"], way?: MaskWay) => {
     const whole = wholeSize(first!, info);
-    const how = settings.paddingMaskCrop !== undefined
+    const fit = settings.paddingMaskCrop !== undefined
       ? { scaled: whole, cut: whole }
       : fitMasked(first!, size, info, asked.fit);
-    const mask = await reader.mask(own, how, way).catch(refused(own === first ? "images" : "mask"));
-    return { mask, image: (await reader.fit(first!, how)).image };
+    const how = { ...fit, outpaint };
+    const mask = await reader.mask(source, how, way)
+      .catch(refused(source === own ? "images" : "mask"));
+    return { mask, image: (await reader.fit(own!, how)).image };
   };
   const fitUsually = (image: T["open"]) =>
     reader.fit(image, checked("images", () => fitOf(image, size, info, asked.fit)));
   let kept = mask && await keep(mask, asked.maskWay);
-  const usual = first && !kept ? await fitUsually(first) : undefined;
+  const usual = own && !kept ? await fitUsually(own) : undefined;
   // An image with holes, alone, is its own mask.
-  if (first && usual?.hasHoles && isMaskTaken && count === 1) {
+  if (own && usual?.hasHoles && isMaskTaken && count === 1) {
     ({ settings, idle } = complete(true));
     size = await sizeOf(true);
-    kept = await keep(first);
+    kept = await keep(own);
   }
   checkControlMask(settings, kept !== undefined, by.spell);
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];

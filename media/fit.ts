@@ -10,8 +10,12 @@ interface Sides {
 
 export type Fit =
   & FitWay
-  /** Whether the image's transparency stays. */
-  & { readonly keepsAlpha?: boolean };
+  & {
+    /** Whether the image's transparency stays. */
+    readonly keepsAlpha?: boolean;
+    /** Pixels by which the image grows first: left, top, right, bottom; its edges are repeated there. */
+    readonly outpaint?: readonly number[] | undefined;
+  };
 
 type FitWay =
   /** Covers a frame; what is too much at the longer side is cut off evenly. */
@@ -23,12 +27,41 @@ type FitWay =
 
 /** Brings an image to a size; what is transparent in it lies on white. */
 export function fit(image: PixelImage, how: Fit): RgbImage {
-  return toRgb(fitPixels(toRgb(image), how));
+  return toRgb(fitPixels(grown(toRgb(image), how.outpaint), how));
 }
 
 /** Brings an image to a size, and keeps its transparency where `how` says so. */
 export function fitWithAlpha(image: PixelImage, how: Fit): PixelImage {
-  return how.keepsAlpha ? fitPixels(image, how) : fit(image, how);
+  return how.keepsAlpha ? fitPixels(grown(image, how.outpaint), how) : fit(image, how);
+}
+
+/** The size of an image that grows to its sides. */
+export function grownSize(
+  { width, height }: Sides,
+  [left = 0, top = 0, right = 0, bottom = 0]: readonly number[] = [],
+): Sides {
+  return { width: left + width + right, height: top + height + bottom };
+}
+
+/** An image that has grown, with its edges repeated. */
+function grown<Image extends PixelImage>(
+  image: Image,
+  sides: readonly number[] | undefined,
+): Image {
+  if (!sides) return image;
+  const [left = 0, top = 0] = sides;
+  const size = grownSize(image, sides);
+  const step = channelsOf(image);
+  const data = new Uint8Array(size.width * size.height * step);
+  const inside = (at: number, count: number) => Math.min(count - 1, Math.max(0, at));
+  for (let y = 0, to = 0; y < size.height; y++) {
+    const row = inside(y - top, image.height) * image.width;
+    for (let x = 0; x < size.width; x++, to += step) {
+      const from = (row + inside(x - left, image.width)) * step;
+      data.set(image.data.subarray(from, from + step), to);
+    }
+  }
+  return { ...image, ...size, data };
 }
 
 function fitPixels(image: PixelImage, how: Fit): PixelImage {

@@ -1,6 +1,6 @@
 /** Masks: which pixels of an image are redrawn, as pictures say it. */
 
-import { type Fit, fit } from "./fit.ts";
+import { type Fit, fit, grownSize } from "./fit.ts";
 import type { PixelImage, RgbImage } from "./image.ts";
 
 /** Bytes up to this one count as black, and as many at the other end as white: scaling and JPEG leave traces. */
@@ -23,6 +23,7 @@ export interface MaskWay {
 
 /** A mask of an image: white is redrawn, black is kept, and grey lies between. */
 export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage {
+  if (how.outpaint) return outpaintMask(image, how);
   const { width, height, data } = image;
   const isCut = image.channels === 4 && someAlpha(data, (alpha) => alpha < 255);
   const step = image.channels ?? 3;
@@ -35,6 +36,19 @@ export function maskOf(image: PixelImage, how: Fit, way: MaskWay = {}): RgbImage
   }
   // Turned round, so that the black around what is contained becomes white.
   const fitted = fit({ width, height, data: kept }, how);
+  return { ...fitted, data: fitted.data.map(painted) };
+}
+
+/** White where an image has grown. */
+function outpaintMask(image: PixelImage, { outpaint, ...how }: Fit): RgbImage {
+  const [left = 0, top = 0] = outpaint!;
+  const size = grownSize(image, outpaint);
+  const data = new Uint8Array(size.width * size.height * 3);
+  for (let y = 0; y < image.height; y++) {
+    const from = ((y + top) * size.width + left) * 3;
+    data.fill(255, from, from + image.width * 3);
+  }
+  const fitted = fit({ ...size, data }, how);
   return { ...fitted, data: fitted.data.map(painted) };
 }
 

@@ -230,6 +230,8 @@ export interface SamplingSettings extends OptionalSettings, HiresSettings {
   strength?: number;
   /** Redraws only the area around a mask, with so many pixels around it; it is drawn at a size of its own and put back. */
   paddingMaskCrop?: number;
+  /** Pixels by which an image grows to the left, top, right and bottom; what is added is drawn. */
+  outpaint?: readonly number[];
   /** Standard deviation, in pixels, by which the edge of a mask is blurred to both sides where the result meets the image. */
   maskBlur?: number;
   /** Precision of the computation; default `lossless`. */

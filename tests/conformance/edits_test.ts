@@ -292,6 +292,33 @@ Deno.test("POST /v1/images/edits draws the area around a mask at the size, and k
   await unmasked.body?.cancel();
 });
 
+Deno.test("POST /v1/images/edits grows an image to its sides, repeats its edges, and masks what is added", async () => {
+  await using service = await testService({ engine: painter() });
+  const image = new Blob([await makePng(64, 48)]);
+  const form = new FormData();
+  for (const side of [16, 0, 0, 16]) form.append("outpaint", String(side));
+  form.set("prompt", "a");
+  form.set("image", image);
+  const response = await service.get(PATH, { method: "POST", body: form });
+  assert.equal(response.status, 200, await response.clone().text());
+  const [request] = service.engine.requests;
+  const { width, height, images, mask } = request!;
+  assert.deepEqual([width, height, images![0]!.width], [80, 64, 80]);
+  const at = (data: Uint8Array, x: number, y: number) => data[3 * (y * 80 + x)];
+  const white = mask![0]!.data;
+  assert.deepEqual(
+    [at(white, 15, 0), at(white, 16, 0), at(white, 79, 47), at(white, 79, 48)],
+    [255, 0, 0, 255],
+  );
+  const { data } = images![0]!;
+  assert.equal(at(data, 0, 5), at(data, 16, 5));
+  assert.equal(at(data, 70, 63), at(data, 70, 47));
+  form.set("mask", image);
+  const refused = await service.get(PATH, { method: "POST", body: form });
+  const { error } = await refused.json();
+  assert.deepEqual([refused.status, error.param], [400, "mask"], error.message);
+});
+
 Deno.test("POST /v1/images/edits takes files in 'url', and refuses a second mask under any name", async () => {
   await using service = await testService({ engine: painter() });
   const [image, mask] = [new Blob([await makePng(64, 48)]), await makeMask(64, 48)];
