@@ -87,6 +87,8 @@ export class Pulls {
       },
       stop: new AbortController(),
       watchers: known?.watchers ?? new Set(),
+      // One that was just stopped may still write.
+      ...(known?.work && { work: known.work }),
     };
     this.#entries.set(entry.record.id, entry);
     this.#turn = this.#turn.then(() => entry.work = this.#run(entry));
