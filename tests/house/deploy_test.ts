@@ -3,6 +3,9 @@
 import { strict as assert } from "node:assert";
 import type { Command, Option } from "commander";
 import { parse, parseAllDocuments } from "yaml";
+import { SERVE_FLAGS, WORKER_FLAGS } from "../../commands/flags.ts";
+import { variableOf } from "../../commands/own_defaults.ts";
+import type { Flags } from "../../generation/flag.ts";
 import { createProgram } from "../../commands/program.ts";
 import { testService } from "../fakes/service.ts";
 
@@ -109,8 +112,9 @@ function checkArgs({ name, args }: Container): Map<string, string | undefined> {
 }
 
 Deno.test("deploy/: containers run commands with flags that the program has", () => {
-  const known = (createProgram(() => {}) as Command).commands
-    .flatMap(({ options }) => options).flatMap(({ envVar }) => envVar ?? []);
+  const known = [SERVE_FLAGS, WORKER_FLAGS].flatMap((table: Flags) =>
+    Object.entries(table).map(([row, flag]) => variableOf(row, flag))
+  );
   for (const containers of [composed(), orchestrated()]) {
     const roles = containers.map(({ args }) => args[0]).toSorted();
     assert.deepEqual(roles, ["serve", "worker"]);
