@@ -129,11 +129,12 @@ export async function planModel(
   path: string = BUNDLED_MODEL,
   options: PlanModelOptions = {},
 ): Promise<ModelPlan> {
-  const { width, height, numFrames, numInferenceSteps, ...rest } = options;
+  const { width, height, numFrames, numInferenceSteps, hiresScale, ...rest } = options;
   return await planRequest(engineOptions(path, rest), {
     ...(width === undefined ? {} : { width }),
     ...(height === undefined ? {} : { height }),
     ...(numFrames === undefined ? {} : { numFrames }),
     ...(numInferenceSteps === undefined ? {} : { numInferenceSteps }),
+    ...(hiresScale === undefined ? {} : { hiresScale }),
   });
 }

@@ -310,6 +310,9 @@ export const PLAN_FLAGS = {
   size: flag("size", "width and height in pixels, such as 1024x1024"),
   numFrames: flag("count", "frames of a video", { read: integer(1) }),
   numInferenceSteps: flag("steps", "denoising steps", { read: integer(1) }),
+  hiresScale: flag("scale", "scale of a hires fix, whose second pass is planned", {
+    read: positive,
+  }),
   json,
   ...DEVICE_FLAGS,
   ...MEMORY_FLAGS,

@@ -19,6 +19,7 @@ export async function runPlan(model: string, flags: PlanFlags): Promise<number> 
     ...(flags.numInferenceSteps === undefined
       ? {}
       : { numInferenceSteps: flags.numInferenceSteps }),
+    ...(flags.hiresScale === undefined ? {} : { hiresScale: flags.hiresScale }),
   });
   if (flags.numFrames !== undefined && plan.numFrames !== flags.numFrames) {
     tell(

@@ -20,6 +20,15 @@ Deno.test("planModel() tells what the bundled model takes, and that a budget is 
   await assert.rejects(planModel("bundled", { width: 97 }), /the width must be a multiple of/);
   const images = new Golden("flux2/pipeline").folder;
   await assert.rejects(planModel(images, { numFrames: 5 }), /this model makes images alone/);
+  const diffusion = new Golden("stable_diffusion/pipeline").folder;
+  const small = await planModel(diffusion, { width: 32, height: 16 });
+  const hires = await planModel(diffusion, { width: 32, height: 16, hiresScale: 2 });
+  assert.deepEqual([hires.width, hires.height], [64, 32]);
+  assert.ok(hires.memory.peakBytes > small.memory.peakBytes);
+  await assert.rejects(
+    planModel(new Golden("stable_diffusion/inpainting").folder, { hiresScale: 2 }),
+    /Cannot plan a hires fix: this model does not redraw/,
+  );
   await assert.rejects(planModel(images, { width: 2 ** 16, height: 2 ** 15 }), {
     name: "RangeError",
     message: /^Cannot make 65536x32768: a .*; ask for a smaller size$/,

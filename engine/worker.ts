@@ -38,6 +38,7 @@ import {
   toErrorRecord,
   type ToWorker,
 } from "./protocol.ts";
+import { hiresSize, takesHires } from "./hires.ts";
 import { maskArea, placed } from "./mask_area.ts";
 import { cover } from "../media/fit.ts";
 import { holdLifeline } from "../platform/mod.ts";
@@ -165,16 +166,28 @@ async function plan(
   using planned = await openPipeline(model, parts, seated(ranks));
   using own = await openDevice(settings);
   const { supportedTasks, defaults } = planned.info;
-  const { width, height, numFrames: asked } = { ...defaults, ...size };
+  const { hiresScale, ...plain } = size;
+  const { width, height, numFrames: asked } = { ...defaults, ...plain };
+  const second = hiresSize({ width, height, ...(hiresScale && { hiresScale }) }, planned.info);
+  if (second && !takesHires(planned.info)) {
+    throw new RangeError(
+      "Cannot plan a hires fix: this model does not redraw images by a strength; omit hiresScale",
+    );
+  }
   const numFrames = nearestFrames(asked, planned.info);
   if (numFrames !== 1 && supportedTasks.every((task) => IMAGE_TASKS.includes(task))) {
     throw new RangeError(
       `Cannot plan ${numFrames} frames: this model makes images alone; leave the number out`,
     );
   }
-  const drawn = drawnAt(size, planned.info);
+  // The second pass is the larger one, and drawn as large as it is.
+  const drawn = second ? undefined : drawnAt(size, planned.info);
   const report = await planned.plan(
-    { ...size, ...(size.numFrames !== undefined && { numFrames }), ...drawn },
+    {
+      ...plain,
+      ...(size.numFrames !== undefined && { numFrames }),
+      ...(second ? { ...second, task: "TI2I" as const } : drawn),
+    },
     roomOf(own),
     memory,
   );
@@ -183,7 +196,7 @@ async function plan(
   post({
     type: "planned",
     adapter: own.adapter.name,
-    size: { width, height, numFrames, ...(drawn && { drawnAt: drawn }) },
+    size: { width, height, numFrames, ...second, ...(drawn && { drawnAt: drawn }) },
     report,
     ...(handoverSeconds !== undefined && { handoverSeconds }),
   });

@@ -20,6 +20,8 @@ export interface PlanModelOptions extends LoadModelOptions {
   numFrames?: number;
   /** Denoising steps. */
   numInferenceSteps?: number;
+  /** How many times longer a hires fix makes the sides: its second pass is planned. */
+  hiresScale?: number;
 }
 
 /** Options of images and videos; the defaults are the model's own. */
