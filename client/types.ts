@@ -31,6 +31,8 @@ export interface Job {
   readonly task_type: string | null;
   /** Beginning of the prompt; null for a job of another key. */
   readonly prompt: string | null;
+  /** Public name of the model that made it; null for a job of another key. */
+  readonly model: string | null;
   /** Size in pixels, as `512x768`. */
   readonly size: string | null;
   /** Unix seconds when it was queued. */

@@ -1,28 +1,42 @@
 /** All results, the newest first. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { h, type VNode } from "./elements.ts";
+import { h, icon, type VNode } from "./elements.ts";
+import { GalleryBar } from "./gallery_bar.ts";
+import { history, isFiltered, keyOf, toggleSelected } from "./history.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
 import { attempt, entriesOf, selectedIndex, selectedJob, show, view } from "./view.ts";
+
+/** As many results as a search looks for in older ones. */
+const MANY = 60;
 
 export function Gallery(): VNode {
   const { list, hasMore } = useStore(jobs, (state) => state);
   useStore(view, (state) => state);
   const selected = selectedJob(list);
   const index = selected && selectedIndex(selected);
+  const found = useStore(history, (state) => state);
+  const entries = entriesOf(list);
+  const wantsMore = isFiltered(found) && hasMore && entries.length < MANY;
+  useEffect(() => {
+    if (wantsMore) void attempt(readMore);
+  }, [wantsMore, list]);
   return h(
     "aside",
     { class: "gallery", "aria-label": "Results" },
     h("h2", { class: "unseen" }, "Results"),
+    h(GalleryBar, { entries }),
     h(
       "ul",
       { onKeyDown: moveFocus },
-      ...entriesOf(list).map((entry) =>
+      ...entries.map((entry) =>
         h(Tile, {
-          key: `${entry.job.id} ${entry.index}`,
+          key: keyOf(entry),
           ...entry,
+          isStarred: found.stars.includes(keyOf(entry)),
+          isMarked: found.isSelecting ? found.selected.includes(keyOf(entry)) : undefined,
           isSelected: entry.job.id === selected?.id && (index === null || index === entry.index),
         })
       ),
@@ -38,9 +52,12 @@ interface TileOptions {
   result: Result | undefined;
   index: number;
   isSelected: boolean;
+  isStarred: boolean;
+  /** Whether it is among those that something is done with; undefined while none are selected. */
+  isMarked: boolean | undefined;
 }
 
-function Tile({ job, result, index, isSelected }: TileOptions): VNode {
+function Tile({ job, result, index, isSelected, isStarred, isMarked }: TileOptions): VNode {
   const place = useRef<HTMLLIElement>(null);
   const [isNear, setNear] = useState(false);
   useEffect(() => {
@@ -62,8 +79,10 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
       {
         "aria-label": text,
         "aria-current": isSelected ? "true" : undefined,
+        ...(isMarked === undefined ? {} : { "aria-pressed": isMarked }),
         title: job.prompt ?? "",
-        onClick: () => show(job.id, index),
+        onClick: () =>
+          isMarked === undefined ? show(job.id, index) : toggleSelected(keyOf({ job, index })),
       },
       result && url && isNear
         ? result.content_type.startsWith("video/")
@@ -77,6 +96,7 @@ function Tile({ job, result, index, isSelected }: TileOptions): VNode {
         : job.status === "failed"
         ? h("span", { class: "mark", "aria-hidden": "true" }, "!")
         : null,
+      isStarred ? h("span", { class: "starred" }, icon("star")) : null,
     ),
   );
 }

@@ -72,7 +72,13 @@ export async function kindOf(file: File): Promise<FileKind> {
   const start = String.fromCharCode(...bytes);
   const isText = !bytes.some(isControl);
   if (start === "") throw new Error(`Cannot use ${file.name}: it is empty.`);
-  if (IMAGE.test(start) && !(isText && start.startsWith("BM"))) return "image";
+  if (IMAGE.test(start) && !(isText && start.startsWith("BM"))) {
+    const image = await createImageBitmap(file).catch(() => {
+      throw new Error(`Cannot use ${file.name}: its image is broken; save it again.`);
+    });
+    image.close();
+    return "image";
+  }
   if (!OTHER_IMAGE.test(start)) {
     if (CLIP.test(start) || !isText && file.type.startsWith("video/")) return "clip";
   }

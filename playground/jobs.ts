@@ -22,6 +22,7 @@ export interface Job {
   ended_at: number | null;
   error: { code: string; message: string } | null;
   prompt: string | null;
+  model?: string | null;
   task_type: string | null;
   size: string | null;
   outputs: Result[] | null;
@@ -41,6 +42,10 @@ interface Jobs {
   secondsPerJob: number;
   hasMore: boolean;
   isKnown: boolean;
+  /** A job of the page's address that is older than the list. */
+  linked: Job | null;
+  /** What is deleted in a few seconds, unless that is taken back. */
+  removed: { jobs: readonly Job[]; count: number } | null;
 }
 
 interface Progress {
@@ -65,6 +70,8 @@ export const jobs: Store<Jobs> = new Store<Jobs>({
   secondsPerJob: 2,
   hasMore: false,
   isKnown: false,
+  linked: null,
+  removed: null,
 });
 
 const NOTHING: Live = {
@@ -98,7 +105,9 @@ interface Page {
 /** Reads the newest jobs; older ones that were read before stay. */
 async function refresh(): Promise<void> {
   const page = await callJson<Page>(`v1/jobs?limit=${PAGE}`);
-  const fresh = newestFirst(page.data).filter(({ outputs }) => outputs !== null);
+  const fresh = newestFirst(page.data).filter(({ id, outputs }) =>
+    outputs !== null && !removedIds.has(id)
+  );
   const oldest = fresh.at(-1)?.created_at ?? 0;
   const known = new Set(fresh.map(({ id }) => id));
   const older = page.has_more
@@ -209,9 +218,65 @@ export async function cancel(id: string): Promise<void> {
   refreshSoon();
 }
 
-export async function remove(id: string): Promise<void> {
-  await call(`v1/jobs/${id}`, { method: "DELETE" });
-  jobs.set(({ list }) => ({ list: list.filter((job) => job.id !== id) }));
+/** How long a deletion can be taken back, in milliseconds. */
+const UNDO_MS = 8000;
+/** Jobs that the list does not show any more. */
+const removedIds = new Set<string>();
+let removal: { timer: number; work: (isLeaving?: boolean) => void } | undefined;
+
+/** Takes jobs from the list, and deletes them a little later; what goes wrong is told in a sentence. */
+export function removeSoon(
+  ids: readonly string[],
+  count: number,
+  tell: (sentence: string) => void,
+): void {
+  removal?.work();
+  const gone = jobs.state.list.filter(({ id }) => ids.includes(id));
+  for (const id of ids) removedIds.add(id);
+  jobs.set(({ list }) => ({
+    list: list.filter(({ id }) => !ids.includes(id)),
+    removed: { jobs: gone, count },
+  }));
+  const work = (isLeaving = false) => {
+    clearTimeout(removal?.timer);
+    removal = undefined;
+    jobs.set({ removed: null });
+    for (const id of ids) {
+      call(`v1/jobs/${id}`, { method: "DELETE", keepalive: isLeaving }).catch((error) => {
+        removedIds.delete(id);
+        tell(`Cannot delete a result: ${error instanceof Error ? error.message : error}`);
+        refreshSoon();
+      });
+    }
+  };
+  removal = { timer: setTimeout(work, UNDO_MS), work };
+}
+
+export function undoRemoval(): void {
+  const { removed } = jobs.state;
+  if (!removal || !removed) return;
+  clearTimeout(removal.timer);
+  removal = undefined;
+  for (const { id } of removed.jobs) removedIds.delete(id);
+  jobs.set(({ list }) => ({ list: inOrder([...list, ...removed.jobs]), removed: null }));
+  refreshSoon();
+}
+
+addEventListener("pagehide", () => removal?.work(true));
+
+function inOrder(list: Job[]): Job[] {
+  const rest = list.filter((job) => !isPending(job));
+  return [
+    ...list.filter(isPending),
+    ...rest.toSorted((one, other) => other.created_at - one.created_at),
+  ];
+}
+
+/** Reads a job that may be older than the list. */
+export async function readJob(id: string): Promise<Job> {
+  const job = await callJson<Job>(`v1/jobs/${id}`);
+  if (job.status === "completed") jobs.set({ linked: job });
+  return job;
 }
 
 const recipes = new Map<string, Recipe>();

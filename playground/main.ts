@@ -2,10 +2,12 @@
 
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { followAddress } from "./address.ts";
 import { host } from "./api.ts";
 import { Composer } from "./composer.ts";
 import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
+import { UndoRemoval } from "./gallery_bar.ts";
 import { takeFiles } from "./inputs.ts";
 import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
 import { ModelsButton } from "./models_panel.ts";
@@ -78,6 +80,7 @@ function App(): VNode {
       Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),
     h(Viewer, {}),
+    h(UndoRemoval, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );
 }
@@ -166,5 +169,6 @@ function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
   );
 }
 
+followAddress();
 render(h(App, {}), document.body);
 void watch();

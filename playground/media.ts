@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call, isReachable } from "./api.ts";
-import type { Result } from "./jobs.ts";
+import type { Job, Result } from "./jobs.ts";
 
 /** Files that elements cannot fetch, as they send no key, by address. */
 const fetched = new Map<string, Promise<string>>();
@@ -66,4 +66,16 @@ export async function download(result: Result, name: string): Promise<void> {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** `a-red-fox-1234.png`. */
+export function fileName({ id, prompt, outputs }: Job, index: number): string {
+  const title = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
+  const type = outputs?.[index]?.content_type ?? "";
+  const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
+  const seed = outputs?.[index]?.seed;
+  // Layers of an image have one seed.
+  const isShared = outputs?.some((other, i) => i !== index && other.seed === seed);
+  const place = seed === undefined || isShared ? `${seed ?? ""}-${index}` : seed;
+  return `${title.replace(/^-|-$/g, "") || id}-${place}.${extension}`;
 }

@@ -3,30 +3,25 @@
 import { useEffect, useState } from "preact/hooks";
 import { capital, words } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { type Job, type Recipe, recipeOf, remove, type Result } from "./jobs.ts";
-import { download } from "./media.ts";
+import { history, keyOf, toggleStar } from "./history.ts";
+import { type Job, type Recipe, recipeOf, removeSoon, type Result } from "./jobs.ts";
+import { download, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import { isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
+import { useStore } from "./store.ts";
 import { attempt, show, tell } from "./view.ts";
-
-/** How long a second click deletes, in milliseconds. */
-const SURE_MS = 4000;
 
 export function ResultBar(
   { job, index, model }: { job: Job; index: number | null; model: Model | undefined },
 ): VNode {
   const [recipe, setRecipe] = useState<Recipe>();
-  const [isSure, setSure] = useState(false);
   useEffect(() => {
     let isCurrent = true;
     recipeOf(job.id).then((found) => isCurrent && setRecipe(found), () => {});
     return () => void (isCurrent = false);
   }, [job.id]);
-  useEffect(() => {
-    if (!isSure) return;
-    const timer = setTimeout(() => setSure(false), SURE_MS);
-    return () => clearTimeout(timer);
-  });
+  const key = keyOf({ job, index: index ?? 0 });
+  const isStarred = useStore(history, ({ stars }) => stars.includes(key));
   const result = index === null ? undefined : job.outputs?.[index];
   const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
   const own = recipe && modelOf(recipe);
@@ -66,9 +61,17 @@ export function ResultBar(
         : several
         ? act("download", "Download all", () => downloadAll(job, several))
         : null,
-      isSure
-        ? act("remove", "Really delete?", () => remove(job.id))
-        : act("remove", "Delete", () => Promise.resolve(setSure(true))),
+      result
+        ? h("button", {
+          class: "action",
+          "aria-pressed": isStarred,
+          onClick: () => toggleStar(key),
+        }, [icon("star"), h("span", {}, "Star")])
+        : null,
+      h("button", {
+        class: "action",
+        onClick: () => removeSoon([job.id], several?.length ?? 1, tell),
+      }, [icon("remove"), h("span", {}, several ? `Delete all ${several.length}` : "Delete")]),
     ),
     h("p", { class: "prompt" }, job.prompt),
     ...(job.cut_prompts ?? []).map(({ prompt, tokens, read, unread }) =>
@@ -112,17 +115,6 @@ function focusPrompt(): void {
   const field = document.querySelector<HTMLTextAreaElement>("#prompt");
   field?.focus();
   field?.select();
-}
-
-function fileName({ id, prompt, outputs }: Job, index: number): string {
-  const title = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
-  const type = outputs?.[index]?.content_type ?? "";
-  const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
-  const seed = outputs?.[index]?.seed;
-  // Layers of an image have one seed.
-  const isShared = outputs?.some((other, i) => i !== index && other.seed === seed);
-  const place = seed === undefined || isShared ? `${seed ?? ""}-${index}` : seed;
-  return `${title.replace(/^-|-$/g, "") || id}-${place}.${extension}`;
 }
 
 /** Settings at the top of a recipe, with their usual names. */

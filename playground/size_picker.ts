@@ -72,9 +72,9 @@ function Sides({ model, size }: { model: Model; size: string }): VNode {
   const sides = size ? sidesOf(size) : [];
   const problem = size ? sizeProblem(model, sides[0]!, sides[1]!) : undefined;
   const side = (index: 0 | 1, name: string) => [
-    h("label", { class: "unseen", for: `${id}${index}` }, name),
+    h("label", { class: "unseen", for: `${id}-side${index}` }, name),
     h("input", {
-      id: `${id}${index}`,
+      id: `${id}-side${index}`,
       class: "number",
       type: "number",
       min: model.limits.size_multiple,

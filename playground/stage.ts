@@ -159,6 +159,7 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
           class: "frame enlarge",
           style: shape,
           title: "Look closer",
+          "aria-label": `Look closer: ${job.prompt ?? "a result"}`,
           onClick: () => enlarge(job.id, index),
         },
         h("img", {

@@ -2,6 +2,7 @@
 
 import { Refusal } from "./api.ts";
 import { isPending, type Job, jobs, refreshSoon, type Result } from "./jobs.ts";
+import { type Entry, history, matches } from "./history.ts";
 import { connect, noteRefusal } from "./session.ts";
 import { Store } from "./store.ts";
 
@@ -43,7 +44,8 @@ export function tell(notice: string): void {
 
 export function selectedJob(list: readonly Job[]): Job | undefined {
   const { id } = view.state;
-  return list.find((job) => job.id === id) ??
+  const { linked } = jobs.state;
+  return list.find((job) => job.id === id) ?? (linked?.id === id ? linked : undefined) ??
     list.find((job) => job.status === "completed" || isPending(job));
 }
 
@@ -58,19 +60,13 @@ export function selectedIndex({ id, outputs }: Job): number | null {
   return index ?? (outputs && outputs.length > 1 ? null : 0);
 }
 
-interface Entry {
-  job: Job;
-  result: Result | undefined;
-  index: number;
-}
-
-/** What the list shows: each result, and each job that has none. */
+/** What the list shows: each result, and each job that has none, as far as they are looked for. */
 export function entriesOf(list: readonly Job[]): Entry[] {
   return list.filter(({ status }) => status !== "cancelled").flatMap((job): Entry[] =>
     job.status === "completed" && job.outputs
       ? job.outputs.map((result, index) => ({ job, result, index }))
       : [{ job, result: undefined, index: 0 }]
-  );
+  ).filter((entry) => matches(entry, history.state));
 }
 
 /** Shows the next result of the list, or the one before. */

@@ -74,7 +74,7 @@ export class Runners {
       model: name,
       ...priorityOf(request),
       request: toKeep(request, traced),
-      summary: jobSummary({ ...request, seeds: outputSeeds(request) }, owner),
+      summary: jobSummary({ ...request, seeds: outputSeeds(request) }, name, owner),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         tracedJob(this.#services.tracing, traced, (stages) =>
@@ -105,7 +105,7 @@ export class Runners {
       model: name,
       ...priorityOf(request),
       request: toKeep(request, traced),
-      summary: { ...jobSummary(request, owner), ...videoSummary(request) },
+      summary: { ...jobSummary(request, name, owner), ...videoSummary(request) },
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         tracedJob(this.#services.tracing, traced, async (stages) =>

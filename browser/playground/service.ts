@@ -181,7 +181,7 @@ export class TabService {
         id,
         kind: "image",
         request: { ...request, ignored: [] },
-        summary: jobSummary({ ...request, seeds: outputSeeds(request) }, ""),
+        summary: jobSummary({ ...request, seeds: outputSeeds(request) }, name, ""),
         work: (context) => runImageJob({ engine, request, model: name, storage }, context),
         toRecord: toImageResult,
         discard: ({ outputs }) => removeFiles(outputs, storage),

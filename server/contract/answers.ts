@@ -223,6 +223,7 @@ const job = z.strictObject({
   prompt: z.string().nullable().describe(
     "Its beginning; null, as all that follows, where the job is of another key",
   ),
+  model: z.string().nullable().describe("Public name of the model that made it"),
   task_type: tasks.nullable(),
   size: z.string().nullable().describe("`<width>x<height>`"),
   outputs: z.array(z.strictObject({

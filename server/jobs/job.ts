@@ -155,6 +155,8 @@ function attempt(call: () => void): void {
 export interface JobSummary {
   /** Whose job it is, by a digest of the key; empty where no key is asked for. */
   owner: string;
+  /** Public name of the model that made it. */
+  model: string;
   prompt: string;
   taskType: TaskType;
   width: number;
@@ -168,10 +170,11 @@ const MAX_PROMPT = 300;
 
 /** What lists show of a request. */
 export function jobSummary(
-  { prompt, taskType, width, height, seeds }: Omit<JobSummary, "owner">,
+  { prompt, taskType, width, height, seeds }: Omit<JobSummary, "owner" | "model">,
+  model: string,
   owner: string,
 ): JobSummary {
-  return { owner, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds };
+  return { owner, model, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds };
 }
 
 /** The client whose job one is; empty where no key is asked for. */

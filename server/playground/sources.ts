@@ -78,6 +78,12 @@ import viewer from "../../playground/viewer.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import wildcards from "../../playground/wildcards.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import history from "../../playground/history.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import galleryBar from "../../playground/gallery_bar.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import address from "../../playground/address.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
@@ -114,6 +120,9 @@ export const MODULES: Readonly<Record<string, string>> = {
   "view.ts": view,
   "viewer.ts": viewer,
   "wildcards.ts": wildcards,
+  "address.ts": address,
+  "gallery_bar.ts": galleryBar,
+  "history.ts": history,
 };
 
 /** JavaScript of packages, by the names that modules import. */

@@ -24,7 +24,7 @@ interface RecordContext {
 
 /** What a list shows of a job; prompt and results are null where they are another client's. */
 export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
-  const { prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
+  const { model, prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
   const { cutPrompts } = (job.result ?? {}) as { cutPrompts?: readonly CutPrompt[] };
   const { isOwn, place } = context;
   return {
@@ -39,6 +39,7 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
     ended_at: unix(job.endedAt),
     error: job.error,
     prompt: isOwn ? prompt ?? null : null,
+    model: isOwn ? model ?? null : null,
     task_type: isOwn ? taskType ?? null : null,
     size: isOwn && width ? `${width}x${height}` : null,
     outputs: isOwn ? await outputsOf(job, context) : null,

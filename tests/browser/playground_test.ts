@@ -40,7 +40,6 @@ browserTest(
     const counts = () => page().querySelectorAll(".tile.completed").length;
     const before = counts();
     (await button("Delete")).click();
-    (await button("Really delete?")).click();
     await until(() => counts() === before - 1);
     localStorage.setItem("denoise.draft", JSON.stringify({ settings: { num_inference_steps: 400 } }));
     const loaded = new Promise((resolve) => frame.onload = resolve);

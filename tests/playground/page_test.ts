@@ -56,7 +56,6 @@ browserTest(
     await page.getByText("add the image again").waitFor();
     assert.equal(await page.getByRole("button", { name: "Vary" }).count(), 0);
     await page.getByRole("button", { name: "Delete" }).click();
-    await page.getByRole("button", { name: "Really delete?" }).click();
     await page.locator(".tile").nth(2).waitFor({ state: "detached" });
   },
 );
