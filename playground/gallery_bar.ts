@@ -1,5 +1,6 @@
 /** Above the results: the search, the stars, and what is done with those that are selected. */
 
+import { compareResults } from "./compare.ts";
 import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Entry, history, keyOf } from "./history.ts";
@@ -63,7 +64,16 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
           }
         }),
     }, "Download"),
+    h("button", {
+      class: "quiet",
+      disabled: chosen.length !== 2 || chosen.some(({ result }) => !isImage(result)),
+      onClick: () => void attempt(() => compareResults(chosen[0]!, chosen[1]!)),
+    }, "Compare"),
   );
+}
+
+function isImage(result: Entry["result"]): boolean {
+  return result?.content_type.startsWith("image/") ?? false;
 }
 
 /** Takes back a deletion for as long as that is possible. */

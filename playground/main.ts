@@ -4,6 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { followAddress } from "./address.ts";
 import { host } from "./api.ts";
+import { Compare } from "./compare.ts";
 import { Composer } from "./composer.ts";
 import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
@@ -80,6 +81,7 @@ function App(): VNode {
       Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),
     h(Viewer, {}),
+    h(Compare, {}),
     h(UndoRemoval, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );

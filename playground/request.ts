@@ -85,6 +85,11 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
   return job;
 }
 
+/** The image that an edit of this visit began with. */
+export function imageBefore({ id, kind }: Job): Blob | undefined {
+  return kind === "image" ? brought.get(id)?.images[0]?.blob : undefined;
+}
+
 /** Whether all that a job was made of is at hand. */
 export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
   return brought.has(id) ||

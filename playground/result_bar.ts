@@ -1,13 +1,14 @@
 /** What can be done with a result, and how it was made. */
 
 import { useEffect, useState } from "preact/hooks";
+import { compareEdit } from "./compare.ts";
 import { capital, words } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
 import { type Job, type Recipe, recipeOf, removeSoon, type Result } from "./jobs.ts";
 import { download, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
-import { isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
+import { imageBefore, isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
 import { useStore } from "./store.ts";
 import { attempt, show, tell } from "./view.ts";
 
@@ -24,6 +25,7 @@ export function ResultBar(
   const isStarred = useStore(history, ({ stars }) => stars.includes(key));
   const result = index === null ? undefined : job.outputs?.[index];
   const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
+  const before = imageBefore(job);
   const own = recipe && modelOf(recipe);
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
@@ -55,6 +57,9 @@ export function ResultBar(
         : null,
       index !== null && several
         ? act("grid", `All ${several.length}`, () => Promise.resolve(show(job.id)))
+        : null,
+      before && result
+        ? act("compare", "Before", () => compareEdit(before, { job, result, index: index ?? 0 }))
         : null,
       index !== null && result
         ? act("download", "Download", () => download(result, fileName(job, index)))

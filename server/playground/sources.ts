@@ -84,6 +84,8 @@ import galleryBar from "../../playground/gallery_bar.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import address from "../../playground/address.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import compare from "../../playground/compare.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
@@ -120,6 +122,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "view.ts": view,
   "viewer.ts": viewer,
   "wildcards.ts": wildcards,
+  "compare.ts": compare,
   "address.ts": address,
   "gallery_bar.ts": galleryBar,
   "history.ts": history,
