@@ -27,9 +27,9 @@ async function sideOf({ result }: Entry, name: string): Promise<Side> {
   return { url: URL.createObjectURL(await blobOf(result!)), name };
 }
 
-/** Compares two results; the older one is on the left. */
+/** Compares two results, the newer one first as in the list; the older one is on the left. */
 export async function compareResults(one: Entry, other: Entry): Promise<void> {
-  const [first, second] = one.job.created_at <= other.job.created_at ? [one, other] : [other, one];
+  const [first, second] = one.job.created_at < other.job.created_at ? [one, other] : [other, one];
   const recipes = await Promise.all([first, second].map(async ({ job, index }) => {
     const recipe = await recipeOf(job.id);
     return { ...recipe, seed: job.outputs?.[index]?.seed ?? recipe["seed"] };

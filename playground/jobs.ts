@@ -222,7 +222,9 @@ export async function cancel(id: string): Promise<void> {
 const UNDO_MS = 8000;
 /** Jobs that the list does not show any more. */
 const removedIds = new Set<string>();
-let removal: { timer: number; work: (isLeaving?: boolean) => void } | undefined;
+let removal:
+  | { timer: ReturnType<typeof setTimeout>; work: (isLeaving?: boolean) => void }
+  | undefined;
 
 /** Takes jobs from the list, and deletes them a little later; what goes wrong is told in a sentence. */
 export function removeSoon(

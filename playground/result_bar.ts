@@ -9,6 +9,7 @@ import { type Job, type Recipe, recipeOf, removeSoon, type Result } from "./jobs
 import { download, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import { imageBefore, isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
+import { CopyAs } from "./snippets.ts";
 import { useStore } from "./store.ts";
 import { attempt, show, tell } from "./view.ts";
 
@@ -128,7 +129,7 @@ const NAMES: Readonly<Record<string, string>> = {
   num_frames: "Frames",
   fps: "Frames per second",
   num_inference_steps: "Steps",
-  guidance_scale: "Guidance scale",
+  guidance_scale: "Guidance (CFG)",
   negative_prompt: "Negative prompt",
 };
 const HIDDEN = ["prompt", "seed", "n", "loras", "output_format"];
@@ -159,12 +160,17 @@ function recipeView(job: Job, index: number, recipe: Recipe): VNode {
     { class: "recipe" },
     h("summary", {}, short.join("  ·  ")),
     h(
-      "dl",
-      {},
-      ...rows.flatMap(([name, value]) => [
-        h("dt", {}, String(name)),
-        h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)),
-      ]),
+      "div",
+      { class: "recipe-box" },
+      h(CopyAs, { job, recipe }),
+      h(
+        "dl",
+        {},
+        ...rows.flatMap(([name, value]) => [
+          h("dt", {}, String(name)),
+          h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)),
+        ]),
+      ),
     ),
   );
 }

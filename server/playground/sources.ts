@@ -86,6 +86,8 @@ import address from "../../playground/address.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import compare from "../../playground/compare.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import snippets from "../../playground/snippets.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
@@ -122,6 +124,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "view.ts": view,
   "viewer.ts": viewer,
   "wildcards.ts": wildcards,
+  "snippets.ts": snippets,
   "compare.ts": compare,
   "address.ts": address,
   "gallery_bar.ts": galleryBar,

@@ -25,6 +25,7 @@ browserTest(
     await tiles.nth(1).getByRole("button").click();
     await compare.click();
     const dialog = page.getByRole("dialog", { name: "Compare" });
+    await dialog.getByRole("row").waitFor();
     assert.deepEqual(await dialog.getByRole("row").allInnerTexts(), ["7\tSeed\t8"]);
     const line = dialog.getByRole("slider");
     await line.focus();
@@ -44,3 +45,43 @@ browserTest(
     await dialog.getByRole("button", { name: "Close" }).click();
   },
 );
+
+browserTest("a result is copied as code that makes it again", async (browser) => {
+  await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
+  await using server = listen(service);
+  const page = await browser.open(server.url, { draft: { size: "64x48" } });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await draw(page, 'it\'s a "hill"');
+  await page.locator(".tile.completed").waitFor();
+  await page.locator(".recipe summary").click();
+  const copied = async (name: string) => {
+    await page.getByRole("button", { name, exact: true }).click();
+    await page.getByText(`${name} copied.`).waitFor();
+    return await page.evaluate("navigator.clipboard.readText()") as string;
+  };
+  assert.equal(await copied("Prompt"), 'it\'s a "hill"');
+  const [first] = service.engine.requests;
+  const run = async (code: string, program: string, ...flags: string[]) => {
+    const cwd = await Deno.makeTempDir();
+    const { success, stderr } = await new Deno.Command(program, { args: [...flags, code], cwd })
+      .output();
+    assert.ok(success, new TextDecoder().decode(stderr));
+    await Deno.remove(cwd, { recursive: true });
+    const last = service.engine.requests.at(-1)!;
+    assert.deepEqual([last.prompt, last.seed, last.width], [
+      first!.prompt,
+      first!.seed,
+      first!.width,
+    ]);
+  };
+  await run(`${await copied("curl")} -sf`, "sh", "-c");
+  await run(await copied("Python"), "python3", "-c");
+  assert.equal(service.engine.requests.length, 3);
+  const client = import.meta.resolve("../../client/mod.ts");
+  const deno = (await copied("Deno")).replace("denoise/client", client);
+  await run(deno, Deno.execPath(), "eval", "--ext=ts");
+  const command = await copied("Command line");
+  assert.match(command, /^\.\/denoise generate 'it'\\''s a "hill"' /);
+  const flags = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
+  for (const [flag] of command.matchAll(/--[\w-]+/g)) assert.ok(flags.includes(`${flag} `), flag);
+});
