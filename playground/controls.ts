@@ -99,7 +99,8 @@ export function NumberSlider(
     onChange: (value: number | undefined) => void;
   },
 ): VNode {
-  const field = useId();
+  // Fields that come later in a list can get the ids of others from the hook alone.
+  const field = `${useId()}-${id}`;
   const end = Math.min(most ?? Infinity, Math.max(SLIDER_ENDS[id] ?? Infinity, (own ?? 0) * 1.5));
   const shown = value ?? own ?? undefined;
   const [mark, sentence] = useHint(name, hint);

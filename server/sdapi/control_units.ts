@@ -236,7 +236,7 @@ function fieldsOf(
 function netOf({ model }: Unit, i: number, nets: ModelInfo["controlNets"]) {
   if (nets.length < 2) return nets[0];
   // Clients show a part of the file's hash behind its name.
-  const wanted = (model ?? "").replace(/\s*\[[0-9a-f]+\]$/i, "");
+  const wanted = (model ?? "").replace(/\[[0-9a-f]+\]$/i, "").trimEnd();
   const net = wanted === "" || wanted === "None"
     ? nets[i]
     : nets.find(({ name }) => name === wanted);
