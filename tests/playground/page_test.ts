@@ -387,7 +387,7 @@ browserTest(
   async (browser) => {
     await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
     await using server = listen(service);
-    for (const [scheme, width] of [["light", 1280], ["dark", 360]] as const) {
+    for (const [scheme, width] of [["light", 1440], ["dark", 390]] as const) {
       const page = await browser.open(server.url, { scheme, width, draft: { size: "64x48" } });
       await draw(page, "an image");
       await page.locator(".finished img.result").waitFor();

@@ -18,7 +18,7 @@ browserTest("a result is enlarged, zoomed, moved and left by pointer and keys", 
   await page.locator(".batch img").nth(3).waitFor();
   assert.equal(await page.locator(".tile [aria-current]").count(), 4);
   await page.getByRole("button", { name: "Result 4", exact: true }).click();
-  await page.getByRole("button", { name: "All 4" }).waitFor();
+  await page.getByRole("button", { name: "All 4", exact: true }).waitFor();
   await page.locator(".finished img.result").click();
   const viewer = page.getByRole("dialog", { name: "second" });
   const size = page.locator(".viewer-size");
