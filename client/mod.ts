@@ -76,6 +76,8 @@ export class ClientError extends Error {
 
 /** How often a stream that breaks is opened again without news in between. */
 const MAX_BREAKS = 5;
+/** Milliseconds between two attempts at a server whose model is loading. */
+const LOADING_MS = 1000;
 /** Milliseconds until it is opened again, for each break. */
 const BREAK_MS = 500;
 
@@ -116,7 +118,7 @@ export class Client {
   }
 
   /**
-   * Starts a job and does not wait for it.
+   * Starts a job and does not wait for it, but for a model that is still loading.
    *
    * @param kind what to make
    * @param request as for {@link Client.image} and {@link Client.video}
@@ -129,9 +131,17 @@ export class Client {
     { signal }: CallOptions = {},
   ): Promise<{ id: string; response: Response }> {
     const { path, ...init } = await requestOf(kind, request as Fields);
-    const response = await this.request(path, { ...init, ...(signal && { signal }) });
-    const { id } = await response.clone().json();
-    return { id, response };
+    for (;;) {
+      try {
+        const response = await this.request(path, { ...init, ...(signal && { signal }) });
+        const { id } = await response.clone().json();
+        return { id, response };
+      } catch (error) {
+        if (!(error instanceof ClientError && error.code === "model_loading")) throw error;
+        await new Promise((resolve) => setTimeout(resolve, LOADING_MS));
+        signal?.throwIfAborted();
+      }
+    }
   }
 
   /**

@@ -44,7 +44,7 @@ function projectConfig(): string {
 }
 
 for (const example of examples) {
-  const [title = ""] = /generate\w*\(.*|serve\(.*/.exec(example) ?? [];
+  const [title = ""] = /generate\w*\(.*|serve\(.*|createHandler\(.*/.exec(example) ?? [];
   Deno.test(`the example with ${title} runs as it stands, in a project of its own`, async () => {
     const folder = await Deno.makeTempDir();
     try {
