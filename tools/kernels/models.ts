@@ -79,7 +79,8 @@ const TOKENIZER: Tokenizer = {
   vocabSize: 1,
   padId: 0,
   eosId: 0,
-  encode: (text) => new Array(/^<\|\w+\|>$/.test(text) ? 1 : PROMPT_TOKENS).fill(0),
+  encode: (text) =>
+    new Array(text === "" ? 0 : /^<\|\w+\|>$/.test(text) ? 1 : PROMPT_TOKENS).fill(0),
   decode: () => "",
 };
 
