@@ -24,7 +24,7 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
 }
 
 /** Ratios of sides that have names. */
-const RATIOS = [[1, 1], [5, 4], [4, 3], [3, 2], [5, 3], [16, 9], [2, 1], [21, 9]] as const;
+const RATIOS = [[1, 1], [6, 5], [5, 4], [4, 3], [3, 2], [5, 3], [16, 9], [2, 1], [21, 9]] as const;
 
 /** `16:9`, for a size that is near it, as sides are multiples of some number. */
 export function ratioOf(size: string): string {
