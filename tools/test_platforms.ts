@@ -63,6 +63,7 @@ async function prepare(): Promise<((...args: string[]) => Promise<number>) | und
       join(root, "usr/lib/x86_64-linux-gnu/wine/x86_64-windows/zlib1.dll"),
       zlib,
     );
+    await Deno.writeTextFile(join(root, "etc/hosts"), "127.0.0.1 localhost\n::1 localhost\n");
     await Deno.writeTextFile(join(folder, "ready"), "");
   }
   await must("cache", "--no-config", "--no-lock", WINDOWS_DENO);
