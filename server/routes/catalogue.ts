@@ -3,6 +3,7 @@
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import { isHubId } from "../../hub/cache.ts";
+import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { removeCachedModel } from "../../hub/cached_models.ts";
 import { CATALOGUE, repositoriesOf } from "../../hub/catalogue.ts";
 import { USUAL_BYTES } from "../../hub/precision.ts";
@@ -74,6 +75,12 @@ export function pullEvents(c: Context<AppEnv>, services: Services): Response {
 export async function removeModel(c: Context<AppEnv>, services: Services): Promise<Response> {
   checkMay(c, services, "delete models");
   const id = c.req.param("id") ?? "";
+  if (id === BUNDLED_MODEL) {
+    throw new ApiError(409, `Cannot delete ${id}: it is a part of this program`, {
+      param: "id",
+      code: "model_in_use",
+    });
+  }
   const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
   const repositories = entry ? repositoriesOf(entry) : isHubId(id) ? [id] : [];
   const names = [...(entry ? [entry.name] : []), ...repositories];

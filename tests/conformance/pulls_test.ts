@@ -199,6 +199,8 @@ Deno.test("POST /v1/pulls refuses what is no model, and DELETE what the server w
       assert.ok(isErrorBody(answer));
       assert.match(answer.error.message, message);
     }
+    const own = await ask("/v1/models/bundled", { method: "DELETE" });
+    assert.match((await own.json()).error.message, /bundled: it is a part of this program$/);
     const response = await ask("/v1/models/org/served", { method: "DELETE" });
     assert.deepEqual([response.status, (await response.json()).error.code], [409, "model_in_use"]);
     assert.equal((await ask("/v1/pulls/pull_none")).status, 404);
