@@ -18,6 +18,7 @@ import {
   type Pull,
   type ServedModel,
 } from "./mod.ts";
+import { requestOf } from "./request.ts";
 
 // The client's types hold of the server's answers.
 ((job: JobListItem): Job => job) satisfies unknown;
@@ -73,6 +74,28 @@ Deno.test("Client.image() and video() tell what happens, and their files can be 
       assert.deepEqual(files.map(({ size }) => size), last.job.outputs!.map(({ bytes }) => bytes));
     }
   }));
+
+Deno.test("requestOf() sends pictures beside text as data URLs, one or a list, and files to edit as a form", async () => {
+  const [one, two] = ["a", "b"].map((text) => new Blob([text], { type: "image/png" }));
+  const { path, body } = await requestOf("image", {
+    ...{ prompt: "a", model: undefined, n: 2, control: [one, two], reference: one },
+  });
+  assert.equal(path, "/v1/images/generations");
+  assert.deepEqual(JSON.parse(body as string), {
+    ...{ prompt: "a", n: 2, reference: "data:image/png;base64,YQ==" },
+    control: ["data:image/png;base64,YQ==", "data:image/png;base64,Yg=="],
+  });
+  const edit = await requestOf("image", { prompt: "a", image: [one, two], control: [one], n: 2 });
+  const form = edit.body as FormData;
+  assert.equal(edit.path, "/v1/images/edits");
+  assert.deepEqual(["image", "control"].map((name) => form.getAll(name).length), [2, 1]);
+  assert.deepEqual([form.get("prompt"), form.get("extra_body")], ["a", '{"n":2}']);
+  const video = await requestOf("video", { prompt: "a", image: [one, two], reference: [one] });
+  assert.deepEqual([...(video.body as FormData).keys()].sort(), [
+    ...["extra_body", "input_reference", "last_image", "prompt", "reference"],
+  ]);
+  await assert.rejects(requestOf("video", { prompt: "a", image: [one, two, one] }), RangeError);
+});
 
 Deno.test("Client.image() gives previews, and errors with their codes", () =>
   withClient(

@@ -3,8 +3,8 @@
 /** Fields by the names of the HTTP API; blobs, and lists of them, are files. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Files that are sent in a form; others go into JSON where the request has none of these. */
-const FORM_FIELDS = ["image", "mask", "reference", "video", "input_reference", "last_image"];
+/** Files that make a form of the request they come with; others go into JSON where there are none of these. */
+const FORM_FIELDS = ["image", "mask", "video", "input_reference", "last_image"];
 
 interface HttpRequest {
   readonly path: string;
@@ -14,42 +14,52 @@ interface HttpRequest {
 }
 
 export async function requestOf(kind: "image" | "video", given: Fields): Promise<HttpRequest> {
-  const fields = kind === "video" ? videoFields(given) : given;
-  const files = Object.entries(fields).flatMap(([name, value]) =>
-    blobsOf(value).map((file) => [name, file] as const)
+  const { image, ...others } = given;
+  const fields = kind === "video" ? { ...others, ...frameFields(blobsOf(image)) } : given;
+  const texts: Record<string, unknown> = {};
+  const files: [name: string, blobs: Blob[], isList: boolean][] = [];
+  for (const [name, value] of Object.entries(fields)) {
+    const blobs = blobsOf(value);
+    if (blobs.length > 0) files.push([name, blobs, Array.isArray(value)]);
+    else if (value !== undefined) texts[name] = value;
+  }
+  const isForm = files.some(([name]) =>
+    FORM_FIELDS.includes(name) || (kind === "video" && name === "reference")
   );
-  const texts = Object.fromEntries(
-    Object.entries(fields).filter(([, value]) =>
-      value !== undefined && blobsOf(value).length === 0
-    ),
-  );
-  const isForm = files.some(([name]) => FORM_FIELDS.includes(name));
   const path = kind === "video" ? "/v1/videos" : `/v1/images/${isForm ? "edits" : "generations"}`;
   const headers = { prefer: "respond-async" };
   if (!isForm) {
-    for (const [name, file] of files) texts[name] = await dataUrl(file);
+    for (const [name, blobs, isList] of files) {
+      const urls = await Promise.all(blobs.map(dataUrl));
+      texts[name] = isList ? urls : urls[0];
+    }
     const json = { ...headers, "content-type": "application/json" };
     return { path, method: "POST", headers: json, body: JSON.stringify(texts) };
   }
   const form = new FormData();
-  const { prompt, ...others } = texts;
+  const { prompt, ...rest } = texts;
   form.set("prompt", String(prompt));
-  form.set("extra_body", JSON.stringify(others));
-  for (const [name, file] of files) {
-    form.append(name, file, file instanceof File ? file.name : name);
+  form.set("extra_body", JSON.stringify(rest));
+  for (const [name, blobs] of files) {
+    for (const blob of blobs) form.append(name, blob, blob instanceof File ? blob.name : name);
   }
   return { path, method: "POST", headers, body: form };
 }
 
-/** Images of a video are its first and its last frame. */
-function videoFields({ image, ...fields }: Fields): Fields {
-  const [first, last, ...others] = blobsOf(image);
-  if (others.length > 0) {
+/** Images of a video by their fields: its first and its last frame. @throws {RangeError} for more */
+export function frameFields<Image>(
+  images: readonly Image[],
+): { input_reference?: Image; last_image?: Image } {
+  if (images.length > 2) {
     throw new RangeError(
-      `Cannot use ${2 + others.length} images for a video: it takes two at most`,
+      `Cannot use ${images.length} images for a video: it takes two at most`,
     );
   }
-  return { ...fields, ...(first && { input_reference: first }), ...(last && { last_image: last }) };
+  const [first, last] = images;
+  return {
+    ...(first !== undefined && { input_reference: first }),
+    ...(last !== undefined && { last_image: last }),
+  };
 }
 
 function blobsOf(value: unknown): Blob[] {

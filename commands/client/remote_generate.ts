@@ -2,12 +2,13 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
-import type { Client, Job } from "../../client/mod.ts";
+import type { Client, GenerationRequest, Job } from "../../client/mod.ts";
+import { frameFields } from "../../client/request.ts";
 import { describeCut } from "../../engine/reports.ts";
 import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
 import { formatOfPath, type Progress, type TaskType } from "../../mod.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
-import { UsageError } from "../failure.ts";
+import { asUsage, UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
 import { type Media, mediaOfTask, present } from "../generate_flags.ts";
@@ -39,14 +40,13 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     onNote(`Note: not used with --url: ${own.join(", ")}; the server has its own`);
   }
   bar.show(0, "Sending");
-  const answer = await client.request(request.path, { ...await requestInit(request), signal });
-  const unused = answer.headers.get("x-ignored-fields");
+  const { id, response } = await client.start(media, await withFiles(request), { signal });
+  const unused = response.headers.get("x-ignored-fields");
   if (unused) {
     onNote(`Note: the server made no use of ${unused.split(", ").map(flagOf).join(", ")}`);
   }
-  const rounded = answer.headers.get("x-rounded-fields");
+  const rounded = response.headers.get("x-rounded-fields");
   if (rounded) onNote(`Note: the server makes ${rounded}, the nearest that its model can`);
-  const { id } = await answer.json();
   const { job, seconds } = await follow(work, id);
   bar.clear();
   for (const cut of job.cut_prompts ?? []) onNote(describeCut(cut));
@@ -120,15 +120,10 @@ async function mediaOfServer(client: Client, model?: string): Promise<Media> {
 /** Previews that a server makes of each image. */
 const PREVIEWS = 3;
 
-interface GenerationRequest {
-  readonly path: string;
-  readonly body: Record<string, unknown>;
+interface FileRequest {
+  readonly body: GenerationRequest;
   /** Files by field; one field may have several. */
   readonly files: readonly (readonly [field: string, path: string])[];
-  /** Control pictures, which go with or without files. */
-  readonly control: readonly string[];
-  /** Reference images of an image, which do so, too. */
-  readonly references: readonly string[];
 }
 
 export function generationRequest(
@@ -136,7 +131,7 @@ export function generationRequest(
   media: Media,
   format?: string,
   model: string | undefined = flags.modelPath === BUNDLED_MODEL ? undefined : flags.modelPath,
-): GenerationRequest {
+): FileRequest {
   if (flags.fragmented) {
     throw new UsageError("Cannot use --fragmented with --url: the server writes the file");
   }
@@ -146,8 +141,7 @@ export function generationRequest(
   );
   const isVideo = media === "video";
   const seed = flags.seed ?? flags.defaultSeed;
-  const body = present({
-    prompt: flags.prompt,
+  const fields = present({
     ...Object.fromEntries(settings),
     n: flags.numOutputs,
     model,
@@ -169,53 +163,31 @@ export function generationRequest(
       }
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
   });
-  const [first, last, ...others] = image;
-  if (isVideo && others.length > 0) {
-    throw new UsageError(`Cannot use ${image.length} images for a video: it takes two at most`);
-  }
-  const images: [string, string | undefined][] = isVideo
-    ? [["input_reference", first], ["last_image", last]]
-    : image.map((path) => ["image", path]);
+  const images = isVideo
+    ? asUsage(() => Object.entries(frameFields(image)))
+    : image.map((path): [string, string] => ["image", path]);
   const files = [
     ...images,
-    ...isVideo ? reference.map((path): [string, string] => ["reference", path]) : [],
+    ...reference.map((path): [string, string] => ["reference", path]),
     ["video", video] as const,
     ["mask", mask] as const,
+    ...(flags.control ?? []).map((path): [string, string] => ["control", path]),
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
-  const path = isVideo ? "/v1/videos" : `/v1/images/${files.length > 0 ? "edits" : "generations"}`;
-  const references = isVideo ? [] : reference;
-  return { path, body, files, control: flags.control ?? [], references };
+  return { body: { prompt: flags.prompt!, ...fields }, files };
 }
 
-/** The request as `fetch` takes it: JSON, or a form where there are files. */
-async function requestInit(
-  { body, files, control, references = [] }: GenerationRequest,
-): Promise<{ method: "POST"; headers: Record<string, string>; body: BodyInit }> {
-  const headers = { prefer: "respond-async" };
-  if (files.length === 0) {
-    const json = { ...headers, "content-type": "application/json" };
-    const pictures = {
-      ...(control.length > 0 && { control: await Promise.all(control.map(dataUrl)) }),
-      ...(references.length > 0 && { reference: await Promise.all(references.map(dataUrl)) }),
-    };
-    return { method: "POST", headers: json, body: JSON.stringify({ ...body, ...pictures }) };
+/** The fields with the files themselves; lists where there may be several of a field. */
+async function withFiles({ body, files }: FileRequest): Promise<GenerationRequest> {
+  const blobs: Record<string, File[]> = {};
+  for (const [field, path] of files) {
+    const type = IMAGE_TYPES.get(extname(path).toLowerCase()) ?? "";
+    (blobs[field] ??= []).push(new File([await Deno.readFile(path)], basename(path), { type }));
   }
-  const form = new FormData();
-  const { prompt, ...others } = body;
-  form.set("prompt", String(prompt));
-  form.set("extra_body", JSON.stringify(others));
-  const pictures = [
-    ...control.map((path) => ["control", path] as const),
-    ...references.map((path) => ["reference", path] as const),
-  ];
-  for (const [field, path] of [...files, ...pictures]) {
-    form.append(field, new Blob([await Deno.readFile(path)]), basename(path));
-  }
-  return { method: "POST", headers, body: form };
+  return { ...body, ...blobs };
 }
 
-async function dataUrl(path: string): Promise<string> {
-  const ending = extname(path).slice(1).toLowerCase();
-  const type = ending === "jpg" ? "jpeg" : ending || "png";
-  return `data:image/${type};base64,${(await Deno.readFile(path)).toBase64()}`;
-}
+/** What data URLs call images; of other files the server looks at the bytes. */
+const IMAGE_TYPES: ReadonlyMap<string, string> = new Map([
+  ...["png", "webp", "jpeg"].map((format): [string, string] => [`.${format}`, `image/${format}`]),
+  [".jpg", "image/jpeg"],
+]);

@@ -1,6 +1,7 @@
 /** Commands that use a running server, against the service with an engine that draws gradients. */
 import { strict as assert } from "node:assert";
 import { Client } from "../../client/mod.ts";
+import { requestOf } from "../../client/request.ts";
 import { defaultsOf } from "../../generation/flag.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
@@ -136,13 +137,13 @@ Deno.test("generateRemotely() says why a server refuses, and cancels the job whe
     });
   }, 100));
 
-Deno.test("generationRequest() has the names of HTTP, and refuses what only this process could do", () => {
+Deno.test("generationRequest() has the names of HTTP, and refuses what only this process could do", async () => {
   const flags: GenerateFlags = {
     ...{ ...defaultsOf(GENERATE_FLAGS), prompt: "a", modelPath: "other", outputQuality: "high" },
     ...{ guidanceScale: 3, image: ["a.png", "b.png"], seed: [1, 2], seconds: 2 },
   };
-  const { path, body, files } = generationRequest(flags, "video");
-  assert.equal(path, "/v1/videos");
+  const { body, files } = generationRequest(flags, "video");
+  assert.equal((await requestOf("video", body)).path, "/v1/videos");
   assert.deepEqual(files, [["input_reference", "a.png"], ["last_image", "b.png"]]);
   assert.deepEqual(body, {
     ...{ prompt: "a", guidance_scale: 3, n: 1, model: "other", seed: [1, 2], seconds: 2 },
