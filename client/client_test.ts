@@ -159,7 +159,7 @@ Deno.test("Client.image() cancels its job when the signal fires", () =>
     200,
   ));
 
-Deno.test("Client names a server that does not answer, and one that asks for a key", async () => {
+Deno.test("Client says that no server answers, or that the server asks for a key", async () => {
   const cases: [() => Promise<Response>, RegExp][] = [
     [
       () => Promise.reject(new TypeError("refused")),

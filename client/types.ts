@@ -101,7 +101,7 @@ export interface CatalogueModel {
 export interface Pull {
   /** Name of the pull. */
   readonly id: string;
-  /** What is fetched. */
+  /** The model, as it was asked for. */
   readonly model: string;
   /** Where it stands. */
   readonly status: "queued" | "running" | "stopped" | "completed" | "failed";
@@ -141,7 +141,7 @@ export interface GenerationRequest {
   readonly [field: string]: unknown;
 }
 
-/** What is told of a request. */
+/** An event of a request. */
 export type GenerationEvent =
   | {
     /** The job waits. */
@@ -154,7 +154,7 @@ export type GenerationEvent =
     readonly type: "progress";
     /** Share that is done, 0 to 1. */
     readonly fraction: number;
-    /** What is done now, such as `denoise`. */
+    /** The stage, such as `denoise`. */
     readonly stage: string | undefined;
     /** Denoising steps that are done. */
     readonly step: number;

@@ -93,7 +93,7 @@ function describeModels(models: readonly CachedModel[]): string {
   ]));
 }
 
-/** The catalogue within 80 columns: what is here, what fits a GPU of so many bytes, and the rest. */
+/** The catalogue within 80 columns: models on this machine, models that fit into `availableBytes` of GPU memory, larger ones. */
 export function describeStock(stock: readonly StockedModel[], availableBytes: number): string {
   const of = (wanted: StockedModel["state"]) => stock.filter(({ state }) => state === wanted);
   const away = of("absent");

@@ -90,6 +90,17 @@ export function oneOf<Word extends string>(
   return { kind: "text", choices, check: (value, name) => checkChoice(value, name, choices) };
 }
 
+/** Words of control pictures: one for all, or one for each. */
+export function someOf<Word extends string>(
+  choices: readonly Word[],
+): Values<readonly Word[]> & { readonly choices: readonly Word[] } {
+  return {
+    kind: "texts",
+    choices,
+    check: (values, name) => checkEach(values, name, (value) => checkChoice(value, name, choices)),
+  };
+}
+
 export function checkFlag(value: boolean, name: string): void {
   if (typeof value !== "boolean") throw new RangeError(`${name} must be true or false`);
 }

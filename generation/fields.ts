@@ -6,53 +6,37 @@
  */
 
 import type { SamplerName, SamplingSettings } from "../engine/types.ts";
-import { CONTROL_BALANCES, type ControlType } from "../models/pipeline/settings.ts";
 import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
   checkChoice,
-  checkEach,
   checkFlag,
-  checkName,
   checkPrompt,
   checkRange,
   checkSigmas,
   checkSteps,
   checkStrength,
-  checkWord,
   type Field,
   FLAG,
   type GivenSettings,
   GUIDANCE,
   integerUpTo,
-  numbersWithin,
   numberWithin,
   oneOf,
   type SettingField,
   sizeField,
-  unlessCanny,
   unlessInterpolated,
   unlessSkipping,
   unlessTaken,
 } from "./field_values.ts";
 import { HIRES_FIELDS } from "./hires_fields.ts";
+import { STEERING_FIELDS } from "./steering_fields.ts";
 import { outputOf } from "./task.ts";
-
-const MAX_CONTROL_SCALE = 10;
 
 /** How an image meets the size of the result: it is cut, surrounded by black, or stretched. */
 export type FitMode = "cover" | "contain" | "stretch";
 
 export const FITS: readonly FitMode[] = ["cover", "contain", "stretch"];
-
-const CONTROL_TYPES: readonly ControlType[] = ["map", "canny", "inpaint"];
-
-const IP_ADAPTER_MODES: readonly NonNullable<SamplingSettings["ipAdapterMode"]>[] = [
-  ...["all", "style", "layout", "style_layout"] as const,
-];
-
-/** Longest gradient that a picture can have. */
-const MAX_GRADIENT = 2040;
 
 /** The tiers of `quality`, from the strictest. */
 const QUALITY_TIERS: readonly NonNullable<SamplingSettings["quality"]>[] = [
@@ -212,108 +196,7 @@ export const SETTING_FIELDS: {
     initial: ({ layers }) => layers?.initial,
     idle: unlessTaken("layers"),
   },
-  controlNet: {
-    text:
-      "Which ControlNet sees each control picture, by name; the first one sees the first by default, and so on",
-    kind: "texts",
-    placeholder: "name...",
-    check: (value, name) => checkEach(value, name, (each) => checkName(each, name)),
-    idle: unlessTaken("controlNet"),
-  },
-  controlScale: {
-    text:
-      "Scale of the control picture, 0 to 10, or one scale for each picture; Wan VACE also takes one for each control block",
-    ...numbersWithin(0, MAX_CONTROL_SCALE),
-    http: ["control_scale", "conditioning_scale", "controlnet_conditioning_scale"],
-    placeholder: "scale...",
-    idle: unlessTaken("controlScale"),
-  },
-  controlStart: {
-    text:
-      "Share of the steps after which the control picture takes effect (default: 0), or one share for each",
-    ...numbersWithin(0, 1),
-    http: ["control_start", "control_guidance_start"],
-    placeholder: "share...",
-    idle: unlessTaken("controlStart"),
-  },
-  controlEnd: {
-    text:
-      "Share of the steps after which the control picture stops (default: 1), or one share for each",
-    ...numbersWithin(0, 1),
-    http: ["control_end", "control_guidance_end"],
-    placeholder: "share...",
-    idle: unlessTaken("controlEnd"),
-  },
-  controlMode: {
-    text:
-      "What the control picture shows, such as `canny` or `pose`, for ControlNets with modes; or one mode for each",
-    kind: "texts",
-    placeholder: "mode...",
-    check: (value, name) => checkEach(value, name, (each) => checkWord(each, name)),
-    idle: unlessTaken("controlMode"),
-  },
-  controlBalance: {
-    text:
-      "`balanced` (default), or what counts more: `prompt`, or `control`, diffusers' `guess_mode` (Stable Diffusion); or one for each",
-    kind: "texts",
-    placeholder: "way...",
-    choices: CONTROL_BALANCES,
-    check: (value, name) =>
-      checkEach(value, name, (each) => checkChoice(each, name, CONTROL_BALANCES)),
-    idle: unlessTaken("controlBalance"),
-  },
-  controlType: {
-    text:
-      "`map` (default) takes the control picture as it is, `canny` computes its edges, `inpaint` takes the image without what its mask redraws instead of a picture; or one type for each",
-    kind: "texts",
-    placeholder: "type...",
-    choices: CONTROL_TYPES,
-    check: (value, name) =>
-      checkEach(value, name, (each) => checkChoice(each, name, CONTROL_TYPES)),
-    idle: unlessTaken("controlType"),
-  },
-  cannyLow: {
-    text: "Low threshold of the Canny detector, 0 to 2040 (default: 100), or one for each picture",
-    ...numbersWithin(0, MAX_GRADIENT),
-    placeholder: "gradient...",
-    idle: unlessCanny("cannyLow"),
-  },
-  cannyHigh: {
-    text: "High threshold of the Canny detector, 0 to 2040 (default: 200), or one for each picture",
-    ...numbersWithin(0, MAX_GRADIENT),
-    placeholder: "gradient...",
-    idle: unlessCanny("cannyHigh"),
-  },
-  ipAdapterScale: {
-    text: "Scale of the reference images of an IP-Adapter, 0 to 10 (default: 1)",
-    ...numberWithin(0, MAX_CONTROL_SCALE),
-    placeholder: "scale",
-    idle: unlessTaken("ipAdapterScale"),
-  },
-  ipAdapterMode: {
-    text:
-      "What is seen of the reference images (SDXL): `all` (default), their `style`, their `layout`, or `style_layout`",
-    ...oneOf(IP_ADAPTER_MODES),
-    placeholder: "mode",
-    idle: unlessTaken("ipAdapterMode"),
-  },
-  ipAdapterStart: {
-    text: "Share of the steps after which reference images take effect (default: 0)",
-    ...numberWithin(0, 1),
-    check: (value, name, _info, { ipAdapterEnd: end }) => {
-      checkRange(value, name, 0, 1);
-      if (typeof end !== "number" || value < end) return;
-      throw new RangeError(`${name} must be below ${end}, where they end, got ${value}`);
-    },
-    placeholder: "share",
-    idle: unlessTaken("ipAdapterStart"),
-  },
-  ipAdapterEnd: {
-    text: "Share of the steps after which reference images stop (default: 1)",
-    ...numberWithin(0, 1),
-    placeholder: "share",
-    idle: unlessTaken("ipAdapterEnd"),
-  },
+  ...STEERING_FIELDS,
   trueCfgScale: {
     text:
       "True CFG scale: adds classifier-free guidance to models with embedded guidance (FLUX.1), and overrides `guidance_scale` elsewhere",

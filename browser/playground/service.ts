@@ -97,7 +97,7 @@ export class TabService {
     throw new Error("Cannot load another model: jobs run or wait; let them end, or cancel them");
   }
 
-  /** Closes the model, or stops one that still loads, and loads another. @throws {Error} while jobs use the model */
+  /** Loads another model; the one before is closed, or its loading stopped. @throws {Error} while jobs use the model */
   async load(source: ModelSource, options: Omit<BrowserOptions, "signal"> = {}): Promise<void> {
     this.checkFree();
     this.#loading.abort();

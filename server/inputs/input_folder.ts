@@ -111,9 +111,8 @@ export class TemporaryInputs {
   }
 
   async remove(): Promise<void> {
-    await removeFolder(this.path);
-    this.#lock?.[Symbol.dispose]();
     // Some disks of Windows keep a folder with an open file.
+    this.#lock?.[Symbol.dispose]();
     await removeFolder(this.path);
   }
 }

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { hubSettings } from "../../hub/hub_settings.ts";
 import { servableModels } from "../../hub/servable.ts";
@@ -11,7 +10,8 @@ import { startServer } from "../../server/serve.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { FakeHub } from "../fakes/hub.ts";
-import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
+import type { TestBrowser } from "./browser.ts";
+import { browserTest, seriousIn } from "./page.ts";
 
 const TITLE = "Stable Diffusion 1.5";
 const REPOSITORY = "stable-diffusion-v1-5/stable-diffusion-v1-5";
@@ -42,34 +42,19 @@ function modelsTest(
   work: (browser: TestBrowser, hub: FakeHub, folder: string) => Promise<void>,
   isSlow = false,
 ): void {
-  Deno.test({
-    name: CHROMIUM ? name : `${name} (skipped: there is no Chromium)`,
-    ignore: !CHROMIUM || isSlow && !Deno.env.has("DENOISE_SLOW"),
-    fn: async () => {
-      const folder = await Deno.makeTempDir();
-      try {
-        await using hub = new FakeHub({ [REPOSITORY]: await files() }, { pace: 2e6 });
-        await using browser = await openBrowser();
-        await work(browser, hub, folder);
-        assert.deepEqual(browser.complaints, []);
-      } finally {
-        await Deno.remove(folder, { recursive: true });
-      }
-    },
-  });
+  browserTest(name, async (browser) => {
+    const folder = await Deno.makeTempDir();
+    try {
+      await using hub = new FakeHub({ [REPOSITORY]: await files() }, { pace: 2e6 });
+      await work(browser, hub, folder);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  }, isSlow);
 }
 
 const button = (page: Page, name: string | RegExp) =>
   page.getByRole("button", { name, exact: typeof name === "string" });
-
-async function seriousIn(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate("axe.run()") as {
-    violations: { id: string; impact: string; nodes: { html: string }[] }[];
-  };
-  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join("\n")}`);
-}
 
 /** Downloads a model, stops in the middle and goes on; it is chosen then. */
 async function download(page: Page, { behaviour }: FakeHub): Promise<void> {

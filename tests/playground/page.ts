@@ -1,6 +1,7 @@
 /** What tests of the page share: a service on a port, the browser, and drawing. */
 
 import assert from "node:assert/strict";
+import axe from "axe-core";
 import type { Page } from "playwright-core";
 import type { TestService } from "../fakes/service.ts";
 import { CHROMIUM, openBrowser, type TestBrowser } from "./browser.ts";
@@ -32,6 +33,16 @@ export function listen(
 export async function draw(page: Page, prompt: string): Promise<void> {
   await page.fill("#prompt", prompt);
   await page.keyboard.press("Control+Enter");
+}
+
+/** What axe-core finds on a page that keeps people out, in lines. */
+export async function seriousIn(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate("axe.run()") as {
+    violations: { id: string; impact: string; nodes: { html: string }[] }[];
+  };
+  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join("\n")}`);
 }
 
 /** A test in a browser, which must complain of nothing. */

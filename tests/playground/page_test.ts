@@ -1,14 +1,13 @@
 /** The page beside an engine that draws gradients: the queue, keys, restarts, keyboard, access. */
 
 import assert from "node:assert/strict";
-import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { Buffer } from "node:buffer";
 import { encodeImage } from "../../media/encode.ts";
 import { encodePng } from "../../media/png.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService, until } from "../fakes/service.ts";
-import { browserTest, draw, listen, SUPPORT } from "./page.ts";
+import { browserTest, draw, listen, seriousIn, SUPPORT } from "./page.ts";
 
 browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
   await using service = await testService({
@@ -401,16 +400,7 @@ browserTest(
         await page.getByRole("button", { name: "Settings", exact: true }).click();
       }
       await page.getByText("More", { exact: true }).click();
-      await page.evaluate(axe.source);
-      const { violations } = await page.evaluate("axe.run()") as {
-        violations: { id: string; impact: string; nodes: { html: string }[] }[];
-      };
-      const serious = violations
-        .filter(({ impact }) => ["serious", "critical"].includes(impact))
-        .map(({ id, nodes }: { id: string; nodes: { html: string }[] }) =>
-          `${id}: ${nodes.map(({ html }) => html).join("\n")}`
-        );
-      assert.deepEqual(serious, []);
+      assert.deepEqual(await seriousIn(page), []);
       await page.context().close();
     }
   },
