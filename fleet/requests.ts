@@ -17,8 +17,10 @@ export interface InputFile {
   readonly path: string;
 }
 
-/** Fields of a request that hold paths of files: one, a list, or an object with one. */
-const FILES: readonly string[] = ["images", "visions", "references", "mask", "video"];
+/** Fields of a request that hold paths of files: one, an object with one, or a list of either. */
+const FILES: readonly string[] = [
+  ...["images", "visions", "references", "control", "mask", "video", "given"],
+];
 /** Bytes of a piece of a file in the database. */
 const PART_BYTES = 2 ** 20;
 
@@ -30,10 +32,10 @@ const ROOM_FIELDS: readonly (keyof RoomRequest)[] = [
 ];
 
 export function moveFiles<T>(request: T, move: (path: string) => string): T {
-  const moved = (held: string | string[] | { path: string }) => {
-    if (typeof held === "string") return move(held);
-    return Array.isArray(held) ? held.map(move) : { ...held, path: move(held.path) };
-  };
+  type Held = string | { path: string };
+  const one = (held: Held) =>
+    typeof held === "string" ? move(held) : { ...held, path: move(held.path) };
+  const moved = (held: Held | Held[]) => Array.isArray(held) ? held.map(one) : one(held);
   const held = Object.entries(request as object).filter(([name, held]) =>
     FILES.includes(name) && held
   );

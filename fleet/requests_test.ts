@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { RoomRequest } from "../engine/types.ts";
 import { ROOM_SETTINGS } from "../models/pipeline/settings.ts";
-import { onlyRoom, roomRequest } from "./requests.ts";
+import { moveFiles, onlyRoom, roomRequest } from "./requests.ts";
 
 const REQUEST: RoomRequest = {
   ...{ taskType: "V2V", width: 64, height: 48, numFrames: 37, numInferenceSteps: 4 },
@@ -23,4 +23,16 @@ Deno.test("roomRequest() keeps every setting on which memory depends, and counts
 
 Deno.test("onlyRoom() makes requests of one size alike", () => {
   assert.deepEqual(onlyRoom({ ...REQUEST, images: 0, hasMask: false }), onlyRoom(REQUEST));
+});
+
+Deno.test("moveFiles() finds every file of a request", () => {
+  const given = { field: "image", path: "a", contentType: "image/png" };
+  const request = {
+    ...{ prompt: "a", images: ["a"], visions: ["a"], references: ["a"], control: ["a"] },
+    ...{ mask: "a", video: { path: "a", info: {} }, given: [given] },
+  };
+  assert.deepEqual(moveFiles(request, (path) => path + "b"), {
+    ...{ prompt: "a", images: ["ab"], visions: ["ab"], references: ["ab"], control: ["ab"] },
+    ...{ mask: "ab", video: { path: "ab", info: {} }, given: [{ ...given, path: "ab" }] },
+  });
 });

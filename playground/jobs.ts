@@ -281,12 +281,28 @@ export async function readJob(id: string): Promise<Job> {
   return job;
 }
 
-const recipes = new Map<string, Recipe>();
+/** A file that a request brought. */
+export interface KeptInput {
+  field: string;
+  url: string;
+  content_type: string;
+}
+
+type WholeJob = Job & { request: Recipe; inputs: KeptInput[] };
+
+const wholeJobs = new Map<string, WholeJob>();
+
+async function wholeJob(id: string): Promise<WholeJob> {
+  const job = wholeJobs.get(id) ?? await callJson<WholeJob>(`v1/jobs/${id}`);
+  if (!isPending(job)) wholeJobs.set(id, job);
+  return job;
+}
 
 export async function recipeOf(id: string): Promise<Recipe> {
-  const known = recipes.get(id);
-  if (known) return known;
-  const { request } = await callJson<{ request: Recipe }>(`v1/jobs/${id}`);
-  recipes.set(id, request);
-  return request;
+  return (await wholeJob(id)).request;
+}
+
+/** What the server has kept of a finished job's inputs, once its recipe is known. */
+export function keptInputs(id: string): readonly KeptInput[] {
+  return wholeJobs.get(id)?.inputs ?? [];
 }

@@ -1,6 +1,6 @@
 /** From a draft to a request, and back from a recipe to a draft. */
 
-import { callJson } from "./api.ts";
+import { call, callJson } from "./api.ts";
 import { words } from "./controls.ts";
 import {
   type Draft,
@@ -11,7 +11,7 @@ import {
   type LoraUse,
 } from "./draft.ts";
 import { chooseModel, currentModel, session } from "./session.ts";
-import { addJob, type Job, type Recipe, recipeOf, type Result } from "./jobs.ts";
+import { addJob, type Job, keptInputs, type Recipe, recipeOf, type Result } from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
 import {
   controlNet,
@@ -50,11 +50,13 @@ export function draftTask(
   return taskOf(model, { output, images: images.length, hasVideo: clip !== null, continues });
 }
 
-/** What jobs of this visit brought; the server keeps no inputs. */
-const brought = new Map<
-  string,
-  Pick<Draft, "images" | "clip" | "mask" | "continues" | "controls" | "references">
->();
+type Brought = Pick<
+  Draft,
+  "images" | "clip" | "mask" | "continues" | "controls" | "references"
+>;
+
+/** What jobs brought, of this visit or read from the server again. */
+const brought = new Map<string, Brought>();
 
 export async function send(model: Model, state: Draft = draft.state): Promise<Job> {
   const fields = fieldsOf(model, state);
@@ -85,14 +87,54 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
   return job;
 }
 
-/** The image that an edit of this visit began with. */
-export function imageBefore({ id, kind }: Job): Blob | undefined {
-  return kind === "image" ? brought.get(id)?.images[0]?.blob : undefined;
+/** Reads what a job brought where the server has kept it. */
+async function recall({ id }: Job, recipe: Recipe): Promise<Brought> {
+  const known = brought.get(id);
+  if (known) return known;
+  const inputs = await Promise.all(
+    keptInputs(id).map(async ({ field, url, content_type }) => {
+      const blob = new Blob([await (await call(url)).blob()], { type: content_type });
+      return { field, file: givenFile(blob, `${field}.${content_type.split("/")[1]}`) };
+    }),
+  );
+  const given = (asked: string) =>
+    inputs.filter(({ field }) => field === asked).map(({ file }) => file);
+  const isClip = ({ blob: { type } }: GivenFile) =>
+    type.startsWith("video/") || type === "image/gif" && recipe["input_video"] === true;
+  const sources = inputs.filter(({ field }) => !["mask", "control", "reference"].includes(field))
+    .map(({ file }) => file);
+  const kept = {
+    images: sources.filter((file) => !isClip(file)),
+    clip: sources.find(isClip) ?? null,
+    mask: given("mask")[0]?.blob ?? null,
+    continues: recipe["task_type"] === "F2V",
+    controls: given("control").map((file, place) => ({
+      ...file,
+      settings: Object.fromEntries(
+        Object.keys(USUAL_CONTROL).map((name) => [name, [recipe[name]].flat()[place]])
+          .filter(([, value]) => value !== undefined),
+      ),
+    })),
+    references: given("reference"),
+  };
+  brought.set(id, kept);
+  return kept;
+}
+
+/** The image that an edit began with. */
+export async function imageBefore(job: Job): Promise<Blob | undefined> {
+  return (await recall(job, await recipeOf(job.id))).images[0]?.blob;
+}
+
+/** Whether an edit's first image is at hand, once its recipe is known. */
+export function hasImageBefore({ id, kind }: Job): boolean {
+  const isKept = keptInputs(id).some(({ field }) => field === "image" || field === "url");
+  return kind === "image" && ((brought.get(id)?.images.length ?? 0) > 0 || isKept);
 }
 
 /** Whether all that a job was made of is at hand. */
 export function isRepeatable({ id }: Job, recipe: Recipe): boolean {
-  return brought.has(id) ||
+  return brought.has(id) || keptInputs(id).length > 0 ||
     ["images", "video", "control", "references"].every((name) => !recipe[`input_${name}`]);
 }
 
@@ -212,11 +254,12 @@ export async function reuse(job: Job): Promise<void> {
   const model = modelOf(recipe);
   if (model) chooseModel(model.id);
   const other = model ?? currentModel(session.state);
-  if (other) draft.set(draftOf(other, job, recipe));
+  if (other) draft.set(draftOf(other, job, recipe, await recall(job, recipe)));
 }
 
 export async function vary(model: Model, job: Job, recipe: Recipe): Promise<Job> {
-  return await send(model, { ...draftOf(model, job, recipe), keepsSeed: false, usesSeed: false });
+  const drafted = draftOf(model, job, recipe, await recall(job, recipe));
+  return await send(model, { ...drafted, keepsSeed: false, usesSeed: false });
 }
 
 /** Puts the recipe of a file into the draft, with its model where that is here; returns what cannot be used. */
@@ -257,7 +300,7 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
   return unused;
 }
 
-function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
+function draftOf(model: Model, job: Job, recipe: Recipe, inputs: Brought): Draft {
   // Those of control pictures come with the pictures.
   const own = model.settings.map(({ name }) => name).filter((name) => !isOfControl(model, name));
   const known = new Set([...own, "strength"]);
@@ -282,8 +325,7 @@ function draftOf(model: Model, job: Job, recipe: Recipe): Draft {
     ...(job.kind === "video"
       ? { numFrames: numFrames as number, fps: fps as number }
       : { format: format as Draft["format"] }),
-    ...(brought.get(job.id) ??
-      { images: [], clip: null, mask: null, continues: false, controls: [], references: [] }),
+    ...inputs,
   };
 }
 

@@ -8,7 +8,15 @@ import { history, keyOf, toggleStar } from "./history.ts";
 import { type Job, type Recipe, recipeOf, removeSoon, type Result } from "./jobs.ts";
 import { download, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
-import { imageBefore, isRepeatable, modelOf, reuse, startFrom, vary } from "./request.ts";
+import {
+  hasImageBefore,
+  imageBefore,
+  isRepeatable,
+  modelOf,
+  reuse,
+  startFrom,
+  vary,
+} from "./request.ts";
 import { CopyAs } from "./snippets.ts";
 import { useStore } from "./store.ts";
 import { attempt, show, tell } from "./view.ts";
@@ -26,7 +34,6 @@ export function ResultBar(
   const isStarred = useStore(history, ({ stars }) => stars.includes(key));
   const result = index === null ? undefined : job.outputs?.[index];
   const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
-  const before = imageBefore(job);
   const own = recipe && modelOf(recipe);
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
@@ -59,8 +66,11 @@ export function ResultBar(
       index !== null && several
         ? act("grid", `All ${several.length}`, () => Promise.resolve(show(job.id)))
         : null,
-      before && result
-        ? act("compare", "Before", () => compareEdit(before, { job, result, index: index ?? 0 }))
+      result && recipe && hasImageBefore(job)
+        ? act("compare", "Before", async () => {
+          const before = await imageBefore(job);
+          if (before) await compareEdit(before, { job, result, index: index ?? 0 });
+        })
         : null,
       index !== null && result
         ? act("download", "Download", () => download(result, fileName(job, index)))
@@ -103,7 +113,7 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
     ...modelOf(recipe)
       ? []
       : [`The model ${recipe["model"]} is not loaded; another model will draw.`],
-    ...isRepeatable(job, recipe) ? [] : ["Inputs are not kept: add the image again."],
+    ...isRepeatable(job, recipe) ? [] : ["The inputs were not kept: add them again."],
   ];
   if (notes.length > 0) tell(notes.join(" "));
 }

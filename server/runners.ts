@@ -8,6 +8,7 @@ import {
   toImageResult,
 } from "./images/image_job.ts";
 import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
+import { filesOf } from "./inputs/kept_inputs.ts";
 import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import { endOf, isStopping, jobSummary, type NewJob } from "./jobs/job.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
@@ -87,7 +88,7 @@ export class Runners {
           }, context)),
       toRecord: toImageResult,
       restore: (record) => restoreImages(record, request, storage),
-      discard: ({ outputs }) => removeFiles(outputs, storage),
+      discard: (outcome) => removeFiles(outcome, storage),
     };
   }
 
@@ -120,8 +121,8 @@ export class Runners {
           }, context)),
       toRecord: (result) => result,
       restore: (record) => Promise.resolve(record.result as JobResult),
-      discard: async ({ files }) => {
-        for (const file of files) await storage?.remove(file).catch(() => {});
+      discard: async (result) => {
+        for (const file of filesOf(result)) await storage?.remove(file).catch(() => {});
       },
     };
   }

@@ -37,6 +37,9 @@ export const SERVER_FLAGS = {
     "how long the server keeps results, such as 12h or 7d; 0 for ever (default: for ever on a loopback address, else 7d)",
     { read: duration, flag: "--retain" },
   ),
+  keepsInputs: off("do not keep the images and videos that requests bring with their results", {
+    flag: "--no-keep-inputs",
+  }),
   resumeJobs: onOff("retry the jobs that a killed server left unfinished"),
   allowPrivateUrls: onOff("also fetch images from private networks"),
   apiKeys: flag("key", "key that clients must send; may be repeated", {

@@ -3,6 +3,7 @@ import type { InputImage } from "../../engine/types.ts";
 import { localReader } from "../../generation/local_inputs.ts";
 import type { InputReader } from "../../generation/prepare.ts";
 import { ImageError, type PixelImage } from "../../media/image.ts";
+import type { GivenInput } from "../../server/inputs/kept_inputs.ts";
 import { badSource, type Source } from "../../server/inputs/sources.ts";
 
 /** A file of a form. */
@@ -19,6 +20,8 @@ interface TabInputs {
 
 /** Images by the ids of their jobs. */
 const kept = new Map<string, InputImage[]>();
+/** Files as they came, by the ids of the jobs. */
+const given = new Map<string, (GivenInput & { readonly file: Blob })[]>();
 
 /** Reads the images of a job's request, and keeps them as the model takes them. */
 export function tabReader(job: string): InputReader<TabInputs> {
@@ -31,6 +34,9 @@ export function tabReader(job: string): InputReader<TabInputs> {
   return {
     open: async (source) => {
       const file = "file" in source ? source.file : await fetchImage(source);
+      const before = given.get(job) ?? [];
+      const path = `${job}/${before.length}`;
+      given.set(job, [...before, { field: source.field, path, contentType: file.type, file }]);
       try {
         return await local.open(new Uint8Array(await file.arrayBuffer()));
       } catch (error) {
@@ -57,7 +63,19 @@ export function readImage(path: string): Promise<InputImage> {
   return Promise.resolve(kept.get(job)![Number(index)]!);
 }
 
+/** What the request of a job brought. */
+export function givenOf(job: string): GivenInput[] {
+  return (given.get(job) ?? []).map(({ file: _, ...input }) => input);
+}
+
+/** Reads a file that a request brought. */
+export async function readGiven(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const [job, index] = path.split("/") as [string, string];
+  return new Uint8Array(await given.get(job)![Number(index)]!.file.arrayBuffer());
+}
+
 /** Frees the images of a job that has ended. */
 export function forgetInputs(job: string): void {
   kept.delete(job);
+  given.delete(job);
 }

@@ -9,6 +9,7 @@ import { EDIT_SPELLINGS, withInputNames } from "../../server/contract/fields.ts"
 import type { RequestContext } from "../../server/contract/generation.ts";
 import { imageEditSchema, type LoraItem } from "../../server/contract/generation_fields.ts";
 import { type JobLora, readLoraItems } from "../../server/contract/lora_requests.ts";
+import type { StoredFile } from "../../server/storage/result_storage.ts";
 import { answerOf, toApiError } from "../../server/http/respond.ts";
 import { removeFiles, runImageJob, toImageResult } from "../../server/images/image_job.ts";
 import { outputSeeds, readImageRequest } from "../../server/images/image_request.ts";
@@ -20,7 +21,7 @@ import * as jobs from "../../server/routes/jobs.ts";
 import { modelCard } from "../../server/routes/model_card.ts";
 import { EngineState } from "../../server/served_models.ts";
 import type { AppEnv } from "../../server/services.ts";
-import { forgetInputs, tabReader, type TabUpload } from "./inputs.ts";
+import { forgetInputs, givenOf, tabReader, type TabUpload } from "./inputs.ts";
 import { type BrowserOptions, type LoadedEngine, loadEngine, type ModelSource } from "../load.ts";
 import { TabRecords, TabResults } from "./records.ts";
 
@@ -64,6 +65,7 @@ export class TabService {
       .get("v1/images/:id/content", (c) => this.#content(c))
       .get("v1/jobs", onJobs(jobs.list))
       .get("v1/jobs/:id", onJobs(jobs.retrieve))
+      .get("v1/jobs/:id/inputs/:index", (c) => this.#input(c))
       .delete("v1/jobs/:id", onJobs(jobs.remove))
       .post("v1/jobs/:id/cancel", onJobs(jobs.cancel))
       .get("v1/jobs/:id/events", onJobs(jobs.events))
@@ -176,7 +178,8 @@ export class TabService {
     const storage = this.#storage;
     try {
       const reader = tabReader(id);
-      const request = await readImageRequest(kind, body, this.#context(), { uploads, reader });
+      const read = await readImageRequest(kind, body, this.#context(), { uploads, reader });
+      const request = { ...read, given: givenOf(id) };
       const { outcome } = await this.#queue.add({
         id,
         kind: "image",
@@ -184,7 +187,7 @@ export class TabService {
         summary: jobSummary({ ...request, seeds: outputSeeds(request) }, name, ""),
         work: (context) => runImageJob({ engine, request, model: name, storage }, context),
         toRecord: toImageResult,
-        discard: ({ outputs }) => removeFiles(outputs, storage),
+        discard: (outcome) => removeFiles(outcome, storage),
       });
       outcome.catch((error) => toApiError(error, id, (line) => console.error(line)));
     } catch (error) {
@@ -218,9 +221,18 @@ export class TabService {
   async #content(c: Context<AppEnv>): Promise<Response> {
     const job = await this.#store.get(c.req.param("id")!);
     const { files = [] } = (job?.result ?? {}) as Partial<JobResult>;
-    const place = files[Number(c.req.query("variant") ?? 0)];
+    return await this.#file(files[Number(c.req.query("variant") ?? 0)], "Image");
+  }
+
+  async #input(c: Context<AppEnv>): Promise<Response> {
+    const job = await this.#store.get(c.req.param("id")!);
+    const { inputs = [] } = (job?.result ?? {}) as Partial<JobResult>;
+    return await this.#file(inputs[Number(c.req.param("index"))], "Input");
+  }
+
+  async #file(place: StoredFile | undefined, what: string): Promise<Response> {
     const file = place && await this.#storage.file(place);
-    if (!file) throw new ApiError(404, "Image not found", { code: "not_found" });
+    if (!file) throw new ApiError(404, `${what} not found`, { code: "not_found" });
     return new Response(file);
   }
 }

@@ -238,7 +238,15 @@ const job = z.strictObject({
 const wholeJob = job.extend({
   request: z.record(z.string(), z.unknown()).nullable().describe(
     "What was asked for, with the names of requests and the model's own values; `input_images`, " +
-      "`input_mask`, `input_control`, `input_references` and `input_video` tell what it brought, which is not kept",
+      "`input_mask`, `input_control`, `input_references` and `input_video` tell what it brought",
+  ),
+  inputs: z.array(z.strictObject({
+    field: z.string().describe("The field that it came in"),
+    url: z.string().describe("Relative to this server without `--public-url`"),
+    content_type: z.string(),
+    bytes: z.int(),
+  })).nullable().describe(
+    "Files that a completed request brought, in its order; empty with `--no-keep-inputs`",
   ),
 });
 

@@ -5,7 +5,8 @@ import { engineRequest } from "../../generation/prepare.ts";
 import { recipeOf, recipeText } from "../../generation/recipe.ts";
 import type { PixelImage } from "../../media/image.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
-import { readImage } from "../inputs/references.ts";
+import { filesOf, keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
+import { readGiven, readImage } from "../inputs/references.ts";
 import type { JobContext } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import { type JobFacts, type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
@@ -42,7 +43,13 @@ interface ImageJob {
 export async function runImageJob(job: ImageJob, context: JobContext): Promise<ImageOutcome> {
   const { request, storage, model } = job;
   const outputs: ImageOutput[] = [];
+  const kept: KeptInput[] = [];
   try {
+    if (storage) {
+      await keepInputs(context.id, request, kept, async (name, { path, contentType }) => {
+        return await storage.write(name, await readGiven(path), contentType);
+      });
+    }
     const read = (path: string) => readImage(path, context.signal);
     const mask = request.mask && await read(request.mask);
     const inputs = {
@@ -79,9 +86,10 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         context.output({ index: place, ...outputs[place] });
       }
     });
-    return { outputs, prompt: request.prompt, ...facts };
+    const { prompt } = request;
+    return { outputs, prompt, ...facts, ...(kept.length > 0 && { inputs: kept }) };
   } catch (error) {
-    await removeFiles(outputs.filter((output) => output), storage);
+    await removeFiles({ outputs: outputs.filter((output) => output), inputs: kept }, storage);
     throw error;
   }
 }
@@ -103,10 +111,11 @@ export async function restoreImages(
   return { ...facts, outputs, prompt: revisedPrompt ?? request.prompt };
 }
 
-/** What cannot be removed stays: it is the reason for removing that counts. */
+/** Removes all files of an outcome; what cannot be removed stays: it is the reason for removing that counts. */
 export async function removeFiles(
-  outputs: readonly ImageOutput[],
+  outcome: Pick<ImageOutcome, "outputs" | "inputs">,
   storage: Pick<ResultStorage, "remove"> | undefined,
 ): Promise<void> {
-  for (const { file } of outputs) if (file) await storage?.remove(file).catch(() => {});
+  const files = outcome.outputs.flatMap(({ file }) => file ?? []);
+  for (const file of filesOf({ ...outcome, files })) await storage?.remove(file).catch(() => {});
 }

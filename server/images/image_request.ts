@@ -23,10 +23,12 @@ import {
   imageGenerationSchema,
   PATH_FIELDS,
 } from "../contract/generation_fields.ts";
+import type { WithGiven } from "../inputs/kept_inputs.ts";
 import { oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 
 /** One checked image request; a JSON value, so that it outlives the server. Inputs are paths of PNG files. */
-export interface ImageRequest extends Prepared<string>, RequestOptions, ImageOutputSettings {
+export interface ImageRequest
+  extends Prepared<string>, RequestOptions, ImageOutputSettings, WithGiven {
   model?: string;
   ignored: string[];
 }

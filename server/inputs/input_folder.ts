@@ -8,10 +8,13 @@ import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace } from "../storage/disk.
 import { storageFailed } from "../storage/failures.ts";
 import { tmpdir } from "node:os";
 import { lockFolder, wasLocked } from "../storage/folder_lock.ts";
+import type { GivenInput } from "./kept_inputs.ts";
 
 /** The files of one request: a folder that is made when the first one comes. */
 export class InputFolder {
   readonly path: string;
+  /** What the request brought, each as it came; filled while its inputs are read. */
+  readonly given: GivenInput[] = [];
   #files = 0;
 
   /** `id` of a request whose files were kept; letters, digits, `_` and `-`. */

@@ -38,6 +38,18 @@ const STILL_START = /^.{4}ftyp(?:avi[fs]|hei[cxms]|hev[cx]|mif1|msf1)/s;
 
 /** First bytes of images that are read: PNG, JPEG, WebP, BMP. */
 const IMAGE_START = /^(?:\x89PNG|\xff\xd8\xff|RIFF.{4}WEBP|BM)/s;
+/** Content types by first bytes; what has none of these is kept as bytes. */
+const CONTENT_TYPES: readonly (readonly [RegExp, string])[] = [
+  [/^\x89PNG/, "image/png"],
+  [/^\xff\xd8\xff/, "image/jpeg"],
+  [/^RIFF.{4}WEBP/s, "image/webp"],
+  [/^BM/, "image/bmp"],
+  [/^GIF8/, "image/gif"],
+  [/^.{4}ftypqt/s, "video/quicktime"],
+  [/^.{4}(?:ftyp|moov|mdat|wide|free|skip)/s, "video/mp4"],
+  [/^.E\xdf\xa3/s, "video/webm"],
+  [/^RIFF.{4}AVI /s, "video/x-msvideo"],
+];
 
 /** What the inputs of a request are fetched and read with. */
 export interface InputSources {
@@ -61,11 +73,16 @@ export async function resolveReferences(
   for (const source of sources) {
     const path = "path" in source ? source.path : await fetchSource(source, options);
     const { field } = source;
-    const kind = options.takesVideo ? await kindOf(path, source) : "image";
+    const start = await startOf(path);
+    const kind = options.takesVideo ? await kindOf(path, start, source) : "image";
     if (kind === undefined && VIDEO_FIELDS.includes(field)) {
       throw badSource(field, "it is of no known format; send MP4, MOV, WebM, MKV, AVI or GIF");
     }
     files.push({ field, path, kind: kind ?? "image" });
+    const [, contentType = "application/octet-stream"] = CONTENT_TYPES.find(([pattern]) =>
+      pattern.test(start)
+    ) ?? [];
+    options.folder.given.push({ field, path, contentType });
   }
   return files;
 }
@@ -135,20 +152,24 @@ function saysVideo(source: Source): boolean {
 }
 
 /** What a file is by its first bytes; one that is damaged beyond knowing is what its client says, or unknown. */
-async function kindOf(path: string, source: Source): Promise<InputFile["kind"] | undefined> {
-  const file = await open(path);
-  try {
-    const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
-    const start = String.fromCharCode(...buffer.subarray(0, bytesRead));
-    if (IMAGE_START.test(start)) return "image";
-    if (start.startsWith("GIF8") && !VIDEO_FIELDS.includes(source.field)) {
-      return countGifFrames(await readFile(path)) > 1 ? "video" : "image";
-    }
-    if (VIDEO_START.test(start)) return STILL_START.test(start) ? "image" : "video";
-    return saysVideo(source) ? "video" : undefined;
-  } finally {
-    await file.close();
+async function kindOf(
+  path: string,
+  start: string,
+  source: Source,
+): Promise<InputFile["kind"] | undefined> {
+  if (IMAGE_START.test(start)) return "image";
+  if (start.startsWith("GIF8") && !VIDEO_FIELDS.includes(source.field)) {
+    return countGifFrames(await readFile(path)) > 1 ? "video" : "image";
   }
+  if (VIDEO_START.test(start)) return STILL_START.test(start) ? "image" : "video";
+  return saysVideo(source) ? "video" : undefined;
+}
+
+/** The first bytes of a file, as characters. */
+async function startOf(path: string): Promise<string> {
+  await using file = await open(path);
+  const { buffer, bytesRead } = await file.read(new Uint8Array(256), 0, 256, 0);
+  return String.fromCharCode(...buffer.subarray(0, bytesRead));
 }
 
 const MAX_IMAGE_BYTES = 64 * 2 ** 20;
@@ -201,6 +222,11 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
     );
   }
   return { ...file, ...await explained(file, inspectForeignImage(file, { signal })) };
+}
+
+/** Reads a file that a request brought. */
+export function readGiven(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  return readFile(path) as Promise<Uint8Array<ArrayBuffer>>;
 }
 
 /** Reads an image that {@link imageReader} kept. */

@@ -12,6 +12,7 @@ import type {
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import { explainEngineFailure, toLoraUses } from "../loras/engine_failure.ts";
+import type { KeptInput } from "../inputs/kept_inputs.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import type { JobContext, JobProgress } from "./job.ts";
 
@@ -25,6 +26,8 @@ export interface JobFacts {
   cutPrompts?: readonly CutPrompt[];
   /** What the time went into, as far as it is known. */
   stageSeconds?: StageSeconds;
+  /** What the request brought; absent where it brought nothing, or that is not kept. */
+  inputs?: KeptInput[];
 }
 
 /** What is recorded of a finished job. */

@@ -3,11 +3,12 @@
 import { Stretch } from "../http/body.ts";
 import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
-import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import type { ResultStorage } from "../storage/result_storage.ts";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isEnd } from "./job.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
+import { filesOf } from "../inputs/kept_inputs.ts";
 
 /** Records of one sweep that are read at once. */
 const BATCH = 100;
@@ -104,10 +105,9 @@ async function sweep(
     const jobs = await store.expired(bounds, BATCH);
     let left = 0;
     for (const { id, result } of jobs) {
-      const { files = [] } = (result ?? {}) as { files?: StoredFile[] };
       await stretch.pause();
       try {
-        for (const file of files) await storage?.remove(file);
+        for (const file of filesOf(result)) await storage?.remove(file);
       } catch {
         left++;
         continue;

@@ -5,7 +5,7 @@ import { ApiError } from "../contract/errors.ts";
 import type { JobResult } from "../jobs/outputs.ts";
 import type { AppEnv, Services } from "../services.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
-import { isEnd } from "../jobs/job.ts";
+import { isEnd, isOwn } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import { openStream } from "./news.ts";
@@ -27,6 +27,19 @@ export async function imageContent(c: Context<AppEnv>, services: Services): Prom
     );
   }
   return await serveResult(c, { files, what: "Image", variant: c.req.query("variant") }, services);
+}
+
+/** A file that the request of a finished job brought, for its own client alone. */
+export async function jobInput(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const { store, storage, settings } = services;
+  const job = await store.get(c.req.param("id") ?? "", { mayBeOld: true });
+  if (!job || !isOwn(job, c.get("client"), settings.apiKeys)) throw notFound("Job not found");
+  const { inputs = [] } = (job.result ?? {}) as Partial<JobResult>;
+  const [index = ""] = /^\d{1,4}$/.exec(c.req.param("index") ?? "") ?? [];
+  const file = index === "" ? undefined : inputs[Number(index)];
+  const response = file && await storage?.content(c.req.raw, file);
+  if (!response) throw notFound("Input not found: it is not kept, or its job has no such input");
+  return response;
 }
 
 function notFound(message: string): ApiError {

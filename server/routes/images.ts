@@ -10,6 +10,7 @@ import type { ImageOutcome } from "../images/image_job.ts";
 import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
+import { givenIn } from "../inputs/kept_inputs.ts";
 import { isForm, readForm } from "../inputs/multipart.ts";
 import { imageReader, type InputSources } from "../inputs/references.ts";
 import { asQueued, type NewJob, ownerOf, type QueuedJob, unlessAborted } from "../jobs/job.ts";
@@ -33,9 +34,10 @@ export async function generate(c: Context<AppEnv>, services: Services): Promise<
     make: async () => {
       const context = await contextOf(c, services, (body as { model?: unknown } | null)?.model);
       return withInputs(c, services, async (id, sources) => {
-        const request = await readImageRequest("generation", body, context, {
+        const read = await readImageRequest("generation", body, context, {
           reader: imageReader(sources),
         });
+        const request = { ...read, ...givenIn(sources.folder, services) };
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       });
     },
@@ -58,7 +60,8 @@ export async function edit(c: Context<AppEnv>, services: Services): Promise<Resp
         const texts = withInputNames(form.fields, EDIT_SPELLINGS);
         const inputs = { reader: imageReader(sources), uploads: form.files };
         const body = formBody(texts, imageEditSchema);
-        const request = await readImageRequest("edit", body, context, inputs);
+        const read = await readImageRequest("edit", body, context, inputs);
+        const request = { ...read, ...givenIn(sources.folder, services) };
         return await answer(c, { id, request, ...(key ? { key } : {}) }, services);
       },
     });

@@ -7,6 +7,7 @@ import type { JobListItem, WholeJob } from "../contract/answers.ts";
 import { loraFields } from "../../generation/recipe.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import type { ImageRequest } from "../images/image_request.ts";
+import type { KeptInput } from "../inputs/kept_inputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
@@ -53,7 +54,24 @@ export async function jobRecord(
   context: RecordContext,
 ): Promise<WholeJob> {
   const request = context.isOwn && job.request !== null ? requestFields(job) : null;
-  return { ...await jobListItem(job, context), request };
+  return {
+    ...await jobListItem(job, context),
+    request,
+    inputs: context.isOwn ? inputsOf(job, context) : null,
+  };
+}
+
+function inputsOf(
+  { id, result }: JobEntry,
+  { publicUrl = "" }: RecordContext,
+): WholeJob["inputs"] {
+  const { inputs = [] } = (result ?? {}) as { inputs?: KeptInput[] };
+  return inputs.map(({ field, contentType, size }, index) => ({
+    field,
+    url: `${publicUrl}/v1/jobs/${id}/inputs/${index}`,
+    content_type: contentType,
+    bytes: size,
+  }));
 }
 
 function unix<T extends number | null>(milliseconds: T): T {

@@ -9,8 +9,9 @@ import type { JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
 import { isOwn, type Queue } from "../jobs/job.ts";
 import type { AppEnv } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
+import { filesOf } from "../inputs/kept_inputs.ts";
 import { jobEvents } from "./job_events.ts";
-import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import type { ResultStorage } from "../storage/result_storage.ts";
 
 /** Ended jobs that are listed where the request does not say, and the most of them. */
 const DEFAULT_LIMIT = 50;
@@ -140,9 +141,8 @@ export async function removeJob(job: JobRecord, services: JobServices): Promise<
     );
   }
   const ended = await services.store.get(job.id) ?? job;
-  const { files = [] } = (ended.result ?? {}) as { files?: StoredFile[] };
   // The record goes last: it is what leads to files that could not be removed.
-  for (const file of files) await services.storage?.remove(file);
+  for (const file of filesOf(ended.result)) await services.storage?.remove(file);
   await services.store.delete(job.id);
   return ended;
 }

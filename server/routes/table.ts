@@ -7,7 +7,7 @@ import { docs, mountAbsent, openApi } from "./documents.ts";
 import * as models from "./catalogue.ts";
 import * as discovery from "./discovery.ts";
 import { health, sendMetrics } from "./discovery.ts";
-import { imageContent, videoContent } from "./content.ts";
+import { imageContent, jobInput, videoContent } from "./content.ts";
 import * as images from "./images.ts";
 import * as jobs from "./jobs.ts";
 import * as loras from "./loras.ts";
@@ -189,6 +189,14 @@ export const ROUTES: readonly Route[] = [
     "Look at a job, with what was asked for and what came of it",
     { json: "Job" },
     jobs.retrieve,
+  ),
+  job(
+    "GET /v1/jobs/{id}/inputs/{index}",
+    "jobInput",
+    "Download a file that a finished job's request brought",
+    { types: ["image/*", "video/*"] },
+    jobInput,
+    { isFile: true },
   ),
   job("DELETE /v1/jobs/{id}", "deleteJob", "Cancel a job and remove its record and files", {
     json: "DeletedJob",

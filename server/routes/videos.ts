@@ -8,6 +8,7 @@ import { queryOf, validate } from "../contract/validate.ts";
 import { videoSchema } from "../contract/generation_fields.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
+import { givenIn } from "../inputs/kept_inputs.ts";
 import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
 import { asQueued, isOwn, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
@@ -93,7 +94,7 @@ async function queue(
   const { settings, runners } = services;
   const { signal } = c.req.raw;
   const model = (body as { model?: unknown } | null)?.model;
-  const request = await readVideoRequest(
+  const read = await readVideoRequest(
     body,
     files,
     await requestContext(services, signal, { model }),
@@ -104,6 +105,7 @@ async function queue(
       allowPrivateUrls: settings.allowPrivateUrls,
     },
   );
+  const request = { ...read, ...givenIn(folder, services) };
   c.set("job", id);
   nameIgnored(c, request.ignored, services);
   if (request.rounded) c.header("x-rounded-fields", request.rounded.join(", "));

@@ -1,5 +1,6 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
+import { copyFile } from "node:fs/promises";
 import { withVisions } from "../../generation/size.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
@@ -7,6 +8,7 @@ import { readFrames } from "../../generation/video_frames.ts";
 import type { Engine, GenerateRequest, Image } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
+import { keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
 import { readImage } from "../inputs/references.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
@@ -35,7 +37,15 @@ interface VideoJob {
 export async function runVideoJob(job: VideoJob, context: JobContext): Promise<JobResult> {
   const { request, storage, unfinished } = job;
   const files: StoredFile[] = [];
+  const kept: KeptInput[] = [];
   try {
+    await keepInputs(
+      context.id,
+      request,
+      kept,
+      (name, { path, contentType }) =>
+        storage.writeFrom(name, contentType, (to) => copyFile(path, to)),
+    );
     const inputs = await readInputs(job, context.signal);
     const facts = await makeOutputs(job, context, async ({ index, signal, generate }) => {
       const seed = request.seeds[index]!;
@@ -58,9 +68,9 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
       });
       signal.throwIfAborted();
     });
-    return { files, ...facts };
+    return { files, ...facts, ...(kept.length > 0 && { inputs: kept }) };
   } catch (error) {
-    for (const file of files) if (file) await storage.remove(file).catch(() => {});
+    for (const file of [...files, ...kept]) if (file) await storage.remove(file).catch(() => {});
     throw error;
   }
 }

@@ -44,6 +44,7 @@ import {
   resolveReferences,
   tooBusy,
 } from "../inputs/references.ts";
+import type { WithGiven } from "../inputs/kept_inputs.ts";
 import { badSource, oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 
@@ -57,7 +58,7 @@ export interface GivenVideo {
 }
 
 /** One checked video request; a JSON value, so that it outlives the server. Images are paths of PNG files. */
-export interface VideoRequest extends PreparedVideo<string, GivenVideo>, RequestOptions {
+export interface VideoRequest extends PreparedVideo<string, GivenVideo>, RequestOptions, WithGiven {
   /** The name that the request has for the model, else the served name. */
   model: string;
   /** The served name; records of older versions have none. */

@@ -3,6 +3,7 @@
 import { strict as assert } from "node:assert";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService, until } from "../fakes/service.ts";
+import { png } from "./video_service.ts";
 
 const GENERATIONS = "/v1/images/generations";
 const ASYNC = { headers: { prefer: "respond-async" } };
@@ -163,4 +164,53 @@ Deno.test("POST with Prefer: respond-async is refused where no results are kept"
   const response = await testee.post(GENERATIONS, { prompt: "a" }, ASYNC);
   assert.equal(response.status, 400);
   assert.match((await response.json()).error.message, /keeps no results/);
+});
+
+Deno.test("GET /v1/jobs/{id}/inputs/{index} gives what a finished request brought, until its job is deleted", async () => {
+  await using testee = await testService({
+    engine: new FakeEngine({ info: { supportedTasks: ["I2I"], maxEditImages: 2 } }),
+    settings: { apiKeys: ["mine", "theirs"] },
+  });
+  const as = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+  const first = await png();
+  const body = new FormData();
+  body.append("prompt", "a");
+  body.append("image[]", first, "first.png");
+  body.append("url", `data:image/png;base64,${(await (await png()).bytes()).toBase64()}`);
+  const headers = { ...ASYNC.headers, ...as("mine").headers };
+  const sent = await testee.get("/v1/images/edits", { method: "POST", body, headers });
+  const { id } = await sent.json();
+  assert.equal(sent.status, 202);
+  await until(async () => (await testee.store.get(id))?.status === "completed");
+  const { inputs, outputs } = await (await testee.get(`/v1/jobs/${id}`, as("mine"))).json();
+  const shown = inputs.map((input: Record<string, unknown>) => [input.field, input.content_type]);
+  assert.deepEqual(shown, [["image", "image/png"], ["url", "image/png"]]);
+  assert.equal(inputs[0].bytes, first.size);
+  const content = await testee.get(inputs[0].url, as("mine"));
+  assert.deepEqual(await content.bytes(), await first.bytes());
+  const statusOf = async (path: string, key: string) => {
+    const { body, status } = await testee.get(path, as(key));
+    await body?.cancel();
+    return status;
+  };
+  assert.equal(await statusOf(inputs[0].url, "theirs"), 404);
+  assert.equal(await statusOf(`/v1/jobs/${id}/inputs/2`, "mine"), 404);
+  assert.equal((await (await testee.get(`/v1/jobs/${id}`, as("theirs"))).json()).inputs, null);
+  const files = async () =>
+    (await Array.fromAsync(Deno.readDir(`${testee.folder}/results`))).length;
+  const before = await files();
+  await testee.get(`/v1/jobs/${id}`, { ...as("mine"), method: "DELETE" });
+  assert.equal(await files(), before - inputs.length - outputs.length);
+});
+
+Deno.test("with --no-keep-inputs, nothing stays of what a request brought", async () => {
+  await using testee = await testService({
+    engine: new FakeEngine({ info: { supportedTasks: ["I2I"], maxEditImages: 1 } }),
+    settings: { keepsInputs: false },
+  });
+  const body = new FormData();
+  body.append("prompt", "a");
+  body.append("image", await png(), "first.png");
+  const sent = await testee.get("/v1/images/edits", { method: "POST", body, ...ASYNC });
+  assert.deepEqual((await ended(testee, (await sent.json()).id)).inputs, []);
 });

@@ -52,6 +52,9 @@ Deno.test("POST /v1/videos takes a video, changes it by strength, and as many fr
   assert.equal(request!.strength, 0.6);
   assert.equal(request!.video!.length, request!.numFrames);
   assert.deepEqual([request!.video![0]!.width, request!.video![0]!.height], [64, 48]);
+  const { inputs: [kept] } = await (await testee.get(`/v1/jobs/${id}`)).json();
+  assert.deepEqual([kept.field, kept.content_type], ["video_reference", "video/mp4"]);
+  assert.equal((await (await testee.get(kept.url)).bytes()).length, kept.bytes);
 });
 
 Deno.test("POST /v1/videos asks for a task when V2V and F2V are both possible", async () => {

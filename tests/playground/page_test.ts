@@ -37,7 +37,7 @@ browserTest("the page shows the queue, cancels, and goes on after a reload", asy
 });
 
 browserTest(
-  "a recipe of an edit asks for its image once the page has forgotten it",
+  "an edit is varied and compared with its image after a reload, and asks for an image that was not kept",
   async (browser) => {
     await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
     await using server = listen(service);
@@ -51,11 +51,18 @@ browserTest(
     await page.getByRole("button", { name: "Vary" }).click();
     await page.locator(".tile.completed").nth(2).waitFor();
     await page.reload();
-    await page.getByRole("button", { name: "Reuse" }).click();
-    await page.getByText("add the image again").waitFor();
-    assert.equal(await page.getByRole("button", { name: "Vary" }).count(), 0);
+    await page.getByRole("button", { name: "Vary" }).click();
+    await page.locator(".tile.completed").nth(3).waitFor();
+    assert.equal(service.engine.requests.at(-1)!.images?.length, 1);
+    await page.getByRole("button", { name: "Before" }).waitFor();
+    for await (const { name } of Deno.readDir(`${service.folder}/results`)) {
+      if (name.includes("_input_")) await Deno.remove(`${service.folder}/results/${name}`);
+    }
+    await page.reload();
+    await page.getByRole("button", { name: "Vary" }).click();
+    await page.getByText("Input not found").waitFor();
     await page.getByRole("button", { name: "Delete" }).click();
-    await page.locator(".tile").nth(2).waitFor({ state: "detached" });
+    await page.locator(".tile").nth(3).waitFor({ state: "detached" });
   },
 );
 
