@@ -11,4 +11,4 @@ const [image] = await model.generate({
 });
 await image.save(path);
 await model.close();
-console.log(`${path}: ${image.width}x${image.height}, seed ${image.seed}`);
+console.log(`${path}: ${image.width}x${image.height}, seed ${image.recipe.seed}`);

@@ -83,9 +83,9 @@ export function workingFolder(): string {
   return Deno.cwd();
 }
 
-/** The program that runs modules beside this one: Deno, or nothing where this is one executable. */
+/** The program that runs modules beside this one: Deno, or nothing where this is one executable or a bundle. */
 export function moduleRunner(): string | undefined {
-  if (Deno.build.standalone) return undefined;
+  if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return undefined;
   // Deno that was started through another loader is not its own executable.
   return Deno.env.get("DENOISE_DENO") ?? Deno.execPath();
 }

@@ -38,37 +38,55 @@ function importsWith(swapped: Readonly<Record<string, string>>): Record<string, 
   return Object.fromEntries([...packages, ...swaps]);
 }
 
-/** How a module is bundled with all that it needs. */
 interface BundleOptions {
   readonly platform?: "browser" | "deno";
   /** Modules that stand for others. */
   readonly swaps?: Readonly<Record<string, string>>;
 }
 
-/** Bundles an entry, for browsers by default. @throws {Error} with what the bundler says */
-export async function bundle(
-  entry: string,
-  output: string,
+/**
+ * Bundles entries, given by the names of their bundles, each with all that it needs and for browsers by default.
+ * @throws {Error} with what the bundler says
+ */
+export async function bundleAll(
+  entries: Readonly<Record<string, string>>,
+  folder: string,
   { platform = "browser", swaps = SWAPS }: BundleOptions = {},
 ): Promise<void> {
-  const map = await Deno.makeTempFile({ suffix: ".json" });
+  const made = await Deno.makeTempDir();
   try {
+    const map = `${made}/imports.json`;
     await Deno.writeTextFile(map, JSON.stringify({ imports: importsWith(swaps) }));
     const { success, stderr } = await new Deno.Command(DENO, {
       args: [
         ...["bundle", "--quiet", "--no-lock", "--platform", platform, "--minify"],
-        ...["--import-map", map, "--output", output, entry],
+        ...["--import-map", map, "--outdir", made, ...Object.values(entries)],
       ],
       cwd: ROOT,
       stdout: "null",
       stderr: "piped",
     }).output();
     if (!success) {
-      throw new Error(`Cannot bundle ${entry}: ${new TextDecoder().decode(stderr)}`);
+      const paths = Object.values(entries).join(", ");
+      throw new Error(`Cannot bundle ${paths}: ${new TextDecoder().decode(stderr)}`);
+    }
+    await Deno.mkdir(folder, { recursive: true });
+    const base = commonFolder(Object.values(entries)).length;
+    for (const [name, entry] of Object.entries(entries)) {
+      await Deno.copyFile(`${made}/${entry.slice(base).replace(/ts$/, "js")}`, `${folder}/${name}`);
     }
   } finally {
-    await Deno.remove(map);
+    await Deno.remove(made, { recursive: true });
   }
+}
+
+/** The folder that has all of the files, "" or with a slash at its end: bundles lie as their entries do from there. */
+function commonFolder(paths: readonly string[]): string {
+  let common = paths[0]!.replace(/[^/]*$/, "");
+  while (!paths.every((path) => path.startsWith(common))) {
+    common = common.replace(/[^/]*\/$/, "");
+  }
+  return common;
 }
 
 /** Copies the bundled model, with a list of its files for the library. */
@@ -88,8 +106,7 @@ async function copyModel(folder: string): Promise<void> {
 
 /** Makes the site in a folder; `issues` is where reports of GPUs may be posted, such as `https://…/issues/new`. */
 export async function makeSite(folder: string, issues = ""): Promise<void> {
-  await Deno.mkdir(folder, { recursive: true });
-  for (const [name, entry] of Object.entries(ENTRIES)) await bundle(entry, `${folder}/${name}`);
+  await bundleAll(ENTRIES, folder);
   await Deno.writeTextFile(`${folder}/playground.css`, Object.values(STYLES).join("\n"));
   await copyModel(`${folder}/bundled`);
   await Deno.copyFile(

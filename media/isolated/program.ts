@@ -34,8 +34,8 @@ export function programCommand(
   const deno = moduleRunner();
   if (deno === undefined) {
     throw new Error(
-      "Cannot start the program that reads images and video: it needs Deno, or the executable of denoise; " +
-        "for videos, install FFmpeg with libx264",
+      "Cannot start the program that reads images and video: the npm package lacks it; " +
+        "install FFmpeg with libx264 for videos, or use the sources of denoise or its executable",
     );
   }
   return [

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { decodeImage } from "../../media/decode.ts";
 import { makeClientBundle } from "../../tools/npm.ts";
-import { DENO, ROOT } from "../../tools/root.ts";
+import { ROOT } from "../../tools/root.ts";
 import { startProcess } from "../e2e/server_process.ts";
 import { findHomes } from "../node/homes.ts";
 
@@ -25,11 +25,9 @@ Deno.test({
     await Deno.writeTextFile(join(modules, "package.json"), JSON.stringify(manifest));
     const program = join(folder, "client.mjs");
     await Deno.copyFile(new URL("examples/client.mjs", ROOT), program);
-    const homes = (await findHomes())?.homes ?? [];
-    const deno = { name: "Deno", program: DENO, args: ["run", "-A", "--node-modules-dir=manual"] };
-    const all = [deno, ...homes.map((home) => ({ ...home, args: [] }))];
+    const { homes } = (await findHomes())!;
     const pictures: string[] = [];
-    for (const { name, program: home, args } of all) {
+    for (const { name, program: home, args } of homes) {
       const path = join(folder, `${name}.jpg`);
       const { success, stdout, stderr } = await new Deno.Command(home, {
         args: [...args, program, server.url, path],

@@ -1,14 +1,23 @@
-/** Node and Bun, as their makers pack them for npm, fetched into Deno's cache once. */
+/** Node and Bun, as their makers pack them for npm, fetched into Deno's cache once, and Deno itself. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DAWN_VERSION } from "../../runtime/device/backends/dawn_package.ts";
 import { DENO } from "../../tools/root.ts";
 
-interface Home {
+export interface Home {
   readonly name: string;
   /** Path of the program. */
   readonly program: string;
+  /** What it gets before the path of a script. */
+  readonly args: readonly string[];
 }
+
+/** A project of npm packages under Deno. */
+const DENO_HOME: Home = {
+  name: "Deno",
+  program: DENO,
+  args: ["run", "-A", "--no-lock", "--node-modules-dir=manual"],
+};
 
 /** Programs by their packages, for the one system that is tested. */
 const PROGRAMS = [
@@ -16,7 +25,7 @@ const PROGRAMS = [
   ["Bun", "@oven/bun-linux-x64", "1.4.5", "bun"],
 ] as const;
 
-/** Those that this machine can have, and the folder of the npm package `webgpu`; nothing without a network. */
+/** Runtimes that this machine can have, and the folder of the npm package `webgpu`; nothing without a network. */
 export async function findHomes(): Promise<{ homes: Home[]; webgpu: string } | undefined> {
   if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return undefined;
   const packages = [...PROGRAMS.map(([, name, version]) => `npm:${name}@${version}`)];
@@ -33,6 +42,7 @@ export async function findHomes(): Promise<{ homes: Home[]; webgpu: string } | u
   const homes = PROGRAMS.map(([name, own, version, program]) => ({
     name,
     program: join(folderOf(own, version), "bin", program),
+    args: [],
   }));
-  return { homes, webgpu: folderOf("webgpu", DAWN_VERSION) };
+  return { homes: [...homes, DENO_HOME], webgpu: folderOf("webgpu", DAWN_VERSION) };
 }

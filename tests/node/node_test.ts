@@ -1,4 +1,4 @@
-/** The npm package under Node and Bun. */
+/** The npm package under Node, Bun and Deno. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -8,9 +8,9 @@ import * as nodePlatform from "../../node/platform.ts";
 import * as platform from "../../platform/mod.ts";
 import { decodeImage } from "../../media/decode.ts";
 import { loadModel } from "../../mod.ts";
-import { makeNodePackage } from "../../tools/npm.ts";
-import { ROOT } from "../../tools/root.ts";
-import { findHomes } from "./homes.ts";
+import { makeNodePackage, PACKAGE } from "../../tools/npm.ts";
+import { DENO, ROOT } from "../../tools/root.ts";
+import { findHomes, type Home } from "./homes.ts";
 
 const SWIFTSHADER = "/usr/lib/chromium/vk_swiftshader_icd.json";
 const found = existsSync(SWIFTSHADER) ? await findHomes() : undefined;
@@ -30,11 +30,11 @@ async function openProject() {
   await Deno.symlink(found!.webgpu, join(modules, "webgpu"));
   return {
     folder,
-    async run(program: string, source: string, ...args: string[]) {
+    async run({ program, args: own }: Home, source: string, ...args: string[]) {
       const path = join(folder, "program.mjs");
       await Deno.writeTextFile(path, source);
       const { success, stdout, stderr } = await new Deno.Command(program, {
-        args: [path, ...args],
+        args: [...own, path, ...args],
         cwd: folder,
         env: { VK_DRIVER_FILES: SWIFTSHADER, VK_ICD_FILENAMES: SWIFTSHADER, DENOISE_CACHE: "off" },
       }).output();
@@ -48,7 +48,7 @@ async function openProject() {
 
 Deno.test({
   name:
-    "the npm package opens a model under Node and Bun, and says what is wrong with a request, or that a program is missing",
+    "the npm package opens a model under Node, Bun and Deno, and says what is wrong with a request, or that a program is missing",
   ignore: !found,
   async fn() {
     await using project = await openProject();
@@ -63,9 +63,10 @@ Deno.test({
       await model.close();
       console.log(JSON.stringify({ className: model.info.className, refused, missing, noFfmpeg }));
     `;
-    for (const { name, program } of found!.homes) {
+    for (const home of found!.homes) {
+      const { name } = home;
       const { className, refused, missing, noFfmpeg } = JSON.parse(
-        await project.run(program, source),
+        await project.run(home, source),
       );
       assert.equal(className, "WanPipeline", name);
       assert.match(refused, /^Cannot generate 7x96: /, name);
@@ -76,7 +77,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "the example draws Deno's picture under Node and Bun (slow)",
+  name: "the package draws Deno's picture under Node, Bun and Deno (slow)",
   ignore: !found || !isSlow,
   async fn() {
     await using project = await openProject();
@@ -84,12 +85,91 @@ Deno.test({
     const example = await Deno.readTextFile(new URL("examples/draw.mjs", ROOT));
     const request = { prompt: "a red heart", seed: 7, numInferenceSteps: 2 };
     const [{ data }] = await model.generate(request);
-    for (const { name, program } of found!.homes) {
+    for (const home of found!.homes) {
+      const { name } = home;
       const path = join(project.folder, `${name}.png`);
-      await project.run(program, example, path, "2");
+      await project.run(home, example, path, "2");
       const drawn = await decodeImage(await Deno.readFile(path));
       const far = data.filter((value, i) => Math.abs(value - drawn.data[i]!) > 1);
       assert.equal(far.length, 0, `${name}: ${far.length} bytes are off by more than 1`);
     }
+  },
+});
+
+/** Programs against the package's types, by how TypeScript finds them. */
+const CONSUMERS = [
+  {
+    module: "nodenext",
+    conditions: [],
+    source: `
+      import { FieldError, loadModel, planModel, SAMPLERS, type SamplerName } from "denoise";
+      import { Client } from "denoise/client";
+      const sampler: SamplerName = SAMPLERS[0]!;
+      const plan = await planModel("bundled", { width: 96 });
+      export const { adapter }: { adapter: string } = plan;
+      await using model = await loadModel("bundled", { maxVramBytes: 2 ** 30 });
+      const [{ recipe, data }] = await model.generate({ prompt: "a", sampler, seed: 7 });
+      export const pixels: Uint8Array = data;
+      export const seed: number = recipe.seed;
+      export const isField = (error: unknown) => error instanceof FieldError && error.field;
+      for await (const event of new Client({ url: "http://localhost" }).image({ prompt: "a" })) {
+        if (event.type === "progress") console.log(event.fraction);
+      }
+      // @ts-expect-error A prompt is needed.
+      await model.generate({});
+    `,
+  },
+  {
+    module: "preserve",
+    conditions: ["browser"],
+    source: `
+      import { estimate, loadModel } from "denoise";
+      import { loadModel as same, type ModelSource } from "denoise/browser";
+      const source: ModelSource = { transformer: new Blob() };
+      const { missingBytes } = await estimate(source);
+      const model = await (missingBytes > 0 ? loadModel : same)(source, { cache: "opfs" });
+      const [image] = await model.generate({ prompt: "a" });
+      document.querySelector("img")!.src = URL.createObjectURL(await image.toBlob());
+      // @ts-expect-error A tab has no folders.
+      await loadModel(["a folder"]);
+    `,
+  },
+];
+
+Deno.test({
+  name: "the npm package's types are those of its entries (slow)",
+  ignore: !isSlow,
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    const modules = join(folder, "node_modules", "denoise");
+    const [{ makeTypes }, { default: ts }] = await Promise.all([
+      import("../../tools/npm_types.ts"),
+      import("typescript"),
+    ]);
+    await makeTypes(join(modules, "types"));
+    await Deno.writeTextFile(join(modules, "package.json"), JSON.stringify(PACKAGE));
+    await Deno.writeTextFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+    for (const { module, conditions, source } of CONSUMERS) {
+      await Deno.writeTextFile(join(folder, "program.ts"), source);
+      const { success, stdout } = await new Deno.Command(DENO, {
+        args: [
+          ...[
+            "run",
+            "-A",
+            "--quiet",
+            "--no-config",
+            "--no-lock",
+            `npm:typescript@${ts.version}/tsc`,
+          ],
+          ...["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--target", "esnext"],
+          ...["--module", module],
+          ...conditions.flatMap((name) => ["--customConditions", name]),
+          "program.ts",
+        ],
+        cwd: folder,
+      }).output();
+      assert.ok(success, `${module}: ${new TextDecoder().decode(stdout)}`);
+    }
+    await Deno.remove(folder, { recursive: true });
   },
 });
