@@ -37,6 +37,11 @@ export const SERVER_FLAGS = {
     "how long the server keeps results, such as 12h or 7d; 0 for ever (default: for ever on a loopback address, else 7d)",
     { read: duration, flag: "--retain" },
   ),
+  retainBytes: flag(
+    "memory",
+    "most disk space for results, such as 50G; the oldest are removed first (default: no bound)",
+    { read: memory, flag: "--retain-size" },
+  ),
   keepsInputs: off("do not keep the images and videos that requests bring with their results", {
     flag: "--no-keep-inputs",
   }),

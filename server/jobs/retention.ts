@@ -1,7 +1,7 @@
 /** Removing results when their time has come. */
 
 import { Stretch } from "../http/body.ts";
-import { DAMAGED, type JobStore, type RecordBounds } from "./job_store.ts";
+import { DAMAGED, type JobEntry, type JobStore, type RecordBounds } from "./job_store.ts";
 import type { Services } from "../services.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
 import { readdir, stat } from "node:fs/promises";
@@ -55,6 +55,13 @@ export function startSweeping(
       const ms = settings.retainMs > 0 ? settings.retainMs + Date.now() - now : Infinity;
       const removed = await sweep(store, storage, { ms, unfinished: MAX_UNFINISHED });
       if (removed > 0) log(`Removed ${removed} jobs whose time had come`);
+      const { retainBytes } = settings;
+      if (retainBytes === undefined) return;
+      const beyond = await jobsBeyond(store, retainBytes);
+      const count = await removeJobs(beyond, store, storage);
+      if (count > 0) {
+        log(`Removed ${count} of the oldest results: together they may take ${retainBytes} bytes`);
+      }
     } catch (error) {
       // The records may be closed by now.
       if (isStopped) return;
@@ -93,30 +100,61 @@ export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Pr
   return name.endsWith(".part") && status !== "in_progress";
 }
 
-/** A file that cannot be removed keeps its record, and is tried again by the next sweep. */
 async function sweep(
   store: JobStore,
   storage: ResultStorage | undefined,
   bounds: RecordBounds,
 ): Promise<number> {
   let removed = 0;
-  const stretch = new Stretch();
   for (;;) {
     const jobs = await store.expired(bounds, BATCH);
-    let left = 0;
-    for (const { id, result } of jobs) {
-      await stretch.pause();
-      try {
-        for (const file of filesOf(result)) await storage?.remove(file);
-      } catch {
-        left++;
-        continue;
-      }
-      await store.delete(id);
-      removed++;
-    }
-    if (jobs.length === 0 || left > 0) return removed;
+    const count = await removeJobs(jobs, store, storage);
+    removed += count;
+    if (count === 0 || count < jobs.length) return removed;
   }
+}
+
+/** Completed jobs that begin where the newest ones have files of so many bytes, the oldest last. */
+async function jobsBeyond(store: JobStore, bytes: number): Promise<JobEntry[]> {
+  const beyond: JobEntry[] = [];
+  const stretch = new Stretch();
+  let total = 0;
+  let after: string | undefined;
+  for (;;) {
+    const jobs = await store.list({
+      statuses: ["completed"],
+      limit: BATCH,
+      ...(after === undefined ? {} : { after }),
+    });
+    for (const job of jobs) {
+      await stretch.pause();
+      for (const { size } of filesOf(job.result)) total += size;
+      if (total > bytes) beyond.push(job);
+    }
+    after = jobs.at(-1)?.id;
+    if (after === undefined) return beyond;
+  }
+}
+
+/** A file that cannot be removed keeps its record, and is tried again by the next sweep. */
+async function removeJobs(
+  jobs: readonly Pick<JobEntry, "id" | "result">[],
+  store: JobStore,
+  storage: ResultStorage | undefined,
+): Promise<number> {
+  let removed = 0;
+  const stretch = new Stretch();
+  for (const { id, result } of jobs) {
+    await stretch.pause();
+    try {
+      for (const file of filesOf(result)) await storage?.remove(file);
+    } catch {
+      continue;
+    }
+    await store.delete(id);
+    removed++;
+  }
+  return removed;
 }
 
 /** How long a request may take to arrive, in milliseconds: until then it has no record. */

@@ -110,3 +110,30 @@ Deno.test("removeLeftInputs() takes files of no job at once where no other serve
     await Deno.remove(root, { recursive: true });
   }
 });
+
+Deno.test("startSweeping() removes the oldest results where all of them take more than they may", async () => {
+  const store = SqliteJobStore.inMemory();
+  const ids = ["img_a", "img_b", "img_c"];
+  for (const id of ids) {
+    await store.insert({ id, kind: "image", request: {}, summary: null });
+    const file = { name: id, contentType: "image/png", size: 40, etag: '"a"' };
+    const result = { files: [file], inputs: [{ ...file, field: "image" }] };
+    await store.update(id, { status: "completed", endedAt: Date.now(), result });
+    await delay(2);
+  }
+  const lines: string[] = [];
+  const services = {
+    ...{ store, storage: undefined, inputRoot: "/nowhere" },
+    log: (line: string) => void lines.push(line),
+    settings: { ...DEFAULT_SETTINGS, retainBytes: 170 },
+  };
+  const stop = startSweeping(services, { everyMs: 20 });
+  try {
+    while (lines.length === 0) await delay(5);
+    assert.deepEqual((await store.list()).map(({ id }) => id), ["img_c", "img_b"]);
+    assert.deepEqual(lines, ["Removed 1 of the oldest results: together they may take 170 bytes"]);
+  } finally {
+    stop();
+    await store.close();
+  }
+});
