@@ -5,7 +5,7 @@ import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Entry, history, keyOf } from "./history.ts";
 import { jobs, removeSoon, undoRemoval } from "./jobs.ts";
-import { download, fileName } from "./media.ts";
+import { download, downloadArchive, fileName } from "./media.ts";
 import { useStore } from "./store.ts";
 import { attempt, tell } from "./view.ts";
 
@@ -59,9 +59,10 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
       disabled: chosen.length === 0,
       onClick: () =>
         void attempt(async () => {
-          for (const { job, result, index } of chosen) {
-            if (result) await download(result, fileName(job, index));
-          }
+          const [first] = chosen;
+          if (chosen.length > 1) {
+            await downloadArchive(chosen.map(({ job, index }) => `${job.id}/${index}`));
+          } else if (first?.result) await download(first.result, fileName(first.job, first.index));
         }),
     }, "Download"),
     h("button", {

@@ -60,7 +60,21 @@ function forgetOldest(): void {
 }
 
 export async function download(result: Result, name: string): Promise<void> {
-  const url = URL.createObjectURL(await blobOf(result));
+  save(await blobOf(result), name);
+}
+
+/** @param results ids of jobs, or an id, a slash and which of its results */
+export async function downloadArchive(results: readonly string[]): Promise<void> {
+  const archive = await call("v1/jobs/archive", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ results }),
+  });
+  save(await archive.blob(), `denoise-${new Date().toISOString().slice(0, 10)}.zip`);
+}
+
+function save(file: Blob, name: string): void {
+  const url = URL.createObjectURL(file);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -5,8 +5,8 @@ import { compareEdit } from "./compare.ts";
 import { capital, words } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
-import { type Job, type Recipe, recipeOf, removeSoon, type Result } from "./jobs.ts";
-import { download, fileName } from "./media.ts";
+import { type Job, type Recipe, recipeOf, removeSoon } from "./jobs.ts";
+import { download, downloadArchive, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import {
   hasImageBefore,
@@ -75,7 +75,7 @@ export function ResultBar(
       index !== null && result
         ? act("download", "Download", () => download(result, fileName(job, index)))
         : several
-        ? act("download", "Download all", () => downloadAll(job, several))
+        ? act("download", "Download all", () => downloadArchive([job.id]))
         : null,
       result
         ? h("button", {
@@ -121,10 +121,6 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
 async function begin(work: () => Promise<unknown>): Promise<void> {
   await work();
   focusPrompt();
-}
-
-async function downloadAll(job: Job, results: Result[]): Promise<void> {
-  for (const [index, result] of results.entries()) await download(result, fileName(job, index));
 }
 
 function focusPrompt(): void {

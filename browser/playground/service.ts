@@ -17,6 +17,8 @@ import { formBody } from "../../server/inputs/form_body.ts";
 import { asQueued, jobSummary } from "../../server/jobs/job.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { JobResult } from "../../server/jobs/outputs.ts";
+import { readArchive } from "../../server/contract/small_requests.ts";
+import { archiveOf } from "../../server/jobs/archive.ts";
 import * as jobs from "../../server/routes/jobs.ts";
 import { modelCard } from "../../server/routes/model_card.ts";
 import { EngineState } from "../../server/served_models.ts";
@@ -64,6 +66,11 @@ export class TabService {
       .post("v1/images/edits", (c) => this.#edit(c))
       .get("v1/images/:id/content", (c) => this.#content(c))
       .get("v1/jobs", onJobs(jobs.list))
+      .post("v1/jobs/archive", async (c) => {
+        const { results } = readArchive(await c.req.json(), { strictFields: false });
+        const [store, storage] = [this.#store, this.#storage];
+        return await archiveOf(results, { store, storage, isOwn: () => true });
+      })
       .get("v1/jobs/:id", onJobs(jobs.retrieve))
       .get("v1/jobs/:id/inputs/:index", (c) => this.#input(c))
       .delete("v1/jobs/:id", onJobs(jobs.remove))

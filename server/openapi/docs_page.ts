@@ -106,6 +106,8 @@ const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, string>>> = {
   SetLora: '{"lora_nickname": "style", "lora_path": "style.safetensors", "strength": 0.8}',
   MergeLora: '{"strength": 0.8}',
   UnmergeLora: '{"target": "all"}',
+  PullModel: '{"model": "z-image-turbo"}',
+  ArchiveResults: '{"results": ["img_…"]}',
 };
 
 function example(

@@ -20,7 +20,14 @@ import {
   setLoraSchema,
   unmergeLoraSchema,
 } from "../contract/lora_requests.ts";
-import { PULL_FIELD_NOTES, pullFieldTable, pullSchema } from "../contract/pull_request.ts";
+import {
+  ARCHIVE_FIELD_NOTES,
+  archiveFieldTable,
+  archiveSchema,
+  PULL_FIELD_NOTES,
+  pullFieldTable,
+  pullSchema,
+} from "../contract/small_requests.ts";
 import { version } from "../../generation/version.ts";
 import { ANSWERS } from "../contract/answers.ts";
 import { FIELD_NOTES, FIELD_VALUES, type FieldValues, LORA_FIELD_NOTES } from "./field_notes.ts";
@@ -76,6 +83,11 @@ const BODIES: Readonly<Record<BodyName, Body>> = {
     notes: LORA_FIELD_NOTES,
   },
   PullModel: { schema: pullSchema, table: pullFieldTable, notes: PULL_FIELD_NOTES },
+  ArchiveResults: {
+    schema: archiveSchema,
+    table: archiveFieldTable,
+    notes: ARCHIVE_FIELD_NOTES,
+  },
 };
 
 /** What is said of fields that change nothing. */

@@ -9,7 +9,8 @@ export type BodyName =
   | "SetLora"
   | "MergeLora"
   | "UnmergeLora"
-  | "PullModel";
+  | "PullModel"
+  | "ArchiveResults";
 
 /** What an operation answers with: JSON of a schema, or something else of a media type. */
 type OperationAnswer = { readonly json: AnswerName } | {

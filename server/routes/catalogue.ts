@@ -12,7 +12,7 @@ import { shorten } from "../../generation/texts.ts";
 import { NotFoundError } from "../../platform/mod.ts";
 import type { CatalogueAnswer, ModelPull } from "../contract/answers.ts";
 import { ApiError } from "../contract/errors.ts";
-import { readPull } from "../contract/pull_request.ts";
+import { readPull } from "../contract/small_requests.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
 import { catalogueEntries } from "../models/catalogue_entries.ts";

@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import type { Operation } from "../openapi/operation.ts";
 import type { App, AppEnv, Services } from "../services.ts";
 import { docs, mountAbsent, openApi } from "./documents.ts";
+import { archive } from "./archive.ts";
 import * as models from "./catalogue.ts";
 import * as discovery from "./discovery.ts";
 import { health, sendMetrics } from "./discovery.ts";
@@ -182,6 +183,14 @@ export const ROUTES: readonly Route[] = [
         "maximum": 200,
       }]],
     },
+  ),
+  job(
+    "POST /v1/jobs/archive",
+    "archiveResults",
+    "Download results of several jobs as one ZIP file",
+    { types: ["application/zip"] },
+    archive,
+    { body: { schema: "ArchiveResults", types: [JSON_TYPE] } },
   ),
   job(
     "GET /v1/jobs/{id}",

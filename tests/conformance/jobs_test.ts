@@ -1,6 +1,7 @@
 /** Jobs of every kind: images that nobody waits for, their records, their events. */
 
 import { strict as assert } from "node:assert";
+import { unzipSync } from "fflate";
 import { FakeEngine } from "../fakes/engine.ts";
 import { type TestService, testService, until } from "../fakes/service.ts";
 import { png } from "./video_service.ts";
@@ -213,4 +214,31 @@ Deno.test("with --no-keep-inputs, nothing stays of what a request brought", asyn
   body.append("image", await png(), "first.png");
   const sent = await testee.get("/v1/images/edits", { method: "POST", body, ...ASYNC });
   assert.deepEqual((await ended(testee, (await sent.json()).id)).inputs, []);
+});
+
+Deno.test("POST /v1/jobs/archive gives results of several jobs as one ZIP file, those of the client alone", async () => {
+  await using testee = await testService({ settings: { apiKeys: ["mine", "theirs"] } });
+  const as = (key: string) => ({ headers: { authorization: `Bearer ${key}` } });
+  const send = { headers: { ...ASYNC.headers, ...as("mine").headers } };
+  const two = await start(testee, { prompt: "A red Fox!", n: 2, seed: 5 }, send);
+  const one = await start(testee, { prompt: "…", seed: 7, output_format: "png" }, send);
+  await until(async () => (await testee.store.get(one.id))?.status === "completed");
+  const archive = (results: unknown, key = "mine") =>
+    testee.post("/v1/jobs/archive", { results }, as(key));
+  const zip = unzipSync(await (await archive([one.id, `${two.id}/1`, `${two.id}/1`])).bytes());
+  const names = [`image-7-${one.id.slice(-8)}.png`, `a-red-fox-6-${two.id.slice(-8)}-1.jpg`];
+  assert.deepEqual(Object.keys(zip), names);
+  const content = await testee.get(`/v1/images/${two.id}/content?variant=1`, as("mine"));
+  assert.deepEqual(new Uint8Array(zip[names[1]!]!), await content.bytes());
+  assert.equal(Object.keys(unzipSync(await (await archive([two.id])).bytes())).length, 2);
+  for (
+    const [results, key] of [[[`${two.id}/2`], "mine"], [["img_x"], "mine"], [[one.id], "theirs"]]
+  ) {
+    const refused = await archive(results, key as string);
+    assert.equal(refused.status, 404);
+    assert.match(
+      (await refused.json()).error.message,
+      /^Cannot archive \S+: there is no such result/,
+    );
+  }
 });

@@ -1,6 +1,7 @@
 /** Results among many: found by words, starred, deleted and brought back, each with its address. */
 
 import assert from "node:assert/strict";
+import { unzipSync } from "fflate";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService, until } from "../fakes/service.ts";
 import { browserTest, listen, SUPPORT } from "./page.ts";
@@ -42,6 +43,10 @@ browserTest(
     await tiles.nth(1).getByRole("button").click();
     await tiles.nth(2).getByRole("button").click();
     await page.getByText("2 selected").waitFor();
+    const saved = page.waitForEvent("download");
+    await page.locator(".selected").getByRole("button", { name: "Download" }).click();
+    const zip = unzipSync(await Deno.readFile(await (await saved).path()));
+    assert.equal(Object.keys(zip).length, 2);
     // Both images of a request go together.
     await page.getByRole("button", { name: "Delete 3, with their batches" }).click();
     await count(1);

@@ -1,0 +1,94 @@
+/** Results of several jobs as one ZIP file, on a server and in a tab. */
+
+import { Zip, ZipPassThrough } from "fflate";
+import { ApiError } from "../contract/errors.ts";
+import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
+import type { JobSummary } from "./job.ts";
+import type { JobEntry, JobStore } from "./job_store.ts";
+import type { JobResult } from "./outputs.ts";
+
+/** Characters of a prompt in a name. */
+const MAX_TITLE = 40;
+
+interface Entry {
+  readonly name: string;
+  readonly file: StoredFile;
+}
+
+/** Where results are found. */
+interface Archived {
+  readonly store: Pick<JobStore, "get">;
+  readonly storage: Pick<ResultStorage, "read">;
+  readonly isOwn: (job: JobEntry) => boolean;
+}
+
+/**
+ * The archive as it is made, one file in memory at a time.
+ *
+ * @param results ids of jobs, or an id, a slash and which of its results
+ * @throws {ApiError} 404 for what is not there, or is another client's
+ */
+export async function archiveOf(results: readonly string[], from: Archived): Promise<Response> {
+  const entries = new Map<string, Entry>();
+  for (const result of results) {
+    for (const entry of await find(result, from)) entries.set(entry.file.name, entry);
+  }
+  const headers = {
+    "cache-control": "no-store",
+    "content-disposition": 'attachment; filename="denoise.zip"',
+    "content-type": "application/zip",
+    "x-content-type-options": "nosniff",
+  };
+  return new Response(zipOf([...entries.values()], from), { headers });
+}
+
+async function find(
+  result: string,
+  { store, isOwn }: Archived,
+): Promise<Entry[]> {
+  const [, id = "", place] = /^(\w+-[\w-]+)(?:\/(\d{1,4}))?$/.exec(result) ?? [];
+  const job = await store.get(id, { mayBeOld: true });
+  if (!job || !isOwn(job)) throw missing(result);
+  const { files = [] } = (job.result ?? {}) as Partial<JobResult>;
+  const { prompt = "", seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
+  const title = prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, MAX_TITLE)
+    .replace(/^-|-$/g, "") || job.kind;
+  const named = files.map((file, index) => {
+    const [, ending = "bin"] = /\.(\w+)$/.exec(file.name) ?? [];
+    const end = files.length > 1 ? `-${index}` : "";
+    return { file, name: `${title}-${seeds[index] ?? 0}-${id.slice(-8)}${end}.${ending}` };
+  });
+  const chosen = place === undefined ? named : named.slice(Number(place), Number(place) + 1);
+  if (chosen.length === 0) throw missing(result);
+  return chosen;
+}
+
+function missing(result: string): ApiError {
+  const message = `Cannot archive ${result}: there is no such result; list them with GET /v1/jobs`;
+  return new ApiError(404, message, { param: "results", code: "not_found" });
+}
+
+/** Files are stored as they are: images and videos do not get smaller. */
+function zipOf(
+  entries: Entry[],
+  { storage }: Archived,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let zip: Zip;
+  return new ReadableStream({
+    start(controller) {
+      zip = new Zip((error, bytes, isLast) => {
+        if (error) return controller.error(error);
+        controller.enqueue(bytes as Uint8Array<ArrayBuffer>);
+        if (isLast) controller.close();
+      });
+    },
+    async pull() {
+      const entry = entries.shift();
+      if (!entry) return zip.end();
+      const bytes = await storage.read(entry.file);
+      const part = new ZipPassThrough(entry.name);
+      zip.add(part);
+      part.push(bytes, true);
+    },
+  });
+}
