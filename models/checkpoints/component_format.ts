@@ -26,8 +26,8 @@ export interface ComponentFormat {
   readonly name: string;
   readonly component: ComponentName;
   readonly className: string;
-  /** `general.architecture` of GGUF files that hold it, as llama.cpp and ComfyUI-GGUF read it. */
-  readonly architecture?: string;
+  /** `general.architecture` of GGUF files that hold it, as llama.cpp and ComfyUI-GGUF read it; tensors are under our names. */
+  readonly architecture?: string | ((tensors: TensorSource) => string);
   readonly namings: readonly ComponentNaming[];
   /** Whether the component is this one, where names do not tell; looks at tensors under our names, and at the whole file. */
   fits?(tensors: TensorSource, file: FormatFile): boolean;

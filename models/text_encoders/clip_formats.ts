@@ -17,9 +17,10 @@ const HEAD_DIM = 64;
 const [LARGE_DIM, HUGE_DIM, GIANT_DIM] = [768, 1024, 1280];
 
 const LAYER = "encoder.layers.*";
+const FUSED = `${LAYER}.self_attn.in_proj`;
 const PROJECTION = "text_projection";
 
-const OPEN_CLIP: Layout = {
+export const OPEN_CLIP: Layout = {
   name: "OpenCLIP",
   prefixes: [],
   entries: [
@@ -30,6 +31,8 @@ const OPEN_CLIP: Layout = {
       theirs: `transformer.resblocks.*.attn.in_proj_${parameter}`,
       ours: ["q", "k", "v"].map((name) => `${LAYER}.self_attn.${name}_proj.${parameter}`),
     })),
+    // stable-diffusion.cpp, where it has transformers' names.
+    { theirs: FUSED, ours: ["q", "k", "v"].map((name) => `${LAYER}.self_attn.${name}_proj`) },
     renamed("transformer.resblocks.*.attn.out_proj", `${LAYER}.self_attn.out_proj`),
     renamed("transformer.resblocks.*.mlp.c_fc", `${LAYER}.mlp.fc1`),
     renamed("transformer.resblocks.*.mlp.c_proj", `${LAYER}.mlp.fc2`),
@@ -38,6 +41,7 @@ const OPEN_CLIP: Layout = {
 };
 
 const OPEN_CLIP_PROBES = ["token_embedding.weight", "transformer.resblocks.0.attn.in_proj_weight"];
+const SD_CPP_PROBES = [TOKEN_EMBEDDING, FUSED.replace("*", "0") + ".weight"];
 const HF_PROBES = [TOKEN_EMBEDDING, "encoder.layers.0.self_attn.q_proj.weight"];
 
 /** What stands before the names, such as `text_model.`, counts as a prefix. */
@@ -60,7 +64,10 @@ export const OPEN_CLIP_H_FORMAT: ComponentFormat = {
   className: "CLIPTextModel",
   namings: [
     { probes: HF_PROBES, view: withoutLastLayer },
-    { probes: OPEN_CLIP_PROBES, view: (tensors) => withoutLastLayer(openClipTensors(tensors)) },
+    ...[OPEN_CLIP_PROBES, SD_CPP_PROBES].map((probes) => ({
+      probes,
+      view: (tensors: TensorSource) => withoutLastLayer(openClipTensors(tensors)),
+    })),
   ],
   fits: hasWidth(HUGE_DIM),
   tokenizer: () => clipTokenizer("zero"),
@@ -75,6 +82,7 @@ export const OPEN_CLIP_G_FORMAT: ComponentFormat = {
   namings: [
     { probes: [`${PROJECTION}.weight`, ...HF_PROBES.map((name) => `${CLIP_WRAPPER}.${name}`)] },
     { probes: [PROJECTION, ...OPEN_CLIP_PROBES], view: openClipTensors },
+    { probes: [PROJECTION, ...SD_CPP_PROBES], view: openClipTensors },
   ],
   fits: hasWidth(GIANT_DIM),
   tokenizer: () => clipTokenizer("zero"),

@@ -192,6 +192,17 @@ function clipTower(dim: number, layers: number, isOpenClip: boolean): Shapes {
   };
 }
 
+/** As stable-diffusion.cpp converts names: those of transformers, but for what OpenCLIP has in one. */
+function sdCppTower(dim: number, layers: number): Shapes {
+  const own = Object.entries(clipTower(dim, layers, false)).map(([name, shape]) =>
+    [
+      name.replace("q_proj", "in_proj"),
+      name.includes("q_proj") ? [3 * dim, dim] : shape,
+    ] as const
+  );
+  return { ...Object.fromEntries(own), "text_projection": [dim, dim] };
+}
+
 function prefixed(prefix: string, shapes: Shapes): Shapes {
   return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
 }
@@ -225,6 +236,8 @@ Deno.test("formats of CLIP's towers know those of Stable Diffusion 1, 2 and XL u
     ],
     [prefixed("conditioner.embedders.0.model.", clipTower(1280, 32, true)), giant],
     [giantHf, giant],
+    [prefixed("cond_stage_model.1.transformer.text_model.", sdCppTower(1280, 32)), giant],
+    [prefixed("cond_stage_model.transformer.text_model.", sdCppTower(1024, 24)), huge],
   ];
   for (const [shapes, ...expected] of cases) {
     const found = recognise(memoryTensors(shapes), CLIP_FORMATS).map(({ format, tensors }) => {

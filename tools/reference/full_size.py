@@ -179,8 +179,8 @@ def write_safetensors(path, shapes, rng, dtype=torch.bfloat16):
 def write_component(folder, module, stem, rng, dtype):
     """The module's parameters, in as many files as its library would write."""
     statistics = [(name, buffer) for name, buffer in module.named_buffers() if "running_" in name]
-    # Files have kept a level that the class has lost since.
-    level = "text_model." if isinstance(module, (CLIPTextModel, CLIPTextModelWithProjection)) else ""
+    # Files have kept a level that the class has lost since; the one with a projection has it still.
+    level = "text_model." if isinstance(module, CLIPTextModel) else ""
     shapes = {level + name: tuple(tensor.shape) for name, tensor in [*module.named_parameters(), *statistics]}
     shards, room = [{}], SHARD_BYTES
     for name, shape in shapes.items():

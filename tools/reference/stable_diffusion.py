@@ -106,12 +106,23 @@ VAE = dict(down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDeco
            block_out_channels=(16, 32), layers_per_block=1, latent_channels=4, norm_num_groups=8, sample_size=32)
 TEXT = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=2, projection_dim=24,
             max_position_embeddings=77, attn_implementation="eager")
+TEXT_2 = TEXT | dict(hidden_size=40)
 UNET = dict(sample_size=16, block_out_channels=(32, 64, 64), layers_per_block=1, norm_num_groups=8,
             cross_attention_dim=32, attention_head_dim=2, **blocks(CROSS, CROSS, PLAIN))
 UNET_XL = dict(sample_size=16, block_out_channels=(32, 64), layers_per_block=2, norm_num_groups=8, cross_attention_dim=72,
                attention_head_dim=(1, 2), transformer_layers_per_block=(1, 2), use_linear_projection=True,
                addition_embed_type="text_time", addition_time_embed_dim=8,
                projection_class_embeddings_input_dim=24 + 6 * 8, **blocks(PLAIN, CROSS))
+# Models that their single files tell all of: text encoders of the published widths, groups of 32 channels.
+TEXTS_SINGLE = (
+    TEXT | dict(hidden_size=768, num_hidden_layers=2, num_attention_heads=12, projection_dim=768),
+    TEXT | dict(hidden_size=1280, num_hidden_layers=2, num_attention_heads=20, projection_dim=1280),
+)
+VAE_SINGLE = dict(block_out_channels=(32, 64), norm_num_groups=32)
+UNET_SINGLE = dict(sample_size=64, block_out_channels=(32, 64), layers_per_block=2, cross_attention_dim=768,
+                   attention_head_dim=8, **blocks(CROSS, PLAIN))
+UNET_XL_SINGLE = UNET_XL | dict(sample_size=128, block_out_channels=(64, 128), norm_num_groups=32, cross_attention_dim=2048,
+                                addition_time_embed_dim=256, projection_class_embeddings_input_dim=2816)
 BETAS = dict(beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1)
 PROMPT = "a bright red cat sleeps under the ancient mountain, cinematic light in the morning"
 MODULES = {"unet": "diffusers", "vae": "diffusers", "scheduler": "diffusers"}
@@ -127,25 +138,24 @@ def tokenizer_of(folder, pad):
     return CLIPTokenizer.from_pretrained(folder)
 
 
-def components(folder, seed, unet, scheduler, has_second=False, has_first=True, **vae):
+def components(folder, seed, unet, scheduler, has_second=False, has_first=True, texts=(TEXT, TEXT_2), **vae):
     """The parts of a pipeline, their configurations and rules written."""
     folder.mkdir(parents=True, exist_ok=True)
     parts, tokenizers = {}, {}
     if has_first:
         tokenizers["tokenizer"] = tokenizer_of(folder / "tokenizer", clip_tokenizer.EOS)
         words = len(tokenizers["tokenizer"])
-        text = CLIPTextConfig(**TEXT, vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
+        text = CLIPTextConfig(**texts[0], vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
         parts["text_encoder"] = CLIPTextModel(text)
         # Diffusers looks for the final norm where transformers had it before version 5.
         object.__setattr__(parts["text_encoder"], "text_model", parts["text_encoder"])
     if has_second:
         tokenizers["tokenizer_2"] = tokenizer_of(folder / "tokenizer_2", "!")
         words = len(tokenizers["tokenizer_2"])
-        large = TEXT | dict(hidden_size=40, num_attention_heads=2)
-        text = CLIPTextConfig(**large, vocab_size=words, eos_token_id=2, hidden_act="gelu")
+        text = CLIPTextConfig(**texts[1], vocab_size=words, eos_token_id=2, hidden_act="gelu")
         parts["text_encoder_2"] = CLIPTextModelWithProjection(text)
     factor = dict(scaling_factor=0.13025, force_upcast=True) if has_second else dict(scaling_factor=0.18215)
-    parts |= {"unet": UNet2DConditionModel(**unet), "vae": AutoencoderKL(**VAE, **factor | vae)}
+    parts |= {"unet": UNet2DConditionModel(**unet), "vae": AutoencoderKL(**VAE | factor | vae)}
     for i, (name, part) in enumerate(parts.items()):
         (folder / name).mkdir(exist_ok=True)
         part.config.save_pretrained(folder / name) if "text" in name else part.save_config(folder / name)
@@ -391,6 +401,37 @@ def sdxl_calls(folder, seed):
     ]
 
 
+def single_parts(folder, seed):
+    scheduler = PNDMScheduler(**BETAS, skip_prk_steps=True, set_alpha_to_one=False)
+    return components(folder, seed, UNET_SINGLE, scheduler, texts=TEXTS_SINGLE, **VAE_SINGLE)
+
+
+def build_single(folder, seed):
+    write_index(folder, "StableDiffusionPipeline", single_parts(folder, seed), requires_safety_checker=True)
+
+
+def single_calls(folder, seed):
+    [pipeline] = pipelines([StableDiffusionPipeline], single_parts(folder, seed))
+    return [picture_call(pipeline, "text", 7, **SINGLE)]
+
+
+def xl_single_parts(folder, seed):
+    scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
+    return components(folder, seed, UNET_XL_SINGLE, scheduler, has_second=True, texts=TEXTS_SINGLE, **VAE_SINGLE)
+
+
+def build_xl_single(folder, seed):
+    write_index(folder, "StableDiffusionXLPipeline", xl_single_parts(folder, seed), force_zeros_for_empty_prompt=True)
+
+
+def xl_single_calls(folder, seed):
+    [pipeline] = pipelines([StableDiffusionXLPipeline], xl_single_parts(folder, seed))
+    return [picture_call(pipeline, "text", 7, **SINGLE)]
+
+
+SINGLE = dict(prompt="a red cat", negative_prompt=PROMPT, guidance_scale=4.0, num_inference_steps=2, height=16, width=24)
+
+
 def refiner_parts(folder, seed):
     scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
     unet = UNET_XL | dict(cross_attention_dim=40, projection_class_embeddings_input_dim=24 + 5 * 8)
@@ -532,6 +573,8 @@ GOLDENS = {
     "cosxl_edit": ("CosXL Edit, pipeline", 103, build_cosxl_edit, cosxl_edit_calls),
     "depth": ("Stable Diffusion 2 depth, pipeline", 107, build_depth, depth_calls),
     "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
+    "single": ("Stable Diffusion 1.5, single files", 109, build_single, single_calls),
+    "xl_single": ("Stable Diffusion XL, single files", 113, build_xl_single, xl_single_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }
 

@@ -109,9 +109,11 @@ async function architectureOf(
   formats: readonly ComponentFormat[],
 ): Promise<string> {
   const configured = await classIn(source.path);
-  const format = formats.find(({ className }) => className === configured) ??
-    recognise(source, formats)[0]?.format;
-  return format?.architecture ?? format?.component ?? "unknown";
+  const named = formats.find(({ className }) => className === configured);
+  const [found] = recognise(source, named ? [named] : formats);
+  const { architecture, component = "unknown" } = named ?? found?.format ?? {};
+  if (typeof architecture === "string") return architecture;
+  return found && architecture ? architecture(found.tensors) : component;
 }
 
 export function containerOf(output: string, types: readonly QuantizedType[]): Container {

@@ -82,6 +82,7 @@ export const UNET: ComponentFormat = {
   name: "a UNet of Stable Diffusion",
   component: "transformer",
   className: "UNet2DConditionModel",
+  architecture: (tensors) => tensors.find("add_embedding.linear_1.weight") ? "sdxl" : "sd1",
   namings: [
     {
       probes: ["input_blocks.0.0.weight", "output_blocks.2.0.in_layers.2.weight"],
