@@ -1,7 +1,14 @@
-/** The document as one page without scripts, which asks no other host for anything. */
+/** The document as one page, which asks no other host for anything; its script only runs operations. */
 
+import { stripTypeScriptTypes } from "node:module";
+// @ts-types="../playground/text.d.ts"
+import source from "../../playground/docs_script.ts" with { type: "text" };
 import { type JsonSchema, NO_EFFECT, type OpenApiDocument } from "./document.ts";
-import type { BodyName, Operation } from "./operation.ts";
+import type { Operation } from "./operation.ts";
+import { LANGUAGES, sampleRequest, samplesOf } from "./samples.ts";
+
+/** Text of the page's script, without types. */
+export const DOCS_SCRIPT: string = stripTypeScriptTypes(source);
 
 const STYLE = `
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -21,6 +28,15 @@ td { border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent);
 }
 pre { overflow-x: auto; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 8%, transparent); border-radius: 6px; }
+${
+  LANGUAGES.map((name) => `body:not([data-language="${name}"]) .sample.${name} { display: none; }`)
+    .join("\n")
+}
+form { display: grid; gap: 0.5rem; margin: 0.5rem 0 1rem; }
+input, textarea, select, button { font: inherit; padding: 0.25rem 0.5rem; max-width: 100%; }
+textarea { font: 0.875em/1.5 ui-monospace, monospace; }
+button { justify-self: start; padding: 0.25rem 1rem; }
+img, video { max-width: 100%; }
 `;
 
 export function docsPage(
@@ -28,7 +44,8 @@ export function docsPage(
   operations: readonly Operation[],
   base: string,
 ): string {
-  const { info } = document;
+  const { info, security } = document;
+  const needsKey = security.some((scheme) => "key" in scheme);
   const tags = [...new Set(operations.map(({ tag }) => tag))];
   const chapters = tags.map((tag) => {
     const parts = operations.filter((operation) => operation.tag === tag)
@@ -37,10 +54,15 @@ export function docsPage(
   });
   return `<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>${escape(info.title)} API</title><style>${STYLE}</style></head><body>
+<title>${escape(info.title)} API</title><style>${STYLE}</style></head>
+<body data-language="${LANGUAGES[0]}">
 <h1>${escape(info.title)} ${escape(info.version)}</h1>
 <p>${prose(info.description)} For programs: <a href="openapi.json">openapi.json</a>.</p>
-${chapters.join("\n")}
+<p class="scripted" hidden><label>Examples in <select id="language">${
+    LANGUAGES.map((name) => `<option>${name}</option>`).join("")
+  }</select></label>${needsKey ? KEY_FIELD : ""}</p>
+<main>${chapters.join("\n")}</main>
+<script type="module">${DOCS_SCRIPT}</script>
 </body></html>`;
 }
 
@@ -56,11 +78,19 @@ function operationPart(operation: Operation, document: OpenApiDocument, base: st
     "json" in answer
       ? `<h4>Answer</h4>${fieldTable(schemas[answer.json]!)}`
       : `<h4>Answer: ${escape(answer.types.join(", "))}</h4>`,
-    `<pre>${escape(example(operation, base, isForm, document))}</pre>`,
+    "<h4>Example</h4>",
+    ...Object.entries(samplesOf(operation, base, document)).map(([name, text]) =>
+      `<pre class="sample ${name}">${escape(text)}</pre>`
+    ),
   ];
-  return `<details id="${operation.id}"><summary><b>${method}</b><code>${escape(path)}</code>` +
+  const request = escape(JSON.stringify(sampleRequest(operation)));
+  return `<details id="${operation.id}" data-request="${request}"><summary><b>${method}</b><code>${
+    escape(path)
+  }</code>` +
     `<span>${prose(summary)}</span></summary>${parts.join("")}</details>`;
 }
+
+const KEY_FIELD = ' <label>Key <input id="key" type="password" autocomplete="off"></label>';
 
 function fieldTable(schema: JsonSchema): string {
   const fields = [...fieldsOf(schema, "")];
@@ -98,32 +128,6 @@ function typeName({ anyOf, type, items, contentMediaType }: JsonSchema): string 
       name === "array" ? `list of ${items ? typeName(items) : "any"}` : name
     );
   return [...new Set(names)].filter((name) => name !== "null").join(" or ") || "null";
-}
-
-const EXAMPLE_BODY = '{"prompt": "a red circle"}';
-/** Examples of bodies that have no prompt. */
-const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, string>>> = {
-  SetLora: '{"lora_nickname": "style", "lora_path": "style.safetensors", "strength": 0.8}',
-  MergeLora: '{"strength": 0.8}',
-  UnmergeLora: '{"target": "all"}',
-  PullModel: '{"model": "z-image-turbo"}',
-  ArchiveResults: '{"results": ["img_…"]}',
-};
-
-function example(
-  { method, path, body }: Operation,
-  base: string,
-  isForm: boolean,
-  { security }: OpenApiDocument,
-): string {
-  const key = security.some((scheme) => "key" in scheme) ? ' -H "Authorization: Bearer $KEY"' : "";
-  const verb = method === "get" ? "" : ` -X ${method.toUpperCase()}`;
-  const data = body === undefined
-    ? ""
-    : isForm
-    ? ' -F prompt="in winter" -F image=@image.png'
-    : ` -H "content-type: application/json" -d '${EXAMPLE_BODIES[body.schema] ?? EXAMPLE_BODY}'`;
-  return `curl${verb} ${base}${path.replace("{id}", "$ID")}${key}${data}`;
 }
 
 function prose(text: string): string {

@@ -1,7 +1,8 @@
 /** `GET /openapi.json`, `GET /docs`, the page, and paths of other servers that are told to be absent. */
 
+import { createHash } from "node:crypto";
 import type { Context } from "hono";
-import { docsPage } from "../openapi/docs_page.ts";
+import { DOCS_SCRIPT, docsPage } from "../openapi/docs_page.ts";
 import { openApiDocument } from "../openapi/document.ts";
 import type { Operation } from "../openapi/operation.ts";
 import type { App, AppEnv, Services } from "../services.ts";
@@ -11,8 +12,21 @@ import { playground } from "../playground/page.ts";
 /** Stands for the address of the server until the page is sent. */
 const ANY_SERVER = "https://server.invalid";
 
-/** The page has styles of its own, and nothing else may be fetched or run for it. */
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+/** The page has a style and a script of its own, and asks nobody but this server for anything. */
+function docsPolicy(): string {
+  const hash = createHash("sha256").update(DOCS_SCRIPT).digest("base64");
+  return [
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    `script-src 'sha256-${hash}'`,
+    "connect-src 'self'",
+    "img-src blob: data:",
+    "media-src blob:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+}
 
 interface Documents {
   readonly json: string;
@@ -52,7 +66,7 @@ export function docs(
   const base = services.settings.publicUrl ?? new URL(c.req.url).origin;
   const { page } = documentsOf(services, operations);
   return c.html(page.replaceAll(ANY_SERVER, () => base), 200, {
-    "content-security-policy": POLICY,
+    "content-security-policy": docsPolicy(),
   }) as Response;
 }
 

@@ -8,6 +8,7 @@ import {
 } from "../../server/contract/generation_fields.ts";
 import { loraFieldTables } from "../../server/contract/lora_requests.ts";
 import { type AnswerName, ANSWERS } from "../../server/contract/answers.ts";
+import { samplesOf } from "../../server/openapi/samples.ts";
 import { openApiDocument } from "../../server/openapi/document.ts";
 import { FIELD_NOTES, LORA_FIELD_NOTES } from "../../server/openapi/field_notes.ts";
 import { ROUTES } from "../../server/routes/table.ts";
@@ -156,18 +157,40 @@ Deno.test("answers are what the document says", async () => {
   await check("Model", service.get("/v1/models/gradients"));
 });
 
-Deno.test("GET /docs is one page without scripts that asks no other host for anything", async () => {
+Deno.test("GET /docs is one page that asks no other host for anything, with samples in three languages", async () => {
   await using service = await testService();
   const response = await service.get("http://example.test/docs");
   assert.match(response.headers.get("content-type") ?? "", /^text\/html/);
   assert.match(response.headers.get("content-security-policy") ?? "", /^default-src 'none'/);
-  const page = await response.text();
+  const page = (await response.text()).replace(/<script type="module">.*?<\/script>/s, "");
   assert.doesNotMatch(page, /<script|<link|<img|@import|url\(/i);
   for (const [address] of page.matchAll(/https?:\/\/[\w.]+/g)) {
     assert.equal(address, "http://example.test");
   }
   for (const { id, path } of ROUTES) assert.ok(page.includes(`id="${id}"`), path);
   assert.ok(page.includes("<code>num_inference_steps</code>"));
+  const operation = (id: string) => ROUTES.find((route) => route.id === id)!;
+  const samples = (id: string) => samplesOf(operation(id), "http://a", { security: [{ key: [] }] });
+  assert.deepEqual(samples("imageContent"), {
+    curl: 'curl http://a/v1/images/$ID/content -H "Authorization: Bearer $KEY" -o result',
+    Python: `import requests
+
+response = requests.get(
+    f"http://a/v1/images/{id}/content",
+    headers={"Authorization": f"Bearer {key}"},
+)
+open("result", "wb").write(response.content)`,
+    JavaScript: "const response = await fetch(`http://a/v1/images/${id}/content`, {\n" +
+      "  headers: { authorization: `Bearer ${key}` },\n});\nconst file = await response.blob();",
+  });
+  assert.match(
+    samples("editImage").Python,
+    /data={"prompt":"in winter"},\n.*files={"image": open\(/,
+  );
+  assert.match(
+    samples("createImage").JavaScript,
+    /body: JSON.stringify\({"prompt":"a red circle"}\)/,
+  );
 });
 
 Deno.test("GET /docs and /openapi.json need no key, and say that the rest does", async () => {

@@ -447,7 +447,7 @@ browserTest(
 );
 
 browserTest(
-  "/docs fits narrow screens with every operation open, and names the prompt first",
+  "/docs fits narrow screens with every operation open, names the prompt first, and runs operations",
   async (browser) => {
     await using service = await testService();
     await using server = listen(service);
@@ -461,5 +461,15 @@ browserTest(
   `);
     assert.equal(excess, 0);
     assert.equal(first, "prompt");
+    const operation = page.locator("#createImage");
+    await operation.getByRole("textbox", { name: "Body" }).fill('{"prompt": "a", "size": "64x48"}');
+    await operation.getByRole("button", { name: "Run" }).click();
+    await operation.getByText(/^200 OK in \d+ ms/).waitFor();
+    await operation.locator("img").waitFor();
+    await page.locator("#retrieveJob input").fill("img_x");
+    await page.locator("#retrieveJob").getByRole("button", { name: "Run" }).click();
+    await page.locator("#retrieveJob").getByText("Job not found").first().waitFor();
+    await page.getByLabel("Examples in").selectOption("Python");
+    await operation.getByText("import requests").waitFor();
   },
 );
