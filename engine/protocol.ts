@@ -153,7 +153,7 @@ export type FromWorker =
   | { readonly type: "tokenizing"; readonly isOver: boolean }
   | { readonly type: "progress"; readonly progress: PipelineProgress }
   | {
-    /** RGB, 3 bytes per pixel, but for frames that are layers: RGBA; transferred. */
+    /** RGB, 3 bytes per pixel, or RGBA of models that give alpha; transferred. */
     readonly type: "frame" | "preview";
     readonly data: Uint8Array<ArrayBuffer>;
     /** Frames and previews are counted by themselves, from 0. */

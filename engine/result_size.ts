@@ -3,7 +3,7 @@
  * was made for are drawn at a size that it knows, and enlarged.
  */
 
-import { crop } from "../media/image.ts";
+import { crop, type PixelImage } from "../media/image.ts";
 import { resize, type ResizeFilter } from "../media/resize.ts";
 import type { Area } from "./mask_area.ts";
 import { mostImages, type PipelineInfo, type PipelineRequest } from "../models/mod.ts";
@@ -127,7 +127,8 @@ export function resizePixels(
   to: Size,
   filter?: ResizeFilter,
 ): Uint8Array<ArrayBuffer> {
-  const image: Image = { width: from.width, height: from.height, data };
+  const channels = data.length / (from.width * from.height);
+  const image = { ...from, data, ...(channels === 4 && { channels }) } as PixelImage;
   return resize(image, to.width, to.height, filter).data as Uint8Array<ArrayBuffer>;
 }
 

@@ -216,7 +216,7 @@ export interface Frames {
   drawnAt?: Size;
   /** What enlarged the frames after they were made, where the request asks for it. */
   upscaler?: string;
-  /** RGB frames, row-major, 3 bytes per pixel; of a model with `layers` RGBA, one for each layer. */
+  /** RGB frames, row-major, 3 bytes per pixel; RGBA where the model gives alpha, of one with `layers` one for each layer. */
   frames: Uint8Array[];
   /** Bytes per pixel of frames that are RGBA. */
   channels?: 4;

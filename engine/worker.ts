@@ -41,6 +41,7 @@ import {
 import { hiresSize, takesHires } from "./hires.ts";
 import { maskArea, placed } from "./mask_area.ts";
 import { cover } from "../media/fit.ts";
+import { isOpaque, onWhite } from "../media/image.ts";
 import { holdLifeline } from "../platform/mod.ts";
 import { inspect } from "./inspect.ts";
 import type { Size } from "./types.ts";
@@ -241,7 +242,10 @@ async function generate(
     const made = isFrame ? scaledSize(request, scale) : request;
     const wanted = isFrame ? size : asked;
     const isWanted = made.width === wanted.width && made.height === wanted.height;
-    const pixels = toBytes(values);
+    const bytes = toBytes(values);
+    // What a second pass begins with has no alpha, and what is opaque needs none; layers are all alike.
+    const isRgba = bytes.length === 4 * made.width * made.height && !pipeline!.info.layers;
+    const pixels = isRgba && (result === "covering" || isOpaque(bytes)) ? onWhite(bytes) : bytes;
     const data = area
       ? placed(resizePixels(pixels, made, area), area, asked)
       : isWanted

@@ -306,12 +306,14 @@ export class WorkerEngine implements CardEngine {
       const isHires = passes.length > 1;
       const drawnAt = isHires ? undefined : passes[0]!.drawnAt;
       const isEnlarged = isHires || request.enableUpscaling;
+      const { size } = passes.at(-1)!;
+      const isRgba = frames[0]?.length === 4 * size.width * size.height;
       return {
-        ...passes.at(-1)!.size,
+        ...size,
         ...(drawnAt ? { drawnAt } : isEnlarged && { drawnAt: { width, height } }),
         ...(request.enableUpscaling && this.info.upscaler && { upscaler: this.info.upscaler }),
         frames,
-        ...(this.info.layers && { channels: 4 }),
+        ...(isRgba && { channels: 4 }),
         fps: this.info.defaults.fps,
         timings: secondsOf(answers),
         peakBytes: Math.max(...answers.map(({ peakBytes }) => peakBytes)),

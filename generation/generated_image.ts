@@ -2,7 +2,7 @@
 
 import { extname, writeFile } from "../platform/mod.ts";
 import { encodeImage, type OutputFormat } from "../media/encode.ts";
-import type { PixelImage } from "../media/image.ts";
+import { type PixelImage, toRgb } from "../media/image.ts";
 import { describeWriteError } from "./write_error.ts";
 import { type Recipe, recipeText } from "./recipe.ts";
 
@@ -12,9 +12,9 @@ export class GeneratedImage {
   readonly width: number;
   /** Number of rows. */
   readonly height: number;
-  /** `width * height * channels` bytes: R, G, B, and alpha of a layer, for each pixel, row by row from the top. */
+  /** `width * height * channels` bytes: R, G, B, and alpha where the image has some, for each pixel, row by row from the top. */
   readonly data: Uint8Array;
-  /** Bytes per pixel: 3, or 4 of a layer, which has alpha. */
+  /** Bytes per pixel: 3, or 4 of an image with alpha. */
   readonly channels: 3 | 4;
   /** How the image was made; every file carries it as text. */
   readonly recipe: Recipe;
@@ -44,7 +44,7 @@ export class GeneratedImage {
   }
 
   /**
-   * The image as a file.
+   * The image as a file; in a JPEG what is transparent lies on white.
    *
    * @param format of the file
    * @param quality 0 (small) to 100 (best), default 75; PNG is exact at any
@@ -53,10 +53,11 @@ export class GeneratedImage {
    * @throws {TypeError} when a layer is to become a JPEG, which has no alpha
    */
   async encode(format: OutputFormat, quality = 75): Promise<Uint8Array<ArrayBuffer>> {
-    const { width, height, data, channels } = this;
-    const text = recipeText(this.recipe, format);
+    const { width, height, data, channels, recipe } = this;
+    const text = recipeText(recipe, format);
     const image = { width, height, data, channels } as PixelImage;
-    const { bytes } = await encodeImage(image, { format, quality, text });
+    const isFlat = format === "jpeg" && recipe.layer === undefined;
+    const { bytes } = await encodeImage(isFlat ? toRgb(image) : image, { format, quality, text });
     return bytes;
   }
 

@@ -158,7 +158,7 @@ export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSi
 
 export type ImageRules = Pick<
   ModelInfo,
-  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers"
+  "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers" | "givesAlpha"
 >;
 
 /** The size of a result for which none was asked: the image's own where the model keeps it, else the model's pixels in its shape. */
@@ -175,11 +175,11 @@ export function sizeFromImage(image: Size, rules: ImageRules): Size {
 export function fitOf(
   image: Size,
   result: Size,
-  { imageLimits, layers }: ImageRules,
+  { imageLimits, layers, givesAlpha }: ImageRules,
   mode?: FitMode,
 ): Fit {
   if (imageLimits) return keepOwnSize(image, imageLimits);
-  return { ...fitToResult(result, mode), ...(layers && { keepsAlpha: true }) };
+  return { ...fitToResult(result, mode), ...((layers || givesAlpha) && { keepsAlpha: true }) };
 }
 
 /** How an image is brought to the size of the result; what `mode` leaves around an image with a mask is painted. */

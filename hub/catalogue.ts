@@ -62,6 +62,18 @@ const QWEN_IMAGE = {
   unreadBytes: 3.5e9,
   vae: "Qwen-Image's",
 };
+const QWEN_IMAGE_21 = {
+  ...IMAGES,
+  family: "Qwen-Image-2.1",
+  goodFor: "pictures with transparency, and with much text",
+  licence: "Qwen Research",
+  parameters: 7.1e9,
+  textEncoder: "Qwen3-VL-8B",
+  textEncoderBytes: 13.9e9,
+  // With the head and the vision tower.
+  unreadBytes: 3.6e9,
+  vae: "its own",
+} as const;
 const KREA2 = {
   ...IMAGES,
   family: "Krea 2",
@@ -185,6 +197,7 @@ const KINDS: Readonly<
     textEncoderBytes: 14.4e9,
     unreadBytes: 2.2e9,
   },
+  "Qwen-Image-2.1": QWEN_IMAGE_21,
   "Krea 2": KREA2,
   "Anima": ANIMA,
   "SD 1.5": {
@@ -297,6 +310,7 @@ sd-3.5-medium                  | Stable Diffusion 3.5 Medium | SD 3.5 Medium    
 sd-3-medium                    | Stable Diffusion 3 Medium   | SD 3 Medium        | stabilityai/stable-diffusion-3-medium-diffusers
 sd-1.5                         | Stable Diffusion 1.5        | SD 1.5             | stable-diffusion-v1-5/stable-diffusion-v1-5
 dreamshaper-8                  | DreamShaper 8               | SD 1.5             | Lykon/dreamshaper-8
+qwen-image-2.1                 | Qwen-Image-2.1              | Qwen-Image-2.1     | Qwen/Qwen-Image-2.1                             | unsloth/Qwen-Image-2.1-GGUF
 krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers

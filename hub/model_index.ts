@@ -61,6 +61,9 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
     else if (entry !== null) components.set(OUR_NAMES[key] ?? key, entry);
   }
   takeSecondEncoder(components);
+  // What prepares texts and pictures together has the tokenizer's files.
+  const processor = components.get("processor");
+  if (processor && !components.has("tokenizer")) components.set("tokenizer", processor);
   const modular = await modularClass(folder);
   if (modular !== undefined) settings.push(["modular_class_name", modular]);
   return {

@@ -5,7 +5,7 @@ import { pngColors } from "./color/file_colors.ts";
 import { readIccProfile } from "./color/icc.ts";
 import { applyOrientation, readExif, swapsSides } from "./exif.ts";
 import { scanGif } from "./gif.ts";
-import { ImageError, type PixelImage, toRgb } from "./image.ts";
+import { ImageError, isOpaque, type PixelImage, toRgb } from "./image.ts";
 import { decodeJpeg, scanJpeg } from "./jpeg.ts";
 import { pngChunks } from "./png.ts";
 import { decodePng, readPngHeader } from "./png_decode.ts";
@@ -158,11 +158,6 @@ async function decodeBuiltIn(bytes: Uint8Array, type: string, name: string): Pro
   }
   const image = decodePng(png);
   return image.channels === 4 && isOpaque(image.data) ? toRgb(image) : image;
-}
-
-function isOpaque(rgba: Uint8Array): boolean {
-  for (let i = 3; i < rgba.length; i += 4) if (rgba[i] !== 255) return false;
-  return true;
 }
 
 function upright<T extends PixelImage>(image: T, exif: Uint8Array | undefined): T {

@@ -90,6 +90,12 @@ export function onWhite(data: Uint8Array): Uint8Array<ArrayBuffer> {
   return rgb;
 }
 
+/** Whether nothing of RGBA samples is transparent. */
+export function isOpaque(rgba: Uint8Array): boolean {
+  for (let i = 3; i < rgba.length; i += 4) if (rgba[i] !== 255) return false;
+  return true;
+}
+
 /** The samples with alpha, which the built-in and wasm codecs want. */
 export function toRgba(image: PixelImage): RgbaImage {
   if (image.channels === 4) return image;

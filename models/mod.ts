@@ -8,6 +8,7 @@ import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
+import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
 import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
 import { STABLE_DIFFUSION_3 } from "./families/stable_diffusion_3/pipeline.ts";
 import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
@@ -82,6 +83,7 @@ export const FAMILIES: readonly Family[] = [
     CHROMA,
     FLUX2,
     QWEN_IMAGE,
+    QWEN_IMAGE_21,
     KREA2,
     ANIMA,
     STABLE_DIFFUSION,

@@ -23,6 +23,7 @@ const TYPES: readonly (readonly [QuantizedType, ending: string, stored: string])
 
 const SCHNELL = [new Golden("flux1/schnell"), new Golden("flux1/dev")] as const;
 const QWEN = [new Golden("qwen_image/pipeline")] as const;
+const QWEN_21 = [new Golden("qwen_image_21/pipeline")] as const;
 const KREA2 = [new Golden("krea2/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
@@ -37,6 +38,7 @@ const MODELS: readonly (readonly [
 ])[] = [
   ["FLUX.1", SCHNELL[0], (use) => withComposed(SCHNELL, use)],
   ["Qwen-Image", QWEN[0], (use) => withComposed(QWEN, use)],
+  ["Qwen-Image-2.1", QWEN_21[0], (use) => withComposed(QWEN_21, use)],
   ["Krea 2", KREA2[0], (use) => withComposed(KREA2, use)],
   ["Stable Diffusion 3", SD3[0], (use) => withComposed(SD3, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],

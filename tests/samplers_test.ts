@@ -10,6 +10,7 @@ const MODELS = [
   "z_image/pipeline",
   "qwen_image/pipeline",
   "krea2/pipeline",
+  "qwen_image_21/pipeline",
   "anima/pipeline",
   "flux1/dev",
   "flux2/pipeline",

@@ -120,6 +120,12 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ulysses(1, 2),
         LAYERS,
       ]] as const,
+      ["Qwen-Image-2.1", golden("qwen_image_21/pipeline"), { ...IMAGE, width: 64 }, [
+        ulysses(2),
+        ulysses(1, 2),
+        ulysses(2, 4),
+        LAYERS,
+      ]] as const,
       ["Krea 2", golden("krea2/pipeline"), IMAGE, [
         ulysses(1, 2),
         GUIDANCE,

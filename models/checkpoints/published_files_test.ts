@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { repeated } from "../../tests/support/published_shapes.ts";
 import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
-import { WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
+import { QWEN_IMAGE_21_VAE_CONFIG, WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
 import { ANIMA_CONDITIONER_CONFIG, ANIMA_TRANSFORMER_CONFIG } from "../families/anima/config.ts";
 import { ANIMA_FILES } from "../families/anima/layouts.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";
@@ -16,6 +16,8 @@ import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
+import { QWEN_IMAGE_21_TRANSFORMER_CONFIG } from "../families/qwen_image_21/config.ts";
+import { QWEN_IMAGE_21_FILES } from "../families/qwen_image_21/layouts.ts";
 import { SD_FILES } from "../families/stable_diffusion/layouts.ts";
 import { UNET_CONFIG } from "../families/stable_diffusion/unet_config.ts";
 import { ANIMATE_TRANSFORMER_CONFIG } from "../families/wan/animate/config.ts";
@@ -36,7 +38,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
-  ...[QWEN_IMAGE_FILES, KREA2_FILES, ANIMA_FILES, SD_FILES],
+  ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -50,6 +52,8 @@ const SCHEMAS = {
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
+  QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,
+  AutoencoderKLQwenImage21: QWEN_IMAGE_21_VAE_CONFIG,
   Krea2Transformer2DModel: KREA2_TRANSFORMER_CONFIG,
   Qwen3VLModel: QWEN3_VL_CONFIG,
   CosmosTransformer3DModel: ANIMA_TRANSFORMER_CONFIG,

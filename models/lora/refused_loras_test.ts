@@ -327,6 +327,7 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["Z-Image", "lora_unet_layers_0_feed_forward_w1"],
   ["Qwen-Image", "transformer.transformer_blocks.0.img_mlp.net.2"],
   ["Qwen-Image", "lora_unet_transformer_blocks_0_txt_mod_1"],
+  ["Qwen-Image-2.1", "diffusion_model.transformer_blocks.0.img_mlp.gate_layer"],
   ["Krea 2", "diffusion_model.blocks.0.attn.wq"],
   ["Krea 2", "transformer.transformer_blocks.0.ff.up"],
   ["Anima", "lora_unet_blocks_0_cross_attn_output_proj"],

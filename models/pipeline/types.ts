@@ -312,6 +312,8 @@ export interface PipelineInfo {
   readonly startsFromLatents?: true;
   /** Layers with alpha that the model splits its image into, which are its result. */
   readonly layers?: LayerLimits;
+  /** Whether its images have alpha, those that it is given too. */
+  readonly givesAlpha?: true;
   /** Its ControlNets, of which requests choose. */
   readonly controlNets: readonly ControlNetInfo[];
   /** Most control pictures of a request, where it takes some; default 1. */

@@ -1,8 +1,8 @@
-/** Wan's autoencoder for images, as Qwen-Image and Krea 2 have it. */
+/** Wan's autoencoder for images, as Qwen-Image, Krea 2 and Anima have it, and Qwen-Image-2.1's. */
 import { type DeviceTensor, slice, type Tensor, type Weights } from "../../runtime/mod.ts";
 import { type ImageCodec, tiledDecoder, type TiledSize } from "../autoencoders/tiled_coder.ts";
 import type { Stream } from "../autoencoders/wan/blocks.ts";
-import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
+import { FLAT_VAE_CLASS, type WanVaeConfig } from "../autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
 import { FrameHistory } from "../autoencoders/wan/history.ts";
 import type { Session } from "../memory/session.ts";
@@ -22,17 +22,18 @@ export function wanImageCodec(
   { config, weights }: WanVae,
   channels = config.out_channels,
 ): ImageCodec {
+  const stream = { ...IMAGE, isFlat: config._class_name === FLAT_VAE_CLASS };
   return {
     scale: config.scale_factor_spatial,
     latentChannels: config.z_dim,
     decode: (graph, latents) => {
-      const all = wanDecoder(graph, config, weights.root, withTime(latents), IMAGE);
+      const all = wanDecoder(graph, config, weights.root, withTime(latents), stream);
       const pixels = withoutTime(all);
       return channels < config.out_channels ? slice(pixels, -1, 0, channels) : pixels;
     },
     channels: config.in_channels,
     encode: (graph, pixels) =>
-      withoutTime(wanEncoder(graph, config, weights.root, withTime(pixels), IMAGE)),
+      withoutTime(wanEncoder(graph, config, weights.root, withTime(pixels), stream)),
   };
 }
 

@@ -5,7 +5,7 @@ import type { StageQueue } from "../memory/session_runner.ts";
 import type { Finishing } from "./finishing.ts";
 import { Composition, isInpainting } from "./inpainting.ts";
 import { explainNonFinite, isFinite } from "./non_finite.ts";
-import { toUnitRange } from "./pixels.ts";
+import { overWhite, toUnitRange } from "./pixels.ts";
 import type { PromptCache } from "./prompt_cache.ts";
 import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.ts";
 
@@ -150,7 +150,7 @@ export class Work {
     if (!isFinite(latents)) throw this.nonFinite("the transformer");
   }
 
-  /** Takes decoded pixels, [frames, height, width, channels] in [-1, 1]. */
+  /** Takes decoded pixels, [frames, height, width, channels] in [-1, 1]; masks and upscalers know no alpha. */
   takeFrames(
     pixels: Float32Array,
     keep: "all" | "last" | "none" = "all",
@@ -160,8 +160,10 @@ export class Work {
     const size = this.request.width * this.request.height * channels;
     const first = keep === "all" ? 0 : keep === "last" ? pixels.length - size : pixels.length;
     for (let start = first; start < pixels.length; start += size) {
-      const frame = this.composed(toUnitRange(pixels.subarray(start, start + size)));
       const { finishing } = this.#options;
+      const own = toUnitRange(pixels.subarray(start, start + size));
+      const isPlain = !finishing && !this.#composition;
+      const frame = this.composed(channels === 4 && !isPlain ? overWhite(own) : own);
       if (finishing) finishing.take(frame);
       else this.#give(frame);
     }

@@ -91,19 +91,40 @@ export class TokenSplit {
     return slice(this.gather(compute(own), tokens), 1, 0, count);
   }
 
-  /** Attention of own queries, [batch, own tokens, heads, head size], to the keys of all GPUs. */
-  attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
-    if (!this.#sequence) return attention(q, k, v, options);
+  /**
+   * Attention of own queries, [batch, own tokens, heads, head size], to the keys of all GPUs, and to those `before` them,
+   * all of which every GPU has.
+   */
+  attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    options: AttentionOptions = {},
+    before?: { readonly key: Tensor; readonly value: Tensor },
+  ): Tensor {
+    const attend = (q: Tensor, k: Tensor, v: Tensor, own = (x: Tensor) => x) => {
+      if (!before) return attention(q, k, v, options);
+      const [keys, values] = [[before.key, k], [before.value, v]].map(([first, x]) =>
+        concat([own(first!), x!], 1)
+      );
+      return attention(q, keys!, values!, options);
+    };
+    if (!this.#sequence) return attend(q, k, v);
     const { team, ulysses } = this.#sequence;
     const first = team.rank - team.rank % ulysses;
     const group = Array.from({ length: ulysses }, (_, i) => first + i);
     const all = allRanks(team);
     if (ulysses === 1) {
       const [keys, values] = this.#takeHeads([k, v], [all, all]);
-      return attention(q, keys!, values!, options);
+      return attend(q, keys!, values!);
     }
     const [queries, keys, values] = this.#takeHeads([q, k, v], [group, all, all]);
-    return this.#giveHeads(attention(queries!, keys!, values!, options), group);
+    const own = team.rank - first;
+    const ownHeads = (x: Tensor) => {
+      const heads = x.dim(2) / ulysses;
+      return slice(x, 2, own * heads, (own + 1) * heads);
+    };
+    return this.#giveHeads(attend(queries!, keys!, values!, ownHeads), group);
   }
 
   /** Own heads of tensors, each with the tokens of these ranks. */

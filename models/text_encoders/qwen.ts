@@ -41,6 +41,8 @@ interface QwenInputs {
   readonly lengths: Tensor;
   /** Positions of the rows, [tokens, head_dim / 2]; one after the other by default. */
   readonly rotary?: Rotation;
+  /** Whether the last state is taken before the final norm. */
+  readonly isRaw?: boolean;
 }
 
 const WRAPPERS = ["model", "model.language_model", "language_model", "language_model.model"];
@@ -66,12 +68,12 @@ export function qwenEmbeddings(
   return weights.readRows(name, [config.vocab_size, config.hidden_size], ids);
 }
 
-/** States, [batch, tokens, hidden_size], numbered as transformers' `hidden_states`; only the last has passed the final norm. */
+/** States, [batch, tokens, hidden_size], numbered as transformers' `hidden_states`; only the last has passed the final norm, unless it is raw. */
 export function qwenEncoder(
   graph: Graph,
   config: QwenConfig,
   weights: WeightScope,
-  { embeddings, lengths, rotary: given }: QwenInputs,
+  { embeddings, lengths, rotary: given, isRaw }: QwenInputs,
   layers: readonly number[],
 ): Tensor[] {
   const { num_hidden_layers: count, hidden_size: dim, rms_norm_eps: eps, head_dim } = config;
@@ -99,7 +101,7 @@ export function qwenEncoder(
     }));
   }
   return layers.map((layer) =>
-    layer < count ? states[layer]! : rmsNorm(states[layer]!, {
+    layer < count || isRaw ? states[layer]! : rmsNorm(states[layer]!, {
       weight: model.tensor(graph, "norm.weight", [dim]),
       eps,
       name: "norm",
@@ -150,6 +152,7 @@ export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,
   layers: readonly number[],
+  { isRaw = false }: Pick<QwenInputs, "isRaw"> = {},
 ): TextEncoder {
   return {
     inputs: (prompts, rows) => ({
@@ -157,7 +160,7 @@ export function qwenTextEncoder(
       lengths: u32(prompts),
     }),
     trace: ({ embeddings, lengths }, graph) => {
-      const inputs = { embeddings: embeddings!, lengths: lengths! };
+      const inputs = { embeddings: embeddings!, lengths: lengths!, isRaw };
       const states = qwenEncoder(graph, config, weights.root, inputs, layers);
       return states.length === 1 ? states[0]! : concat(states, -1);
     },

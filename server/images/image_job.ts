@@ -3,7 +3,7 @@
 import type { Engine } from "../../engine/types.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { recipeOf, recipeText } from "../../generation/recipe.ts";
-import type { PixelImage } from "../../media/image.ts";
+import { type PixelImage, toRgb } from "../../media/image.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
 import { filesOf, keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
 import { readGiven, readImage } from "../inputs/references.ts";
@@ -70,13 +70,15 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         throw new Error("Cannot make an image: the engine gave no frame");
       }
       const { width, height, channels } = made;
+      const isLayer = request.layers !== undefined;
       for (const [layer, data] of made.frames.entries()) {
         const recipe = {
           ...recipeOf(request, { ...made, seed, model }),
-          ...(channels && { layer }),
+          ...(isLayer && { layer }),
         };
+        const image = { width, height, data, ...(channels && { channels }) } as PixelImage;
         const { bytes, contentType, extension } = await encodeOwnImage(
-          { width, height, data, ...(channels && { channels }) } as PixelImage,
+          format === "jpeg" ? toRgb(image) : image,
           { format, quality, text: recipeText(recipe, format) },
         );
         const place = index * made.frames.length + layer;

@@ -167,12 +167,12 @@ export function idleOutputFields(
     partial_images: previews,
   }: ImageOutputBody,
   { format, stream, previews: made }: ImageOutputSettings,
-  { layers }: RequestContext["info"],
+  { layers, givesAlpha }: RequestContext["info"],
 ): Record<string, boolean> {
   const isExact = format === "png";
   return {
-    // It chooses the format; only layers have transparency.
-    background: background?.toLowerCase() === "transparent" && layers === undefined,
+    // It chooses the format.
+    background: background?.toLowerCase() === "transparent" && !layers && !givesAlpha,
     // A stream brings the files themselves.
     response_format: stream && wanted === "url",
     partial_images: made === 0 && previews !== 0,

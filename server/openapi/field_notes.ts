@@ -35,7 +35,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     "Address that gets a message when the job ends, signed as Standard Webhooks; the server needs a webhook secret",
   service_tier: "`flex` lets other clients' jobs go first, for at most ten minutes",
   response_format: "By default the answer has the file and, if the server keeps it, a link",
-  background: "`transparent` chooses PNG",
+  background: "`transparent` chooses PNG; in a JPEG what is transparent lies on white",
   output_format: "Format of the file (default: JPEG, PNG for layers)",
   stream: "Answer with server-sent events while the images are made",
   partial_images: "Number of previews of each image, in a stream or in the events of a job",

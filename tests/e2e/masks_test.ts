@@ -55,6 +55,7 @@ async function withModels(use: (paths: ReadonlyMap<string, string>) => Promise<v
     ["bundled", "bundled"],
     ["z_image", new Golden("z_image/pipeline").folder],
     ["qwen_image", new Golden("qwen_image/pipeline").folder],
+    ["qwen_image_21", new Golden("qwen_image_21/pipeline").folder],
     ["krea2", new Golden("krea2/pipeline").folder],
     ["anima", new Golden("anima/pipeline").folder],
     ["flux1", flux1],

@@ -1,4 +1,7 @@
-/** The blocks of Wan's autoencoder, [1, frames, height, width, channels]. Source: diffusers `autoencoder_kl_wan.py`. */
+/**
+ * The blocks of Wan's autoencoder, [1, frames, height, width, channels].
+ * Source: diffusers `autoencoder_kl_wan.py`; for images alone `autoencoder_kl_qwenimage21.py`.
+ */
 import {
   concat,
   elementwise,
@@ -16,9 +19,11 @@ import type { ChunkPlace, FrameHistory } from "./history.ts";
 export interface Stream {
   readonly place: ChunkPlace;
   readonly history: FrameHistory;
+  /** Whether the autoencoder knows images alone: its kernels have no time. */
+  readonly isFlat?: boolean;
 }
 
-/** Convolution of 3 x 3 x 3 that looks two frames back. */
+/** Convolution of 3 x 3 x 3 that looks two frames back, or of 3 x 3. */
 export function causalConv(
   stream: Stream,
   weights: WeightScope,
@@ -27,6 +32,11 @@ export function causalConv(
   outChannels: number,
   residual?: Tensor,
 ): Tensor {
+  if (stream.isFlat) {
+    const [image, before] = [x, residual].map((y) => y?.reshape(...y.shape.slice(1)));
+    const y = convolutionLayer(weights, name, image!, outChannels, { residual: before });
+    return y.reshape(1, ...y.shape);
+  }
   const scope = weights.scope(name);
   const weight = scope.tensor(
     x.graph,
@@ -43,6 +53,7 @@ export function causalConv(
 }
 
 export function pointwiseConv(
+  { isFlat }: Stream,
   weights: WeightScope,
   name: string,
   x: Tensor,
@@ -50,7 +61,8 @@ export function pointwiseConv(
 ): Tensor {
   const scope = weights.scope(name);
   const inChannels = x.dim(-1);
-  const weight = scope.tensor(x.graph, "weight", [outChannels, inChannels, 1, 1, 1]).reshape(
+  const kernel = isFlat ? [1, 1] : [1, 1, 1];
+  const weight = scope.tensor(x.graph, "weight", [outChannels, inChannels, ...kernel]).reshape(
     outChannels,
     inChannels,
   );
@@ -73,7 +85,7 @@ export function residualBlock(
 ): Tensor {
   const shortcut = x.dim(-1) === outChannels
     ? x
-    : pointwiseConv(weights, "conv_shortcut", x, outChannels);
+    : pointwiseConv(stream, weights, "conv_shortcut", x, outChannels);
   const h = causalConv(stream, weights, "conv1", normSilu(weights, "norm1", x), outChannels);
   return causalConv(stream, weights, "conv2", normSilu(weights, "norm2", h), outChannels, shortcut);
 }

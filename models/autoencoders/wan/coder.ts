@@ -32,7 +32,7 @@ export function wanDecoder(
   const dims = multipliers.map((multiplier) => base * multiplier);
   const temporal = config.temperal_downsample.toReversed();
 
-  const z = pointwiseConv(weights, "post_quant_conv", latents, config.z_dim);
+  const z = pointwiseConv(stream, weights, "post_quant_conv", latents, config.z_dim);
   let x = graph.scope("decoder", () => causalConv(stream, decoder, "conv_in", z, dims[0]!));
   x = graph.scope("decoder.mid_block", () => midBlock(stream, decoder.scope("mid_block"), x));
   for (let level = 0; level < dims.length - 1; level++) {
@@ -112,5 +112,5 @@ export function wanEncoder(
     () =>
       causalConv(stream, encoder, "conv_out", normSilu(encoder, "norm_out", x), 2 * config.z_dim),
   );
-  return pointwiseConv(weights, "quant_conv", moments, 2 * config.z_dim);
+  return pointwiseConv(stream, weights, "quant_conv", moments, 2 * config.z_dim);
 }

@@ -1,8 +1,11 @@
 import { z } from "zod";
 import { refuse } from "../../config.ts";
 
+/** Of the autoencoder that knows images alone. */
+export const FLAT_VAE_CLASS = "AutoencoderKLQwenImage21";
+
 const VAE_CONFIG = z.object({
-  _class_name: z.literal("AutoencoderKLWan").default("AutoencoderKLWan"),
+  _class_name: z.enum(["AutoencoderKLWan", FLAT_VAE_CLASS]).default("AutoencoderKLWan"),
   base_dim: z.int().positive().default(96),
   decoder_base_dim: z.int().positive().nullish(),
   z_dim: z.int().positive().default(16),
@@ -91,6 +94,24 @@ export const QWEN_IMAGE_VAE_CONFIG = z.preprocess((json) => {
     temperal_downsample: levels,
     scale_factor_spatial: 2 ** flags.length,
     scale_factor_temporal: 2 ** flags.filter(Boolean).length,
+  };
+}, VAE_CONFIG);
+
+/** `config.json` of `AutoencoderKLQwenImage21`; defaults are those of the class. */
+export const QWEN_IMAGE_21_VAE_CONFIG = z.preprocess((json) => {
+  if (typeof json !== "object" || json === null) return json;
+  return {
+    _class_name: FLAT_VAE_CLASS,
+    decoder_base_dim: 144,
+    z_dim: 64,
+    dim_mult: [1, 2, 4, 8, 8],
+    temperal_downsample: [false, true, true, true],
+    is_residual: true,
+    in_channels: 4,
+    out_channels: 4,
+    scale_factor_temporal: 8,
+    scale_factor_spatial: 16,
+    ...json,
   };
 }, VAE_CONFIG);
 

@@ -3,6 +3,7 @@ import type { JsonObject } from "../../../hub/json_file.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
 import { type Layout, type LayoutEntry, renamed, renamedIn } from "../../layouts.ts";
+import { FLAT_VAE_CLASS } from "./config.ts";
 
 const RESIDUAL: readonly (readonly [theirs: string, ours: string])[] = [
   ["residual.0.gamma", "norm1.gamma"],
@@ -108,6 +109,31 @@ const STATISTICS: Readonly<Record<number, { readonly mean: number[]; readonly st
       0.3971, 1.06, 0.3943, 0.5537, 0.5444, 0.4089, 0.7468, 0.7744,
     ],
   },
+  // Source: the defaults of diffusers' AutoencoderKLQwenImage21.
+  64: {
+    // deno-fmt-ignore
+    mean: [
+      0.5126, 0.7721, -0.0631, 1.3506, -0.7855, -2.1025, -0.3458, 1.3722,
+      1.8873, -1.7177, -0.651, 0.2732, 0.7562, -0.6163, -1.0277, 3.8363,
+      2.021, 0.0472, 0.932, 2.0087, 2.4954, -0.1391, -1.4249, 1.8464,
+      -0.5236, 1.2826, 3.7046, -1.3035, 2.7286, -1.4518, -1.9036, -1.9955,
+      -0.0342, -1.0265, -0.7636, 3.0555, 0.0746, -3.0751, -0.1076, 1.7376,
+      -1.0914, -1.9435, -0.2784, -1.368, 0.4809, -0.4433, 0.3764, 0.5729,
+      -2.0595, 1.096, -1.326, -2.0211, -5.0179, 0.5275, 4.0162, 1.8505,
+      0.3026, 1.9373, 1.4937, 0.2632, 0.5547, -1.7121, -0.1562, 0.0304,
+    ],
+    // deno-fmt-ignore
+    std: [
+      3.2001, 3.2936, 3.4321, 3.0091, 3.1061, 4.0379, 4.0705, 3.791,
+      3.0785, 3.65, 3.9308, 3.0904, 2.8778, 3.7675, 3.732, 5.0756,
+      3.2864, 4.0397, 3.1317, 4.0443, 2.9249, 3.9454, 3.0988, 4.2489,
+      3.4896, 3.8513, 3.9323, 3.4719, 3.7498, 4.283, 3.5694, 4.2467,
+      3.9037, 3.2947, 5.077, 3.5075, 3.27, 3.4767, 2.8063, 5.1125,
+      3.5327, 4.7833, 3.1286, 4.1819, 3.8527, 3.8312, 3.5605, 4.3875,
+      3.9624, 4.0168, 3.5643, 4.055, 5.5614, 4.2963, 4.408, 3.4959,
+      3.8747, 3.7608, 3.5735, 3.149, 3.7662, 3.6746, 3.4563, 3.8161,
+    ],
+  },
 };
 
 export const WAN_VAE_FORMAT: ComponentFormat = {
@@ -128,8 +154,27 @@ export const WAN_VAE_FORMAT: ComponentFormat = {
     },
     { probes: ["decoder.mid_block.resnets.0.norm1.gamma", "post_quant_conv.weight"] },
   ],
+  fits: (tensors) => !isFlat(tensors),
   config,
 };
+
+/** Qwen-Image-2.1's autoencoder, whose kernels have no time. */
+export const QWEN_IMAGE_21_VAE_FORMAT: ComponentFormat = {
+  ...WAN_VAE_FORMAT,
+  name: "a Qwen-Image-2.1 autoencoder",
+  className: FLAT_VAE_CLASS,
+  fits: isFlat,
+};
+
+const SAMPLE = "decoder.conv_in.weight";
+
+function isFlat(tensors: TensorSource): boolean {
+  return tensors.find(SAMPLE)?.shape.length === 4;
+}
+
+function kernelOf(tensors: TensorSource, name: string): number[] {
+  return shapeOf(tensors, name, isFlat(tensors) ? 4 : 5);
+}
 
 interface Level {
   channels: number;
@@ -140,12 +185,12 @@ interface Level {
 function config(tensors: TensorSource): JsonObject {
   const isWhole = tensors.find("encoder.conv_in.weight") !== undefined;
   const finalDim = shapeOf(tensors, "decoder.norm_out.gamma", 1)[0]!;
-  const outChannels = shapeOf(tensors, "decoder.conv_out.weight", 5)[0]!;
+  const outChannels = kernelOf(tensors, "decoder.conv_out.weight")[0]!;
   // Of a decoder alone, the encoder is taken to be like it.
   const [baseDim, inChannels] = isWhole
-    ? shapeOf(tensors, "encoder.conv_in.weight", 5) as [number, number]
+    ? kernelOf(tensors, "encoder.conv_in.weight") as [number, number]
     : [finalDim, outChannels];
-  const zDim = shapeOf(tensors, "decoder.conv_in.weight", 5)[1]!;
+  const zDim = kernelOf(tensors, SAMPLE)[1]!;
   const statistics = STATISTICS[zDim];
   if (!statistics) {
     throw new TypeError(
@@ -161,10 +206,10 @@ function config(tensors: TensorSource): JsonObject {
     ? nestedLevels(tensors)
     : flatLevels(tensors);
   const temporal = levels.slice(0, -1).map(({ isTemporal }) => isTemporal);
-  // Qwen-Image-Layered's has alpha.
+  // Qwen-Image-Layered's and Qwen-Image-2.1's have alpha.
   const patchSize = inChannels === 4 ? 1 : Math.sqrt(inChannels / 3);
   return {
-    _class_name: WAN_VAE_FORMAT.className,
+    _class_name: isFlat(tensors) ? FLAT_VAE_CLASS : WAN_VAE_FORMAT.className,
     base_dim: baseDim,
     decoder_base_dim: finalDim * baseDim / levels[0]!.channels,
     z_dim: zDim,
@@ -188,7 +233,7 @@ function decoderLevels(tensors: TensorSource): Level[] {
     const block = (fromPixels: number) => `decoder.up_blocks.${count - 1 - fromPixels}`;
     const path = block(level);
     return {
-      channels: shapeOf(tensors, `${path}.resnets.0.conv2.weight`, 5)[0]!,
+      channels: kernelOf(tensors, `${path}.resnets.0.conv2.weight`)[0]!,
       blocks: countModules(tensors, `${path}.resnets.`) - 1,
       isTemporal: ["upsampler", "upsamplers.0"]
         .some((name) => tensors.find(`${block(level + 1)}.${name}.time_conv.weight`)),
@@ -200,7 +245,7 @@ function nestedLevels(tensors: TensorSource): Level[] {
   return Array.from({ length: countModules(tensors, "encoder.down_blocks.") }, (_, level) => {
     const path = `encoder.down_blocks.${level}`;
     return {
-      channels: shapeOf(tensors, `${path}.resnets.0.conv2.weight`, 5)[0]!,
+      channels: kernelOf(tensors, `${path}.resnets.0.conv2.weight`)[0]!,
       blocks: countModules(tensors, `${path}.resnets.`),
       isTemporal: tensors.find(`${path}.downsampler.time_conv.weight`) !== undefined,
     };
@@ -214,7 +259,7 @@ function flatLevels(tensors: TensorSource): Level[] {
     const path = `encoder.down_blocks.${i}`;
     if (level.blocks === 0) levels.push(level);
     if (tensors.find(`${path}.conv2.weight`)) {
-      level.channels = shapeOf(tensors, `${path}.conv2.weight`, 5)[0]!;
+      level.channels = kernelOf(tensors, `${path}.conv2.weight`)[0]!;
       level.blocks++;
     } else {
       level.isTemporal = tensors.find(`${path}.time_conv.weight`) !== undefined;

@@ -14,7 +14,8 @@ import {
 import type { Session } from "../../memory/session.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
 import { gridOf, latentSize, type TokenGrid } from "../../pipeline/latents.ts";
-import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
+import { withAlpha } from "../../pipeline/pixels.ts";
+import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl.ts";
@@ -192,13 +193,4 @@ function traceVision(
   );
   session.encodeSteps++;
   return { config, layouts, program, states: program.outputs };
-}
-
-function withAlpha({ width, height, data, alpha }: InputImage): { readonly data: Uint8Array } {
-  const rgba = new Uint8Array(width * height * 4);
-  for (let i = 0; i < width * height; i++) {
-    for (let c = 0; c < 3; c++) rgba[4 * i + c] = data[3 * i + c]!;
-    rgba[4 * i + 3] = alpha?.[i] ?? 255;
-  }
-  return { data: rgba };
 }

@@ -55,6 +55,11 @@ function conversation(system: string, prompt: string): string {
   return beginning(system) + prompt + PROMPT_END;
 }
 
-function beginning(system: string): string {
-  return `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n`;
+/** What stands before a prompt. */
+export function beginning(system: string): string {
+  return `${systemMessage(system)}<|im_start|>user\n`;
+}
+
+export function systemMessage(text: string): string {
+  return `<|im_start|>system\n${text}<|im_end|>\n`;
 }

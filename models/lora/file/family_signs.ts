@@ -53,6 +53,10 @@ const SIGNS: readonly Sign[] = [
     family: "FLUX.1 or FLUX.2",
     has: [/double_blocks_\d+_(img|txt)_(attn|mlp)|single_blocks_\d+_linear[12]/],
   },
+  {
+    family: "Qwen-Image-2.1",
+    has: [/(transformer_blocks_\d+_img_mlp_(gate_layer|proj|out)|txt_in_(in|out)_layer)/],
+  },
   { family: "Qwen-Image", has: [/transformer_blocks_\d+_((img|txt)_(mod|mlp)_)/] },
   { family: "SD 3", has: [/joint_blocks_\d/] },
   {

@@ -1,0 +1,145 @@
+/**
+ * Images with Qwen-Image-2.1: from text, from an input image by strength, and with a mask.
+ * Source: diffusers `QwenImage21Pipeline`; images and masks as in `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
+ */
+import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { traceDenoiser } from "../../pipeline/denoiser.ts";
+import { defineFamily } from "../../pipeline/family.ts";
+import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
+import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import {
+  beginSample,
+  gridOf,
+  latentSize,
+  noiseOf,
+  StartImage,
+  tokenCount,
+} from "../../pipeline/latents.ts";
+import { withAlpha } from "../../pipeline/pixels.ts";
+import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
+import { scaleLatents } from "../../pipeline/wan_coders.ts";
+import { wanImageCodec, wanImages } from "../../pipeline/wan_image_coders.ts";
+import { rearrange } from "../../rearrange.ts";
+import { imageSchedule, imageSteps } from "../../schedulers/mod.ts";
+import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
+import { PROMPT_END } from "../qwen_image/prompt.ts";
+import { guidanceOf } from "../qwen_image/sampling.ts";
+import { QWEN_IMAGE_21_PARTS, qwenImage21Info } from "./config.ts";
+import { QWEN_IMAGE_21_FILES } from "./layouts.ts";
+import { droppedTokens, qwenImage21Prompt } from "./prompt.ts";
+import { qwenImage21Context, qwenImage21Transformer, timestepTable } from "./transformer.ts";
+
+const { fround } = Math;
+
+export const QWEN_IMAGE_21 = defineFamily({
+  classNames: ["QwenImage21Pipeline"],
+  files: QWEN_IMAGE_21_FILES,
+  parts: QWEN_IMAGE_21_PARTS,
+  lora: { transformer: { family: "Qwen-Image-2.1", layouts: [] }, textEncoder: "Qwen3-VL" },
+
+  info: qwenImage21Info,
+
+  prompts: (request) =>
+    guidedPrompts(request, guidanceOf(request) > 1).map((text) => qwenImage21Prompt(text)),
+  promptEnd: PROMPT_END,
+  templateTokens: (_, { tokenizer }) => droppedTokens(tokenizer),
+
+  shapeOf(request, { vae }, { lengths }) {
+    const grid = gridOf(request, vae.config.scale_factor_spatial);
+    const startsFromImage = request.task === "TI2I";
+    const shape = {
+      grid,
+      startsFromImage,
+      /** Tokens of every prompt; each has a pass of its own. */
+      textTokens: lengths,
+      ...imageSteps(request, startsFromImage),
+    };
+    return { shape, latents: [latentSize(grid, 1)] };
+  },
+
+  trace(session, parts, shape) {
+    const { transformer, textEncoder, tokenizer, vae, settings } = parts;
+    const { grid, steps, tileSide } = shape;
+    const { config, weights: { root: weights } } = transformer;
+    const own = settings.sample_sigmas ?? undefined;
+    const schedule = imageSchedule(parts.scheduler, tokenCount(grid), steps, {
+      ...shape,
+      sigmas: shape.sigmas ?? (own?.length === steps ? own : undefined),
+    });
+    const size = { ...latentSize(grid, 1), tileSide };
+    const latents = [1, vae.config.z_dim, size.height, size.width];
+    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
+    const imageTokens = (x: Tensor) => rearrange(scaleLatents(vae, x), "1 y x c -> 1 (y x) c");
+    const rows = { y: grid.rows };
+    const images = wanImages(parts, size, (x) => rearrange(x, "1 (y x) c -> y x c", rows));
+
+    // 1. Encode: the input image; the prompts, by the text encoder and all blocks of the transformer.
+    const encoder = shape.startsFromImage
+      ? new ImageEncoder(session, wanImageCodec(vae), [size])
+      : undefined;
+    const start = new StartImage(encoder?.moments[0], latents, imageTokens);
+    const layers = [textEncoder.config.num_hidden_layers];
+    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, layers, { isRaw: true });
+    const [prompts, most] = [shape.textTokens.length, Math.max(...shape.textTokens)];
+    const dropped = droppedTokens(tokenizer);
+    const text = new PromptEncoder(session, qwen3, { prompts, rows: most }, {
+      trace: ({ states }, graph) =>
+        shape.textTokens.map((end, i) => {
+          const own = ofPrompt(states, i, [dropped, end]);
+          return graph.scope(
+            `prompt ${i}`,
+            () => qwenImage21Context(graph, config, weights, own, session.ranks),
+          );
+        }),
+    });
+
+    // 2. Noise, added to the input image's latents, as tokens; all timesteps, embedded.
+    const { timesteps } = schedule;
+    const begin = session.stage("denoise", { name: "begin" }).program(
+      "begin",
+      { noise: f32(...latents), ...start.inputs },
+      ({ noise, ...image }, graph) => {
+        const times = Array.from(timesteps, (t) => fround(fround(t / 1000) * 1000));
+        return {
+          ...beginSample(toTokens(noise), start.trace(image), {
+            schedule,
+            isMasked: shape.isMasked,
+          }),
+          times: timestepTable(graph, config, weights, times),
+        };
+      },
+    );
+
+    // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
+    const { sample, kept, times } = begin.outputs;
+    const loop = session.stage("denoise", { repeats: timesteps.length });
+    const denoiser = traceDenoiser(loop, shape, {
+      schedule,
+      sample,
+      kept,
+      noise: { shape: latents, arrange: toTokens },
+      passes: text.context.map((context) => ({ context, times })),
+      predict: (inputs, graph, { pass }) =>
+        qwenImage21Transformer(graph, config, weights, {
+          ...inputs,
+          textTokens: shape.textTokens[pass]! - dropped,
+          grid,
+          ranks: session.ranks,
+        }),
+      preview: images.preview,
+    });
+
+    // 4. Decode.
+    const result = images.result(session, sample, { isTinyDecoded: false });
+
+    return async (work) => {
+      const draw = noiseOf(work.request, latents);
+      const drawn = start.draw(draw);
+      await encoder?.run(work, work.request.images!.map(withAlpha));
+      await text.run(work);
+      await work.run([begin.call(drawn)]);
+      await denoiser.run(work, classifierFree(guidanceOf(work.request), prompts), draw, drawn);
+      await result.run(work);
+    };
+  },
+});

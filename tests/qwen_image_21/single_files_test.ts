@@ -1,0 +1,72 @@
+/** Qwen-Image-2.1 from single files: the same latents as from the folder that holds the same numbers. */
+import { join } from "node:path";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
+import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withFolder } from "../support/safetensors.ts";
+import {
+  type Bytes,
+  mapped,
+  renamed,
+  tensorsOf,
+  writeGguf,
+  writeSafetensors,
+} from "../support/single_files.ts";
+
+const golden = new Golden("qwen_image_21/pipeline");
+
+/** A component's tensors, `name` for those that `rename` gives one. */
+function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
+  return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
+}
+
+async function checkLatents(call: string, model: string, parts: ModelParts): Promise<void> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(model, { tokenizer: golden.folder, ...parts });
+  try {
+    await pipeline.load(device);
+    const request = { ...textRequest(golden.call(call)), guidanceScale: 1 };
+    const { latents } = await pipeline.generate(request);
+    const expected = golden.tensor(call, "latents");
+    assertClose(call, { shape: expected.shape, data: latents }, expected, 1e-4);
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test("a file with Qwen-Image-2.1's transformer, text encoder and autoencoder gives diffusers' latents", () =>
+  withFolder({}, async (folder) => {
+    const path = join(folder, "qwen_image_21_all.safetensors");
+    writeSafetensors(
+      path,
+      new Map([
+        ...component("transformer", (name) => `model.diffusion_model.${name}`),
+        ...component("text_encoder", (name) => `text_encoders.qwen3vl_8b.transformer.${name}`),
+        ...component("vae", (name) => `vae.${name}`),
+      ]),
+    );
+    await checkLatents("text", path, {});
+  }));
+
+Deno.test({
+  name: "GGUF files of Qwen-Image-2.1 and Qwen3-VL give diffusers' latents; with DENOISE_SLOW",
+  ignore: !Deno.env.has("DENOISE_SLOW"),
+  fn: () =>
+    withFolder({}, async (folder) => {
+      const [model, encoder] = ["Qwen-Image-2.1-BF16", "Qwen3-VL-8B"]
+        .map((name) => join(folder, `${name}.gguf`)) as [string, string];
+      writeGguf(model, component("transformer", (name) => name), "qwen_image");
+      const language = component(
+        "text_encoder",
+        (name) => name.replace("model.language_model.", ""),
+      );
+      const llama = renamed(
+        new Map([...language].filter(([name]) => !/visual\./.test(name))),
+        LLAMA_CPP_QWEN,
+      );
+      writeGguf(encoder, llama, "qwen3vl");
+      await checkLatents("text", model, { textEncoder: encoder, vae: join(golden.folder, "vae") });
+    }),
+});

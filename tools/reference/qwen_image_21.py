@@ -1,0 +1,232 @@
+"""Makes the goldens of Qwen-Image-2.1 under tests/goldens/qwen_image_21.
+
+    python3 tools/reference/qwen_image_21.py                 # make all
+    python3 tools/reference/qwen_image_21.py NAME ...        # make some
+    python3 tools/reference/qwen_image_21.py --check [NAME]  # read the stored ones back and run them again
+
+`pipeline` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
+component. diffusers has no pipeline of it for a start from an image and for masks: `picture` and `masked` begin and go on as
+its pipelines of Qwen-Image do.
+"""
+
+import json
+
+import torch
+from diffusers import (
+    AutoencoderKLQwenImage21,
+    FlowMatchEulerDiscreteScheduler,
+    QwenImage21Pipeline,
+    QwenImage21Transformer2DModel,
+)
+from safetensors.torch import save_file
+from transformers import BatchFeature, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+import common
+from common import Call, generator, make_goldens, normal
+from krea2 import TEXT, VISION
+from qwen_image import picture, quiet, tokenizer, vae_overrides
+from seeded import seed_weights
+
+FOLDER = common.GOLDENS.parent / "qwen_image_21"
+
+# Widths that fill no vector of four but in the heads.
+TINY = dict(in_channels=10, out_channels=10, num_layers=3, attention_head_dim=12, num_attention_heads=3, context_in_dim=18,
+            axes_dims_rope=(4, 4, 4))
+# Heads of 128, every width a multiple of 256.
+SMALL = dict(num_layers=2, num_attention_heads=2, context_in_dim=256)
+LANGUAGE = dict(TEXT, num_hidden_layers=2)
+# Sixteen pixels to a latent, and the published numbers of channels and their statistics.
+VAE = dict(base_dim=8, decoder_base_dim=12, dim_mult=[1, 2, 2, 4, 4], num_res_blocks=1)
+SCHEDULER = dict(num_train_timesteps=1000, shift=1.0, use_dynamic_shifting=True, base_shift=0.5, max_shift=1.15,
+                 base_image_seq_len=256, max_image_seq_len=4096, time_shift_type="exponential")
+
+
+def transformer(folder, seed, **config):
+    """The norm of the text is stored around zero: 1 is added to it."""
+    model = QwenImage21Transformer2DModel(**config)
+    model.save_config(folder)
+    return seed_weights(folder, model, seed, overrides={"txt_in.text_norm.weight": (0.0, 0.3)})
+
+
+def forward_call(model, name, seed, rows, columns, text_tokens, time):
+    rng = generator(seed)
+    config = model.config
+    latents = normal(rng, 1, rows * columns, config.in_channels)
+    states = normal(rng, 1, text_tokens, config.context_in_dim)
+    mask = torch.arange(text_tokens + rows * columns // 4)[None] >= text_tokens
+    output = model(latents, states, torch.tensor([time]), [[(1, rows, columns)]], mask, return_dict=False)[0]
+    args = {"time": time, "rows": rows, "columns": columns}
+    return Call(name, "the transformer's output", args, {"latents": latents, "states": states},
+                {"output": output[:, text_tokens:]})
+
+
+def tiny_calls(folder, seed):
+    model = transformer(folder, seed, **TINY)
+    return [forward_call(model, "wide", seed + 1, 2, 6, 7, 1.0), forward_call(model, "tall", seed + 2, 6, 4, 1, 0.4375)]
+
+
+class Processor:
+    """What Qwen3VLProcessor does with texts; that one needs torchvision for videos."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def apply_chat_template(self, messages, **_arguments):
+        [message] = messages
+        text = f"<|im_start|>{message['role']}\n{message['content'][0]['text']}<|im_end|>\n"
+        return [self.tokenizer(text).input_ids]
+
+    def __call__(self, text, **_arguments):
+        return BatchFeature({**self.tokenizer(text, return_tensors="pt")})
+
+
+def components(folder, seed):
+    """The parts of the pipeline, their configurations and rules written."""
+    for name in ("transformer", "text_encoder", "vae", "scheduler", "processor"):
+        (folder / name).mkdir(exist_ok=True, parents=True)
+    config = Qwen3VLConfig(text_config=LANGUAGE, vision_config=VISION, image_token_id=908, video_token_id=909,
+                           vision_start_token_id=903, vision_end_token_id=907, attn_implementation="eager")
+    text_encoder = Qwen3VLForConditionalGeneration(config)
+    text_encoder.config.save_pretrained(folder / "text_encoder")
+    vae = AutoencoderKLQwenImage21(**VAE)
+    vae.save_config(folder / "vae")
+    scheduler = FlowMatchEulerDiscreteScheduler(**SCHEDULER)
+    scheduler.save_config(folder / "scheduler")
+    index = {
+        "_class_name": "QwenImage21Pipeline",
+        "_diffusers_version": "0.42.1",
+        "processor": ["transformers", "Qwen3VLProcessor"],
+        "sample_sigmas": None,
+        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
+        "text_encoder": ["transformers", "Qwen3VLForConditionalGeneration"],
+        "transformer": ["diffusers", "QwenImage21Transformer2DModel"],
+        "vae": ["diffusers", "AutoencoderKLQwenImage21"],
+    }
+    (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+    return {
+        "text_encoder": seed_weights(folder / "text_encoder", text_encoder, seed),
+        "transformer": transformer(folder / "transformer", seed + 1, **SMALL),
+        "vae": seed_weights(folder / "vae", vae, seed + 2, overrides=vae_overrides(vae)),
+        "scheduler": scheduler,
+        "processor": Processor(tokenizer(folder / "processor")),
+    }
+
+
+# Every kind of module that trainers adapt.
+ADAPTED = [
+    "transformer_blocks.0.attn.to_q",
+    "transformer_blocks.0.attn.to_v",
+    "transformer_blocks.0.img_mlp.gate_layer",
+    "transformer_blocks.1.attn.to_out.0",
+    "transformer_blocks.1.img_mlp.proj",
+    "transformer_blocks.1.img_mlp.out",
+    "txt_in.in_layer",
+    "img_in",
+    "modulation.1",
+    "proj_out",
+]
+
+
+def save_adapter(folder, seed):
+    """An adapter of rank 2 under the names of diffusers."""
+    model = QwenImage21Transformer2DModel(**SMALL)
+    rng = generator(seed)
+    tensors = {}
+    for name in ADAPTED:
+        rows, columns = model.get_submodule(name).weight.shape
+        tensors[f"transformer.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
+        tensors[f"transformer.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
+    save_file(tensors, folder / "adapter.safetensors")
+
+
+PROMPT = "a bright red cat sleeps under the ancient mountain, 一只红色的猫, cinematic light in the morning"
+
+
+def image_call(pipeline, name, seed, on_step=None, inputs=None, args=None, **arguments):
+    """Final latents, packed, and the image with alpha in [0, 1]."""
+    seen = {}
+
+    def keep(_pipeline, step, _timestep, state):
+        seen["latents"] = on_step(step, state["latents"]) if on_step else state["latents"]
+        return {"latents": seen["latents"]}
+
+    rng = arguments.pop("rng", None) or generator(seed)
+    image = pipeline(generator=rng, output_type="pt", callback_on_step_end=keep, **arguments).images
+    stored = {key: value for key, value in arguments.items() if key not in ("latents", "sigmas")}
+    image = image[0].permute(1, 2, 0)
+    if "mask" in (inputs or {}):
+        # What is put over the given image is opaque, on white.
+        image = image[..., :3] * image[..., 3:] + 1 - image[..., 3:]
+    outputs = {"latents": seen["latents"], "image": image}
+    return Call(name, "an image", {"seed": seed, **stored, **(args or {})}, inputs or {}, outputs)
+
+
+def given_call(pipeline, name, seed, image, strength, steps, mask=None, **arguments):
+    """From an input image, uint8 [height, width, 4]; white in the mask is painted."""
+    height, width = arguments["height"], arguments["width"]
+    vae, scheduler, side = pipeline.vae, pipeline.scheduler, pipeline.vae_scale_factor
+    rng = generator(seed)
+    pixels = image.permute(2, 0, 1)[None, :, None].float() / 127.5 - 1
+    latents = vae.encode(pixels).latent_dist.sample(rng)[:, :, 0]
+    mean, std = (torch.tensor(getattr(vae.config, key)).view(1, -1, 1, 1) for key in ("latents_mean", "latents_std"))
+    shape = (1, vae.config.z_dim, height // side, width // side)
+    pack = lambda x: pipeline._pack_latents(x, *x.shape)
+    clean, noise = pack((latents - mean) / std), pack(normal(rng, *shape))
+    begin = int(max(steps - min(steps * strength, steps), 0))
+    sigmas = torch.linspace(1, 1 / steps, steps, dtype=torch.float64)[begin:].tolist()
+    slope = (1.15 - 0.5) / (4096 - 256)
+    scheduler.set_timesteps(len(sigmas), sigmas=sigmas, mu=clean.shape[1] * slope + 0.5 - slope * 256)
+    levels = scheduler.sigmas.clone()
+    noisy = lambda level: (1 - level) * clean + level * noise
+    inputs, on_step = {"given": image}, None
+    if mask is not None:
+        inputs["mask"] = mask
+        painted = pack(torch.nn.functional.interpolate(mask[None, None].float() / 255, shape[2:], mode="nearest").expand(shape))
+        on_step = lambda i, x: (1 - painted) * noisy(levels[i + 1]) + painted * x
+    args = {"strength": strength, "num_inference_steps": steps}
+    return image_call(pipeline, name, seed, on_step, inputs, args, rng=rng, latents=noisy(levels[0]), sigmas=sigmas,
+                      num_inference_steps=len(sigmas), **arguments)
+
+
+def with_alpha(image):
+    """Transparent towards the right."""
+    height, width, _ = image.shape
+    alpha = torch.linspace(255, 0, width).round().byte().expand(height, width)
+    return torch.cat([image, alpha[..., None]], dim=-1)
+
+
+def pipeline_calls(folder, seed):
+    pipeline = quiet(QwenImage21Pipeline(**components(folder, seed)))
+    size = dict(height=96, width=64)
+    small = dict(height=32, width=64)
+    rng = generator(seed + 9)
+    mask = torch.zeros(96, 64, dtype=torch.uint8)
+    mask[16:64, 16:48] = 255
+    guided = dict(prompt="a red cat", negative_prompt=PROMPT, true_cfg_scale=4.0, **size)
+    calls = [
+        image_call(pipeline, "text", 7, prompt=PROMPT, num_inference_steps=4, **size),
+        image_call(pipeline, "guided", 8, num_inference_steps=3, **guided),
+        image_call(pipeline, "empty", 9, prompt="", negative_prompt="", true_cfg_scale=2.0, num_inference_steps=2, **small),
+        given_call(pipeline, "picture", 11, with_alpha(picture(rng, 96, 64)), 0.6, 5, **guided),
+        given_call(pipeline, "masked", 13, with_alpha(picture(rng, 96, 64)), 0.7, 4, mask, prompt=PROMPT, **size),
+    ]
+    pipeline.load_lora_weights(folder / "adapter.safetensors", adapter_name="one")
+    pipeline.set_adapters("one", 0.7)
+    adapted = image_call(pipeline, "adapted", 12, prompt=PROMPT, num_inference_steps=2, args={"strength": 0.7}, **small)
+    pipeline.unload_lora_weights()
+    return [*calls, adapted]
+
+
+def build_pipeline(folder, seed):
+    components(folder, seed)
+    save_adapter(folder, seed + 20)
+
+
+GOLDENS = {
+    "tiny": ("Qwen-Image-2.1, tiny", 91, lambda folder, seed: transformer(folder, seed, **TINY), tiny_calls),
+    "pipeline": ("Qwen-Image-2.1, pipeline", 97, build_pipeline, pipeline_calls),
+}
+
+
+if __name__ == "__main__":
+    make_goldens(FOLDER, GOLDENS)
