@@ -72,7 +72,7 @@ export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts
 export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
 export { CONTROL_BALANCES, HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
-export { X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
+export { type VideoFormat, X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
 export {
   type DeviceOptions,
   FieldError,
@@ -88,6 +88,7 @@ export {
   type RecipeLora,
   type SaveVideoOptions,
   version,
+  type VideoBlobOptions,
   type VideoSource,
 } from "./generation/mod.ts";
 export { BUNDLED_MODEL } from "./models/lora/bundled.ts";

@@ -107,6 +107,12 @@ Deno.test("Model.generateVideo() gives frames, and a file of them", () =>
     await video.save(path, { preset: "ultrafast", quality: 90 });
     const { width, height, frames, fps } = await probeVideo(await findFfmpeg(), path);
     assert.deepEqual([width, height, frames, fps], [64, 48, 13, 12]);
+    const blob = await video.toBlob({ preset: "ultrafast", quality: 90 });
+    assert.equal(blob.type, "video/mp4");
+    assert.deepEqual(await blob.bytes(), await Deno.readFile(path));
+    await assert.rejects(video.toBlob({ format: "webm" }), {
+      message: "Cannot write the video: only a browser tab writes webm; use mp4",
+    });
   }));
 
 Deno.test("Model.saveVideo() writes frames as they come, and leaves no file where it fails", () =>

@@ -8,9 +8,16 @@ export type Stored =
 
 const table = new Map<string, Stored>();
 
+/** Folder of what is soon removed. */
+export const TEMPORARY = "/temporary/";
+
 /** Puts a file into the table; an earlier file of the same path is replaced. */
 export function mount(path: string, file: Stored): void {
   table.set(path, file);
+}
+
+export function unmount(path: string): void {
+  table.delete(path);
 }
 
 export function find(path: string): Stored | undefined {

@@ -1,7 +1,7 @@
 /** What a browser tab gives the program, by the names of `platform/mod.ts`; see there. */
 import { Unzlib, zlibSync } from "fflate";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "../platform/types.ts";
-import { bytesOf, find, mount, namesIn, sizeOf, sourceOf } from "./files.ts";
+import { bytesOf, find, mount, namesIn, sizeOf, sourceOf, TEMPORARY, unmount } from "./files.ts";
 
 export { basename, dirname, extname, join, resolve } from "./path.ts";
 export type { FileInfo, FileSource, HostMemory } from "../platform/types.ts";
@@ -168,7 +168,12 @@ export function makeFolder(): Promise<void> {
   return Promise.resolve();
 }
 
-export function removeFile(): Promise<void> {
+export function temporaryPath(ending: string): string {
+  return `${TEMPORARY}${crypto.randomUUID()}${ending}`;
+}
+
+export function removeFile(path: string): Promise<void> {
+  unmount(path);
   return Promise.resolve();
 }
 

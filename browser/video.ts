@@ -1,4 +1,9 @@
-/** Video files of a tab: none, as there is no FFmpeg; stands in for `media/video/mod.ts`. Frames go in and out as pixels. */
+/** Video files of a tab: WebCodecs writes them into its table of files, and none are read; stands in for `media/video/mod.ts`. */
+import type { VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
+import { mount, TEMPORARY } from "./files.ts";
+
+export { crfOfQuality } from "../media/video/quality.ts";
+export type { VideoFormat, VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
 
 export class VideoError extends Error {
   override readonly name = "VideoError";
@@ -6,7 +11,8 @@ export class VideoError extends Error {
 
 export class FfmpegError extends Error {}
 
-export type Ffmpeg = never;
+/** What encodes. */
+export type Ffmpeg = "WebCodecs";
 export type X264Preset = "fast";
 
 export interface VideoInfo {
@@ -16,24 +22,37 @@ export interface VideoInfo {
   readonly fps: number;
 }
 
+/** Browsers choose how hard they try. */
 export const X264_PRESETS: readonly X264Preset[] = ["fast"];
 export const DEFAULT_X264_PRESET: X264Preset = "fast";
 
-export function crfOfQuality(): number {
-  return 0;
+export function findFfmpeg(): Promise<Ffmpeg> {
+  return Promise.resolve("WebCodecs");
 }
 
-export function findFfmpeg(): Promise<never> {
+export function probeVideo(): Promise<never> {
   return Promise.reject(
-    new VideoError("Cannot use a video file: a browser tab has no FFmpeg; give and take frames"),
+    new VideoError("Cannot read video: a browser tab reads no video files; give frames"),
   );
 }
 
-export const probeVideo = findFfmpeg;
-export const readVideo = findFfmpeg;
+export const readVideo = probeVideo;
 
-export function writeVideo(): never {
-  throw new VideoError("Cannot write a video file: a browser tab has no FFmpeg; take its frames");
+/** Starts a file in the table. Encoder and container are a script of their own, which is fetched when it is wanted. */
+export function writeVideo(_: Ffmpeg, { path, ...options }: WriteVideoOptions): VideoWriter {
+  if (!path.startsWith(TEMPORARY)) {
+    throw new VideoError("a browser tab has no file system; use toBlob()");
+  }
+  const opening = (async () => {
+    const script: string = new URL("./video_file.js", import.meta.url).href;
+    const { openVideoFile } = await import(script) as typeof import("./video_file.ts");
+    return await openVideoFile(options);
+  })();
+  opening.catch(() => {});
+  return {
+    write: async (frame) => await (await opening).write(frame),
+    finish: async () => mount(path, { kind: "blob", blob: await (await opening).finish() }),
+  };
 }
 
 export function checkVideoWork(): void {}

@@ -15,7 +15,7 @@ import {
   texts,
 } from "../generation/flag.ts";
 import { QUALITY_PRESETS } from "../media/encode.ts";
-import { X264_PRESETS } from "../media/video/write.ts";
+import { X264_PRESETS } from "../media/video/quality.ts";
 import { TEXT_ENCODERS } from "../models/lora/types.ts";
 import { PREDICTION_TYPES } from "../models/schedulers/process.ts";
 import { LOG_FORMATS } from "../server/log.ts";

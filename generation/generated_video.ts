@@ -1,12 +1,21 @@
 /** A finished video in memory, and as a file. */
 
-import { dirname, exists, makeFolder, removeFile, resolve } from "../platform/mod.ts";
+import {
+  dirname,
+  exists,
+  makeFolder,
+  readFile,
+  removeFile,
+  resolve,
+  temporaryPath,
+} from "../platform/mod.ts";
 import type { Size } from "../engine/types.ts";
 import { resolveQuality } from "../media/encode.ts";
 import {
   crfOfQuality,
   DEFAULT_X264_PRESET,
   findFfmpeg,
+  type VideoFormat,
   writeVideo,
   X264_PRESETS,
   type X264Preset,
@@ -25,6 +34,12 @@ export interface SaveVideoOptions {
   isFragmented?: boolean;
   /** Stops it; `save` then throws an `AbortError`. */
   signal?: AbortSignal;
+}
+
+/** How a video's file in memory is made. */
+export interface VideoBlobOptions extends Omit<SaveVideoOptions, "isFragmented"> {
+  /** `mp4`, which is H.264, by default; `webm`, which is VP9, in a browser tab alone. */
+  format?: VideoFormat;
 }
 
 /** What a video is put together from. */
@@ -94,9 +109,33 @@ export class GeneratedVideo {
    * @throws {Error} when the file cannot be written
    */
   async save(path: string, options: SaveVideoOptions = {}): Promise<void> {
+    checkVideoPath(path);
+    await this.#write(path, options);
+  }
+
+  /**
+   * The video as a file in memory, such as `URL.createObjectURL()` takes. A browser tab encodes it by WebCodecs, where
+   * `quality` sets the bit rate and nothing is lossless.
+   *
+   * @param options format and quality
+   * @returns the file, with its type
+   * @throws {RangeError} for a quality outside 0 to 100, or an unknown preset
+   * @throws {Error} when it cannot be encoded, as in a browser that encodes no H.264
+   */
+  async toBlob({ format = "mp4", ...options }: VideoBlobOptions = {}): Promise<Blob> {
+    const path = temporaryPath(`.${format}`);
+    try {
+      await this.#write(path, options, { format, what: "the video" });
+      return new Blob([await readFile(path)], { type: `video/${format}` });
+    } finally {
+      await removeFile(path);
+    }
+  }
+
+  async #write(path: string, options: SaveVideoOptions, how: HowToSave = {}): Promise<void> {
     const { width, height, fps } = this;
     const audio = this.#audio && { ...this.#audio, seconds: this.frames.length / fps };
-    await saveFrames(path, { width, height, fps, audio }, options, async (write) => {
+    await saveFrames(path, { width, height, fps, audio }, { ...options, ...how }, async (write) => {
       for (const frame of this.frames) await write(frame);
     });
   }
@@ -112,15 +151,20 @@ export interface VideoStream extends Size {
     | undefined;
 }
 
+interface HowToSave {
+  readonly format?: VideoFormat;
+  /** What errors call it; its path by default. */
+  readonly what?: string;
+}
+
 /** Writes frames to a file as they come: `give` calls `write` for each in order. What was written goes when it fails. */
 export async function saveFrames(
   path: string,
   stream: VideoStream,
-  options: SaveVideoOptions,
+  options: SaveVideoOptions & HowToSave,
   give: (write: (frame: Uint8Array) => Promise<void>) => Promise<void>,
 ): Promise<void> {
-  checkVideoPath(path);
-  const { preset = DEFAULT_X264_PRESET, isFragmented, signal } = options;
+  const { preset = DEFAULT_X264_PRESET, isFragmented, format, what = path, signal } = options;
   if (!X264_PRESETS.includes(preset)) {
     throw new RangeError(`Cannot encode with preset ${preset}: use ${X264_PRESETS.join(", ")}`);
   }
@@ -136,6 +180,7 @@ export async function saveFrames(
     const { width, height, fps, audio } = stream;
     const file = writeVideo(ffmpeg, {
       path: resolve(path),
+      format,
       width,
       height,
       fps,
@@ -155,7 +200,7 @@ export async function saveFrames(
     if (isNew) await removeFile(path);
     if (failure) throw failure.error;
     if (signal?.aborted) throw cause;
-    throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
+    throw new Error(`Cannot write ${what}: ${describeWriteError(cause)}`, { cause });
   }
 }
 

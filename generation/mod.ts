@@ -18,6 +18,7 @@ export {
   type GeneratedVideoParts,
   saveFrames,
   type SaveVideoOptions,
+  type VideoBlobOptions,
   type VideoStream,
 } from "./generated_video.ts";
 export type { DeviceOptions, LoadModelOptions } from "../engine/options.ts";

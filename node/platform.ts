@@ -9,8 +9,8 @@ import {
   statSync,
 } from "node:fs";
 import { mkdir, readdir, readFile as read, rename, rm, writeFile as write } from "node:fs/promises";
-import { freemem, totalmem } from "node:os";
-import { dirname } from "node:path";
+import { freemem, tmpdir, totalmem } from "node:os";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { exists } from "../platform/stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "../platform/types.ts";
@@ -220,6 +220,10 @@ export async function writeFile(path: string, bytes: Uint8Array): Promise<void> 
 
 export async function makeFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true });
+}
+
+export function temporaryPath(ending: string): string {
+  return join(tmpdir(), `denoise-${crypto.randomUUID()}${ending}`);
 }
 
 export async function removeFile(path: string): Promise<void> {

@@ -2,7 +2,8 @@
  * What the program needs of the runtime under it; this is Deno's. In a browser tab `browser/platform.ts` stands in its
  * place, with the same names.
  */
-import { dirname } from "node:path";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { exists } from "./stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "./types.ts";
 
@@ -198,6 +199,11 @@ export async function writeFile(path: string, bytes: Uint8Array): Promise<void> 
 /** Makes a folder and those above it, where they are not there. */
 export async function makeFolder(path: string): Promise<void> {
   await Deno.mkdir(path, { recursive: true });
+}
+
+/** A path for a file that is soon removed, where there is none yet. */
+export function temporaryPath(ending: string): string {
+  return join(tmpdir(), `denoise-${crypto.randomUUID()}${ending}`);
 }
 
 /** Removes a file, if it is there and can be removed. */

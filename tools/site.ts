@@ -18,6 +18,7 @@ export const SWAPS: Readonly<Record<string, string>> = {
 export const ENTRIES: Readonly<Record<string, string>> = {
   "denoise.js": "browser/mod.ts",
   "worker.js": "browser/worker.ts",
+  "video_file.js": "browser/video_file.ts",
   "report.js": "browser/report.ts",
   "report_worker.js": "browser/report_worker.ts",
   "playground.js": "browser/playground/main.ts",

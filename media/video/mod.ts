@@ -5,12 +5,5 @@ export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";
 export { probeVideo, type VideoInfo } from "./probe.ts";
 export { checkVideoWork, readVideo, type ReadVideoOptions } from "./read.ts";
 export { VideoError } from "./video_file.ts";
-export {
-  crfOfQuality,
-  DEFAULT_X264_PRESET,
-  type VideoWriter,
-  writeVideo,
-  type WriteVideoOptions,
-  X264_PRESETS,
-  type X264Preset,
-} from "./write.ts";
+export { crfOfQuality, DEFAULT_X264_PRESET, X264_PRESETS, type X264Preset } from "./quality.ts";
+export { type VideoFormat, type VideoWriter, writeVideo, type WriteVideoOptions } from "./write.ts";

@@ -5,7 +5,8 @@ import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
 import { checkVideoWork, readVideo } from "./read.ts";
 import { VideoError } from "./video_file.ts";
-import { crfOfQuality, writeVideo, type WriteVideoOptions, X264_PRESETS } from "./write.ts";
+import { crfOfQuality, X264_PRESETS } from "./quality.ts";
+import { writeVideo, type WriteVideoOptions } from "./write.ts";
 
 const SYSTEM = await systemFfmpeg("ffmpeg");
 const BUILDS = [

@@ -1,11 +1,17 @@
 /** Frames to MP4 files. */
 
 import type { Ffmpeg } from "./ffmpeg.ts";
+import { DEFAULT_X264_PRESET, type X264Preset } from "./quality.ts";
 import { openUntrusted } from "./video_file.ts";
+
+/** Formats of video files. */
+export type VideoFormat = "mp4" | "webm";
 
 export interface WriteVideoOptions {
   /** Absolute path of the file; it is replaced. */
   readonly path: string;
+  /** `mp4` by default; WebM is for browsers without an encoder of H.264. */
+  readonly format?: VideoFormat | undefined;
   readonly width: number;
   readonly height: number;
   readonly fps: number;
@@ -49,6 +55,9 @@ const MP4_AUDIO = new Set(["aac", "mp3", "ac3", "opus"]);
 /** Starts an MP4 file: H.264, 4:2:0, BT.709, index in front or in fragments. Odd sides grow by a pixel. */
 export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWriter {
   const { path, width, height, fps, crf, preset = DEFAULT_X264_PRESET, audio, signal } = options;
+  if ((options.format ?? "mp4") !== "mp4") {
+    throw new RangeError(`only a browser tab writes ${options.format}; use mp4`);
+  }
   const even = (side: number) => side + side % 2;
   const sink = ffmpeg.encode({
     inputs: audio ? [audio.path] : [],
@@ -82,33 +91,4 @@ export function writeVideo(ffmpeg: Ffmpeg, options: WriteVideoOptions): VideoWri
     },
     finish: () => sink.finish(),
   };
-}
-
-/** Presets of x264, from the fastest to the one that keeps most in a file of the same size. */
-export const X264_PRESETS = [
-  "ultrafast",
-  "superfast",
-  "veryfast",
-  "faster",
-  "fast",
-  "medium",
-  "slow",
-  "slower",
-  "veryslow",
-  "placebo",
-] as const;
-
-/** An effort of the encoder, one of {@link X264_PRESETS}. */
-export type X264Preset = typeof X264_PRESETS[number];
-
-/** The preset of a request that names none. */
-export const DEFAULT_X264_PRESET: X264Preset = "fast";
-
-/** The coarsest constant rate factor of x264 at 8 bits. */
-const WORST_CRF = 51;
-
-/** The constant rate factor, 51 to 0, for a quality of 0 (smallest file) to 100 (lossless), on a straight line. */
-export function crfOfQuality(quality: number): number {
-  // Tenths first: 1 - 90/100 is a hair above 0.1 in binary, and 5.1 must not become 6.
-  return Math.floor((WORST_CRF * (100 - quality)) / 100);
 }

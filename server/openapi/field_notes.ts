@@ -4,7 +4,7 @@ import { httpNames } from "../../generation/field_values.ts";
 import { FITS, REQUEST_FIELDS, SETTING_FIELDS } from "../../generation/fields.ts";
 import { MERGE_MODES } from "../../generation/lora_words.ts";
 import { QUALITY_PRESETS } from "../../media/encode.ts";
-import { X264_PRESETS } from "../../media/video/write.ts";
+import { X264_PRESETS } from "../../media/video/quality.ts";
 import { DEVICES, MAX_OUTPUTS, QUALITIES, SERVICE_TIERS } from "../contract/generation.ts";
 import { BACKGROUNDS, FORMATS, MAX_PREVIEWS } from "../images/image_request.ts";
 

@@ -1,0 +1,107 @@
+/** Videos of a tab: frames, and files by WebCodecs. */
+import assert from "node:assert/strict";
+import { findFfmpeg, probeVideo, readVideo } from "../../media/video/mod.ts";
+import { browserTest, openSite } from "./tab.ts";
+
+const SHAPE = { width: 96, height: 96, fps: 8 };
+
+/** Decodes a file as this program reads videos. */
+async function decode(base64: string, ending: string): Promise<Uint8Array[]> {
+  const path = await Deno.makeTempFile({ suffix: ending });
+  try {
+    await Deno.writeFile(path, Uint8Array.fromBase64(base64));
+    const ffmpeg = await findFfmpeg();
+    const info = await probeVideo(ffmpeg, path);
+    assert.deepEqual([info.width, info.height, info.fps], [96, 96, 8]);
+    return await Array.fromAsync(readVideo(ffmpeg, path, info, { ...SHAPE, maxFrames: 9 }));
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+/** In decibels. */
+function psnr(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += (a[i]! - b[i]!) ** 2;
+  return 10 * Math.log10(255 ** 2 / (sum / a.length));
+}
+
+for (const browser of ["firefox", "chromium"] as const) {
+  browserTest(
+    `${browser} makes a video, as frames, MP4 and WebM, says what it cannot encode, and plays the file`,
+    browser,
+    async () => {
+      await using site = await openSite();
+      const { frames, files, played, refused } = await site.run(
+        browser,
+        `
+        const { loadModel } = await import("./denoise.js");
+        const model = await loadModel();
+        const video = await model.generateVideo({
+          prompt: "a red heart", seed: 7, numInferenceSteps: 4, numFrames: 5, fps: 8,
+        });
+        await model.close();
+        const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+        const files = {};
+        const blobs = {};
+        for (const [name, options] of Object.entries({
+          mp4: {}, fine: { quality: 90 }, webm: { format: "webm", quality: 90 },
+        })) {
+          blobs[name] = await video.toBlob(options);
+          files[name] = { type: blobs[name].type, data: base64(new Uint8Array(await blobs[name].arrayBuffer())) };
+        }
+        const player = document.createElement("video");
+        player.muted = true;
+        player.src = URL.createObjectURL(blobs.mp4);
+        await new Promise((resolve, reject) => {
+          player.onended = resolve;
+          player.onerror = () => reject(new Error(player.error.message));
+          document.body.append(player);
+          player.play();
+        });
+        const outcome = (work) => work.then(() => "done", ({ message }) => message);
+        const refused = [await outcome(video.save("heart.mp4")), await outcome(video.toBlob({ quality: 101 }))];
+        VideoEncoder.isConfigSupported = () => Promise.resolve({ supported: false });
+        delete globalThis.VideoEncoder;
+        refused.push(await outcome(video.toBlob()));
+        return {
+          frames: video.frames.map((frame) => base64(frame)),
+          files,
+          played: [player.videoWidth, player.videoHeight, player.duration],
+          refused,
+        };
+      `,
+        { limitMs: 600_000 },
+      ) as {
+        frames: string[];
+        files: Record<"mp4" | "fine" | "webm", { type: string; data: string }>;
+        played: number[];
+        refused: string[];
+      };
+      const made = frames.map((frame) => Uint8Array.fromBase64(frame));
+      assert.equal(made.length, 5);
+      for (const [name, { type, data }] of Object.entries(files)) {
+        const ending = type.replace("video/", ".");
+        assert.equal(ending, name === "webm" ? ".webm" : ".mp4");
+        const decoded = await decode(data, ending);
+        assert.equal(decoded.length, made.length, name);
+        const found = decoded.map((frame, i) => psnr(frame, made[i]!));
+        const least = name === "mp4" ? 30 : 34;
+        assert.ok(Math.min(...found) > least, `${name}: ${found} dB, not over ${least}`);
+      }
+      assert.ok(files.fine.data.length > 1.5 * files.mp4.data.length);
+      assert.deepEqual(played.slice(0, 2), [96, 96]);
+      assert.ok(Math.abs(played[2]! - 5 / 8) < 0.05, `it lasts ${played[2]} s`);
+      assert.match(
+        refused[0]!,
+        /^Cannot write heart.mp4: a browser tab has no file system; use toBlob/,
+      );
+      assert.match(refused[1]!, /101/);
+      assert.match(
+        refused[2]!,
+        /^Cannot encode the video: this browser does not encode H.264 of 96x96; ask for the format webm, or take the frames/,
+      );
+    },
+    true,
+  );
+}
