@@ -2,6 +2,7 @@
 
 import { Refusal } from "./api.ts";
 import { jobs, readJob } from "./jobs.ts";
+import { t } from "./texts.ts";
 import { tell, view } from "./view.ts";
 
 function addressOf({ id, index, isEnlarged }: typeof view.state): string {
@@ -36,7 +37,7 @@ function read(): void {
       if (status === "cancelled" && view.state.id === id) view.set({ id: "", index: null });
     }, (error) => {
       if (error instanceof Refusal && error.status === 404) {
-        tell("The result of this address is not here any more.");
+        tell(t("addressGone"));
       }
     });
   }

@@ -2,6 +2,7 @@
 
 import type { VNode } from "./elements.ts";
 import { memory } from "./store.ts";
+import { t } from "./texts.ts";
 
 /** What answers the page: the server that sent it, or something in the tab that stands in for one. */
 interface Host {
@@ -50,7 +51,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
     response = await ask(path, { ...init, headers });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Refusal("The server does not answer.", 0);
+    throw new Refusal(t("noAnswer"), 0);
   }
   if (response.ok) return response;
   throw await refusalOf(response);
@@ -65,7 +66,7 @@ async function refusalOf(response: Response): Promise<Refusal> {
     const { error } = await response.json();
     return new Refusal(error.message, response.status, error.param ?? undefined);
   } catch {
-    return new Refusal(`The server answered with status ${response.status}.`, response.status);
+    return new Refusal(t("answeredStatus", { status: String(response.status) }), response.status);
   }
 }
 

@@ -1,27 +1,13 @@
 /** Two images over each other with a line between them, and the settings that differ. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { capital, iconButton, words } from "./controls.ts";
+import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Entry } from "./history.ts";
 import { type Recipe, recipeOf } from "./jobs.ts";
 import { blobOf } from "./media.ts";
-import { Store, useStore } from "./store.ts";
-
-interface Side {
-  url: string;
-  name: string;
-}
-
-interface Comparison {
-  sides: readonly [Side, Side];
-  /** Names and both values of settings that are not the same. */
-  differences: readonly (readonly [string, string, string])[];
-}
-
-const comparison: Store<{ now: Comparison | null }> = new Store<{ now: Comparison | null }>({
-  now: null,
-});
+import { settingName, t } from "./texts.ts";
+import { type Comparison, comparison, type Side } from "./view.ts";
 
 async function sideOf({ result }: Entry, name: string): Promise<Side> {
   return { url: URL.createObjectURL(await blobOf(result!)), name };
@@ -34,14 +20,14 @@ export async function compareResults(one: Entry, other: Entry): Promise<void> {
     const recipe = await recipeOf(job.id);
     return { ...recipe, seed: job.outputs?.[index]?.seed ?? recipe["seed"] };
   }));
-  const sides = [await sideOf(first, "First"), await sideOf(second, "Second")] as const;
+  const sides = [await sideOf(first, t("first")), await sideOf(second, t("second"))] as const;
   comparison.set({ now: { sides, differences: differences(recipes[0]!, recipes[1]!) } });
 }
 
 /** Compares the image that an edit began with and what became of it. */
 export async function compareEdit(before: Blob, after: Entry): Promise<void> {
-  const first = { url: URL.createObjectURL(before), name: "Before" };
-  const sides = [first, await sideOf(after, "After")] as const;
+  const first = { url: URL.createObjectURL(before), name: t("before") };
+  const sides = [first, await sideOf(after, t("after"))] as const;
   comparison.set({ now: { sides, differences: [] } });
 }
 
@@ -50,7 +36,7 @@ function differences(one: Recipe, other: Recipe): Comparison["differences"] {
     value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
   return [...new Set([...Object.keys(one), ...Object.keys(other)])]
     .filter((name) => text(one[name]) !== text(other[name]))
-    .map((name) => [capital(words(name)), text(one[name]), text(other[name])] as const);
+    .map((name) => [settingName(name), text(one[name]), text(other[name])] as const);
 }
 
 function close(): void {
@@ -58,19 +44,14 @@ function close(): void {
   comparison.set({ now: null });
 }
 
-export function Compare(): VNode | null {
-  const now = useStore(comparison, ({ now }) => now);
-  return now ? h(Opened, { now }) : null;
-}
-
-function Opened({ now: { sides, differences } }: { now: Comparison }): VNode {
+export function Compare({ now: { sides, differences } }: { now: Comparison }): VNode {
   const dialog = useRef<HTMLDialogElement>(null);
   const [share, setShare] = useState(50);
   useEffect(() => dialog.current!.showModal(), []);
   const [first, second] = sides;
   return h(
     "dialog",
-    { ref: dialog, class: "viewer compare", "aria-label": "Compare", onClose: close },
+    { ref: dialog, class: "viewer compare", "aria-label": t("compare"), onClose: close },
     h(
       "div",
       { class: "viewer-screen" },
@@ -87,7 +68,7 @@ function Opened({ now: { sides, differences } }: { now: Comparison }): VNode {
         h("span", { class: "compare-line", style: { left: `${share}%` } }),
         h("input", {
           type: "range",
-          "aria-label": `${first.name}, as far as here; then ${second.name}`,
+          "aria-label": t("compareLine", { first: first.name, second: second.name }),
           min: 0,
           max: 100,
           step: "any",
@@ -119,7 +100,7 @@ function Opened({ now: { sides, differences } }: { now: Comparison }): VNode {
             : null,
         ),
         h("span", {}, second.name),
-        iconButton({ label: "Close", onClick: close }, icon("close")),
+        iconButton({ label: t("close"), onClick: close }, icon("close")),
       ),
     ),
   );

@@ -7,16 +7,17 @@ import { h, icon, type VNode } from "./elements.ts";
 import { GivenInputs, PickControl, PickFiles, PickReferences, RecipeOffer } from "./inputs.ts";
 import { jobs } from "./jobs.ts";
 import { type Model, type Output, outputsOf } from "./model.ts";
-import { ToyNote } from "./models_panel.ts";
+import { ToyNote } from "./models_button.ts";
 import { notePrompt, promptAt } from "./prompt_history.ts";
 import { draftTask, send } from "./request.ts";
 import { draftProblem } from "./settings_panel.ts";
 import { session } from "./session.ts";
 import { useStore } from "./store.ts";
+import { t } from "./texts.ts";
 import { attempt, show, tell, view } from "./view.ts";
 import { requestsOf } from "./wildcards.ts";
 
-const MODIFIER = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘" : "Ctrl";
+const IS_APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
 
 export function Composer({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
@@ -83,7 +84,7 @@ export function Composer({ model }: { model: Model }): VNode {
     "form",
     {
       class: "composer",
-      "aria-label": "Prompt",
+      "aria-label": t("prompt"),
       onSubmit: (event) => {
         event.preventDefault();
         void generate();
@@ -92,15 +93,15 @@ export function Composer({ model }: { model: Model }): VNode {
     model.native_sides ? h(ToyNote, {}) : null,
     h(GivenInputs, { model, state }),
     h(RecipeOffer, {}),
-    h("label", { class: "unseen", for: "prompt" }, "What do you want to see?"),
+    h("label", { class: "unseen", for: "prompt" }, t("whatToSee")),
     h("textarea", {
       id: "prompt",
       ref: prompt,
       rows: 2,
       value: state.prompt,
-      placeholder: state.images.length > 0 && output === "image"
-        ? "What should change?"
-        : "What do you want to see?",
+      placeholder: t(
+        state.images.length > 0 && output === "image" ? "whatToChange" : "whatToSee",
+      ),
       enterkeyhint: "enter",
       onInput: (event) => draft.set({ prompt: event.currentTarget.value }),
       onKeyDown: (event) => {
@@ -116,9 +117,9 @@ export function Composer({ model }: { model: Model }): VNode {
       { class: "composer-row" },
       outputs.length > 1
         ? h(Segments<Output>, {
-          name: "Result",
+          name: t("result"),
           value: output,
-          options: [["image", "Image"], ["video", "Video"]],
+          options: [["image", t("image")], ["video", t("video")]],
           onChange: (output) => draft.set({ output, images: [], clip: null, mask: null }),
         })
         : null,
@@ -126,25 +127,25 @@ export function Composer({ model }: { model: Model }): VNode {
       h(PickControl, { model, state }),
       h(PickReferences, { model, state }),
       iconButton({
-        label: "Settings",
+        label: t("settings"),
         class: "open-settings",
         pressed: view.state.hasSettings,
         onClick: () => view.set(({ hasSettings }) => ({ hasSettings: !hasSettings })),
       }, icon("settings")),
       h("span", { class: "notice", role: "alert" }, notice),
-      waiting > 0 ? h("span", { class: "muted queue" }, `${waiting} waiting`) : null,
+      waiting > 0
+        ? h("span", { class: "muted queue" }, t("waitingCount", { count: waiting }))
+        : null,
       h(
         "button",
         { type: "submit", class: "generate", disabled: !isReady || isSending },
-        "Generate",
-        h("span", { class: "key", "aria-hidden": "true" }, `${MODIFIER} ↵`),
+        t("generate"),
+        h("span", { class: "key", "aria-hidden": "true" }, `${IS_APPLE ? "⌘" : t("ctrl")} ↵`),
       ),
     ),
   );
 }
 
 function missingInput(output: Output): string {
-  return output === "video"
-    ? "This model needs an image or a video: add one."
-    : "This model needs an input image: add one.";
+  return t(output === "video" ? "needsInput" : "needsImage");
 }

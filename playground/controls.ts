@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
+import { t } from "./texts.ts";
 
 /** A button with an icon, whose meaning is a text for who cannot see it or points at it. */
 export function iconButton(
@@ -68,7 +69,7 @@ function useHint(name: string, text: string | undefined): [VNode | null, VNode |
     h("button", {
       class: "hint-mark",
       title: text,
-      "aria-label": `About ${name}`,
+      "aria-label": t("about", { name }),
       "aria-expanded": isOpen,
       onClick: () => setOpen(!isOpen),
     }, "?"),
@@ -121,10 +122,10 @@ export function NumberSlider(
       isChosen && own !== null
         ? h("button", {
           class: "own",
-          title: `Reset to the default, ${own}`,
-          "aria-label": `${name}: back to ${own}`,
+          title: t("resetTo", { value: own }),
+          "aria-label": t("backTo", { name, value: own }),
           onClick: () => onChange(undefined),
-        }, "reset")
+        }, t("reset"))
         : null,
       h("input", {
         id: field,
@@ -134,7 +135,7 @@ export function NumberSlider(
         max: most,
         step: step < 1 ? "any" : step,
         value: shown ?? "",
-        placeholder: "auto",
+        placeholder: t("auto"),
         onChange: (event) => read(event.currentTarget.value),
       }),
     ),
@@ -181,7 +182,7 @@ export function Choice(
           onChange(value === "" || value === own ? undefined : value);
         },
       },
-      own === null ? h("option", { value: "" }, "auto") : null,
+      own === null ? h("option", { value: "" }, t("auto")) : null,
       ...choices.map((choice) => h("option", { key: choice, value: choice }, words(choice))),
     ),
   );
@@ -212,10 +213,6 @@ export function Switch(
     }),
   );
   return h("div", {}, row, sentence);
-}
-
-export function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** `euler_ancestral` as words. */

@@ -7,6 +7,7 @@ import { history, isFiltered, keyOf, toggleSelected } from "./history.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
+import { t } from "./texts.ts";
 import { attempt, entriesOf, selectedIndex, selectedJob, show, view } from "./view.ts";
 
 /** As many results as a search looks for in older ones. */
@@ -25,8 +26,8 @@ export function Gallery(): VNode {
   }, [wantsMore, list]);
   return h(
     "aside",
-    { class: "gallery", "aria-label": "Results" },
-    h("h2", { class: "unseen" }, "Results"),
+    { class: "gallery", "aria-label": t("results") },
+    h("h2", { class: "unseen" }, t("results")),
     h(GalleryBar, { entries }),
     h(
       "ul",
@@ -42,7 +43,7 @@ export function Gallery(): VNode {
       ),
     ),
     hasMore
-      ? h("button", { class: "quiet", onClick: () => void attempt(readMore) }, "Older results")
+      ? h("button", { class: "quiet", onClick: () => void attempt(readMore) }, t("olderResults"))
       : null,
   );
 }
@@ -70,7 +71,7 @@ function Tile({ job, result, index, isSelected, isStarred, isMarked }: TileOptio
     return () => observer.disconnect();
   }, []);
   const url = useMedia(result, isNear);
-  const text = `${stateWord(job)}${job.prompt ?? "a result"}`;
+  const text = stateText(job, job.prompt ?? t("aResult"));
   return h(
     "li",
     { ref: place, class: `tile ${job.status}` },
@@ -108,11 +109,11 @@ function Pending({ job }: { job: Job }): VNode {
     : h("span", { class: "mark", "aria-hidden": "true" }, job.status === "queued" ? "…" : "");
 }
 
-function stateWord({ status, kind }: Job): string {
-  if (status === "queued") return "Waiting: ";
-  if (status === "in_progress") return "Running: ";
-  if (status === "failed") return "Failed: ";
-  return kind === "video" ? "Video: " : "";
+function stateText({ status, kind }: Job, prompt: string): string {
+  if (status === "queued") return t("waiting", { prompt });
+  if (status === "in_progress") return t("running", { prompt });
+  if (status === "failed") return t("hasFailed", { prompt });
+  return kind === "video" ? t("videoOf", { prompt }) : prompt;
 }
 
 /** Arrow keys go from one result to the next. */

@@ -1,12 +1,12 @@
 /** Above the results: the search, the stars, and what is done with those that are selected. */
 
-import { compareResults } from "./compare.ts";
 import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Entry, history, keyOf } from "./history.ts";
 import { jobs, removeSoon, undoRemoval } from "./jobs.ts";
 import { download, downloadArchive, fileName } from "./media.ts";
 import { useStore } from "./store.ts";
+import { t } from "./texts.ts";
 import { attempt, tell } from "./view.ts";
 
 export function GalleryBar({ entries }: { entries: readonly Entry[] }): VNode {
@@ -18,18 +18,18 @@ export function GalleryBar({ entries }: { entries: readonly Entry[] }): VNode {
     { class: "gallery-bar", role: "search" },
     h("input", {
       type: "search",
-      "aria-label": "Search the results",
-      placeholder: "Search",
+      "aria-label": t("searchResults"),
+      placeholder: t("search"),
       value: query,
       onInput: (event) => history.set({ query: event.currentTarget.value }),
     }),
     iconButton({
-      label: "Only starred",
+      label: t("onlyStarred"),
       pressed: onlyStarred,
       onClick: () => history.set({ onlyStarred: !onlyStarred }),
     }, icon("star")),
     iconButton({
-      label: "Select",
+      label: t("select"),
       pressed: isSelecting,
       onClick: () => isSelecting ? end() : history.set({ isSelecting: true }),
     }, icon("check")),
@@ -45,7 +45,7 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
   return h(
     "div",
     { class: "selected" },
-    h("span", { role: "status" }, `${chosen.length} selected`),
+    h("span", { role: "status" }, t("selectedCount", { count: chosen.length })),
     h("button", {
       class: "quiet",
       disabled: chosen.length === 0,
@@ -53,7 +53,7 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
         removeSoon(ids, deleted, tell);
         end();
       },
-    }, deleted > chosen.length ? `Delete ${deleted}, with their batches` : "Delete"),
+    }, deleted > chosen.length ? t("deleteBatches", { count: deleted }) : t("delete")),
     h("button", {
       class: "quiet",
       disabled: chosen.length === 0,
@@ -64,12 +64,16 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
             await downloadArchive(chosen.map(({ job, index }) => `${job.id}/${index}`));
           } else if (first?.result) await download(first.result, fileName(first.job, first.index));
         }),
-    }, "Download"),
+    }, t("download")),
     h("button", {
       class: "quiet",
       disabled: chosen.length !== 2 || chosen.some(({ result }) => !isImage(result)),
-      onClick: () => void attempt(() => compareResults(chosen[0]!, chosen[1]!)),
-    }, "Compare"),
+      onClick: () =>
+        void attempt(async () => {
+          const { compareResults } = await import("./compare.ts");
+          await compareResults(chosen[0]!, chosen[1]!);
+        }),
+    }, t("compare")),
   );
 }
 
@@ -85,8 +89,12 @@ export function UndoRemoval(): VNode | null {
     { class: "toast", role: "status" },
     removed
       ? [
-        h("span", {}, removed.count > 1 ? `${removed.count} results deleted.` : "Deleted."),
-        h("button", { class: "own", onClick: undoRemoval }, "Undo"),
+        h(
+          "span",
+          {},
+          removed.count > 1 ? t("deletedCount", { count: removed.count }) : t("deleted"),
+        ),
+        h("button", { class: "own", onClick: undoRemoval }, t("undo")),
       ]
       : null,
   );

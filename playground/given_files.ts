@@ -6,6 +6,7 @@ import type { Recipe } from "./jobs.ts";
 import { dataUrlOf } from "./media.ts";
 import { applyRecipe } from "./request.ts";
 import { Store } from "./store.ts";
+import { t } from "./texts.ts";
 import { tell } from "./view.ts";
 
 interface Offer {
@@ -53,7 +54,7 @@ export function takeOffer(): void {
   offer.set({ found: null });
   setImages(draft.state.images.filter(({ blob }) => blob !== found.blob));
   const unused = [...found.unused, ...applyRecipe(found.recipe)];
-  tell(unused.length > 0 ? `Not used from ${found.name}: ${unused.join("; ")}.` : "");
+  tell(unused.length > 0 ? t("notUsed", { name: found.name, what: unused.join("; ") }) : "");
 }
 
 type FileKind = "image" | "clip";
@@ -71,10 +72,11 @@ export async function kindOf(file: File): Promise<FileKind> {
   const bytes = new Uint8Array(await file.slice(0, 64).arrayBuffer());
   const start = String.fromCharCode(...bytes);
   const isText = !bytes.some(isControl);
-  if (start === "") throw new Error(`Cannot use ${file.name}: it is empty.`);
+  const refuse = (why: string) => new Error(t("cannotUse", { name: file.name, why }));
+  if (start === "") throw refuse(t("fileEmpty"));
   if (IMAGE.test(start) && !(isText && start.startsWith("BM"))) {
     const image = await createImageBitmap(file).catch(() => {
-      throw new Error(`Cannot use ${file.name}: its image is broken; save it again.`);
+      throw refuse(t("fileBroken"));
     });
     image.close();
     return "image";
@@ -82,10 +84,5 @@ export async function kindOf(file: File): Promise<FileKind> {
   if (!OTHER_IMAGE.test(start)) {
     if (CLIP.test(start) || !isText && file.type.startsWith("video/")) return "clip";
   }
-  const what = OTHER_IMAGE.test(start)
-    ? "it is AVIF or HEIC"
-    : isText
-    ? "it is text"
-    : "it is no image";
-  throw new Error(`Cannot use ${file.name}: ${what}; bring PNG, JPEG, WebP, GIF or BMP.`);
+  throw refuse(t(OTHER_IMAGE.test(start) ? "fileAvif" : isText ? "fileText" : "fileOther"));
 }

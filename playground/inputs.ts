@@ -15,6 +15,7 @@ import { h, icon, type VNode } from "./elements.ts";
 import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
 import { useStore } from "./store.ts";
+import { t } from "./texts.ts";
 import { tell, view } from "./view.ts";
 
 /** Takes in what was dropped, pasted or chosen, and tells what of it is of no use. */
@@ -23,9 +24,9 @@ export async function takeFiles(model: Model, list: FileList | null | undefined)
   const [clip] = clips;
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
-    if (clips.length > 1 || images.length > 0) notes.push(`Only ${clip.name} is used.`);
+    if (clips.length > 1 || images.length > 0) notes.push(t("onlyUsed", { name: clip.name }));
   } else {
-    if (clip) notes.push("This model takes no videos.");
+    if (clip) notes.push(t("noVideos"));
     takeImages(model, images, notes);
   }
   tell(notes.join(" "));
@@ -38,14 +39,14 @@ function takeImages(model: Model, images: File[], notes: string[]): void {
   const other = output === "image" ? "video" : "image";
   const use = maxImages(model, output) > 0 ? output : maxImages(model, other) > 0 ? other : null;
   if (use === null) {
-    notes.push("This model takes no images.");
+    notes.push(t("noImages"));
     return;
   }
   draft.set({ output: use, clip: null });
   const most = maxImages(model, use);
   // A single image takes the place of the one before.
   const count = images.length + (most > 1 ? draft.state.images.length : 0);
-  if (count > most) notes.push(`This model takes ${most}: the other images are not used.`);
+  if (count > most) notes.push(t("tooManyImages", { most }));
   addImages(images.map((file) => givenFile(file, file.name)), most);
 }
 
@@ -66,11 +67,7 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
   const takesImages = maxImages(model, state.output) > 0;
   const takesClips = state.output === "video" && takesVideo(model);
   if (!takesImages && !takesClips) return null;
-  const label = takesClips && takesImages
-    ? "Add an image or a video"
-    : takesClips
-    ? "Add a video"
-    : "Add an image";
+  const label = t(takesClips && takesImages ? "addInput" : takesClips ? "addVideo" : "addImage");
   return h(FileButton, {
     label,
     name: "image",
@@ -83,14 +80,14 @@ export function PickFiles({ model, state }: { model: Model; state: Draft }): VNo
 export function PickControl({ model, state }: { model: Model; state: Draft }): VNode | null {
   if (!takesControl(model, state)) return null;
   return h(FileButton, {
-    label: "Add a control picture",
+    label: t("addControl"),
     name: "steer",
     multiple: false,
     accept: "image/*",
     onPick: async (files) => {
       const { images: [image], notes } = await sorted([...files ?? []].slice(0, 1));
       if (image) addControl(model, image);
-      else notes.push("A control picture is an image.");
+      else notes.push(t("controlIsImage"));
       tell(image ? "" : notes[0]!);
     },
   });
@@ -100,7 +97,7 @@ export function PickReferences({ model, state }: { model: Model; state: Draft })
   const { max_references: most } = model.limits;
   if (most === 0) return null;
   return h(FileButton, {
-    label: "Add a reference image",
+    label: t("addReference"),
     name: "eye",
     multiple: most > 1,
     accept: "image/*",
@@ -108,7 +105,7 @@ export function PickReferences({ model, state }: { model: Model; state: Draft })
       const { images, notes } = await sorted([...files ?? []]);
       const given = images.map((image) => givenFile(image, image.name));
       draft.set({ references: [...state.references, ...given].slice(-most) });
-      tell(images.length > 0 ? notes.join(" ") : "A reference image is an image.");
+      tell(images.length > 0 ? notes.join(" ") : t("referenceIsImage"));
     },
   });
 }
@@ -155,10 +152,10 @@ export function RecipeOffer(): VNode | null {
   return h(
     "div",
     { class: "offer", role: "status" },
-    h("span", {}, `${found.name} says how it was made.`),
-    h("button", { class: "action", onClick: takeOffer }, "Use its settings"),
+    h("span", {}, t("saysHow", { name: found.name })),
+    h("button", { class: "action", onClick: takeOffer }, t("useSettings")),
     iconButton(
-      { label: "Ignore its settings", onClick: () => offer.set({ found: null }) },
+      { label: t("ignoreSettings"), onClick: () => offer.set({ found: null }) },
       icon("close"),
     ),
   );
@@ -172,7 +169,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
   const canMask = output === "image" && model.inpainting !== null;
   return h(
     "ul",
-    { class: "inputs", "aria-label": "Inputs" },
+    { class: "inputs", "aria-label": t("inputs") },
     ...images.map((file, index) =>
       h(Given, {
         key: file.key,
@@ -185,7 +182,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
             class: "mask-button",
             "aria-pressed": state.mask !== null,
             onClick: () => view.set({ isMasking: true }),
-          }, [icon("brush"), state.mask ? "Mask" : "Paint a mask"])
+          }, [icon("brush"), t(state.mask ? "mask" : "paintMask")])
           : null,
       })
     ),
@@ -193,7 +190,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       h(Given, {
         key: control.key,
         file: control,
-        caption: controls.length > 1 ? `Control ${index + 1}` : "Control",
+        caption: controls.length > 1 ? t("controlAt", { place: index + 1 }) : t("control"),
         onRemove: () => draft.set({ controls: controls.filter(({ key }) => key !== control.key) }),
       })
     ),
@@ -201,7 +198,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       h(Given, {
         key: file.key,
         file,
-        caption: "Reference",
+        caption: t("reference"),
         onRemove: () => draft.set({ references: references.filter(({ key }) => key !== file.key) }),
       })
     ),
@@ -212,9 +209,9 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         onRemove: () => draft.set({ clip: null }),
         use: does(model, "V2V") && does(model, "F2V")
           ? h(Segments<"change" | "continue">, {
-            name: "Use of the video",
+            name: t("useOfVideo"),
             value: state.continues ? "continue" : "change",
-            options: [["change", "Change"], ["continue", "Continue"]],
+            options: [["change", t("change")], ["continue", t("continue")]],
             onChange: (way) => draft.set({ continues: way === "continue" }),
           })
           : null,
@@ -249,16 +246,18 @@ function Given({ file: { name, url }, caption, onMove, onRemove, use }: GivenPro
     h(
       "div",
       { class: "input-actions" },
-      onMove ? iconButton({ label: `Move ${name} before`, onClick: onMove }, icon("left")) : null,
-      iconButton({ label: `Remove ${name}`, onClick: onRemove }, icon("close")),
+      onMove
+        ? iconButton({ label: t("moveBefore", { name }), onClick: onMove }, icon("left"))
+        : null,
+      iconButton({ label: t("remove", { name }), onClick: onRemove }, icon("close")),
     ),
     use,
   );
 }
 
 function captionOf(output: Draft["output"], count: number, index: number): string {
-  if (output === "video") return index === 0 ? "First frame" : "Last frame";
-  return count > 1 ? `Image ${index + 1}` : "Image";
+  if (output === "video") return t(index === 0 ? "firstFrame" : "lastFrame");
+  return count > 1 ? t("imageAt", { place: index + 1 }) : t("image");
 }
 
 function swap(images: GivenFile[], index: number): void {

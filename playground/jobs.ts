@@ -3,6 +3,7 @@
 import { call, callJson, events } from "./api.ts";
 import { connect, noteRefusal, session } from "./session.ts";
 import { Store } from "./store.ts";
+import { t } from "./texts.ts";
 
 export interface Result {
   url: string;
@@ -246,7 +247,7 @@ export function removeSoon(
     for (const id of ids) {
       call(`v1/jobs/${id}`, { method: "DELETE", keepalive: isLeaving }).catch((error) => {
         removedIds.delete(id);
-        tell(`Cannot delete a result: ${error instanceof Error ? error.message : error}`);
+        tell(t("cannotDelete", { why: error instanceof Error ? error.message : String(error) }));
         refreshSoon();
       });
     }

@@ -5,6 +5,7 @@ import { iconButton, NumberSlider } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Model } from "./model.ts";
+import { t } from "./texts.ts";
 
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const replace = (index: number, ...others: LoraUse[]) =>
@@ -12,7 +13,7 @@ export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   return h(
     "fieldset",
     { class: "loras" },
-    h("legend", { class: "name" }, "LoRAs"),
+    h("legend", { class: "name" }, t("loras")),
     h(
       "ul",
       {},
@@ -31,7 +32,7 @@ export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
             onChange: (strength) => replace(index, { ...lora, strength: strength ?? 1 }),
           }),
           iconButton(
-            { label: `Remove ${lora.path}`, onClick: () => replace(index) },
+            { label: t("remove", { name: lora.path }), onClick: () => replace(index) },
             icon("close"),
           ),
         )
@@ -53,7 +54,7 @@ function AddLora({ names }: { names: string[] }): VNode {
     "div",
     { class: "add-lora" },
     ...names.map((name) =>
-      h("button", { key: name, class: "chip", onClick: () => add(name) }, `+ ${name}`)
+      h("button", { key: name, class: "chip", onClick: () => add(name) }, t("add", { name }))
     ),
     h(
       "form",
@@ -63,7 +64,7 @@ function AddLora({ names }: { names: string[] }): VNode {
           add(path);
         },
       },
-      h("label", { class: "unseen", for: id }, "File or name of a LoRA"),
+      h("label", { class: "unseen", for: id }, t("loraFile")),
       h("input", {
         id,
         value: path,

@@ -4,24 +4,28 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { followAddress } from "./address.ts";
 import { host } from "./api.ts";
-import { Compare } from "./compare.ts";
 import { Composer } from "./composer.ts";
 import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
 import { UndoRemoval } from "./gallery_bar.ts";
 import { takeFiles } from "./inputs.ts";
 import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
-import { ModelsButton } from "./models_panel.ts";
+import { lazy } from "./lazy.ts";
+import { ModelsButton } from "./models_button.ts";
 import { chooseModel, currentModel, type Session, session, useKey } from "./session.ts";
 import { SettingsPanel } from "./settings_panel.ts";
 import { Stage } from "./stage.ts";
-import { useStore } from "./store.ts";
-import { view } from "./view.ts";
-import { Viewer } from "./viewer.ts";
+import { memory, useStore } from "./store.ts";
+import { language, LANGUAGES, percent, speak, t } from "./texts.ts";
+import { comparison, view } from "./view.ts";
+
+const Viewer = lazy(async () => (await import("./viewer.ts")).Viewer);
+const Compare = lazy(async () => (await import("./compare.ts")).Compare);
 
 function App(): VNode {
   const state = useStore(session, (state) => state);
-  const hasSettings = useStore(view, ({ hasSettings }) => hasSettings);
+  const { hasSettings, isEnlarged } = useStore(view, (state) => state);
+  const now = useStore(comparison, ({ now }) => now);
   const [isOver, setOver] = useState(false);
   const model = currentModel(state);
   const { Corner } = host.current;
@@ -50,6 +54,7 @@ function App(): VNode {
     "div",
     {
       class: `page${hasSettings ? " with-settings" : ""}${isOver ? " drop" : ""}`,
+      ...{ "data-drop": t("dropHere") },
       onDragOver: (event) => {
         if (!model || !event.dataTransfer?.types.includes("Files")) return;
         event.preventDefault();
@@ -78,12 +83,36 @@ function App(): VNode {
       h(ModelName, { state }),
       h(ModelsButton, {}),
       h(LinkState, { state }),
+      h(ChooseLanguage, {}),
       Corner ? h(Corner, {}) : h("a", { class: "docs", href: "docs" }, "API"),
     ),
-    h(Viewer, {}),
-    h(Compare, {}),
+    isEnlarged ? h(Viewer, {}) : null,
+    now ? h(Compare, { now }) : null,
     h(UndoRemoval, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
+  );
+}
+
+/** Draws the page, from the beginning where the language is another. */
+function draw(): void {
+  render(h(App, { key: language.state.tag }), document.body);
+}
+
+function ChooseLanguage(): VNode {
+  return h(
+    "select",
+    {
+      class: "language",
+      "aria-label": t("language"),
+      value: language.state.tag,
+      onChange: ({ currentTarget: { value } }) => {
+        memory.write("language", value);
+        void speak(value);
+      },
+    },
+    ...Object.entries(LANGUAGES).map(([tag, [name]]) =>
+      h("option", { key: tag, value: tag, lang: tag }, name)
+    ),
   );
 }
 
@@ -93,7 +122,7 @@ function ModelName({ state }: { state: Session }): VNode {
   return h(
     "label",
     { class: "model" },
-    h("span", { class: "unseen" }, "Model"),
+    h("span", { class: "unseen" }, t("model")),
     h(
       "select",
       { value: modelId, onChange: (event) => chooseModel(event.currentTarget.value) },
@@ -108,9 +137,9 @@ function LinkState({ state }: { state: Session }): VNode {
 }
 
 function linkText({ link, loaded, isDownload, problem }: Session): string {
-  if (link === "lost") return "The server does not answer; trying again.";
+  if (link === "lost") return t("serverLost");
   if (link === "loading") {
-    return `The model ${isDownload ? "is downloaded" : "loads"}: ${Math.floor(loaded * 100)} %`;
+    return t(isDownload ? "modelDownloads" : "modelLoads", { share: percent(loaded) });
   }
   return link === "failed" ? problem : "";
 }
@@ -120,20 +149,22 @@ function Opening({ state }: { state: Session }): VNode {
   return h(
     "div",
     { class: "opening", role: "status" },
-    h("p", {}, linkText(state) || "Connecting."),
+    h("p", {}, linkText(state) || t("connecting")),
     state.link === "loading"
-      ? h("progress", { max: 1, value: state.loaded, "aria-label": "Loading" })
+      ? h("progress", { max: 1, value: state.loaded, "aria-label": t("loading") })
       : null,
   );
 }
 
 /** The tab tells how far it is. */
 function useTitle(): void {
-  const percent = useStore(live, ({ id, progress }) => id ? progress : null);
+  const done = useStore(live, ({ id, progress }) => id ? progress : null);
   const pending = useStore(jobs, ({ list }) => list.filter(isPending).length);
   useEffect(() => {
-    document.title = percent === null || pending === 0 ? "denoise" : `${percent} % · denoise`;
-  }, [percent, pending]);
+    document.title = done === null || pending === 0
+      ? "denoise"
+      : `${percent(done / 100)} · denoise`;
+  }, [done, pending]);
 }
 
 function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
@@ -156,21 +187,21 @@ function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
           void useKey(field.current?.value ?? "").then(refreshSoon);
         },
       },
-      h("h2", { id: "key-title" }, "This server needs a key"),
+      h("h2", { id: "key-title" }, t("needsKey")),
       h(
         "p",
         { class: "muted", role: "alert" },
-        isWrong
-          ? "The server does not accept this key."
-          : "Ask the operator of the server for a key. This browser stores it.",
+        t(isWrong ? "wrongKey" : "askForKey"),
       ),
-      h("label", { class: "unseen", for: "key" }, "Key"),
+      h("label", { class: "unseen", for: "key" }, t("key")),
       h("input", { id: "key", ref: field, type: "password", autocomplete: "current-password" }),
-      h("button", { type: "submit", class: "generate" }, "Use it"),
+      h("button", { type: "submit", class: "generate" }, t("useKey")),
     ),
   );
 }
 
+await speak();
+language.follow(draw);
 followAddress();
-render(h(App, {}), document.body);
+draw();
 void watch();

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { draft, type GivenFile } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import { t } from "./texts.ts";
 import { view } from "./view.ts";
 
 /** Strokes of the images that were masked, so that they can be gone on with. */
@@ -80,7 +81,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       h("img", {
         class: size.width <= 256 ? "result small" : "result",
         src: source.url,
-        alt: "The image to edit",
+        alt: t("imageToEdit"),
         onLoad: ({ currentTarget: { naturalWidth: width, naturalHeight: height } }) =>
           setSize({ width, height }),
       }),
@@ -89,8 +90,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         class: "mask",
         tabIndex: 0,
         role: "img",
-        "aria-label": "Mask. Paint with the pointer; or move the brush with the arrow keys, " +
-          "press Space for a spot, hold Shift to paint",
+        "aria-label": t("maskKeys"),
         width: Math.max(512, size.width),
         height: Math.round(Math.max(512, size.width) * size.height / size.width),
         onPointerDown: (event) => {
@@ -112,14 +112,14 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         },
       }),
     ),
-    h("p", { class: "muted hint" }, "Paint the part to redraw, then describe it in the prompt."),
+    h("p", { class: "muted hint" }, t("maskHow")),
     h(
       "div",
       { class: "mask-bar" },
       h(
         "label",
         { class: "brush-size" },
-        "Brush",
+        t("brush"),
         h("input", {
           type: "range",
           min: 0.02,
@@ -134,17 +134,17 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
         class: "quiet",
         "aria-pressed": erases,
         onClick: () => setErases(!erases),
-      }, "Erase"),
-      iconButton({ label: "Undo", disabled: strokes.length === 0, onClick: undo }, icon("undo")),
+      }, t("erase")),
+      iconButton({ label: t("undo"), disabled: strokes.length === 0, onClick: undo }, icon("undo")),
       h("button", {
         class: "quiet",
         disabled: strokes.length === 0,
         onClick: () => change([]),
-      }, "Clear"),
+      }, t("clear")),
       h("button", {
         class: "quiet strong",
         onClick: () => view.set({ isMasking: false }),
-      }, "Done"),
+      }, t("done")),
     ),
   );
 }

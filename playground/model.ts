@@ -1,5 +1,7 @@
 /** What the model of the server can do, as `/v1/models` tells it. */
 
+import { t } from "./texts.ts";
+
 export type Output = "image" | "video";
 
 export interface Setting {
@@ -101,7 +103,7 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
   if (!isMasked || !model.inpainting) return settings;
   const strength: Setting = {
     name: "strength",
-    description: "Denoising strength: how much of the masked part is redrawn",
+    description: t("redrawn"),
     type: "number",
     minimum: 0,
     maximum: 1,
@@ -149,8 +151,8 @@ export function nearestSize({ limits }: Model, sides: readonly number[], last: 0
 
 export function sizeProblem(model: Model, width: number, height: number): string | undefined {
   const { size_multiple: step, max_pixels: most } = model.limits;
-  if (!(width > 0 && height > 0)) return "Both sides must be positive.";
-  if (width % step || height % step) return `Sides are multiples of ${step}.`;
-  if (width * height > most) return `At most ${most.toLocaleString()} pixels.`;
+  if (!(width > 0 && height > 0)) return t("sidesPositive");
+  if (width % step || height % step) return t("sidesMultiples", { step });
+  if (width * height > most) return t("mostPixels", { most });
   return undefined;
 }

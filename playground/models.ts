@@ -3,6 +3,7 @@
 import { call, callJson, events, Refusal } from "./api.ts";
 import { chooseModel, connect, noteRefusal, session } from "./session.ts";
 import { Store } from "./store.ts";
+import { percent, t } from "./texts.ts";
 
 export interface Entry {
   id: string;
@@ -66,6 +67,11 @@ export function nameOf({ model }: Pull): string {
   return model.split(":")[0]!;
 }
 
+/** How much of a pull has come. */
+export function shareOf({ completed_bytes: done, total_bytes: all }: Pull): string {
+  return percent(done / Math.max(1, all));
+}
+
 export function openModels(): void {
   models.set({ isOpen: true });
   void attempt(async () => {
@@ -116,12 +122,12 @@ async function choose(name: string): Promise<void> {
     await connect();
     if (session.state.models.some(({ id }) => id === name)) {
       chooseModel(name);
-      models.set({ news: `${name} is here and draws from now on.` });
+      models.set({ news: t("modelHasCome", { name }) });
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, ASK_MS));
   }
-  models.set({ problem: `${name} is here, but the server does not serve it; its log says why.` });
+  models.set({ problem: t("modelNotServed", { name }) });
 }
 
 export function pull(model: string): Promise<void> {
@@ -148,7 +154,7 @@ export function removeModel(id: string): Promise<void> {
       if (!(error instanceof Refusal) || error.status !== 404) throw error;
     });
     const { data } = await callJson<{ data: Pull[] }>("v1/pulls");
-    models.set({ pulls: data, news: `${id} is deleted.` });
+    models.set({ pulls: data, news: t("modelDeleted", { name: id }) });
     await look();
     await connect();
   });

@@ -1,17 +1,13 @@
 /** The panel where models are fetched, chosen and deleted. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { duration, sized } from "./amounts.ts";
-import { host } from "./api.ts";
 import { h, type VNode } from "./elements.ts";
 import {
   type Catalogue,
   type Entry,
-  followPulls,
   isActive,
   models,
   nameOf,
-  openModels,
   pause,
   type Pull,
   pull,
@@ -19,39 +15,7 @@ import {
 } from "./models.ts";
 import { chooseModel, session } from "./session.ts";
 import { useStore } from "./store.ts";
-
-/** The button at the top, which tells how far a download is. */
-export function ModelsButton(): VNode | null {
-  const { pulls, isOpen } = useStore(models, (state) => state);
-  const isReady = useStore(session, ({ link }) => link === "ready");
-  useEffect(() => {
-    if (isReady && !host.current.Corner) void followPulls();
-  }, [isReady]);
-  if (host.current.Corner || !isReady && !isOpen) return null;
-  const now = pulls.find(isActive);
-  return h(
-    "span",
-    {},
-    h("button", { class: "quiet", onClick: openModels }, now ? `Models ${percent(now)}` : "Models"),
-    isOpen ? h(Panel, {}) : null,
-  );
-}
-
-/** Said where a model that knows shapes alone draws. */
-export function ToyNote(): VNode {
-  return h(
-    "p",
-    { class: "toy muted" },
-    "The bundled model draws plain shapes, such as a red heart, and nothing else. For photos, ",
-    host.current.Corner
-      ? "choose a model at the top."
-      : h("button", { class: "link", onClick: openModels }, "get a model"),
-  );
-}
-
-function percent({ completed_bytes: done, total_bytes: all }: Pull): string {
-  return `${Math.floor(100 * done / Math.max(1, all))} %`;
-}
+import { duration, parts, rate, sized, t } from "./texts.ts";
 
 interface Row {
   id: string;
@@ -77,19 +41,19 @@ function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string,
   const isHere = ({ entry, pull }: Row) => entry?.state !== "absent" || pull && isActive(pull);
   const [here, away] = [known.filter(isHere), known.filter((row) => !isHere(row))];
   return [
-    ["Here", [...here, ...more]],
+    [t("modelsHere"), [...here, ...more]],
     [
-      catalogue.device_bytes === null ? "To download" : "Fit this GPU",
+      t(catalogue.device_bytes === null ? "modelsToDownload" : "modelsFit"),
       away.filter(({ entry }) => entry?.fits !== false),
     ],
     [
-      "Larger: parts of them wait in memory, which is slow",
+      t("modelsLarger"),
       away.filter(({ entry }) => entry?.fits === false),
     ],
   ];
 }
 
-function Panel(): VNode {
+export function Panel(): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const { catalogue, pulls, news, problem } = useStore(models, (state) => state);
   const served = useStore(session, (state) => state.models);
@@ -114,10 +78,10 @@ function Panel(): VNode {
       h(
         "div",
         { class: "models-top" },
-        h("h2", { id: "models-title" }, "Models"),
-        h("button", { class: "quiet", onClick: close }, "Close"),
+        h("h2", { id: "models-title" }, t("models")),
+        h("button", { class: "quiet", onClick: close }, t("close")),
       ),
-      h("p", { class: "muted" }, catalogue ? machineOf(catalogue) : "Looking."),
+      h("p", { class: "muted" }, catalogue ? machineOf(catalogue) : t("looking")),
       h("p", { role: "status" }, news),
       h("p", { class: "notice", role: "alert" }, problem),
       ...sections.filter(([, rows]) => rows.length > 0).map(([title, rows]) =>
@@ -136,16 +100,16 @@ function Panel(): VNode {
         ? h(
           "div",
           { class: "models-other" },
-          h("label", { for: "other-model" }, "Another model of the hub"),
+          h("label", { for: "other-model" }, t("otherModel")),
           h("input", {
             id: "other-model",
             value: other,
-            placeholder: "org/name or org/name:file",
+            placeholder: t("hubPlace"),
             autocomplete: "off",
             spellcheck: false,
             onInput: ({ currentTarget }) => setOther(currentTarget.value),
           }),
-          h("button", { type: "submit", class: "quiet", disabled: !other.trim() }, "Download it"),
+          h("button", { type: "submit", class: "quiet", disabled: !other.trim() }, t("downloadIt")),
         )
         : null,
     ),
@@ -154,9 +118,9 @@ function Panel(): VNode {
 
 function machineOf({ device_bytes: device, free_bytes: free, can_pull: can }: Catalogue): string {
   return [
-    device === null ? "" : `The GPU has ${sized(device)}.`,
-    free === null ? "" : `The disk has ${sized(free)} free.`,
-    can ? "" : "This server lets nobody here fetch or delete models.",
+    device === null ? "" : t("gpuHas", { size: sized(device) }),
+    free === null ? "" : t("diskHas", { size: sized(free) }),
+    can ? "" : t("mayNotPull"),
   ].join(" ");
 }
 
@@ -178,13 +142,13 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
   const problem = entry && entry.state !== "present" ? obstacle(entry, catalogue) : undefined;
   // One button for all, so that it keeps the focus.
   const [word, act] = isOnItsWay
-    ? ["Pause", () => pause(now)] as const
+    ? [t("pause"), () => pause(now)] as const
     : isServed
-    ? [id === modelId ? "In use" : "Use", () => chooseModel(id)] as const
+    ? [t(id === modelId ? "inUse" : "use"), () => chooseModel(id)] as const
     : entry?.state === "present"
     ? ["", () => {}] as const
-    : [isPart ? "Resume" : "Download", () => pull(now?.model ?? id)] as const;
-  const isFetch = word === "Resume" || word === "Download";
+    : [t(isPart ? "resume" : "download"), () => pull(now?.model ?? id)] as const;
+  const isFetch = !isOnItsWay && !isServed && word !== "";
   const canRemove = catalogue.can_pull && (entry ? entry.state !== "absent" : id.includes("/"));
   return h(
     "li",
@@ -193,7 +157,7 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
       "div",
       {},
       h("b", {}, title),
-      entry?.first_choice ? h("span", { class: "badge" }, "First choice") : null,
+      entry?.first_choice ? h("span", { class: "badge" }, t("firstChoice")) : null,
       entry ? h("p", {}, entry.good_for) : null,
       entry ? h("p", { class: "muted" }, termsOf(entry)) : null,
       problem ? h("p", { class: "muted" }, ...problem) : null,
@@ -202,7 +166,7 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
         ? h("progress", {
           max: Math.max(1, now.total_bytes),
           value: now.completed_bytes,
-          "aria-label": `Download of ${title}`,
+          "aria-label": t("downloadOf", { name: title }),
         })
         : null,
       isOnItsWay ? h("p", { class: "muted" }, progressOf(now)) : null,
@@ -214,8 +178,8 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
         ? h("button", {
           key: "act",
           class: isFetch && entry?.first_choice ? "generate" : "quiet",
-          "aria-label": `${word}: ${title}`,
-          disabled: word === "In use" || isFetch && problem !== undefined,
+          "aria-label": t("actOn", { act: word, name: title }),
+          disabled: !isFetch && !isOnItsWay && id === modelId || isFetch && problem !== undefined,
           onClick: () => void act(),
         }, word)
         : null,
@@ -223,14 +187,17 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
         ? h("button", {
           key: "remove",
           class: "quiet",
-          "aria-label": `${isOnItsWay ? "Cancel" : isSure ? "Really delete" : "Delete"}: ${title}`,
+          "aria-label": t("actOn", {
+            act: t(isOnItsWay ? "cancel" : isSure ? "reallyDelete" : "delete"),
+            name: title,
+          }),
           onBlur: () => setSure(false),
           onClick: () => {
             if (!isOnItsWay && !isSure) return setSure(true);
             setSure(false);
             void removeModel(id);
           },
-        }, isOnItsWay ? "Cancel" : isSure ? "Really delete?" : "Delete")
+        }, t(isOnItsWay ? "cancel" : isSure ? "reallyDeleteNow" : "delete"))
         : null,
     ),
   );
@@ -239,31 +206,37 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
 function termsOf(entry: Entry): string {
   const { state, makes, precision, licence, cached_bytes: here, download_bytes: all } = entry;
   return [
-    makes,
-    `${precision.toUpperCase()}, ${state === "present" ? sized(here) : `about ${sized(all)}`}`,
+    t(makes === "videos" ? "makesVideos" : "makesImages"),
+    `${precision.toUpperCase()}, ${
+      state === "present" ? sized(here) : t("aboutSize", { size: sized(all) })
+    }`,
     licence.includes("non-commercial") || !entry.non_commercial
       ? licence
-      : `${licence}, non-commercial`,
+      : t("nonCommercial", { licence }),
   ].join(" · ");
 }
 
 /** Why a model cannot be fetched. */
 function obstacle(entry: Entry, { has_token: has, free_bytes: free }: Catalogue) {
   if (entry.gated && !has) {
-    const page = h("a", { href: entry.url, target: "_blank", rel: "noreferrer" }, "its page");
-    return ["Accept its terms on ", page, ", and start the server with HF_TOKEN."];
+    const [before, link, after] = parts("acceptTerms");
+    return [
+      before,
+      h("a", { href: entry.url, target: "_blank", rel: "noreferrer" }, link),
+      after,
+    ];
   }
   const missing = entry.download_bytes - entry.cached_bytes;
-  return free !== null && missing > free ? ["The disk has no room for it."] : undefined;
+  return free !== null && missing > free ? [t("noRoom")] : undefined;
 }
 
 function progressOf(pull: Pull): string {
-  if (pull.status === "queued") return "Waits for the one before";
-  const { completed_bytes: done, total_bytes: all, bytes_per_second: rate, eta_s: left } = pull;
-  if (all === 0) return "Asking the hub";
+  if (pull.status === "queued") return t("waitsForPull");
+  const { completed_bytes: done, total_bytes: all, bytes_per_second: speed, eta_s: left } = pull;
+  if (all === 0) return t("askingHub");
   return [
-    `${sized(done)} of ${sized(all)}`,
-    ...rate > 0 ? [`${(rate / 1e6).toFixed(1)} MB/s`] : [],
-    ...left === null ? [] : [`${duration(left)} left`],
+    t("bytesOf", { done: sized(done), all: sized(all) }),
+    ...speed > 0 ? [rate(speed)] : [],
+    ...left === null ? [] : [t("timeLeft", { time: duration(left) })],
   ].join(", ");
 }

@@ -5,6 +5,7 @@ import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Job, recipeOf } from "./jobs.ts";
 import { memory } from "./store.ts";
+import { t } from "./texts.ts";
 
 /** Frames per second where a recipe cannot be read. */
 const USUAL_RATE = 16;
@@ -44,7 +45,7 @@ export function Player(
         autoplay: true,
         muted: !memory.read("sound", false),
         playsInline: true,
-        "aria-label": job.prompt ?? "A clip",
+        "aria-label": job.prompt ?? t("aVideo"),
         onClick: toggle,
         onPlay: () => setPlaying(true),
         onPause: () => setPlaying(false),
@@ -56,15 +57,15 @@ export function Player(
     h(
       "div",
       { class: "player-bar" },
-      iconButton({ label: "Frame before", onClick: () => seek(frame - 1) }, icon("left")),
+      iconButton({ label: t("frameBefore"), onClick: () => seek(frame - 1) }, icon("left")),
       iconButton(
-        { label: isPlaying ? "Pause" : "Play", onClick: toggle, class: "play" },
+        { label: t(isPlaying ? "pause" : "play"), onClick: toggle, class: "play" },
         h("span", { "aria-hidden": "true" }, isPlaying ? "❚❚" : "▶"),
       ),
-      iconButton({ label: "Frame after", onClick: () => seek(frame + 1) }, icon("right")),
+      iconButton({ label: t("frameAfter"), onClick: () => seek(frame + 1) }, icon("right")),
       h("input", {
         type: "range",
-        "aria-label": "Frame",
+        "aria-label": t("frame"),
         min: 0,
         max: Math.max(0, Math.round(time.end * rate) - 1) || 0,
         step: 1,
@@ -78,7 +79,7 @@ export function Player(
         `${(frame || 0) + 1} / ${Math.round(time.end * rate) || 1}`,
       ),
       iconButton({
-        label: "Loop",
+        label: t("loop"),
         pressed: loops,
         onClick: () => {
           memory.write("loops", !loops);
@@ -86,7 +87,7 @@ export function Player(
         },
       }, icon("loop")),
       iconButton({
-        label: "Sound",
+        label: t("sound"),
         pressed: element.current ? !element.current.muted : memory.read("sound", false),
         onClick: () => {
           const clip = element.current!;

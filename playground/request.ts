@@ -1,7 +1,6 @@
 /** From a draft to a request, and back from a recipe to a draft. */
 
 import { call, callJson } from "./api.ts";
-import { words } from "./controls.ts";
 import {
   type Draft,
   draft,
@@ -13,6 +12,7 @@ import {
 import { chooseModel, currentModel, session } from "./session.ts";
 import { addJob, type Job, keptInputs, type Recipe, recipeOf, type Result } from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
+import { settingName, t } from "./texts.ts";
 import {
   controlNet,
   isOfControl,
@@ -269,23 +269,25 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
   if (own) chooseModel(own.id);
   const model = own ?? currentModel(session.state);
   if (!model) return [];
-  const unused = id === undefined || own ? [] : [`the model ${id}`];
+  const unused = id === undefined || own ? [] : [t("unusedModel", { name: String(id) })];
   const task = taskOf(model, { output: "image", images: 0, hasVideo: false, continues: false });
   const known = settingsFor(model, task).filter(({ name }) => !isOfControl(model, name));
   const settings: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(others)) {
     const setting = known.find((setting) => setting.name === name);
     const { maximum = Infinity, defaults = {} } = setting ?? {};
-    if (!setting || Number(value) > maximum) unused.push(`${words(name)} ${value}`);
+    if (!setting || Number(value) > maximum) unused.push(`${settingName(name)} ${value}`);
     else if (JSON.stringify(defaults[String(task)]) !== JSON.stringify(value)) {
       settings[name] = value;
     }
   }
   const [width = 0, height = 0] = String(size).split("x").map(Number);
   const problem = size ? sizeProblem(model, width, height) : undefined;
-  if (problem) unused.push(`the size ${size} (${problem.replace(/\.$/, "")})`);
+  if (problem) {
+    unused.push(t("unusedSize", { size: String(size), problem: problem.replace(/[.。]$/, "") }));
+  }
   const uses = loras as LoraUse[];
-  if (uses.length > 0 && !model.takes_loras) unused.push("LoRAs");
+  if (uses.length > 0 && !model.takes_loras) unused.push(t("loras"));
   draft.set({
     prompt,
     settings,

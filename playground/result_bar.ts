@@ -1,11 +1,11 @@
 /** What can be done with a result, and how it was made. */
 
 import { useEffect, useState } from "preact/hooks";
-import { compareEdit } from "./compare.ts";
-import { capital, words } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import type { Words } from "./english.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
 import { type Job, type Recipe, recipeOf, removeSoon } from "./jobs.ts";
+import { lazy } from "./lazy.ts";
 import { download, downloadArchive, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
 import {
@@ -17,9 +17,11 @@ import {
   startFrom,
   vary,
 } from "./request.ts";
-import { CopyAs } from "./snippets.ts";
 import { useStore } from "./store.ts";
+import { duration, numeral, settingName, t } from "./texts.ts";
 import { attempt, show, tell } from "./view.ts";
+
+const CopyAs = lazy(async () => (await import("./snippets.ts")).CopyAs);
 
 export function ResultBar(
   { job, index, model }: { job: Job; index: number | null; model: Model | undefined },
@@ -49,45 +51,49 @@ export function ResultBar(
     h(
       "div",
       { class: "actions" },
-      model ? act("again", "Reuse", () => reuseHere(job, recipe)) : null,
+      model ? act("again", t("reuse"), () => reuseHere(job, recipe)) : null,
       own && isRepeatable(job, recipe)
-        ? act("vary", "Vary", async () => show((await vary(own, job, recipe)).id))
+        ? act("vary", t("vary"), async () => show((await vary(own, job, recipe)).id))
         : null,
-      canEdit ? act("edit", "Edit", () => begin(() => startFrom(job, result, "image"))) : null,
+      canEdit ? act("edit", t("edit"), () => begin(() => startFrom(job, result, "image"))) : null,
       canAnimate
-        ? act("animate", "Animate", () => begin(() => startFrom(job, result, "video")))
+        ? act("animate", t("animate"), () => begin(() => startFrom(job, result, "video")))
         : null,
       model && result && isVideo && does(model, "V2V")
-        ? act("edit", "Change", () => begin(() => startFrom(job, result, "video")))
+        ? act("edit", t("change"), () => begin(() => startFrom(job, result, "video")))
         : null,
       model && result && isVideo && does(model, "F2V")
-        ? act("animate", "Continue", () => begin(() => startFrom(job, result, "video", true)))
+        ? act("animate", t("continue"), () => begin(() => startFrom(job, result, "video", true)))
         : null,
       index !== null && several
-        ? act("grid", `All ${several.length}`, () => Promise.resolve(show(job.id)))
+        ? act("grid", t("allOf", { count: several.length }), () => Promise.resolve(show(job.id)))
         : null,
       result && recipe && hasImageBefore(job)
-        ? act("compare", "Before", async () => {
+        ? act("compare", t("before"), async () => {
           const before = await imageBefore(job);
+          const { compareEdit } = await import("./compare.ts");
           if (before) await compareEdit(before, { job, result, index: index ?? 0 });
         })
         : null,
       index !== null && result
-        ? act("download", "Download", () => download(result, fileName(job, index)))
+        ? act("download", t("download"), () => download(result, fileName(job, index)))
         : several
-        ? act("download", "Download all", () => downloadArchive([job.id]))
+        ? act("download", t("downloadAll"), () => downloadArchive([job.id]))
         : null,
       result
         ? h("button", {
           class: "action",
           "aria-pressed": isStarred,
           onClick: () => toggleStar(key),
-        }, [icon("star"), h("span", {}, "Star")])
+        }, [icon("star"), h("span", {}, t("star"))])
         : null,
       h("button", {
         class: "action",
         onClick: () => removeSoon([job.id], several?.length ?? 1, tell),
-      }, [icon("remove"), h("span", {}, several ? `Delete all ${several.length}` : "Delete")]),
+      }, [
+        icon("remove"),
+        h("span", {}, several ? t("deleteAll", { count: several.length }) : t("delete")),
+      ]),
     ),
     h("p", { class: "prompt" }, job.prompt),
     ...(job.cut_prompts ?? []).map(({ prompt, tokens, read, unread }) =>
@@ -95,10 +101,8 @@ export function ResultBar(
         "p",
         { class: "notice", role: "status" },
         read === 0
-          ? "The negative prompt was not read: this request had no guidance."
-          : `The ${
-            prompt.replace("_", " ")
-          } has ${tokens} tokens, and ${read} were read. Not read: “${unread}”`,
+          ? t("negativeUnread")
+          : t("promptCut", { prompt: nameOf(prompt), tokens, read, unread }),
       )
     ),
     recipe ? recipeView(job, index ?? 0, recipe) : null,
@@ -110,10 +114,8 @@ async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
   focusPrompt();
   if (!recipe) return;
   const notes = [
-    ...modelOf(recipe)
-      ? []
-      : [`The model ${recipe["model"]} is not loaded; another model will draw.`],
-    ...isRepeatable(job, recipe) ? [] : ["The inputs were not kept: add them again."],
+    ...modelOf(recipe) ? [] : [t("modelGone", { name: String(recipe["model"]) })],
+    ...isRepeatable(job, recipe) ? [] : [t("inputsGone")],
   ];
   if (notes.length > 0) tell(notes.join(" "));
 }
@@ -129,16 +131,22 @@ function focusPrompt(): void {
   field?.select();
 }
 
-/** Settings at the top of a recipe, with their usual names. */
-const NAMES: Readonly<Record<string, string>> = {
-  size: "Size",
-  num_frames: "Frames",
-  fps: "Frames per second",
-  num_inference_steps: "Steps",
-  guidance_scale: "Guidance (CFG)",
-  negative_prompt: "Negative prompt",
-};
+/** The name of a field of a recipe. */
+function nameOf(field: string): string {
+  const key = { size: "size", num_frames: "frames", fps: "fps", prompt: "prompt", model: "model" }[
+    field
+  ] as keyof Words | undefined;
+  return key ? t(key) : settingName(field);
+}
+
 const HIDDEN = ["prompt", "seed", "n", "loras", "output_format"];
+
+function valueText(value: unknown): string {
+  if (typeof value === "object") return JSON.stringify(value);
+  return typeof value === "number"
+    ? numeral(value, { useGrouping: false, maximumFractionDigits: 6 })
+    : String(value);
+}
 
 function isTold(name: string, value: unknown): boolean {
   return !HIDDEN.includes(name) && !name.startsWith("input_") && value !== "";
@@ -149,17 +157,17 @@ function recipeView(job: Job, index: number, recipe: Recipe): VNode {
   const seconds = job.ended_at && job.started_at ? job.ended_at - job.started_at : 0;
   const short = [
     String(recipe["size"]).replace("x", " × "),
-    `seed ${seed}`,
-    `${recipe["num_inference_steps"]} steps`,
-    ...seconds > 0 ? [`${seconds} s`] : [],
+    t("seedIs", { seed: String(seed) }),
+    t("stepsAre", { count: Number(recipe["num_inference_steps"]) }),
+    ...seconds > 0 ? [duration(seconds)] : [],
   ];
   const loras = (recipe["loras"] as { path: string; strength: number }[])
     .map(({ path, strength }) => `${path} (${strength})`);
   const rows = [
-    ["Seed", seed],
+    [t("seed"), seed],
     ...Object.entries(recipe).filter(([name, value]) => isTold(name, value))
-      .map(([name, value]) => [NAMES[name] ?? capital(words(name)), value]),
-    ...loras.length > 0 ? [["LoRAs", loras.join(", ")]] : [],
+      .map(([name, value]) => [nameOf(name), value]),
+    ...loras.length > 0 ? [[t("loras"), loras.join(", ")]] : [],
   ];
   return h(
     "details",
@@ -174,7 +182,7 @@ function recipeView(job: Job, index: number, recipe: Recipe): VNode {
         {},
         ...rows.flatMap(([name, value]) => [
           h("dt", {}, String(name)),
-          h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)),
+          h("dd", {}, valueText(value)),
         ]),
       ),
     ),

@@ -6,6 +6,7 @@ import { type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { jobs } from "./jobs.ts";
 import { useStore } from "./store.ts";
+import { t } from "./texts.ts";
 import { selectedResult, view } from "./view.ts";
 
 export function Seed({ state }: { state: Draft }): VNode {
@@ -14,18 +15,14 @@ export function Seed({ state }: { state: Draft }): VNode {
   const last = useStore(jobs, ({ list }) => selectedResult(list)?.seed ?? null);
   const { keepsSeed, usesSeed } = state;
   const seed = keepsSeed || usesSeed ? state.seed : last;
-  const hint = keepsSeed
-    ? "Locked: all results have this seed."
-    : usesSeed
-    ? "The next result has this seed."
-    : "Each result has a new seed.";
+  const hint = t(keepsSeed ? "seedLocked" : usesSeed ? "seedOnce" : "seedNew");
   return h(
     "div",
     { class: "seed-field" },
     h(
       "div",
       { class: "row" },
-      h("label", { class: "name", for: field }, "Seed"),
+      h("label", { class: "name", for: field }, t("seed")),
       h("input", {
         id: field,
         class: keepsSeed || usesSeed ? "number seed" : "number seed muted",
@@ -33,7 +30,7 @@ export function Seed({ state }: { state: Draft }): VNode {
         min: 0,
         step: 1,
         value: seed ?? "",
-        placeholder: "random",
+        placeholder: t("random"),
         "aria-describedby": `${field}hint`,
         onChange: (event) => {
           const { value } = event.currentTarget;
@@ -44,7 +41,7 @@ export function Seed({ state }: { state: Draft }): VNode {
         },
       }),
       iconButton({
-        label: "Lock the seed",
+        label: t("lockSeed"),
         pressed: keepsSeed,
         onClick: () =>
           draft.set(

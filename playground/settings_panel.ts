@@ -1,7 +1,7 @@
 /** The settings of the next request, made from what the model says that it takes. */
 
 import { useId, useState } from "preact/hooks";
-import { capital, Choice, iconButton, NumberSlider, Segments, Switch, words } from "./controls.ts";
+import { Choice, iconButton, NumberSlider, Segments, Switch } from "./controls.ts";
 import { choose, chooseControl, type ControlFile, type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { Loras } from "./loras.ts";
@@ -20,38 +20,12 @@ import { draftTask, PAGE_SYNTAX } from "./request.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { memory, useStore } from "./store.ts";
+import { exactSeconds, settingName, t } from "./texts.ts";
 import { view } from "./view.ts";
 
-/** Settings that are always in view, with their usual names. */
-const FIRST: Readonly<Record<string, string>> = {
-  num_inference_steps: "Steps",
-  guidance_scale: "Guidance (CFG)",
-  guidance_scale_2: "Guidance (CFG), low noise",
-  image_guidance_scale: "Image guidance",
-  strength: "Denoising strength",
-  sampler: "Sampler",
-  scheduler: "Scheduler",
-};
-
-/** Names of other settings; the rest have their names of requests. */
-const NAMES: Readonly<Record<string, string>> = {
-  flow_shift: "Shift",
-  max_sequence_length: "Max prompt tokens",
-  enable_upscaling: "Upscale",
-  upscaling_scale: "Upscaling factor",
-  enable_frame_interpolation: "Frame interpolation",
-  frame_interpolation_exp: "Doublings",
-  cfg_zero_star: "CFG-Zero*",
-  riflex: "RIFLEx",
-  padding_mask_crop: "Only masked, padding",
-  ip_adapter_scale: "Reference scale",
-  ip_adapter_mode: "Reference mode",
-  ip_adapter_start: "Reference start",
-  ip_adapter_end: "Reference end",
-  hires_scale: "Hires fix",
-  hires_upscaler: "Hires upscaler",
-  hires_strength: "Hires denoising strength",
-};
+/** Settings that are always in view. */
+const FIRST =
+  /^(?:num_inference_steps|(?:image_)?guidance_scale(?:_2)?|strength|sampler|scheduler)$/;
 
 /** Settings that people look for; the others are for experts. */
 const PLAIN =
@@ -81,20 +55,20 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
   );
   const controls = takesControl(model, state) ? state.controls : [];
-  const first = settings.filter(({ name }) => FIRST[name]);
+  const first = settings.filter(({ name }) => FIRST.test(name));
   const [isExpert, setExpert] = useState(memory.read("expert", false));
-  const others = settings.filter(({ name }) => !FIRST[name]);
+  const others = settings.filter(({ name }) => !FIRST.test(name));
   const hidden = others.filter(({ name }) => !PLAIN.test(name) && !(name in state.settings));
   const hasNegative = all.some(({ name }) => name === "negative_prompt");
   const field = (setting: Setting) => h(SettingField, { key: setting.name, setting, task, state });
   return h(
     "section",
-    { class: "settings", "aria-label": "Settings" },
+    { class: "settings", "aria-label": t("settings") },
     h(
       "div",
       { class: "drawer-top" },
       iconButton(
-        { label: "Close the settings", onClick: () => view.set({ hasSettings: false }) },
+        { label: t("closeSettings"), onClick: () => view.set({ hasSettings: false }) },
         icon("close"),
       ),
     ),
@@ -109,8 +83,8 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance
       ? h(Switch, {
-        name: "Rewrite the prompt",
-        hint: "A language model rewrites the prompt first",
+        name: t("rewrite"),
+        hint: t("rewriteHint"),
         value: state.settings["enhance_prompt"] === true,
         onChange: (value) => choose("enhance_prompt", value),
       })
@@ -119,11 +93,11 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     h(
       "details",
       { class: "more" },
-      h("summary", {}, "More"),
+      h("summary", {}, t("more")),
       ...others.filter((setting) => isExpert || !hidden.includes(setting)).map(field),
       state.output === "image"
         ? h(Segments<Draft["format"]>, {
-          name: "File",
+          name: t("file"),
           value: state.format,
           options: [["png", "PNG"], ["jpeg", "JPEG"], ["webp", "WebP"]],
           onChange: (format) => draft.set({ format }),
@@ -132,8 +106,8 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
         : null,
       isExpert || hidden.length > 0
         ? h(Switch, {
-          name: "Expert settings",
-          hint: "Shows all that the model takes; they have good defaults",
+          name: t("expert"),
+          hint: t("expertHint"),
           value: isExpert,
           onChange: (value) => {
             setExpert(value === true);
@@ -149,7 +123,7 @@ function SettingField(
   { setting, task, state }: { setting: Setting; task: string | undefined; state: Draft },
 ): VNode {
   const { name: id, description, type, choices, minimum, maximum, defaults } = setting;
-  const name = FIRST[id] ?? NAMES[id] ?? capital(words(id));
+  const name = settingName(id);
   const hint = description.replaceAll("`", "");
   const own = defaults[task ?? ""] ?? (id === "prompt_syntax" ? PAGE_SYNTAX : null);
   const value = state.settings[id];
@@ -184,12 +158,12 @@ function Negative({ state }: { state: Draft }): VNode {
   return h(
     "div",
     { class: "negative" },
-    h("label", { class: "name", for: field }, "Negative prompt"),
+    h("label", { class: "name", for: field }, t("set_negative_prompt")),
     h("textarea", {
       id: field,
       rows: 2,
       value: value ?? "",
-      placeholder: "blurry, text, …",
+      placeholder: t("negativeExample"),
       onInput: (event) => choose("negative_prompt", event.currentTarget.value || undefined),
     }),
   );
@@ -201,7 +175,7 @@ const MAX_COUNT = 10;
 function Count({ state }: { state: Draft }): VNode {
   return h(NumberSlider, {
     id: "n",
-    name: state.output === "video" ? "Videos" : "Images",
+    name: t(state.output === "video" ? "videos" : "images"),
     value: state.count,
     own: 1,
     least: 1,
@@ -217,15 +191,14 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
   const own = ownFrames(model);
   const rate = state.fps ?? ownRate;
   const frames = state.numFrames ?? own;
-  const seconds = (frames / rate).toFixed(1);
   return h(
     "fieldset",
     { class: "group" },
-    h("legend", { class: "unseen" }, "Length"),
+    h("legend", { class: "unseen" }, t("length")),
     h(NumberSlider, {
       id: "num_frames",
-      name: `Frames, ${seconds} s`,
-      hint: `Videos have one frame more than a multiple of ${step}`,
+      name: t("framesTime", { time: exactSeconds(frames / rate) }),
+      hint: t("framesHint", { step }),
       value: state.numFrames ?? undefined,
       own,
       least: step + 1,
@@ -235,7 +208,7 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
     }),
     h(NumberSlider, {
       id: "fps",
-      name: "Frames per second",
+      name: t("fps"),
       value: state.fps ?? undefined,
       own: ownRate,
       least: 1,
@@ -247,17 +220,17 @@ function Length({ model, state }: { model: Model; state: Draft }): VNode {
 }
 
 export function draftProblem(model: Model, { size, prompt }: Draft): string | undefined {
-  if (prompt.trim() === "") return "Write what you want to see.";
+  if (prompt.trim() === "") return t("writePrompt");
   if (size === "") return undefined;
   const [width, height] = size.split("x").map(Number);
   return sizeProblem(model, width ?? 0, height ?? 0);
 }
 
-/** Numbers of it: their names, the greatest value, and what they are when nothing is chosen. */
+/** Numbers of it: the greatest value, and what they are when nothing is chosen. */
 const NUMBERS = [
-  ["control_scale", "Control scale", 2, null],
-  ["control_start", "Control start", 1, 0],
-  ["control_end", "Control end", 1, 1],
+  ["control_scale", 2, null],
+  ["control_start", 1, 0],
+  ["control_end", 1, 1],
 ] as const;
 
 function ControlSettings(
@@ -271,7 +244,7 @@ function ControlSettings(
   const { key, settings } = control;
   const choose = (name: string, value: unknown) => chooseControl(key, name, value);
   const net = controlNet(model, settings["control_net"], place);
-  const title = count > 1 ? `Control picture ${place + 1}` : "Control picture";
+  const title = count > 1 ? t("controlPictureAt", { place: place + 1 }) : t("controlPicture");
   return h(
     "fieldset",
     { class: "group" },
@@ -279,13 +252,13 @@ function ControlSettings(
     h(Segments<"map" | "canny">, {
       name: title,
       value: settings["control_type"] === "canny" ? "canny" : "map",
-      options: [["map", "Control map"], ["canny", "Canny edges"]],
+      options: [["map", t("controlMap")], ["canny", t("cannyEdges")]],
       onChange: (type) => choose("control_type", type === "map" ? undefined : type),
       hidesName: false,
     }),
     net && model.control_nets.length > 1
       ? h(Choice, {
-        name: "ControlNet",
+        name: t("controlNet"),
         choices: model.control_nets.map(({ name }) => name),
         own: controlNet(model, undefined, place)!.name,
         value: net.name,
@@ -294,19 +267,19 @@ function ControlSettings(
       : null,
     net?.modes
       ? h(Choice, {
-        name: "Control mode",
-        hint: "What the control picture shows",
+        name: settingName("control_mode"),
+        hint: t("controlModeHint"),
         choices: net.modes,
         own: net.modes[0]!,
         value: settings["control_mode"] as string | undefined,
         onChange: (mode) => choose("control_mode", mode),
       })
       : null,
-    ...NUMBERS.map(([id, name, most, own]) =>
+    ...NUMBERS.map(([id, most, own]) =>
       h(NumberSlider, {
         key: id,
         id,
-        name,
+        name: settingName(id),
         own,
         most,
         least: 0,

@@ -5,6 +5,7 @@ import { iconButton } from "./controls.ts";
 import { type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Model, nearestSize, sizeProblem } from "./model.ts";
+import { t } from "./texts.ts";
 
 export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
   const hasInput = state.images.length > 0 || state.clip !== null;
@@ -12,11 +13,11 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
   return h(
     "fieldset",
     { class: "sizes" },
-    h("legend", { class: "name" }, "Size"),
+    h("legend", { class: "name" }, t("size")),
     h(
       "div",
       { class: "size-tiles" },
-      hasInput ? tile("", "Input size", shown === "", undefined) : null,
+      hasInput ? tile("", t("inputSize"), shown === "", undefined) : null,
       ...model.sizes.map((size) => tile(size, ratioOf(size), size === shown, size)),
     ),
     h(Sides, { model, size: shown }),
@@ -80,7 +81,7 @@ function Sides({ model, size }: { model: Model; size: string }): VNode {
       min: model.limits.size_multiple,
       step: "any",
       value: sides[index] ?? "",
-      placeholder: "auto",
+      placeholder: t("auto"),
       "aria-invalid": problem !== undefined,
       onChange: (event) => {
         const field = event.currentTarget;
@@ -91,7 +92,7 @@ function Sides({ model, size }: { model: Model; size: string }): VNode {
         const got = sidesOf(nearest)[index]!;
         field.value = String(got);
         const why = sizeProblem(model, wanted[0]!, wanted[1]!);
-        setNote(why ? `${why} The nearest is ${nearest.replace("x", " × ")}.` : "");
+        setNote(why ? t("nearestIs", { problem: why, size: nearest.replace("x", " × ") }) : "");
         draft.set({ size: nearest });
       },
     }),
@@ -99,20 +100,20 @@ function Sides({ model, size }: { model: Model; size: string }): VNode {
   return h(
     "div",
     { class: "own-size" },
-    ...side(0, "Width"),
+    ...side(0, t("width")),
     iconButton({
-      label: "Swap width and height",
+      label: t("swapSides"),
       disabled: sides.length === 0,
       onClick: () => draft.set({ size: sides.toReversed().join("x") }),
     }, icon("swap")),
-    ...side(1, "Height"),
+    ...side(1, t("height")),
     problem
       ? h("span", { class: "problem", role: "alert" }, [
         `${problem} `,
         h("button", {
           class: "own",
           onClick: () => draft.set({ size: nearestSize(model, sides, 1) }),
-        }, "Use the nearest"),
+        }, t("useNearest")),
       ])
       : h("span", { class: "hint", role: "status" }, note),
   );

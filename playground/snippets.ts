@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { apiKey, host } from "./api.ts";
 import { h, type VNode } from "./elements.ts";
 import type { Job, Recipe } from "./jobs.ts";
+import { t } from "./texts.ts";
 
 const KEY = "DENOISE_API_KEY";
 
@@ -51,7 +52,7 @@ for index, image in enumerate(json.load(urllib.request.urlopen(call))["data"]):
 `;
   return [
     ["curl", curl],
-    ["Command line", commandLine(fields)],
+    [t("commandLine"), commandLine(fields)],
     ["Deno", deno],
     ...kind === "image" ? [["Python", python] as [string, string]] : [],
   ];
@@ -96,11 +97,15 @@ async function copy(text: string): Promise<void> {
 
 export function CopyAs({ job, recipe }: { job: Job; recipe: Recipe }): VNode {
   const [copied, setCopied] = useState("");
-  const texts = [["Prompt", recipe.prompt], ["Link", location.href], ...snippetsOf(job, recipe)];
+  const texts = [
+    [t("prompt"), recipe.prompt],
+    [t("link"), location.href],
+    ...snippetsOf(job, recipe),
+  ];
   return h(
     "div",
     { class: "copy-as" },
-    h("span", { role: "status" }, copied ? `${copied} copied.` : "Copy as"),
+    h("span", { role: "status" }, copied ? t("copied", { name: copied }) : t("copyAs")),
     ...texts.map(([name = "", text = ""]) =>
       h("button", {
         key: name,

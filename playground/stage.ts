@@ -1,16 +1,15 @@
 /** The middle of the page: the image or clip that is looked at, or on its way. */
 
 import { useEffect, useState } from "preact/hooks";
-import { duration } from "./amounts.ts";
 import { h, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, type Live, live, type Result } from "./jobs.ts";
-import { MaskEditor } from "./mask_editor.ts";
+import { lazy } from "./lazy.ts";
 import { useMedia } from "./media.ts";
 import type { Model } from "./model.ts";
-import { Player } from "./player.ts";
 import { ResultBar } from "./result_bar.ts";
 import { draft } from "./draft.ts";
 import { useStore } from "./store.ts";
+import { duration, t } from "./texts.ts";
 import {
   attempt,
   enlarge,
@@ -20,6 +19,9 @@ import {
   show,
   view,
 } from "./view.ts";
+
+const MaskEditor = lazy(async () => (await import("./mask_editor.ts")).MaskEditor);
+const Player = lazy(async () => (await import("./player.ts")).Player);
 
 export function Stage({ model }: { model: Model | undefined }): VNode {
   const { list, isKnown } = useStore(jobs, (state) => state);
@@ -35,27 +37,23 @@ export function Stage({ model }: { model: Model | undefined }): VNode {
     : job.status === "completed"
     ? h(Finished, { job, model })
     : h(Failed, { job, model });
-  return h("section", { class: "stage", "aria-label": "Image" }, content);
+  return h("section", { class: "stage", "aria-label": t("image") }, content);
 }
 
-const EXAMPLES = [
-  "a yellow star on a blue background",
-  "a red heart",
-  "a green circle on a white background",
-];
+const EXAMPLES = ["exampleStar", "exampleHeart", "exampleCircle"] as const;
 
 function Welcome({ model }: { model: Model | undefined }): VNode {
   const isToy = model?.native_sides !== undefined && model?.native_sides !== null;
   return h(
     "div",
     { class: "welcome" },
-    h("p", { class: "lead" }, "What do you want to see?"),
-    h("p", { class: "muted" }, "Write it below, then press Ctrl and Enter."),
+    h("p", { class: "lead" }, t("whatToSee")),
+    h("p", { class: "muted" }, t("howToBegin")),
     isToy
       ? h(
         "div",
         { class: "examples" },
-        ...EXAMPLES.map((prompt) =>
+        ...EXAMPLES.map((key) => t(key)).map((prompt) =>
           h("button", {
             key: prompt,
             class: "chip",
@@ -86,7 +84,11 @@ function Working({ job }: { job: Job }): VNode {
         style: { aspectRatio: `${width} / ${height}`, "--shape": width / height },
       },
       isLive && now.preview
-        ? h("img", { class: "preview", src: now.preview, alt: `Preview of: ${job.prompt}` })
+        ? h("img", {
+          class: "preview",
+          src: now.preview,
+          alt: t("preview", { prompt: job.prompt ?? "" }),
+        })
         : null,
     ),
     h(
@@ -94,14 +96,14 @@ function Working({ job }: { job: Job }): VNode {
       { class: "progress-row" },
       h("progress", {
         max: 100,
-        "aria-label": "Progress",
+        "aria-label": t("progress"),
         ...(isLive && now.progress > 0 ? { value: now.progress } : {}),
       }),
       h("p", { class: "progress-text", role: "status" }, text),
       h("button", {
         class: "quiet",
         onClick: () => attempt(() => cancel(job.id)),
-      }, "Cancel"),
+      }, t("cancel")),
     ),
   );
 }
@@ -111,15 +113,16 @@ const LONG_MS = 4000;
 
 /** `Step 3 of 8, 4 s left`. */
 function progressText(now: Live | undefined, isLong: boolean): string {
-  const hint = isLong ? "; the first time, the GPU's kernels are compiled" : "";
-  if (now?.stage === "load") return "Loading the model's weights";
-  if (now?.stage === "compile") return `Compiling kernels, ${now.step} of ${now.total_steps}`;
-  if (!now?.stage || now.stage === "encode") return `Reading the prompt${hint}`;
-  if (now.stage === "decode") return "Decoding";
-  const left = now.eta_s === null ? "" : `, ${duration(now.eta_s)} left`;
-  return now.step === 0 || now.total_steps === null
-    ? `Starting${hint}`
-    : `Step ${now.step} of ${now.total_steps}${left}`;
+  const hinted = (text: string) => isLong ? t("firstKernels", { text }) : text;
+  if (now?.stage === "load") return t("loadingWeights");
+  const steps = { step: now?.step ?? 0, steps: now?.total_steps ?? 0 };
+  if (now?.stage === "compile") return t("compiling", steps);
+  if (!now?.stage || now.stage === "encode") return hinted(t("readingPrompt"));
+  if (now.stage === "decode") return t("decoding");
+  if (now.step === 0 || now.total_steps === null) return hinted(t("starting"));
+  return now.eta_s === null
+    ? t("step", steps)
+    : t("stepLeft", { ...steps, time: duration(now.eta_s) });
 }
 
 function useLong(what: unknown): boolean {
@@ -132,8 +135,8 @@ function useLong(what: unknown): boolean {
 }
 
 function waitingText({ place }: Job, secondsPerJob: number): string {
-  if (place === null || place <= 1) return "Next in the queue";
-  return `Position ${place} in the queue, about ${duration(place * secondsPerJob)}`;
+  if (place === null || place <= 1) return t("nextInQueue");
+  return t("placeInQueue", { place, time: duration(place * secondsPerJob) });
 }
 
 function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode {
@@ -158,15 +161,15 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
         {
           class: "frame enlarge",
           style: shape,
-          title: "Look closer",
-          "aria-label": `Look closer: ${job.prompt ?? "a result"}`,
+          title: t("lookCloser"),
+          "aria-label": t("lookCloserAt", { prompt: job.prompt ?? t("aResult") }),
           onClick: () => enlarge(job.id, index),
         },
         h("img", {
           key: `${job.id}${index}`,
           class: isSmall ? "result small" : "result",
           src: url,
-          alt: job.prompt ?? "A result",
+          alt: job.prompt ?? t("aResult"),
         }),
       ),
     h(ResultBar, { key: job.id, job, index, model }),
@@ -189,15 +192,13 @@ function BatchItem({ job, result, index }: { job: Job; result: Result; index: nu
     "button",
     { onClick: () => show(job.id, index) },
     result.content_type.startsWith("video/")
-      ? h("video", { src: url, muted: true, "aria-label": `Result ${index + 1}` })
-      : h("img", { src: url, alt: `Result ${index + 1}` }),
+      ? h("video", { src: url, muted: true, "aria-label": t("resultAt", { place: index + 1 }) })
+      : h("img", { src: url, alt: t("resultAt", { place: index + 1 }) }),
   );
 }
 
 function Failed({ job, model }: { job: Job; model: Model | undefined }): VNode {
-  const text = job.status === "cancelled"
-    ? "Cancelled."
-    : job.error?.message ?? "The request failed.";
+  const text = job.status === "cancelled" ? t("cancelled") : job.error?.message ?? t("failed");
   return h(
     "figure",
     { class: "failed" },

@@ -29,6 +29,23 @@ export const view: Store<View> = new Store<View>({
   notice: "",
 });
 
+/** An image of a comparison. */
+export interface Side {
+  url: string;
+  name: string;
+}
+
+export interface Comparison {
+  sides: readonly [Side, Side];
+  /** Names and both values of settings that are not the same. */
+  differences: readonly (readonly [string, string, string])[];
+}
+
+/** Two images that are compared. */
+export const comparison: Store<{ now: Comparison | null }> = new Store<{ now: Comparison | null }>({
+  now: null,
+});
+
 export function show(id: string, index: number | null = null): void {
   view.set({ id, index, isMasking: false });
 }

@@ -6,6 +6,7 @@ import { h, icon, type VNode } from "./elements.ts";
 import { type Job, jobs, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
+import { numeral, t } from "./texts.ts";
 import { selectedJob, selectedResult, showNext, view } from "./view.ts";
 
 /** How much larger the image is than the window has room for, and how far it is moved, in pixels. */
@@ -27,12 +28,11 @@ const TAP = 6;
 const SWIPE = 60;
 
 export function Viewer(): VNode | null {
-  const isOpen = useStore(view, ({ isEnlarged }) => isEnlarged);
   const { list } = useStore(jobs, (state) => state);
   useStore(view, (state) => state);
   const job = selectedJob(list);
   const result = selectedResult(list);
-  return isOpen && job && result ? h(Enlarged, { job, result }) : null;
+  return job && result ? h(Enlarged, { job, result }) : null;
 }
 
 function Enlarged({ job, result }: { job: Job; result: Result }): VNode {
@@ -96,14 +96,14 @@ function Enlarged({ job, result }: { job: Job; result: Result }): VNode {
     event.stopPropagation();
   };
   const percent = image.current?.naturalWidth && sides
-    ? ` · ${Math.round(100 * zoom.scale / fullScale())} %`
+    ? ` · ${numeral(zoom.scale / fullScale(), { style: "percent" })}`
     : "";
   return h(
     "dialog",
     {
       ref: dialog,
       class: "viewer",
-      "aria-label": job.prompt ?? "A result",
+      "aria-label": job.prompt ?? t("aResult"),
       onClose: close,
       onKeyDown,
     },
@@ -124,7 +124,7 @@ function Enlarged({ job, result }: { job: Job; result: Result }): VNode {
           : h("img", {
             ref: image,
             src: url,
-            alt: job.prompt ?? "A result",
+            alt: job.prompt ?? t("aResult"),
             draggable: false,
             style: { transform: `translate(${zoom.x}px, ${zoom.y}px) scale(${zoom.scale})` },
             onLoad: ({ currentTarget: { naturalWidth: width, naturalHeight: height } }) =>
@@ -139,15 +139,15 @@ function Enlarged({ job, result }: { job: Job; result: Result }): VNode {
           { class: "viewer-size" },
           sides && !isVideo ? `${sides.width} × ${sides.height}${percent}` : "",
         ),
-        iconButton({ label: "Result before", onClick: () => showNext(-1) }, icon("left")),
-        iconButton({ label: "Result after", onClick: () => showNext(1) }, icon("right")),
+        iconButton({ label: t("resultBefore"), onClick: () => showNext(-1) }, icon("left")),
+        iconButton({ label: t("resultAfter"), onClick: () => showNext(1) }, icon("right")),
         isVideo ? null : iconButton({
-          label: "Full size",
+          label: t("fullSize"),
           pressed: zoom.scale !== 1,
           onClick: () => toggle(),
         }, icon("zoom")),
-        iconButton({ label: "Full screen (F)", onClick: toggleScreen }, icon("screen")),
-        iconButton({ label: "Close", onClick: close }, icon("close")),
+        iconButton({ label: t("fullScreen"), onClick: toggleScreen }, icon("screen")),
+        iconButton({ label: t("close"), onClick: close }, icon("close")),
       ),
     ),
   );

@@ -1,5 +1,6 @@
 /** `deno task site [FOLDER] [ADDRESS]` packs the library for browsers, and pages that need no server, into `dist/site` for any static host. */
 
+import { appFiles } from "../server/playground/app.ts";
 import { STYLES } from "../server/playground/sources.ts";
 import { DENO, importMap, listTree, ROOT } from "./root.ts";
 
@@ -21,8 +22,10 @@ export const ENTRIES: Readonly<Record<string, string>> = {
   "video_file.js": "browser/video_file.ts",
   "report.js": "browser/report.ts",
   "report_worker.js": "browser/report_worker.ts",
-  "playground.js": "browser/playground/main.ts",
 };
+
+/** The page, of which the tab fetches parts when they are needed. */
+const PAGE = { "playground.js": "browser/playground/playground.ts" };
 
 const BUNDLED = "models/bundled/";
 
@@ -43,6 +46,8 @@ interface BundleOptions {
   readonly platform?: "browser" | "deno";
   /** Modules that stand for others. */
   readonly swaps?: Readonly<Record<string, string>>;
+  /** Whether what is imported when it is needed gets files of its own, beside the bundle. */
+  readonly splits?: boolean;
 }
 
 /**
@@ -52,7 +57,7 @@ interface BundleOptions {
 export async function bundleAll(
   entries: Readonly<Record<string, string>>,
   folder: string,
-  { platform = "browser", swaps = SWAPS }: BundleOptions = {},
+  { platform = "browser", swaps = SWAPS, splits = false }: BundleOptions = {},
 ): Promise<void> {
   const made = await Deno.makeTempDir();
   try {
@@ -61,7 +66,8 @@ export async function bundleAll(
     const { success, stderr } = await new Deno.Command(DENO, {
       args: [
         ...["bundle", "--quiet", "--no-lock", "--platform", platform, "--minify"],
-        ...["--import-map", map, "--outdir", made, ...Object.values(entries)],
+        ...["--import-map", map, "--outdir", made, ...splits ? ["--code-splitting"] : []],
+        ...Object.values(entries),
       ],
       cwd: ROOT,
       stdout: "null",
@@ -75,6 +81,9 @@ export async function bundleAll(
     const base = commonFolder(Object.values(entries)).length;
     for (const [name, entry] of Object.entries(entries)) {
       await Deno.copyFile(`${made}/${entry.slice(base).replace(/ts$/, "js")}`, `${folder}/${name}`);
+    }
+    for (const { name } of splits ? Deno.readDirSync(made) : []) {
+      if (name.endsWith(".js")) await Deno.copyFile(`${made}/${name}`, `${folder}/${name}`);
     }
   } finally {
     await Deno.remove(made, { recursive: true });
@@ -108,7 +117,9 @@ async function copyModel(folder: string): Promise<void> {
 /** Makes the site in a folder; `issues` is where reports of GPUs may be posted, such as `https://…/issues/new`. */
 export async function makeSite(folder: string, issues = ""): Promise<void> {
   await bundleAll(ENTRIES, folder);
+  await bundleAll(PAGE, folder, { splits: true });
   await Deno.writeTextFile(`${folder}/playground.css`, Object.values(STYLES).join("\n"));
+  for (const [name, [, bytes]] of appFiles(".")) await Deno.writeFile(`${folder}/${name}`, bytes);
   await copyModel(`${folder}/bundled`);
   await Deno.copyFile(
     new URL("models/tokenizers/clip/merges.txt", ROOT),

@@ -1,6 +1,5 @@
 /** Which model the tab has: the bundled one, one of the hub, or files that the user picks. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { sized } from "../../playground/amounts.ts";
 import { h, type VNode } from "../../playground/elements.ts";
 import { refreshSoon } from "../../playground/jobs.ts";
 import { connect, session } from "../../playground/session.ts";
@@ -9,6 +8,7 @@ import { isHubId, parseHubFile } from "../../hub/cache.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { DEFAULT_VRAM_BYTES, type Estimate, estimate, type ModelSource } from "../load.ts";
 import { service } from "./tab.ts";
+import { sized, t } from "../../playground/texts.ts";
 
 const GIB = 2 ** 30;
 
@@ -34,7 +34,7 @@ export function Corner(): VNode {
   return h(
     "span",
     { class: "docs" },
-    h("button", { class: "quiet", onClick: () => setOpen(true) }, "Model"),
+    h("button", { class: "quiet", onClick: () => setOpen(true) }, t("model")),
     isOpen ? h(Panel, { onClose: () => setOpen(false) }) : null,
   );
 }
@@ -63,7 +63,7 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
     });
   const look = async (name: string) => {
     if (!isHubId(name) && !parseHubFile(name)) {
-      throw new Error(`Cannot find ${name} on the hub: write org/name or org/name:file`);
+      throw new Error(t("notOnHub", { name }));
     }
     setFound(await estimate(name));
   };
@@ -83,13 +83,13 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
           void (found && !isTooLarge ? use(id.trim()) : attempt(() => look(id.trim())));
         },
       },
-      h("h2", { id: "model-title" }, "Model"),
-      h("button", { class: "quiet", onClick: () => void use(BUNDLED_MODEL) }, "The bundled model"),
-      h("label", { for: "hub-id" }, "From the hub"),
+      h("h2", { id: "model-title" }, t("model")),
+      h("button", { class: "quiet", onClick: () => void use(BUNDLED_MODEL) }, t("bundledModel")),
+      h("label", { for: "hub-id" }, t("fromHub")),
       h("input", {
         id: "hub-id",
         value: id,
-        placeholder: "org/name or org/name:file",
+        placeholder: t("hubPlace"),
         autocomplete: "off",
         spellcheck: false,
         onInput: ({ currentTarget }) => {
@@ -97,7 +97,7 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
           setFound(undefined);
         },
       }),
-      h("label", { for: "model-folder" }, "A folder in the diffusers layout"),
+      h("label", { for: "model-folder" }, t("modelFolder")),
       h("input", {
         id: "model-folder",
         type: "file",
@@ -105,14 +105,14 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
         ...{ webkitdirectory: true } as any,
         onChange: pick(true),
       }),
-      h("label", { for: "model-file" }, "One file, safetensors or GGUF"),
+      h("label", { for: "model-file" }, t("modelFile")),
       h("input", {
         id: "model-file",
         type: "file",
         accept: ".safetensors,.gguf",
         onChange: pick(false),
       }),
-      h("label", { for: "model-memory" }, "Memory of the GPU that the tab may use, in GiB"),
+      h("label", { for: "model-memory" }, t("gpuMemory")),
       h("input", {
         id: "model-memory",
         type: "number",
@@ -125,9 +125,9 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
       h(
         "button",
         { type: "submit", class: "generate", disabled: id.trim() === "" || isLoading },
-        found && !isTooLarge ? "Fetch and load it" : "How large is it?",
+        t(found && !isTooLarge ? "fetchAndLoad" : "howLarge"),
       ),
-      h("button", { class: "quiet", onClick: onClose }, "Close"),
+      h("button", { class: "quiet", onClick: onClose }, t("close")),
     ),
   );
 }
@@ -135,14 +135,12 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
 function costOf({ bytes, missingBytes, freeBytes }: Estimate): string {
   const kept = bytes - missingBytes;
   return [
-    `${sized(missingBytes)} to fetch${kept > 0 ? `, ${sized(kept)} are here already` : ""}.`,
+    t(kept > 0 ? "toFetchPart" : "toFetch", { size: sized(missingBytes), here: sized(kept) }),
     freeBytes === undefined
-      ? "The browser does not tell how much it stores."
+      ? t("storesUnknown")
       : missingBytes > freeBytes
-      ? `The browser stores at most ${
-        sized(freeBytes)
-      }: free some disk, or pick files, which are read where they lie.`
-      : `The browser stores up to ${sized(freeBytes)}.`,
-    `The tab uses up to ${vramGib()} GiB of the GPU; of a larger model, parts are on it in turn.`,
+      ? t("storesTooLittle", { size: sized(freeBytes) })
+      : t("stores", { size: sized(freeBytes) }),
+    t("tabUses", { size: vramGib() }),
   ].join(" ");
 }

@@ -9,14 +9,15 @@
 import { createHash } from "node:crypto";
 import { stripTypeScriptTypes } from "node:module";
 import { gzipSync } from "node:zlib";
+import { appFiles, ICON, THEMES } from "./app.ts";
 import { MODULES, PACKAGES, STYLES } from "./sources.ts";
 
 /** A file for a browser. */
 interface Asset {
   /** Content type of the file. */
   readonly type: string;
-  /** Text of the file, as it is and compressed. */
-  readonly text: string;
+  /** The file, as it is and compressed. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly gzip: Uint8Array<ArrayBuffer>;
 }
 
@@ -29,12 +30,9 @@ interface Playground {
   readonly version: string;
   /** Files of the page by name. */
   readonly assets: ReadonlyMap<string, Asset>;
+  /** Names of the files that the page loads at once; others come when they are needed. */
+  readonly base: readonly string[];
 }
-
-const ICON = "data:image/svg+xml," + encodeURIComponent(
-  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#4a48c8"/>' +
-    '<g fill="#fff"><circle cx="5" cy="11" r="1"/><circle cx="8" cy="9" r="1.5"/><circle cx="11" cy="6" r="2"/></g></svg>',
-);
 
 let made: Playground | undefined;
 
@@ -45,19 +43,20 @@ export function playground(): Playground {
 
 function make(): Playground {
   const assets = new Map<string, Asset>();
-  const add = (name: string, type: string, text: string) => {
-    const gzip = new Uint8Array(gzipSync(text, { level: 9 }));
-    assets.set(name, { type: `${type}; charset=utf-8`, text, gzip });
+  const add = (name: string, type: string, bytes: Uint8Array<ArrayBuffer>) => {
+    assets.set(name, { type, bytes, gzip: new Uint8Array(gzipSync(bytes, { level: 9 })) });
   };
-  for (const [name, source] of Object.entries(MODULES)) {
-    add(name, "text/javascript", stripTypeScriptTypes(source));
-  }
-  for (const [name, source] of Object.entries(PACKAGES)) {
-    add(packageFile(name), "text/javascript", source);
-  }
-  add("style.css", "text/css", Object.values(STYLES).join("\n"));
+  const addText = (name: string, type: string, text: string) =>
+    add(name, `text/${type}; charset=utf-8`, new TextEncoder().encode(text));
+  const scripts = new Map(
+    Object.entries(MODULES).map(([name, source]) => [name, withoutTypes(source)]),
+  );
+  for (const [name, source] of Object.entries(PACKAGES)) scripts.set(packageFile(name), source);
+  for (const [name, text] of scripts) addText(name, "javascript", text);
+  addText(STYLE, "css", Object.values(STYLES).join("\n"));
+  for (const [name, [type, bytes]] of appFiles("../../")) add(name, type, bytes);
   const digest = createHash("sha256");
-  for (const { text } of assets.values()) digest.update(text);
+  for (const { bytes } of assets.values()) digest.update(bytes);
   const version = digest.digest("hex").slice(0, 16);
   const folder = `playground/${version}`;
   const imports = JSON.stringify({
@@ -65,12 +64,36 @@ function make(): Playground {
       Object.keys(PACKAGES).map((name) => [name, `./${folder}/${packageFile(name)}`]),
     ),
   });
+  const modules = [...loadedBy("main.ts", scripts)];
   return {
-    html: page(folder, imports, [...assets.keys()].filter((name) => name !== "style.css")),
+    html: page(folder, imports, modules),
     policy: policy(imports),
     version,
     assets,
+    base: [STYLE, ...modules],
   };
+}
+
+const STYLE = "style.css";
+const COMMENTS = /^ *(?:\/\*\*[^]*?\*\/|\/\/.*)\n/gm;
+
+/** A module as browsers read it; comments that stand by themselves are for readers of the source. */
+function withoutTypes(source: string): string {
+  return stripTypeScriptTypes(source).replace(COMMENTS, "");
+}
+
+/** A module and what it imports, but nothing that is imported when it is needed. */
+function loadedBy(
+  name: string,
+  scripts: ReadonlyMap<string, string>,
+  found: Set<string> = new Set(),
+): Set<string> {
+  if (found.has(name)) return found;
+  found.add(name);
+  for (const [, from = ""] of scripts.get(name)!.matchAll(/^(?:import|}) .*?from "(.*)";$/gm)) {
+    loadedBy(from.startsWith("./") ? from.slice(2) : packageFile(from), scripts, found);
+  }
+  return found;
 }
 
 /** `preact/hooks` as `preact-hooks.js`. */
@@ -80,6 +103,9 @@ function packageFile(name: string): string {
 
 function page(folder: string, imports: string, modules: readonly string[]): string {
   // Each module is fetched at once, not when the one that imports it has come.
+  const themes = THEMES.map(([scheme, colour]) =>
+    `<meta name="theme-color" media="(prefers-color-scheme: ${scheme})" content="${colour}">`
+  );
   const preloads = modules.map((name) => `<link rel="modulepreload" href="${folder}/${name}">`);
   return `<!doctype html>
 <html lang="en">
@@ -88,8 +114,11 @@ function page(folder: string, imports: string, modules: readonly string[]): stri
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
 <title>denoise</title>
-<link rel="icon" href="${ICON}">
-<link rel="stylesheet" href="${folder}/style.css">
+<link rel="icon" href="data:image/svg+xml,${encodeURIComponent(ICON)}">
+${themes.join("\n")}
+<link rel="manifest" href="${folder}/app.webmanifest">
+<link rel="apple-touch-icon" href="${folder}/icon-192.png">
+<link rel="stylesheet" href="${folder}/${STYLE}">
 <script type="importmap">${imports}</script>
 ${preloads.join("\n")}
 <script type="module" src="${folder}/main.ts"></script>
@@ -107,6 +136,7 @@ function policy(imports: string): string {
     `script-src 'self' 'sha256-${hash}'`,
     "style-src 'self'",
     "connect-src 'self'",
+    "manifest-src 'self'",
     "img-src 'self' blob: data:",
     "media-src 'self' blob:",
     "base-uri 'none'",

@@ -18,8 +18,6 @@ import controlsStyle from "../../playground/controls.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import modelsStyle from "../../playground/models.css" with { type: "text" };
 // @ts-types="./text.d.ts"
-import amounts from "../../playground/amounts.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import api from "../../playground/api.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import composer from "../../playground/composer.ts" with { type: "text" };
@@ -88,13 +86,26 @@ import compare from "../../playground/compare.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import snippets from "../../playground/snippets.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import english from "../../playground/english.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import german from "../../playground/german.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import chinese from "../../playground/chinese.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import japanese from "../../playground/japanese.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import texts from "../../playground/texts.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import lazy from "../../playground/lazy.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import modelsButton from "../../playground/models_button.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
 
 /** TypeScript modules by name; they import each other by `./<name>`. */
 export const MODULES: Readonly<Record<string, string>> = {
-  "amounts.ts": amounts,
   "api.ts": api,
   "composer.ts": composer,
   "controls.ts": controls,
@@ -129,6 +140,13 @@ export const MODULES: Readonly<Record<string, string>> = {
   "address.ts": address,
   "gallery_bar.ts": galleryBar,
   "history.ts": history,
+  "models_button.ts": modelsButton,
+  "lazy.ts": lazy,
+  "english.ts": english,
+  "german.ts": german,
+  "chinese.ts": chinese,
+  "japanese.ts": japanese,
+  "texts.ts": texts,
 };
 
 /** JavaScript of packages, by the names that modules import. */

@@ -110,7 +110,7 @@ export function file(c: Context<AppEnv>, services: Services): Response {
   };
   return /\bgzip\b/.test(c.req.header("accept-encoding") ?? "")
     ? c.body(asset.gzip, 200, { ...headers, "content-encoding": "gzip" })
-    : c.body(asset.text, 200, headers);
+    : c.body(asset.bytes, 200, headers);
 }
 
 const ABSENT: readonly (readonly [what: string, paths: readonly string[]])[] = [

@@ -20,6 +20,7 @@ export interface OpenOptions {
   height?: number;
   draft?: Record<string, unknown>;
   scheme?: "light" | "dark";
+  locale?: string;
 }
 
 /** Images that take a second. */
@@ -45,11 +46,13 @@ export async function openBrowser(): Promise<TestBrowser> {
   const contexts: BrowserContext[] = [];
   const complaints: string[] = [];
   const open = async (url: string, options: OpenOptions = {}) => {
-    const { width = 1280, height = 800, draft = QUICK_DRAFT, scheme = "light" } = options;
+    const { width = 1280, height = 800, draft = QUICK_DRAFT, scheme = "light", locale = "en-US" } =
+      options;
     // Without motion the browser leaves the processor to the model.
     const context = await browser.newContext({
       viewport: { width, height },
       colorScheme: scheme,
+      locale,
       reducedMotion: "reduce",
     });
     contexts.push(context);

@@ -63,8 +63,8 @@ async function download(page: Page, { behaviour }: FakeHub): Promise<void> {
   await page.locator(".model-row", { hasText: "First choice" }).waitFor();
   await button(page, `Download: ${TITLE}`).focus();
   await page.keyboard.press("Enter");
-  await page.getByText(/^\d+ MB of \d+ MB, [\d.]+ MB\/s, \d+ s left$/).waitFor();
-  await page.getByRole("button", { name: /^Models \d+ %$/, includeHidden: true }).waitFor();
+  await page.getByText(/^\d+ MB of \d+ MB, [\d.]+ MB\/s, \d+ sec left$/).waitFor();
+  await page.getByRole("button", { name: /^Models \d+%$/, includeHidden: true }).waitFor();
   await page.keyboard.press("Enter");
   await button(page, `Resume: ${TITLE}`).waitFor();
   behaviour.pace = 1e9;
@@ -72,7 +72,7 @@ async function download(page: Page, { behaviour }: FakeHub): Promise<void> {
   assert.equal(focused, `Resume: ${TITLE}`, "the button keeps the focus");
   await page.keyboard.press("Enter");
   await page.getByText("sd-1.5 is here and draws from now on.").waitFor();
-  assert.equal(await page.locator(".top select").inputValue(), "sd-1.5");
+  assert.equal(await page.locator(".top .model select").inputValue(), "sd-1.5");
 }
 
 async function removeAgain(page: Page): Promise<void> {
