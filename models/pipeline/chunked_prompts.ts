@@ -46,7 +46,7 @@ export function promptTowers(
 
 /**
  * Ids and weights of prompts, for one text encoder or two, all in the same number of texts. A prompt has at most
- * `maxLength` tokens, in at least one text.
+ * `maxLength` tokens.
  */
 export function chunkedPrompts(
   prompts: readonly string[],
@@ -55,10 +55,10 @@ export function chunkedPrompts(
   maxLength: number,
 ): PromptTokens {
   const chunked = towers.filter((tower) => tower !== undefined).map((tower) => {
-    const maxChunks = Math.max(1, Math.floor(maxLength / (tower.maxLength - 2)));
+    const maxChunks = Math.ceil(maxLength / (tower.maxLength - 2));
     const { tokenizer, maxLength: places, embeddings } = tower;
     const splitWords = splitEmbeddings(embeddings);
-    const options = { syntax, maxChunks, places, tokenizer, splitWords };
+    const options = { syntax, maxChunks, maxTokens: maxLength, places, tokenizer, splitWords };
     return { options, all: prompts.map((prompt) => chunkPrompt(prompt, options)) };
   });
   const count = Math.max(

@@ -24,6 +24,8 @@ export interface ChunkOptions {
   readonly places: number;
   /** Texts that a prompt may become. */
   readonly maxChunks: number;
+  /** Tokens that it may have in all of them; as many as they hold by default. */
+  readonly maxTokens?: number | undefined;
   readonly splitWords?: SplitWords | undefined;
 }
 
@@ -32,7 +34,7 @@ export interface ChunkedPrompt {
   readonly chunks: readonly PromptChunk[];
   /** Tokens that were read, without begin, end and padding. */
   readonly read: number;
-  /** Ids beyond the last text. */
+  /** Ids beyond the last text, or beyond the number of tokens. */
   readonly rest: readonly number[];
 }
 
@@ -43,7 +45,7 @@ const LONG_PIECE = 8;
 
 /** Cuts a prompt into texts as the program does whose syntax it has; a plain one wherever a text is full. */
 export function chunkPrompt(prompt: string, options: ChunkOptions): ChunkedPrompt {
-  const { syntax, tokenizer, places, maxChunks } = options;
+  const { syntax, tokenizer, places, maxChunks, maxTokens = Infinity } = options;
   const builder = new ChunkBuilder(tokenizer, places);
   for (const piece of parsePrompt(prompt, syntax)) {
     if (piece === "break") builder.next();
@@ -58,12 +60,25 @@ export function chunkPrompt(prompt: string, options: ChunkOptions): ChunkedPromp
     }
   }
   const texts = builder.finish();
-  const [kept, rest] = [texts.slice(0, maxChunks), texts.slice(maxChunks)];
+  const kept = firstTokens(texts.slice(0, maxChunks), maxTokens);
+  const read = kept.reduce((sum, units) => sum + lengthOf(units), 0);
   return {
     chunks: kept.map((units) => toChunk(units, tokenizer, places)),
-    read: kept.reduce((sum, units) => sum + lengthOf(units), 0),
-    rest: rest.flatMap((units) => units.flatMap(({ ids }) => ids)),
+    read,
+    rest: texts.flatMap((units) => units.flatMap(({ ids }) => ids)).slice(read),
   };
+}
+
+/** The texts up to a number of tokens; what belongs together is not parted. */
+function firstTokens(texts: readonly (readonly Unit[])[], most: number): (readonly Unit[])[] {
+  const kept: (readonly Unit[])[] = [];
+  let room = most;
+  for (const units of texts) {
+    const own = units.filter((unit) => (room -= unit.ids.length) >= 0);
+    if (own.length > 0 || kept.length === 0 || units.length === 0) kept.push(own);
+    if (room <= 0) break;
+  }
+  return kept;
 }
 
 /** Gives all prompts the same number of texts; those that are added are empty. */

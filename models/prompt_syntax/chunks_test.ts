@@ -48,6 +48,23 @@ Deno.test("chunkPrompt() gives the words beyond the last text", () => {
   assert.deepEqual(rest, all.slice(150));
 });
 
+Deno.test("chunkPrompt() cuts a prompt to a number of tokens, and parts no learnt word", () => {
+  const splitWords = (text: string) =>
+    text.split("STYLE").flatMap((part, i) => (i === 0 ? [part] : [[1000, 1001, 1002], part]));
+  const prompt = "a a a a STYLE" + " a".repeat(100);
+  for (
+    const [maxTokens, read, texts] of [[1, 1, 1], [6, 4, 1], [7, 7, 1], [75, 75, 1], [80, 80, 2]]
+  ) {
+    const options = { ...OPTIONS, syntax: "plain", splitWords, maxTokens: maxTokens! } as const;
+    const chunked = chunkPrompt(prompt, options);
+    assert.deepEqual([chunked.read, chunked.chunks.length], [read, texts]);
+    assert.equal(chunked.read + chunked.rest.length, 107);
+    assert.ok(chunked.chunks.every(({ ids }) => ids.length === 77));
+  }
+  const broken = { ...OPTIONS, syntax: "a1111", maxTokens: 3 } as const;
+  assert.equal(chunkPrompt("a BREAK BREAK a BREAK a a", broken).chunks.length, 4);
+});
+
 Deno.test("chunkPrompt() keeps the vectors of a learnt word in one text, and refuses more than one holds", () => {
   const splitWords = (text: string) =>
     text.split("STYLE").flatMap((part, i) => (i === 0 ? [part] : [[1000, 1001, 1002], part]));

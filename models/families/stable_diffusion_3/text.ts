@@ -33,7 +33,7 @@ export function sd3Prompts(
     prompts,
     syntax,
     promptTowers(parts),
-    syntax === "plain" ? 0 : maxLength,
+    syntax === "plain" ? parts.textEncoder.config.max_position_embeddings - 2 : maxLength,
   );
   if (!t5) return { ...clip, maxLength };
   const cut: CutPrompt[] = [];
