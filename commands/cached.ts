@@ -5,15 +5,14 @@ import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
 import {
   CATALOGUE,
+  CATALOGUE_PARTS,
   type CataloguePart,
-  CONTROLNETS,
-  IP_ADAPTERS,
   partNamed,
   repositoriesOf,
 } from "../hub/catalogue.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { mostBytes } from "../hub/precision.ts";
-import { catalogueEntries } from "../server/models/catalogue_entries.ts";
+import { catalogueEntries, partEntries } from "../server/models/catalogue_entries.ts";
 import { firstChoice, type StockedModel, takeStock } from "../hub/stock.ts";
 import type { FlagValues } from "../generation/flag.ts";
 import { parseHubFile } from "../hub/cache.ts";
@@ -30,11 +29,17 @@ export async function runList({ all, json }: FlagValues<typeof LIST_FLAGS>): Pro
     const bytes = await measureOrAssume(Math.max(...CATALOGUE.map(mostBytes)), tell);
     const stock = await takeStock(settings, bytes);
     if (json) {
-      return printJson({ device_bytes: bytes, data: catalogueEntries(stock, settings, true) });
+      return printJson({
+        device_bytes: bytes,
+        data: catalogueEntries(stock, settings, true),
+        parts: await partEntries(settings),
+      });
     }
     print(describeStock(stock, bytes));
-    print(`\nControlNets, for --controlnet:\n${describeParts(CONTROLNETS)}`);
-    print(`\nIP-Adapters, for --ip-adapter:\n${describeParts(IP_ADAPTERS)}`);
+    for (const [part, title] of Object.entries(PART_TITLES)) {
+      const rows = CATALOGUE_PARTS.filter((row) => row.part === part);
+      print(`\n${title}:\n${describeParts(rows)}`);
+    }
     if (own.size > 0) print(`\n${describeOwn(own)}`);
     return 0;
   }
@@ -150,11 +155,20 @@ function namesOf(id: string): string[] {
   return CATALOGUE.filter((entry) => repositoriesOf(entry).includes(id)).map(({ name }) => name);
 }
 
+const USED = "models use the one that was pulled, unless a flag names another or none";
+const PART_TITLES: Readonly<Record<CataloguePart["part"], string>> = {
+  controlnet: "ControlNets, for --controlnet",
+  ipAdapter: "IP-Adapters, for --ip-adapter",
+  upscaler: `Upscalers; ${USED}`,
+  frameInterpolator: `Frame interpolators; ${USED}`,
+  tinyDecoder: `Tiny decoders for previews; ${USED}`,
+};
+
 function describeParts(all: readonly CataloguePart[]): string {
-  const rows = all.map(({ name, family, licence, parameters }) => [
-    ...[name, family, (2 * parameters / 1e9).toFixed(1), licence],
+  const rows = all.map(({ name, families, licence, bytes }) => [
+    ...[name, families.join(", ") || "all models", gigabytes(bytes), licence],
   ]);
-  return columns([["name", "for", "GB", "licence"], ...rows]);
+  return columns([["name", "for", "size", "licence"], ...rows]);
 }
 
 function describeOwn(own: ReadonlyMap<string, OwnModel>): string {

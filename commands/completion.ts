@@ -1,6 +1,6 @@
 /** `denoise completion`: scripts that complete commands, flags and names in a shell. */
 
-import { CATALOGUE, CONTROLNETS, IP_ADAPTERS } from "../hub/catalogue.ts";
+import { CATALOGUE, CATALOGUE_PARTS } from "../hub/catalogue.ts";
 import type { Flags } from "../generation/flag.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
@@ -31,8 +31,8 @@ const models = [BUNDLED_MODEL, ...CATALOGUE.map(({ name }) => name)];
 
 /** Words that a flag takes; undefined for any. */
 function wordsOf(row: string, { choices }: Flags[string]): readonly string[] | undefined {
-  if (row === "controlnet") return CONTROLNETS.map(({ name }) => name);
-  if (row === "ipAdapter") return IP_ADAPTERS.map(({ name }) => name);
+  const parts = CATALOGUE_PARTS.filter(({ part }) => part === row);
+  if (parts.length > 0) return parts.map(({ name }) => name);
   if (row === "modelPath" || row === "against") return models;
   return choices?.map(String);
 }

@@ -2,6 +2,7 @@
 
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
+import { isAutomatic } from "../hub/cached_parts.ts";
 import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
@@ -81,15 +82,19 @@ async function pullRepository(id: string, flags: PullFlags, watched: Watched): P
 }
 
 async function pullPart(
-  { name, part, family, licence, source, parameters }: CataloguePart,
+  { name, part, families, licence, source, bytes }: CataloguePart,
   watched: Watched,
 ): Promise<void> {
   const encoder = part === "ipAdapter" ? ", and its image encoder" : "";
   const path = await obtainPart(name, part, watched, () => {
-    tell(`${name}, ${PART_WORDS[part]} for ${family}, licence ${licence}`);
-    tell(`Fetching ${source}, about ${gigabytes(2 * parameters)}${encoder}`);
+    const models = families.join(", ") || "all models";
+    tell(`${name}, ${PART_WORDS[part]} for ${models}, licence ${licence}`);
+    tell(`Fetching ${source}, about ${gigabytes(bytes)}${encoder}`);
   });
-  watched.onNote(`${name} is here; use it with ${flagOf(part, PART_FLAGS[part])} ${name}`);
+  const use = isAutomatic(part)
+    ? "models that it fits use it from their next start on"
+    : `use it with ${flagOf(part, PART_FLAGS[part])} ${name}`;
+  watched.onNote(`${name} is here; ${use}`);
   print(path);
 }
 

@@ -1,6 +1,8 @@
 /** Owns the GPU: one worker per device, one generation at a time. */
 import { resolve } from "../platform/mod.ts";
 import { NO_PART, PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
+import { automaticParts, isAutomatic } from "../hub/cached_parts.ts";
+import { hubSettings } from "../hub/hub_settings.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
@@ -101,9 +103,12 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     path = obtained.path;
     Object.assign(found, obtained.parts);
   } else path = await obtainModel(modelPath, pull, noteOf(modelPath));
+  const entry = named && "entry" in named ? named.entry : undefined;
+  Object.assign(found, await automaticParts(path, entry, (await hubSettings()).cacheFolder));
   for (const part of Object.keys(PART_COMPONENTS) as PartName[]) {
     const id = parts[part];
     if (id === NO_PART && part === "textEncoder3") found[part] = id;
+    else if (id === NO_PART && isAutomatic(part)) delete found[part];
     else if (id !== undefined) found[part] = await obtainPart(id, part, pull, noteOf(id));
   }
   if (parts.embeddings !== undefined) found.embeddings = resolve(parts.embeddings);

@@ -428,7 +428,7 @@ export const SETTING_FIELDS: {
       }
       if (!value || optionalParts.includes("upscaler")) return;
       throw new RangeError(
-        `${name} is set, and the model has no upscaler; name its file with --upscaler at the start, or omit ${name}`,
+        `${name} is set, and the model has no upscaler; fetch one with denoise pull realesrgan_x4plus, name a file with --upscaler at the start, or omit ${name}`,
       );
     },
   },
@@ -448,7 +448,7 @@ export const SETTING_FIELDS: {
       if (!value || optionalParts.includes("frameInterpolator")) return;
       throw new RangeError(
         `${name} is set, and the model has no frame interpolator; ` +
-          `name its file with --frame-interpolator at the start, or omit ${name}`,
+          `fetch one with denoise pull rife_v4.26, name a file with --frame-interpolator at the start, or omit ${name}`,
       );
     },
     idle: (_info, task) => outputOf(task) === "VIDEO" ? undefined : "an image has one frame",

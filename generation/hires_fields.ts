@@ -74,7 +74,7 @@ export const HIRES_FIELDS: {
       checkChoice(value, name, HIRES_UPSCALERS);
       if (value === "model" && !optionalParts.includes("upscaler")) {
         throw new RangeError(
-          `${name} is model, and the model has no upscaler; name its file with --upscaler at the start, or choose another`,
+          `${name} is model, and the model has no upscaler; fetch one with denoise pull realesrgan_x4plus, name a file with --upscaler at the start, or choose another`,
         );
       }
       if (!value.startsWith("latent") || startsFromLatents) return;

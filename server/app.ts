@@ -8,6 +8,8 @@ import { matchedRoutes } from "hono/route";
 import { getPath } from "hono/utils/url";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
+import { isAutomatic } from "../hub/cached_parts.ts";
+import { partNamed } from "../hub/catalogue.ts";
 import { type HubSettings, hubSettings } from "../hub/hub_settings.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
@@ -116,7 +118,11 @@ export function createService(options: AppOptions): { app: App; services: Servic
       hub,
       log,
       availableBytes,
-      onDone: () => void options.found?.refresh(true),
+      onDone: (name) => {
+        const part = partNamed(name)?.part;
+        if (!part) void options.found?.refresh(true);
+        else if (isAutomatic(part)) whenIdle(queue, () => void options.found?.reload());
+      },
     }),
     found: options.found,
     isFleet: options.remote !== undefined,
@@ -289,4 +295,16 @@ function routeOf(c: Context<AppEnv>): string | undefined {
 function plainPath(request: Request): string {
   return getPath(request).replace(/\/{2,}/g, "/").replace(/^(?:\/v1){2,}(?=\/)/, "/v1")
     .replace(/(?<=.)\/$/, "");
+}
+
+/** Calls at once, or when no job runs or waits any more. */
+function whenIdle(queue: Queue, call: () => void): void {
+  let isWanted = true;
+  const look = () => {
+    if (!isWanted || queue.running.length + queue.waiting > 0) return;
+    isWanted = false;
+    call();
+  };
+  queue.onEnd(look);
+  look();
 }

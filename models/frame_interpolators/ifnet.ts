@@ -12,6 +12,7 @@ import {
   resizeBilinear,
   slice,
   type Tensor,
+  type TensorSource,
   warp,
   type WeightScope,
 } from "../../runtime/mod.ts";
@@ -207,14 +208,29 @@ function padTo(x: Tensor, multiple: number): Tensor {
   return padded;
 }
 
+/** ComfyUI counts the blocks as modules of a list. */
+function comfyNames(tensors: TensorSource): TensorSource {
+  const theirs = (name: string) => name.replace(/^block(\d)/, "blocks.$1");
+  return {
+    path: tensors.path,
+    names: [...tensors.names].map((name) => name.replace(/^blocks\.(\d)/, "block$1")),
+    find: (name) => tensors.find(theirs(name)),
+    read: (name, ...rest) => tensors.read(theirs(name), ...rest),
+  };
+}
+
 /** RIFE 4.15 and newer, with or without `module` before the names: 4.22, 4.22.lite, 4.25 and others. */
 export const RIFE_FORMAT: ComponentFormat = {
   name: "a frame interpolator (RIFE 4.15 or newer)",
   component: "frame_interpolator",
   className: "IFNet",
-  namings: [{
-    probes: ["block0.conv0.0.0.weight", "block1.lastconv.0.weight", "encode.cnn3.weight"],
-  }],
+  namings: [
+    { probes: ["block0.conv0.0.0.weight", "block1.lastconv.0.weight", "encode.cnn3.weight"] },
+    {
+      probes: ["blocks.0.conv0.0.0.weight", "blocks.1.lastconv.0.weight", "encode.cnn3.weight"],
+      view: comfyNames,
+    },
+  ],
   config: (tensors) => {
     const blocks = countModules(tensors, "block");
     const head = shapeOf(tensors, "encode.cnn3.weight", 4)[1]!;

@@ -1,6 +1,7 @@
 /** What answers look like: the routes' types and the document follow from these schemas; tests hold real answers against them. */
 
 import { z } from "zod";
+import { PART_KINDS } from "../../hub/catalogue.ts";
 import { TASK_TYPES } from "../../generation/task.ts";
 
 const unix = (what: string) => z.int().describe(`${what}, in Unix seconds`);
@@ -310,6 +311,20 @@ const catalogueModel = z.strictObject({
   first_choice: z.boolean().describe("Set for one: the model to begin with"),
 });
 
+const cataloguePart = z.strictObject({
+  id: z.string().describe("What `model` of a pull takes"),
+  object: z.literal("catalogue.part"),
+  part: z.enum(PART_KINDS),
+  families: z.array(z.string()).describe("What models it is for; empty for all"),
+  automatic: z.boolean().describe(
+    "Whether models that it fits use it once it is here; others are named when the server starts",
+  ),
+  licence: z.string(),
+  url: z.string().describe("Its page at the hub"),
+  state: z.enum(["absent", "present"]),
+  download_bytes: z.int().describe("About"),
+});
+
 const catalogue = z.strictObject({
   object: z.literal("list"),
   can_pull: z.boolean().describe("Whether this client may pull and delete models"),
@@ -319,6 +334,7 @@ const catalogue = z.strictObject({
   device_bytes: z.int().nullable().describe("Memory of the GPU, if it is known"),
   free_bytes: z.int().nullable().describe("What the disk of the cache has free"),
   data: z.array(catalogueModel),
+  parts: z.array(cataloguePart).describe("Parts of models: ControlNets, upscalers and others"),
 });
 
 const modelPull = z.strictObject({

@@ -1,6 +1,8 @@
 /** The catalogue as programs read it. */
 
-import { isNonCommercial } from "../../hub/catalogue.ts";
+import { parseHubFile } from "../../hub/cache.ts";
+import { cachedPart, isAutomatic } from "../../hub/cached_parts.ts";
+import { CATALOGUE_PARTS, isNonCommercial } from "../../hub/catalogue.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { precisionsOf } from "../../hub/precision.ts";
 import { firstChoice, type StockedModel } from "../../hub/stock.ts";
@@ -33,4 +35,21 @@ export function catalogueEntries(
     fits: isKnown ? fits : null,
     first_choice: entry.name === first,
   }));
+}
+
+/** The parts as `GET /v1/catalogue` and `list --all --json` tell them. */
+export async function partEntries(
+  { endpoint, cacheFolder }: Pick<HubSettings, "endpoint" | "cacheFolder">,
+): Promise<CatalogueAnswer["parts"]> {
+  return await Promise.all(CATALOGUE_PARTS.map(async (row) => ({
+    id: row.name,
+    object: "catalogue.part",
+    part: row.part,
+    families: [...row.families],
+    automatic: isAutomatic(row.part),
+    licence: row.licence,
+    url: `${endpoint}/${parseHubFile(row.source)?.id ?? row.source}`,
+    state: await cachedPart(row, cacheFolder) === undefined ? "absent" : "present",
+    download_bytes: row.bytes,
+  })));
 }

@@ -72,6 +72,13 @@ export class FoundModels implements FurtherModels {
     await Promise.all(gone.map(({ source }) => source.close()));
   }
 
+  /** Opens all of them again, with parts that have come. */
+  async reload(): Promise<void> {
+    const gone = this.remove([...this.#models.keys()]);
+    await this.refresh(true);
+    await gone;
+  }
+
   advise(name: string): string | undefined {
     const known = [...this.#names, ...CATALOGUE.map((entry) => entry.name)];
     const wanted = name.toLowerCase();

@@ -1,9 +1,9 @@
 /** Models on their way from the hub to this machine, one at a time. */
 
 import { isHubId, parseHubFile } from "../../hub/cache.ts";
-import { PART_WORDS, partNamed } from "../../hub/catalogue.ts";
+import { partNamed } from "../../hub/catalogue.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
-import { obtainModel } from "../../hub/obtain_model.ts";
+import { obtainModel, obtainPart } from "../../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../../hub/obtain_named.ts";
 import { choosePrecision, downloadBytes, USUAL_BYTES } from "../../hub/precision.ts";
 import type { ChosenFiles, PullProgress } from "../../hub/pull.ts";
@@ -25,8 +25,8 @@ interface PullServices {
   readonly hub: () => Promise<HubSettings>;
   /** Bytes that the GPU can give; nothing where that is not known. */
   readonly availableBytes: () => number | undefined;
-  /** Told when a model has come. */
-  readonly onDone: () => void;
+  /** Told when a model, or a part of models, has come. */
+  readonly onDone: (name: string) => void;
   readonly log: Log;
 }
 
@@ -145,7 +145,7 @@ export class Pulls {
       const bytes = entry.record.completed_bytes;
       this.#change(entry, { ...left, status: "completed", total_bytes: bytes });
       log(`Pulled ${model}: ${(bytes / 1e9).toFixed(1)} GB`);
-      onDone();
+      onDone(model);
     } catch (error) {
       if (signal.aborted) return log(`Pull of ${model} stopped`);
       const text = error instanceof Error ? error.message : String(error);
@@ -191,7 +191,11 @@ export class Pulls {
       const { entry, precision = choosePrecision(entry, await measure(Infinity)) } = named;
       least = downloadBytes(entry, precision);
       await obtainNamed(named, { ...options, measure });
-    } else await obtainModel(named?.own.model ?? model, options);
+      return;
+    }
+    const part = named ? undefined : partNamed(model);
+    if (part) await obtainPart(model, part.part, options);
+    else await obtainModel(named?.own.model ?? model, options);
   }
 }
 
@@ -213,10 +217,7 @@ async function checkName(asked: string): Promise<string> {
   }
   if (named) return text.toLowerCase();
   if (isModelId(text)) return text;
-  const part = partNamed(text)?.part;
-  if (part) {
-    throw refuse(`it is ${PART_WORDS[part]}, a part of models; fetch it with denoise pull`);
-  }
+  if (partNamed(text)) return text.toLowerCase();
   throw refuse("it is neither a name of GET /v1/catalogue nor a hub id, as org/name");
 }
 

@@ -2,10 +2,10 @@
 
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
-import { isHubId } from "../../hub/cache.ts";
+import { isHubId, parseHubFile } from "../../hub/cache.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { removeCachedModel } from "../../hub/cached_models.ts";
-import { CATALOGUE, repositoriesOf } from "../../hub/catalogue.ts";
+import { CATALOGUE, partNamed, repositoriesOf } from "../../hub/catalogue.ts";
 import { USUAL_BYTES } from "../../hub/precision.ts";
 import { freeBytes, takeStock } from "../../hub/stock.ts";
 import { shorten } from "../../generation/texts.ts";
@@ -15,7 +15,7 @@ import { ApiError } from "../contract/errors.ts";
 import { readPull } from "../contract/small_requests.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
-import { catalogueEntries } from "../models/catalogue_entries.ts";
+import { catalogueEntries, partEntries } from "../models/catalogue_entries.ts";
 import { isOver } from "../models/pulls.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { nameIgnored } from "./image_item.ts";
@@ -33,6 +33,7 @@ export async function catalogue(c: Context<AppEnv>, services: Services): Promise
     device_bytes: known ?? null,
     free_bytes: await freeBytes(settings.cacheFolder) ?? null,
     data: catalogueEntries(stock, settings, known !== undefined),
+    parts: await partEntries(settings),
   };
   return c.json(answer);
 }
@@ -82,8 +83,16 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
     });
   }
   const entry = CATALOGUE.find(({ name }) => name === id.toLowerCase());
-  const repositories = entry ? repositoriesOf(entry) : isHubId(id) ? [id] : [];
-  const names = [...(entry ? [entry.name] : []), ...repositories];
+  const part = partNamed(id);
+  const repositories = entry
+    ? repositoriesOf(entry)
+    : part
+    ? [parseHubFile(part.source)?.id ?? part.source]
+    : isHubId(id)
+    ? [id]
+    : [];
+  const named = entry ?? part;
+  const names = [...(named ? [named.name] : []), ...repositories];
   const { models, found } = services;
   const served = models.all.filter(({ path }) => names.includes(path));
   const isAsked = served.some((model) => !found?.all.includes(model));

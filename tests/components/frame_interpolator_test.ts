@@ -94,3 +94,21 @@ Deno.test("enableFrameInterpolation puts frames between those of a video, and up
     device.destroy();
   }
 });
+
+Deno.test("a frame interpolator is recognised by ComfyUI's names", () => {
+  using checkpoint = new Golden("rife/narrow").checkpoint(FILE);
+  const ours = (name: string) => name.replace(/^blocks\.(\d)/, "block$1");
+  const renamed = {
+    path: checkpoint.path,
+    names: [...checkpoint.names].map((name) =>
+      `flownet.${name.replace(/^block(\d)/, "blocks.$1")}`
+    ),
+    find: (name: string) => checkpoint.find(ours(name.replace("flownet.", ""))),
+    read: () => {},
+  };
+  const [[found], [own]] = [
+    recognise(renamed, [RIFE_FORMAT]),
+    recognise(checkpoint, [RIFE_FORMAT]),
+  ];
+  assert.deepEqual(found!.format.config(found!.tensors), own!.format.config(own!.tensors));
+});

@@ -1,5 +1,8 @@
 /** Models that the server was not told of: they come and go while it runs. */
 import { strict as assert } from "node:assert";
+import { FoundModels } from "../../server/models/found_models.ts";
+import type { ServedModel } from "../../server/served_models.ts";
+import { engineState } from "../../server/start_parts.ts";
 import { startServer } from "../../server/serve.ts";
 import type { FoundSource } from "../../server/start_options.ts";
 import { FakeEngine } from "../fakes/engine.ts";
@@ -81,4 +84,24 @@ Deno.test("models that come are listed and serve requests, those that go are fre
   } finally {
     await server.close();
   }
+});
+
+Deno.test("FoundModels.reload() opens the models again, and frees the ones before", async () => {
+  const engines: FakeEngine[] = [];
+  const found = new FoundModels({
+    find: () =>
+      Promise.resolve([{
+        ...source("painter", new FakeEngine()),
+        open: () => Promise.resolve(engines[engines.push(new FakeEngine()) - 1]!),
+        close: () => engines.shift()!.close(),
+      }]),
+    serve: ({ name, path }, engine) => ({ name, path, engine }) as unknown as ServedModel,
+    ...{ asked: [], first: engineState(new FakeEngine()), log: () => {} },
+  });
+  await found.settle();
+  const [before] = engines;
+  await found.reload();
+  await found.settle();
+  assert.ok(before!.closed);
+  assert.deepEqual([found.all.length, engines.length, engines[0]!.closed], [1, 1, false]);
 });
