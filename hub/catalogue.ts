@@ -98,6 +98,18 @@ const ANIMA = {
   unreadBytes: 0.3e9,
   vae: "Qwen-Image's",
 } as const;
+const ERNIE_IMAGE = {
+  ...IMAGES,
+  ...APACHE,
+  family: "ERNIE-Image",
+  goodFor: "posters and pictures with much text",
+  parameters: 8.03e9,
+  textEncoder: "Ministral-3-3B",
+  textEncoderBytes: 6.1e9,
+  // With the vision tower.
+  unreadBytes: 1.6e9,
+  vae: "FLUX.2's",
+} as const;
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -200,6 +212,7 @@ const KINDS: Readonly<
   "Qwen-Image-2.1": QWEN_IMAGE_21,
   "Krea 2": KREA2,
   "Anima": ANIMA,
+  "ERNIE-Image": ERNIE_IMAGE,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -260,6 +273,7 @@ const KINDS: Readonly<
 const GOOD_FOR: Readonly<Record<string, string>> = {
   "z-image-turbo": "photos and signs with text, in 8 steps",
   "flux.1-schnell": "pictures in 4 steps",
+  "ernie-image-turbo": "posters and pictures with much text, in 8 steps",
   "flux.1-kontext-dev": "edits by instructions",
   "flux.1-krea-dev": "photos that do not look made",
   "flux.1-fill-dev": "inpainting and outpainting",
@@ -314,6 +328,8 @@ qwen-image-2.1                 | Qwen-Image-2.1              | Qwen-Image-2.1   
 krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
+ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
+ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF
 qwen-image-2512                | Qwen-Image-2512             | Qwen-Image         | Qwen/Qwen-Image-2512                            | unsloth/Qwen-Image-2512-GGUF
 qwen-image-layered             | Qwen-Image-Layered          | Qwen-Image layered | Qwen/Qwen-Image-Layered                         | unsloth/Qwen-Image-Layered-GGUF

@@ -4,6 +4,7 @@ import { type ModelParts, openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { ANIMA } from "./families/anima/pipeline.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
+import { ERNIE_IMAGE } from "./families/ernie_image/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
@@ -86,6 +87,7 @@ export const FAMILIES: readonly Family[] = [
     QWEN_IMAGE_21,
     KREA2,
     ANIMA,
+    ERNIE_IMAGE,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
     STABLE_DIFFUSION_3,

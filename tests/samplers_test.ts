@@ -12,6 +12,7 @@ const MODELS = [
   "krea2/pipeline",
   "qwen_image_21/pipeline",
   "anima/pipeline",
+  "ernie_image/pipeline",
   "flux1/dev",
   "flux2/pipeline",
   "wan/pipeline-ti2v",

@@ -145,6 +145,12 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ...steered("controlnets/sd3_large", "guided", "stable_diffusion_3/pipeline"),
         [ulysses(1, 2), LAYERS],
       ] as const,
+      ["ERNIE-Image", golden("ernie_image/pipeline"), IMAGE, [
+        ulysses(2),
+        ulysses(1, 2),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
       ["Anima", golden("anima/pipeline"), IMAGE, [ulysses(2), GUIDANCE, LAYERS]] as const,
       ["FLUX.2", golden("flux2/pipeline"), IMAGE, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
     ]

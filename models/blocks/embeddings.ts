@@ -69,6 +69,20 @@ export function rotaryTables(
   return { cos, sin };
 }
 
+/** Tables of angles, one row of them after the other, as constants, [tokens, pairs]. */
+export function angleConstants(
+  graph: Graph,
+  name: string,
+  pairs: number,
+  angles: readonly number[],
+): Rotation {
+  const shape = [angles.length / pairs, pairs];
+  return {
+    cos: graph.constant(`${name}_cos`, shape, "f32", Float32Array.from(angles, Math.cos)),
+    sin: graph.constant(`${name}_sin`, shape, "f32", Float32Array.from(angles, Math.sin)),
+  };
+}
+
 export function rotaryConstants(
   graph: Graph,
   name: string,

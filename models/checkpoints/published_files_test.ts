@@ -8,6 +8,8 @@ import { ANIMA_CONDITIONER_CONFIG, ANIMA_TRANSFORMER_CONFIG } from "../families/
 import { ANIMA_FILES } from "../families/anima/layouts.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";
 import { CHROMA_FILES } from "../families/chroma/layouts.ts";
+import { ERNIE_IMAGE_TRANSFORMER_CONFIG } from "../families/ernie_image/config.ts";
+import { ERNIE_IMAGE_FILES } from "../families/ernie_image/layouts.ts";
 import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
 import { FLUX1_FILES } from "../families/flux1/layouts.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
@@ -28,6 +30,7 @@ import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
 import { CLIP_TEXT_CONFIG } from "../text_encoders/clip_text.ts";
+import { MINISTRAL3_CONFIG } from "../text_encoders/ministral3.ts";
 import { QWEN2_5_VL_CONFIG } from "../text_encoders/qwen2_5_vl.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
 import { QWEN3_VL_CONFIG } from "../text_encoders/qwen3_vl.ts";
@@ -38,7 +41,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
-  ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, SD_FILES],
+  ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
 const SCHEMAS = {
@@ -58,6 +61,8 @@ const SCHEMAS = {
   Qwen3VLModel: QWEN3_VL_CONFIG,
   CosmosTransformer3DModel: ANIMA_TRANSFORMER_CONFIG,
   AnimaTextConditioner: ANIMA_CONDITIONER_CONFIG,
+  ErnieImageTransformer2DModel: ERNIE_IMAGE_TRANSFORMER_CONFIG,
+  Ministral3Model: MINISTRAL3_CONFIG,
   UNet2DConditionModel: UNET_CONFIG,
   CLIPTextModel: CLIP_TEXT_CONFIG,
   CLIPTextModelWithProjection: CLIP_TEXT_CONFIG,

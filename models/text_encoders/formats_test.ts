@@ -7,6 +7,7 @@ import { recognise } from "../checkpoints/recognise.ts";
 import { parseConfig } from "../config.ts";
 import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT, OPEN_CLIP_H_FORMAT } from "./clip_formats.ts";
 import { CLIP_TEXT_CONFIG } from "./clip_text.ts";
+import { MINISTRAL3_CONFIG, MINISTRAL3_FORMAT } from "./ministral3.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
 import { QWEN3_VL_CONFIG, QWEN3_VL_FORMAT } from "./qwen3_vl.ts";
@@ -252,5 +253,35 @@ Deno.test("formats of CLIP's towers know those of Stable Diffusion 1, 2 and XL u
       return [format.component, format.className, hidden_size, num_hidden_layers, hidden_act];
     });
     assert.deepEqual(found, expected, Object.keys(shapes)[0]);
+  }
+});
+
+Deno.test("MINISTRAL3_FORMAT takes the positions that a GGUF file states, and those of the published models otherwise", () => {
+  const shapes = qwen(2, () => ({}));
+  const read = (metadata?: Metadata) => {
+    const json = configOf(MINISTRAL3_FORMAT, shapes, metadata);
+    return parseConfig(MINISTRAL3_CONFIG, json, "file");
+  };
+  const usual = read();
+  assert.deepEqual([usual.rope_style, usual.rope_theta, usual.rms_norm_eps], ["half", 1e6, 1e-5]);
+  // Fast pairs turn as without YaRN, slow ones slower by its factor.
+  assert.equal(usual.frequencies![1], 1e6 ** (-1 / 64));
+  assert.ok(Math.abs(usual.frequencies![63]! / 1e6 ** (-63 / 64) - 1 / 16) < 1e-12);
+  const said = read({
+    "general.architecture": "mistral3",
+    "mistral3.attention.head_count": 2,
+    "mistral3.rope.scaling.type": "yarn",
+    "mistral3.rope.scaling.factor": 4,
+    "mistral3.rope.freq_base": 1e5,
+  });
+  assert.deepEqual([said.rope_style, said.rope_theta], ["interleaved", 1e5]);
+  assert.ok(Math.abs(said.frequencies![63]! / 1e5 ** (-63 / 64) - 1 / 4) < 1e-12);
+  assert.deepEqual(recognise(memoryTensors(QWEN3), [MINISTRAL3_FORMAT]), []);
+  assert.deepEqual(recognise(memoryTensors(QWEN2_5), [MINISTRAL3_FORMAT]), []);
+  const plain = { rope_parameters: { rope_type: "default", rope_theta: 1e4 } };
+  assert.equal(parseConfig(MINISTRAL3_CONFIG, plain, "file").frequencies, undefined);
+  for (const rope of [{ rope_type: "yarn" }, { rope_type: "linear", factor: 2 }]) {
+    const parse = () => parseConfig(MINISTRAL3_CONFIG, { rope_scaling: rope }, "file");
+    assert.throws(parse, { name: "SyntaxError" });
   }
 });

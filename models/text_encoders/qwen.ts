@@ -1,7 +1,8 @@
 /**
- * Qwen's causal language models. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases.
- * Source: Qwen team 2025, "Qwen3 Technical Report" and "Qwen2.5-VL Technical Report"; transformers `Qwen3Model` and
- * `Qwen2_5_VLTextModel`, whose module names are the weight names.
+ * Qwen's causal language models, and Mistral's. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases,
+ * Ministral 3 neither.
+ * Source: Qwen team 2025, "Qwen3 Technical Report" and "Qwen2.5-VL Technical Report"; transformers `Qwen3Model`,
+ * `Qwen2_5_VLTextModel` and `Ministral3Model`, whose module names are the weight names.
  */
 import {
   attention,
@@ -10,6 +11,7 @@ import {
   type Graph,
   rmsNorm,
   rope,
+  type RopeStyle,
   type Rotation,
   slice,
   type Tensor,
@@ -17,12 +19,12 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { rotaryConstants } from "../blocks/embeddings.ts";
+import { angleConstants, rotaryConstants } from "../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
 import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 export interface QwenConfig {
-  readonly model_type: "qwen3" | "qwen2_5_vl";
+  readonly model_type: "qwen3" | "qwen2_5_vl" | "ministral3";
   readonly vocab_size: number;
   readonly hidden_size: number;
   readonly intermediate_size: number;
@@ -32,6 +34,10 @@ export interface QwenConfig {
   readonly head_dim: number;
   readonly rms_norm_eps: number;
   readonly rope_theta: number;
+  /** Of each pair of a head, where they are not the powers of `rope_theta`. */
+  readonly frequencies?: readonly number[] | undefined;
+  /** Which elements of a head make a pair; halves by default. */
+  readonly rope_style?: RopeStyle | undefined;
 }
 
 interface QwenInputs {
@@ -86,13 +92,14 @@ export function qwenEncoder(
   const model = modules(weights);
   checkDepth(model.scope("layers"), count, "input_layernorm.weight");
   const tokens = embeddings.dim(1);
-  const rotary = given ?? rotaryConstants(
-    graph,
-    "rope",
-    Array.from({ length: tokens }, (_, position) => [position]),
-    [head_dim],
-    config.rope_theta,
-  );
+  const { frequencies, rope_theta } = config;
+  const positions = Array.from({ length: tokens }, (_, position) => position);
+  const rotary = given ?? (frequencies
+    ? angleConstants(
+      ...[graph, "rope", frequencies.length] as const,
+      positions.flatMap((position) => frequencies.map((frequency) => position * frequency)),
+    )
+    : rotaryConstants(graph, "rope", positions.map((p) => [p]), [head_dim], rope_theta));
   const states = [embeddings];
   for (let layer = 0; layer < Math.max(...layers); layer++) {
     states.push(graph.scope(`layers.${layer}`, () => {
@@ -129,7 +136,7 @@ function qwenLayer(
   const normed = (name: string, projected: Tensor) =>
     config.model_type === "qwen3" ? norm(name, heads(projected), self) : heads(projected);
   const placed = (name: string, projected: Tensor) =>
-    rope(normed(name, projected), cos, sin, { style: "half" });
+    rope(normed(name, projected), cos, sin, { style: config.rope_style ?? "half" });
   const h = norm("input_layernorm", x);
   const query = linearLayer(self, "q_proj", h, config.num_attention_heads * headDim);
   const keyValue = linearLayers(self, ["k_proj", "v_proj"], h, kvHeads * headDim);

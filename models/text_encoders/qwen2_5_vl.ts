@@ -125,6 +125,7 @@ function config(
     .find((prefix) => has(`${prefix}embed_tokens.weight`))!;
   const tower = ["model.visual.", "visual."].find((name) => has(`${name}merger.ln_q.weight`));
   const stated = new Stated(tensors, metadata);
+  stated.refuseScaledPositions();
   const heads = stated.number("attention.head_count");
   const queries = shapeOf(tensors, `${wrapper}layers.0.self_attn.q_proj.weight`, 2)[0]!;
   return {

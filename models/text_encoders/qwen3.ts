@@ -101,10 +101,12 @@ function config(
   metadata?: ReadonlyMap<string, GgufValue>,
 ): JsonObject {
   const headDim = shapeOf(tensors, "layers.0.self_attn.q_norm.weight", 1)[0]!;
+  const stated = new Stated(tensors, metadata);
+  stated.refuseScaledPositions();
   return {
     model_type: "qwen3",
     head_dim: headDim,
-    ...languageConfig(tensors, "", headDim, new Stated(tensors, metadata)),
+    ...languageConfig(tensors, "", headDim, stated),
   };
 }
 
@@ -123,7 +125,6 @@ export function languageConfig(
     rows("self_attn.q_proj") / headDim,
     rows("self_attn.k_proj") / headDim,
   ];
-  stated.refuseScaledPositions();
   stated.check({
     block_count: layers,
     embedding_length: hiddenSize,

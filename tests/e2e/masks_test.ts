@@ -57,6 +57,7 @@ async function withModels(use: (paths: ReadonlyMap<string, string>) => Promise<v
     ["qwen_image", new Golden("qwen_image/pipeline").folder],
     ["qwen_image_21", new Golden("qwen_image_21/pipeline").folder],
     ["krea2", new Golden("krea2/pipeline").folder],
+    ["ernie_image", new Golden("ernie_image/pipeline").folder],
     ["anima", new Golden("anima/pipeline").folder],
     ["flux1", flux1],
     ["klein", new Golden("flux2/pipeline").folder],

@@ -74,6 +74,7 @@ const SIGNS: readonly Sign[] = [
     has: [/blocks_\d+_(self_attn_[qkvo]|cross_attn_[qkvo]|ffn_\d|ffn_net|attn[12]_to_)/],
     lacks: [/transformer_blocks_\d/],
   },
+  { family: "ERNIE-Image", has: [/layers_\d+_(self_attention_to_|mlp_linear_fc2)/] },
   {
     family: "Z-Image",
     has: [/layers_\d+_(attention_(qkv|out|to_|to_out)|feed_forward_w[123]|adaLN_modulation)/],

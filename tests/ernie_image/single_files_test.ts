@@ -1,0 +1,88 @@
+/** ERNIE-Image from single files: the same latents as from the folder that holds the same numbers. */
+import { join } from "node:path";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
+import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
+import { assertClose, Golden } from "../support/golden.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { openTestDevice } from "../support/model_run.ts";
+import { withFolder } from "../support/safetensors.ts";
+import {
+  type Bytes,
+  mapped,
+  renamed,
+  tensorsOf,
+  writeGguf,
+  writeSafetensors,
+} from "../support/single_files.ts";
+
+const golden = new Golden("ernie_image/pipeline");
+const ignore = !Deno.env.has("DENOISE_SLOW");
+const HEAD_DIM = 128;
+
+/** A component's tensors, `name` for those that `rename` gives one. */
+function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
+  return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
+}
+
+async function checkLatents(call: string, model: string, parts: ModelParts): Promise<void> {
+  const device = await openTestDevice();
+  using pipeline = await openPipeline(model, { tokenizer: golden.folder, ...parts });
+  try {
+    await pipeline.load(device);
+    const { latents } = await pipeline.generate(textRequest(golden.call(call)));
+    const expected = golden.tensor(call, "latents");
+    assertClose(call, { shape: expected.shape, data: latents }, expected, 1e-4);
+  } finally {
+    device.destroy();
+  }
+}
+
+Deno.test({
+  name:
+    "a file with ERNIE-Image's transformer and text encoder gives diffusers' latents; with DENOISE_SLOW",
+  ignore,
+  fn: () =>
+    withFolder({}, async (folder) => {
+      const path = join(folder, "ernie_image.safetensors");
+      writeSafetensors(
+        path,
+        new Map([
+          ...component("transformer", (name) => `model.diffusion_model.${name}`),
+          ...component("text_encoder", (name) => `text_encoders.ministral3_3b.transformer.${name}`),
+        ]),
+      );
+      await checkLatents("text", path, { vae: join(golden.folder, "vae") });
+    }),
+});
+
+/** Heads' rows of queries and keys as llama.cpp moves them: those of both halves in turn. */
+function interleaved({ bytes, ...tensor }: Bytes): Bytes {
+  const [rows] = tensor.shape as [number];
+  const size = bytes.length / rows;
+  const moved = new Uint8Array(bytes.length);
+  for (let row = 0; row < rows; row++) {
+    const [head, place] = [row - row % HEAD_DIM, row % HEAD_DIM];
+    const to = head + 2 * (place % (HEAD_DIM / 2)) + Math.floor(place / (HEAD_DIM / 2));
+    moved.set(bytes.subarray(row * size, (row + 1) * size), to * size);
+  }
+  return { ...tensor, bytes: moved };
+}
+
+Deno.test({
+  name: "GGUF files of ERNIE-Image and Ministral 3 give diffusers' latents; with DENOISE_SLOW",
+  ignore,
+  fn: () =>
+    withFolder({}, async (folder) => {
+      const [model, encoder] = ["ERNIE-Image-BF16", "Ministral-3-3B"]
+        .map((name) => join(folder, `${name}.gguf`)) as [string, string];
+      writeGguf(model, component("transformer", (name) => name), "ernie_image");
+      const language = component("text_encoder", (name) => name.replace("language_model.", ""));
+      const text = [...language].filter(([name]) => !/^(vision_tower|multi_modal)/.test(name));
+      const moved = mapped(
+        renamed(new Map(text), LLAMA_CPP_QWEN),
+        (name, tensor) => [name, /attn_[qk]\./.test(name) ? interleaved(tensor) : tensor],
+      );
+      writeGguf(encoder, moved, "mistral3");
+      await checkLatents("text", model, { textEncoder: encoder, vae: join(golden.folder, "vae") });
+    }),
+});
