@@ -99,6 +99,10 @@ export function acceptsImage(tasks: readonly TaskType[]): boolean {
   return tasks.some((task) => TASKS[task].accepts?.includes("image"));
 }
 
+export function needsVideo(task: TaskType): boolean {
+  return TASKS[task].needs?.includes("video") ?? false;
+}
+
 function chooseTask(query: TaskQuery, model: TaskSupport): TaskType {
   const supported = model.supportedTasks;
   if (query.taskType !== undefined) {

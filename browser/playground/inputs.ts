@@ -1,10 +1,12 @@
 /** Images that requests of a tab bring, kept as pixels until their jobs end; stands in for `server/inputs/references.ts`. */
 import type { InputImage } from "../../engine/types.ts";
 import { localReader } from "../../generation/local_inputs.ts";
-import type { InputReader } from "../../generation/prepare.ts";
+import type { VideoInputTypes, VideoReader } from "../../generation/prepare_video.ts";
 import { ImageError, type PixelImage } from "../../media/image.ts";
 import type { GivenInput } from "../../server/inputs/kept_inputs.ts";
 import { badSource, type Source } from "../../server/inputs/sources.ts";
+import type { GivenVideo } from "../../server/videos/video_request.ts";
+import { mount } from "../files.ts";
 
 /** A file of a form. */
 export interface TabUpload {
@@ -12,10 +14,12 @@ export interface TabUpload {
   readonly file: Blob;
 }
 
-interface TabInputs {
+interface TabInputs extends VideoInputTypes {
   readonly source: Source<TabUpload>;
   readonly open: PixelImage;
   readonly kept: string;
+  readonly clipSource: Source<TabUpload>;
+  readonly clip: GivenVideo;
 }
 
 /** Images by the ids of their jobs. */
@@ -24,14 +28,14 @@ const kept = new Map<string, InputImage[]>();
 const given = new Map<string, (GivenInput & { readonly file: Blob })[]>();
 
 /** Reads the images of a job's request, and keeps them as the model takes them. */
-export function tabReader(job: string): InputReader<TabInputs> {
+export function tabReader(job: string): VideoReader<TabInputs> {
   const local = localReader();
   const keep = (image: InputImage) => {
     const images = kept.get(job) ?? [];
     kept.set(job, images);
     return `${job}/${images.push(image) - 1}`;
   };
-  return {
+  const reader: VideoReader<TabInputs> = {
     open: async (source) => {
       const file = "file" in source ? source.file : await fetchImage(source);
       const before = given.get(job) ?? [];
@@ -48,7 +52,23 @@ export function tabReader(job: string): InputReader<TabInputs> {
       return { image: keep(fitted), hasHoles };
     },
     mask: async (image, how, way) => keep(await local.mask(image, how, way)),
+    openClip: ({ field }) =>
+      Promise.reject(badSource(field, "a browser tab reads no video files; start from an image")),
+    openMask: async (source) => ({ image: await reader.open(source) }),
+    checkClip: () => {},
   };
+  return reader;
+}
+
+/** What sources of a video are, by what they say of themselves. */
+export async function resolveInputs(
+  sources: readonly Source<TabUpload>[],
+): Promise<(TabUpload & { readonly kind: "image" | "video" })[]> {
+  return await Promise.all(sources.map(async (source) => {
+    const file = "file" in source ? source.file : await fetchImage(source);
+    const kind = file.type.startsWith("video/") ? "video" : "image";
+    return { field: source.field, file, kind };
+  }));
 }
 
 async function fetchImage({ field, url }: { field: string; url: string }): Promise<Blob> {
@@ -72,6 +92,11 @@ export function givenOf(job: string): GivenInput[] {
 export async function readGiven(path: string): Promise<Uint8Array<ArrayBuffer>> {
   const [job, index] = path.split("/") as [string, string];
   return new Uint8Array(await given.get(job)![Number(index)]!.file.arrayBuffer());
+}
+
+/** Puts a file that a request brought into the tab's table. */
+export async function copyGiven(path: string, to: string): Promise<void> {
+  mount(to, { kind: "memory", bytes: await readGiven(path) });
 }
 
 /** Frees the images of a job that has ended. */

@@ -2,6 +2,7 @@
  * Jobs of a tab and what they made, in its IndexedDB: every browser can write to it on the page's own thread, and a page
  * of records is read without the results. Jobs that have not ended are in memory: they end with the tab.
  */
+import { readFile, removeFile, temporaryPath } from "../../platform/mod.ts";
 import { ServiceError } from "../../server/contract/errors.ts";
 import { isEnd } from "../../server/jobs/job.ts";
 import type {
@@ -109,7 +110,8 @@ export class TabRecords implements Pick<JobStore, "insert" | "update" | "get" | 
   }
 }
 
-export class TabResults implements Pick<ResultStorage, "write" | "read" | "remove" | "link"> {
+export class TabResults
+  implements Pick<ResultStorage, "write" | "writeFrom" | "read" | "remove" | "link"> {
   async write(
     name: string,
     bytes: Uint8Array<ArrayBuffer>,
@@ -126,6 +128,20 @@ export class TabResults implements Pick<ResultStorage, "write" | "read" | "remov
       );
     }
     return { name, contentType, size: bytes.byteLength, etag: `"${name}"` };
+  }
+
+  async writeFrom(
+    name: string,
+    contentType: string,
+    make: (path: string) => Promise<void>,
+  ): Promise<StoredFile> {
+    const path = temporaryPath("");
+    try {
+      await make(path);
+      return await this.write(name, await readFile(path), contentType);
+    } finally {
+      await removeFile(path);
+    }
   }
 
   async file({ name }: FilePlace): Promise<Blob | undefined> {

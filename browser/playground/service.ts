@@ -1,20 +1,18 @@
 /** What the playground asks of a server, answered in the tab by the server's own parts: its queue, its reading of requests, its records. */
 import { type Context, Hono } from "hono";
-import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
-import { readImageText } from "../../media/encode.ts";
-import { outputOf } from "../../generation/task.ts";
+import { findFfmpeg } from "../../media/video/mod.ts";
 import type { ModelInfo } from "../../engine/types.ts";
-import { ApiError, badRequest } from "../../server/contract/errors.ts";
-import { EDIT_SPELLINGS, withInputNames } from "../../server/contract/fields.ts";
+import { ApiError } from "../../server/contract/errors.ts";
+import { EDIT_SPELLINGS, VIDEO_SPELLINGS } from "../../server/contract/fields.ts";
 import type { RequestContext } from "../../server/contract/generation.ts";
-import { imageEditSchema, type LoraItem } from "../../server/contract/generation_fields.ts";
-import { type JobLora, readLoraItems } from "../../server/contract/lora_requests.ts";
+import { imageEditSchema, videoSchema } from "../../server/contract/generation_fields.ts";
 import type { StoredFile } from "../../server/storage/result_storage.ts";
 import { answerOf, toApiError } from "../../server/http/respond.ts";
 import { removeFiles, runImageJob, toImageResult } from "../../server/images/image_job.ts";
 import { outputSeeds, readImageRequest } from "../../server/images/image_request.ts";
 import { formBody } from "../../server/inputs/form_body.ts";
-import { asQueued, jobSummary } from "../../server/jobs/job.ts";
+import { filesOf } from "../../server/inputs/kept_inputs.ts";
+import { asQueued, jobSummary, type NewJob } from "../../server/jobs/job.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { JobResult } from "../../server/jobs/outputs.ts";
 import { readArchive } from "../../server/contract/small_requests.ts";
@@ -22,10 +20,14 @@ import { archiveOf } from "../../server/jobs/archive.ts";
 import * as jobs from "../../server/routes/jobs.ts";
 import { modelCard } from "../../server/routes/model_card.ts";
 import { EngineState } from "../../server/served_models.ts";
+import { runVideoJob } from "../../server/videos/video_job.ts";
+import { videoSummary } from "../../server/videos/video_record.ts";
+import { readVideoRequest, VIDEO_PREVIEWS } from "../../server/videos/video_request.ts";
 import type { AppEnv } from "../../server/services.ts";
-import { forgetInputs, givenOf, tabReader, type TabUpload } from "./inputs.ts";
+import { forgetInputs, givenOf, resolveInputs, tabReader, type TabUpload } from "./inputs.ts";
 import { type BrowserOptions, type LoadedEngine, loadEngine, type ModelSource } from "../load.ts";
 import { TabRecords, TabResults } from "./records.ts";
+import { findLoras, readForm, readText, withoutVideos } from "./requests.ts";
 
 /** Most jobs that wait. */
 const MAX_QUEUE = 100;
@@ -61,10 +63,12 @@ export class TabService {
       .get("health", (c) => this.#health(c))
       .get("v1/models", (c) => c.json({ object: "list", data: [this.#card()] }))
       .post("v1/images/generations", async (c) => {
-        return await this.#add(c, "generation", await c.req.json(), []);
+        return await this.#image(c, "generation", await c.req.json(), []);
       })
       .post("v1/images/edits", (c) => this.#edit(c))
+      .post("v1/videos", (c) => this.#video(c))
       .get("v1/images/:id/content", (c) => this.#content(c))
+      .get("v1/videos/:id/content", (c) => this.#content(c))
       .get("v1/jobs", onJobs(jobs.list))
       .post("v1/jobs/archive", async (c) => {
         const { results } = readArchive(await c.req.json(), { strictFields: false });
@@ -126,10 +130,10 @@ export class TabService {
           state.note((download + weights + kernels) / 3);
         },
       });
-      if (imagesOnly(loaded.engine.info).supportedTasks.length === 0) {
+      if (withoutVideos(loaded.engine.info).supportedTasks.length === 0) {
         await loaded.engine.close();
         throw new Error(
-          `Cannot use ${loaded.name} here: it makes videos, and a tab writes no video files`,
+          `Cannot use ${loaded.name} here: it starts from videos, and a tab reads no video files`,
         );
       }
       if (signal.aborted) await loaded.engine.close();
@@ -154,7 +158,7 @@ export class TabService {
   /** @throws {ServiceError} 503 until a model is loaded */
   get #loaded(): LoadedEngine & { readonly info: ModelInfo } {
     const { engine } = this.#engine;
-    return { ...this.#model!, info: imagesOnly(engine.info) };
+    return { ...this.#model!, info: withoutVideos(engine.info) };
   }
 
   #card(): ReturnType<typeof modelCard> {
@@ -164,17 +168,11 @@ export class TabService {
   }
 
   async #edit(c: Context<AppEnv>): Promise<Response> {
-    const fields: Record<string, string | string[]> = {};
-    const uploads: TabUpload[] = [];
-    for (const [field, value] of await c.req.raw.formData()) {
-      if (typeof value !== "string") uploads.push({ field, file: value });
-      else fields[field] = field in fields ? [fields[field]!, value].flat() : value;
-    }
-    const body = formBody(withInputNames(fields, EDIT_SPELLINGS), imageEditSchema);
-    return await this.#add(c, "edit", body, uploads);
+    const { fields, uploads } = await readForm(c, EDIT_SPELLINGS);
+    return await this.#image(c, "edit", formBody(fields, imageEditSchema), uploads);
   }
 
-  async #add(
+  #image(
     c: Context<AppEnv>,
     kind: "generation" | "edit",
     body: unknown,
@@ -183,11 +181,11 @@ export class TabService {
     const { engine, name } = this.#loaded;
     const id = `img_${crypto.randomUUID()}`;
     const storage = this.#storage;
-    try {
+    return this.#add(c, id, async () => {
       const reader = tabReader(id);
       const read = await readImageRequest(kind, body, this.#context(), { uploads, reader });
       const request = { ...read, given: givenOf(id) };
-      const { outcome } = await this.#queue.add({
+      return {
         id,
         kind: "image",
         request: { ...request, ignored: [] },
@@ -195,7 +193,47 @@ export class TabService {
         work: (context) => runImageJob({ engine, request, model: name, storage }, context),
         toRecord: toImageResult,
         discard: (outcome) => removeFiles(outcome, storage),
-      });
+      };
+    });
+  }
+
+  async #video(c: Context<AppEnv>): Promise<Response> {
+    const { engine, name } = this.#loaded;
+    const id = `video_${crypto.randomUUID()}`;
+    const storage = this.#storage;
+    const isForm = c.req.header("content-type")?.startsWith("multipart/form-data");
+    const form = isForm ? await readForm(c, VIDEO_SPELLINGS) : undefined;
+    const body = form ? formBody(form.fields, videoSchema) : await c.req.json();
+    return await this.#add(c, id, async () => {
+      const inputs = { uploads: form?.uploads ?? [], resolve: resolveInputs };
+      const reader = tabReader(id);
+      const read = await readVideoRequest(body, this.#context(), { ...inputs, reader });
+      const request = { ...read, given: givenOf(id) };
+      const job = {
+        engine,
+        request,
+        storage,
+        ffmpeg: await findFfmpeg(),
+        previews: VIDEO_PREVIEWS,
+      };
+      return {
+        id,
+        kind: "video",
+        request: { ...request, ignored: [] },
+        summary: { ...jobSummary(request, name, ""), ...videoSummary(request) },
+        work: (context) => runVideoJob(job, context),
+        toRecord: (result) => result,
+        discard: async (result) => {
+          for (const file of filesOf(result)) await storage.remove(file);
+        },
+      };
+    });
+  }
+
+  /** Queues a job; what its request brought is freed where it is refused. */
+  async #add<T>(c: Context<AppEnv>, id: string, read: () => Promise<NewJob<T>>): Promise<Response> {
+    try {
+      const { outcome } = await this.#queue.add(await read());
       outcome.catch((error) => toApiError(error, id, (line) => console.error(line)));
     } catch (error) {
       forgetInputs(id);
@@ -242,33 +280,4 @@ export class TabService {
     if (!file) throw new ApiError(404, `${what} not found`, { code: "not_found" });
     return new Response(file);
   }
-}
-
-/** A tab writes no video files. */
-function imagesOnly(info: ModelInfo): ModelInfo {
-  const supportedTasks = info.supportedTasks.filter((task) => outputOf(task) === "IMAGE");
-  return { ...info, supportedTasks };
-}
-
-function findLoras(
-  items: readonly LoraItem[],
-  named: Readonly<Record<string, string>>,
-): JobLora[] {
-  return readLoraItems(items, "auto").map((lora) => {
-    const path = lora.path ?? lora.nickname!;
-    const file = named[path] ?? (URL.canParse(path) ? path : undefined);
-    if (file !== undefined) return { ...lora, path, file };
-    const known = Object.keys(named).join(", ");
-    const names = known === "" ? "" : `, or a name of ${known}`;
-    throw badRequest(`Cannot find LoRA ${path}: give its address${names}`, "loras");
-  });
-}
-
-/** What an image's file says of how it was made. */
-async function readText(c: Context<AppEnv>): Promise<Response> {
-  const { image } = await c.req.json() as { image: string };
-  const recipe = readRecipe(
-    readImageText(Uint8Array.fromBase64(image.replace(/^data:[^,]*,/, ""))),
-  );
-  return c.json({ recipe: recipe ? recipeFields(recipe) : null, unused: recipe?.unused ?? [] });
 }

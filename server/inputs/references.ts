@@ -1,6 +1,6 @@
 /** The images and videos that a request brings, as files: uploaded, linked, or written into the request itself. */
 
-import { open, readFile, stat } from "node:fs/promises";
+import { copyFile, open, readFile, stat } from "node:fs/promises";
 import { countGifFrames } from "../../media/gif.ts";
 import { BusyError } from "../../media/isolated/slots.ts";
 import { ApiError } from "../contract/errors.ts";
@@ -227,6 +227,11 @@ export async function openImage(file: InputFile, signal?: AbortSignal): Promise<
 /** Reads a file that a request brought. */
 export function readGiven(path: string): Promise<Uint8Array<ArrayBuffer>> {
   return readFile(path) as Promise<Uint8Array<ArrayBuffer>>;
+}
+
+/** Copies a file that a request brought. */
+export function copyGiven(path: string, to: string): Promise<void> {
+  return copyFile(path, to);
 }
 
 /** Reads an image that {@link imageReader} kept. */

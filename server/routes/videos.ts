@@ -17,6 +17,7 @@ import { type AppEnv, requestContext, type Services } from "../services.ts";
 import { toApiError } from "../http/respond.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { VIDEO_SPELLINGS, withInputNames } from "../contract/fields.ts";
+import { videoInputs } from "../videos/video_inputs.ts";
 import { readVideoRequest } from "../videos/video_request.ts";
 import { cancelJob, removeJob } from "./jobs.ts";
 import { jobEvents } from "./job_events.ts";
@@ -96,14 +97,13 @@ async function queue(
   const model = (body as { model?: unknown } | null)?.model;
   const read = await readVideoRequest(
     body,
-    files,
     await requestContext(services, signal, { model }),
-    {
+    videoInputs(files, {
       folder,
       signal,
       ffmpeg: await services.ffmpeg(),
       allowPrivateUrls: settings.allowPrivateUrls,
-    },
+    }),
   );
   const request = { ...read, ...givenIn(folder, services) };
   c.set("job", id);

@@ -1,6 +1,5 @@
 /** A video request on the GPU: one video after the other, each encoded while it is decoded. */
 
-import { copyFile } from "node:fs/promises";
 import { withVisions } from "../../generation/size.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
@@ -9,7 +8,7 @@ import type { Engine, GenerateRequest, Image } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
-import { readImage } from "../inputs/references.ts";
+import { copyGiven, readImage } from "../inputs/references.ts";
 import type { JobContext } from "../jobs/job.ts";
 import { type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
@@ -19,7 +18,7 @@ import type { VideoRequest } from "./video_request.ts";
 interface VideoJob {
   engine: Engine;
   request: VideoRequest;
-  storage: ResultStorage;
+  storage: Pick<ResultStorage, "writeFrom" | "remove">;
   ffmpeg: Ffmpeg;
   /** How often an unfinished video is shown. */
   previews: number;
@@ -44,7 +43,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
       request,
       kept,
       (name, { path, contentType }) =>
-        storage.writeFrom(name, contentType, (to) => copyFile(path, to)),
+        storage.writeFrom(name, contentType, (to) => copyGiven(path, to)),
     );
     const inputs = await readInputs(job, context.signal);
     const facts = await makeOutputs(job, context, async ({ index, signal, generate }) => {

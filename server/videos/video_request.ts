@@ -3,17 +3,14 @@
 import {
   type PreparedVideo,
   prepareVideo,
+  type VideoInputTypes,
   type VideoReader,
 } from "../../generation/prepare_video.ts";
+import type { Size } from "../../generation/size.ts";
 import { acceptsImage, outputOf } from "../../generation/task.ts";
-import { BusyError } from "../../media/isolated/slots.ts";
 import {
-  checkVideoWork,
   crfOfQuality,
   DEFAULT_X264_PRESET,
-  type Ffmpeg,
-  probeVideo,
-  VideoError,
   type VideoInfo,
   X264_PRESETS,
   type X264Preset,
@@ -36,17 +33,8 @@ import {
   videoFieldTable,
   videoSchema,
 } from "../contract/generation_fields.ts";
-import {
-  imageReader,
-  type InputFile,
-  type InputSources,
-  type RequestImages,
-  resolveReferences,
-  tooBusy,
-} from "../inputs/references.ts";
 import type { WithGiven } from "../inputs/kept_inputs.ts";
-import { badSource, oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
-import type { UploadedFile } from "../inputs/multipart.ts";
+import { oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;
@@ -78,25 +66,47 @@ export interface VideoRequest extends PreparedVideo<string, GivenVideo>, Request
   rounded?: string[];
 }
 
-interface VideoSources extends InputSources {
-  readonly ffmpeg: Ffmpeg;
+/** What a source turned out to be. */
+interface Brought {
+  readonly field: string;
+  readonly kind: "image" | "video";
 }
 
 /** How a request's images and videos are read. */
-interface RequestInputs extends RequestImages {
-  readonly clipSource: Source | InputFile;
+interface RequestInputs<Upload, File, Open extends Size> extends VideoInputTypes {
+  readonly source: Source<Upload> | File;
+  readonly open: Open;
+  readonly kept: string;
+  readonly clipSource: Source<Upload> | File;
   readonly clip: GivenVideo;
 }
 
+/** What a video request brings beside its fields. */
+export interface VideoInputs<Upload, File extends Brought, Open extends Size> {
+  readonly uploads: readonly Upload[];
+  /** Says what the sources are. */
+  resolve(sources: readonly Source<Upload>[]): Promise<File[]>;
+  /** Keeps what it reads under paths. */
+  readonly reader: VideoReader<RequestInputs<Upload, File, Open>>;
+  /** The folder of what is kept, where there is one. */
+  readonly folder?: string;
+}
+
 /** @throws {ApiError} 422 for wrong types, 400 for wrong values */
-export async function readVideoRequest(
+export async function readVideoRequest<
+  Upload extends { readonly field: string },
+  File extends Brought,
+  Open extends Size,
+>(
   json: unknown,
-  sent: readonly UploadedFile[],
   context: RequestContext,
-  sources: VideoSources,
+  inputs: VideoInputs<Upload, File, Open>,
 ): Promise<VideoRequest> {
   const { info } = context;
-  const uploads = sent.map((file) => ({ ...file, field: inputName(file.field, VIDEO_SPELLINGS) }));
+  const uploads = inputs.uploads.map((file) => ({
+    ...file,
+    field: inputName(file.field, VIDEO_SPELLINGS),
+  }));
   const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
   const body = isObject ? flattenExtras(json as Record<string, unknown>, VIDEO_SPELLINGS) : json;
   if (isObject && isAbsent((body as Record<string, unknown>)["prompt"])) {
@@ -106,7 +116,7 @@ export async function readVideoRequest(
   refusePaths(fields, PATH_FIELDS);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
-  const files = await readSources(findSources(fields, uploads), info, sources);
+  const files = await readSources(findSources(fields, uploads), info, inputs);
   const images = files.filter(({ kind }) => kind === "image");
   const videos = files.filter(({ kind }) => kind === "video");
   const [video, secondVideo] = videos;
@@ -122,9 +132,9 @@ export async function readVideoRequest(
   const length = { fps, numFrames, seconds };
   const { ready: { request, isRounded }, idle } = await prepared(
     () =>
-      prepareVideo<RequestInputs>(
+      prepareVideo<RequestInputs<Upload, File, Open>>(
         { ...asked, ...length, images, video, mask, references, previews: VIDEO_PREVIEWS },
-        { ...context, reader: videoReader(sources), spell, howToSend: HOW_TO_SEND },
+        { ...context, reader: inputs.reader, spell, howToSend: HOW_TO_SEND },
       ),
     (field) => field === "images" ? images[0]!.field : paramOf(field),
   );
@@ -153,40 +163,13 @@ export async function readVideoRequest(
     loras: await context.findLoras(fields.loras),
     model: fields.model || context.servedModelName,
     servedModel: context.servedModelName,
-    ...(hasInputs ? { inputs: sources.folder.path } : {}),
+    ...(hasInputs && inputs.folder !== undefined ? { inputs: inputs.folder } : {}),
     keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented ? { isFragmented: true } : {}),
     ...(isRounded ? { rounded: [made] } : {}),
     ignored,
-  };
-}
-
-function videoReader(sources: VideoSources): VideoReader<RequestInputs> {
-  const images = imageReader(sources);
-  const fileOf = async (source: Source | InputFile) => {
-    if ("kind" in source) return source;
-    const [file] = await resolveReferences([source], { ...sources, takesVideo: true });
-    return file!;
-  };
-  const openClip = async (source: Source | InputFile) =>
-    await probeInput(await fileOf(source), sources);
-  return {
-    ...images,
-    openClip,
-    openMask: async (source) => {
-      const file = await fileOf(source);
-      return file.kind === "video" ? await openClip(file) : { image: await images.open(file) };
-    },
-    checkClip: ({ field }, { info }, { fps, numFrames }) => {
-      try {
-        checkVideoWork(info, { fps, maxFrames: numFrames });
-      } catch (error) {
-        if (error instanceof VideoError) throw badSource(field, error.message);
-        throw error;
-      }
-    },
   };
 }
 
@@ -197,16 +180,16 @@ const HOW_TO_SEND = {
   lastImage: "'last_image'",
 };
 
-/** Brings what a request starts from to disk, where the model takes it. */
-async function readSources(
-  given: readonly Source[],
+/** Brings what a request starts from, where the model takes it. */
+async function readSources<Upload extends { readonly field: string }, File extends Brought>(
+  given: readonly Source<Upload>[],
   info: RequestContext["info"],
-  sources: VideoSources,
-): Promise<InputFile[]> {
+  { resolve }: Pick<VideoInputs<Upload, File, Size>, "resolve">,
+): Promise<File[]> {
   const takesImages = info.animates === true || acceptsImage(
     info.supportedTasks.filter((task) => outputOf(task) === "VIDEO"),
   );
-  const files = await resolveReferences(given, { ...sources, takesVideo: true })
+  const files = await resolve(given)
     // Whatever is wrong with an image that nobody wants is of no use to its sender.
     .catch((error) => {
       throw takesImages || given[0]!.field !== "input_reference" ? error : noImages(info);
@@ -235,23 +218,13 @@ function isAbsent(value: unknown): boolean {
 }
 
 /** Uploads and addresses, each under the field that it came in. */
-function findSources(fields: VideoBody, uploads: readonly UploadedFile[]): Source[] {
-  return VIDEO_SOURCE_FIELDS.flatMap((field): Source[] => {
+function findSources<Upload extends { readonly field: string }>(
+  fields: VideoBody,
+  uploads: readonly Upload[],
+): Source<Upload>[] {
+  return VIDEO_SOURCE_FIELDS.flatMap((field): Source<Upload>[] => {
     const value = fields[field];
     const url = typeof value === "object" && value !== null ? value.image_url : value;
     return sourcesOf(field, url, uploads);
   });
-}
-
-async function probeInput(
-  { path, field }: InputFile,
-  { ffmpeg, signal }: VideoSources,
-): Promise<GivenVideo> {
-  try {
-    return { path, info: await probeVideo(ffmpeg, path, signal ? { signal } : {}) };
-  } catch (error) {
-    if (error instanceof VideoError) throw badSource(field, error.message);
-    if (error instanceof BusyError) throw tooBusy("video", error);
-    throw error;
-  }
 }

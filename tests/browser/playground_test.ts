@@ -88,6 +88,43 @@ browserTest(
 );
 
 browserTest(
+  "the playground without a server makes a video, plays it, and has it after a reload",
+  "firefox",
+  async () => {
+    await using site = await openSite();
+    const draft = { output: "video", settings: { num_inference_steps: 2 } };
+    const { first, again } = await site.run(
+      "firefox",
+      `${PAGE}
+    localStorage.setItem("denoise.draft", JSON.stringify(${JSON.stringify(draft)}));
+    const reload = async () => {
+      const loaded = new Promise((resolve) => frame.onload = resolve);
+      frame.contentWindow.location.reload();
+      await loaded;
+    };
+    const played = async () => {
+      const player = await until(() => {
+        const found = frame.contentDocument?.querySelector("video[autoplay]");
+        return found && found.currentTime > 0 && found;
+      });
+      const type = (await (await fetch(player.src)).blob()).type;
+      return [player.videoWidth, player.videoHeight, Math.round(player.duration * 8), type];
+    };
+    await reload();
+    await write(await until("main textarea"), "a red heart");
+    await generate();
+    const first = await played();
+    await reload();
+    return { first, again: await played() };
+  `,
+    ) as Record<"first" | "again", unknown[]>;
+    assert.deepEqual(first, [96, 96, 9, "video/mp4"]);
+    assert.deepEqual(again, first);
+  },
+  true,
+);
+
+browserTest(
   "two pages of Firefox load a model at once: each file is fetched once, and both draw the same",
   "firefox",
   async () => {

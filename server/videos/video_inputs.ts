@@ -1,0 +1,66 @@
+/** Images and videos that a request for a video brings to a server. */
+
+import { BusyError } from "../../media/isolated/slots.ts";
+import { checkVideoWork, type Ffmpeg, probeVideo, VideoError } from "../../media/video/mod.ts";
+import type { UploadedFile } from "../inputs/multipart.ts";
+import {
+  imageReader,
+  type InputFile,
+  type InputSources,
+  type OpenImage,
+  resolveReferences,
+  tooBusy,
+} from "../inputs/references.ts";
+import { badSource, type Source } from "../inputs/sources.ts";
+import type { GivenVideo, VideoInputs } from "./video_request.ts";
+
+interface VideoSources extends InputSources {
+  readonly ffmpeg: Ffmpeg;
+}
+
+/** Reads a server's inputs: to files in a folder of the request. */
+export function videoInputs(
+  uploads: readonly UploadedFile[],
+  sources: VideoSources,
+): VideoInputs<UploadedFile, InputFile, OpenImage> {
+  const resolve = (given: readonly Source[]) =>
+    resolveReferences(given, { ...sources, takesVideo: true });
+  const images = imageReader(sources);
+  const fileOf = async (source: Source | InputFile) => {
+    if ("kind" in source) return source;
+    const [file] = await resolve([source]);
+    return file!;
+  };
+  const openClip = async (source: Source | InputFile) =>
+    await probeInput(await fileOf(source), sources);
+  const reader: VideoInputs<UploadedFile, InputFile, OpenImage>["reader"] = {
+    ...images,
+    openClip,
+    openMask: async (source) => {
+      const file = await fileOf(source);
+      return file.kind === "video" ? await openClip(file) : { image: await images.open(file) };
+    },
+    checkClip: ({ field }, { info }, { fps, numFrames }) => {
+      try {
+        checkVideoWork(info, { fps, maxFrames: numFrames });
+      } catch (error) {
+        if (error instanceof VideoError) throw badSource(field, error.message);
+        throw error;
+      }
+    },
+  };
+  return { uploads, resolve, reader, folder: sources.folder.path };
+}
+
+async function probeInput(
+  { path, field }: InputFile,
+  { ffmpeg, signal }: VideoSources,
+): Promise<GivenVideo> {
+  try {
+    return { path, info: await probeVideo(ffmpeg, path, signal ? { signal } : {}) };
+  } catch (error) {
+    if (error instanceof VideoError) throw badSource(field, error.message);
+    if (error instanceof BusyError) throw tooBusy("video", error);
+    throw error;
+  }
+}
