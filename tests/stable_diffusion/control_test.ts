@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openPipeline } from "../../models/mod.ts";
 import { withComposed } from "../support/composed.ts";
-import { checkControlled } from "../support/controlled.ts";
+import { checkControlled, controlRequest } from "../support/controlled.ts";
 import { Golden } from "../support/golden.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
 
 const SD = new Golden("stable_diffusion/pipeline");
 const XL = new Golden("stable_diffusion/xl_pipeline");
@@ -18,8 +19,8 @@ Deno.test("StableDiffusionPipeline.generate() is steered by a ControlNet as in d
 Deno.test("StableDiffusionXLPipeline.generate() is steered as in diffusers by a ControlNet without attention", (t) =>
   checkControlled(t, [REDUCED, XL]));
 
-Deno.test("StableDiffusionXLPipeline.generate() is steered by a Union ControlNet as in diffusers, by the kind of the picture", (t) =>
-  checkControlled(t, [UNION, XL], ["depth"]));
+Deno.test("StableDiffusionXLPipeline.generate() is steered by a Union ControlNet as in diffusers, by the kinds of one picture and of two in one pass", (t) =>
+  checkControlled(t, [UNION, XL], ["depth", "unequal"]));
 
 Deno.test("StableDiffusionPipeline.generate() is steered by a T2I-Adapter as in diffusers", (t) =>
   checkControlled(t, [new Golden("controlnets/sd15_adapter"), SD]));
@@ -59,6 +60,17 @@ for (const [words, goldens] of Object.entries(SLOW)) {
     fn: (t) => checkControlled(t, goldens),
   });
 }
+
+Deno.test("StableDiffusionXLPipeline.generate() refuses balances that differ between the pictures of one pass", () =>
+  withComposed([UNION, XL], async (folder) => {
+    await withPipeline(async ({ pipeline }) => {
+      const request = controlRequest(UNION, UNION.call("joint"));
+      await assert.rejects(
+        pipeline.generate({ ...request, controlBalance: ["prompt", "balanced"] }),
+        /Cannot use several values of controlBalance: a Union ControlNet/,
+      );
+    }, { folder });
+  }));
 
 Deno.test("openPipeline() refuses ControlNets of other models of Stable Diffusion, with the size", async () => {
   const controlnet = join(SD15.folder, "controlnet");

@@ -38,9 +38,9 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
   const listed = (key: string) => given[key] === undefined ? undefined : [given[key]].flat();
   const scale = given["controlnet_conditioning_scale"] ?? given["adapter_conditioning_scale"];
   const pictures = inputs.filter((key) => /^control(_\d)?$/.test(key));
-  const mode = Array.isArray(args["control_mode"])
-    ? XL_MODES[args["control_mode"][0]]
-    : MODES[given["control_mode"] ?? -1];
+  const modes = Array.isArray(args["control_mode"])
+    ? args["control_mode"].map((mode) => XL_MODES[mode])
+    : [given["control_mode"] ?? []].flat().map((mode) => MODES[mode]);
   const image = (key: string) => {
     const { shape: [height, width], data } = golden.tensor(name, key);
     return { width: width!, height: height!, data: Uint8Array.from(data) };
@@ -58,8 +58,7 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     controlEnd: listed("control_guidance_end"),
     ipAdapterScale: given["ip_adapter_scale"],
     ipAdapterMode: args["ip_adapter_mode"],
-    // Union ControlNets of SDXL may take several.
-    controlMode: mode && [mode],
+    controlMode: modes.length > 0 ? modes : undefined,
   };
   const references = inputs.filter((name) => name.startsWith("reference"));
   return {

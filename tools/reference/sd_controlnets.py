@@ -169,7 +169,18 @@ def sdxl_union_calls(folder, seed):
     net = controlnet(folder / "controlnet", seed, ControlNetUnionModel(**own))
     parts = parts_of("xl_pipeline", sd.sdxl_parts, 79) | {"controlnet": net}
     [text] = sd.pipelines([StableDiffusionXLControlNetUnionPipeline], parts)
+    brief = GUIDED | dict(num_inference_steps=2)
+    both = dict(control_mode=[1, 3])
+    joint = controlled(text, "joint", 5, pictures(118, 2), controlnet_conditioning_scale=0.8, **both, **brief)
+    # The pipeline has one weight for all pictures, the net one for each.
+    own, scales = net.forward, [0.9, 0.4]
+    net.forward = lambda *inputs, **named: own(*inputs, **named | dict(conditioning_scale=scales))
+    unequal = controlled(text, "unequal", 6, pictures(118, 2), **both, **PLAIN | dict(num_inference_steps=2))
+    unequal.args["controlnet_conditioning_scale"] = scales
+    net.forward = own
     return [
+        joint,
+        unequal,
         controlled(text, "depth", 3, pictures(116), control_mode=[1], controlnet_conditioning_scale=0.8, **PLAIN),
         controlled(text, "guided", 4, pictures(117), control_mode=[7], controlnet_conditioning_scale=0.7,
                    **GUIDED | dict(num_inference_steps=2)),

@@ -9,7 +9,7 @@ import {
   partsTable,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
+import { controlNetInfos, controlNetsOf, controlSettings } from "../../pipeline/control_units.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -356,10 +356,20 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   };
 }
 
-export function checkSdRequest(
-  { clipSkip = 0, ipAdapterMode: mode = "all" }: PipelineRequest,
-  { textEncoder, transformer, refiner, scheduler }: SdParts,
-): void {
+export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
+  const { clipSkip = 0, ipAdapterMode: mode = "all", controlBalance: [first, ...others] = [] } =
+    request;
+  const { textEncoder, transformer, refiner, scheduler } = parts;
+  const nets = controlNets(parts);
+  const shown = controlNetsOf(request, controlNetInfos(nets));
+  const hasJoint = nets.some((net, i) =>
+    unionModes(net) && shown.indexOf(i) !== shown.lastIndexOf(i)
+  );
+  if (hasJoint && others.some((each) => each !== first)) {
+    throw new RangeError(
+      "Cannot use several values of controlBalance: a Union ControlNet sees several of these pictures in one pass; give one value",
+    );
+  }
   const isSeeing = seesImages(transformer.config, mode);
   const isSeen = countedModules(transformer.config).some(({ name }) => isSeeing(name));
   if (mode !== "all" && !isSeen) {

@@ -98,20 +98,26 @@ function pooled(x: Tensor): Tensor {
   return matmul(mean, x.reshape(1, count, channels)).reshape(1, 1, 1, channels);
 }
 
-/**
- * The picture, and what a Union ControlNet makes of the whole of it and of its kind, u32 [1]. In the reference such tokens
- * attend to those of other prompts, which are equal, so that each attends to itself alone.
- */
-function unionHint(
+/** The whole of a picture and its kind, u32 [1], as a Union ControlNet's transformer takes them, [1, channels]. */
+function unionToken(
   config: SdControlNetConfig,
   weights: WeightScope,
   hint: Tensor,
   mode: Tensor,
 ): Tensor {
-  const { graph } = hint;
   const dim = hint.dim(-1);
-  const tasks = weights.tensor(graph, "task_embedding", [config.num_control_type, dim]);
-  let x = elementwise("x + t", { x: pooled(hint).reshape(1, dim), t: gather(tasks, mode) });
+  const tasks = weights.tensor(hint.graph, "task_embedding", [config.num_control_type, dim]);
+  return elementwise("x + t", { x: pooled(hint).reshape(1, dim), t: gather(tasks, mode) });
+}
+
+/**
+ * What a Union ControlNet adds to a picture everywhere, [1, 1, 1, channels]. In the reference such tokens attend to those of
+ * other prompts, which are equal, and not to those of other pictures, so that each attends to itself alone.
+ */
+function unionShift(config: SdControlNetConfig, weights: WeightScope, token: Tensor): Tensor {
+  const { graph } = token;
+  const dim = token.dim(-1);
+  let x = token;
   for (let i = 0; i < config.num_trans_layer; i++) {
     const layer = weights.scope(`transformer_layes.${i}`);
     const norm = (name: string) => ({ eps: UNION_EPS, ...affine(graph, layer, name, dim) });
@@ -128,8 +134,7 @@ function unionHint(
     });
     x = linearLayer(layer, "mlp.c_proj", hidden, dim, { residual: x });
   }
-  const shift = linearLayer(weights, "spatial_ch_projs", x, dim).reshape(1, 1, 1, dim);
-  return elementwise("h + s", { h: hint, s: shift }, { name: "hint" });
+  return linearLayer(weights, "spatial_ch_projs", x, dim).reshape(1, 1, 1, dim);
 }
 
 /** What a prompt's passes have of it, for each ControlNet. */
@@ -149,7 +154,25 @@ interface Controls {
   run(work: Work): Promise<void>;
 }
 
+/** The pictures of a pass: one, or all that a Union ControlNet sees. */
+export interface ControlGroup<Net> {
+  readonly net: Net;
+  readonly units: readonly number[];
+}
+
 /** @param nets of the control pictures, a net for each; a net may see several */
+export function controlGroups<Net extends Component<SdControlConfig>>(
+  nets: readonly Net[],
+): ControlGroup<Net>[] {
+  const groups: { net: Net; units: number[] }[] = [];
+  for (const [i, net] of nets.entries()) {
+    const same = unionModes(net) && groups.find((group) => group.net === net);
+    if (same) same.units.push(i);
+    else groups.push({ net, units: [i] });
+  }
+  return groups;
+}
+
 export function traceControls(
   session: Session,
   nets: readonly Component<SdControlConfig>[],
@@ -163,40 +186,53 @@ export function traceControls(
 ): Controls {
   const stage = session.stage("encode", { name: "control" });
   const size = [1, height * pixels, width * pixels, 3];
-  const scales = session.tensor("control scales", [steps, nets.length]);
+  const groups = controlGroups(nets);
+  // Weights of what a pass gives, then of each picture.
+  const scales = session.tensor("control scales", [steps, groups.length + nets.length]);
   session.encodeSteps++;
-  const branches = nets.map((net, i) => traceBranch(session, stage, net, { i, size, levels }));
+  const branches = groups.map(({ net, units }) =>
+    traceBranch(session, stage, net, { units, size, levels })
+  );
   return {
     text: (states) => branches.map((branch) => branch.text(states)),
     times: (given) => branches.map((branch) => branch.times(given)),
     steering(inputs, { controlStates, controlTimes }, pass) {
       const { graph } = inputs.sample;
       const now = gather(graph.use(scales), inputs.step);
+      const weightAt = (column: number) => slice(now, 1, column, column + 1).reshape(1);
       return branches.flatMap(({ steering }, i) => {
+        const { net, units } = groups[i]!;
+        const balance = balances[units[0]!];
         const text = tensorsIn<readonly TextState[]>(graph, controlStates![i]!);
         const times = tensorsIn<readonly Tensor[]>(graph, controlTimes![i]!);
-        if (balances[i] === "control" && pass > 0) return [];
-        const own = steering({ ...inputs, text, times }, pass);
+        if (balance === "control" && pass > 0) return [];
+        const weights = units.map((unit) => weightAt(groups.length + unit));
+        const own = steering({ ...inputs, text, times }, pass, weights);
         if (!own) return [];
-        const scale = slice(now, 1, i, i + 1).reshape(1);
-        const shares = balances[i] === "balanced" ? undefined : sharesOf(nets[i]!.config, own);
+        const scale = weightAt(i);
+        const shares = balance === "balanced" ? undefined : sharesOf(net.config, own);
         return [{ ...own, scale: shares ? weakened(scale, shares) : scale }];
       });
     },
     async run(work) {
       const { request } = work;
       const units = controlUnits(request);
-      const values = Array.from(
-        { length: steps },
-        (_, step) => units.map((unit) => isSteeredBy(unit, step, steps) ? unit.scale ?? 1 : 0),
-      ).flat();
-      const calls = branches.flatMap(({ calls }, i) => {
-        const { picture, mode, ...unit } = units[i]!;
-        const pixels = picture
-          ? Float32Array.from(controlPicture(picture, unit).data, (value) => value / 255)
-          : holedImage(request);
-        return calls(pixels, mode);
-      });
+      const values = Array.from({ length: steps }, (_, step) => {
+        const own = units.map((unit) => isSteeredBy(unit, step, steps) ? unit.scale ?? 1 : 0);
+        const ofGroups = groups.map(({ units: [first, ...others] }) =>
+          others.length === 0 ? own[first!]! : Number([first!, ...others].some((i) => own[i] !== 0))
+        );
+        return [...ofGroups, ...own];
+      }).flat();
+      const calls = branches.flatMap(({ calls }, i) =>
+        calls(groups[i]!.units.map((each) => {
+          const { picture, mode, ...unit } = units[each]!;
+          const pixels = picture
+            ? Float32Array.from(controlPicture(picture, unit).data, (value) => value / 255)
+            : holedImage(request);
+          return { picture: pixels, mode };
+        }))
+      );
       await work.run([writing(scales, values), ...calls], { finished: () => work.encodeDone() });
     },
   };
@@ -236,15 +272,26 @@ function weakened(scale: Tensor, shares: readonly number[]): Tensor {
   return elementwise("scale * share", { scale, share: table });
 }
 
+interface ShownPicture {
+  /** RGB in [0, 1]. */
+  readonly picture: Float32Array;
+  readonly mode: string | undefined;
+}
+
 interface ControlBranch {
   text(states: Tensor): TextState[];
   times(steps: EmbeddedSteps): Tensor[];
-  steering(inputs: UnetInputs, pass: number): Omit<UnetSteering, "scale"> | undefined;
-  calls(picture: Float32Array, mode: string | undefined): Call[];
+  /** @param weights f32 [1], of each picture, where a pass sees several */
+  steering(
+    inputs: UnetInputs,
+    pass: number,
+    weights: readonly Tensor[],
+  ): Omit<UnetSteering, "scale"> | undefined;
+  calls(pictures: readonly ShownPicture[]): Call[];
 }
 
 interface BranchPlace {
-  readonly i: number;
+  readonly units: readonly number[];
   /** [1, height, width, 3] */
   readonly size: readonly number[];
   readonly levels: number;
@@ -254,12 +301,13 @@ function traceBranch(
   session: Session,
   stage: Stage,
   { config, weights }: Component<SdControlConfig>,
-  { i, size, levels }: BranchPlace,
+  { units, size, levels }: BranchPlace,
 ): ControlBranch {
   const { root } = weights;
+  const [first] = units as [number];
   if (isAdapter(config)) {
     const features = stage.program(
-      `features ${i}`,
+      `features ${first}`,
       { picture: f32(...size) },
       ({ picture }) => adapterFeatures(config, root, picture, levels),
     );
@@ -267,21 +315,36 @@ function traceBranch(
       text: () => [],
       times: () => [],
       steering: ({ sample }) => ({ features: features.outputs.map((x) => sample.graph.use(x)) }),
-      calls: (picture) => [features.call({ picture })],
+      calls: (pictures) => pictures.map(({ picture }) => features.call({ picture })),
     };
   }
-  const modes = unionModes({ config, weights });
+  const names = unionModes({ config, weights });
   const idWidth = config.addition_time_embed_dim ?? 0;
-  const mode = modes && session.tensor(`control mode ${i}`, [1], "u32");
-  const kinds = modes && session.tensor(`control kinds ${i}`, [1, modes.length * idWidth]);
-  const hints = stage.program(
-    `hint ${i}`,
-    { picture: f32(...size), mode },
-    ({ picture, mode }) => {
-      const hint = controlHint(config, root, picture);
-      return mode ? unionHint(config, root, hint, mode) : hint;
-    },
+  const modes = names && units.map((i) => session.tensor(`control mode ${i}`, [1], "u32"));
+  const kinds = names && session.tensor(`control kinds ${first}`, [1, names.length * idWidth]);
+  const isJoint = units.length > 1;
+  const hints = units.map((unit, i) =>
+    stage.program(
+      `hint ${unit}`,
+      { picture: f32(...size), mode: modes?.[i] },
+      ({ picture, mode }) => {
+        const hint = controlHint(config, root, picture);
+        if (!mode) return { hint };
+        const token = unionToken(config, root, hint, mode);
+        if (isJoint) return { hint, token };
+        const shift = unionShift(config, root, token);
+        return { hint: elementwise("h + s", { h: hint, s: shift }, { name: "hint" }) };
+      },
+    )
   );
+  /** All pictures by their weights; a picture's whole is weighted before the transformer, too. */
+  const joined = (graph: Graph, scales: readonly Tensor[]) =>
+    hints.map(({ outputs: { hint, token } }, i) => {
+      const scale = scales[i]!;
+      const weighted = elementwise("t * s", { t: graph.use(token!), s: scale });
+      const shift = unionShift(config, root, weighted);
+      return elementwise("(h + x) * s", { h: graph.use(hint), x: shift, s: scale });
+    }).reduce((x, y) => elementwise("x + y", { x, y }));
   return {
     text: (states) => unetTextStates(config, root, states),
     times: (given) =>
@@ -290,19 +353,20 @@ function traceBranch(
         guidance: undefined,
         kinds: kinds && given.timesteps.graph.use(kinds),
       }),
-    steering(inputs, pass) {
+    steering(inputs, pass, scales) {
       // The reference pools what shows no place, and adds it for the prompt alone.
       if (config.global_pool_conditions && pass > 0) return undefined;
       const { graph } = inputs.sample;
-      return { states: controlStates(graph, config, root, inputs, graph.use(hints.outputs)) };
+      const hint = isJoint ? joined(graph, scales) : graph.use(hints[0]!.outputs.hint);
+      return { states: controlStates(graph, config, root, inputs, hint) };
     },
-    calls(picture, name) {
-      const index = modes?.indexOf(name!) ?? 0;
-      const isShown = modes?.map((_, i) => Number(i === index)) ?? [];
+    calls(pictures) {
+      const shown = pictures.map(({ mode }) => names?.indexOf(mode!) ?? 0);
+      const isShown = names?.map((_, i) => Number(shown.includes(i))) ?? [];
       return [
-        ...mode ? [writing(mode, [index])] : [],
+        ...modes?.map((mode, i) => writing(mode, [shown[i]!])) ?? [],
         ...kinds ? [writing(kinds, timestepEmbedding(isShown, idWidth))] : [],
-        hints.call({ picture }),
+        ...hints.map((hint, i) => hint.call({ picture: pictures[i]!.picture })),
       ];
     },
   };
