@@ -282,6 +282,12 @@ export class JobQueue implements Queue {
     entry.giveBack?.();
     entry.ended.resolve();
     this.#next();
+    // The others have other places now.
+    for (const { id } of this.#waiting) {
+      if (this.#watchers.isWatched(id)) {
+        this.#watchers.tell(id, { type: "status", status: "queued" });
+      }
+    }
   }
 
   /** Begins jobs as long as there is a place for one. */

@@ -242,3 +242,17 @@ Deno.test("POST /v1/jobs/archive gives results of several jobs as one ZIP file, 
     );
   }
 });
+
+Deno.test("GET /v1/jobs/{id}/events tells a job's place in the queue whenever that changes", async () => {
+  await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
+  const ids: string[] = [];
+  for (const prompt of ["a", "b", "c"]) {
+    ids.push((await start(testee, { prompt, num_inference_steps: 10 })).id);
+  }
+  const text = await (await testee.get(`/v1/jobs/${ids[2]}/events`)).text();
+  const states = [...text.matchAll(/^event: status\ndata: (.*)$/gm)].map(([, data]) => {
+    const { status, place } = JSON.parse(data!);
+    return `${status} ${place}`;
+  });
+  assert.deepEqual(states, ["queued 2", "queued 1", "in_progress null", "completed null"]);
+});
