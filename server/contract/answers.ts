@@ -308,6 +308,12 @@ const catalogueModel = z.strictObject({
   fits: z.boolean().nullable().describe(
     "Whether its transformer stays on the GPU; others run by streaming, slowly. Null until the GPU is known",
   ),
+  measured: z.strictObject({
+    seconds: z.number(),
+    size: z.string().describe("`<width>x<height>`"),
+  }).nullable().describe(
+    "What the latest result of this server with it took; null before the first",
+  ),
   first_choice: z.boolean().describe("Set for one: the model to begin with"),
 });
 

@@ -7,12 +7,39 @@ import type { HubSettings } from "../../hub/hub_settings.ts";
 import { precisionsOf } from "../../hub/precision.ts";
 import { firstChoice, type StockedModel } from "../../hub/stock.ts";
 import type { CatalogueAnswer } from "../contract/answers.ts";
+import type { JobSummary } from "../jobs/job.ts";
+import type { JobStore } from "../jobs/job_store.ts";
+import type { JobResult } from "../jobs/outputs.ts";
+
+/** What a result took. */
+type Measured = NonNullable<CatalogueAnswer["data"][number]["measured"]>;
+
+/** Most jobs that are looked at for what results took. */
+const MAX_JOBS = 200;
+
+/** What the latest result of each model took. */
+export async function measuredModels(
+  store: Pick<JobStore, "list">,
+): Promise<ReadonlyMap<string, Measured>> {
+  const measured = new Map<string, Measured>();
+  for (
+    const { summary, result } of await store.list({ statuses: ["completed"], limit: MAX_JOBS })
+  ) {
+    const { model, width, height } = (summary ?? {}) as Partial<JobSummary>;
+    const { seconds, files = [] } = (result ?? {}) as Partial<JobResult>;
+    if (model === undefined || seconds === undefined || measured.has(model)) continue;
+    const each = Number((seconds / Math.max(1, files.length)).toFixed(1));
+    measured.set(model, { seconds: each, size: `${width}x${height}` });
+  }
+  return measured;
+}
 
 /** The stock as `GET /v1/catalogue` and `list --all --json` tell it; without a known GPU nothing is said of what fits. */
 export function catalogueEntries(
   stock: readonly StockedModel[],
   { endpoint }: Pick<HubSettings, "endpoint">,
   isKnown: boolean,
+  measured: ReadonlyMap<string, Measured> = new Map(),
 ): CatalogueAnswer["data"] {
   const first = firstChoice(stock).entry.name;
   return stock.map(({ entry, state, precision, cachedBytes, downloadBytes, fits }) => ({
@@ -33,6 +60,7 @@ export function catalogueEntries(
     download_bytes: downloadBytes,
     cached_bytes: cachedBytes,
     fits: isKnown ? fits : null,
+    measured: measured.get(entry.name) ?? null,
     first_choice: entry.name === first,
   }));
 }

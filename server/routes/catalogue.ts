@@ -15,7 +15,7 @@ import { ApiError } from "../contract/errors.ts";
 import { readPull } from "../contract/small_requests.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
-import { catalogueEntries, partEntries } from "../models/catalogue_entries.ts";
+import { catalogueEntries, measuredModels, partEntries } from "../models/catalogue_entries.ts";
 import { isOver } from "../models/pulls.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { nameIgnored } from "./image_item.ts";
@@ -32,7 +32,12 @@ export async function catalogue(c: Context<AppEnv>, services: Services): Promise
     has_token: settings.token !== undefined,
     device_bytes: known ?? null,
     free_bytes: await freeBytes(settings.cacheFolder) ?? null,
-    data: catalogueEntries(stock, settings, known !== undefined),
+    data: catalogueEntries(
+      stock,
+      settings,
+      known !== undefined,
+      await measuredModels(services.store),
+    ),
     parts: await partEntries(settings),
   };
   return c.json(answer);

@@ -84,11 +84,21 @@ Deno.test("GET /v1/catalogue tells what fits, what it costs to fetch and which o
       ...{ makes: "images", tasks: ["T2I", "TI2I"], licence: "Apache-2.0", gated: false },
       ...{ non_commercial: false, url: `${server.hub.endpoint}/Tongyi-MAI/Z-Image-Turbo` },
       ...{ state: "absent", precision: "q6_k", cached_bytes: 0, fits: true, first_choice: true },
+      measured: null,
       precisions: ["bf16", "q8_0", "q6_k", "q5_0", "q4_k", "q3_k", "q2_k"],
     });
     const dev = await entryOf(server, "flux.1-dev");
     assert.deepEqual([dev.gated, dev.non_commercial], [true, true]);
     assert.equal((await entryOf(server, "qwen-image")).fits, false);
+    const { store } = server.service;
+    await store.insert({
+      id: "img_a",
+      kind: "image",
+      request: {},
+      summary: { model: NAME, width: 64, height: 48 },
+    });
+    await store.update("img_a", { status: "completed", result: { seconds: 9, files: [{}, {}] } });
+    assert.deepEqual((await entryOf(server)).measured, { seconds: 4.5, size: "64x48" });
   }));
 
 Deno.test("POST /v1/pulls fetches a model, tells of it by events, goes on after a stop, and DELETE removes it", () =>
