@@ -289,6 +289,13 @@ export const english = {
   actOn: "{act}: {name}",
   reallyDelete: "Really delete",
   reallyDeleteNow: "Really delete?",
+  additions: "Additions",
+  upscaler: "Enlarges results",
+  frameInterpolator: "Makes videos smoother",
+  tinyDecoder: "Previews while a model draws",
+  partHasCome:
+    "{name} is here. Downloaded models use it from now on, the others after a restart of the server.",
+  measured: "{time} for {size} on this machine",
   downloadOf: "Download of {name}",
   makesImages: "images",
   makesVideos: "videos",

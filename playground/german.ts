@@ -282,6 +282,13 @@ export const german: Words = {
   actOn: "{act}: {name}",
   reallyDelete: "Wirklich löschen",
   reallyDeleteNow: "Wirklich löschen?",
+  additions: "Zusätze",
+  upscaler: "Vergrößert Ergebnisse",
+  frameInterpolator: "Macht Videos flüssiger",
+  tinyDecoder: "Vorschau, während ein Modell zeichnet",
+  partHasCome:
+    "{name} ist da. Heruntergeladene Modelle nutzen es ab jetzt, die anderen nach einem Neustart des Servers.",
+  measured: "{time} für {size} auf diesem Rechner",
   downloadOf: "Download von {name}",
   makesImages: "Bilder",
   makesVideos: "Videos",

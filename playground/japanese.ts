@@ -284,6 +284,13 @@ export const japanese: Words = {
   actOn: "{act}：{name}",
   reallyDelete: "本当に削除",
   reallyDeleteNow: "本当に削除しますか？",
+  additions: "追加パーツ",
+  upscaler: "結果を拡大します",
+  frameInterpolator: "動画を滑らかにします",
+  tinyDecoder: "生成中のプレビュー",
+  partHasCome:
+    "{name} の準備ができました。ダウンロードしたモデルは今から、その他のモデルはサーバーの再起動後に使います。",
+  measured: "このマシンで {size} に {time}",
   downloadOf: "{name} のダウンロード",
   makesImages: "画像",
   makesVideos: "動画",

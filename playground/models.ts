@@ -20,6 +20,20 @@ export interface Entry {
   cached_bytes: number;
   fits: boolean | null;
   first_choice: boolean;
+  measured: { seconds: number; size: string } | null;
+}
+
+/** A part of models, such as an upscaler. */
+export interface Part {
+  id: string;
+  part: "upscaler" | "frameInterpolator" | "tinyDecoder";
+  /** Models that it is for; none for all. */
+  families: string[];
+  automatic: boolean;
+  licence: string;
+  url: string;
+  state: "absent" | "present";
+  download_bytes: number;
 }
 
 export interface Catalogue {
@@ -28,6 +42,7 @@ export interface Catalogue {
   device_bytes: number | null;
   free_bytes: number | null;
   data: Entry[];
+  parts: Part[];
 }
 
 export interface Pull {
@@ -110,11 +125,20 @@ function note(pull: Pull): void {
   models.set(({ pulls }) => ({ pulls: [...pulls.filter(({ id }) => id !== pull.id), pull] }));
   if (!before || !isActive(before) || isActive(pull)) return;
   void attempt(look);
-  if (pull.status === "completed") void attempt(() => choose(nameOf(pull)));
+  if (pull.status !== "completed") return;
+  const name = nameOf(pull);
+  const isPart = models.state.catalogue?.parts.some(({ id }) => id === name);
+  void attempt(() => isPart ? usePart(name) : choose(name));
 }
 
 /** How often the server is asked for a model that has come, and for how long, in milliseconds. */
 const [ASK_MS, WAIT_MS] = [500, 30_000];
+
+/** Models that use a part are opened again. */
+async function usePart(name: string): Promise<void> {
+  await connect();
+  models.set({ news: t("partHasCome", { name }) });
+}
 
 /** Chooses a model that has just come, once the server has looked at it. */
 async function choose(name: string): Promise<void> {

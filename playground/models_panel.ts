@@ -8,6 +8,7 @@ import {
   isActive,
   models,
   nameOf,
+  type Part,
   pause,
   type Pull,
   pull,
@@ -15,12 +16,13 @@ import {
 } from "./models.ts";
 import { chooseModel, session } from "./session.ts";
 import { useStore } from "./store.ts";
-import { duration, parts, rate, sized, t } from "./texts.ts";
+import { duration, exactSeconds, parts, rate, sized, t } from "./texts.ts";
 
 interface Row {
   id: string;
   title: string;
   entry?: Entry | undefined;
+  part?: Part | undefined;
   pull?: Pull | undefined;
 }
 
@@ -31,7 +33,11 @@ function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string,
     pull: pulls.findLast((pull) => nameOf(pull) === entry.id),
   });
   const known = catalogue.data.map(ofEntry);
-  const ids = new Set(known.map(({ id }) => id));
+  const additions = catalogue.parts.filter(({ automatic }) => automatic).map((part): Row => ({
+    ...{ id: part.id, title: part.id, part },
+    pull: pulls.findLast((pull) => nameOf(pull) === part.id),
+  }));
+  const ids = new Set([...known, ...additions].map(({ id }) => id));
   const others = new Set([
     ...served,
     ...pulls.filter(({ status }) => status !== "completed").map(nameOf),
@@ -50,6 +56,7 @@ function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string,
       t("modelsLarger"),
       away.filter(({ entry }) => entry?.fits === false),
     ],
+    [t("additions"), additions],
   ];
 }
 
@@ -128,7 +135,7 @@ function machineOf({ device_bytes: device, free_bytes: free, can_pull: can }: Ca
 let held = "";
 
 function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode {
-  const { id, title, entry, pull: now } = row;
+  const { id, title, entry, part, pull: now } = row;
   const { models: served, modelId } = useStore(session, (state) => state);
   const [isSure, setSure] = useState(false);
   const own = useRef<HTMLLIElement>(null);
@@ -145,11 +152,12 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
     ? [t("pause"), () => pause(now)] as const
     : isServed
     ? [t(id === modelId ? "inUse" : "use"), () => chooseModel(id)] as const
-    : entry?.state === "present"
+    : (entry ?? part)?.state === "present"
     ? ["", () => {}] as const
     : [t(isPart ? "resume" : "download"), () => pull(now?.model ?? id)] as const;
   const isFetch = !isOnItsWay && !isServed && word !== "";
-  const canRemove = catalogue.can_pull && (entry ? entry.state !== "absent" : id.includes("/"));
+  const known = entry ?? part;
+  const canRemove = catalogue.can_pull && (known ? known.state !== "absent" : id.includes("/"));
   return h(
     "li",
     { class: "model-row", ref: own, onFocusIn: () => held = id },
@@ -160,6 +168,16 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
       entry?.first_choice ? h("span", { class: "badge" }, t("firstChoice")) : null,
       entry ? h("p", {}, entry.good_for) : null,
       entry ? h("p", { class: "muted" }, termsOf(entry)) : null,
+      part
+        ? h("p", {}, t(part.part), part.families.length ? `: ${part.families.join(", ")}` : "")
+        : null,
+      part
+        ? h(
+          "p",
+          { class: "muted" },
+          `${t("aboutSize", { size: sized(part.download_bytes) })} · ${part.licence}`,
+        )
+        : null,
       problem ? h("p", { class: "muted" }, ...problem) : null,
       now?.status === "failed" ? h("p", { class: "notice" }, now.error?.message ?? "") : null,
       isOnItsWay
@@ -213,6 +231,9 @@ function termsOf(entry: Entry): string {
     licence.includes("non-commercial") || !entry.non_commercial
       ? licence
       : t("nonCommercial", { licence }),
+    ...entry.measured
+      ? [t("measured", { time: exactSeconds(entry.measured.seconds), size: entry.measured.size })]
+      : [],
   ].join(" · ");
 }
 

@@ -45,7 +45,10 @@ function modelsTest(
   browserTest(name, async (browser) => {
     const folder = await Deno.makeTempDir();
     try {
-      await using hub = new FakeHub({ [REPOSITORY]: await files() }, { pace: 2e6 });
+      const [upscaler, file] = "Comfy-Org/Real-ESRGAN_repackaged:RealESRGAN_x4plus.safetensors"
+        .split(":");
+      const contents = { [REPOSITORY]: await files(), [upscaler!]: { [file!]: "upscaler" } };
+      await using hub = new FakeHub(contents, { pace: 2e6 });
       await work(browser, hub, folder);
     } finally {
       await Deno.remove(folder, { recursive: true });
@@ -110,6 +113,8 @@ modelsTest(
       assert.equal(await page.getByText("The bundled model draws plain shapes").count(), 0);
       await button(page, "Models").click();
       await removeAgain(page);
+      await button(page, "Download: realesrgan_x4plus").click();
+      await page.getByText(/^realesrgan_x4plus is here\. Downloaded models use it/).waitFor();
       await page.context().close();
 
       const narrow = await browser.open(server.url, { width: 390, height: 800, scheme: "dark" });
