@@ -30,7 +30,7 @@ function read(): void {
   const [, id = "", place, large] = /^#\/r\/([\w-]+)(?:\/(\d+))?(\/large)?$/.exec(location.hash) ??
     [];
   const index = place === undefined ? null : Number(place) - 1;
-  view.set({ id, index, isEnlarged: large !== undefined, isMasking: false });
+  view.set({ id, index, isEnlarged: large !== undefined, editing: null });
   if (id && !jobs.state.list.some((job) => job.id === id)) {
     readJob(id).then(({ status }) => {
       // There is nothing to see of it.

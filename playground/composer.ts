@@ -126,6 +126,12 @@ export function Composer({ model }: { model: Model }): VNode {
       h(PickFiles, { model, state }),
       h(PickControl, { model, state }),
       h(PickReferences, { model, state }),
+      output === "image"
+        ? iconButton(
+          { label: t("sheet"), onClick: () => view.set({ hasSheet: true }) },
+          icon("grid"),
+        )
+        : null,
       iconButton({
         label: t("settings"),
         class: "open-settings",

@@ -156,11 +156,13 @@ export function NumberSlider(
 }
 
 export function Choice(
-  { name, hint, value, choices, own, onChange }: {
+  { name, hint, value, choices, texts = {}, own, onChange }: {
     name: string;
     hint?: string;
     value: string | undefined;
     choices: readonly string[];
+    /** What choices are called, where not by their names. */
+    texts?: Readonly<Record<string, string>>;
     own: string | null;
     onChange: (value: string | undefined) => void;
   },
@@ -183,7 +185,9 @@ export function Choice(
         },
       },
       own === null ? h("option", { value: "" }, t("auto")) : null,
-      ...choices.map((choice) => h("option", { key: choice, value: choice }, words(choice))),
+      ...choices.map((choice) =>
+        h("option", { key: choice, value: choice }, texts[choice] ?? words(choice))
+      ),
     ),
   );
   return h("div", {}, row, sentence);

@@ -20,6 +20,8 @@ export interface GivenFile {
 export interface ControlFile extends GivenFile {
   /** Values that were chosen, by the names of requests. */
   settings: Record<string, unknown>;
+  /** Whether it is the image without what its mask redraws, and no file. */
+  isPainted?: boolean;
 }
 
 /** The part that is kept from one visit to the next. */
@@ -109,8 +111,23 @@ export function givenReferences(
   return references.slice(0, limits.max_references);
 }
 
-/** Replaces the images. A mask is of the first one. */
+/** Sides by which an image grows, in their order. */
+export const SIDES = ["sideLeft", "sideTop", "sideRight", "sideBottom"] as const;
+
+/** How many pixels the first image grows by, to each side. */
+export function outpaintOf({ settings }: Pick<Draft, "settings">): number[] | undefined {
+  return settings["outpaint"] as number[] | undefined;
+}
+
+/** Whether a part of the first image is redrawn, and the rest stays. */
+export function isMasked(state: Draft): boolean {
+  return state.output === "image" && state.images.length > 0 &&
+    (state.mask !== null || outpaintOf(state) !== undefined);
+}
+
+/** Replaces the images. A mask is of the first one, and so is what it grows by. */
 export function setImages(images: GivenFile[]): void {
   const isSame = images[0]?.key === draft.state.images[0]?.key;
   draft.set({ images, mask: isSame ? draft.state.mask : null });
+  if (!isSame) choose("outpaint", undefined);
 }

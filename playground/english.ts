@@ -192,7 +192,7 @@ export const english = {
   about: "About {name}",
   reset: "reset",
   resetTo: "Reset to the default, {value}",
-  backTo: "{name}: back to {value}",
+  backTo: "{name}: reset to {value}",
   auto: "auto",
   size: "Size",
   inputSize: "Input size",
@@ -252,6 +252,7 @@ export const english = {
   set_control_scale: "Control scale",
   set_control_start: "Control start",
   set_control_end: "Control end",
+  set_control_balance: "Balance",
   set_control_mode: "Control mode",
   set_ip_adapter_scale: "Reference scale",
   set_ip_adapter_mode: "Reference mode",
@@ -327,6 +328,65 @@ export const english = {
     "The browser stores at most {size}: free some disk, or pick files, which are read where they lie.",
   stores: "The browser stores up to {size}.",
   tabUses: "The tab uses up to {size} GiB of the GPU; of a larger model, parts are on it in turn.",
+
+  // LoRAs that are dropped.
+  loraSending: "{name} is being sent.",
+  loraFits: "{name} changes {count?layer:layers} of this model.",
+  loraRest: "{count?key fits:keys fit} no layer: {keys}",
+  noLoras: "This model takes no LoRAs.",
+
+  // Presets.
+  presets: "Presets",
+  presetDefaults: "Defaults",
+  presetFast: "Fast",
+  presetBest: "Best",
+  ownPresets: "Own presets",
+  presetName: "Name of a preset",
+  presetSaved: "{name} is saved.",
+  removePreset: "Delete the preset {name}",
+  save: "Save",
+  exportPresets: "Export",
+  importPresets: "Import",
+  presetsCame: "{count?preset:presets} imported.",
+  noPresets: "it holds no presets.",
+
+  // Outpainting, and what a ControlNet sees.
+  extend: "Extend the image",
+  extended: "Extended",
+  outpaintHow:
+    "Drag a side of the frame, then describe the whole image in the prompt. What is added is drawn.",
+  sideLeft: "Left",
+  sideTop: "Top",
+  sideRight: "Right",
+  sideBottom: "Bottom",
+  paintedControl: "Inpaint ControlNet",
+  paintedControlHint: "A ControlNet sees the image without what is redrawn",
+  balance_balanced: "Balanced",
+  balance_prompt: "Prompt counts more",
+  balance_control: "Control counts more (guess mode)",
+
+  // Sheets.
+  sheet: "X/Y sheet",
+  sheetHow:
+    "Draws an image for each pair of values, all with the same seed. Values stand between commas.",
+  sheetColumns: "Columns (X)",
+  sheetRows: "Rows (Y)",
+  sheetSetting: "{name}: setting",
+  sheetValues: "{name}: values",
+  sheetWords: "Words of the prompt",
+  sheetWordsExample: "fox, hen: the first stands in the prompt",
+  sheetNumbers: "4, 8, 12",
+  sheetNoValues: "Write values of {name}, such as 4, 8, 12.",
+  sheetNoWords: "The prompt has no “{words}”, which is the first value.",
+  sheetBadValue: "{name} cannot be {value}.",
+  sheetSame: "Columns and rows are the same setting.",
+  sheetTooMany: "{count} images are too many: a sheet has at most {most}.",
+  sheetCount: "{count?image:images}, about {time}.",
+  sheetStart: "Start",
+  cancelAll: "Cancel all",
+  sheetDownload: "Download as PNG",
+  sheetDone: "{done} of {count} done",
+  sheetTooLarge: "The browser cannot draw a sheet of this size; try fewer values.",
 };
 
 /** What each language has. */

@@ -9,10 +9,13 @@ import {
   type GivenFile,
   givenFile,
   givenReferences,
+  outpaintOf,
   setImages,
 } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { kindOf, offer, offerRecipe, takeOffer } from "./given_files.ts";
+import { takeLoras } from "./lora_files.ts";
+import { controlsOf } from "./request.ts";
 import { does, maxImages, type Model, takesControl, takesVideo } from "./model.ts";
 import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
@@ -20,7 +23,7 @@ import { tell, view } from "./view.ts";
 
 /** Takes in what was dropped, pasted or chosen, and tells what of it is of no use. */
 export async function takeFiles(model: Model, list: FileList | null | undefined): Promise<void> {
-  const { images, clips, notes } = await sorted([...list ?? []]);
+  const { images, clips, loras, notes } = await sorted([...list ?? []]);
   const [clip] = clips;
   if (clip && takesVideo(model)) {
     draft.set({ output: "video", clip: givenFile(clip, clip.name), images: [], mask: null });
@@ -30,6 +33,7 @@ export async function takeFiles(model: Model, list: FileList | null | undefined)
     takeImages(model, images, notes);
   }
   tell(notes.join(" "));
+  if (loras.length > 0) await takeLoras(model, loras);
   await offerRecipe(images.length === 1 ? images[0] : undefined);
 }
 
@@ -51,11 +55,18 @@ function takeImages(model: Model, images: File[], notes: string[]): void {
 }
 
 /** Files by what they are, and what is wrong with the rest. */
-async function sorted(files: File[]): Promise<{ images: File[]; clips: File[]; notes: string[] }> {
-  const found = { images: [] as File[], clips: [] as File[], notes: [] as string[] };
+async function sorted(
+  files: File[],
+): Promise<Record<"images" | "clips" | "loras", File[]> & { notes: string[] }> {
+  const found = {
+    images: [] as File[],
+    clips: [] as File[],
+    loras: [] as File[],
+    notes: [] as string[],
+  };
   for (const file of files) {
     try {
-      (await kindOf(file) === "clip" ? found.clips : found.images).push(file);
+      found[`${await kindOf(file)}s`].push(file);
     } catch (error) {
       found.notes.push(error instanceof Error ? error.message : String(error));
     }
@@ -163,10 +174,12 @@ export function RecipeOffer(): VNode | null {
 
 export function GivenInputs({ model, state }: { model: Model; state: Draft }): VNode | null {
   const { images, clip, output } = state;
-  const controls = takesControl(model, state) ? state.controls : [];
+  const controls = controlsOf(model, state).filter(({ isPainted }) => !isPainted);
   const references = givenReferences(model, state);
   if (images.length + controls.length + references.length === 0 && !clip) return null;
   const canMask = output === "image" && model.inpainting !== null;
+  const canGrow = model.settings.some(({ name }) => name === "outpaint");
+  const isGrown = outpaintOf(state) !== undefined;
   return h(
     "ul",
     { class: "inputs", "aria-label": t("inputs") },
@@ -178,11 +191,12 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         onMove: index > 0 ? () => swap(images, index) : undefined,
         onRemove: () => setImages(images.filter(({ key }) => key !== file.key)),
         use: canMask && index === 0
-          ? h("button", {
-            class: "mask-button",
-            "aria-pressed": state.mask !== null,
-            onClick: () => view.set({ isMasking: true }),
-          }, [icon("brush"), t(state.mask ? "mask" : "paintMask")])
+          ? h(
+            "div",
+            {},
+            editButton("mask", state.mask !== null, t(state.mask ? "mask" : "paintMask")),
+            canGrow ? editButton("outpaint", isGrown, t(isGrown ? "extended" : "extend")) : null,
+          )
           : null,
       })
     ),
@@ -191,7 +205,8 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
         key: control.key,
         file: control,
         caption: controls.length > 1 ? t("controlAt", { place: index + 1 }) : t("control"),
-        onRemove: () => draft.set({ controls: controls.filter(({ key }) => key !== control.key) }),
+        onRemove: () =>
+          draft.set({ controls: state.controls.filter(({ key }) => key !== control.key) }),
       })
     ),
     ...references.map((file) =>
@@ -218,6 +233,15 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
       })
       : null,
   );
+}
+
+/** Opens an editor of the first image, in the middle of the page. */
+function editButton(editing: "mask" | "outpaint", isPressed: boolean, text: string): VNode {
+  return h("button", {
+    class: "mask-button",
+    "aria-pressed": isPressed,
+    onClick: () => view.set({ editing }),
+  }, [icon(editing === "mask" ? "brush" : "screen"), text]);
 }
 
 interface GivenProps {

@@ -4,10 +4,13 @@ import { useId, useState } from "preact/hooks";
 import { iconButton, NumberSlider } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import { dropped } from "./lora_files.ts";
 import type { Model } from "./model.ts";
+import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
 
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
+  const lines = useStore(dropped, ({ lines }) => lines);
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
   return h(
@@ -37,6 +40,11 @@ export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
           ),
         )
       ),
+    ),
+    h(
+      "div",
+      { class: "hint", role: "status" },
+      ...lines.map((line) => h("p", { key: line }, line)),
     ),
     h(AddLora, { names: model.loras.filter((name) => state.loras.every((l) => l.path !== name)) }),
   );

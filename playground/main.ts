@@ -20,11 +20,12 @@ import { language, LANGUAGES, percent, speak, t } from "./texts.ts";
 import { comparison, view } from "./view.ts";
 
 const Viewer = lazy(async () => (await import("./viewer.ts")).Viewer);
+const SheetPanel = lazy(async () => (await import("./sheet.ts")).SheetPanel);
 const Compare = lazy(async () => (await import("./compare.ts")).Compare);
 
 function App(): VNode {
   const state = useStore(session, (state) => state);
-  const { hasSettings, isEnlarged } = useStore(view, (state) => state);
+  const { hasSettings, hasSheet, isEnlarged } = useStore(view, (state) => state);
   const now = useStore(comparison, ({ now }) => now);
   const [isOver, setOver] = useState(false);
   const model = currentModel(state);
@@ -88,6 +89,7 @@ function App(): VNode {
     ),
     isEnlarged ? h(Viewer, {}) : null,
     now ? h(Compare, { now }) : null,
+    hasSheet && model ? h(SheetPanel, { model }) : null,
     h(UndoRemoval, {}),
     state.link === "locked" ? h(KeyDialog, { isWrong: state.isKeyWrong }) : null,
   );

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
-import { draft, type GivenFile } from "./draft.ts";
+import { choose, draft, type GivenFile } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { t } from "./texts.ts";
 import { view } from "./view.ts";
@@ -29,7 +29,11 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
   const change = (next: Stroke[]) => {
     kept.set(source.key, next);
     setStrokes(next);
-    void maskBlob(size, next).then((mask) => draft.set({ mask }));
+    void maskBlob(size, next).then((mask) => {
+      draft.set({ mask });
+      // What is added is the mask, where there is one.
+      if (mask) choose("outpaint", undefined);
+    });
   };
   const undo = () => change(strokes.slice(0, -1));
   const place = (event: PointerEvent): [number, number] => {
@@ -143,7 +147,7 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       }, t("clear")),
       h("button", {
         class: "quiet strong",
-        onClick: () => view.set({ isMasking: false }),
+        onClick: () => view.set({ editing: null }),
       }, t("done")),
     ),
   );

@@ -73,7 +73,8 @@ export async function downloadArchive(results: readonly string[]): Promise<void>
   save(await archive.blob(), `denoise-${new Date().toISOString().slice(0, 10)}.zip`);
 }
 
-function save(file: Blob, name: string): void {
+/** Gives a file to the user, under a name. */
+export function save(file: Blob, name: string): void {
   const url = URL.createObjectURL(file);
   const link = document.createElement("a");
   link.href = url;

@@ -22,6 +22,8 @@ export interface Model {
   inpainting: { strength: number } | null;
   /** Whether pictures steer its images, how many, and by which ControlNets. */
   takes_control: boolean;
+  /** Whether a ControlNet may see an image without what its mask redraws. */
+  controls_inpainting: boolean;
   max_controls: number;
   /** With what a picture may show, where it must be said. */
   control_nets: { name: string; modes: string[] | null }[];

@@ -2,11 +2,13 @@
 
 import { call, callJson } from "./api.ts";
 import {
+  type ControlFile,
   type Draft,
   draft,
   type GivenFile,
   givenFile,
   givenReferences,
+  isMasked,
   type LoraUse,
 } from "./draft.ts";
 import { chooseModel, currentModel, session } from "./session.ts";
@@ -31,6 +33,7 @@ const USUAL_CONTROL = {
   control_net: undefined,
   control_mode: undefined,
   control_type: "map",
+  control_balance: "balanced",
   control_scale: 1,
   control_start: 0,
   control_end: 1,
@@ -41,6 +44,14 @@ const PREVIEWS = 3;
 
 /** How the page reads weights in prompts, where the model takes any. */
 export const PAGE_SYNTAX = "a1111";
+
+/** What steers an image: pictures, and the image without what its mask redraws where there is a mask. */
+export function controlsOf(model: Model, state: Draft): ControlFile[] {
+  if (!takesControl(model, state)) return [];
+  return state.controls.filter(({ isPainted }) =>
+    !isPainted || model.controls_inpainting && isMasked(state)
+  );
+}
 
 /** The task that a draft comes to; undefined where the model has none for it. */
 export function draftTask(
@@ -67,7 +78,7 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
     : isEdit
     ? "v1/images/edits"
     : "v1/images/generations";
-  const controls = takesControl(model, state) ? state.controls : [];
+  const controls = controlsOf(model, state).filter(({ isPainted }) => !isPainted);
   const references = givenReferences(model, state);
   // Without images to edit there is no form, and the pictures go as addresses.
   const isForm = files.length > 0;
@@ -172,8 +183,7 @@ function formOf(
 
 function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
-  const isMasked = state.output === "image" && state.mask !== null;
-  const known = settingsFor(model, task, isMasked).map(({ name }) => name)
+  const known = settingsFor(model, task, isMasked(state)).map(({ name }) => name)
     .filter((name) =>
       !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
     );
@@ -203,7 +213,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
 
 /** Settings of the control pictures, a list of values for each that was chosen or must be said. */
 function controlFields(model: Model, state: Draft): Record<string, unknown[]> {
-  const controls = takesControl(model, state) ? state.controls : [];
+  const controls = controlsOf(model, state);
   const usual: Record<string, unknown> = { ...USUAL_CONTROL };
   const lists = Object.keys(usual).map((name) => {
     const values = controls.map(({ settings }, place) => {
@@ -220,16 +230,15 @@ function controlFields(model: Model, state: Draft): Record<string, unknown[]> {
 }
 
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
-  const { output, images, clip, mask, controls } = state;
+  const { output, images, clip, mask } = state;
   const references = givenReferences(model, state)
     .map(({ blob, name }) => ["reference", blob, name] as const);
   if (output === "image") {
     return images.length === 0 ? [] : [
       ...images.map(({ blob, name }) => ["image[]", blob, name] as const),
       ...(mask && model.inpainting ? [["mask", mask, "mask.png"] as const] : []),
-      ...(takesControl(model, state)
-        ? controls.map(({ blob, name }) => ["control", blob, name] as const)
-        : []),
+      ...controlsOf(model, state).filter(({ isPainted }) => !isPainted)
+        .map(({ blob, name }) => ["control", blob, name] as const),
       ...references,
     ];
   }

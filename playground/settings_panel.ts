@@ -2,8 +2,9 @@
 
 import { useId, useState } from "preact/hooks";
 import { Choice, iconButton, NumberSlider, Segments, Switch } from "./controls.ts";
-import { choose, chooseControl, type ControlFile, type Draft, draft } from "./draft.ts";
+import { choose, chooseControl, type ControlFile, type Draft, draft, isMasked } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import { lazy } from "./lazy.ts";
 import { Loras } from "./loras.ts";
 import {
   controlNet,
@@ -16,7 +17,7 @@ import {
   sizeProblem,
   takesControl,
 } from "./model.ts";
-import { draftTask, PAGE_SYNTAX } from "./request.ts";
+import { controlsOf, draftTask, PAGE_SYNTAX } from "./request.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { memory, useStore } from "./store.ts";
@@ -44,18 +45,20 @@ const NEEDS: Readonly<Record<string, string>> = {
 /** The page has the scale in their place. */
 const HIDDEN: readonly string[] = ["negative_prompt", "hires_width", "hires_height"];
 
+const Presets = lazy(async () => (await import("./presets.ts")).Presets);
+
 export function SettingsPanel({ model }: { model: Model }): VNode {
   const state = useStore(draft, (state) => state);
   const task = draftTask(model, state);
-  const isMasked = state.output === "image" && state.mask !== null;
-  const all = settingsFor(model, task, isMasked);
+  const all = settingsFor(model, task, isMasked(state));
   const settings = all.filter(({ name, type, choices }) =>
     !HIDDEN.includes(name) && !["texts", "numbers", "integers"].includes(type) &&
     (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
     !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
   );
-  const controls = takesControl(model, state) ? state.controls : [];
+  const controls = controlsOf(model, state);
   const first = settings.filter(({ name }) => FIRST.test(name));
+  const [hasPresets, setPresets] = useState(false);
   const [isExpert, setExpert] = useState(memory.read("expert", false));
   const others = settings.filter(({ name }) => !FIRST.test(name));
   const hidden = others.filter(({ name }) => !PLAIN.test(name) && !(name in state.settings));
@@ -72,10 +75,22 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
         icon("close"),
       ),
     ),
+    h(
+      "details",
+      {
+        class: "more",
+        onToggle: ({ currentTarget: { open } }) => setPresets(open),
+      },
+      h("summary", {}, t("presets")),
+      hasPresets ? h(Presets, { model, state }) : null,
+    ),
     h(SizePicker, { model, state }),
     state.output === "video" ? h(Length, { model, state }) : null,
     h(Seed, { state }),
     h(Count, { state }),
+    model.controls_inpainting && isMasked(state) && takesControl(model, state)
+      ? h(PaintedControl, { model, state })
+      : null,
     ...controls.map((control, place) =>
       h(ControlSettings, { key: control.key, model, control, place, count: controls.length })
     ),
@@ -226,7 +241,27 @@ export function draftProblem(model: Model, { size, prompt }: Draft): string | un
   return sizeProblem(model, width ?? 0, height ?? 0);
 }
 
+/** Whether a ControlNet sees the image without what its mask redraws. */
+function PaintedControl({ model, state }: { model: Model; state: Draft }): VNode {
+  const others = state.controls.filter(({ isPainted }) => !isPainted);
+  return h(Switch, {
+    name: t("paintedControl"),
+    hint: t("paintedControlHint"),
+    value: others.length < state.controls.length,
+    onChange: (value) => {
+      const painted = {
+        ...{ key: "painted", blob: new Blob(), url: "", name: "", isPainted: true },
+        settings: { control_type: "inpaint" },
+      };
+      draft.set({
+        controls: value ? [...others.slice(0, model.max_controls - 1), painted] : others,
+      });
+    },
+  });
+}
+
 /** Numbers of it: the greatest value, and what they are when nothing is chosen. */
+const BALANCES = ["balanced", "prompt", "control"] as const;
 const NUMBERS = [
   ["control_scale", 2, null],
   ["control_start", 1, 0],
@@ -244,12 +279,17 @@ function ControlSettings(
   const { key, settings } = control;
   const choose = (name: string, value: unknown) => chooseControl(key, name, value);
   const net = controlNet(model, settings["control_net"], place);
-  const title = count > 1 ? t("controlPictureAt", { place: place + 1 }) : t("controlPicture");
+  const title = control.isPainted
+    ? t("paintedControl")
+    : count > 1
+    ? t("controlPictureAt", { place: place + 1 })
+    : t("controlPicture");
+  const balances = model.settings.find(({ name }) => name === "control_balance")?.choices;
   return h(
     "fieldset",
     { class: "group" },
     h("legend", { class: "unseen" }, title),
-    h(Segments<"map" | "canny">, {
+    control.isPainted ? null : h(Segments<"map" | "canny">, {
       name: title,
       value: settings["control_type"] === "canny" ? "canny" : "map",
       options: [["map", t("controlMap")], ["canny", t("cannyEdges")]],
@@ -273,6 +313,18 @@ function ControlSettings(
         own: net.modes[0]!,
         value: settings["control_mode"] as string | undefined,
         onChange: (mode) => choose("control_mode", mode),
+      })
+      : null,
+    balances
+      ? h(Choice, {
+        name: settingName("control_balance"),
+        choices: balances,
+        texts: Object.fromEntries(
+          BALANCES.map((balance) => [balance, t(`balance_${balance}`)]),
+        ),
+        own: "balanced",
+        value: settings["control_balance"] as string | undefined,
+        onChange: (balance) => choose("control_balance", balance),
       })
       : null,
     ...NUMBERS.map(([id, most, own]) =>

@@ -21,15 +21,18 @@ import {
 } from "./view.ts";
 
 const MaskEditor = lazy(async () => (await import("./mask_editor.ts")).MaskEditor);
+const OutpaintEditor = lazy(async () => (await import("./outpaint_editor.ts")).OutpaintEditor);
 const Player = lazy(async () => (await import("./player.ts")).Player);
 
 export function Stage({ model }: { model: Model | undefined }): VNode {
   const { list, isKnown } = useStore(jobs, (state) => state);
-  const { isMasking } = useStore(view, (state) => state);
+  const { editing } = useStore(view, (state) => state);
   const source = useStore(draft, ({ images }) => images[0]);
   const job = selectedJob(list);
-  const content = isMasking && source
-    ? h(MaskEditor, { key: source.key, source })
+  const content = editing && source && model
+    ? editing === "mask"
+      ? h(MaskEditor, { key: source.key, source })
+      : h(OutpaintEditor, { key: source.key, source, model })
     : !job
     ? isKnown ? h(Welcome, { model }) : null
     : isPending(job)

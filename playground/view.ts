@@ -13,8 +13,10 @@ interface View {
   index: number | null;
   /** Whether the result is looked at by itself, as large as the window. */
   isEnlarged: boolean;
-  /** Whether the first image of the draft is being masked. */
-  isMasking: boolean;
+  /** What is done to the first image of the draft, in its place. */
+  editing: "mask" | "outpaint" | null;
+  /** Whether the sheet is open. */
+  hasSheet: boolean;
   /** Whether the settings are open, where there is no room for them beside the image. */
   hasSettings: boolean;
   notice: string;
@@ -24,7 +26,8 @@ export const view: Store<View> = new Store<View>({
   id: "",
   index: null,
   isEnlarged: false,
-  isMasking: false,
+  editing: null,
+  hasSheet: false,
   hasSettings: false,
   notice: "",
 });
@@ -47,12 +50,12 @@ export const comparison: Store<{ now: Comparison | null }> = new Store<{ now: Co
 });
 
 export function show(id: string, index: number | null = null): void {
-  view.set({ id, index, isMasking: false });
+  view.set({ id, index, editing: null });
 }
 
 /** Shows a result by itself. */
 export function enlarge(id: string, index: number): void {
-  view.set({ id, index, isMasking: false, isEnlarged: true });
+  view.set({ id, index, editing: null, isEnlarged: true });
 }
 
 export function tell(notice: string): void {

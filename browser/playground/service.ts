@@ -17,6 +17,8 @@ import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { JobResult } from "../../server/jobs/outputs.ts";
 import { readArchive } from "../../server/contract/small_requests.ts";
 import { archiveOf } from "../../server/jobs/archive.ts";
+import { explainEngineFailure, toLoraUses } from "../../server/loras/engine_failure.ts";
+import { reportOf } from "../../server/loras/report.ts";
 import * as jobs from "../../server/routes/jobs.ts";
 import { modelCard } from "../../server/routes/model_card.ts";
 import { EngineState } from "../../server/served_models.ts";
@@ -25,6 +27,7 @@ import { videoSummary } from "../../server/videos/video_record.ts";
 import { readVideoRequest, VIDEO_PREVIEWS } from "../../server/videos/video_request.ts";
 import type { AppEnv } from "../../server/services.ts";
 import { forgetInputs, givenOf, resolveInputs, tabReader, type TabUpload } from "./inputs.ts";
+import { mount } from "../files.ts";
 import { type BrowserOptions, type LoadedEngine, loadEngine, type ModelSource } from "../load.ts";
 import { TabRecords, TabResults } from "./records.ts";
 import { findLoras, readForm, readText, withoutVideos } from "./requests.ts";
@@ -47,6 +50,8 @@ export class TabService {
   #loading = new AbortController();
   #engine = new EngineState(Promise.withResolvers<never>().promise);
   #model: LoadedEngine | undefined;
+  /** Paths of the LoRAs that the user brought, by their names. */
+  readonly #brought: Record<string, string> = {};
   readonly #app: Hono<AppEnv>;
 
   /** @param root path of the page's folder, which routes are relative to */
@@ -65,6 +70,7 @@ export class TabService {
       .post("v1/images/generations", async (c) => {
         return await this.#image(c, "generation", await c.req.json(), []);
       })
+      .post("v1/loras/:name", (c) => this.#keepLora(c))
       .post("v1/images/edits", (c) => this.#edit(c))
       .post("v1/videos", (c) => this.#video(c))
       .get("v1/images/:id/content", (c) => this.#content(c))
@@ -252,7 +258,7 @@ export class TabService {
       defaultSeed: undefined,
       persistent: true,
       respondsAsync: true,
-      findLoras: (items) => Promise.try(findLoras, items ?? [], loras),
+      findLoras: (items) => Promise.try(findLoras, items ?? [], { ...loras, ...this.#brought }),
       checkRoom: async (request) => {
         try {
           await engine.checkRoom(request);
@@ -261,6 +267,19 @@ export class TabService {
         }
       },
     };
+  }
+
+  /** Keeps a LoRA until the tab is closed, and says what of the model it changes. */
+  async #keepLora(c: Context<AppEnv>): Promise<Response> {
+    const name = c.req.param("name")!;
+    const path = `/brought/${crypto.randomUUID()}/${name}`;
+    mount(path, { kind: "blob", blob: await c.req.raw.blob() });
+    const lora = { path: name, file: path, strength: 1, target: "all", mode: "auto" } as const;
+    const { engine } = this.#loaded;
+    const reports = await engine.checkLoras(toLoraUses([lora]))
+      .catch((error) => explainEngineFailure(error, [lora]));
+    this.#brought[name] = path;
+    return c.json({ path: name, adapters: reports.map(reportOf) });
   }
 
   async #content(c: Context<AppEnv>): Promise<Response> {

@@ -46,6 +46,9 @@ const model = z.strictObject({
     "Where edits take a `mask`: the strength of those that say none",
   ),
   takes_control: z.boolean().describe("Whether requests may bring a `control` picture"),
+  controls_inpainting: z.boolean().describe(
+    "Whether a ControlNet may see the image without what a mask redraws, `control_type: inpaint`",
+  ),
   max_controls: z.int().describe("Most control pictures of a request, where it takes some"),
   control_nets: z.array(z.strictObject({
     name: z.string().describe("What `control_net` may be"),
@@ -253,6 +256,14 @@ const wholeJob = job.extend({
 
 const loraMode = z.enum(["merged", "dynamic"]).describe("Written into the weights, or beside them");
 
+const loraReport = {
+  mode: loraMode,
+  dialect: z.string().describe("How the file's naming is called"),
+  note: z.string().nullable().describe("Why it is not brought in as asked"),
+  matched_layers: z.int().min(1),
+  unmatched_keys: z.array(z.string()).describe("Keys of the file that fit no layer"),
+};
+
 const loraChange = z.strictObject({
   status: z.literal("ok"),
   message: z.string().describe("What was done"),
@@ -261,11 +272,7 @@ const loraChange = z.strictObject({
     path: z.string().describe("As it was given"),
     target: z.string().describe("The component that it changes"),
     strength: z.number(),
-    mode: loraMode,
-    dialect: z.string().describe("How the file's naming is called"),
-    note: z.string().nullable().describe("Why it is not brought in as asked"),
-    matched_layers: z.int().min(1),
-    unmatched_keys: z.array(z.string()).describe("Keys of the file that fit no layer"),
+    ...loraReport,
   })).describe("What is in use now on the components that were named, in order"),
 });
 
@@ -386,6 +393,10 @@ export const ANSWERS = {
     has_more: z.boolean(),
   }),
   LoraChange: loraChange,
+  KeptLora: z.strictObject({
+    path: z.string().describe("What `loras` of requests call it"),
+    adapters: z.array(z.strictObject(loraReport)).describe("What it would change"),
+  }),
   LoraList: loraList,
   JobList: z.strictObject({
     object: z.literal("list"),

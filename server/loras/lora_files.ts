@@ -8,6 +8,7 @@ import { isLoraName } from "../../hub/parts.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import type { Log } from "../log.ts";
+import { keepLora, type KeptFile } from "./kept_loras.ts";
 import { HubFetches, type HubLimits } from "./hub_fetches.ts";
 
 /** Where LoRAs of clients may come from. */
@@ -79,6 +80,16 @@ export class LoraFiles {
     } catch (cause) {
       throw explainHubFailure(cause, await this.#fetches.cacheFolder());
     }
+  }
+
+  /** Keeps a file that a client brings, in the last of the folders. @throws {ApiError} as {@linkcode keepLora} does; 403 without a folder */
+  async keep(name: string, body: ReadableStream<Uint8Array>): Promise<KeptFile> {
+    const folder = this.#folders.at(-1);
+    if (folder !== undefined) return await keepLora(folder, name, body);
+    throw new ApiError(
+      403,
+      "Cannot keep LoRAs: this server has no folder for them; start it with --lora-dir",
+    );
   }
 
   /** LoRAs that clients can name in one word, those with names and files in the folders themselves, and what `find()` takes for each. */

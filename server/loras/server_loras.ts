@@ -47,7 +47,7 @@ export interface ActiveLora extends SlotLora {
   readonly report: LoraReport;
 }
 
-export type LoraFinder = Pick<LoraFiles, "find" | "list">;
+export type LoraFinder = Pick<LoraFiles, "find" | "list"> & Partial<Pick<LoraFiles, "keep">>;
 
 interface State {
   readonly slots: Slots;
@@ -113,6 +113,27 @@ export class ServerLoras {
       const known = isGone(error) ? this.#found.get(path) : undefined;
       if (known === undefined) throw error;
       return known;
+    }
+  }
+
+  /**
+   * Keeps a LoRA that a client brings, for requests that name its file.
+   *
+   * @returns what of the model it would change; nothing is changed now
+   * @throws {ApiError} 400 for a LoRA of another model, which is not kept; else as {@linkcode LoraFiles.keep} does
+   */
+  async keep(name: string, body: ReadableStream<Uint8Array>): Promise<readonly LoraReport[]> {
+    this.#enabled();
+    if (!this.#files.keep) {
+      throw new ApiError(403, "Cannot keep LoRAs: the models of a fleet are on its workers");
+    }
+    const { file, isNew } = await this.#files.keep(name, body);
+    try {
+      const lora = { path: name, file, strength: 1, target: "all", mode: this.#mode } as const;
+      return await this.#check(this.#engine.engine, [lora], "name");
+    } catch (error) {
+      if (isNew) await Deno.remove(file);
+      throw error;
     }
   }
 

@@ -1,6 +1,6 @@
 /** LoRAs that a server is started with. */
 
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { LoraUse } from "../../engine/types.ts";
 import type { MergeMode } from "../../generation/lora_words.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
@@ -37,6 +37,9 @@ export function nameStartLoras(
   });
 }
 
+/** The folder of the hub's cache where LoRAs of clients are kept. */
+const KEPT = "denoise-loras";
+
 /** The model's folder and the hub's cache, as far as there are any, for `ServerSettings.loraFolders`. */
 export function defaultLoraFolders(modelPath: string): string[] {
   const folders: string[] = [];
@@ -46,7 +49,8 @@ export function defaultLoraFolders(modelPath: string): string[] {
     // A hub id: it is in the cache, or will be.
   }
   try {
-    folders.push(hubCacheFolder());
+    const cache = hubCacheFolder();
+    folders.push(cache, join(cache, KEPT));
   } catch {
     // Without a home there is no cache.
   }

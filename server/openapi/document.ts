@@ -204,6 +204,7 @@ function media(types: readonly string[]): Record<string, unknown> {
 }
 
 function bodyContent({ schema, types }: NonNullable<Operation["body"]>): Record<string, unknown> {
+  if (schema === "File") return media(types);
   return Object.fromEntries(types.map((type) => {
     return [type, { schema: reference(type === "multipart/form-data" ? `${schema}Form` : schema) }];
   }));

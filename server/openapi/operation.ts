@@ -37,7 +37,8 @@ export interface Operation {
   ])[];
   /** The body and the content types that it may have. */
   readonly body?: {
-    readonly schema: BodyName;
+    /** `File` for the bytes of a file. */
+    readonly schema: BodyName | "File";
     readonly types: readonly string[];
     /** Whether the body may be omitted. */
     readonly isOptional?: boolean;

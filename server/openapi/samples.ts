@@ -15,6 +15,7 @@ const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, object>>> = {
   ArchiveResults: { results: ["img_…"] },
 };
 const EXAMPLE_FORM = { prompt: "in winter" };
+const EXAMPLE_LORA = "style.safetensors";
 const EXAMPLE_FILE = { field: "image", name: "image.png" };
 
 /** What a request of an operation has, for the samples and for the page that runs it. */
@@ -25,17 +26,23 @@ export interface SampleRequest {
   readonly query: readonly string[];
   /** The fields of the body; absent where there is none. */
   readonly body?: object;
+  /** Whether the body is a file by itself. */
+  readonly isFileBody?: boolean;
   /** The field of a form that an example file goes into. */
   readonly fileField?: string;
 }
 
 export function sampleRequest({ method, path, query = [], body }: Operation): SampleRequest {
-  const isForm = body !== undefined && !body.types.includes("application/json");
+  const isFileBody = body?.schema === "File";
+  const isForm = body !== undefined && !isFileBody && !body.types.includes("application/json");
   return {
     method: method.toUpperCase(),
     path,
     query: query.map(([name]) => name),
-    ...(body && { body: isForm ? EXAMPLE_FORM : EXAMPLE_BODIES[body.schema] ?? EXAMPLE_BODY }),
+    ...(isFileBody && { isFileBody }),
+    ...(body && body.schema !== "File" && {
+      body: isForm ? EXAMPLE_FORM : EXAMPLE_BODIES[body.schema] ?? EXAMPLE_BODY,
+    }),
     ...(isForm && { fileField: EXAMPLE_FILE.field }),
   };
 }
@@ -58,9 +65,11 @@ export function samplesOf(
 
 type Sample = (request: SampleRequest, base: string, needsKey: boolean, isFile: boolean) => string;
 
-const curl: Sample = ({ method, path, body, fileField }, base, needsKey, isFile) => {
+const curl: Sample = ({ method, path, body, isFileBody, fileField }, base, needsKey, isFile) => {
   const named = path.replaceAll(/\{(\w+)\}/g, (_, name) => `$${name.toUpperCase()}`);
-  const data = body === undefined
+  const data = isFileBody
+    ? ` -H "content-type: application/octet-stream" --data-binary @${EXAMPLE_LORA}`
+    : body === undefined
     ? ""
     : fileField
     ? Object.entries(body).map(([name, value]) => ` -F ${name}="${value}"`).join("") +
@@ -70,12 +79,13 @@ const curl: Sample = ({ method, path, body, fileField }, base, needsKey, isFile)
     `${needsKey ? ' -H "Authorization: Bearer $KEY"' : ""}${data}${isFile ? " -o result" : ""}`;
 };
 
-const python: Sample = ({ method, path, body, fileField }, base, needsKey, isFile) => {
+const python: Sample = ({ method, path, body, isFileBody, fileField }, base, needsKey, isFile) => {
   const url = JSON.stringify(base + path);
   const lines = [
     `f${url}`.replace(/^f(?=[^{]*$)/, ""),
     ...(needsKey ? ['headers={"Authorization": f"Bearer {key}"}'] : []),
     ...(body ? [`${fileField ? "data" : "json"}=${JSON.stringify(body)}`] : []),
+    ...(isFileBody ? [`data=open("${EXAMPLE_LORA}", "rb")`] : []),
     ...(fileField ? [`files={"${fileField}": open("${EXAMPLE_FILE.name}", "rb")}`] : []),
   ];
   const end = isFile ? 'open("result", "wb").write(response.content)' : "print(response.json())";
@@ -83,7 +93,12 @@ const python: Sample = ({ method, path, body, fileField }, base, needsKey, isFil
     `${lines.map((line) => `    ${line},\n`).join("")})\n${end}`;
 };
 
-const javaScript: Sample = ({ method, path, body, fileField }, base, needsKey, isFile) => {
+const javaScript: Sample = (
+  { method, path, body, isFileBody, fileField },
+  base,
+  needsKey,
+  isFile,
+) => {
   const named = path.replaceAll(/\{(\w+)\}/g, "${$1}");
   const url = named === path ? JSON.stringify(base + path) : `\`${base}${named}\``;
   const headers = [
@@ -93,6 +108,7 @@ const javaScript: Sample = ({ method, path, body, fileField }, base, needsKey, i
   const options = [
     ...(method === "GET" ? [] : [`method: "${method}"`]),
     ...(headers.length > 0 ? [`headers: { ${headers.join(", ")} }`] : []),
+    ...(isFileBody ? ["body: file"] : []),
     ...(body ? [fileField ? "body: form" : `body: JSON.stringify(${JSON.stringify(body)})`] : []),
   ];
   const form = !fileField || !body ? "" : "const form = new FormData();\n" +

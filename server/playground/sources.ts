@@ -16,6 +16,8 @@ import viewerStyle from "../../playground/viewer.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import controlsStyle from "../../playground/controls.css" with { type: "text" };
 // @ts-types="./text.d.ts"
+import panelsStyle from "../../playground/panels.css" with { type: "text" };
+// @ts-types="./text.d.ts"
 import modelsStyle from "../../playground/models.css" with { type: "text" };
 // @ts-types="./text.d.ts"
 import api from "../../playground/api.ts" with { type: "text" };
@@ -100,6 +102,18 @@ import lazy from "../../playground/lazy.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import modelsButton from "../../playground/models_button.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import loraFiles from "../../playground/lora_files.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import outpaintEditor from "../../playground/outpaint_editor.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import presets from "../../playground/presets.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import sheet from "../../playground/sheet.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import sheetAxes from "../../playground/sheet_axes.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
+import sheetImage from "../../playground/sheet_image.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import preact from "preact" with { type: "text" };
 // @ts-types="./text.d.ts"
 import preactHooks from "preact/hooks" with { type: "text" };
@@ -140,6 +154,12 @@ export const MODULES: Readonly<Record<string, string>> = {
   "address.ts": address,
   "gallery_bar.ts": galleryBar,
   "history.ts": history,
+  "lora_files.ts": loraFiles,
+  "outpaint_editor.ts": outpaintEditor,
+  "presets.ts": presets,
+  "sheet.ts": sheet,
+  "sheet_axes.ts": sheetAxes,
+  "sheet_image.ts": sheetImage,
   "models_button.ts": modelsButton,
   "lazy.ts": lazy,
   "english.ts": english,
@@ -163,4 +183,5 @@ export const STYLES: Readonly<Record<string, string>> = {
   "viewer.css": viewerStyle,
   "controls.css": controlsStyle,
   "models.css": modelsStyle,
+  "panels.css": panelsStyle,
 };

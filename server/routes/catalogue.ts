@@ -177,7 +177,8 @@ function refusal(c: Context<AppEnv>, { settings, isFleet }: Services): string | 
   return "without an --api-key only programs and pages of the server's own machine may";
 }
 
-function checkMay(c: Context<AppEnv>, services: Services, what: string): void {
+/** @throws {ApiError} 403 for a client that may not change what is on this machine */
+export function checkMay(c: Context<AppEnv>, services: Services, what: string): void {
   const why = refusal(c, services);
   if (why === undefined) return;
   throw new ApiError(403, `Cannot ${what}: ${why}`, { code: "pull_not_allowed" });

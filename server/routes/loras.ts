@@ -1,16 +1,16 @@
-/** `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`. */
+/** `/v1/loras/{name}`, `/v1/set_lora`, `/v1/merge_lora_weights`, `/v1/unmerge_lora_weights`, `/v1/list_loras`. */
 
 import { answerOf } from "../http/respond.ts";
-import { ApiError, ServiceError } from "../contract/errors.ts";
+import { ApiError, badRequest, ServiceError } from "../contract/errors.ts";
 import type { Context } from "hono";
 import { readAnyJson } from "../http/body.ts";
 import { readMergeLora, readSetLora, readUnmergeLora } from "../contract/lora_requests.ts";
+import { reportOf } from "../loras/report.ts";
 import type { ActiveLora } from "../loras/server_loras.ts";
 import type { AppEnv, Services } from "../services.ts";
+import { shorten } from "../../generation/texts.ts";
+import { checkMay } from "./catalogue.ts";
 import { nameIgnored } from "./image_item.ts";
-
-/** Most keys that an answer lists; a file may have a million. */
-const MAX_KEYS = 10_000;
 
 /** What a change is asked for with, and what is said of it. */
 interface Change {
@@ -37,6 +37,20 @@ export function unmergeLora(c: Context<AppEnv>, services: Services): Promise<Res
     read: (json) => readUnmergeLora(json, services.settings),
     apply: (request) => services.loras.unmerge(request),
   });
+}
+
+/** Keeps the file of the body, and says what of the model it would change. */
+export async function keepLora(c: Context<AppEnv>, services: Services): Promise<Response> {
+  checkMay(c, services, "keep LoRAs");
+  const name = c.req.param("name") ?? "";
+  const { body } = c.req.raw;
+  if (!body) {
+    throw badRequest(`Cannot keep ${shorten(name)}: the body, which is its file, is empty`);
+  }
+  const { models } = services;
+  const model = models.pick(c.req.query("model"));
+  const reports = await model.loras.keep(name, body);
+  return c.json({ path: name, adapters: reports.map(reportOf) });
 }
 
 async function change<T extends Change>(
@@ -75,18 +89,7 @@ function prefixed(error: ApiError, what: string): ApiError {
 }
 
 function describe({ nickname, path, target, strength, report }: ActiveLora) {
-  const { mode, note, dialect, layers, unmatchedKeys } = report;
-  return {
-    nickname,
-    path,
-    target,
-    strength,
-    mode,
-    dialect,
-    note: note ?? null,
-    matched_layers: layers.length,
-    unmatched_keys: unmatchedKeys.slice(0, MAX_KEYS),
-  };
+  return { nickname, path, target, strength, ...reportOf(report) };
 }
 
 /** The LoRAs that are loaded, and those in use. */

@@ -47,6 +47,7 @@ export function modelCard(
     native_sides: info.nativeSides ?? null,
     inpainting: info.inpainting ?? null,
     takes_control: info.needsControl || info.controlNets.length > 0 && !info.controlsByMask,
+    controls_inpainting: info.controlsInpainting === true,
     max_controls: info.maxControls ?? 1,
     control_nets: info.controlNets.map(({ name, modes }) => ({ name, modes: modes ?? null })),
     dit_precision: precisionName(info.precisions.transformer),
@@ -103,7 +104,8 @@ function settingsOffered(info: ModelInfo): ModelCard["settings"] {
   const given: Record<string, unknown> = { hiresScale: 2 };
   for (const name of SETTING_NAMES) {
     const row = SETTING_FIELDS[name] as SettingField<unknown>;
-    const takes = (value: unknown) => accepts(row, name, value, info);
+    const takes = (value: unknown) =>
+      accepts(row, name, row.kind === "texts" ? [value] : value, info);
     if (row.kind === "flag" && !takes(true)) continue;
     const choices = row.choices?.filter(takes);
     if (choices && choices.length < 2) continue;

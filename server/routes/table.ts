@@ -161,6 +161,17 @@ export const ROUTES: readonly Route[] = [
     loras.unmergeLora,
     { body: { schema: "UnmergeLora", types: [JSON_TYPE], isOptional: true } },
   ),
+  adapter(
+    "POST /v1/loras/{name}",
+    "keepLora",
+    "Keep a LoRA of one safetensors file, and say what of the model it would change",
+    { json: "KeptLora" },
+    loras.keepLora,
+    {
+      query: [["model", "string", "The model that it is for; the first by default"]],
+      body: { schema: "File", types: ["application/octet-stream"] },
+    },
+  ),
   adapter("GET /v1/list_loras", "listLoras", "List the LoRAs that are loaded, and those in use", {
     json: "LoraList",
   }, json(loras.listLoras)),

@@ -29,6 +29,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     native_sides: null,
     inpainting: null,
     takes_control: false,
+    controls_inpainting: false,
     max_controls: 1,
     control_nets: [],
     dit_precision: "fp16",

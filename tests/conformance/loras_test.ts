@@ -4,7 +4,7 @@ import { strict as assert } from "node:assert";
 import { join } from "node:path";
 import fc from "fast-check";
 import { loraFieldTables } from "../../server/contract/lora_requests.ts";
-import { loraFile } from "../fakes/loras.ts";
+import { FAKE_LAYERS, loraFile } from "../fakes/loras.ts";
 import { answer, LORA_FILES, withLoras } from "../fakes/lora_service.ts";
 import { isErrorBody } from "../fakes/service.ts";
 
@@ -456,3 +456,39 @@ Deno.test("a name that the server was given stands for its file", async () => {
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+Deno.test("POST /v1/loras/{name} keeps a LoRA that fits the model, and says what of it does", () =>
+  withLoras(async (service) => {
+    const keep = (name: string, bytes: BodyInit | null, remoteAddress = "127.0.0.1") =>
+      service.app.request(`/v1/loras/${name}`, { method: "POST", body: bytes }, { remoteAddress });
+    const ink = loraFile({ mark: 9, layers: [FAKE_LAYERS[0]!, "lost.one"] }) as BodyInit;
+    const kept = await answer("KeptLora", await keep("ink.safetensors", ink));
+    assert.equal(kept.path, "ink.safetensors");
+    const [{ matched_layers: layers, unmatched_keys: keys, mode }] = kept.adapters as [
+      (typeof kept.adapters)[number],
+    ];
+    assert.deepEqual([layers, mode], [1, "merged"]);
+    assert.deepEqual(keys, ["lost.one.lora_A.weight", "lost.one.lora_B.weight"]);
+    assert.notEqual(
+      await service.image([{ path: "ink.safetensors", strength: 1 }]),
+      await service.image([]),
+    );
+    assert.equal((await service.list()).loaded_adapters.length, 0, "nothing is set");
+    // The same file again is no other one.
+    await answer("KeptLora", await keep("ink.safetensors", ink));
+    const other = loraFile({ mark: 2 }) as BodyInit;
+    const refused = [
+      [await keep("ink.safetensors", other), 409, /another LoRA of this name; rename the file/],
+      [await keep("..%2Fink.safetensors", other), 400, /file name that ends with \.safetensors/],
+      [await keep("ink.ckpt", other), 400, /file name that ends with \.safetensors/],
+      [await keep("empty.safetensors", null), 400, /its file, is empty/],
+      [await keep("lost.safetensors", LORA_FILES["none.safetensors"] as BodyInit), 400, /./],
+      [await keep("far.safetensors", other, "192.0.2.1"), 403, /own machine/],
+    ] as const;
+    for (const [response, status, words] of refused) {
+      assert.equal(response.status, status, await response.clone().text());
+      assert.match((await response.json()).error.message, words);
+    }
+    const files = [...Deno.readDirSync(service.adapters)].map(({ name }) => name);
+    assert.deepEqual(files.sort(), [...Object.keys(LORA_FILES), "ink.safetensors"].sort());
+  }));

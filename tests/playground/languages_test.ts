@@ -40,8 +40,15 @@ const isVisible = (text: string) =>
 /** Properties that hold no words for people, and functions that take none. */
 const PLAIN_PROPERTIES = /^(?:class|d)$/;
 const PLAIN_CALLS = /^(?:querySelector(?:All)?|includes|set)$/;
-/** Names that are the same in every language. */
-const NAMES = ["Deno", "Python", "WebP", "English", "Deutsch"];
+/** Names that are the same in every language, and of keys. */
+const NAMES = [
+  ...["ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"],
+  "Deno",
+  "Python",
+  "WebP",
+  "English",
+  "Deutsch",
+];
 
 // deno-lint-ignore no-explicit-any -- nodes of any kind
 type Node = any;
@@ -65,7 +72,7 @@ function isForPeople(node: Node): boolean {
     case "BinaryExpression":
       return parent.operator === "+";
     case "AssignmentExpression":
-      return parent.left.property?.name !== "name";
+      return !/^(?:name|font)$/.test(parent.left.property?.name);
     case "Property":
       return parent.key !== node && !PLAIN_PROPERTIES.test(parent.key.name);
     case "CallExpression":

@@ -20,7 +20,10 @@ export function listen(
   service: TestService,
   port = 0,
 ): { url: string; port: number } & AsyncDisposable {
-  const server = Deno.serve({ port, hostname: "127.0.0.1", onListen() {} }, service.app.fetch);
+  const server = Deno.serve(
+    { port, hostname: "127.0.0.1", onListen() {} },
+    (request) => service.app.fetch(request, { remoteAddress: "127.0.0.1" }),
+  );
   const { port: bound } = server.addr;
   return {
     url: `http://127.0.0.1:${bound}/`,
@@ -33,6 +36,23 @@ export function listen(
 export async function draw(page: Page, prompt: string): Promise<void> {
   await page.fill("#prompt", prompt);
   await page.keyboard.press("Control+Enter");
+}
+
+/** Drops files on the page, as a file manager does. */
+export async function drop(
+  page: Page,
+  ...files: { name: string; type: string; bytes: Uint8Array }[]
+): Promise<void> {
+  const given = files.map(({ bytes, ...file }) => ({ ...file, data: bytes.toBase64() }));
+  await page.evaluate(`{
+    const dataTransfer = new DataTransfer();
+    for (const { name, type, data } of ${JSON.stringify(given)}) {
+      const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+      dataTransfer.items.add(new File([bytes], name, { type }));
+    }
+    const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+    document.querySelector("#prompt").dispatchEvent(event);
+  }`);
 }
 
 /** What axe-core finds on a page that keeps people out, in lines. */

@@ -1,13 +1,12 @@
 /** The page beside an engine that draws gradients: the queue, keys, restarts, keyboard, access. */
 
 import assert from "node:assert/strict";
-import type { Page } from "playwright-core";
 import { Buffer } from "node:buffer";
 import { encodeImage } from "../../media/encode.ts";
 import { encodePng } from "../../media/png.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { testService, until } from "../fakes/service.ts";
-import { browserTest, draw, listen, seriousIn, SUPPORT } from "./page.ts";
+import { browserTest, draw, drop, listen, seriousIn, SUPPORT } from "./page.ts";
 
 browserTest("the page shows the queue, cancels, and goes on after a reload", async (browser) => {
   await using service = await testService({
@@ -86,23 +85,6 @@ browserTest("Reuse and Vary draw with the model that a result was made with", as
   await page.locator(".tile.completed").nth(2).waitFor();
   assert.deepEqual([engine.requests.length, painter.requests.length], [0, 3]);
 });
-
-/** Drops files on the page, as a file manager does. */
-async function drop(
-  page: Page,
-  ...files: { name: string; type: string; bytes: Uint8Array }[]
-): Promise<void> {
-  const given = files.map(({ bytes, ...file }) => ({ ...file, data: bytes.toBase64() }));
-  await page.evaluate(`{
-    const dataTransfer = new DataTransfer();
-    for (const { name, type, data } of ${JSON.stringify(given)}) {
-      const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-      dataTransfer.items.add(new File([bytes], name, { type }));
-    }
-    const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
-    document.querySelector("#prompt").dispatchEvent(event);
-  }`);
-}
 
 browserTest(
   "the page says at once what a file is that it cannot use, by its first bytes",
@@ -326,8 +308,8 @@ browserTest(
     const page = await browser.open(first.url);
     await page.getByRole("button", { name: /^Generate/ }).waitFor();
     await first[Symbol.asyncDispose]();
-    await page.getByText("The server does not answer; trying again.").waitFor();
     await draw(page, "to nobody");
+    await page.getByText("The server does not answer; trying again.").waitFor();
     const notice = page.locator(".notice").getByText("The server does not answer.");
     await notice.waitFor();
     await using _second = listen(service, first.port);

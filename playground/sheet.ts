@@ -1,0 +1,303 @@
+/** Sheets: two settings with lists of values, and an image for each pair of them. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Refusal } from "./api.ts";
+import { type Draft, draft } from "./draft.ts";
+import { h, type VNode } from "./elements.ts";
+import { cancel, isPending, type Job, jobs, live } from "./jobs.ts";
+import { save, useMedia } from "./media.ts";
+import type { Model } from "./model.ts";
+import { send } from "./request.ts";
+import { session } from "./session.ts";
+import { type Axis, type AxisChoice, axisChoices, valuesOf, withValue } from "./sheet_axes.ts";
+import { sheetImage } from "./sheet_image.ts";
+import { memory, Store, useStore } from "./store.ts";
+import { duration, percent, t } from "./texts.ts";
+import { attempt, show, view } from "./view.ts";
+import { requestsOf } from "./wildcards.ts";
+
+/** Names of the settings, their values, and for each pair the id of its job, row by row. */
+export interface Sheet {
+  names: readonly [string, string];
+  columns: readonly string[];
+  rows: readonly string[];
+  ids: readonly string[];
+}
+
+const current: Store<{ sheet: Sheet | null; isSending: boolean; problem: string }> = new Store<
+  { sheet: Sheet | null; isSending: boolean; problem: string }
+>({ sheet: null, isSending: false, problem: "" });
+
+const MAX_JOBS = 100;
+/** How long the page waits where the server's queue is full, in milliseconds. */
+const FULL_MS = 2000;
+
+/** Which start is under way; another one, or a cancellation, ends it. */
+let round = 0;
+
+async function start(
+  model: Model,
+  axes: readonly [Axis, Axis],
+  columns: readonly string[],
+  rows: readonly string[],
+  names: readonly [string, string],
+): Promise<void> {
+  const own = ++round;
+  const seed = (draft.state.keepsSeed || draft.state.usesSeed ? draft.state.seed : null) ??
+    Math.floor(Math.random() * 2 ** 32);
+  const base: Draft = { ...draft.state, count: 1, keepsSeed: true, seed };
+  current.set({ sheet: { names, columns, rows, ids: [] }, isSending: true, problem: "" });
+  try {
+    for (const row of rows) {
+      for (const column of columns) {
+        const wanted = withValue(withValue(base, axes[0], columns, column), axes[1], rows, row);
+        const id = [[axes[0], column], [axes[1], row]].find(([axis]) =>
+          (axis as Axis).id === "model"
+        )
+          ?.[1];
+        const by = session.state.models.find((other) => other.id === id) ?? model;
+        const job = await sendWhenFree(by, requestsOf(wanted)[0]!, () => own === round);
+        if (!job) return;
+        if (own !== round) return void cancel(job.id);
+        const { sheet } = current.state;
+        current.set({ sheet: { ...sheet!, ids: [...sheet!.ids, job.id] } });
+      }
+    }
+  } catch (error) {
+    current.set({ problem: error instanceof Error ? error.message : String(error) });
+  } finally {
+    if (own === round) current.set({ isSending: false });
+  }
+}
+
+/** Sends a request, again and again while the queue is full; undefined once it is not wanted any more. */
+async function sendWhenFree(
+  model: Model,
+  state: Draft,
+  isWanted: () => boolean,
+): Promise<Job | undefined> {
+  while (isWanted()) {
+    try {
+      return await send(model, state);
+    } catch (error) {
+      if (!(error instanceof Refusal) || ![429, 503].includes(error.status)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, FULL_MS));
+    }
+  }
+  return undefined;
+}
+
+async function cancelAll(): Promise<void> {
+  round++;
+  current.set({ isSending: false });
+  const ids = current.state.sheet?.ids ?? [];
+  const pending = jobs.state.list.filter((job) => ids.includes(job.id) && isPending(job));
+  // From the last one, so that none begins meanwhile.
+  await Promise.all(pending.map(({ id }) => cancel(id)));
+}
+
+const USUAL: readonly [Axis, Axis] = [
+  { id: "num_inference_steps", text: "" },
+  { id: "guidance_scale", text: "" },
+];
+
+export function SheetPanel({ model }: { model: Model }): VNode {
+  const box = useRef<HTMLDialogElement>(null);
+  const state = useStore(draft, (state) => state);
+  const { sheet, isSending, problem } = useStore(current, (state) => state);
+  const { list, secondsPerJob } = useStore(jobs, (state) => state);
+  const [axes, setAxes] = useState(memory.read<readonly [Axis, Axis]>("axes", USUAL));
+  useEffect(() => box.current?.showModal(), []);
+  const choices = axisChoices(model, state);
+  const chosen = axes.map(({ id }, index) =>
+    choices.find((choice) => choice.id === id) ?? choices[Math.min(index, choices.length - 1)]!
+  );
+  const known = axes.map((axis, index) => ({ ...axis, id: chosen[index]!.id })) as [Axis, Axis];
+  const values = known.map((axis, index) =>
+    // A sheet may have one row.
+    index === 1 && axis.text.trim() === "" ? [""] : valuesOf(axis, chosen[index]!, state)
+  );
+  const change = (index: number, axis: Axis) => {
+    const next = known.with(index, axis) as [Axis, Axis];
+    memory.write("axes", next);
+    setAxes(next);
+  };
+  const [columns, rows] = values;
+  const count = Array.isArray(columns) && Array.isArray(rows) ? columns.length * rows.length : 0;
+  const wrong = known[0].id === known[1].id && count > 0
+    ? t("sheetSame")
+    : values.find((value) => typeof value === "string") as string | undefined ??
+      (count > MAX_JOBS ? t("sheetTooMany", { count, most: MAX_JOBS }) : undefined) ??
+      (state.prompt.trim() === "" ? t("writePrompt") : undefined);
+  const ofSheet = sheet ? sheet.ids.map((id) => list.find((job) => job.id === id)) : [];
+  const isRunning = isSending || ofSheet.some((job) => job && isPending(job));
+  const done = ofSheet.filter((job) => job?.status === "completed").length;
+  const close = () => view.set({ hasSheet: false });
+  return h(
+    "dialog",
+    { ref: box, class: "key-dialog sheet", "aria-labelledby": "sheet-title", onClose: close },
+    h(
+      "form",
+      {
+        onSubmit: (event) => {
+          event.preventDefault();
+          if (wrong || isRunning || !Array.isArray(columns) || !Array.isArray(rows)) return;
+          const names = chosen.map(({ name }) => name) as [string, string];
+          void start(model, known, columns, rows, names);
+        },
+      },
+      h(
+        "div",
+        { class: "models-top" },
+        h("h2", { id: "sheet-title" }, t("sheet")),
+        h("button", { class: "quiet", onClick: close }, t("close")),
+      ),
+      h("p", { class: "muted" }, t("sheetHow")),
+      ...known.map((axis, index) =>
+        h(AxisFields, {
+          key: String(index),
+          label: t(index === 0 ? "sheetColumns" : "sheetRows"),
+          axis,
+          choices,
+          choice: chosen[index]!,
+          onChange: (axis: Axis) => change(index, axis),
+        })
+      ),
+      h(
+        "p",
+        { class: wrong ? "notice" : "muted", role: "status" },
+        problem || wrong ||
+          t("sheetCount", { count, time: duration(count * secondsPerJob) }),
+      ),
+      h(
+        "div",
+        { class: "row" },
+        h(
+          "button",
+          { type: "submit", class: "generate", disabled: wrong !== undefined || isRunning },
+          t("sheetStart"),
+        ),
+        isRunning
+          ? h("button", { class: "quiet", onClick: () => void attempt(cancelAll) }, t("cancelAll"))
+          : null,
+        sheet && done > 0
+          ? h("button", {
+            class: "quiet",
+            onClick: () =>
+              void attempt(async () => save(await sheetImage(sheet, ofSheet), "denoise-sheet.png")),
+          }, t("sheetDownload"))
+          : null,
+        sheet
+          ? h("span", { role: "status" }, t("sheetDone", { done, count: gridSize(sheet) }))
+          : null,
+      ),
+      sheet ? h(Grid, { sheet, list: ofSheet }) : null,
+    ),
+  );
+}
+
+function gridSize({ columns, rows }: Sheet): number {
+  return columns.length * rows.length;
+}
+
+function AxisFields({ label, axis, choice, choices, onChange }: {
+  label: string;
+  axis: Axis;
+  choice: AxisChoice;
+  choices: readonly AxisChoice[];
+  onChange: (axis: Axis) => void;
+}): VNode {
+  return h(
+    "fieldset",
+    { class: "axis" },
+    h("legend", { class: "name" }, label),
+    h(
+      "select",
+      {
+        "aria-label": t("sheetSetting", { name: label }),
+        value: choice.id,
+        onChange: ({ currentTarget: { value } }) => onChange({ id: value, text: "" }),
+      },
+      ...choices.map(({ id, name }) => h("option", { key: id, value: id }, name)),
+    ),
+    h("input", {
+      "aria-label": t("sheetValues", { name: label }),
+      value: axis.text,
+      placeholder: choice.choices.length > 0
+        ? choice.choices.slice(0, 3).join(", ")
+        : choice.id === "prompt"
+        ? t("sheetWordsExample")
+        : t("sheetNumbers"),
+      autocomplete: "off",
+      spellcheck: false,
+      onInput: ({ currentTarget: { value } }) => onChange({ id: choice.id, text: value }),
+    }),
+    choice.choices.length > 0 ? h("p", { class: "hint" }, choice.choices.join(", ")) : null,
+  );
+}
+
+function Grid({ sheet, list }: { sheet: Sheet; list: readonly (Job | undefined)[] }): VNode {
+  const { names, columns, rows } = sheet;
+  return h(
+    "div",
+    { class: "sheet-grid", tabIndex: 0, role: "region", "aria-label": t("sheet") },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("td", {}),
+          ...columns.map((value) =>
+            h("th", { key: value, scope: "col" }, h("small", {}, names[0]), value)
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        ...rows.map((value, y) =>
+          h(
+            "tr",
+            { key: value },
+            value === "" ? h("td", {}) : h("th", { scope: "row" }, h("small", {}, names[1]), value),
+            ...columns.map((column, x) =>
+              h("td", { key: column }, h(Cell, { job: list[y * columns.length + x] }))
+            ),
+          )
+        ),
+      ),
+    ),
+  );
+}
+
+function Cell({ job }: { job: Job | undefined }): VNode {
+  const url = useMedia(job?.outputs?.[0]);
+  const progress = useStore(live, ({ id, progress }) => id === job?.id ? progress : 0);
+  if (!job) return h("span", { class: "cell" }, "…");
+  if (job.status !== "completed") {
+    const text = job.status === "failed"
+      ? job.error?.message ?? t("failed")
+      : job.status === "cancelled"
+      ? t("cancelled")
+      : job.status === "in_progress"
+      ? percent(progress / 100)
+      : "…";
+    return h("span", { class: "cell" }, text);
+  }
+  return h(
+    "button",
+    {
+      class: "cell",
+      "aria-label": t("lookCloserAt", { prompt: job.prompt ?? t("aResult") }),
+      onClick: () => {
+        view.set({ hasSheet: false });
+        show(job.id, 0);
+      },
+    },
+    url ? h("img", { src: url, alt: "" }) : null,
+  );
+}

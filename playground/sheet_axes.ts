@@ -1,0 +1,81 @@
+/** The two settings of a sheet, and their values. */
+
+import type { Draft } from "./draft.ts";
+import { draftTask } from "./request.ts";
+import { isOfControl, type Model, type Setting, settingsFor } from "./model.ts";
+import { session } from "./session.ts";
+import { settingName, t } from "./texts.ts";
+
+/** A setting with the values that are tried, as they are typed. */
+export interface Axis {
+  id: string;
+  text: string;
+}
+
+export interface AxisChoice {
+  id: string;
+  name: string;
+  /** What its values may be; empty where they are numbers or words. */
+  choices: readonly string[];
+  setting?: Setting;
+}
+
+/** What a sheet can try: settings of the next request, its seed, words of its prompt, and other models. */
+export function axisChoices(model: Model, state: Draft): AxisChoice[] {
+  const settings = settingsFor(model, draftTask(model, state)).filter(({ name, type, choices }) =>
+    !isOfControl(model, name) &&
+    (type === "integer" || type === "number" || type === "text" && choices !== undefined)
+  );
+  const { models } = session.state;
+  return [
+    ...settings.map((setting) => ({
+      id: setting.name,
+      name: settingName(setting.name),
+      choices: setting.choices ?? [],
+      setting,
+    })),
+    { id: "seed", name: t("seed"), choices: [] },
+    { id: "prompt", name: t("sheetWords"), choices: [] },
+    ...models.length > 1
+      ? [{ id: "model", name: t("model"), choices: models.map(({ id }) => id) }]
+      : [],
+  ];
+}
+
+/** The values of an axis; a text where one of them cannot be used. */
+export function valuesOf({ text }: Axis, choice: AxisChoice, state: Draft): string[] | string {
+  const values = [...new Set(text.split(",").map((value) => value.trim()).filter(Boolean))];
+  const { id, name, choices, setting } = choice;
+  if (values.length === 0) return t("sheetNoValues", { name });
+  if (id === "prompt") {
+    return state.prompt.includes(values[0]!) ? values : t("sheetNoWords", { words: values[0]! });
+  }
+  const { minimum = -Infinity, maximum = Infinity, type = "integer" } = setting ?? { minimum: 0 };
+  const isGood = (value: string) => {
+    if (choices.length > 0) return choices.includes(value);
+    const number = Number(value);
+    return number >= minimum && number <= maximum && Number.isFinite(number) &&
+      (type !== "integer" || Number.isSafeInteger(number));
+  };
+  const wrong = values.find((value) => !isGood(value));
+  return wrong === undefined ? values : t("sheetBadValue", { name, value: wrong });
+}
+
+/** A draft with a value of an axis. */
+export function withValue(
+  state: Draft,
+  { id }: Axis,
+  values: readonly string[],
+  value: string,
+): Draft {
+  if (id === "seed") return { ...state, seed: Number(value) };
+  if (id === "prompt") {
+    return {
+      ...state,
+      prompt: state.prompt.replaceAll(values[0]!, () => value),
+    };
+  }
+  if (id === "model") return state;
+  const known = Number.isFinite(Number(value)) ? Number(value) : value;
+  return { ...state, settings: { ...state.settings, [id]: known } };
+}

@@ -1,0 +1,201 @@
+/** Panels beside the prompt: presets, LoRAs that are dropped, the frame of an image, and sheets. */
+
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import type { Page } from "playwright-core";
+import { decodeImage } from "../../media/decode.ts";
+import { FakeEngine } from "../fakes/engine.ts";
+import { FAKE_LAYERS, loraFile } from "../fakes/loras.ts";
+import { testService, until } from "../fakes/service.ts";
+import { withFolder } from "../support/safetensors.ts";
+import { browserTest, draw, drop, listen, seriousIn, SUPPORT } from "./page.ts";
+
+/** A model with a ControlNet that inpaints. */
+const INPAINTING = {
+  ...SUPPORT,
+  controlNets: [{ name: "inpaint" }],
+  controlsInpainting: true,
+  maxControls: 2,
+  optionalSettings: [
+    ...SUPPORT.optionalSettings,
+    ...["controlNet", "controlScale", "controlStart", "controlEnd"] as const,
+    ...["controlType", "controlBalance"] as const,
+  ],
+};
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+
+/** What a download holds. */
+async function downloaded(page: Page, name: string): Promise<Uint8Array<ArrayBuffer>> {
+  const [file] = await Promise.all([page.waitForEvent("download"), button(page, name).click()]);
+  return await Deno.readFile(await file.path());
+}
+
+browserTest(
+  "presets are applied, saved, exported and imported, and a dropped LoRA is told and used",
+  (browser) =>
+    withFolder({}, async (folder) => {
+      const engine = new FakeEngine({ info: SUPPORT });
+      await using service = await testService({ engine, settings: { loraFolders: [folder] } });
+      await using server = listen(service);
+      const draft = { size: "64x48", settings: { num_inference_steps: 3 } };
+      const page = await browser.open(server.url, { draft });
+      const steps = page.getByRole("spinbutton", { name: "Steps" });
+      await page.getByText("Presets", { exact: true }).click();
+      await page.getByLabel("Name of a preset").fill("three steps");
+      await page.keyboard.press("Enter");
+      await page.getByText("three steps is saved.").waitFor();
+      const file = await downloaded(page, "Export");
+      await button(page, "Fast").click();
+      await until(async () => await steps.inputValue() !== "3");
+      await button(page, "Delete the preset three steps").click();
+      await button(page, "three steps").waitFor({ state: "detached" });
+      const give = (name: string, bytes: Uint8Array) =>
+        page.getByLabel("Import").setInputFiles({
+          ...{ name, mimeType: "application/json", buffer: Buffer.from(bytes) },
+        });
+      await give("bad.json", new TextEncoder().encode('{"presets":[{"name":""}]}'));
+      await page.getByText("Cannot use bad.json: it holds no presets.").waitFor();
+      await give("presets.json", file);
+      await page.getByText("1 preset imported.").waitFor();
+
+      const lora = (layers: string[]) => ({
+        ...{ name: "ink.safetensors", type: "", bytes: loraFile({ mark: 9, layers }) },
+      });
+      await drop(page, lora([FAKE_LAYERS[0]!, "lost.one"]));
+      await page.getByText("ink.safetensors changes 2 layers of this model.").waitFor();
+      await page.getByText("2 keys fit no layer: lost.one.lora_A.weight").waitFor();
+      await drop(page, { ...lora(["lost.one"]), name: "other.safetensors" });
+      await page.locator(".notice").getByText("other.safetensors").waitFor();
+      await draw(page, "a fox");
+      await page.locator(".tile.completed").waitFor();
+      // A preset brings its LoRAs, which are none.
+      await button(page, "three steps").click();
+      await until(async () => await steps.inputValue() === "3");
+      await draw(page, "a hen");
+      await page.locator(".tile.completed").nth(1).waitFor();
+      const told = engine.requests.map(({ loras, quality, numInferenceSteps }) => [
+        ...[loras?.length, quality, numInferenceSteps],
+      ]);
+      assert.deepEqual(told, [[1, "high", 4], [0, "lossless", 3]]);
+    }),
+);
+
+browserTest(
+  "an image grows where its frame is dragged, and a sheet draws each pair of values, by keyboard too",
+  async (browser) => {
+    const engine = new FakeEngine({ info: INPAINTING });
+    await using service = await testService({ engine });
+    await using server = listen(service);
+    const draft = { size: "64x48", settings: { num_inference_steps: 1 } };
+    const page = await browser.open(server.url, { draft });
+    await draw(page, "a fox");
+    await page.locator(".finished img.result").waitFor();
+    await button(page, "Edit").click();
+    await button(page, "Extend the image").click();
+    const right = page.getByRole("slider", { name: "Right" });
+    await page.locator(".mask-bar").getByText("64 × 48").waitFor();
+    const { x, y, width, height } = (await right.boundingBox())!;
+    await page.mouse.move(x + width / 2, y + height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x + width / 2 + 120, y + height / 2, { steps: 4 });
+    await page.mouse.up();
+    await page.getByRole("slider", { name: "Top" }).focus();
+    await page.keyboard.press("ArrowUp");
+    const grown = Number(await right.getAttribute("aria-valuenow"));
+    assert.ok(grown >= 16 && grown % 16 === 0, `${grown}`);
+    await page.locator(".mask-bar").getByText(`${64 + grown} × 64`).waitFor();
+    await page.getByRole("switch", { name: "Inpaint ControlNet" }).check();
+    await page.getByLabel("Balance").selectOption("Control counts more (guess mode)");
+    await draw(page, "a wide fox");
+    await page.locator(".tile.completed").nth(1).waitFor();
+    const { outpaint, controlType, controlBalance, mask, width: drawn } = engine.requests[1]!;
+    assert.deepEqual([outpaint, controlType, controlBalance, drawn, mask !== undefined], [
+      ...[[0, 16, grown, 0], ["inpaint"], ["control"], 64 + grown, true],
+    ]);
+    await button(page, "Remove image.png").click();
+
+    await button(page, "X/Y sheet").focus();
+    await page.keyboard.press("Enter");
+    const values = (axis: string) => page.getByLabel(`${axis}: values`);
+    await values("Columns (X)").fill("1, x");
+    await page.getByText("Steps cannot be x.").waitFor();
+    await values("Columns (X)").fill("1, 2, 3");
+    await page.getByLabel("Rows (Y): setting").selectOption("Words of the prompt");
+    await values("Rows (Y)").fill("fox, hen");
+    await page.getByText(/^6 images, about /).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByText("6 of 6 done").waitFor();
+    const sheet = engine.requests.slice(2);
+    const [{ seed }] = sheet as [(typeof sheet)[number]];
+    assert.deepEqual(
+      sheet.map((request) => [request.prompt, request.numInferenceSteps, request.seed]),
+      ["a wide fox", "a wide hen"].flatMap((prompt) => [1, 2, 3].map((n) => [prompt, n, seed])),
+    );
+    const image = await decodeImage(await downloaded(page, "Download as PNG"));
+    assert.ok(image.width > 3 * 64 && image.height > 2 * 48, `${image.width} × ${image.height}`);
+    await page.locator(".sheet-grid button").last().click();
+    await page.getByText("a wide hen", { exact: true }).waitFor();
+  },
+);
+
+browserTest("a sheet's jobs are cancelled together", async (browser) => {
+  const engine = new FakeEngine({ info: SUPPORT, stepMs: 500 });
+  await using service = await testService({ engine, maxQueue: 3 });
+  await using server = listen(service);
+  const draft = { size: "64x48", prompt: "a fox", settings: { num_inference_steps: 50 } };
+  const page = await browser.open(server.url, { draft });
+  await button(page, "X/Y sheet").click();
+  await page.getByLabel("Columns (X): setting").selectOption("Seed");
+  await page.getByLabel("Columns (X): values").fill("1,2,3,4,5,6,7,8");
+  await button(page, "Start").click();
+  await until(async () => (await (await service.get("/v1/jobs")).json()).waiting === 3);
+  await button(page, "Cancel all").click();
+  await until(async () => {
+    const { running, waiting, data } = await (await service.get("/v1/jobs")).json();
+    return running + waiting === 0 && data.length >= 4;
+  });
+  await button(page, "Start").waitFor();
+});
+
+browserTest(
+  "axe-core finds nothing serious in presets, frame and sheet, in light and dark, wide and narrow (slow)",
+  async (browser) => {
+    await using service = await testService({ engine: new FakeEngine({ info: INPAINTING }) });
+    await using server = listen(service);
+    for (const [scheme, width] of [["light", 1440], ["dark", 390], ["dark", 1440]] as const) {
+      const draft = { size: "64x48", settings: { num_inference_steps: 1 } };
+      const page = await browser.open(server.url, { scheme, width, draft });
+      await draw(page, "a fox");
+      await page.locator(".finished img.result").waitFor();
+      const settings = async () => {
+        if (width < 640) await button(page, "Settings").click();
+      };
+      await settings();
+      await page.getByText("Presets", { exact: true }).click();
+      await page.getByLabel("Name of a preset").fill("mine");
+      await page.keyboard.press("Enter");
+      assert.deepEqual(await seriousIn(page), [], `presets, ${scheme}, ${width}`);
+      await page.keyboard.press("Escape");
+      await button(page, "Edit").click();
+      await button(page, "Extend the image").click();
+      await page.getByRole("slider", { name: "Top" }).press("ArrowUp");
+      assert.deepEqual(await seriousIn(page), [], `frame, ${scheme}, ${width}`);
+      await settings();
+      await page.getByRole("switch", { name: "Inpaint ControlNet" }).check();
+      await page.getByLabel("Balance").waitFor();
+      await page.keyboard.press("Escape");
+      await button(page, "X/Y sheet").click();
+      await page.getByLabel("Columns (X): values").fill("1, 2");
+      await button(page, "Start").click();
+      await page.getByText("2 of 2 done").waitFor();
+      assert.deepEqual(await seriousIn(page), [], `sheet, ${scheme}, ${width}`);
+      const hangsOver = await page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+      );
+      assert.equal(hangsOver, 0, "nothing is wider than the screen");
+      await page.context().close();
+    }
+  },
+  true,
+);
