@@ -7,6 +7,8 @@ import { klDecoder, klEncoder } from "../../autoencoders/kl/coder.ts";
 import { KL_VAE_CONFIG } from "../../autoencoders/kl/config.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
+import type { JsonObject } from "../../../hub/json_file.ts";
+import { CLIP_TEXT_CONFIG, clipPooled, clipStates } from "../../text_encoders/clip_text.ts";
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import { controlHint, controlStates } from "./control.ts";
 import { SD_CONTROLNET_CONFIG } from "./control_config.ts";
@@ -282,6 +284,23 @@ function unusedOf(json: { readonly _class_name?: unknown }, tensors: TensorSourc
   return weights.unused;
 }
 
+/** Buffers that no program reads, and the table whose rows are read from the file. */
+const UNREAD = /position_ids$|logit_scale$|token_embedding\.weight$/;
+
+/** What of a text encoder's tensors its forward pass does not read. */
+function unusedOfText({ config: json, tensors }: { config: JsonObject; tensors: TensorSource }) {
+  const config = parseConfig(CLIP_TEXT_CONFIG, json, "config.json");
+  const weights = new Weights(tensors);
+  const graph = new Graph("model", LARGE);
+  const { max_position_embeddings: places, hidden_size: dim, num_hidden_layers: layers } = config;
+  const words = graph.use(new DeviceTensor("words", [places, dim], "f32"));
+  const [states] = clipStates(config, weights.root, words, [layers]);
+  const ends = graph.use(new DeviceTensor("ends", [1], "u32"));
+  const isProjected = json["projection_dim"] !== undefined && dim === 1280;
+  clipPooled(config, weights.root, states!, ends, { isProjected });
+  return weights.unused.filter((name) => !UNREAD.test(name));
+}
+
 Deno.test("all tensors of a file of SD 1.5 are known and used, and its configuration is the published one", () => {
   const file = read({
     ...below(DENOISER, ldmUnet(SD1)),
@@ -294,6 +313,7 @@ Deno.test("all tensors of a file of SD 1.5 are known and used, and its configura
   const { config, tensors } = file.get("UNet2DConditionModel")!;
   assert.equal([...tensors.names].length, 686);
   assert.deepEqual(unusedOf(config, tensors), []);
+  assert.deepEqual(unusedOfText(file.get("CLIPTextModel")!), []);
   assert.deepEqual(parseConfig(UNET_CONFIG, config, ""), {
     ...parseConfig(UNET_CONFIG, { cross_attention_dim: 768, sample_size: 64 }, ""),
     transformer_layers_per_block: [1, 1, 1, 1],
@@ -318,14 +338,15 @@ Deno.test("all tensors of a file of SD 1.5 are known and used, and its configura
 });
 
 Deno.test("all tensors of a file of SDXL are known and used, and its configuration is the published one", () => {
-  const file = read({
+  // As SDXL base, Pony, Illustrious and NoobAI have it, which differ in numbers alone.
+  const shapes = {
     ...below(DENOISER, ldmUnet(SDXL)),
     ...below("first_stage_model.", ldmVae()),
     ...below("conditioner.embedders.0.transformer.text_model.", clip()),
     ...below("conditioner.embedders.1.model.", openClip()),
-    "denoiser.sigmas": [1000],
-    "v_pred": [0],
-  });
+  };
+  assert.equal(Object.keys(shapes).length, 2515);
+  const file = read({ ...shapes, "denoiser.sigmas": [1000], "v_pred": [0], "ztsnr": [0] });
   assert.deepEqual([...file.keys()], [
     "UNet2DConditionModel",
     "CLIPTextModel",
@@ -334,6 +355,8 @@ Deno.test("all tensors of a file of SDXL are known and used, and its configurati
   ]);
   const { config, tensors } = file.get("UNet2DConditionModel")!;
   assert.equal([...tensors.names].length, 1680);
+  assert.deepEqual(unusedOfText(file.get("CLIPTextModel")!), []);
+  assert.deepEqual(unusedOfText(file.get("CLIPTextModelWithProjection")!), []);
   assert.deepEqual(unusedOf(config, tensors), []);
   const parsed = parseConfig(UNET_CONFIG, config, "");
   assert.deepEqual(parsed.attention_head_dim, [5, 10, 20]);
