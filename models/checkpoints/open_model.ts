@@ -298,7 +298,7 @@ function openFile(
   const names = [...checkpoint.names];
   if (names.some((name) => name.startsWith("lllite_"))) {
     throw new TypeError(
-      `Cannot use "${path}": it is a ControlNet-LLLite, which is not supported; name a ControlNet or a T2I-Adapter`,
+      `Cannot use "${path}": it is a ControlNet-LLLite of another model than SDXL; name a ControlNet or a T2I-Adapter`,
     );
   }
   if (isLora(names)) {

@@ -31,6 +31,11 @@ Deno.test("StableDiffusionPipeline.generate() is steered by two ControlNets of u
     "holed",
   ]));
 
+Deno.test("StableDiffusionXLPipeline.generate() is steered by a ControlNet-LLLite as kohya's formula has it", (t) =>
+  checkControlled(t, [new Golden("controlnets/sdxl_lllite"), XL], undefined, {
+    controlnet: "net/lllite.safetensors",
+  }));
+
 Deno.test("StableDiffusionXLPipeline.generate() is steered by two ControlNets as in diffusers", (t) =>
   checkControlled(t, [new Golden("controlnets/sdxl_several"), new Golden("controlnets/sdxl"), XL]));
 
@@ -60,6 +65,13 @@ for (const [words, goldens] of Object.entries(SLOW)) {
     fn: (t) => checkControlled(t, goldens),
   });
 }
+
+Deno.test("openPipeline() refuses a ControlNet-LLLite whose projections the UNet lacks", () =>
+  withComposed([new Golden("controlnets/sdxl_lllite"), SD], (folder) =>
+    assert.rejects(
+      openPipeline(folder, { controlnet: join(folder, "net/lllite.safetensors") }),
+      /the ControlNet-LLLite's width of down_blocks\.1.* is 64, the transformer's is 0/,
+    )));
 
 Deno.test("StableDiffusionXLPipeline.generate() refuses balances that differ between the pictures of one pass", () =>
   withComposed([UNION, XL], async (folder) => {

@@ -32,7 +32,7 @@ import stable_diffusion as sd
 from common import Call, make_goldens
 from controlnets import FOLDER
 from flux1 import photo
-from seeded import seed_weights
+from seeded import draw, seed_weights, write_rules
 
 SHARED = ("in_channels", "block_out_channels", "layers_per_block", "norm_num_groups", "cross_attention_dim",
           "attention_head_dim", "transformer_layers_per_block", "use_linear_projection", "addition_embed_type",
@@ -187,6 +187,62 @@ def sdxl_union_calls(folder, seed):
     ]  # fmt: skip
 
 
+# Channels of a ControlNet-LLLite's pictures, and between its layers; a token of the small UNet has 4 x 4 pixels.
+LLLITE_EMBEDDING, LLLITE_HIDDEN = 16, 8
+LLLITE_PLACES = {"down_blocks.1.attentions.0": "input_blocks_4_1", "down_blocks.1.attentions.1": "input_blocks_5_1",
+                 "mid_block.attentions.0": "middle_block_1"}  # fmt: skip
+
+
+def lllite_modules(unet):
+    """The UNet's projections that a ControlNet-LLLite changes, by its names. Source: kohya-ss/sd-scripts."""
+    for place, original in LLLITE_PLACES.items():
+        for i, _ in enumerate(unet.get_submodule(place).transformer_blocks):
+            for part in ("attn1.to_q", "attn1.to_k", "attn1.to_v", "attn2.to_q"):
+                name = f"lllite_unet_{original}_transformer_blocks_{i}_{part.replace('.', '_')}"
+                yield name, unet.get_submodule(f"{place}.transformer_blocks.{i}.{part}")
+
+
+def lllite_rules(unet):
+    for name, module in lllite_modules(unet):
+        wide, half = module.in_features, LLLITE_EMBEDDING // 2
+        shapes = {"conditioning1.0": [half, 3, 2, 2], "conditioning1.2": [LLLITE_EMBEDDING, half, 2, 2],
+                  "down.0": [LLLITE_HIDDEN, wide], "mid.0": [LLLITE_HIDDEN, LLLITE_HIDDEN + LLLITE_EMBEDDING],
+                  "up.0": [wide, LLLITE_HIDDEN]}  # fmt: skip
+        for layer, shape in shapes.items():
+            columns = torch.Size(shape[1:]).numel()
+            yield [f"{name}.{layer}.weight", shape, 0.0, columns**-0.5]
+            yield [f"{name}.{layer}.bias", shape[:1], 0.0, 0.2]
+
+
+def steer_by_lllite(unet, tensors, picture, scale):
+    """Changes what the projections take; `picture` is [1, 3, height, width] in [0, 1]."""
+    relu, conv, linear = torch.nn.functional.relu, torch.nn.functional.conv2d, torch.nn.functional.linear
+    for name, module in lllite_modules(unet):
+        of = lambda layer, name=name: (tensors[f"{name}.{layer}.weight"], tensors[f"{name}.{layer}.bias"])
+        seen = conv(relu(conv(2 * picture - 1, *of("conditioning1.0"), stride=2)), *of("conditioning1.2"), stride=2)
+        seen = seen.flatten(2).transpose(1, 2)
+
+        def forward(x, own=module.forward, of=of, seen=seen):
+            down = relu(linear(x, *of("down.0")))
+            mid = relu(linear(torch.cat([seen.expand(x.shape[0], -1, -1), down], 2), *of("mid.0")))
+            return own(x + scale * linear(mid, *of("up.0")))
+
+        module.forward = forward
+
+
+def sdxl_lllite_calls(folder, seed):
+    (folder / "net").mkdir(exist_ok=True)
+    parts = parts_of("xl_pipeline", sd.sdxl_parts, 79)
+    write_rules(folder / "net", seed, torch.bfloat16, list(lllite_rules(parts["unet"])), "lllite.safetensors")
+    tensors = {name: tensor.float() for name, tensor in draw(folder / "net").items()}
+    [text] = sd.pipelines([sd.StableDiffusionXLPipeline], parts)
+    [shown] = pictures(seed)
+    steer_by_lllite(parts["unet"], tensors, shown.permute(2, 0, 1).unsqueeze(0).float() / 255, 0.7)
+    call = sd.picture_call(text, "guided", 3, **BRIEF, height=24, width=40)
+    call.args["controlnet_conditioning_scale"] = 0.7
+    return [Call(call.name, call.description, call.args, {"control": shown}, call.outputs)]
+
+
 def nets_of(folder, config, first, second, seed):
     """The ControlNet of another golden, drawn again, and one of this golden's own, as diffusers names its folder."""
     with tempfile.TemporaryDirectory() as copy:
@@ -265,6 +321,7 @@ GOLDENS = {
                      adapter_calls("full_adapter_xl", *XL_BASE, channels=[32, 64], downscale_factor=4)),
     "sd15_several": ("Two ControlNets for Stable Diffusion 1.5, and an adapter", 1190, None, sd15_several_calls),
     "sdxl_several": ("Two ControlNets for Stable Diffusion XL", 1200, None, sdxl_several_calls),
+    "sdxl_lllite": ("ControlNet-LLLite for Stable Diffusion XL", 1250, None, sdxl_lllite_calls),
     "sdxl_reduced": ("ControlNet without attention for Stable Diffusion XL", 1130, None, sdxl_reduced_calls),
 }
 

@@ -9,7 +9,12 @@ import {
   partsTable,
   type SizeCheck,
 } from "../../pipeline/components.ts";
-import { controlNetInfos, controlNetsOf, controlSettings } from "../../pipeline/control_units.ts";
+import {
+  controlNetInfos,
+  controlNetsOf,
+  controlSettings,
+  controlUnits,
+} from "../../pipeline/control_units.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import { DiffusionScheduler, EdmScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -17,6 +22,7 @@ import { CLIP_TEXT_CONFIG, type ClipTextConfig } from "../../text_encoders/clip_
 import {
   hintScale,
   isAdapter,
+  isLllite,
   SD_CONTROL_CLASSES,
   SD_CONTROL_CONFIG,
   type SdControlConfig,
@@ -30,7 +36,8 @@ import {
   type IpAdapterConfig,
   seesImages,
 } from "./ip_adapter_config.ts";
-import { UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
+import type { LlliteConfig } from "./lllite.ts";
+import { transformerModules, UNET_CONFIG, unetBlocks, type UnetConfig } from "./unet_config.ts";
 
 export const SD_PIPELINES: readonly string[] = [
   "StableDiffusionPipeline",
@@ -242,6 +249,13 @@ function refinerFit(refiner: UnetConfig, encoder: ClipTextConfig | undefined): S
 /** A ControlNet's blocks need not attend, but their results are added to those of the UNet, as an adapter's features are. */
 function controlFit(control: SdControlConfig, unet: UnetConfig, scale: number): SizeCheck[] {
   const { block_out_channels: widths } = unet;
+  if (isLllite(control)) {
+    const known = new Map(transformerModules(unet).map(({ name, channels }) => [name, channels]));
+    return Object.entries(control.modules).map(([name, { width }]) => ({
+      [`ControlNet-LLLite's width of ${name}`]: width,
+      "transformer's": known.get(name.replace(/\.attn[12]\.to_[qkv]$/, "")) ?? 0,
+    }));
+  }
   const sizes = {
     "ControlNet's pixels of each latent": hintScale(control),
     "autoencoder's": scale,
@@ -275,6 +289,14 @@ function controlFit(control: SdControlConfig, unet: UnetConfig, scale: number): 
     ),
     sizes,
   ];
+}
+
+/** Pixels of the largest token that sees the picture of a ControlNet-LLLite. */
+function tokenSide({ modules }: LlliteConfig): number {
+  const sides = Object.values(modules).map(({ kernels }) =>
+    kernels.reduce((side, kernel) => side * kernel, 1)
+  );
+  return Math.max(...sides);
 }
 
 export type SdParts = PartsOf<typeof SD_PARTS>;
@@ -325,7 +347,9 @@ export function sdInfo(parts: SdParts): FamilyInfo {
     // Adapters of SDXL see twice as many pixels at once.
     sizeMultiple: Math.max(
       scale,
-      ...nets.map(({ config }) => isAdapter(config) ? config.downscale_factor : scale),
+      ...nets.map(({ config }) =>
+        isAdapter(config) ? config.downscale_factor : isLllite(config) ? tokenSide(config) : scale
+      ),
     ),
     controlNets: known,
     maxControls: nets.length > 0 ? MAX_CONTROLS : 1,
@@ -368,6 +392,16 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
   if (hasJoint && others.some((each) => each !== first)) {
     throw new RangeError(
       "Cannot use several values of controlBalance: a Union ControlNet sees several of these pictures in one pass; give one value",
+    );
+  }
+  const units = controlUnits(request);
+  if (
+    shown.some((net, i) =>
+      nets[net] && isLllite(nets[net].config) && units[i]?.balance === "prompt"
+    )
+  ) {
+    throw new RangeError(
+      "Cannot use controlBalance prompt: a ControlNet-LLLite has the same weight everywhere; lower its controlScale instead",
     );
   }
   const isSeeing = seesImages(transformer.config, mode);

@@ -39,10 +39,12 @@ import {
 } from "./conditioning.ts";
 import {
   isAdapter,
+  isLllite,
   type SdControlConfig,
   type SdControlNetConfig,
   unionModes,
 } from "./control_config.ts";
+import { llliteInput, lllitePictures } from "./lllite.ts";
 import { adapterFeatures } from "./t2i_adapter.ts";
 import { type UnetInputs, type UnetStates, unetStates, type UnetSteering } from "./unet.ts";
 
@@ -256,6 +258,7 @@ function sharesOf(
   { states }: Omit<UnetSteering, "scale">,
 ): readonly number[] | undefined {
   if (isAdapter(config)) return ADAPTER_SHARES;
+  if (isLllite(config)) return undefined;
   if (config.global_pool_conditions) return undefined;
   const last = states!.skips.length;
   return Array.from({ length: last + 1 }, (_, i) => 10 ** (i / last - 1));
@@ -316,6 +319,27 @@ function traceBranch(
       times: () => [],
       steering: ({ sample }) => ({ features: features.outputs.map((x) => sample.graph.use(x)) }),
       calls: (pictures) => pictures.map(({ picture }) => features.call({ picture })),
+    };
+  }
+  if (isLllite(config)) {
+    const pictures = stage.program(
+      `pictures ${first}`,
+      { picture: f32(...size) },
+      ({ picture }) => lllitePictures(config, root, picture),
+    );
+    const places = Object.keys(config.modules);
+    return {
+      text: () => [],
+      times: () => [],
+      steering: () => ({
+        input(name, x, scale) {
+          const module = config.modules[name];
+          if (!module) return x;
+          const picture = x.graph.use(pictures.outputs[places.indexOf(name)]!);
+          return llliteInput(module, root, x, picture, scale);
+        },
+      }),
+      calls: (shown) => shown.map(({ picture }) => pictures.call({ picture })),
     };
   }
   const names = unionModes({ config, weights });

@@ -1,5 +1,6 @@
 /** What `config.json` of a ControlNet or an adapter may say. Defaults are those of diffusers. */
 import { z } from "zod";
+import { LLLITE_CONFIG, type LlliteConfig } from "./lllite.ts";
 import { checkUnet, UNET_FIELDS } from "./unet_config.ts";
 
 const COUNT = z.int().positive().max(1024);
@@ -53,16 +54,22 @@ export type T2iAdapterConfig = z.output<typeof T2I_ADAPTER_CONFIG>;
 export const SD_CONTROL_CONFIG = z.discriminatedUnion("_class_name", [
   SD_CONTROLNET_CONFIG,
   T2I_ADAPTER_CONFIG,
+  LLLITE_CONFIG,
 ]);
 
 export type SdControlConfig = z.output<typeof SD_CONTROL_CONFIG>;
 
 export const SD_CONTROL_CLASSES = [
   ...["ControlNetModel", "ControlNetUnionModel", "ControlNetModel_Union", "T2IAdapter"],
+  "ControlNetLLLite",
 ] as const;
 
 export function isAdapter(config: SdControlConfig): config is T2iAdapterConfig {
   return config._class_name === "T2IAdapter";
+}
+
+export function isLllite(config: SdControlConfig): config is LlliteConfig {
+  return config._class_name === "ControlNetLLLite";
 }
 
 /** What pictures may show, where the ControlNet asks; old files of such do not say so in their configuration. */
@@ -72,12 +79,12 @@ export function unionModes(
     readonly weights: { has(name: string): boolean };
   },
 ): readonly string[] | undefined {
-  if (isAdapter(config) || !weights.has("task_embedding")) return undefined;
+  if (isAdapter(config) || isLllite(config) || !weights.has("task_embedding")) return undefined;
   return UNION_MODES.slice(0, config.num_control_type);
 }
 
 /** Pixels of the picture for each latent. */
-export function hintScale(config: SdControlConfig): number {
+export function hintScale(config: Exclude<SdControlConfig, LlliteConfig>): number {
   if (!isAdapter(config)) return 2 ** (config.conditioning_embedding_out_channels.length - 1);
   // The first level of SDXL takes what it gives behind its downsampler.
   return config.adapter_type === "full_adapter_xl"

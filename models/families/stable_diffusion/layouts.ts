@@ -13,6 +13,7 @@ import { CLIP_VISION_FORMAT } from "../../image_encoders/clip_vision.ts";
 import { ADAPTER, CONTROLNET } from "./control_layout.ts";
 import { sightOf } from "./config.ts";
 import { IP_ADAPTER } from "./ip_adapter_config.ts";
+import { LLLITE } from "./lllite.ts";
 import { BETAS, markersOf } from "./markers.ts";
 import type { UnetConfig } from "./unet_config.ts";
 import { LDM_UNET, SD1_TEXT, UNET } from "./unet_layout.ts";
@@ -115,6 +116,7 @@ export const SD_FILES: FamilyFiles = {
     UNET,
     CONTROLNET,
     ADAPTER,
+    LLLITE,
     IP_ADAPTER,
     CLIP_VISION_FORMAT,
     CLIP_TEXT_FORMAT,

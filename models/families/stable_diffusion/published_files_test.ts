@@ -12,9 +12,10 @@ import { CLIP_TEXT_CONFIG, clipPooled, clipStates } from "../../text_encoders/cl
 import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import { controlHint, controlStates } from "./control.ts";
 import { SD_CONTROLNET_CONFIG } from "./control_config.ts";
+import { LLLITE_CONFIG, llliteInput, lllitePictures } from "./lllite.ts";
 import { SD_FILES } from "./layouts.ts";
 import { unet } from "./unet.ts";
-import { UNET_CONFIG } from "./unet_config.ts";
+import { transformerModules, UNET_CONFIG } from "./unet_config.ts";
 
 interface UnetSizes {
   readonly widths: readonly number[];
@@ -434,6 +435,54 @@ Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () =
     .get("UNet2DConditionModel")!;
   assert.deepEqual(pruned.config["transformer_layers_per_block"], [1, 2, 4]);
   assert.deepEqual(unusedOf(pruned.config, pruned.tensors), []);
+});
+
+Deno.test("all tensors of a ControlNet-LLLite for SDXL are known and used, and have the widths of its attentions", () => {
+  const places = [
+    ...[4, 5].map((i) => [`input_blocks_${i}_1`, 640, 2, [4, 4]] as const),
+    ...[7, 8].map((i) => [`input_blocks_${i}_1`, 1280, 10, [4, 4, 2]] as const),
+    ["middle_block_1", 1280, 10, [4, 4, 2]] as const,
+  ];
+  const [embedding, hidden] = [32, 64];
+  const shapes = places.flatMap(([place, width, depth, kernels]) =>
+    Array.from(
+      { length: depth },
+      (_, i) =>
+        ["attn1_to_q", "attn1_to_k", "attn1_to_v", "attn2_to_q"].map((part) => {
+          const name = `lllite_unet_${place}_transformer_blocks_${i}_${part}`;
+          const channels = [3, ...kernels.map((_, k) => k === kernels.length - 1 ? embedding : 16)];
+          return Object.assign(
+            {
+              ...layer(`${name}.down.0`, hidden, width),
+              ...layer(`${name}.mid.0`, hidden, hidden + embedding),
+              ...layer(`${name}.up.0`, width, hidden),
+            },
+            ...kernels.map((side, k) =>
+              conv(`${name}.conditioning1.${2 * k}`, channels[k + 1]!, channels[k]!, side)
+            ),
+          ) as Shapes;
+        }),
+    ).flat()
+  );
+  const { config: json, tensors } = read(Object.assign({}, ...shapes)).get("ControlNetLLLite")!;
+  const config = parseConfig(LLLITE_CONFIG, json, "");
+  assert.equal(Object.keys(config.modules).length, 136);
+  const weights = new Weights(tensors);
+  const graph = new Graph("model", LARGE);
+  const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
+  const pictures = lllitePictures(config, weights.root, input(1, 192, 128, 3));
+  for (const [i, module] of Object.values(config.modules).entries()) {
+    const picture = pictures[i]!;
+    const x = input(1, picture.dim(1), module.width);
+    llliteInput(module, weights.root, x, picture, input(1));
+  }
+  assert.deepEqual(weights.unused, []);
+  const unet = read(ldmUnet(SDXL)).get("UNet2DConditionModel")!;
+  const known = transformerModules(parseConfig(UNET_CONFIG, unet.config, ""));
+  const widths = new Map(known.map(({ name, channels }) => [name, channels]));
+  for (const [name, { width }] of Object.entries(config.modules)) {
+    assert.equal(widths.get(name.replace(/\.attn\d\.to_\w$/, "")), width, name);
+  }
 });
 
 Deno.test("all tensors of ControlNets for SD 1.5 and SDXL are known and used, under the names of their authors and of diffusers", () => {

@@ -9,6 +9,7 @@ import {
   gather,
   type Graph,
   groupNorm,
+  layerNorm,
   slice,
   type Tensor,
   type WeightScope,
@@ -52,6 +53,8 @@ export interface UnetInputs {
 
 /** What a ControlNet adds to the skip connections and to the middle, or an adapter to each level on the way down. */
 export interface UnetSteering {
+  /** What a projection takes instead of `x`, where a ControlNet-LLLite changes it. */
+  readonly input?: (module: string, x: Tensor, scale: Tensor) => Tensor;
   readonly states?: UnetStates;
   readonly features?: readonly Tensor[];
   /** Weight, f32 [1], or one for each place, [places]. */
@@ -103,9 +106,10 @@ type UnetLayer = (block: UnetBlock, i: number, x: Tensor) => Tensor;
 function unetLayers(
   config: UnetConfig,
   weights: WeightScope,
-  inputs: Pick<UnetInputs, "text" | "times" | "step" | "images">,
+  inputs: Pick<UnetInputs, "text" | "times" | "step" | "images" | "steering">,
 ): UnetLayer {
-  const { images } = inputs;
+  const { images, steering = [] } = inputs;
+  const changing = steering.filter(({ input }) => input);
   const states = images?.states.values();
   const isSeeing = images && seesImages(config, images.mode);
   const given = {
@@ -114,6 +118,10 @@ function unetLayers(
     imageScale: images?.scale,
     times: inputs.times.values(),
     step: inputs.step,
+    input: changing.length === 0
+      ? undefined
+      : (module: string, x: Tensor) =>
+        changing.reduce((x, { input, scale }) => input!(module, x, scale), x),
   };
   return (block, i, x) => unetLayer(config, weights, block, i, x, given);
 }
@@ -192,6 +200,7 @@ interface LayerInputs {
   readonly imageScale: Tensor | undefined;
   readonly times: Iterator<Tensor>;
   readonly step: Tensor;
+  readonly input: ((module: string, x: Tensor) => Tensor) | undefined;
 }
 
 /** A residual block, and the transformer behind it. */
@@ -201,7 +210,7 @@ function unetLayer(
   { name, channels, heads, depths }: UnetBlock,
   layer: number,
   x: Tensor,
-  { text, images, imageScale, times, step }: LayerInputs,
+  { text, images, imageScale, times, step, input }: LayerInputs,
 ): Tensor {
   const { graph } = x;
   const resnet = `${name}.resnets.${layer}`;
@@ -226,6 +235,7 @@ function unetLayer(
             text: text.next().value!,
             images: images(`${module}.${block}`),
             imageScale,
+            input: input && ((part, x) => input(`${module}.${block}.${part}`, x)),
           }),
       );
     }
@@ -238,6 +248,7 @@ interface Context {
   readonly text: TextState;
   readonly images: TextState | undefined;
   readonly imageScale: Tensor | undefined;
+  readonly input: ((part: string, x: Tensor) => Tensor) | undefined;
 }
 
 /** Attention to itself, to the text and to images, then a feed-forward with GEGLU, each of the norm of what is before. */
@@ -245,19 +256,30 @@ function transformerBlock(
   weights: WeightScope,
   x: Tensor,
   heads: number,
-  { text, images, imageScale }: Context,
+  { text, images, imageScale, input }: Context,
 ): Tensor {
   const dim = x.dim(-1);
   const norm = (name: string) => ({ eps: LAYER_EPS, ...affine(x.graph, weights, name, dim) });
   const split = (tokens: Tensor) => tokens.reshape(x.dim(0), x.dim(1), heads, dim / heads);
   const own = weights.scope("attn1");
-  const projected = linearLayers(own, ["to_q", "to_k", "to_v"], x, dim, { norm: norm("norm1") });
-  const [q, k, v] = [0, 1, 2].map((i) => split(slice(projected, 0, i, i + 1)));
+  const parts = ["to_q", "to_k", "to_v"];
+  // What one part takes may differ from what the others do.
+  const changed = input && layerNorm(x, norm("norm1"));
+  const projected = changed
+    ? parts.map((part) => linearLayer(own, part, input(`attn1.${part}`, changed), dim))
+    : linearLayers(own, parts, x, dim, { norm: norm("norm1") });
+  const [q, k, v] = [0, 1, 2].map((i) =>
+    split(Array.isArray(projected) ? projected[i]! : slice(projected, 0, i, i + 1))
+  );
   const attended = attention(q!, k!, v!, { name: "attn1" }).reshape(...x.shape);
   const y = linearLayer(own, "to_out.0", attended, dim, { residual: x });
 
   const cross = weights.scope("attn2");
-  const query = split(linearLayer(cross, "to_q", y, dim, { norm: norm("norm2") }));
+  const query = split(
+    input
+      ? linearLayer(cross, "to_q", input("attn2.to_q", layerNorm(y, norm("norm2"))), dim)
+      : linearLayer(cross, "to_q", y, dim, { norm: norm("norm2") }),
+  );
   const seen = ({ key, value }: TextState) =>
     attention(query, key, value, { name: "attn2" }).reshape(...x.shape);
   const context = images ? steered(seen(text), seen(images), imageScale!) : seen(text);
