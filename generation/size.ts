@@ -178,8 +178,8 @@ export function fitOf(
   { imageLimits, layers, givesAlpha }: ImageRules,
   mode?: FitMode,
 ): Fit {
-  if (imageLimits) return keepOwnSize(image, imageLimits);
-  return { ...fitToResult(result, mode), ...((layers || givesAlpha) && { keepsAlpha: true }) };
+  const how = imageLimits ? keepOwnSize(image, imageLimits) : fitToResult(result, mode);
+  return { ...how, ...((layers || givesAlpha) && { keepsAlpha: true }) };
 }
 
 /** How an image is brought to the size of the result; what `mode` leaves around an image with a mask is painted. */

@@ -65,13 +65,13 @@ const QWEN_IMAGE = {
 const QWEN_IMAGE_21 = {
   ...IMAGES,
   family: "Qwen-Image-2.1",
-  goodFor: "pictures with transparency, and with much text",
+  goodFor: "pictures with transparency and with text, edits by instructions",
   licence: "Qwen Research",
   parameters: 7.1e9,
   textEncoder: "Qwen3-VL-8B",
-  textEncoderBytes: 13.9e9,
-  // With the head and the vision tower.
-  unreadBytes: 3.6e9,
+  // With the vision tower.
+  textEncoderBytes: 15.1e9,
+  unreadBytes: 2.4e9,
   vae: "its own",
 } as const;
 const KREA2 = {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { PipelineRequest, PipelineResult, Ranks } from "../models/mod.ts";
 import type { SharedTeam } from "../runtime/mod.ts";
+import { withSmallReferences } from "./support/small_references.ts";
 import { withChroma, withComposed } from "./support/composed.ts";
 import { controlRequest } from "./support/controlled.ts";
 import { Golden } from "./support/golden.ts";
@@ -126,6 +127,13 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ulysses(2, 4),
         LAYERS,
       ]] as const,
+      ["Qwen-Image-2.1 with references", withSmallReferences, {
+        ...IMAGE,
+        ...{ task: "TI2I" as const, width: 64 },
+        images: [40, 90].map((value) => ({
+          ...{ width: 32, height: 48, data: new Uint8Array(32 * 48 * 3).fill(value) },
+        })),
+      }, [ulysses(2), ulysses(1, 2), LAYERS]] as const,
       ["Krea 2", golden("krea2/pipeline"), IMAGE, [
         ulysses(1, 2),
         GUIDANCE,

@@ -123,6 +123,16 @@ export function patchPixels(
 ): Float32Array<ArrayBuffer> {
   const { width, height } = smartSize(image, PATCHES_PER_SIDE * patchSide);
   const pixels = toClipPixels(resize(image, width, height, "bicubic").data);
+  return patchesOf(pixels, width, positions, patchSide);
+}
+
+/** Patches of pixels, RGB, in the order of `positions`. */
+export function patchesOf(
+  pixels: Float32Array,
+  width: number,
+  positions: PatchLayout["positions"],
+  patchSide: number,
+): Float32Array<ArrayBuffer> {
   const line = patchSide * 3;
   const result = new Float32Array(positions.length * patchSide * line);
   let to = 0;
@@ -138,7 +148,7 @@ export function patchPixels(
 const EPS = 1e-6;
 const THETA = 10000;
 /** Frames of a patch; an image is shown as two that are equal. */
-const FRAMES = 2;
+export const FRAMES = 2;
 
 /** `vision_config` in `config.json`; defaults are those of the published models. */
 export const QWEN2_5_VISION_CONFIG = z.object({
@@ -183,17 +193,7 @@ export function qwen25Vision(
   const { hidden_size: dim, num_heads: heads, patch_size: side } = config;
   const axes = dim / heads / 2;
   const rotary = rotaryConstants(graph, "vision", layout.positions, [axes, axes], THETA);
-  const frames = concat(new Array<Tensor>(FRAMES).fill(patches), 1);
-  let x = patchEmbeddingLayer(
-    weights,
-    "patch_embed.proj",
-    frames.reshape(1, ...frames.shape),
-    dim,
-    {
-      channels: 3,
-      patch: [FRAMES, side, side],
-    },
-  );
+  let x = embeddedPatches(weights, patches, dim, side);
   for (let layer = 0; layer < config.depth; layer++) {
     const windows = config.fullatt_block_indexes.includes(layer)
       ? [{ count: 1, length: x.dim(1) }]
@@ -211,6 +211,20 @@ export function qwen25Vision(
   const tokens = linearLayer(weights, "merger.mlp.2", hidden, config.out_hidden_size);
   const order = graph.constant("token order", [layout.order.length], "u32", layout.order);
   return gather(tokens.reshape(-1, config.out_hidden_size), order);
+}
+
+/** [1, patches, dim] of [patches, side² · 3]. */
+export function embeddedPatches(
+  weights: WeightScope,
+  patches: Tensor,
+  dim: number,
+  side: number,
+): Tensor {
+  const frames = concat(new Array<Tensor>(FRAMES).fill(patches), 1);
+  return patchEmbeddingLayer(
+    ...[weights, "patch_embed.proj", frames.reshape(1, ...frames.shape), dim] as const,
+    { channels: 3, patch: [FRAMES, side, side] },
+  );
 }
 
 function visionLayer(

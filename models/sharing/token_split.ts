@@ -100,14 +100,12 @@ export class TokenSplit {
     k: Tensor,
     v: Tensor,
     options: AttentionOptions = {},
-    before?: { readonly key: Tensor; readonly value: Tensor },
+    before: readonly { readonly key: Tensor; readonly value: Tensor }[] = [],
   ): Tensor {
     const attend = (q: Tensor, k: Tensor, v: Tensor, own = (x: Tensor) => x) => {
-      if (!before) return attention(q, k, v, options);
-      const [keys, values] = [[before.key, k], [before.value, v]].map(([first, x]) =>
-        concat([own(first!), x!], 1)
-      );
-      return attention(q, keys!, values!, options);
+      const join = (part: "key" | "value", x: Tensor) =>
+        before.length > 0 ? concat([...before.map((state) => own(state[part])), x], 1) : x;
+      return attention(q, join("key", k), join("value", v), options);
     };
     if (!this.#sequence) return attend(q, k, v);
     const { team, ulysses } = this.#sequence;

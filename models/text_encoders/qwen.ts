@@ -49,6 +49,8 @@ interface QwenInputs {
   readonly rotary?: Rotation;
   /** Whether the last state is taken before the final norm. */
   readonly isRaw?: boolean;
+  /** What becomes of a state after a layer. */
+  after?(x: Tensor, layer: number): Tensor;
 }
 
 const WRAPPERS = ["model", "model.language_model", "language_model", "language_model.model"];
@@ -79,7 +81,7 @@ export function qwenEncoder(
   graph: Graph,
   config: QwenConfig,
   weights: WeightScope,
-  { embeddings, lengths, rotary: given, isRaw }: QwenInputs,
+  { embeddings, lengths, rotary: given, isRaw, after = (x) => x }: QwenInputs,
   layers: readonly number[],
 ): Tensor[] {
   const { num_hidden_layers: count, hidden_size: dim, rms_norm_eps: eps, head_dim } = config;
@@ -104,7 +106,7 @@ export function qwenEncoder(
   for (let layer = 0; layer < Math.max(...layers); layer++) {
     states.push(graph.scope(`layers.${layer}`, () => {
       const scope = model.scope("layers").scope(layer);
-      return qwenLayer(config, scope, states[layer]!, lengths, rotary);
+      return after(qwenLayer(config, scope, states[layer]!, lengths, rotary), layer);
     }));
   }
   return layers.map((layer) =>

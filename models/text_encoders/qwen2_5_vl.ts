@@ -2,27 +2,12 @@
 import { z } from "zod";
 import { isObject } from "../../hub/json_file.ts";
 import { refuse } from "../config.ts";
-import {
-  PATCHES_PER_SIDE,
-  type PatchGrid,
-  QWEN2_5_VISION_CONFIG,
-  tokensOf,
-} from "../image_encoders/qwen2_5_vision.ts";
+import { QWEN2_5_VISION_CONFIG } from "../image_encoders/qwen2_5_vision.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
-import {
-  concat,
-  type DeviceTensor,
-  f32,
-  gather,
-  type GgufValue,
-  type TensorSource,
-  u32,
-} from "../../runtime/mod.ts";
+import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import { Stated } from "../checkpoints/stated.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
-import { qwenEmbeddings, qwenEncoder } from "./qwen.ts";
-import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 const ROPE = z.object({
   rope_theta: z.number().positive().optional(),
@@ -146,96 +131,7 @@ function visionConfig(tensors: TensorSource, tower: string): JsonObject {
   };
 }
 
-interface SeenImages {
-  /** Tokens of all images, one after the other, [tokens, hidden_size]. */
-  readonly states: DeviceTensor;
-  readonly grids: readonly PatchGrid[];
-  /** The id that stands in a prompt for each state. */
-  readonly imageToken: number;
-}
-
-/**
- * The encoder of prompts that show images: the vision tower's states take the places of the prompt's image tokens.
- * Source: transformers `Qwen2_5_VLModel`, `get_rope_index`.
- */
-export function qwen25VlTextEncoder(
-  { config, weights }: TextEncoderParts<Qwen25VlConfig>,
-  padId: number,
-  { states, grids, imageToken }: SeenImages,
-): TextEncoder {
-  const { hidden_size: dim, head_dim: headDim, num_hidden_layers: layers } = config;
-  return {
-    inputs: (prompts, rows) => ({
-      embeddings: f32(prompts, rows, dim),
-      lengths: u32(prompts),
-      seen: states,
-      // Where each row comes from: the embeddings, and behind them the images' tokens.
-      sources: u32(prompts, rows),
-      cos: f32(rows, headDim / 2),
-      sin: f32(rows, headDim / 2),
-    }),
-    trace: ({ embeddings, lengths, seen, sources, cos, sin }, graph) => {
-      const rows = concat([embeddings!.reshape(-1, dim), seen!], 0);
-      const inputs = {
-        embeddings: gather(rows, sources!).reshape(...embeddings!.shape),
-        lengths: lengths!,
-        rotary: { cos: cos!, sin: sin! },
-      };
-      return qwenEncoder(graph, config, weights.root, inputs, [layers])[0]!;
-    },
-    values: (tokens, rows) => {
-      const filled = padded(tokens, rows, padId);
-      const longest = filled[tokens.findIndex(({ length }) => length === rows)] ?? filled[0]!;
-      const count = grids.reduce((sum, grid) => sum + tokensOf(grid), 0);
-      const own = rows * tokens.length;
-      return {
-        embeddings: qwenEmbeddings(config, weights, filled.flat()),
-        lengths: tokens.map(({ length }) => length),
-        sources: filled.flatMap((ids, prompt) => {
-          let place = 0;
-          return ids.map((id, i) =>
-            id === imageToken && place < count ? own + place++ : prompt * rows + i
-          );
-        }),
-        ...mropeTables(mropePositions(longest, grids, imageToken), config),
-      };
-    },
-  };
-}
-
-function mropePositions(
-  ids: readonly number[],
-  grids: readonly PatchGrid[],
-  imageToken: number,
-): number[][] {
-  const positions: number[][] = [];
-  let next = 0;
-  let image = 0;
-  while (positions.length < ids.length) {
-    const grid = ids[positions.length] === imageToken ? grids[image] : undefined;
-    if (!grid) {
-      positions.push([next, next, next]);
-      next++;
-      continue;
-    }
-    const [rows, columns] = [grid.rows / PATCHES_PER_SIDE, grid.columns / PATCHES_PER_SIDE];
-    for (let i = 0; i < rows * columns; i++) {
-      positions.push([next, next + Math.floor(i / columns), next + i % columns]);
-    }
-    next += Math.max(rows, columns);
-    image++;
-  }
-  return positions;
-}
-
-/** Pairs of a head take the frequencies in order, and one axis after the other. */
-function mropeTables(
-  positions: readonly (readonly number[])[],
-  { head_dim: dim, rope_theta: theta, mrope_section: section }: Qwen25VlConfig,
-): { cos: Float32Array; sin: Float32Array } {
-  const axes = section.flatMap((pairs, axis) => new Array<number>(pairs).fill(axis));
-  const angles = positions.flatMap((position) =>
-    axes.map((axis, j) => position[axis]! * theta ** (-2 * j / dim))
-  );
-  return { cos: Float32Array.from(angles, Math.cos), sin: Float32Array.from(angles, Math.sin) };
+/** The axis whose positions turn each pair of a head: one axis after the other. */
+export function qwen25Axes({ mrope_section }: Qwen25VlConfig): number[] {
+  return mrope_section.flatMap((pairs, axis) => new Array<number>(pairs).fill(axis));
 }

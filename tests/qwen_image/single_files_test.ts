@@ -7,6 +7,7 @@ import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { encodeGguf, type GgufField } from "../support/gguf.ts";
 import { encodeSafetensors, withFolder } from "../support/safetensors.ts";
+import { framesOf } from "../support/single_files.ts";
 import { openTestDevice } from "../support/model_run.ts";
 
 const golden = new Golden("qwen_image/pipeline");
@@ -158,20 +159,9 @@ function mmproj(tower: Tensors): Tensors {
         })
       );
     } else if (name === "visual.patch_embed.proj.weight") {
-      const [dim, channels, frames, ...side] = shape as [number, number, number, ...number[]];
-      const length = bytes.length / (dim * channels * frames);
-      for (let frame = 0; frame < frames; frame++) {
-        const own = new Uint8Array(bytes.length / frames);
-        for (let i = 0; i < dim * channels; i++) {
-          const start = (i * frames + frame) * length;
-          own.set(bytes.subarray(start, start + length), i * length);
-        }
-        const ending = frame === 0 ? "" : `.${frame}`;
-        tensors.set(`v.patch_embd.weight${ending}`, {
-          ...tensor,
-          ...{ shape: [dim, channels, ...side], bytes: own },
-        });
-      }
+      framesOf(tensor).forEach((own, frame) =>
+        tensors.set(`v.patch_embd.weight${frame === 0 ? "" : `.${frame}`}`, own)
+      );
     } else tensors.set(theirs, tensor);
   }
   return tensors;

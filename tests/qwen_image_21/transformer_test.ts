@@ -28,8 +28,10 @@ Deno.test("qwenImage21Transformer() gives the outputs of qwen_image_21/tiny, who
       const timesteps = [500, 1000 * (args["time"] as number)];
       return {
         output: qwenImage21Transformer(graph, config, weights.root, {
-          context: qwenImage21Context(graph, config, weights.root, states!),
-          textTokens: states!.dim(1),
+          context: [
+            qwenImage21Context(graph, config, weights.root, { segments: [{ tokens: states! }] }),
+          ],
+          place: states!.dim(1),
           sample: sample!,
           grid,
           times: timestepTable(graph, config, weights.root, timesteps),

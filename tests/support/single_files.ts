@@ -114,3 +114,17 @@ export function writeGguf(
   });
   Deno.writeFileSync(path, data);
 }
+
+/** The frames of a patch embedding, [dim, channels, frames, ...side], each by itself as in llama.cpp's files. */
+export function framesOf({ format, shape, bytes }: Bytes): Bytes[] {
+  const [dim, channels, frames, ...side] = shape as [number, number, number, ...number[]];
+  const length = bytes.length / (dim * channels * frames);
+  return Array.from({ length: frames }, (_, frame) => {
+    const own = new Uint8Array(bytes.length / frames);
+    for (let i = 0; i < dim * channels; i++) {
+      const start = (i * frames + frame) * length;
+      own.set(bytes.subarray(start, start + length), i * length);
+    }
+    return { format, shape: [dim, channels, ...side], bytes: own };
+  });
+}

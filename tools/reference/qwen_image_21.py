@@ -6,7 +6,7 @@
 
 `pipeline` is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each
 component. diffusers has no pipeline of it for a start from an image and for masks: `picture` and `masked` begin and go on as
-its pipelines of Qwen-Image do.
+its pipelines of Qwen-Image do. `vision` is the tower of Qwen3-VL alone.
 """
 
 import json
@@ -19,7 +19,10 @@ from diffusers import (
     QwenImage21Transformer2DModel,
 )
 from safetensors.torch import save_file
-from transformers import BatchFeature, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from PIL import Image
+from transformers import BatchFeature, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLVisionConfig
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 
 import common
 from common import Call, generator, make_goldens, normal
@@ -66,25 +69,39 @@ def tiny_calls(folder, seed):
 
 
 class Processor:
-    """What Qwen3VLProcessor does with texts; that one needs torchvision for videos."""
+    """What Qwen3VLProcessor does with texts and pictures; that one needs torchvision for videos."""
 
     def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
+        self.tokenizer, self.images = tokenizer, picture_processor()
 
     def apply_chat_template(self, messages, **_arguments):
         [message] = messages
         text = f"<|im_start|>{message['role']}\n{message['content'][0]['text']}<|im_end|>\n"
         return [self.tokenizer(text).input_ids]
 
-    def __call__(self, text, **_arguments):
-        return BatchFeature({**self.tokenizer(text, return_tensors="pt")})
+    def __call__(self, text, images=None, **_arguments):
+        if images is None:
+            return BatchFeature({**self.tokenizer(text, return_tensors="pt")})
+        seen = self.images(images=images, return_tensors="pt")
+        counts = iter((seen["image_grid_thw"].prod(dim=1) // 4).tolist())
+        first, *parts = text[0].split("<|image_pad|>")
+        whole = first + "".join("<|image_pad|>" * next(counts) + part for part in parts)
+        ids = self.tokenizer([whole], return_tensors="pt")
+        types = (ids["input_ids"] == self.tokenizer.convert_tokens_to_ids("<|image_pad|>")).int()
+        return BatchFeature({**ids, **seen, "mm_token_type_ids": types})
+
+
+def picture_processor():
+    """As preprocessor_config.json of Qwen3-VL has it."""
+    return Qwen2VLImageProcessorPil(patch_size=16, image_mean=[0.5] * 3, image_std=[0.5] * 3,
+                                    size={"shortest_edge": 65536, "longest_edge": 16777216})
 
 
 def components(folder, seed):
     """The parts of the pipeline, their configurations and rules written."""
     for name in ("transformer", "text_encoder", "vae", "scheduler", "processor"):
         (folder / name).mkdir(exist_ok=True, parents=True)
-    config = Qwen3VLConfig(text_config=LANGUAGE, vision_config=VISION, image_token_id=908, video_token_id=909,
+    config = Qwen3VLConfig(text_config=LANGUAGE, vision_config=dict(VISION, num_heads=1), image_token_id=908, video_token_id=909,
                            vision_start_token_id=903, vision_end_token_id=907, attn_implementation="eager")
     text_encoder = Qwen3VLForConditionalGeneration(config)
     text_encoder.config.save_pretrained(folder / "text_encoder")
@@ -195,6 +212,30 @@ def with_alpha(image):
     return torch.cat([image, alpha[..., None]], dim=-1)
 
 
+# Pixels along the sides of the copies of pictures that edits see, in place of 1024; smaller ones fail.
+EDIT_SIDE = 256
+
+
+def edit_call(pipeline, name, seed, images, **arguments):
+    """An edit of pictures, each uint8 [height, width, 4]."""
+    pictures = [Image.fromarray(image.numpy()) for image in images]
+    inputs = {f"given{i}": image for i, image in enumerate(images)}
+    call = image_call(pipeline, name, seed, None, inputs, image=pictures, output_resolution=EDIT_SIDE, **arguments)
+    call.args.pop("image")
+    return call
+
+
+def edit_calls(pipeline, seed):
+    rng = generator(seed)
+    images = [with_alpha(picture(rng, 70, 100)), with_alpha(picture(rng, 120, 61))]
+    size = dict(height=32, width=64)
+    return [
+        edit_call(pipeline, "edit", 21, images[:1], prompt="make it red", num_inference_steps=2, **size),
+        edit_call(pipeline, "several", 22, images, prompt="a cat", negative_prompt=PROMPT, true_cfg_scale=3.0,
+                  num_inference_steps=2, height=64, width=32),
+    ]
+
+
 def pipeline_calls(folder, seed):
     pipeline = quiet(QwenImage21Pipeline(**components(folder, seed)))
     size = dict(height=96, width=64)
@@ -214,7 +255,33 @@ def pipeline_calls(folder, seed):
     pipeline.set_adapters("one", 0.7)
     adapted = image_call(pipeline, "adapted", 12, prompt=PROMPT, num_inference_steps=2, args={"strength": 0.7}, **small)
     pipeline.unload_lora_weights()
-    return [*calls, adapted]
+    return [*calls, adapted, *edit_calls(pipeline, seed + 30)]
+
+
+# Heads as wide as those of the published towers, and as many positions.
+TOWER = dict(depth=4, hidden_size=144, intermediate_size=200, num_heads=2, out_hidden_size=64, deepstack_visual_indexes=[1, 2])
+
+
+def tower(folder, seed):
+    config = Qwen3VLVisionConfig(**TOWER)
+    model = Qwen3VLVisionModel._from_config(config, attn_implementation="eager")
+    config.save_pretrained(folder)
+    return seed_weights(folder, model, seed)
+
+
+def vision_calls(folder, seed):
+    model, rng = tower(folder, seed), generator(seed + 1)
+    calls = []
+    for name, height, width in (("wide", 64, 160), ("tall", 96, 32)):
+        image = picture(rng, height, width)
+        processor = picture_processor()
+        processor.size["shortest_edge"] = 32 * 32
+        seen = processor(images=[Image.fromarray(image.numpy())], return_tensors="pt")
+        output = model(seen["pixel_values"], seen["image_grid_thw"])
+        outputs = {"tokens": output.pooler_output}
+        outputs |= {f"deepstack{i}": features for i, features in enumerate(output.deepstack_features)}
+        calls.append(Call(name, "an image as the language model sees it", {}, {"image": image}, outputs))
+    return calls
 
 
 def build_pipeline(folder, seed):
@@ -224,6 +291,7 @@ def build_pipeline(folder, seed):
 
 GOLDENS = {
     "tiny": ("Qwen-Image-2.1, tiny", 91, lambda folder, seed: transformer(folder, seed, **TINY), tiny_calls),
+    "vision": ("Qwen3-VL's vision tower", 95, tower, vision_calls),
     "pipeline": ("Qwen-Image-2.1, pipeline", 97, build_pipeline, pipeline_calls),
 }
 

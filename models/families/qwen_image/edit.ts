@@ -11,6 +11,7 @@ import {
   roundToEven,
   type Sides,
 } from "../../image_encoders/qwen2_5_vision.ts";
+import { withAlpha } from "../../pipeline/pixels.ts";
 import type { LayerLimits, PipelineRequest } from "../../pipeline/types.ts";
 import { EDIT_CLASSES, LAYERED_CLASS, type QwenImageParts } from "./config.ts";
 
@@ -67,7 +68,9 @@ export function visionCopy(image: RgbImage, { visionArea }: EditRules): RgbImage
 
 export async function digestOf({ images = [] }: PipelineRequest): Promise<string> {
   const parts: string[] = [];
-  for (const { width, height, data } of images) {
+  for (const image of images) {
+    const { width, height } = image;
+    const { data } = image.alpha ? withAlpha(image) : image;
     const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data as BufferSource));
     parts.push(`${width}x${height} ${hash.toHex()}`);
   }

@@ -18,7 +18,8 @@ import { withAlpha } from "../../pipeline/pixels.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { qwen25VlTextEncoder } from "../../text_encoders/qwen2_5_vl.ts";
+import { qwen25Axes } from "../../text_encoders/qwen2_5_vl.ts";
+import { seeingQwenEncoder } from "../../text_encoders/seeing_qwen.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
 import { controlsByMask, PATCH_SIDE, type QwenImageParts } from "./config.ts";
 import {
@@ -143,7 +144,8 @@ export function traceGiven(
   return {
     ...(start && { moments: encoder.moments[0]! }),
     references: tokens?.outputs,
-    textEncoder: qwen25VlTextEncoder(textEncoder, tokenizer.padId, {
+    textEncoder: seeingQwenEncoder(textEncoder, tokenizer.padId, {
+      axes: qwen25Axes(textEncoder.config),
       states: vision.states,
       grids: seen,
       imageToken,

@@ -4,6 +4,7 @@ import { QWEN_IMAGE_21_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import { checkRotaryAxes, refuse } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import type { ImageLimits } from "../../pipeline/types.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { QWEN3_VL_CLASSES, QWEN3_VL_CONFIG } from "../../text_encoders/qwen3_vl.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
@@ -14,6 +15,16 @@ const SIDE_TOKENS = 2;
 export const AXES = 3;
 const DEFAULT_SIDE = 1024;
 const MAX_PROMPT_TOKENS = 1024;
+/** References of an edit; those of all models before it were trained with three. */
+const MAX_REFERENCES = 3;
+/** What is allowed of them: they are brought to the model's own number of pixels. */
+const REFERENCE_LIMITS: ImageLimits = {
+  multiple: 1,
+  maxPixels: 2048 * 2048,
+  minSide: 16,
+  maxAspect: 8,
+  shapeMultiple: 32,
+};
 
 const size = (value: number) => z.int().positive().default(value);
 
@@ -49,8 +60,13 @@ export const QWEN_IMAGE_21_PARTS = partsTable({
     },
     vae: { classNames: ["AutoencoderKLQwenImage21"], config: QWEN_IMAGE_21_VAE_CONFIG },
   },
-  /** Of `model_index.json`: the sigmas of models that were distilled to a few steps. */
-  settings: z.object({ sample_sigmas: z.array(z.number().positive().max(1)).min(1).nullish() }),
+  /** Of `model_index.json`. */
+  settings: z.object({
+    /** Of models that were distilled to a few steps. */
+    sample_sigmas: z.array(z.number().positive().max(1)).min(1).nullish(),
+    /** Pixels along a side of the copies of references, were they squares; smaller ones are not what the tower takes. */
+    output_resolution: z.int().min(256).default(DEFAULT_SIDE),
+  }),
   scheduler: { type: FlowMatchEulerScheduler },
   equal: [
     ["transformer.in_channels", "vae.z_dim"],
@@ -61,7 +77,15 @@ export const QWEN_IMAGE_21_PARTS = partsTable({
 
 export type QwenImage21Parts = PartsOf<typeof QWEN_IMAGE_21_PARTS>;
 
-export function qwenImage21Info({ vae, settings, scheduler }: QwenImage21Parts): FamilyInfo {
+/** Whether the text encoder has a vision tower, whose patches are as large as latents. */
+export function seesImages({ textEncoder, vae }: QwenImage21Parts): boolean {
+  return textEncoder.config.vision?.patch_size === vae.config.scale_factor_spatial;
+}
+
+/** Without a vision tower an image is one to start from. */
+export function qwenImage21Info(parts: QwenImage21Parts): FamilyInfo {
+  const { vae, settings, scheduler } = parts;
+  const isSeeing = seesImages(parts);
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
@@ -71,10 +95,11 @@ export function qwenImage21Info({ vae, settings, scheduler }: QwenImage21Parts):
       numInferenceSteps: settings.sample_sigmas?.length ?? 40,
       guidanceScale: 1,
     },
-    taskDefaults: { TI2I: { strength: 0.6 } },
+    taskDefaults: isSeeing ? {} : { TI2I: { strength: 0.6 } },
+    ...(isSeeing && { imageLimits: REFERENCE_LIMITS }),
     inpainting: { strength: 0.6 },
     sizeMultiple: vae.config.scale_factor_spatial * SIDE_TOKENS,
-    maxImages: 1,
+    maxImages: isSeeing ? MAX_REFERENCES : 1,
     givesAlpha: true,
     maxSequenceLength: MAX_PROMPT_TOKENS,
     optionalSettings: [

@@ -8,6 +8,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { QWEN3_MMPROJ_FORMAT } from "../../image_encoders/mmproj_format.ts";
 import { QWEN3_VL_FORMAT } from "../../text_encoders/qwen3_vl.ts";
 
 const TRANSFORMER: ComponentFormat = {
@@ -36,7 +37,9 @@ function transformerConfig(tensors: TensorSource): JsonObject {
 }
 
 export const QWEN_IMAGE_21_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, QWEN3_VL_FORMAT, QWEN_IMAGE_21_VAE_FORMAT],
+  formats: [TRANSFORMER, QWEN3_VL_FORMAT, QWEN3_MMPROJ_FORMAT, QWEN_IMAGE_21_VAE_FORMAT],
+  // Without one it makes images from text alone.
+  seeingClasses: ["QwenImage21Pipeline"],
   defaults: () => ({
     className: "QwenImage21Pipeline",
     settings: {},

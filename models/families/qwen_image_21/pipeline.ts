@@ -1,5 +1,5 @@
 /**
- * Images with Qwen-Image-2.1: from text, from an input image by strength, and with a mask.
+ * Images with Qwen-Image-2.1: from text, from references as a text says, with a mask, and by strength without a vision tower.
  * Source: diffusers `QwenImage21Pipeline`; images and masks as in `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
@@ -7,6 +7,7 @@ import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
+import { isInpainting } from "../../pipeline/inpainting.ts";
 import {
   beginSample,
   gridOf,
@@ -21,13 +22,18 @@ import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { wanImageCodec, wanImages } from "../../pipeline/wan_image_coders.ts";
 import { rearrange } from "../../rearrange.ts";
 import { imageSchedule, imageSteps } from "../../schedulers/mod.ts";
-import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { PROMPT_END } from "../qwen_image/prompt.ts";
 import { guidanceOf } from "../qwen_image/sampling.ts";
-import { QWEN_IMAGE_21_PARTS, qwenImage21Info } from "./config.ts";
+import { QWEN_IMAGE_21_PARTS, qwenImage21Info, seesImages } from "./config.ts";
+import { referenceGrids, shownTokens, traceGiven } from "./given.ts";
 import { QWEN_IMAGE_21_FILES } from "./layouts.ts";
-import { droppedTokens, qwenImage21Prompt } from "./prompt.ts";
-import { qwenImage21Context, qwenImage21Transformer, timestepTable } from "./transformer.ts";
+import { droppedTokens, qwenImage21Prompt, textsBefore } from "./prompt.ts";
+import {
+  placeAfter,
+  qwenImage21Context,
+  qwenImage21Transformer,
+  timestepTable,
+} from "./transformer.ts";
 
 const { fround } = Math;
 
@@ -39,27 +45,37 @@ export const QWEN_IMAGE_21 = defineFamily({
 
   info: qwenImage21Info,
 
-  prompts: (request) =>
-    guidedPrompts(request, guidanceOf(request) > 1).map((text) => qwenImage21Prompt(text)),
+  prompts(request, parts) {
+    const shown = referenceGrids(request, parts).map(shownTokens);
+    return guidedPrompts(request, guidanceOf(request) > 1)
+      .map((text) => qwenImage21Prompt(text, shown));
+  },
   promptEnd: PROMPT_END,
-  templateTokens: (_, { tokenizer }) => droppedTokens(tokenizer),
+  templateTokens(request, parts) {
+    const grids = referenceGrids(request, parts);
+    return [...textsBefore(parts.tokenizer, grids.length), ...grids.map(shownTokens)]
+      .reduce((sum, tokens) => sum + tokens, droppedTokens(parts.tokenizer));
+  },
 
-  shapeOf(request, { vae }, { lengths }) {
-    const grid = gridOf(request, vae.config.scale_factor_spatial);
-    const startsFromImage = request.task === "TI2I";
+  shapeOf(request, parts, { lengths }) {
+    const grid = gridOf(request, parts.vae.config.scale_factor_spatial);
+    const startsFromImage = request.task === "TI2I" &&
+      (!seesImages(parts) || isInpainting(request));
+    const references = referenceGrids(request, parts);
     const shape = {
       grid,
+      references,
       startsFromImage,
       /** Tokens of every prompt; each has a pass of its own. */
       textTokens: lengths,
       ...imageSteps(request, startsFromImage),
     };
-    return { shape, latents: [latentSize(grid, 1)] };
+    return { shape, latents: [grid, ...references].map((each) => latentSize(each, 1)) };
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, tokenizer, vae, settings } = parts;
-    const { grid, steps, tileSide } = shape;
+    const { transformer, tokenizer, vae, settings } = parts;
+    const { grid, references, steps, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const own = settings.sample_sigmas ?? undefined;
     const schedule = imageSchedule(parts.scheduler, tokenCount(grid), steps, {
@@ -73,24 +89,45 @@ export const QWEN_IMAGE_21 = defineFamily({
     const rows = { y: grid.rows };
     const images = wanImages(parts, size, (x) => rearrange(x, "1 (y x) c -> y x c", rows));
 
-    // 1. Encode: the input image; the prompts, by the text encoder and all blocks of the transformer.
+    // 1. Encode: the image to start from, the references; the prompts, by the text encoder and all blocks of the transformer.
     const encoder = shape.startsFromImage
       ? new ImageEncoder(session, wanImageCodec(vae), [size])
       : undefined;
     const start = new StartImage(encoder?.moments[0], latents, imageTokens);
-    const layers = [textEncoder.config.num_hidden_layers];
-    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, layers, { isRaw: true });
+    const given = traceGiven(session, parts, references, tileSide);
     const [prompts, most] = [shape.textTokens.length, Math.max(...shape.textTokens)];
     const dropped = droppedTokens(tokenizer);
-    const text = new PromptEncoder(session, qwen3, { prompts, rows: most }, {
-      trace: ({ states }, graph) =>
-        shape.textTokens.map((end, i) => {
-          const own = ofPrompt(states, i, [dropped, end]);
-          return graph.scope(
-            `prompt ${i}`,
-            () => qwenImage21Context(graph, config, weights, own, session.ranks),
-          );
-        }),
+    const texts = textsBefore(tokenizer, references.length);
+    // Where each prompt goes on after the references, and the place that it has there.
+    let [first, place] = [dropped, 0];
+    const shown = references.map((grid, i) => {
+      const text = [first, first + texts[i]!] as const;
+      first = text[1] + shownTokens(grid);
+      place = placeAfter(placeAfter(place, texts[i]!), grid);
+      return { text, grid };
+    });
+    const text = new PromptEncoder(session, given.textEncoder, { prompts, rows: most }, {
+      inputs: { references: given.references },
+      trace({ states, references }, graph) {
+        const contextOf = (name: string, ...own: Parameters<typeof qwenImage21Context>) =>
+          graph.scope(name, () => qwenImage21Context(...own));
+        const model = [graph, config, weights] as const;
+        const segments = shown.flatMap(({ text, grid }, i) => [
+          { tokens: ofPrompt(states, 0, text) },
+          { tokens: references[i]!, grid },
+        ]);
+        // What stands before the prompts is the same in all.
+        const before = segments.length > 0
+          ? [contextOf("references", ...model, { segments }, session.ranks)]
+          : [];
+        return {
+          before,
+          prompts: shape.textTokens.map((end, i) => {
+            const segments = [{ tokens: ofPrompt(states, i, [first, end]) }];
+            return contextOf(`prompt ${i}`, ...model, { segments, place, before }, session.ranks);
+          }),
+        };
+      },
     });
 
     // 2. Noise, added to the input image's latents, as tokens; all timesteps, embedded.
@@ -118,11 +155,16 @@ export const QWEN_IMAGE_21 = defineFamily({
       sample,
       kept,
       noise: { shape: latents, arrange: toTokens },
-      passes: text.context.map((context) => ({ context, times })),
-      predict: (inputs, graph, { pass }) =>
+      passes: text.context.prompts.map((context) => ({
+        context,
+        before: text.context.before[0],
+        times,
+      })),
+      predict: ({ context, before, ...inputs }, graph, { pass }) =>
         qwenImage21Transformer(graph, config, weights, {
           ...inputs,
-          textTokens: shape.textTokens[pass]! - dropped,
+          context: before ? [before, context] : [context],
+          place: place + shape.textTokens[pass]! - first,
           grid,
           ranks: session.ranks,
         }),
@@ -135,8 +177,8 @@ export const QWEN_IMAGE_21 = defineFamily({
     return async (work) => {
       const draw = noiseOf(work.request, latents);
       const drawn = start.draw(draw);
-      await encoder?.run(work, work.request.images!.map(withAlpha));
-      await text.run(work);
+      await encoder?.run(work, work.request.images!.slice(0, 1).map(withAlpha));
+      await text.run(work, await given.run(work));
       await work.run([begin.call(drawn)]);
       await denoiser.run(work, classifierFree(guidanceOf(work.request), prompts), draw, drawn);
       await result.run(work);

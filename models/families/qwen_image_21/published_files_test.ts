@@ -1,11 +1,13 @@
 /** Qwen-Image-2.1's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { QWEN_IMAGE_21_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
+import { QWEN3_VISION_CONFIG, qwen3Vision } from "../../image_encoders/qwen3_vision.ts";
 import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
+import { QWEN3_VL_CONFIG } from "../../text_encoders/qwen3_vl.ts";
 import { QWEN_IMAGE_21_TRANSFORMER_CONFIG } from "./config.ts";
 import { QWEN_IMAGE_21_FILES } from "./layouts.ts";
 import { qwenImage21Context, qwenImage21Transformer, timestepTable } from "./transformer.ts";
@@ -126,8 +128,10 @@ Deno.test("Qwen-Image-2.1's single file loads with nothing unmatched and nothing
     const config = QWEN_IMAGE_21_TRANSFORMER_CONFIG.parse(json);
     assert.deepEqual(config, QWEN_IMAGE_21_TRANSFORMER_CONFIG.parse({}));
     qwenImage21Transformer(graph, config, root, {
-      context: qwenImage21Context(graph, config, root, input([1, 5, DIM])),
-      textTokens: 5,
+      context: [
+        qwenImage21Context(graph, config, root, { segments: [{ tokens: input([1, 5, DIM]) }] }),
+      ],
+      place: 5,
       sample: input([1, 24, 64]),
       grid: { rows: 4, columns: 6 },
       times: timestepTable(graph, config, root, [1000]),
@@ -148,4 +152,54 @@ Deno.test("Qwen-Image-2.1's autoencoder is known from Wan's, and images need all
   assert.deepEqual(codec.decode(graph, input([1, 2, 4, 64])).shape, [1, 32, 64, 4]);
   assert.deepEqual(codec.encode(graph, input([1, 32, 64, 4])).shape, [1, 2, 4, 128]);
   assert.deepEqual(weights.unused.filter((name) => !/\.time_conv\./.test(name)), []);
+});
+
+/** All tensors of Qwen3-VL-8B's vision tower, of 27 layers, and samples of the language model. Source: `Qwen3VLModel`. */
+function textEncoder(): Shapes {
+  const dim = 1152;
+  const norm = (name: string, size: number) => ({
+    [`model.visual.${name}.weight`]: [size],
+    [`model.visual.${name}.bias`]: [size],
+  });
+  const own = (name: string, ...sizes: [number, number]) => layer(`model.visual.${name}`, ...sizes);
+  const merger = (name: string, normed: number) => ({
+    ...norm(`${name}.norm`, normed),
+    ...own(`${name}.linear_fc1`, 4 * dim, 4 * dim),
+    ...own(`${name}.linear_fc2`, DIM, 4 * dim),
+  });
+  const sample = "model.language_model.layers.0";
+  return {
+    "model.visual.patch_embed.proj.weight": [dim, 3, 2, 16, 16],
+    "model.visual.patch_embed.proj.bias": [dim],
+    "model.visual.pos_embed.weight": [2304, dim],
+    ...repeated(27, (i) => ({
+      ...norm(`blocks.${i}.norm1`, dim),
+      ...norm(`blocks.${i}.norm2`, dim),
+      ...own(`blocks.${i}.attn.qkv`, 3 * dim, dim),
+      ...own(`blocks.${i}.attn.proj`, dim, dim),
+      ...own(`blocks.${i}.mlp.linear_fc1`, 4304, dim),
+      ...own(`blocks.${i}.mlp.linear_fc2`, dim, 4304),
+    })),
+    ...merger("merger", dim),
+    ...repeated(3, (i) => merger(`deepstack_merger_list.${i}`, 4 * dim)),
+    "model.language_model.embed_tokens.weight": [151936, DIM],
+    "model.language_model.norm.weight": [DIM],
+    [`${sample}.self_attn.q_proj.weight`]: [4096, DIM],
+    [`${sample}.self_attn.k_proj.weight`]: [1024, DIM],
+    [`${sample}.self_attn.q_norm.weight`]: [128],
+    [`${sample}.mlp.gate_proj.weight`]: [12288, DIM],
+  };
+}
+
+Deno.test("Qwen3-VL's vision tower is found in its text encoder, with nothing unmatched", () => {
+  const shapes = textEncoder();
+  assert.equal(Object.keys(shapes).filter((name) => name.includes(".visual.")).length, 351);
+  const { graph, input, weights, json } = opened(shapes);
+  const { vision } = QWEN3_VL_CONFIG.parse(json);
+  assert.deepEqual(vision, QWEN3_VISION_CONFIG.parse({ out_hidden_size: DIM }));
+  const patches = input([24, 16 * 16 * 3]);
+  const tower = weights.root.scope("model.visual");
+  const seen = qwen3Vision(graph, vision!, tower, patches, { rows: 4, columns: 6 });
+  assert.deepEqual(seen.map(({ shape }) => shape), new Array(4).fill([6, DIM]));
+  assert.deepEqual(weights.unused.filter((name) => name.includes("visual")), []);
 });

@@ -1,10 +1,9 @@
 /**
- * The Qwen-Image-2.1 diffusion transformer: one sequence, in which the text sees neither image nor timestep, so that its keys
- * and values are the same in all steps.
+ * The Qwen-Image-2.1 diffusion transformer: one sequence, in which text and references see neither the image nor the timestep,
+ * so that their keys and values are the same in all steps.
  * Source: Qwen team 2026, Qwen-Image-2.1; diffusers `QwenImage21Transformer2DModel`, whose module names are the weight names.
  */
 import {
-  attention,
   concat,
   elementwise,
   gather,
@@ -12,6 +11,7 @@ import {
   layerNorm,
   rmsNorm,
   type Rotation,
+  slice,
   type Tensor,
   type WeightScope,
 } from "../../../runtime/mod.ts";
@@ -27,7 +27,7 @@ import { hiddenSize } from "../../config.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
-import { TokenSplit } from "../../sharing/token_split.ts";
+import { ALL_TOKENS, TokenSplit } from "../../sharing/token_split.ts";
 import { AXES, type QwenImage21TransformerConfig } from "./config.ts";
 
 /** Base of the rotary frequencies, whatever the configuration says. */
@@ -45,11 +45,13 @@ interface BlockState {
 }
 
 /** Those of the blocks in order; on a GPU that has some of the layers, of these alone. */
-type QwenImage21Context = readonly BlockState[];
+export type QwenImage21Context = readonly BlockState[];
 
 interface QwenImage21Inputs {
-  readonly context: QwenImage21Context;
-  readonly textTokens: number;
+  /** The parts of the prompt. */
+  readonly context: readonly QwenImage21Context[];
+  /** The place after them. */
+  readonly place: number;
   /** Latents, [1, tokens, in_channels]. */
   readonly sample: Tensor;
   readonly grid: TokenGrid;
@@ -75,39 +77,89 @@ export function timestepTable(
   return concat([shared, linearLayer(weights, "norm_out.linear", activated, dim)], 1);
 }
 
-/** What the blocks need of a prompt, of the states of the text encoder, [1, text tokens, context_in_dim]. */
+/** What stands together in a sequence: states of a text, [1, tokens, context_in_dim], or a reference's latents. */
+export interface Segment {
+  readonly tokens: Tensor;
+  /** How the tokens of a reference lie, [1, tokens, in_channels]; nothing of a text. */
+  readonly grid?: TokenGrid;
+}
+
+/** What the blocks need of a part of a prompt, whose first token is at `place`, after the parts `before`. */
 export function qwenImage21Context(
   graph: Graph,
   config: QwenImage21TransformerConfig,
   weights: WeightScope,
-  states: Tensor,
+  { segments, place = 0, before = [] }: {
+    readonly segments: readonly Segment[];
+    readonly place?: number;
+    readonly before?: readonly QwenImage21Context[];
+  },
   ranks: Ranks = ALONE,
 ): QwenImage21Context {
-  const { num_layers: count, eps, context_in_dim } = config;
+  const { num_layers: count } = config;
   const dim = hiddenSize(config);
-  const input = weights.scope("txt_in");
-  const weight = input.tensor(graph, "text_norm.weight", [context_in_dim]);
-  const normed = rmsNorm(states, { weight: elementwise("1.0 + w", { w: weight }), eps });
-  const hidden = linearLayer(input, "in_layer", normed, dim, { activation: "gelu_tanh" });
-  const places = Array.from({ length: states.dim(1) }, (_, i) => new Array<number>(AXES).fill(i));
+  let next = place;
+  const places = segments.flatMap(({ tokens, grid }) => {
+    const own = grid
+      ? imagePositions(grid, next)
+      : Array.from({ length: tokens.dim(1) }, (_, i) => new Array<number>(AXES).fill(next + i));
+    next = placeAfter(next, grid ?? tokens.dim(1));
+    return own;
+  });
   const rotary = rotaryConstants(graph, "text", places, config.axes_dims_rope, THETA);
-  // The text is seen as at the end of the way.
+  // Texts and references are seen as at the end of the way.
   const { block: vectors } = vectorsOf(timestepTable(graph, config, weights, [0]), dim);
   const context: BlockState[] = [];
   const layers = new LayerSplit(ranks.layers, new Array<number>(count).fill(1));
-  let x = linearLayer(input, "out_layer", hidden, dim);
+  const left = before.map((part) => [...part]);
+  let x = concat(
+    segments.map(({ tokens, grid }) =>
+      grid ? linearLayer(weights, "img_in", tokens, dim) : textTokens(config, weights, tokens)
+    ),
+    1,
+  );
   for (let layer = 0; layer < count; layer++) {
     x = layers.run(layer, x, (x) =>
       graph.scope(`transformer_blocks.${layer}`, () => {
         const block = weights.scope("transformer_blocks").scope(layer);
         const [query, key, value] = projections(config, block, x, vectors, rotary);
         context.push({ key, value });
+        const seen = left.map((part) => part.shift()!);
         if (layer === count - 1) return x;
-        const attended = attention(query, key, value, { causal: true });
-        return finishBlock(config, block, x, attended, vectors);
+        let end = 0;
+        const attended = segments.map(({ tokens, grid }) => {
+          const start = end;
+          end += tokens.dim(1);
+          // A text sees what stands before each of its tokens, a reference all of itself, too.
+          return ALL_TOKENS.attention(
+            ...[slice(query, 1, start, end), slice(key, 1, 0, end)] as const,
+            ...[slice(value, 1, 0, end), { causal: !grid }, seen] as const,
+          );
+        });
+        return finishBlock(config, block, x, concat(attended, 1), vectors);
       }));
   }
   return context;
+}
+
+/** The place after a text of so many tokens, or after an image. */
+export function placeAfter(place: number, part: number | TokenGrid): number {
+  return place + (typeof part === "number" ? part : Math.max(part.rows, part.columns));
+}
+
+function textTokens(
+  config: QwenImage21TransformerConfig,
+  weights: WeightScope,
+  states: Tensor,
+): Tensor {
+  const input = weights.scope("txt_in");
+  const weight = elementwise("1.0 + w", {
+    w: input.tensor(states.graph, "text_norm.weight", [config.context_in_dim]),
+  });
+  const normed = rmsNorm(states, { weight, eps: config.eps, name: "text_norm" });
+  const dim = hiddenSize(config);
+  const hidden = linearLayer(input, "in_layer", normed, dim, { activation: "gelu_tanh" });
+  return linearLayer(input, "out_layer", hidden, dim);
 }
 
 /** Predicts the velocity of the flow, [1, tokens, in_channels]. */
@@ -115,26 +167,27 @@ export function qwenImage21Transformer(
   graph: Graph,
   config: QwenImage21TransformerConfig,
   weights: WeightScope,
-  { context, textTokens, sample, grid, times, step, ranks = ALONE }: QwenImage21Inputs,
+  { context, place, sample, grid, times, step, ranks = ALONE }: QwenImage21Inputs,
 ): Tensor {
   const { num_layers: count, eps, in_channels } = config;
   const dim = hiddenSize(config);
   const tokens = tokenCount(grid);
   const split = new TokenSplit(ranks.sequence, [tokens]);
-  const places = imagePositions(grid, textTokens);
+  const places = imagePositions(grid, place);
   const rotary = rotaryConstants(
     ...[graph, "image", split.ownOf(places), config.axes_dims_rope, THETA] as const,
   );
   const vectors = vectorsOf(gather(times, step), dim);
   const layers = new LayerSplit(ranks.layers, new Array<number>(count).fill(1));
   let x = linearLayer(weights, "img_in", split.own(sample), dim);
-  const left = [...context];
+  const left = context.map((part) => [...part]);
   for (let layer = 0; layer < count; layer++) {
     x = layers.run(layer, x, (x) =>
       graph.scope(`transformer_blocks.${layer}`, () => {
         const block = weights.scope("transformer_blocks").scope(layer);
         const [query, key, value] = projections(config, block, x, vectors.block, rotary);
-        const attended = split.attention(query, key, value, {}, left.shift());
+        const seen = left.map((part) => part.shift()!);
+        const attended = split.attention(query, key, value, {}, seen);
         return finishBlock(config, block, x, attended, vectors.block);
       }));
   }
