@@ -17,9 +17,11 @@ import { withFolder } from "../support/safetensors.ts";
 import { originalFile, originalUnet } from "../support/sd_files.ts";
 import { type Bytes, writeSafetensors } from "../support/single_files.ts";
 
+/** Classes by goldens, and file names, by which alone models of SD 2 say that they predict v. */
 const GOLDENS = {
-  single: "StableDiffusionPipeline",
-  xl_single: "StableDiffusionXLPipeline",
+  single: ["StableDiffusionPipeline", "model"],
+  v2_single: ["StableDiffusionPipeline", "v2-1_768-ema-pruned"],
+  xl_single: ["StableDiffusionXLPipeline", "model"],
 };
 
 /** ggml's numbers of types. */
@@ -37,12 +39,17 @@ function valuesOf({ bytes }: Bytes): Float32Array<ArrayBuffer> {
   return decodeFloats(bytes.slice(), "bf16");
 }
 
-/** As `sd-cli -M convert --type q8_0` stores a tensor: norms are quantised too, convolutions are not. */
-function sdCppTensor(name: string, tensor: Bytes): GgufTensor {
+/** As `sd-cli -M convert` stores a tensor: norms are quantised too, convolutions are not. */
+function sdCppTensor(name: string, tensor: Bytes, type: "q8_0" | "f16"): GgufTensor {
   const { shape, bytes } = tensor;
+  if (LEFT.test(name)) return { type: BF16, shape, data: bytes };
+  const values = valuesOf(tensor);
+  if (type === "f16") {
+    return { type: F16, shape, data: new Uint8Array(Float16Array.from(values).buffer) };
+  }
   const isWhole = shape.length > 0 && shape.at(-1)! % Q8_0_ELEMENTS === 0;
-  if (LEFT.test(name) || !isWhole) return { type: BF16, shape, data: bytes };
-  return { type: Q8_0, shape, data: quantize(valuesOf(tensor), "q8_0") };
+  if (!isWhole) return { type: BF16, shape, data: bytes };
+  return { type: Q8_0, shape, data: quantize(values, "q8_0") };
 }
 
 /** As ComfyUI-GGUF stores a tensor: convolutions in rows of 256, beside their shapes; small tensors as f32. */
@@ -66,10 +73,10 @@ function comfyTensor(name: string, tensor: Bytes): { tensor: GgufTensor; field?:
 interface Form {
   readonly name: string;
   readonly least: number;
-  /** Writes the file and tells its path, and what else the model needs. */
+  /** Writes the file, whose path begins with `base`, and tells what else the model needs. */
   write(
     golden: Golden,
-    folder: string,
+    base: string,
   ): { model: string; parts?: ModelParts } | Promise<{ model: string; parts?: ModelParts }>;
 }
 
@@ -77,9 +84,9 @@ function quantised(type: QuantizedType, ending: string, least: number): Form {
   return {
     name: `denoise quantize --type ${type} of the original file`,
     least,
-    async write({ folder: source }, folder) {
-      const whole = join(folder, "whole.safetensors");
-      const model = join(folder, `model.${ending}`);
+    async write({ folder: source }, base) {
+      const whole = `${base}-whole.safetensors`;
+      const model = `${base}.${ending}`;
       writeSafetensors(whole, originalFile(source));
       await quantizeCheckpoint(whole, model, { type, formats: SD_FILES.formats });
       return { model };
@@ -87,7 +94,23 @@ function quantised(type: QuantizedType, ending: string, least: number): Form {
   };
 }
 
+function sdCpp(type: "q8_0" | "f16", least: number): Form {
+  return {
+    name: `GGUF of stable-diffusion.cpp in ${type}, without any metadata`,
+    least,
+    write({ folder: source }, base) {
+      const tensors = [...originalFile(source)].map(([name, tensor]) =>
+        [name, sdCppTensor(name, tensor, type)] as const
+      );
+      const model = `${base}.gguf`;
+      Deno.writeFileSync(model, encodeGguf({ tensors }));
+      return { model };
+    },
+  };
+}
+
 const COPIES: readonly Form[] = [
+  sdCpp("f16", 80),
   quantised("q8_0", "gguf", 40),
   quantised("f8_e4m3", "safetensors", 25),
 ];
@@ -96,29 +119,18 @@ const FORMS: readonly Form[] = [
   {
     name: "the original file",
     least: 90,
-    write({ folder: source }, folder) {
-      const model = join(folder, "model.safetensors");
+    write({ folder: source }, base) {
+      const model = `${base}.safetensors`;
       writeSafetensors(model, originalFile(source));
       return { model };
     },
   },
-  {
-    name: "GGUF of stable-diffusion.cpp, without any metadata",
-    least: 40,
-    write({ folder: source }, folder) {
-      const model = join(folder, "model.gguf");
-      const tensors = [...originalFile(source)].map(([name, tensor]) =>
-        [name, sdCppTensor(name, tensor)] as const
-      );
-      Deno.writeFileSync(model, encodeGguf({ tensors }));
-      return { model };
-    },
-  },
+  sdCpp("q8_0", 40),
   {
     name: "GGUF of ComfyUI-GGUF, the UNet alone",
     least: 40,
-    write({ folder: source }, folder) {
-      const model = join(folder, "unet.gguf");
+    write({ folder: source }, base) {
+      const model = `${base}.gguf`;
       const all = [...originalUnet(source)].map(([name, tensor]) =>
         [name, comfyTensor(name, tensor)] as const
       );
@@ -134,7 +146,7 @@ const FORMS: readonly Form[] = [
           tensors: all.map(([name, { tensor }]) => [name, tensor]),
         }),
       );
-      const others = join(folder, "others.safetensors");
+      const others = `${base}-others.safetensors`;
       writeSafetensors(others, originalFile(source));
       const second = hasSecond(source) ? { textEncoder2: others } : {};
       return { model, parts: { textEncoder: others, vae: others, ...second } };
@@ -143,10 +155,10 @@ const FORMS: readonly Form[] = [
   ...Deno.env.has("DENOISE_SLOW") ? COPIES : [],
 ];
 
-for (const [name, className] of Object.entries(GOLDENS)) {
-  const isSlow = name.startsWith("xl");
+for (const [name, [className, fileName]] of Object.entries(GOLDENS)) {
+  const isSlow = name !== "single";
   Deno.test({
-    name: `${className} gives the reference's images from single files${
+    name: `${className} gives the reference's images from single files, ${name}${
       isSlow ? "; with DENOISE_SLOW" : ""
     }`,
     ignore: isSlow && !Deno.env.has("DENOISE_SLOW"),
@@ -157,7 +169,7 @@ for (const [name, className] of Object.entries(GOLDENS)) {
       for (const { name, least, write } of FORMS) {
         await t.step(name, () =>
           withFolder({}, async (folder) => {
-            const { model, parts } = await write(golden, folder);
+            const { model, parts } = await write(golden, join(folder, fileName!));
             // The golden's words are fewer than CLIP's.
             const tokenizers = { tokenizer: golden.folder };
             using pipeline = await openPipeline(model, { ...parts, ...tokenizers });
@@ -165,7 +177,7 @@ for (const [name, className] of Object.entries(GOLDENS)) {
             await pipeline.load(device);
             const { frames } = await pipeline.generate(textRequest(call));
             const decibels = psnr(frames[0]!, golden.tensor(call.name, "image").data);
-            if (Deno.env.has("DENOISE_SHOW_ERRORS")) console.log(className, name, decibels);
+            if (Deno.env.has("DENOISE_SHOW_ERRORS")) console.log(fileName, name, decibels);
             assert.ok(decibels > least, `${decibels}`);
           }));
       }

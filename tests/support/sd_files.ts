@@ -17,9 +17,17 @@ export function originalFile(folder: string): Map<string, Bytes> {
   return new Map([
     ...below("model.diffusion_model.", originalUnet(folder)),
     ...below("first_stage_model.", originalVae(folder)),
-    ...below(`${first}transformer.text_model.`, textEncoder(join(folder, "text_encoder"))),
+    ...isSecond(folder)
+      ? below("cond_stage_model.model.", openClip(join(folder, "text_encoder")))
+      : below(`${first}transformer.text_model.`, textEncoder(join(folder, "text_encoder"))),
     ...isXl ? below("conditioner.embedders.1.model.", openClip(second)) : [],
   ]);
+}
+
+/** Whether it is of Stable Diffusion 2, which has OpenCLIP's tower. */
+function isSecond(folder: string): boolean {
+  const config = JSON.parse(Deno.readTextFileSync(join(folder, "text_encoder/config.json")));
+  return config.hidden_act === "gelu";
 }
 
 /** The UNet without any prefix. */

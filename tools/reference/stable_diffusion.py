@@ -12,6 +12,7 @@ import json
 import torch
 from diffusers import (
     AutoencoderKL,
+    DDIMScheduler,
     EDMDPMSolverMultistepScheduler,
     EDMEulerScheduler,
     EulerAncestralDiscreteScheduler,
@@ -118,9 +119,13 @@ TEXTS_SINGLE = (
     TEXT | dict(hidden_size=768, num_hidden_layers=2, num_attention_heads=12, projection_dim=768),
     TEXT | dict(hidden_size=1280, num_hidden_layers=2, num_attention_heads=20, projection_dim=1280),
 )
+TEXT_SINGLE_2 = TEXT | dict(hidden_size=1024, num_hidden_layers=2, num_attention_heads=16, projection_dim=1024,
+                            hidden_act="gelu")  # fmt: skip
 VAE_SINGLE = dict(block_out_channels=(32, 64), norm_num_groups=32)
 UNET_SINGLE = dict(sample_size=64, block_out_channels=(32, 64), layers_per_block=2, cross_attention_dim=768,
                    attention_head_dim=8, **blocks(CROSS, PLAIN))
+UNET_2_SINGLE = UNET_SINGLE | dict(sample_size=64, block_out_channels=(64, 128), cross_attention_dim=1024,
+                                   attention_head_dim=(1, 2), use_linear_projection=True)  # fmt: skip
 UNET_XL_SINGLE = UNET_XL | dict(sample_size=128, block_out_channels=(64, 128), norm_num_groups=32, cross_attention_dim=2048,
                                 addition_time_embed_dim=256, projection_class_embeddings_input_dim=2816)
 BETAS = dict(beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", steps_offset=1)
@@ -143,9 +148,12 @@ def components(folder, seed, unet, scheduler, has_second=False, has_first=True, 
     folder.mkdir(parents=True, exist_ok=True)
     parts, tokenizers = {}, {}
     if has_first:
-        tokenizers["tokenizer"] = tokenizer_of(folder / "tokenizer", clip_tokenizer.EOS)
+        # Stable Diffusion 2 has OpenCLIP's tower, which pads with "!".
+        is_open_clip = texts[0].get("hidden_act") == "gelu"
+        tokenizers["tokenizer"] = tokenizer_of(folder / "tokenizer", "!" if is_open_clip else clip_tokenizer.EOS)
         words = len(tokenizers["tokenizer"])
-        text = CLIPTextConfig(**texts[0], vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
+        own = dict(vocab_size=words, eos_token_id=words - 1, hidden_act="quick_gelu")
+        text = CLIPTextConfig(**own | texts[0])
         parts["text_encoder"] = CLIPTextModel(text)
         # Diffusers looks for the final norm where transformers had it before version 5.
         object.__setattr__(parts["text_encoder"], "text_model", parts["text_encoder"])
@@ -415,6 +423,20 @@ def single_calls(folder, seed):
     return [picture_call(pipeline, "text", 7, **SINGLE)]
 
 
+def v2_single_parts(folder, seed):
+    scheduler = DDIMScheduler(**BETAS, clip_sample=False, set_alpha_to_one=False, prediction_type="v_prediction")
+    return components(folder, seed, UNET_2_SINGLE, scheduler, texts=(TEXT_SINGLE_2,), **VAE_SINGLE)
+
+
+def build_v2_single(folder, seed):
+    write_index(folder, "StableDiffusionPipeline", v2_single_parts(folder, seed), requires_safety_checker=False)
+
+
+def v2_single_calls(folder, seed):
+    [pipeline] = pipelines([StableDiffusionPipeline], v2_single_parts(folder, seed))
+    return [picture_call(pipeline, "text", 7, **SINGLE)]
+
+
 def xl_single_parts(folder, seed):
     scheduler = EulerDiscreteScheduler(**BETAS, timestep_spacing="leading")
     return components(folder, seed, UNET_XL_SINGLE, scheduler, has_second=True, texts=TEXTS_SINGLE, **VAE_SINGLE)
@@ -574,6 +596,7 @@ GOLDENS = {
     "depth": ("Stable Diffusion 2 depth, pipeline", 107, build_depth, depth_calls),
     "refiner": ("Stable Diffusion XL refiner, pipeline", 89, build_refiner, refiner_calls),
     "single": ("Stable Diffusion 1.5, single files", 109, build_single, single_calls),
+    "v2_single": ("Stable Diffusion 2.1 with v, single files", 127, build_v2_single, v2_single_calls),
     "xl_single": ("Stable Diffusion XL, single files", 113, build_xl_single, xl_single_calls),
     "pruned": ("Stable Diffusion, pruned and distilled", 67, *unet_golden(PRUNED, [("one", (6, 8), 341)])),
 }
