@@ -1,8 +1,8 @@
 /** The server's jobs: the queue, what runs now, and what came of the rest. */
 
-import { call, callJson, events } from "./api.ts";
+import { call, callJson, events, Refusal } from "./api.ts";
 import { connect, noteRefusal, session } from "./session.ts";
-import { Store } from "./store.ts";
+import { memory, Store } from "./store.ts";
 import { t } from "./texts.ts";
 
 export interface Result {
@@ -151,10 +151,14 @@ let wake = () => {};
 /** Keeps the list up to date for as long as the page is open. */
 export async function watch(): Promise<never> {
   document.addEventListener("visibilitychange", () => wake());
+  const left = [...removedIds];
   for (;;) {
     try {
       if (session.state.link !== "ready") await connect();
-      if (session.state.link === "ready") await refresh();
+      if (session.state.link === "ready") {
+        for (const id of left.splice(0)) deleteJob(id, false, () => {});
+        await refresh();
+      }
     } catch (error) {
       noteRefusal(error);
     }
@@ -203,7 +207,9 @@ async function followJob(id: string, signal: AbortSignal): Promise<void> {
   for await (const { type, data } of events(`v1/jobs/${id}/events`, signal)) {
     if (signal.aborted) return;
     if (type === "status") {
-      if ((data as Job).status !== "queued") update(data as Job);
+      const job = data as Job;
+      // One that waits and has no place is told late.
+      if (job.status !== "queued" || job.place !== null) update(job);
     } else if (type === "progress") {
       const { progress, stage, step, total_steps, eta_s } = data as Progress;
       live.set({ progress, stage, step, total_steps, eta_s });
@@ -221,8 +227,24 @@ export async function cancel(id: string): Promise<void> {
 
 /** How long a deletion can be taken back, in milliseconds. */
 const UNDO_MS = 8000;
-/** Jobs that the list does not show any more. */
-const removedIds = new Set<string>();
+/** Jobs that the list does not show any more; those of a page that was left before they were deleted are deleted now. */
+const removedIds = new Set<string>(memory.read<string[]>("removed", []));
+
+/** Notes which jobs are still to be deleted. */
+function noteRemoved(change: (ids: Set<string>) => void): void {
+  const ids = new Set(memory.read<string[]>("removed", []));
+  change(ids);
+  memory.write("removed", [...ids]);
+}
+
+function deleteJob(id: string, isLeaving: boolean, tell: (sentence: string) => void): void {
+  call(`v1/jobs/${id}`, { method: "DELETE", keepalive: isLeaving }).catch((error) => {
+    if (error instanceof Refusal && error.status === 404) return;
+    removedIds.delete(id);
+    tell(t("cannotDelete", { why: error instanceof Error ? error.message : String(error) }));
+    refreshSoon();
+  }).finally(() => noteRemoved((ids) => ids.delete(id)));
+}
 let removal:
   | { timer: ReturnType<typeof setTimeout>; work: (isLeaving?: boolean) => void }
   | undefined;
@@ -244,13 +266,9 @@ export function removeSoon(
     clearTimeout(removal?.timer);
     removal = undefined;
     jobs.set({ removed: null });
-    for (const id of ids) {
-      call(`v1/jobs/${id}`, { method: "DELETE", keepalive: isLeaving }).catch((error) => {
-        removedIds.delete(id);
-        tell(t("cannotDelete", { why: error instanceof Error ? error.message : String(error) }));
-        refreshSoon();
-      });
-    }
+    // A page that goes may not be able to finish it.
+    if (isLeaving) noteRemoved((noted) => ids.forEach((id) => noted.add(id)));
+    for (const id of ids) deleteJob(id, isLeaving, tell);
   };
   removal = { timer: setTimeout(work, UNDO_MS), work };
 }

@@ -24,8 +24,12 @@ browserTest(
     await generate();
     const edited = await shown(plain.src);
     (await until("button[aria-label^=Remove]")).click();
-    (await button("+ outline")).click();
-    await pause(500);
+    const lora = await (await fetch("./bundled/adapters/outline.safetensors")).blob();
+    const dropped = new frame.contentWindow.DataTransfer();
+    dropped.items.add(new File([lora], "ink.safetensors"));
+    const options = { dataTransfer: dropped, bubbles: true, cancelable: true };
+    (await until("main textarea")).dispatchEvent(new frame.contentWindow.DragEvent("drop", options));
+    const report = await until(() => /ink.safetensors changes \\d+ layers/.exec(page().body.textContent)?.[0]);
     await generate();
     const styled = await shown(edited.src);
     const database = await new Promise((resolve) => {
@@ -67,20 +71,22 @@ browserTest(
     Object.defineProperty(folder, "files", { value: [...listed].map((_, i) => transfer.files[i]) });
     folder.dispatchEvent(new Event("change", { bubbles: true }));
     const model = (await until(() => page().querySelector(".model")?.textContent === "toy" && page().querySelector("main textarea"))) && page().querySelector(".model").textContent;
-    return { refused, jobs: jobs.map(({ request }) => request), model, kept: afterCancel - before };
+    return { refused, report, jobs: jobs.map(({ request }) => request), model, kept: afterCancel - before };
   `,
       { limitMs: 240_000 },
     ) as {
       jobs: { taskType: string; images: string[]; loras: { path: string }[] }[];
       model: string;
       refused: string;
+      report: string;
       kept: number;
     };
     assert.deepEqual(
       found.jobs.map(({ taskType, images, loras }) => [taskType, images.length, loras[0]?.path]),
-      [["T2I", 0, undefined], ["TI2I", 1, undefined], ["T2I", 0, "outline"]],
+      [["T2I", 0, undefined], ["TI2I", 1, undefined], ["T2I", 0, "ink.safetensors"]],
     );
     assert.equal(found.kept, -1, "one was deleted, and the cancelled one is none");
+    assert.match(found.report, /^ink/);
     assert.match(found.refused, /^Cannot find garbage on the hub/);
     assert.equal(found.model, "toy");
   },

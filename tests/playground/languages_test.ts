@@ -3,9 +3,6 @@
 import assert from "node:assert/strict";
 import { stripTypeScriptTypes } from "node:module";
 import { MODULES } from "../../server/playground/sources.ts";
-import { FakeEngine } from "../fakes/engine.ts";
-import { testService } from "../fakes/service.ts";
-import { browserTest, draw, listen, SUPPORT } from "./page.ts";
 
 type Words = Record<string, string>;
 
@@ -132,23 +129,3 @@ Deno.test("no words for people, and no numbers of theirs, are written outside of
     ],
   );
 });
-
-browserTest(
-  "the page speaks the browser's language, and the one that is chosen",
-  async (browser) => {
-    await using service = await testService({ engine: new FakeEngine({ info: SUPPORT }) });
-    await using server = listen(service);
-    const page = await browser.open(server.url, { locale: "de-AT", draft: { size: "64x48" } });
-    await page.getByLabel("Negative Prompt", { exact: true }).waitFor();
-    await draw(page, "ein Hügel");
-    await page.getByRole("button", { name: "Löschen" }).waitFor();
-    assert.equal(await page.evaluate("document.documentElement.lang"), "de");
-    await page.getByLabel("Sprache").selectOption("日本語");
-    await page.getByLabel("ネガティブプロンプト", { exact: true }).waitFor();
-    await page.reload();
-    await page.getByRole("button", { name: "削除" }).waitFor();
-    await page.getByLabel("言語").selectOption("简体中文");
-    await page.getByLabel("反向提示词", { exact: true }).waitFor();
-    await page.locator(".recipe summary").getByText("步").waitFor();
-  },
-);

@@ -345,9 +345,9 @@ browserTest("the page is used by keyboard alone", async (browser) => {
       "(({ tagName, id, ariaLabel, textContent }) => `${tagName} ${id || ariaLabel || textContent}`)" +
         "(document.activeElement)",
     );
-  const tabTo = async (wanted: RegExp) => {
+  const tabTo = async (wanted: RegExp, key = "Tab") => {
     for (let i = 0; i < 60; i++) {
-      await page.keyboard.press("Tab");
+      await page.keyboard.press(key);
       if (wanted.test(await focused())) return;
     }
     throw new Error(`Cannot reach ${wanted} with Tab: ${await focused()}`);
@@ -358,7 +358,13 @@ browserTest("the page is used by keyboard alone", async (browser) => {
   await tabTo(/Generate/);
   await page.keyboard.press("Enter");
   await page.locator(".finished img.result").waitFor();
-  await tabTo(/^BUTTON Edit$/);
+  await tabTo(/^BUTTON Download$/);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.keyboard.press("Enter"),
+  ]);
+  assert.match(download.suggestedFilename(), /^typed-\d+\.png$/);
+  await tabTo(/^BUTTON Edit$/, "Shift+Tab");
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Paint a mask" }).focus();
   await page.keyboard.press("Enter");

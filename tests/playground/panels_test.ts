@@ -139,7 +139,7 @@ browserTest(
   },
 );
 
-browserTest("a sheet's jobs are cancelled together", async (browser) => {
+browserTest("a sheet's jobs are cancelled together (slow)", async (browser) => {
   const engine = new FakeEngine({ info: SUPPORT, stepMs: 500 });
   await using service = await testService({ engine, maxQueue: 3 });
   await using server = listen(service);
@@ -156,7 +156,7 @@ browserTest("a sheet's jobs are cancelled together", async (browser) => {
     return running + waiting === 0 && data.length >= 4;
   });
   await button(page, "Start").waitFor();
-});
+}, true);
 
 browserTest(
   "axe-core finds nothing serious in presets, frame and sheet, in light and dark, wide and narrow (slow)",
