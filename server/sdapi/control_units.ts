@@ -75,6 +75,31 @@ export function unitModels(
   ];
 }
 
+/** The kinds of units that clients offer, each with the preprocessors and the models that it may have. */
+export function unitTypes(info: ModelInfo, name: string): Record<string, unknown> {
+  const [modules, models] = [unitModules(info), unitModels(info, name)];
+  const adapters = models.slice(info.controlsByMask ? 0 : info.controlNets.length);
+  const nets = models.slice(0, models.length - adapters.length);
+  const kinds: readonly (readonly [kind: string, fits: RegExp, models: readonly string[]])[] = [
+    ["All", /./, models],
+    ["Canny", /^canny$/, nets],
+    ["Inpaint", /^inpaint/, nets],
+    ["IP-Adapter", SEEING_MODULE, adapters],
+  ];
+  return Object.fromEntries(
+    kinds.flatMap(([kind, fits, ownModels]) => {
+      const own = modules.filter((module) => fits.test(module));
+      if (kind !== "All" && (own.length === 0 || ownModels.length === 0)) return [];
+      return [[kind, {
+        module_list: kind === "All" ? own : ["none", ...own],
+        model_list: ["None", ...ownModels],
+        default_option: kind === "All" ? "none" : own[0]!,
+        default_model: kind === "All" ? "None" : ownModels[0]!,
+      }]];
+    }),
+  );
+}
+
 /** Ways in which a picture meets the size of the result, by number. */
 const FITS = ["stretch", "cover", "contain"] as const;
 /** Names of the ways to resize, in the order of their numbers. */

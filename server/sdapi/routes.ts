@@ -10,7 +10,7 @@ import { base64Json, nameIgnored } from "../routes/image_item.ts";
 import { type App, type AppEnv, engineOf, type Services } from "../services.ts";
 import { mount } from "../routes/mount.ts";
 import { checkpointOf, embeddingsOf, memoryOf, upscalersOf } from "./answers.ts";
-import { unitModels, unitModules, UNITS_VERSION } from "./control_units.ts";
+import { unitModels, unitModules, UNITS_VERSION, unitTypes } from "./control_units.ts";
 import { CurrentJobs } from "./current.ts";
 import { enlarge } from "./extras.ts";
 import { refuseIgnored } from "./fields.ts";
@@ -134,6 +134,9 @@ export function mountSdapi(app: App, services: Services): void {
   });
   mount(app, `${CONTROLNET}/module_list`, {
     GET: async (c) => c.json({ module_list: unitModules(await info(c)) }),
+  });
+  mount(app, `${CONTROLNET}/control_types`, {
+    GET: async (c) => c.json({ control_types: unitTypes(await info(c), chosen().name) }),
   });
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {

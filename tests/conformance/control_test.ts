@@ -317,7 +317,7 @@ Deno.test("sdapi refuses units of the ControlNet extension that ask for more", a
   assert.equal(service.engine.requests.length, 0);
 });
 
-Deno.test("GET /controlnet/model_list, module_list and version tell WebUI's clients what there is", async () => {
+Deno.test("GET /controlnet/model_list, module_list, control_types and version tell WebUI's clients what there is", async () => {
   await using service = await testService({ engine: steered() });
   await using plain = await testService();
   const lists = async (server: typeof plain) =>
@@ -326,6 +326,17 @@ Deno.test("GET /controlnet/model_list, module_list and version tell WebUI's clie
   const modules = await (await service.get("/controlnet/module_list")).json();
   assert.deepEqual(modules, { module_list: ["none", "canny"] });
   assert.equal((await (await service.get("/controlnet/version")).json()).version, 2);
+  const { control_types: types } = await (await service.get("/controlnet/control_types")).json();
+  assert.deepEqual(types, {
+    All: {
+      ...{ module_list: ["none", "canny"], model_list: ["None", "union"] },
+      ...{ default_option: "none", default_model: "None" },
+    },
+    Canny: {
+      ...{ module_list: ["none", "canny"], model_list: ["None", "union"] },
+      ...{ default_option: "canny", default_model: "union" },
+    },
+  });
 });
 
 Deno.test("sdapi reads WebUI's kinds of pictures as the modes of SDXL's Union ControlNets", async () => {
