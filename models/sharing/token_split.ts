@@ -8,6 +8,7 @@ import {
   attention,
   type AttentionOptions,
   concat,
+  elementwise,
   exchange,
   shareBounds,
   slice,
@@ -103,8 +104,12 @@ export class TokenSplit {
     before: readonly { readonly key: Tensor; readonly value: Tensor }[] = [],
   ): Tensor {
     const attend = (q: Tensor, k: Tensor, v: Tensor, own = (x: Tensor) => x) => {
-      const join = (part: "key" | "value", x: Tensor) =>
-        before.length > 0 ? concat([...before.map((state) => own(state[part])), x], 1) : x;
+      const join = (part: "key" | "value", x: Tensor) => {
+        const all = [...before.map((state) => own(state[part])), x];
+        // What attention rounds anyway may have been kept so.
+        const isHalf = all.some(({ dtype }) => dtype === "f16");
+        return all.length > 1 ? concat(isHalf ? all.map(half) : all, 1) : x;
+      };
       return attention(q, join("key", k), join("value", v), options);
     };
     if (!this.#sequence) return attend(q, k, v);
@@ -209,6 +214,11 @@ export class TokenSplit {
 }
 
 export const ALL_TOKENS: TokenSplit = new TokenSplit(undefined, []);
+
+/** As f16. */
+export function half(x: Tensor): Tensor {
+  return x.dtype === "f16" ? x : elementwise("1.0 * x", { x }, { dtype: "f16", name: "half" });
+}
 
 function sizeOfShare(tokens: number, ranks: number, rank: number): number {
   const bounds = shareBounds(tokens, ranks);

@@ -26,14 +26,17 @@ import {
 } from "../support/single_files.ts";
 
 const golden = new Golden("qwen_image_21/pipeline");
+/** Of latents, where factors are rounded to f16. */
+const HALF_GATE = 2e-2;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 async function withOpened(
   folder: string,
   use: (pipeline: Pipeline) => Promise<void>,
   parts: ModelParts = {},
+  options: Parameters<typeof openTestDevice>[0] = {},
 ): Promise<void> {
-  const device = await openTestDevice();
+  const device = await openTestDevice(options);
   try {
     using pipeline = await openPipeline(folder, parts);
     await pipeline.load(device);
@@ -83,6 +86,24 @@ Deno.test({
       });
       await checkBudgets(folder, { ...request!, numInferenceSteps: 1 }, [0.6]);
     }),
+});
+
+Deno.test({
+  name:
+    "QwenImage21Pipeline.generate() keeps keys and values of references as f16 where attention rounds them; with DENOISE_SLOW",
+  ignore,
+  fn: () =>
+    withSmallReferences((folder) =>
+      withOpened(
+        folder,
+        async (pipeline) => {
+          const request = requestOf("several", pipeline);
+          await checkImage(golden, "several", pipeline, request, HALF_GATE);
+        },
+        {},
+        { schedule: "gpu", operands: "f16" },
+      )
+    ),
 });
 
 /** The tower as llama.cpp has it, of which `layer` is seen after the first layer of the language model. */

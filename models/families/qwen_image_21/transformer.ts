@@ -27,7 +27,7 @@ import { hiddenSize } from "../../config.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
 import { LayerSplit } from "../../sharing/layer_split.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
-import { ALL_TOKENS, TokenSplit } from "../../sharing/token_split.ts";
+import { ALL_TOKENS, half, TokenSplit } from "../../sharing/token_split.ts";
 import { AXES, type QwenImage21TransformerConfig } from "./config.ts";
 
 /** Base of the rotary frequencies, whatever the configuration says. */
@@ -109,6 +109,10 @@ export function qwenImage21Context(
   const rotary = rotaryConstants(graph, "text", places, config.axes_dims_rope, THETA);
   // Texts and references are seen as at the end of the way.
   const { block: vectors } = vectorsOf(timestepTable(graph, config, weights, [0]), dim);
+  const { schedule, features, operands } = graph.target;
+  // References have thousands of tokens, and on GPUs attention rounds their keys and values to f16.
+  const isHalf = segments.some(({ grid }) => grid) && schedule === "gpu" && features.f16 &&
+    operands !== "f32";
   const context: BlockState[] = [];
   const layers = new LayerSplit(ranks.layers, new Array<number>(count).fill(1));
   const left = before.map((part) => [...part]);
@@ -123,7 +127,7 @@ export function qwenImage21Context(
       graph.scope(`transformer_blocks.${layer}`, () => {
         const block = weights.scope("transformer_blocks").scope(layer);
         const [query, key, value] = projections(config, block, x, vectors, rotary);
-        context.push({ key, value });
+        context.push(isHalf ? { key: half(key), value: half(value) } : { key, value });
         const seen = left.map((part) => part.shift()!);
         if (layer === count - 1) return x;
         let end = 0;
