@@ -7,6 +7,7 @@ export const chinese: Words = {
   language: "语言",
   serverLost: "服务器没有响应，正在重试。",
   noAnswer: "服务器没有响应。",
+  pageChanged: "无法加载页面的一部分：服务器不可用，或页面版本已更新；请重新加载页面。",
   answeredStatus: "服务器返回状态码 {status}。",
   modelDownloads: "正在下载模型：{share}",
   modelLoads: "正在加载模型：{share}",

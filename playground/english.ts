@@ -6,6 +6,8 @@ export const english = {
   language: "Language",
   serverLost: "The server does not answer; trying again.",
   noAnswer: "The server does not answer.",
+  pageChanged:
+    "Cannot fetch a part of the page: the server is away, or has another version of it; reload the page.",
   answeredStatus: "The server answered with status {status}.",
   modelDownloads: "The model is downloaded: {share}",
   modelLoads: "The model loads: {share}",

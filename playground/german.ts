@@ -7,6 +7,8 @@ export const german: Words = {
   language: "Sprache",
   serverLost: "Der Server antwortet nicht; neuer Versuch läuft.",
   noAnswer: "Der Server antwortet nicht.",
+  pageChanged:
+    "Ein Teil der Seite lässt sich nicht laden: der Server ist nicht erreichbar oder hat eine andere Version; lade die Seite neu.",
   answeredStatus: "Der Server hat mit Status {status} geantwortet.",
   modelDownloads: "Das Modell wird heruntergeladen: {share}",
   modelLoads: "Das Modell wird geladen: {share}",

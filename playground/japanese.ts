@@ -7,6 +7,8 @@ export const japanese: Words = {
   language: "言語",
   serverLost: "サーバーが応答しません。再試行しています。",
   noAnswer: "サーバーが応答しません。",
+  pageChanged:
+    "ページの一部を読み込めません。サーバーに接続できないか、ページが更新されています。再読み込みしてください。",
   answeredStatus: "サーバーがステータス {status} を返しました。",
   modelDownloads: "モデルをダウンロード中：{share}",
   modelLoads: "モデルを読み込み中：{share}",

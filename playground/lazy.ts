@@ -2,6 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
+import { t } from "./texts.ts";
+import { tell } from "./view.ts";
 
 /** A view that is empty until its module has come. */
 export function lazy<Properties>(
@@ -12,10 +14,10 @@ export function lazy<Properties>(
     const [, redraw] = useState({});
     useEffect(() => {
       if (view) return;
-      void load().then((found) => {
+      load().then((found) => {
         view = found;
         redraw({});
-      });
+      }, () => tell(t("pageChanged")));
     }, []);
     return view ? h(view, properties as Properties & { key?: string }) : null;
   };

@@ -17,9 +17,13 @@ export const language: Store<{ tag: string; words: Words }> = new Store<
 
 /** Speaks a language: by default the one that was chosen, or the first of the browser's that there is. */
 export async function speak(tag: string = memory.read("language", ofBrowser())): Promise<void> {
-  const [, load] = LANGUAGES[tag] ?? LANGUAGES["en"]!;
-  language.set({ tag, words: await load() });
-  document.documentElement.lang = tag;
+  try {
+    language.set({ tag, words: await LANGUAGES[tag]![1]() });
+  } catch {
+    // Another version of the page has other files, or the browser kept a language that is none.
+    language.set({ tag: "en", words: english });
+  }
+  document.documentElement.lang = language.state.tag;
 }
 
 function ofBrowser(): string {

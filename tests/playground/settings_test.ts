@@ -82,6 +82,15 @@ browserTest(
     await page.getByLabel("言語").selectOption("简体中文");
     await page.getByLabel("反向提示词", { exact: true }).waitFor();
     await page.locator(".recipe summary").getByText("步").waitFor();
+    // A server that was replaced has other files.
+    const gone = (name: string) =>
+      page.route(`**/${name}.ts`, (route) => route.fulfill({ status: 404 }));
+    await gone("sheet");
+    await page.getByRole("button", { name: "X/Y 图表" }).click();
+    await page.getByText("无法加载页面的一部分").waitFor();
+    await gone("chinese");
+    await page.reload();
+    await page.getByLabel("Negative prompt", { exact: true }).waitFor();
   },
 );
 
