@@ -1,5 +1,8 @@
 /** From what a page calls a model to an engine in a worker: which files, where from, and fetching them. */
 import { EngineWorker } from "../engine/engine_worker.ts";
+import type { Answer } from "../engine/protocol.ts";
+import type { ModelPlan } from "../engine/reports.ts";
+import { deviceSettings, memorySettings } from "../engine/worker_settings.ts";
 import type { LoadModelOptions, ModelParts } from "../engine/options.ts";
 import { startEngine, WorkerEngine } from "../engine/worker_engine.ts";
 import { isHubId, parseHubFile } from "../hub/cache.ts";
@@ -9,7 +12,7 @@ import { PART_COMPONENTS } from "../hub/model_index.ts";
 import { isWeightFile } from "../hub/parts.ts";
 import { BUNDLED_MODEL, bundledLoraFiles } from "../models/lora/bundled.ts";
 import { mount } from "./files.ts";
-import type { FromBrowserWorker, MountedFile, ToBrowserWorker } from "./messages.ts";
+import type { FromBrowserWorker, MountedFile, RemoteFileAt, ToBrowserWorker } from "./messages.ts";
 import { type CacheMode, type RemoteFile, storedBytes } from "./store.ts";
 
 /** A file: its address, or the file itself as the user picked it, which is read from the disk and copied nowhere. */
@@ -50,7 +53,8 @@ export interface BrowserOptions extends
 
 /** Device memory that a tab takes by default, in bytes: browsers do not tell how much there is. */
 export const DEFAULT_VRAM_BYTES: number = 4 * 2 ** 30;
-const DEFAULT_HUB = "https://huggingface.co";
+/** Address of the hub, where the page names none. */
+export const DEFAULT_HUB = "https://huggingface.co";
 
 /** A file of a model: at hand, or still to be fetched. */
 type Wanted = { readonly path: string } & (RemoteFile | { readonly blob: Blob });
@@ -81,11 +85,7 @@ export async function loadEngine(
   const mounted = await obtain(files, options);
   for (const { path, blob } of mounted) mount(path, { kind: "blob", blob });
   for (const [name, blob] of Object.entries(loras)) mount(name, { kind: "blob", blob });
-  const newWorker = () => {
-    const worker = startWorker();
-    worker.postMessage({ type: "mount", files: mounted } satisfies ToBrowserWorker);
-    return new EngineWorker(worker);
-  };
+  const newWorker = () => engineWorker(mounted);
   const modelPath = typeof source === "string" ? source : model;
   const name = typeof source === "string" ? source : model.split("/").at(-1)!;
   const own = {
@@ -97,6 +97,57 @@ export async function loadEngine(
   };
   const engine = await startEngine(new WorkerEngine(model, own, newWorker), own);
   return { engine, name, loras: own.namedLoras };
+}
+
+function engineWorker(files: readonly (MountedFile | RemoteFileAt)[]): EngineWorker {
+  const worker = startWorker();
+  worker.postMessage({ type: "mount", files } satisfies ToBrowserWorker);
+  return new EngineWorker(worker);
+}
+
+/** Size of a request that is planned; the model's own by default. */
+export interface PlanOptions extends Omit<BrowserOptions, "prepared" | "loras"> {
+  /** Pixels per row. */
+  readonly width?: number;
+  /** Number of rows. */
+  readonly height?: number;
+  /** Frames of a video; 1 for an image. */
+  readonly numFrames?: number;
+}
+
+/**
+ * Says what a request would take of the GPU's memory, stage by stage, before the weights are fetched: of them only the
+ * headers are read.
+ *
+ * @param source as {@linkcode loadModel} takes it
+ * @param options as there, and the size of the request
+ * @returns what each stage would have on the device, and whether it fits
+ * @throws {Error} when the model is missing or damaged, or no GPU can be used
+ * @throws {RangeError} when the model cannot make such a size
+ */
+export async function planModel(
+  source: ModelSource = BUNDLED_MODEL,
+  { width, height, numFrames, ...options }: PlanOptions = {},
+): Promise<ModelPlan> {
+  const { files, model, parts } = await place(source, options);
+  const isHeavy = (file: Wanted) => "url" in file && isWeightFile(file.path);
+  const small = await obtain(files.filter((file) => !isHeavy(file)), options);
+  const heavy = files.flatMap((file) => "url" in file && isHeavy(file) ? [file] : []);
+  const remote = await Promise.all(heavy.map(async ({ path, url, size }) => {
+    return { path, url, size: size ?? await sizeOf(url) ?? 0 };
+  }));
+  const own = { maxVramBytes: DEFAULT_VRAM_BYTES, ...options, modelPath: model, parts };
+  const worker = engineWorker([...small, ...remote]);
+  try {
+    const answer = await worker.ask({
+      type: "plan",
+      ...{ model, parts, device: deviceSettings(own), memory: memorySettings(own) },
+      size: { ...(width && { width }), ...(height && { height }), ...(numFrames && { numFrames }) },
+    }) as Answer<"planned">;
+    return { adapter: answer.adapter, ...answer.size, memory: answer.report };
+  } finally {
+    await worker.close();
+  }
 }
 
 /** What loading a model would fetch, and what the browser has room for. */

@@ -1,4 +1,5 @@
 /** What the page and its workers say to each other before the engine's own protocol begins. */
+import type { RemoteSource } from "./files.ts";
 import type { CacheMode, RemoteFile } from "./store.ts";
 
 /** A file of a model at its path in the table. */
@@ -7,9 +8,14 @@ export interface MountedFile {
   readonly blob: Blob;
 }
 
+/** A file that is read from its server, at its path in the table. */
+export interface RemoteFileAt extends Omit<RemoteSource, "kind"> {
+  readonly path: string;
+}
+
 export type ToBrowserWorker =
   /** Puts files into the worker's table. */
-  | { readonly type: "mount"; readonly files: readonly MountedFile[] }
+  | { readonly type: "mount"; readonly files: readonly (MountedFile | RemoteFileAt)[] }
   /** Fetches files, one after the other. */
   | {
     readonly type: "obtain";

@@ -28,6 +28,8 @@ export {
   type FileRef,
   type ModelFiles,
   type ModelSource,
+  planModel,
+  type PlanOptions,
 } from "./load.ts";
 export type { CacheMode, RemoteFile } from "./store.ts";
 export type * from "../mod.ts";

@@ -13,7 +13,9 @@ const toEngine = scope.onmessage;
 scope.onmessage = (event: MessageEvent<ToBrowserWorker>) => {
   const { data } = event;
   if (data.type === "mount") {
-    for (const { path, blob } of data.files) mount(path, { kind: "blob", blob });
+    for (const { path, ...file } of data.files) {
+      mount(path, "blob" in file ? { kind: "blob", ...file } : { kind: "remote", ...file });
+    }
     return;
   }
   return data.type === "obtain" ? obtainAll(data) : toEngine(event);

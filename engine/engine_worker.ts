@@ -1,4 +1,4 @@
-import { DeviceLostError } from "../runtime/mod.ts";
+import { DeviceLostError } from "../runtime/errors.ts";
 import { CompileThreads } from "./compile_threads.ts";
 import {
   type CompileTask,

@@ -6,7 +6,8 @@
 import { crop, type PixelImage } from "../media/image.ts";
 import { resize, type ResizeFilter } from "../media/resize.ts";
 import type { Area } from "./mask_area.ts";
-import { mostImages, type PipelineInfo, type PipelineRequest } from "../models/mod.ts";
+import type { PipelineInfo, PipelineRequest } from "../models/mod.ts";
+import { mostImages } from "../models/pipeline/check_request.ts";
 import type {
   GenerateRequest,
   Image,

@@ -315,7 +315,14 @@ export const chinese: Words = {
   storesUnknown: "浏览器未说明可以存储多少。",
   storesTooLittle: "浏览器最多存储 {size}：请清理磁盘，或选择本地文件，它们会直接在原处读取。",
   stores: "浏览器最多可存储 {size}。",
-  tabUses: "标签页最多使用 {size} GiB 显存；更大的模型会分部分轮流载入。",
+  hubTransformer: "改用其他文件中的 Transformer（可选）",
+  hubAddress: "模型库地址",
+  readingHub: "正在读取模型库的信息…",
+  planFits: "生成 {size} 的结果需占用 {peak} 显存，此标签页可用 {budget}。",
+  planReloads:
+    "生成 {size} 的结果需占用 {peak} 显存，此标签页可用 {budget}；每次会重新载入 {again} 权重。",
+  planTooLarge:
+    "生成 {size} 的结果需占用 {peak} 显存，而此标签页只可用 {budget}：请在上方调高，或选择较小的模型。",
 
   loraSending: "正在发送 {name}。",
   loraFits: "{name} 会修改此模型的 {count} 个层。",

@@ -329,7 +329,14 @@ export const english = {
   storesTooLittle:
     "The browser stores at most {size}: free some disk, or pick files, which are read where they lie.",
   stores: "The browser stores up to {size}.",
-  tabUses: "The tab uses up to {size} GiB of the GPU; of a larger model, parts are on it in turn.",
+  hubTransformer: "Its transformer from another file (optional)",
+  hubAddress: "Address of the hub",
+  readingHub: "Reading what the hub has…",
+  planFits: "A result of {size} takes {peak} of the GPU, of the {budget} that the tab may use.",
+  planReloads:
+    "A result of {size} takes {peak} of the GPU, of the {budget} that the tab may use; {again} of weights are brought to it again each time.",
+  planTooLarge:
+    "A result of {size} takes {peak} of the GPU, and the tab may use {budget}: allow more above, or choose a smaller model.",
 
   // LoRAs that are dropped.
   loraSending: "{name} is being sent.",

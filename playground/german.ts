@@ -321,8 +321,14 @@ export const german: Words = {
   storesTooLittle:
     "Der Browser speichert höchstens {size}: schaffe Platz, oder wähle Dateien, die dann an ihrem Ort gelesen werden.",
   stores: "Der Browser speichert bis zu {size}.",
-  tabUses:
-    "Der Tab belegt bis zu {size} GiB der GPU; von einem größeren Modell liegen die Teile abwechselnd darauf.",
+  hubTransformer: "Der Transformer aus einer anderen Datei (optional)",
+  hubAddress: "Adresse des Hubs",
+  readingHub: "Liest, was der Hub hat …",
+  planFits: "Ein Ergebnis von {size} belegt {peak} der GPU, von {budget}, die der Tab nutzen darf.",
+  planReloads:
+    "Ein Ergebnis von {size} belegt {peak} der GPU, von {budget}, die der Tab nutzen darf; {again} an Gewichten werden jedes Mal neu geladen.",
+  planTooLarge:
+    "Ein Ergebnis von {size} belegt {peak} der GPU, und der Tab darf {budget} nutzen: oben mehr erlauben oder ein kleineres Modell wählen.",
 
   loraSending: "{name} wird gesendet.",
   loraFits: "{name} ändert {count?Schicht:Schichten} dieses Modells.",

@@ -324,8 +324,14 @@ export const japanese: Words = {
   storesTooLittle:
     "ブラウザーが保存できるのは最大 {size} です。空きを増やすか、手元のファイルを選んでください（その場で読み込みます）。",
   stores: "ブラウザーは最大 {size} を保存できます。",
-  tabUses:
-    "タブは GPU メモリーを最大 {size} GiB 使います。より大きいモデルは部分ごとに順に載せます。",
+  hubTransformer: "別のファイルの Transformer を使う（任意）",
+  hubAddress: "ハブのアドレス",
+  readingHub: "ハブの内容を読んでいます…",
+  planFits: "{size} の生成には GPU メモリが {peak} 必要です（このタブの上限は {budget}）。",
+  planReloads:
+    "{size} の生成には GPU メモリが {peak} 必要です（このタブの上限は {budget}）。毎回 {again} の重みを読み込み直します。",
+  planTooLarge:
+    "{size} の生成には GPU メモリが {peak} 必要ですが、このタブの上限は {budget} です。上で増やすか、小さいモデルを選んでください。",
 
   loraSending: "{name} を送信しています。",
   loraFits: "{name} はこのモデルの {count} 層を変更します。",

@@ -6,7 +6,15 @@ import { connect, session } from "../../playground/session.ts";
 import { memory, useStore } from "../../playground/store.ts";
 import { isHubId, parseHubFile } from "../../hub/cache.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
-import { DEFAULT_VRAM_BYTES, type Estimate, estimate, type ModelSource } from "../load.ts";
+import {
+  DEFAULT_HUB,
+  DEFAULT_VRAM_BYTES,
+  type Estimate,
+  estimate,
+  type ModelSource,
+  planModel,
+} from "../load.ts";
+import type { ModelPlan } from "../../engine/reports.ts";
 import { service } from "./tab.ts";
 import { sized, t } from "../../playground/texts.ts";
 
@@ -16,12 +24,22 @@ const GIB = 2 ** 30;
 const chosen = () => memory.read<string>("source", BUNDLED_MODEL);
 const vramGib = () => memory.read<number>("vram", DEFAULT_VRAM_BYTES / GIB);
 
+const transformer = () => memory.read<string>("transformer", "");
+const hub = () => memory.read<string>("hub", DEFAULT_HUB);
+
+/** How a model is loaded. */
+const optionsOf = (source: ModelSource) => ({
+  maxVramBytes: vramGib() * GIB,
+  hub: hub(),
+  ...(isHubId(String(source)) && transformer() && { parts: { transformer: transformer() } }),
+});
+
 export function loadChosen(): Promise<void> {
   return load(chosen());
 }
 
 async function load(source: ModelSource): Promise<void> {
-  const loading = service.load(source, { maxVramBytes: vramGib() * GIB });
+  const loading = service.load(source, optionsOf(source));
   session.set({ link: "connecting", models: [], modelId: "", loaded: 0, problem: "" });
   refreshSoon();
   await loading;
@@ -42,7 +60,7 @@ export function Corner(): VNode {
 function Panel({ onClose }: { onClose: () => void }): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const [id, setId] = useState(chosen() === BUNDLED_MODEL ? "" : chosen());
-  const [found, setFound] = useState<Estimate>();
+  const [found, setFound] = useState<Estimate & { readonly plan: ModelPlan }>();
   const [problem, setProblem] = useState("");
   const isLoading = useStore(session, ({ link }) => link === "loading");
   useEffect(() => box.current?.showModal(), []);
@@ -65,7 +83,10 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
     if (!isHubId(name) && !parseHubFile(name)) {
       throw new Error(t("notOnHub", { name }));
     }
-    setFound(await estimate(name));
+    setProblem(t("readingHub"));
+    const options = optionsOf(name);
+    setFound({ ...await estimate(name, options), plan: await planModel(name, options) });
+    setProblem("");
   };
   const pick = (asFolder: boolean) => ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     const files = [...currentTarget.files ?? []];
@@ -97,6 +118,28 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
           setFound(undefined);
         },
       }),
+      h("label", { for: "hub-transformer" }, t("hubTransformer")),
+      h("input", {
+        id: "hub-transformer",
+        value: transformer(),
+        placeholder: "org/name:file.gguf",
+        autocomplete: "off",
+        spellcheck: false,
+        onInput: ({ currentTarget }) => {
+          memory.write("transformer", currentTarget.value.trim());
+          setFound(undefined);
+        },
+      }),
+      h("label", { for: "hub-address" }, t("hubAddress")),
+      h("input", {
+        id: "hub-address",
+        type: "url",
+        value: hub(),
+        onInput: ({ currentTarget }) => {
+          memory.write("hub", currentTarget.value || DEFAULT_HUB);
+          setFound(undefined);
+        },
+      }),
       h("label", { for: "model-folder" }, t("modelFolder")),
       h("input", {
         id: "model-folder",
@@ -118,8 +161,10 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
         type: "number",
         min: 1,
         value: vramGib(),
-        onChange: ({ currentTarget }) =>
-          memory.write("vram", Math.max(1, Number(currentTarget.value) || 1)),
+        onChange: ({ currentTarget }) => {
+          memory.write("vram", Math.max(1, Number(currentTarget.value) || 1));
+          setFound(undefined);
+        },
       }),
       h("p", { class: "muted", role: "status" }, problem || (found ? costOf(found) : "")),
       h(
@@ -132,7 +177,9 @@ function Panel({ onClose }: { onClose: () => void }): VNode {
   );
 }
 
-function costOf({ bytes, missingBytes, freeBytes }: Estimate): string {
+function costOf(
+  { bytes, missingBytes, freeBytes, plan }: Estimate & { readonly plan: ModelPlan },
+): string {
   const kept = bytes - missingBytes;
   return [
     t(kept > 0 ? "toFetchPart" : "toFetch", { size: sized(missingBytes), here: sized(kept) }),
@@ -141,6 +188,17 @@ function costOf({ bytes, missingBytes, freeBytes }: Estimate): string {
       : missingBytes > freeBytes
       ? t("storesTooLittle", { size: sized(freeBytes) })
       : t("stores", { size: sized(freeBytes) }),
-    t("tabUses", { size: vramGib() }),
+    roomOf(plan),
   ].join(" ");
+}
+
+/** What the GPU can hold of it. */
+function roomOf({ width, height, memory: { fits, ...bytes } }: ModelPlan): string {
+  const { peakBytes, budgetBytes, reloadedBytes } = bytes;
+  return t(!fits ? "planTooLarge" : reloadedBytes > 0 ? "planReloads" : "planFits", {
+    size: `${width}\u00d7${height}`,
+    peak: sized(peakBytes),
+    budget: sized(budgetBytes),
+    again: sized(reloadedBytes),
+  });
 }

@@ -11,7 +11,7 @@ export const PAGE = `
   await opened;
   const until = async (what) => {
     const find = typeof what === "function" ? what : () => frame.contentDocument?.querySelector(what);
-    for (let wait = 0; wait < 3000; wait++) {
+    for (let wait = 0; wait < 10_000; wait++) {
       const found = find();
       if (found) return found;
       await new Promise((resolve) => setTimeout(resolve, 20));

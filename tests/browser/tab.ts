@@ -136,14 +136,16 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 function ranged(request: Request, bytes: Uint8Array<ArrayBuffer>): Response {
-  const start = Number(/bytes=(\d+)-/.exec(request.headers.get("range") ?? "")?.[1] ?? NaN);
+  const [, from, last] = /bytes=(\d+)-(\d*)/.exec(request.headers.get("range") ?? "") ?? [];
+  const start = Number(from ?? NaN);
+  const end = last ? Math.min(Number(last) + 1, bytes.length) : bytes.length;
   const ending = /\.\w+$/.exec(new URL(request.url).pathname)?.[0] ?? "";
   const type = TYPES[ending] ?? "application/octet-stream";
   const headers = { "content-type": type };
   if (Number.isNaN(start)) return new Response(bytes, { headers });
-  return new Response(bytes.subarray(start), {
+  return new Response(bytes.subarray(start, end), {
     status: 206,
-    headers: { ...headers, "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` },
+    headers: { ...headers, "content-range": `bytes ${start}-${end - 1}/${bytes.length}` },
   });
 }
 

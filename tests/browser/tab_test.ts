@@ -3,6 +3,9 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import * as browserPlatform from "../../browser/platform.ts";
+import { readRecipe } from "../../generation/read_recipe.ts";
+import { decodeImage } from "../../media/decode.ts";
+import { readImageText } from "../../media/encode.ts";
 import { loadModel } from "../../mod.ts";
 import * as platform from "../../platform/mod.ts";
 import { quantizeCheckpoint } from "../../models/checkpoints/quantize/mod.ts";
@@ -16,9 +19,13 @@ import { browserTest, openSite } from "./tab.ts";
 const PROMPT = { prompt: "a red heart", seed: 7 };
 
 /** How far pixels are from those of this program under Deno. */
-async function distance(pixels: readonly number[], numInferenceSteps: number): Promise<number> {
+async function distance(
+  pixels: readonly number[],
+  numInferenceSteps: number,
+  seed = PROMPT.seed,
+): Promise<number> {
   await using model = await loadModel();
-  const [{ data }] = await model.generate({ ...PROMPT, numInferenceSteps });
+  const [{ data }] = await model.generate({ ...PROMPT, seed, numInferenceSteps });
   assert.equal(pixels.length, data.length);
   return data.reduce((most, value, i) => Math.max(most, Math.abs(value - pixels[i]!)), 0);
 }
@@ -40,8 +47,8 @@ Deno.test("the site's bundles need nothing of Deno or Node, and are small enough
   await using site = await openSite();
   const limits: Record<string, number> = {
     "worker.js": 370_000,
-    "denoise.js": 630_000,
-    "playground.js": 665_000,
+    "denoise.js": 520_000,
+    "playground.js": 550_000,
   };
   const seen = new Set(Object.keys(limits));
   for (const name of seen) {
@@ -325,19 +332,65 @@ for (const browser of ["firefox", "chromium"] as const) {
   );
 }
 
-browserTest("a Chromium tab draws Deno's picture", "chromium", async () => {
-  await using site = await openSite();
-  const pixels = await site.run(
-    "chromium",
-    `${DRAW}
-    const pixels = await draw({ numInferenceSteps: 2 });
-    await model.close();
-    return pixels;
-  `,
-    { limitMs: 240_000 },
+for (const browser of ["firefox", "chromium"] as const) {
+  browserTest(
+    `${browser}'s page says what a model of a hub takes of disk and GPU before it fetches, draws with it, and fetches nothing after a reload`,
+    browser,
+    () =>
+      withZImage(async (hub) => {
+        await using site = await openSite();
+        site.forward(hub.endpoint);
+        const rangesOfWeights = () =>
+          hub.seen.flatMap(({ path, range }) =>
+            /\.(gguf|safetensors)$/.test(path) ? [range ?? "all"] : []
+          );
+        let atPlan: string[] = [];
+        site.add("/planned", () => {
+          atPlan = rangesOfWeights();
+          return new Response();
+        });
+        const found = await site.run(
+          browser,
+          `${PAGE.replace("{ settings", '{ size: "64x32", settings')}
+          const page = () => frame.contentDocument;
+          const press = async (text) => (await until(() => [...page().querySelectorAll("button")]
+            .find((found) => found.textContent.includes(text) && !found.disabled))).click();
+          const status = () => page().querySelector("dialog [role=status]")?.textContent;
+          await until("main textarea");
+          await press("Model");
+          await write(await until("#hub-address"), location.origin);
+          await write(await until("#hub-transformer"), "toys/z-image-gguf:z-image-Q4_K.gguf");
+          await write(await until("#hub-id"), "toys/z-image");
+          await press("How large");
+          const cost = await until(() => /to fetch/.test(status()) && status());
+          await fetch("/planned");
+          await press("Fetch and load");
+          await until(() => page().querySelector(".model")?.textContent === "toys/z-image");
+          await write(await until("main textarea"), "a cat");
+          await generate();
+          const first = await shown();
+          const loaded = new Promise((resolve) => frame.onload = resolve);
+          frame.contentWindow.location.reload();
+          await loaded;
+          await until(() => page().querySelector(".model")?.textContent === "toys/z-image");
+          await write(await until("main textarea"), "a dog");
+          await generate();
+          const again = await shown((await shown()).src);
+          return { cost, first: first.sides, again: again.sides };
+        `,
+          { limitMs: 1_200_000 },
+        ) as { cost: string; first: number[]; again: number[] };
+        assert.match(
+          found.cost,
+          /^\d+ MB to fetch\. .*A result of 256×256 takes \d+ MB of the GPU, of/,
+        );
+        assert.deepEqual(atPlan, Array(3).fill("bytes=0-1048575"), "headers alone");
+        assert.deepEqual(rangesOfWeights().slice(3), ["all", "all", "all"], "once");
+        assert.deepEqual([found.first, found.again], [[64, 32], [64, 32]]);
+      }),
+    true,
   );
-  assert.ok(await distance(pixels as number[], 2) <= 1);
-});
+}
 
 browserTest(
   "the page for reports measures in Firefox, and shows what may be posted",
@@ -380,32 +433,38 @@ interface Shown {
   readonly bytes: string;
 }
 
-browserTest(
-  "the playground without a server draws in Firefox, and has the picture after a reload",
-  "firefox",
-  async () => {
-    await using site = await openSite();
-    const { first, again, previews } = await site.run(
-      "firefox",
-      `${PAGE}
-    await write(await until("main textarea"), "a red heart");
-    await generate();
-    const previews = (await until(".gallery img[src^=data]")).src.length;
-    const first = await shown();
-    const loaded = new Promise((resolve) => frame.onload = resolve);
-    frame.contentWindow.location.reload();
-    await loaded;
-    const again = await shown();
-    return { first, again, previews };
-  `,
-    ) as { first: Shown; again: Shown; previews: number };
-    assert.deepEqual(first.sides, [96, 96]);
-    assert.ok(previews > 1000, "a preview was shown");
-    assert.equal(again.bytes, first.bytes);
-    assert.deepEqual(
-      site.requests.filter((path) => /v1|health/.test(path)),
-      [],
-      "nothing is asked of the host",
-    );
-  },
-);
+for (const browser of ["firefox", "chromium"] as const) {
+  browserTest(
+    `the playground without a server draws Deno's picture in ${browser}, and has it after a reload`,
+    browser,
+    async () => {
+      await using site = await openSite();
+      const { first, again, previews } = await site.run(
+        browser,
+        `${PAGE}
+        await write(await until("main textarea"), "a red heart");
+        await generate();
+        const previews = (await until(".gallery img[src^=data]")).src.length;
+        const first = await shown();
+        const loaded = new Promise((resolve) => frame.onload = resolve);
+        frame.contentWindow.location.reload();
+        await loaded;
+        const again = await shown();
+        return { first, again, previews };
+      `,
+        { limitMs: 240_000 },
+      ) as { first: Shown; again: Shown; previews: number };
+      assert.deepEqual(first.sides, [96, 96]);
+      assert.ok(previews > 1000, "a preview was shown");
+      assert.equal(again.bytes, first.bytes);
+      const file = Uint8Array.from(first.bytes.split(",").map(Number));
+      const { seed } = readRecipe(readImageText(file))!;
+      assert.ok(await distance([...(await decodeImage(file)).data], 2, seed) <= 1);
+      assert.deepEqual(
+        site.requests.filter((path) => /v1|health/.test(path)),
+        [],
+        "nothing is asked of the host",
+      );
+    },
+  );
+}

@@ -120,20 +120,21 @@ export class FakeHub implements AsyncDisposable {
     const failure = this.behaviour.failures?.shift();
     if (failure !== undefined) return new Response("", { status: failure });
     const bytes = bytesOf(content);
-    const range = /^bytes=(\d+)-$/.exec(request.headers.get("range") ?? "")?.[1];
-    const start = this.behaviour.ignoresRanges ? 0 : Number(range ?? 0);
+    const asked = /^bytes=(\d+)-(\d*)$/.exec(request.headers.get("range") ?? "");
+    const [, from, last] = this.behaviour.ignoresRanges ? [] : asked ?? [];
+    const start = Number(from ?? 0);
+    const end = last ? Math.min(Number(last) + 1, bytes.length) : bytes.length;
+    const isPart = start > 0 || end < bytes.length;
     const cut = this.behaviour.cuts?.shift();
     const { pace } = this.behaviour;
-    const whole = pace ? pacedStream(bytes.slice(start), pace) : bytes.slice(start);
+    const whole = pace ? pacedStream(bytes.slice(start, end), pace) : bytes.slice(start, end);
     return new Response(cut === undefined ? whole : brokenStream(bytes, start, cut), {
-      status: start > 0 ? 206 : 200,
+      status: isPart ? 206 : 200,
       headers: {
-        "content-length": String(bytes.length - start),
+        "content-length": String(end - start),
         "x-repo-commit": FAKE_COMMIT,
         etag: JSON.stringify(hashOf(path!, bytes)),
-        ...(start > 0
-          ? { "content-range": `bytes ${start}-${bytes.length - 1}/${bytes.length}` }
-          : {}),
+        ...(isPart ? { "content-range": `bytes ${start}-${end - 1}/${bytes.length}` } : {}),
       },
     });
   }
