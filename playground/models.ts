@@ -108,6 +108,8 @@ export async function followPulls(): Promise<void> {
   await attempt(async () => {
     for (;;) {
       const { data } = await callJson<{ data: Pull[] }>("v1/pulls");
+      // A short pull may have ended before it was followed.
+      data.forEach(note);
       models.set({ pulls: data });
       const next = data.find(({ status }) => status === "running") ?? data.find(isActive);
       if (!next) return;
