@@ -1,12 +1,21 @@
 /** LoRA files that clients bring, kept where their requests find them. */
 
 import { createHash } from "node:crypto";
-import { basename, join } from "node:path";
+import { dirname, join } from "node:path";
 import { shorten } from "../../generation/texts.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
+import { readPaced } from "../http/body.ts";
+import { requireFreeSpace } from "../storage/disk.ts";
+import { storageFailed } from "../storage/failures.ts";
 
 /** Longest file that is kept, in bytes. */
 const MAX_BYTES = 2 * 2 ** 30;
+
+/** Bytes after which the disk is asked again whether it has room. */
+const LOOK_BYTES = 64 * 2 ** 20;
+/** Names that are files of one folder on every system. */
+// deno-lint-ignore no-control-regex
+const NAME = /^[^./\\:*?"<>|\x00-\x1f][^/\\:*?"<>|\x00-\x1f]{0,199}\.safetensors$/;
 
 /** A file, and where it is. */
 export interface KeptFile {
@@ -19,18 +28,17 @@ export interface KeptFile {
 export async function keepLora(
   folder: string,
   name: string,
-  body: ReadableStream<Uint8Array>,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
 ): Promise<KeptFile> {
-  if (
-    !/^[^./\\][^/\\]{0,199}\.safetensors$/.test(name) || basename(name) !== name ||
-    name.includes("\0")
-  ) {
+  if (!NAME.test(name)) {
     throw badRequest(
       `Cannot keep a LoRA as '${shorten(name)}': give a file name that ends with .safetensors`,
       "name",
     );
   }
-  await Deno.mkdir(folder, { recursive: true });
+  await Deno.mkdir(folder, { recursive: true }).catch((error) => {
+    throw storageFailed(error);
+  });
   const file = join(folder, name);
   const part = join(folder, `.${crypto.randomUUID()}.part`);
   try {
@@ -51,11 +59,14 @@ export async function keepLora(
 }
 
 /** Writes a file, and gives its digest. */
-async function write(path: string, body: ReadableStream<Uint8Array>): Promise<string> {
+async function write(path: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
   using file = await Deno.open(path, { createNew: true, write: true });
   const hash = createHash("sha256");
   let bytes = 0;
-  for await (const chunk of body) {
+  for await (const chunk of readPaced(body)) {
+    if (bytes % LOOK_BYTES + chunk.length >= LOOK_BYTES || bytes === 0) {
+      await requireFreeSpace(dirname(path));
+    }
     bytes += chunk.length;
     if (bytes > MAX_BYTES) {
       throw new ApiError(
@@ -68,7 +79,9 @@ async function write(path: string, body: ReadableStream<Uint8Array>): Promise<st
     }
     hash.update(chunk);
     for (let written = 0; written < chunk.length;) {
-      written += await file.write(chunk.subarray(written));
+      written += await file.write(chunk.subarray(written)).catch((error) => {
+        throw storageFailed(error);
+      });
     }
   }
   return hash.digest("hex");

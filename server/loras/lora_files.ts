@@ -83,7 +83,7 @@ export class LoraFiles {
   }
 
   /** Keeps a file that a client brings, in the last of the folders. @throws {ApiError} as {@linkcode keepLora} does; 403 without a folder */
-  async keep(name: string, body: ReadableStream<Uint8Array>): Promise<KeptFile> {
+  async keep(name: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<KeptFile> {
     const folder = this.#folders.at(-1);
     if (folder !== undefined) return await keepLora(folder, name, body);
     throw new ApiError(

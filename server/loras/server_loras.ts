@@ -122,7 +122,10 @@ export class ServerLoras {
    * @returns what of the model it would change; nothing is changed now
    * @throws {ApiError} 400 for a LoRA of another model, which is not kept; else as {@linkcode LoraFiles.keep} does
    */
-  async keep(name: string, body: ReadableStream<Uint8Array>): Promise<readonly LoraReport[]> {
+  async keep(
+    name: string,
+    body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  ): Promise<readonly LoraReport[]> {
     this.#enabled();
     if (!this.#files.keep) {
       throw new ApiError(403, "Cannot keep LoRAs: the models of a fleet are on its workers");
