@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import manifest from "../deno.json" with { type: "json" };
+import { DENO_RUN } from "./e2e/server_process.ts";
 
 const CLI = new URL("../cli.ts", import.meta.url).href;
 
@@ -10,7 +11,7 @@ async function run(args: string[], env: Record<string, string> = {}) {
   try {
     const config = fileURLToPath(new URL("../deno.json", import.meta.url));
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", "--config", config, CLI, ...args],
+      args: [...DENO_RUN, "--config", config, CLI, ...args],
       cwd,
       env: { NO_COLOR: "1", ...env },
     }).output();

@@ -1,11 +1,13 @@
 /**
  * Runs denoise on systems that this machine is not (`deno task test:platforms windows [PATH…]`): Windows' Deno under Wine,
  * with Vulkan passed through to Mesa's software driver, in a root of Debian's packages that a user namespace makes its own.
- * Where no path is given: the launcher, an image, a refused command line, and the unit tests of the folders that touch the system.
+ * Where no path is given: the launcher, an image, refused command lines, the page of a server (alone with `page`), and the
+ * tests of what touches the system, of servers that are killed, and of downloads.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { driversFolder, unpackPackages } from "./drivers/debian.ts";
+import { chromium } from "playwright-core";
 import { DENO, ROOT } from "./root.ts";
 import { fileURLToPath } from "node:url";
 
@@ -16,12 +18,18 @@ const PACKAGES = [
   // Without a display Wine's Vulkan refuses its surfaces, and wgpu finds no adapter.
   ...["xvfb", "xkb-data", "x11-xkb-utils", "dash", "coreutils"],
 ];
+/** Port of the server whose page is drawn on. */
+const PAGE_PORT = 30417;
 const WINDOWS_DENO = `npm:@deno/win32-x64@${Deno.version.deno}`;
 
 /** Where a library says that it is Wine's own, in bytes. */
 const WINE_MARK = { at: 64, length: 32 };
 
-const TESTS = ["commands", "hub", "media", "generation", "library", "engine", "server"];
+const TESTS = [
+  ...["commands", "hub", "media", "generation", "library", "engine", "server"],
+  // A server as a process, killed in the midst of jobs, and downloads from a hub.
+  ...["serve", "crash", "pull"].map((name) => `tests/e2e/${name}_test.ts`),
+];
 
 /** Runs in the root, with the repository and Deno's packages bound into it. */
 const INSIDE = `set -e
@@ -34,12 +42,23 @@ mount --bind "$packages" "$root/packages/npm"
 mount --bind "$deno" "$root/deno"
 exec chroot "$root" env -i PATH=/usr/lib/wine:/usr/bin WINELOADER=/usr/lib/wine/wine64 HOME=/root LANG=C.UTF-8 DISPLAY=:77 WINEDEBUG=-all NO_COLOR=1 \\
   WINEDLLOVERRIDES=mscoree,mshtml= VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json DENO_WEBGPU_BACKEND=vulkan \\
-  DENO_DIR='Z:\\packages' DENOISE_DENO='Z:\\deno\\deno.exe' DENOISE_CACHE=off DENOISE_NO_SERVER=true \\
-  sh -c 'Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 & display=$!
-    cd /denoise; wine64 "$@" || status=$?; kill $display 2>/dev/null; exit \${status:-0}' sh "$@"`;
+  DENO_DIR='Z:\\packages' DENOISE_DENO='Z:\\deno\\deno.exe' DENOISE_CACHE=off DENOISE_NO_SERVER=true DENOISE_TEST_PRELOAD='Z:\\denoise\\tools\\wine.ts' \\
+  sh -c 'rm -f /tmp/.X77-lock /tmp/.X11-unix/X77
+    Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 & display=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10; do [ -S /tmp/.X11-unix/X77 ] && break; sleep 0.5; done
+    # A registry that is killed while it is written is broken, so each run has a copy of its own.
+    export WINEPREFIX=/root/prefix
+    if [ ! -e /root/prefix.ready ]; then
+      rm -rf /root/prefix
+      wine64 wineboot -i && wineserver -w && touch /root/prefix.ready
+    fi
+    WINEPREFIX=$(mktemp -d); cp -a /root/prefix/. "$WINEPREFIX"
+    cd /denoise; wine64 "$@" || status=$?
+    wineserver -k 2>/dev/null; wineserver -w; kill $display 2>/dev/null
+    rm -rf "$WINEPREFIX"; exit \${status:-0}' sh "$@"`;
 
 /** A root with Wine, and Windows' Deno; undefined where Debian's packages or user namespaces cannot be had. */
-async function prepare(): Promise<((...args: string[]) => Promise<number>) | undefined> {
+async function prepare(): Promise<((...args: string[]) => Deno.ChildProcess) | undefined> {
   const folder = join(driversFolder(), "wine");
   const root = join(folder, "root");
   if (!existsSync(join(folder, "ready"))) {
@@ -72,13 +91,11 @@ async function prepare(): Promise<((...args: string[]) => Promise<number>) | und
   const windowsDeno = readdirSync(npmCache)
     .map((registry) => join(npmCache, registry, "@deno", "win32-x64", Deno.version.deno))
     .find((path) => existsSync(path))!;
-  return async (...args) => {
+  return (...args) => {
     const inside = ["sh", "-c", INSIDE, "sh", root, fileURLToPath(ROOT), npmCache, windowsDeno];
-    const child = new Deno.Command("unshare", {
-      args: ["--user", "--map-root-user", "--mount", "--pid", "--fork", ...inside, ...args],
-      stdin: "null",
-    }).spawn();
-    return (await child.status).code;
+    const own = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"];
+    return new Deno.Command("unshare", { args: [...own, ...inside, ...args], stdin: "null" })
+      .spawn();
   };
 }
 
@@ -93,11 +110,12 @@ async function main([system, ...paths]: readonly string[]): Promise<number> {
     console.error(`Cannot test on ${system ?? "nothing"}: there is windows`);
     return 2;
   }
-  const wine = await prepare();
-  if (!wine) {
+  const start = await prepare();
+  if (!start) {
     console.error("Cannot test on Windows: Wine is fetched on Debian for x86-64 only");
     return 1;
   }
+  const wine = async (...args: string[]) => (await start(...args).status).code;
   const tests = (...all: string[]) =>
     wine("Z:\\deno\\deno.exe", ...[
       "test",
@@ -107,14 +125,17 @@ async function main([system, ...paths]: readonly string[]): Promise<number> {
       "--preload",
       "tools/wine.ts",
     ], ...all);
-  if (paths.length > 0) return await tests(...paths);
   const launcher = (line: string) => wine("cmd", "/c", `denoise.cmd ${line}`);
+  if (paths[0] === "page") return await drawOnPage(start);
+  if (paths[0] === "run") return await launcher(paths.slice(1).join(" "));
+  if (paths.length > 0) return await tests(...paths);
   const image = 'generate "a blue star! & 100%" --num-inference-steps 2 -s 3 -o outputs\\wine.png';
   const steps: [string, number, () => Promise<number>][] = [
     ["the launcher", 0, () => launcher("--version")],
     ["a wrong command line", 2, () => launcher("frobnicate")],
     ["a name that Windows does not allow", 1, () => launcher("generate x -o a?b.png")],
     ["an image", 0, () => launcher(image)],
+    ["the page of a server", 0, () => drawOnPage(start)],
     ["the tests", 0, () => tests(...TESTS)],
   ];
   let failed = 0;
@@ -127,6 +148,39 @@ async function main([system, ...paths]: readonly string[]): Promise<number> {
     if (!isRight) failed++;
   }
   return failed === 0 ? 0 : 1;
+}
+
+/** Draws on the page of a server on that system, in a browser on this one. */
+async function drawOnPage(start: (...args: string[]) => Deno.ChildProcess): Promise<number> {
+  const executablePath = "/usr/bin/chromium";
+  if (!existsSync(executablePath)) {
+    console.error("Skipped the page: there is no Chromium here");
+    return 0;
+  }
+  const url = `http://127.0.0.1:${PAGE_PORT}/`;
+  const flags = `--port ${PAGE_PORT} --strict-ports --output-path outputs\\page`;
+  const server = start("cmd", "/c", `denoise.cmd serve ${flags}`);
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  try {
+    const page = await browser.newPage();
+    for (let left = 120; left > 0; left--) {
+      const answer = await page.goto(url).catch(() => undefined);
+      if (answer?.ok()) break;
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+    await page.getByText("The bundled model draws plain shapes").waitFor({ timeout: 120_000 });
+    await page.locator("#prompt").fill("a red heart");
+    await page.locator("#prompt").press("Control+Enter");
+    await page.locator(".finished img.result").waitFor({ timeout: 300_000 });
+    return 0;
+  } catch (error) {
+    console.error(`Cannot draw on the page: ${(error as Error).message}`);
+    return 1;
+  } finally {
+    await browser.close();
+    server.kill("SIGKILL");
+    await server.status;
+  }
 }
 
 if (import.meta.main) {

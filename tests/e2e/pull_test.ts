@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { FakeHub } from "../fakes/hub.ts";
+import { DENO_RUN } from "./server_process.ts";
 
 const CLI = fileURLToPath(new URL("../../cli.ts", import.meta.url));
 const BUNDLED = fileURLToPath(new URL("../../models/bundled", import.meta.url));
@@ -19,7 +20,7 @@ async function readFiles(folder: string, files: Record<string, Uint8Array<ArrayB
 /** Runs the program on a hub of the test's own. */
 async function runOn(hub: FakeHub, folder: string, args: readonly string[]) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", CLI, ...args],
+    args: [...DENO_RUN, CLI, ...args],
     env: {
       HF_ENDPOINT: hub.endpoint,
       HF_HOME: folder,

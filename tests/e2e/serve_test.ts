@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { decodeImage } from "../../media/decode.ts";
 import { encodeImage } from "../../media/encode.ts";
-import { postJson, startProcess } from "./server_process.ts";
+import { HAS_SIGTERM, postJson, startProcess } from "./server_process.ts";
 
 Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM with 0", async () => {
   const folder = await Deno.makeTempDir();
@@ -28,18 +28,20 @@ Deno.test("denoise serve loads the bundled model, generates, and ends on SIGTERM
     assert.match(metrics, /^denoise_jobs_ended_total\{kind="image",status="completed"\} 1$/m);
 
     const { code } = await server.end("SIGTERM");
-    assert.equal(code, 0, server.log());
+    if (HAS_SIGTERM) assert.equal(code, 0, server.log());
     // Drivers write to standard error what they like.
     const lines = server.log().split("\n").filter((line) => line.startsWith("{"))
       .map((line) => JSON.parse(line));
-    assert.ok(lines.some(({ message }) => message.startsWith("Stopping; ")), server.log());
+    const hasStopped = lines.some(({ message }) => message.startsWith("Stopping; "));
+    assert.equal(hasStopped, HAS_SIGTERM, server.log());
     assert.ok(lines.some(({ job, path }) => job === body.id && path === "/v1/images/generations"));
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
 
-Deno.test("denoise serve ends on SIGTERM with 0 while it loads, and by a second one at once", async () => {
+const ending = "denoise serve ends on SIGTERM with 0 while it loads, and by a second one at once";
+Deno.test(ending, { ignore: !HAS_SIGTERM }, async () => {
   const folder = await Deno.makeTempDir();
   try {
     {
@@ -61,7 +63,9 @@ Deno.test("denoise serve ends on SIGTERM with 0 while it loads, and by a second 
   }
 });
 
-Deno.test("denoise serve goes on when its working folder is removed, and makes it anew", async () => {
+// Windows keeps folders in which a process works.
+const removing = "denoise serve goes on when its working folder is removed, and makes it anew";
+Deno.test(removing, { ignore: !HAS_SIGTERM }, async () => {
   const folder = await Deno.makeTempDir();
   try {
     await using server = await startProcess(folder, ["--input-save-path", "uploads"]);

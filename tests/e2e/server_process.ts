@@ -4,6 +4,17 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = new URL("../../", import.meta.url);
 
+/** What Deno runs the program with; `tools/test_platforms.ts` has it load a module first. */
+export const DENO_RUN: readonly string[] = [
+  ...["run", "-A", "--no-check"],
+  ...(Deno.env.has("DENOISE_TEST_PRELOAD")
+    ? ["--preload", Deno.env.get("DENOISE_TEST_PRELOAD")!]
+    : []),
+];
+
+/** Whether a process can be asked to end; on Windows it is ended. */
+export const HAS_SIGTERM: boolean = Deno.build.os !== "windows";
+
 /** A server that answers. */
 export interface ServerProcess extends AsyncDisposable {
   readonly url: string;
@@ -34,7 +45,7 @@ export async function startProcess(
   const config = fileURLToPath(new URL("deno.json", ROOT));
   const cli = fileURLToPath(new URL("cli.ts", ROOT));
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--config", config, cli, "serve", "--port", "0", ...args],
+    args: [...DENO_RUN, "--config", config, cli, "serve", "--port", "0", ...args],
     cwd: folder,
     env: { NO_COLOR: "1", ...env },
     stdout: "null",
