@@ -15,6 +15,7 @@ import { SD_CONTROLNET_CONFIG } from "./control_config.ts";
 import { LLLITE_CONFIG, llliteInput, lllitePictures } from "./lllite.ts";
 import { SD_FILES } from "./layouts.ts";
 import { unet } from "./unet.ts";
+import { UNET } from "./unet_layout.ts";
 import { transformerModules, UNET_CONFIG } from "./unet_config.ts";
 
 interface UnetSizes {
@@ -245,6 +246,12 @@ function below(prefix: string, shapes: Shapes): Shapes {
 
 const DENOISER = "model.diffusion_model.";
 
+/** What GGUF files of a UNet name as their architecture. */
+function architectureOf(tensors: TensorSource): string | undefined {
+  const { architecture } = UNET;
+  return typeof architecture === "function" ? architecture(tensors) : architecture;
+}
+
 /** The components of a file by class. */
 function read(shapes: Shapes) {
   const found = recognise(memoryTensors(shapes), SD_FILES.formats);
@@ -313,6 +320,7 @@ Deno.test("all tensors of a file of SD 1.5 are known and used, and its configura
   assert.deepEqual([...file.keys()], ["UNet2DConditionModel", "CLIPTextModel", "AutoencoderKL"]);
   const { config, tensors } = file.get("UNet2DConditionModel")!;
   assert.equal([...tensors.names].length, 686);
+  assert.equal(architectureOf(tensors), "sd1");
   assert.deepEqual(unusedOf(config, tensors), []);
   assert.deepEqual(unusedOfText(file.get("CLIPTextModel")!), []);
   assert.deepEqual(parseConfig(UNET_CONFIG, config, ""), {
@@ -356,6 +364,7 @@ Deno.test("all tensors of a file of SDXL are known and used, and its configurati
   ]);
   const { config, tensors } = file.get("UNet2DConditionModel")!;
   assert.equal([...tensors.names].length, 1680);
+  assert.equal(architectureOf(tensors), "sdxl");
   assert.deepEqual(unusedOfText(file.get("CLIPTextModel")!), []);
   assert.deepEqual(unusedOfText(file.get("CLIPTextModelWithProjection")!), []);
   assert.deepEqual(unusedOf(config, tensors), []);
