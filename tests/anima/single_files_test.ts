@@ -2,11 +2,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { ORIGINAL_ANIMA } from "../../models/families/anima/layouts.ts";
-import { type ModelParts, openPipeline } from "../../models/mod.ts";
+import { openPipeline } from "../../models/mod.ts";
 import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
-import { assertClose, Golden } from "../support/golden.ts";
-import { textRequest } from "../support/golden_request.ts";
-import { openTestDevice } from "../support/model_run.ts";
+import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
@@ -17,8 +15,9 @@ import {
   writeSafetensors,
 } from "../support/single_files.ts";
 
-const golden = new Golden("anima/pipeline");
-const CALL = golden.call("empty");
+const cases = new ImagePipelineCases("anima/pipeline");
+const { golden } = cases;
+const vae = join(golden.folder, "vae");
 
 /** As files of the model have it: the text conditioner beside the transformer. */
 function original(prefix: string): Map<string, Bytes> {
@@ -30,20 +29,6 @@ function original(prefix: string): Map<string, Bytes> {
   ]);
 }
 
-async function checkLatents(model: string, parts: ModelParts): Promise<void> {
-  const device = await openTestDevice();
-  const vae = join(golden.folder, "vae");
-  using pipeline = await openPipeline(model, { vae, tokenizer: golden.folder, ...parts });
-  try {
-    await pipeline.load(device);
-    const { latents } = await pipeline.generate(textRequest(CALL));
-    const expected = golden.tensor(CALL.name, "latents");
-    assertClose(CALL.name, { shape: expected.shape, data: latents }, expected, 1e-4);
-  } finally {
-    device.destroy();
-  }
-}
-
 Deno.test("files of Anima as safetensors and GGUF give diffusers' latents, and need a tokenizer of T5", () =>
   withFolder({}, async (folder) => {
     const [model, gguf, encoder] = ["anima.safetensors", "anima-Q8_0.gguf", "Qwen3-0.6B.gguf"]
@@ -53,12 +38,13 @@ Deno.test("files of Anima as safetensors and GGUF give diffusers' latents, and n
     const language = tensorsOf(`${golden.folder}/text_encoder`);
     writeGguf(encoder, renamed(language, LLAMA_CPP_QWEN), "qwen3");
     if (Deno.env.has("DENOISE_SLOW")) {
-      await checkLatents(model, { textEncoder: join(golden.folder, "text_encoder") });
+      const textEncoder = join(golden.folder, "text_encoder");
+      await cases.checkLatents("empty", model, { vae, textEncoder });
     }
-    await checkLatents(gguf, { textEncoder: encoder });
+    await cases.checkLatents("empty", gguf, { vae, textEncoder: encoder });
     const tokenizer = join(golden.folder, "tokenizer");
     await assert.rejects(
-      openPipeline(model, { textEncoder: encoder, vae: join(golden.folder, "vae"), tokenizer }),
+      openPipeline(model, { textEncoder: encoder, vae, tokenizer }),
       /the second tokenizer is missing; name it with parts\.tokenizer2/,
     );
   }));

@@ -1,10 +1,7 @@
 /** ERNIE-Image from single files: the same latents as from the folder that holds the same numbers. */
 import { join } from "node:path";
-import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
-import { assertClose, Golden } from "../support/golden.ts";
-import { textRequest } from "../support/golden_request.ts";
-import { openTestDevice } from "../support/model_run.ts";
+import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
@@ -15,26 +12,14 @@ import {
   writeSafetensors,
 } from "../support/single_files.ts";
 
-const golden = new Golden("ernie_image/pipeline");
+const cases = new ImagePipelineCases("ernie_image/pipeline");
+const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 const HEAD_DIM = 128;
 
 /** A component's tensors, `name` for those that `rename` gives one. */
 function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
   return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
-}
-
-async function checkLatents(call: string, model: string, parts: ModelParts): Promise<void> {
-  const device = await openTestDevice();
-  using pipeline = await openPipeline(model, { tokenizer: golden.folder, ...parts });
-  try {
-    await pipeline.load(device);
-    const { latents } = await pipeline.generate(textRequest(golden.call(call)));
-    const expected = golden.tensor(call, "latents");
-    assertClose(call, { shape: expected.shape, data: latents }, expected, 1e-4);
-  } finally {
-    device.destroy();
-  }
 }
 
 Deno.test({
@@ -51,7 +36,7 @@ Deno.test({
           ...component("text_encoder", (name) => `text_encoders.ministral3_3b.transformer.${name}`),
         ]),
       );
-      await checkLatents("text", path, { vae: join(golden.folder, "vae") });
+      await cases.checkLatents("text", path, { vae: join(golden.folder, "vae") });
     }),
 });
 
@@ -83,6 +68,9 @@ Deno.test({
         (name, tensor) => [name, /attn_[qk]\./.test(name) ? interleaved(tensor) : tensor],
       );
       writeGguf(encoder, moved, "mistral3");
-      await checkLatents("text", model, { textEncoder: encoder, vae: join(golden.folder, "vae") });
+      await cases.checkLatents("text", model, {
+        textEncoder: encoder,
+        vae: join(golden.folder, "vae"),
+      });
     }),
 });

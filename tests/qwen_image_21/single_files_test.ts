@@ -1,10 +1,8 @@
 /** Qwen-Image-2.1 from single files: the same latents as from the folder that holds the same numbers. */
 import { join } from "node:path";
-import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { LLAMA_CPP_QWEN } from "../../models/text_encoders/qwen3.ts";
-import { assertClose, Golden } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
-import { openTestDevice } from "../support/model_run.ts";
+import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
@@ -15,26 +13,16 @@ import {
   writeSafetensors,
 } from "../support/single_files.ts";
 
-const golden = new Golden("qwen_image_21/pipeline");
+const cases = new ImagePipelineCases(
+  "qwen_image_21/pipeline",
+  (_, call) => ({ ...textRequest(call), guidanceScale: 1 }),
+);
+const { golden } = cases;
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 /** A component's tensors, `name` for those that `rename` gives one. */
 function component(folder: string, rename: (name: string) => string): Map<string, Bytes> {
   return mapped(tensorsOf(`${golden.folder}/${folder}`), (name, tensor) => [rename(name), tensor]);
-}
-
-async function checkLatents(call: string, model: string, parts: ModelParts): Promise<void> {
-  const device = await openTestDevice();
-  using pipeline = await openPipeline(model, { tokenizer: golden.folder, ...parts });
-  try {
-    await pipeline.load(device);
-    const request = { ...textRequest(golden.call(call)), guidanceScale: 1 };
-    const { latents } = await pipeline.generate(request);
-    const expected = golden.tensor(call, "latents");
-    assertClose(call, { shape: expected.shape, data: latents }, expected, 1e-4);
-  } finally {
-    device.destroy();
-  }
 }
 
 Deno.test({
@@ -52,7 +40,7 @@ Deno.test({
           ...component("vae", (name) => `vae.${name}`),
         ]),
       );
-      await checkLatents("text", path, {});
+      await cases.checkLatents("text", path, {});
     }),
 });
 
@@ -73,6 +61,9 @@ Deno.test({
         LLAMA_CPP_QWEN,
       );
       writeGguf(encoder, llama, "qwen3vl");
-      await checkLatents("text", model, { textEncoder: encoder, vae: join(golden.folder, "vae") });
+      await cases.checkLatents("text", model, {
+        textEncoder: encoder,
+        vae: join(golden.folder, "vae"),
+      });
     }),
 });
