@@ -138,7 +138,10 @@ function view(
     byteLength: count * rowBytes,
   }));
   const byteLength = segments.reduce((sum, segment) => sum + segment.byteLength, 0);
-  return { ...stored, name, shape, byteLength, segments };
+  const storedBytes = stored.storedBytes === undefined
+    ? {}
+    : { storedBytes: stored.storedBytes * byteLength / stored.byteLength };
+  return { ...stored, ...storedBytes, name, shape, byteLength, segments };
 }
 
 /** Tensors of two files as one source. Where both have a name, the first file wins. */

@@ -10,8 +10,9 @@ import { readFileHeader } from "./file_header.ts";
 import type { GgufHeader } from "./gguf.ts";
 import { readGgufArray } from "./gguf_reader.ts";
 import type { GgufArray, GgufValue } from "./gguf_types.ts";
-import { type Quantization, readQuantization } from "./quantization_config.ts";
-import { applyScales, readScaled, type ScaledTensor } from "./scales.ts";
+import { type Quantization, readLayerFormats, readQuantization } from "./quantization_config.ts";
+import { readDecoded } from "./range_decoder.ts";
+import { applyScales, type ScaledTensor } from "./scales.ts";
 import { readStrided } from "./strided.ts";
 import { listWeightFiles } from "./weight_files.ts";
 
@@ -60,7 +61,7 @@ export class Checkpoint implements TensorSource, Disposable {
 
   /**
    * Opens a file, or the weights in a component's folder, and checks every header. Tensor data is not read, but for the
-   * scales of fp8 weights.
+   * scales of weights.
    *
    * @throws {SyntaxError} when a file is missing, damaged, or does not hold what the index says
    */
@@ -94,7 +95,10 @@ export class Checkpoint implements TensorSource, Disposable {
       });
       const said = isFileSync(path) ? headers[0]! : NOTHING;
       const quantization = quantizationOf(path, headers);
-      const scaled = applyScales(tensors, { path, quantization, read: readWhole });
+      const layers = headers.flatMap(({ metadata }) =>
+        readLayerFormats(Object.fromEntries(metadata), path)
+      );
+      const scaled = applyScales(tensors, { path, quantization, layers, read: readWhole });
       return new Checkpoint(path, said, scaled, files);
     } catch (error) {
       for (const { file } of files) file.close();
@@ -125,10 +129,10 @@ export class Checkpoint implements TensorSource, Disposable {
         `Cannot read ${target.byteLength} bytes at ${start} of tensor "${name}" in "${this.path}"`,
       );
     }
-    const { storedAs, grid, source } = found;
+    const { format, decoder, source } = found;
     const readStored = (from: number, bytes: Uint8Array) => readRange(found, from, bytes);
     try {
-      if (grid && storedAs) readScaled({ ...found, storedAs, grid }, start, target, readStored);
+      if (decoder) readDecoded(format, decoder, start, target, readStored);
       else readStored(start, target);
     } catch (cause) {
       throw new SyntaxError(

@@ -1,5 +1,5 @@
 /** What the containers of tensors have in common: how files are read and what no header may say. */
-import { elementCount, type Shape } from "../shape.ts";
+import type { Shape } from "../shape.ts";
 
 /** Where one tensor lies in a file. */
 export interface TensorEntry extends StoredTensor {
@@ -65,13 +65,15 @@ export interface StoredTensor {
   readonly byteLength: number;
   /** Multiplies every element; 1 by default. */
   readonly scale?: number;
-  /** The format in the file, of one byte for each element, where it is decoded to `format` while it is read. */
+  /** The format in the file, where it is decoded to `format` while it is read. */
   readonly storedAs?: string;
+  /** Bytes in the file, with those of scales that belong to blocks, where it is decoded while it is read. */
+  readonly storedBytes?: number;
 }
 
 /** Bytes of a tensor in its file. */
-export function storedBytes({ storedAs, shape, byteLength }: StoredTensor): number {
-  return storedAs === undefined ? byteLength : elementCount(shape);
+export function storedBytes(tensor: StoredTensor): number {
+  return tensor.storedBytes ?? tensor.byteLength;
 }
 
 /** Tensors that can be read by ranges. */

@@ -202,11 +202,19 @@ Deno.test("Checkpoint.open() names the method of weights that are quantised othe
   for (const [name, message] of cases) refuse({ "a.weight": bytes, [name]: bytes }, message);
 });
 
-Deno.test("Checkpoint.open() refuses ComfyUI's formats of layers other than fp8, in tensors and in the header", () => {
+Deno.test("Checkpoint.open() refuses ComfyUI's formats of layers that it does not read, in tensors and in the header", () => {
   const refused: [format: unknown, message: RegExp][] = [
-    [{ format: "nvfp4" }, /is quantised as nvfp4, which is not supported; take the model in fp8/],
-    [{ format: "mxfp8" }, /is quantised as mxfp8/],
-    [{ format: "int8_tensorwise", convrot: true }, /is quantised as int8_tensorwise/],
+    [
+      { format: "convrot_w4a4" },
+      /is quantised as convrot_w4a4, which is not supported; take the model in fp8/,
+    ],
+    [{ format: "awq_w4a16" }, /is quantised as awq_w4a16/],
+    [{ format: "int8_tensorwise", symmetric: true }, /has symmetric, which is not supported/],
+    [
+      { format: "int8_tensorwise", convrot: true, convrot_groupsize: 128 },
+      /has convrot_groupsize 128/,
+    ],
+    [{ format: "nvfp4", convrot: true }, /has convrot, which is not supported/],
     [{ format: "float8_e4m3fn", convrot: true }, /has convrot, which is not supported/],
     [{}, /is quantised as undefined/],
   ];
