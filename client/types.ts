@@ -35,6 +35,8 @@ export interface Job {
   readonly model: string | null;
   /** Size in pixels, as `512x768`. */
   readonly size: string | null;
+  /** LoRAs of the request, by path or name. */
+  readonly loras?: readonly string[] | null | undefined;
   /** Unix seconds when it was queued. */
   readonly created_at: number;
   /** Unix seconds when the GPU began with it. */

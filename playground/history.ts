@@ -2,6 +2,7 @@
 
 import type { Job, Result } from "./jobs.ts";
 import { memory, Store } from "./store.ts";
+import { dayOf } from "./texts.ts";
 
 /** A result, or a job that has none. */
 export interface Entry {
@@ -48,10 +49,11 @@ export function isFiltered({ query, onlyStarred }: History): boolean {
   return query.trim() !== "" || onlyStarred;
 }
 
-/** Whether a result has all words that are looked for, in its prompt or its model's name. */
+/** Whether a result has all words that are looked for, in its prompt, its model, its LoRAs or its date. */
 export function matches(entry: Entry, { query, onlyStarred, stars }: History): boolean {
   if (onlyStarred && !stars.includes(keyOf(entry))) return false;
-  const { prompt, model } = entry.job;
-  const text = `${prompt ?? ""} ${model ?? ""}`.toLowerCase();
+  const { prompt, model, loras, created_at } = entry.job;
+  const day = dayOf(created_at);
+  const text = `${prompt ?? ""} ${model ?? ""} ${loras?.join(" ") ?? ""} ${day}`.toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

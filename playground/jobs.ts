@@ -26,6 +26,8 @@ export interface Job {
   model?: string | null;
   task_type: string | null;
   size: string | null;
+  /** LoRAs by path or name. */
+  loras?: string[] | null;
   outputs: Result[] | null;
   /** Prompts that were not read as a whole. */
   cut_prompts?: { prompt: string; tokens: number; read: number; unread: string }[];

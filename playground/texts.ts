@@ -67,6 +67,13 @@ export function numeral(value: number, options?: Intl.NumberFormatOptions): stri
   return new Intl.NumberFormat(language.state.tag, options).format(value);
 }
 
+/** A day as people look for it: `2026-11-28 November 28, 2026`. @param seconds Unix seconds */
+export function dayOf(seconds: number): string {
+  const date = new Date(1000 * seconds);
+  const long = new Intl.DateTimeFormat(language.state.tag, { dateStyle: "long" });
+  return `${new Intl.DateTimeFormat("sv").format(date)} ${long.format(date)}`;
+}
+
 /** `12 sec`, with the unit's name in `Intl`. */
 function withUnit(value: number, unit: string, digits = 0): string {
   return numeral(value, {

@@ -230,6 +230,7 @@ const job = z.strictObject({
   model: z.string().nullable().describe("Public name of the model that made it"),
   task_type: tasks.nullable(),
   size: z.string().nullable().describe("`<width>x<height>`"),
+  loras: z.array(z.string()).nullable().describe("LoRAs of the request, by path or name"),
   outputs: z.array(z.strictObject({
     url: z.string().describe("In a cloud, or relative to this server without `--public-url`"),
     content_type: z.string(),

@@ -163,6 +163,8 @@ export interface JobSummary {
   /** Number of rows. */
   height: number;
   seeds: number[];
+  /** Paths and names of LoRAs, as the request had them; records of older versions have none. */
+  loras?: string[];
 }
 
 /** Longest prompt that a list shows, in characters. */
@@ -170,11 +172,16 @@ const MAX_PROMPT = 300;
 
 /** What lists show of a request. */
 export function jobSummary(
-  { prompt, taskType, width, height, seeds }: Omit<JobSummary, "owner" | "model">,
+  { prompt, taskType, width, height, seeds, loras }:
+    & Omit<JobSummary, "owner" | "model" | "loras">
+    & { readonly loras: readonly { readonly path: string }[] },
   model: string,
   owner: string,
 ): JobSummary {
-  return { owner, model, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds };
+  return {
+    ...{ owner, model, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds },
+    ...(loras.length > 0 && { loras: loras.map(({ path }) => shorten(path, MAX_PROMPT)) }),
+  };
 }
 
 /** The client whose job one is; empty where no key is asked for. */

@@ -25,7 +25,9 @@ interface RecordContext {
 
 /** What a list shows of a job; prompt and results are null where they are another client's. */
 export async function jobListItem(job: JobEntry, context: RecordContext): Promise<JobListItem> {
-  const { model, prompt, taskType, width, height } = (job.summary ?? {}) as Partial<JobSummary>;
+  const { model, prompt, taskType, width, height, loras = [] } = (job.summary ?? {}) as Partial<
+    JobSummary
+  >;
   const { cutPrompts } = (job.result ?? {}) as { cutPrompts?: readonly CutPrompt[] };
   const { isOwn, place } = context;
   return {
@@ -43,6 +45,7 @@ export async function jobListItem(job: JobEntry, context: RecordContext): Promis
     model: isOwn ? model ?? null : null,
     task_type: isOwn ? taskType ?? null : null,
     size: isOwn && width ? `${width}x${height}` : null,
+    loras: isOwn ? loras : null,
     outputs: isOwn ? await outputsOf(job, context) : null,
     ...(isOwn && cutPrompts && { cut_prompts: cutPrompts }),
   };

@@ -30,6 +30,8 @@ Deno.test("loras of a request may be named in a word: a nickname or a file", () 
   withLoras(async (service) => {
     const whole = await service.image([{ path: "b.safetensors" }]);
     assert.equal(await service.image(["b.safetensors"]), whole);
+    const { data: [job] } = await (await service.get("/v1/jobs?limit=1")).json();
+    assert.deepEqual(job.loras, ["b.safetensors"]);
     await service.set("mine", { lora_path: "b.safetensors" });
     await service.get("/v1/unmerge_lora_weights", { method: "POST" });
     assert.equal(await service.image(["mine"]), whole);

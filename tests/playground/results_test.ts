@@ -174,6 +174,10 @@ browserTest(
     await count(1);
     await search.fill("gradients hen");
     await count(2);
+    await search.fill(new Intl.DateTimeFormat("sv").format(new Date()));
+    await count(4);
+    await search.fill("november 1987");
+    await count(0);
     await search.fill("");
     await tiles.getByRole("button", { name: "a blue hen" }).click();
     await page.getByRole("button", { name: "Star", exact: true }).click();
