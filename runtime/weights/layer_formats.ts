@@ -93,7 +93,7 @@ export function decodedWeight<Entry extends StoredTensor>(
     const integers = gridDecoder(
       weight.shape,
       grid,
-      (bytes) => Float64Array.from(new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)),
+      (bytes) => new Float32Array(new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)),
     );
     return rotation === undefined
       ? result(typeOf(largest), weight.shape, integers, "INT8")
@@ -218,12 +218,10 @@ function rotate(values: { [index: number]: number }, start: number, group: numbe
   for (let step = 1; step < group; step *= 4) {
     for (let base = start; base < start + group; base += 4 * step) {
       for (let i = base; i < base + step; i++) {
-        const [a, b, c, d] = [
-          values[i]!,
-          values[i + step]!,
-          values[i + 2 * step]!,
-          values[i + 3 * step]!,
-        ];
+        const a = values[i]!;
+        const b = values[i + step]!;
+        const c = values[i + 2 * step]!;
+        const d = values[i + 3 * step]!;
         const half = (a + b + c + d) / 2;
         values[i] = half - d;
         values[i + step] = half - c;
