@@ -3,7 +3,7 @@
 import type { Flags, FlagValues } from "../generation/flag.ts";
 import { folderOf } from "../generation/open_model.ts";
 import { CONTROLNET_PARTS } from "../hub/model_index.ts";
-import { measureDevice } from "../engine/mod.ts";
+import { measureAdapter, SOFTWARE_NOTE } from "../engine/mod.ts";
 import { findNamed } from "../hub/obtain_named.ts";
 import { USUAL_BYTES } from "../hub/precision.ts";
 import { resolveModel } from "../hub/resolve.ts";
@@ -73,13 +73,15 @@ export function flagsOfModels(flags: PartFlags & DeviceFlags): string[] {
     .map(([name, flag]) => flagOf(name, flag));
 }
 
-/** Bytes that the GPU can give, or what is usual where none can be asked. */
+/** Bytes that the GPU can give, or what is usual where none can be asked; a driver that computes on the CPU is told of. */
 export async function measureOrAssume(
   wantedBytes: number,
   onNote: (line: string) => void,
 ): Promise<number> {
   try {
-    return await measureDevice({}, wantedBytes);
+    const { bytes, isSoftware } = await measureAdapter({}, wantedBytes);
+    if (isSoftware) onNote(SOFTWARE_NOTE);
+    return bytes;
   } catch (error) {
     const { message } = error as Error;
     onNote(`No GPU could be asked for its memory (${message}); 8 GB are assumed`);

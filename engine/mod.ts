@@ -75,6 +75,10 @@ function workerFor(options: EngineOptions): EngineWorker {
   return new WorkerGroup(parallel, groupCards);
 }
 
+/** Said before a model is chosen for an adapter that computes on the CPU. */
+export const SOFTWARE_NOTE =
+  "No graphics card is in use: models but the bundled one take minutes to hours on the CPU";
+
 /** Paths of a model and of parts that lie elsewhere, fetched where they are missing. */
 async function obtain(options: EngineOptions): Promise<{ path: string; parts: ModelParts }> {
   const { onLoadProgress, onNote, signal } = options;
@@ -95,10 +99,12 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   };
   let path: string;
   if (named && "entry" in named) {
-    const measure = (wantedBytes: number) =>
-      options.maxVramBytes === undefined
-        ? measureDevice(options, wantedBytes)
-        : Promise.resolve(options.maxVramBytes);
+    const measure = async (wantedBytes: number) => {
+      if (options.maxVramBytes !== undefined) return options.maxVramBytes;
+      const { bytes, isSoftware } = await measureAdapter(options, wantedBytes);
+      if (isSoftware) onNote?.(SOFTWARE_NOTE);
+      return bytes;
+    };
     const obtained = await obtainNamed(named, { ...pull, measure, ...(onNote && { onNote }) });
     path = obtained.path;
     Object.assign(found, obtained.parts);
@@ -117,10 +123,18 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
 
 type AdapterOptions = Pick<EngineOptions, "powerPreference" | "forceSoftware" | "gpuBackend">;
 
-/** Bytes of `wantedBytes` that this machine's adapter can give, asked in a worker of its own. */
-export async function measureDevice(options: AdapterOptions, wantedBytes: number): Promise<number> {
+/** Bytes of `wantedBytes` that this machine's adapter can give, and whether it is the CPU, asked in a worker of its own. */
+export async function measureAdapter(
+  options: AdapterOptions,
+  wantedBytes: number,
+): Promise<{ bytes: number; isSoftware: boolean }> {
   const answer = await askOnce({ type: "measure", device: deviceSettings(options), wantedBytes });
-  return (answer as Answer<"measured">).bytes;
+  const { bytes, isSoftware } = answer as Answer<"measured">;
+  return { bytes, isSoftware };
+}
+
+export async function measureDevice(options: AdapterOptions, wantedBytes: number): Promise<number> {
+  return (await measureAdapter(options, wantedBytes)).bytes;
 }
 
 export async function inspectDevice(

@@ -189,7 +189,7 @@ export type FromWorker =
     readonly handoverSeconds?: number;
   }
   | { readonly type: "inspected"; readonly report: DeviceReport }
-  | { readonly type: "measured"; readonly bytes: number }
+  | { readonly type: "measured"; readonly bytes: number; readonly isSoftware: boolean }
   | { readonly type: "tuned"; readonly report: TuningReport }
   | { readonly type: "failed"; readonly error: ErrorRecord };
 

@@ -110,6 +110,8 @@ export interface ModelInfo extends PipelineInfo {
   readonly loraTargets: readonly LoraTarget[];
   /** Bytes of the device that may be taken; omitted if only taking them tells. */
   readonly deviceBytes?: number;
+  /** Whether the adapter computes on the CPU. */
+  readonly isSoftware?: boolean;
 }
 
 /** One image or video to make. */

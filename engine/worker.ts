@@ -135,7 +135,8 @@ const tellOfKernels = (done: number, total: number) => post({ type: "compiling",
 
 async function measure({ device: settings, wantedBytes }: Message<"measure">): Promise<void> {
   using own = await openDevice(settings);
-  post({ type: "measured", bytes: await measureMemory(own, wantedBytes) });
+  const { isSoftware } = own.adapter;
+  post({ type: "measured", bytes: await measureMemory(own, wantedBytes), isSoftware });
 }
 
 async function describe({ model, parts, device: settings }: Message<"describe">): Promise<void> {

@@ -170,6 +170,7 @@ export class WorkerEngine implements CardEngine {
       maxFrames: info.animates ? info.maxFrames : Math.min(info.maxFrames, MAX_FRAMES),
       loraTargets: loraTargets(adaptable),
       ...(Number.isFinite(deviceBytes) && { deviceBytes }),
+      isSoftware: room.target.schedule === "cpu",
     };
     this.#room = room;
     this.loras.components = adaptable;

@@ -4,7 +4,7 @@ import { exists } from "../platform/mod.ts";
 import { join } from "node:path";
 import { type CachedModel, listCachedModels } from "./cached_models.ts";
 import { findSnapshot, isHubId, parseHubFile } from "./cache.ts";
-import { CATALOGUE, repositoriesOf } from "./catalogue.ts";
+import { CATALOGUE, CATALOGUE_PARTS, repositoriesOf } from "./catalogue.ts";
 import type { HubSettings } from "./hub_settings.ts";
 import { hasIndex } from "./model_index.ts";
 import { cachedPrecision } from "./obtain_named.ts";
@@ -37,8 +37,11 @@ export async function servableModels(settings: HubSettings): Promise<ServableMod
         : []
     ),
   );
-  // Weights for a model of the catalogue are no model by themselves.
-  const known = new Set(CATALOGUE.flatMap(repositoriesOf));
+  // Weights and parts for models of the catalogue are no models by themselves.
+  const known = new Set([
+    ...CATALOGUE.flatMap(repositoriesOf),
+    ...CATALOGUE_PARTS.map(({ source }) => parseHubFile(source)?.id ?? source),
+  ]);
   const others = await Promise.all(cached.map(async (model): Promise<ServableModel[]> => {
     const { id } = model;
     if (known.has(id) || !await isModel(id, settings)) return [];

@@ -78,6 +78,7 @@ export const chinese: Words = {
   fileEmpty: "文件是空的。",
   fileBroken: "图像已损坏，请重新保存。",
   fileAvif: "这是 AVIF 或 HEIC；请使用 PNG、JPEG、WebP、GIF 或 BMP。",
+  fileNoLora: "LoRA 是 .safetensors 文件，而此文件不是或已损坏；请重新下载。",
   fileText: "这是文本；请使用 PNG、JPEG、WebP、GIF 或 BMP。",
   fileOther: "这不是图像；请使用 PNG、JPEG、WebP、GIF 或 BMP。",
 
@@ -271,6 +272,7 @@ export const chinese: Words = {
   otherModel: "Hub 上的其他模型",
   hubPlace: "org/name 或 org/name:file",
   downloadIt: "下载",
+  softwareGpu: "没有使用显卡：驱动程序在 CPU 上计算，这些模型生成一张图需要几分钟到几小时。",
   gpuHas: "GPU 有 {size}。",
   diskHas: "磁盘剩余 {size}。",
   mayNotPull: "此服务器不允许从这里下载或删除模型。",

@@ -24,7 +24,8 @@ for (const element of document.querySelectorAll<HTMLElement>(".scripted")) eleme
 
 for (const operation of document.querySelectorAll<HTMLDetailsElement>("details[data-request]")) {
   const add = () => {
-    if (operation.open && !operation.querySelector("form")) operation.append(runForm(operation));
+    if (!operation.open || operation.querySelector("form")) return;
+    operation.querySelector(".tables")!.before(runForm(operation));
   };
   operation.addEventListener("toggle", add);
   add();
@@ -130,7 +131,7 @@ async function show(response: Response, answer: HTMLElement): Promise<void> {
   if (type.startsWith("application/json")) {
     const value = await response.json();
     pre.textContent = JSON.stringify(value, shorten, 2).slice(0, MAX_ANSWER);
-    answer.append(pre, ...imagesOf(value));
+    answer.append(...imagesOf(value), pre);
   } else if (/^(?:image|video)\//.test(type)) {
     const src = URL.createObjectURL(await response.blob());
     answer.append(

@@ -79,6 +79,8 @@ export const english = {
   fileEmpty: "it is empty.",
   fileBroken: "its image is broken; save it again.",
   fileAvif: "it is AVIF or HEIC; bring PNG, JPEG, WebP, GIF or BMP.",
+  fileNoLora:
+    "LoRAs are .safetensors files, and this is none, or a damaged one; download it again.",
   fileText: "it is text; bring PNG, JPEG, WebP, GIF or BMP.",
   fileOther: "it is no image; bring PNG, JPEG, WebP, GIF or BMP.",
 
@@ -282,6 +284,8 @@ export const english = {
   otherModel: "Another model of the hub",
   hubPlace: "org/name or org/name:file",
   downloadIt: "Download it",
+  softwareGpu:
+    "No graphics card is in use: the driver computes on the CPU, and these models take minutes to hours for a picture.",
   gpuHas: "The GPU has {size}.",
   diskHas: "The disk has {size} free.",
   mayNotPull: "This server lets nobody here fetch or delete models.",

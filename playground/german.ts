@@ -79,6 +79,8 @@ export const german: Words = {
   fileEmpty: "die Datei ist leer.",
   fileBroken: "das Bild ist beschädigt; speichere es neu.",
   fileAvif: "es ist AVIF oder HEIC; möglich sind PNG, JPEG, WebP, GIF und BMP.",
+  fileNoLora:
+    "LoRAs sind .safetensors-Dateien, und diese ist keine oder ist beschädigt; lade sie noch einmal herunter.",
   fileText: "es ist Text; möglich sind PNG, JPEG, WebP, GIF und BMP.",
   fileOther: "es ist kein Bild; möglich sind PNG, JPEG, WebP, GIF und BMP.",
 
@@ -275,6 +277,8 @@ export const german: Words = {
   otherModel: "Ein anderes Modell vom Hub",
   hubPlace: "org/name oder org/name:datei",
   downloadIt: "Herunterladen",
+  softwareGpu:
+    "Es ist keine Grafikkarte in Gebrauch: Der Treiber rechnet auf der CPU, und diese Modelle brauchen Minuten bis Stunden für ein Bild.",
   gpuHas: "Die GPU hat {size}.",
   diskHas: "Auf dem Datenträger sind {size} frei.",
   mayNotPull: "Auf diesem Server darf von hier niemand Modelle holen oder löschen.",

@@ -85,6 +85,7 @@ export async function kindOf(file: File): Promise<FileKind> {
     return "image";
   }
   if (SAFETENSORS.test(start) && file.name.endsWith(".safetensors")) return "lora";
+  if (/\.(?:safetensors|ckpt|pth?)$/i.test(file.name)) throw refuse(t("fileNoLora"));
   if (!OTHER_IMAGE.test(start)) {
     if (CLIP.test(start) || !isText && file.type.startsWith("video/")) return "clip";
   }

@@ -79,6 +79,8 @@ export const japanese: Words = {
   fileEmpty: "ファイルが空です。",
   fileBroken: "画像が壊れています。保存し直してください。",
   fileAvif: "AVIF または HEIC です。PNG、JPEG、WebP、GIF、BMP を使ってください。",
+  fileNoLora:
+    "LoRA は .safetensors ファイルです。これは違うか壊れています。もう一度ダウンロードしてください。",
   fileText: "テキストです。PNG、JPEG、WebP、GIF、BMP を使ってください。",
   fileOther: "画像ではありません。PNG、JPEG、WebP、GIF、BMP を使ってください。",
 
@@ -277,6 +279,8 @@ export const japanese: Words = {
   otherModel: "ハブの別のモデル",
   hubPlace: "org/name または org/name:file",
   downloadIt: "ダウンロード",
+  softwareGpu:
+    "グラフィックカードは使われていません。ドライバーが CPU で計算するため、これらのモデルは1枚に数分から数時間かかります。",
   gpuHas: "GPU メモリーは {size} です。",
   diskHas: "ディスクの空きは {size} です。",
   mayNotPull: "このサーバーでは、ここからモデルを取得・削除できません。",

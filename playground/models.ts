@@ -40,6 +40,7 @@ export interface Catalogue {
   can_pull: boolean;
   has_token: boolean;
   device_bytes: number | null;
+  is_software: boolean | null;
   free_bytes: number | null;
   data: Entry[];
   parts: Part[];

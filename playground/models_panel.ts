@@ -123,8 +123,10 @@ export function Panel(): VNode {
   );
 }
 
-function machineOf({ device_bytes: device, free_bytes: free, can_pull: can }: Catalogue): string {
+function machineOf(catalogue: Catalogue): string {
+  const { device_bytes: device, free_bytes: free, can_pull: can, is_software } = catalogue;
   return [
+    is_software ? t("softwareGpu") : "",
     device === null ? "" : t("gpuHas", { size: sized(device) }),
     free === null ? "" : t("diskHas", { size: sized(free) }),
     can ? "" : t("mayNotPull"),

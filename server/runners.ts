@@ -9,6 +9,7 @@ import {
 } from "./images/image_job.ts";
 import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
 import { filesOf } from "./inputs/kept_inputs.ts";
+import { resultSize } from "../engine/result_size.ts";
 import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import { endOf, isStopping, jobSummary, type NewJob } from "./jobs/job.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
@@ -75,7 +76,11 @@ export class Runners {
       model: name,
       ...priorityOf(request),
       request: toKeep(request, traced),
-      summary: jobSummary({ ...request, seeds: outputSeeds(request) }, name, owner),
+      summary: jobSummary(
+        { ...request, ...resultSize(request), seeds: outputSeeds(request) },
+        name,
+        owner,
+      ),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
         tracedJob(this.#services.tracing, traced, (stages) =>

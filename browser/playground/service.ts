@@ -1,6 +1,7 @@
 /** What the playground asks of a server, answered in the tab by the server's own parts: its queue, its reading of requests, its records. */
 import { type Context, Hono } from "hono";
 import { findFfmpeg } from "../../media/video/mod.ts";
+import { resultSize } from "../../engine/result_size.ts";
 import type { ModelInfo } from "../../engine/types.ts";
 import { ApiError } from "../../server/contract/errors.ts";
 import { EDIT_SPELLINGS, VIDEO_SPELLINGS } from "../../server/contract/fields.ts";
@@ -195,7 +196,11 @@ export class TabService {
         id,
         kind: "image",
         request: { ...request, ignored: [] },
-        summary: jobSummary({ ...request, seeds: outputSeeds(request) }, name, ""),
+        summary: jobSummary(
+          { ...request, ...resultSize(request), seeds: outputSeeds(request) },
+          name,
+          "",
+        ),
         work: (context) => runImageJob({ engine, request, model: name, storage }, context),
         toRecord: toImageResult,
         discard: (outcome) => removeFiles(outcome, storage),

@@ -346,6 +346,9 @@ const catalogue = z.strictObject({
     "Whether the server has a token, without which gated models are refused",
   ),
   device_bytes: z.int().nullable().describe("Memory of the GPU, if it is known"),
+  is_software: z.boolean().nullable().describe(
+    "Whether there is no GPU but a driver that computes on the CPU; null until that is known",
+  ),
   free_bytes: z.int().nullable().describe("What the disk of the cache has free"),
   data: z.array(catalogueModel),
   parts: z.array(cataloguePart).describe("Parts of models: ControlNets, upscalers and others"),

@@ -32,11 +32,11 @@ ${
   LANGUAGES.map((name) => `body:not([data-language="${name}"]) .sample.${name} { display: none; }`)
     .join("\n")
 }
-form { display: grid; gap: 0.5rem; margin: 0.5rem 0 1rem; }
+form { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; margin: 0.5rem 0 1rem; }
 input, textarea, select, button { font: inherit; padding: 0.25rem 0.5rem; max-width: 100%; }
 textarea { font: 0.875em/1.5 ui-monospace, monospace; }
 button { justify-self: start; padding: 0.25rem 1rem; }
-img, video { max-width: 100%; }
+img, video { display: block; max-width: 100%; }
 `;
 
 export function docsPage(
@@ -72,22 +72,22 @@ function operationPart(operation: Operation, document: OpenApiDocument, base: st
   const asked = query.map(([name, type, note]) => row(name, type, note));
   const isForm = body !== undefined && !body.types.includes("application/json");
   const fields = body ? schemas[isForm ? `${body.schema}Form` : body.schema] : undefined;
-  const parts = [
+  const samples = Object.entries(samplesOf(operation, base, document)).map(([name, text]) =>
+    `<pre class="sample ${name}">${escape(text)}</pre>`
+  );
+  const tables = [
     asked.length > 0 ? `<h4>Query</h4><table>${asked.join("")}</table>` : "",
     fields ? `<h4>Body: ${escape(body!.types.join(", "))}</h4>${fieldTable(fields)}` : "",
     "json" in answer
       ? `<h4>Answer</h4>${fieldTable(schemas[answer.json]!)}`
       : `<h4>Answer: ${escape(answer.types.join(", "))}</h4>`,
-    "<h4>Example</h4>",
-    ...Object.entries(samplesOf(operation, base, document)).map(([name, text]) =>
-      `<pre class="sample ${name}">${escape(text)}</pre>`
-    ),
   ];
   const request = escape(JSON.stringify(sampleRequest(operation)));
   return `<details id="${operation.id}" data-request="${request}"><summary><b>${method}</b><code>${
     escape(path)
   }</code>` +
-    `<span>${prose(summary)}</span></summary>${parts.join("")}</details>`;
+    `<span>${prose(summary)}</span></summary>${samples.join("")}` +
+    `<div class="tables">${tables.join("")}</div></details>`;
 }
 
 const KEY_FIELD = ' <label>Key <input id="key" type="password" autocomplete="off"></label>';

@@ -23,6 +23,7 @@ import { News, openStream } from "./news.ts";
 
 /** The models that have names, as this machine sees them. */
 export async function catalogue(c: Context<AppEnv>, services: Services): Promise<Response> {
+  const { engine } = services;
   const settings = await services.hub();
   const known = services.availableBytes();
   const stock = await takeStock(settings, known ?? USUAL_BYTES);
@@ -31,6 +32,7 @@ export async function catalogue(c: Context<AppEnv>, services: Services): Promise
     can_pull: refusal(c, services) === undefined,
     has_token: settings.token !== undefined,
     device_bytes: known ?? null,
+    is_software: engine.status === "ready" ? engine.engine.info.isSoftware ?? null : null,
     free_bytes: await freeBytes(settings.cacheFolder) ?? null,
     data: catalogueEntries(
       stock,

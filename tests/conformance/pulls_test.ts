@@ -74,6 +74,7 @@ Deno.test("GET /v1/catalogue tells what fits, what it costs to fetch and which o
     assert.ok(rest.free_bytes > 0);
     assert.deepEqual({ ...rest, free_bytes: 1 }, {
       ...{ object: "list", can_pull: true, has_token: false, device_bytes: 8e9, free_bytes: 1 },
+      is_software: null,
     });
     const first = data.find((entry: { first_choice: boolean }) => entry.first_choice);
     const { good_for: goodFor, download_bytes: bytes, ...told } = first;

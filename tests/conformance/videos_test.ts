@@ -241,7 +241,10 @@ Deno.test("POST /v1/videos refuses interpolation without a network, and names wh
   assert.equal(refused.status, 400);
   const { error } = await refused.json();
   assert.equal(error.param, "enable_frame_interpolation");
-  assert.match(error.message, /name its file with --frame-interpolator at the start/);
+  assert.match(
+    error.message,
+    /fetch one with denoise pull rife_v4.26, name a file with --frame-interpolator at the start/,
+  );
   const idle = await testee.post(PATH, {
     ...{ prompt: "a", num_inference_steps: 1, frame_interpolation_exp: 2 },
     ...{ enable_frame_interpolation: false, frame_interpolation_scale: 1 },
