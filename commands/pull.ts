@@ -6,6 +6,7 @@ import { isAutomatic } from "../hub/cached_parts.ts";
 import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
+import { didYouMean } from "../hub/near_names.ts";
 import { partOf } from "../hub/parts.ts";
 import { pullModel, type PullProgress } from "../hub/pull.ts";
 import { parseHubFile } from "../hub/cache.ts";
@@ -62,7 +63,9 @@ async function pullRepository(id: string, flags: PullFlags, watched: Watched): P
   }
   if (!isHubId(repository)) {
     throw new UsageError(
-      `Cannot pull ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name or org/name:file`,
+      `Cannot pull ${id}: it is neither a name that "denoise list --all" shows nor a hub id, as org/name or org/name:file${
+        didYouMean(id)
+      }`,
     );
   }
   if (flags.revision !== undefined) asUsage(() => revisionSegments(repository, flags.revision!));

@@ -16,6 +16,7 @@ import {
   parseHubFile,
 } from "./cache.ts";
 import { hasIndex, MODEL_INDEX } from "./model_index.ts";
+import { didYouMean } from "./near_names.ts";
 import { isWeightFile, partOf, PICKLES, WEIGHTS } from "./parts.ts";
 
 /** Finds a model by a path, or in the cache by `org/name` or `org/name:file`; a path that exists comes first. */
@@ -51,7 +52,8 @@ export async function resolveModel(
   if (!isHubId(pathOrId)) {
     throw new NotFoundError(
       `Cannot open model ${path}: it does not exist; give the path of a model's folder or file, ` +
-        'a hub id of the form org/name or org/name:file, or a name that "denoise list --all" shows',
+        'a hub id of the form org/name or org/name:file, or a name that "denoise list --all" shows' +
+        didYouMean(pathOrId),
     );
   }
   const model = await modelIn(

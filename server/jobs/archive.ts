@@ -7,6 +7,8 @@ import type { JobSummary } from "./job.ts";
 import type { JobEntry, JobStore } from "./job_store.ts";
 import type { JobResult } from "./outputs.ts";
 
+/** Most bytes of the files: beyond 4 GiB ZIP has other headers, which not every program reads. */
+const MAX_BYTES = 4_000_000_000;
 /** Characters of a prompt in a name. */
 const MAX_TITLE = 40;
 
@@ -32,6 +34,14 @@ export async function archiveOf(results: readonly string[], from: Archived): Pro
   const entries = new Map<string, Entry>();
   for (const result of results) {
     for (const entry of await find(result, from)) entries.set(entry.file.name, entry);
+  }
+  const bytes = [...entries.values()].reduce((sum, { file }) => sum + file.size, 0);
+  if (bytes > MAX_BYTES) {
+    throw new ApiError(
+      413,
+      `Cannot archive ${entries.size} results: they have ${bytes} bytes, and a ZIP file holds ${MAX_BYTES}; ask for fewer`,
+      { param: "results", code: "archive_too_large" },
+    );
   }
   const headers = {
     "cache-control": "no-store",

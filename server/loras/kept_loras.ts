@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { shorten } from "../../generation/texts.ts";
 import { ApiError, badRequest } from "../contract/errors.ts";
 import { readPaced } from "../http/body.ts";
-import { requireFreeSpace } from "../storage/disk.ts";
+import { PRIVATE_FILE, PRIVATE_FOLDER, requireFreeSpace } from "../storage/disk.ts";
 import { storageFailed } from "../storage/failures.ts";
 
 /** Longest file that is kept, in bytes. */
@@ -17,50 +17,78 @@ const LOOK_BYTES = 64 * 2 ** 20;
 // deno-lint-ignore no-control-regex
 const NAME = /^[^./\\:*?"<>|\x00-\x1f][^/\\:*?"<>|\x00-\x1f]{0,199}\.safetensors$/;
 
-/** A file, and where it is. */
-export interface KeptFile {
-  readonly file: string;
-  /** Whether it was not there before. */
-  readonly isNew: boolean;
-}
+/** Names that Windows has for devices. */
+const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)\./i;
+/** Most bytes of a name that every file system takes. */
+const MAX_NAME_BYTES = 200;
+/** Folder of files that are on their way, within that of the LoRAs. */
+const INCOMING = ".incoming";
+/** Age at which one of these is no upload any more, in milliseconds. */
+const STALE_MS = 24 * 60 * 60_000;
 
-/** Keeps a file under its name. @throws {ApiError} 400 for a name of no LoRA, 409 where another file has it, 413 for a longer one */
-export async function keepLora(
+/**
+ * Keeps a file under its name once it has been looked at.
+ *
+ * @param look looks at the file before it has its name; what it throws ends the upload
+ * @returns what `look` gives
+ * @throws {ApiError} 400 for a name of no LoRA, 409 where another file has it, 413 for a longer one; what `look` throws
+ */
+export async function keepLora<T>(
   folder: string,
   name: string,
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-): Promise<KeptFile> {
-  if (!NAME.test(name)) {
+  look: (file: string) => Promise<T>,
+): Promise<T> {
+  const isLong = new TextEncoder().encode(name).length > MAX_NAME_BYTES;
+  if (!NAME.test(name) || RESERVED.test(name) || isLong) {
     throw badRequest(
-      `Cannot keep a LoRA as '${shorten(name)}': give a file name that ends with .safetensors`,
+      `Cannot keep a LoRA as '${
+        shorten(name)
+      }': give a file name of at most ${MAX_NAME_BYTES} bytes that ends with .safetensors`,
       "name",
     );
   }
-  await Deno.mkdir(folder, { recursive: true }).catch((error) => {
+  const incoming = join(folder, INCOMING);
+  await Deno.mkdir(incoming, { recursive: true, mode: PRIVATE_FOLDER }).catch((error) => {
     throw storageFailed(error);
   });
+  await removeStale(incoming);
   const file = join(folder, name);
-  const part = join(folder, `.${crypto.randomUUID()}.part`);
+  const part = join(incoming, `${crypto.randomUUID()}.safetensors`);
   try {
     const digest = await write(part, body);
-    const known = await digestOf(file);
-    if (known === undefined) await Deno.rename(part, file);
-    else if (known !== digest) {
-      throw new ApiError(
-        409,
-        `Cannot keep ${name}: the server has another LoRA of this name; rename the file`,
-        { param: "name", code: "name_taken" },
-      );
+    const seen = await look(part);
+    try {
+      // Of two uploads with one name one is first.
+      await Deno.link(part, file);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw storageFailed(error);
+      if (await digestOf(file) !== digest) {
+        throw new ApiError(
+          409,
+          `Cannot keep ${name}: the server has another LoRA of this name; rename the file`,
+          { param: "name", code: "name_taken" },
+        );
+      }
     }
-    return { file, isNew: known === undefined };
+    return seen;
   } finally {
     await Deno.remove(part).catch(() => {});
   }
 }
 
+/** Removes what servers that were killed left. */
+async function removeStale(incoming: string): Promise<void> {
+  for await (const { name } of Deno.readDir(incoming)) {
+    const path = join(incoming, name);
+    const { mtime } = await Deno.stat(path).catch(() => ({ mtime: null }));
+    if (mtime && Date.now() - mtime.getTime() > STALE_MS) await Deno.remove(path).catch(() => {});
+  }
+}
+
 /** Writes a file, and gives its digest. */
 async function write(path: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
-  using file = await Deno.open(path, { createNew: true, write: true });
+  using file = await Deno.open(path, { createNew: true, write: true, mode: PRIVATE_FILE });
   const hash = createHash("sha256");
   let bytes = 0;
   for await (const chunk of readPaced(body)) {
@@ -84,6 +112,7 @@ async function write(path: string, body: ReadableStream<Uint8Array<ArrayBuffer>>
       });
     }
   }
+  await file.sync();
   return hash.digest("hex");
 }
 

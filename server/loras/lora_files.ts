@@ -8,7 +8,7 @@ import { isLoraName } from "../../hub/parts.ts";
 import { HubError } from "../../hub/hub_client.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import type { Log } from "../log.ts";
-import { keepLora, type KeptFile } from "./kept_loras.ts";
+import { keepLora } from "./kept_loras.ts";
 import { HubFetches, type HubLimits } from "./hub_fetches.ts";
 
 /** Where LoRAs of clients may come from. */
@@ -83,9 +83,13 @@ export class LoraFiles {
   }
 
   /** Keeps a file that a client brings, in the last of the folders. @throws {ApiError} as {@linkcode keepLora} does; 403 without a folder */
-  async keep(name: string, body: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<KeptFile> {
+  async keep<T>(
+    name: string,
+    body: ReadableStream<Uint8Array<ArrayBuffer>>,
+    look: (file: string) => Promise<T>,
+  ): Promise<T> {
     const folder = this.#folders.at(-1);
-    if (folder !== undefined) return await keepLora(folder, name, body);
+    if (folder !== undefined) return await keepLora(folder, name, body, look);
     throw new ApiError(
       403,
       "Cannot keep LoRAs: this server has no folder for them; start it with --lora-dir",

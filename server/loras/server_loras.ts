@@ -130,14 +130,10 @@ export class ServerLoras {
     if (!this.#files.keep) {
       throw new ApiError(403, "Cannot keep LoRAs: the models of a fleet are on its workers");
     }
-    const { file, isNew } = await this.#files.keep(name, body);
-    try {
+    return await this.#files.keep(name, body, async (file) => {
       const lora = { path: name, file, strength: 1, target: "all", mode: this.#mode } as const;
       return await this.#check(this.#engine.engine, [lora], "name");
-    } catch (error) {
-      if (isNew) await Deno.remove(file);
-      throw error;
-    }
+    });
   }
 
   /** What is set, for whoever keeps it; a JSON value. */

@@ -1,7 +1,7 @@
 /** Models of this machine that the server was not told of: they come and go while it runs. */
 
-import { distance } from "fastest-levenshtein";
 import { CATALOGUE } from "../../hub/catalogue.ts";
+import { nearNames } from "../../hub/near_names.ts";
 import { EngineState, type FurtherModels, type ServedModel } from "../served_models.ts";
 import type { Engine } from "../../engine/types.ts";
 import type { Log } from "../log.ts";
@@ -11,8 +11,6 @@ import type { FoundSource } from "../start_options.ts";
 const LOOK_MS = 1000;
 /** How long a list waits for models that are being opened, in milliseconds. */
 const SETTLE_MS = 2000;
-/** How many letters of a name may be wrong for it to be meant. */
-const MAX_DISTANCE = 3;
 
 interface Found {
   readonly source: FoundSource;
@@ -82,9 +80,7 @@ export class FoundModels implements FurtherModels {
   advise(name: string): string | undefined {
     const known = [...this.#names, ...CATALOGUE.map((entry) => entry.name)];
     const wanted = name.toLowerCase();
-    const near = known.map((other) => [other, distance(wanted, other.toLowerCase())] as const)
-      .filter(([other, far]) => far <= MAX_DISTANCE || isPart(wanted, other))
-      .sort(([, a], [, b]) => a - b).map(([other]) => other);
+    const near = nearNames(wanted, known);
     const [first] = near;
     if (first === undefined) return undefined;
     if (this.#names.includes(first)) return `did you mean ${first}?`;
@@ -144,10 +140,4 @@ export class FoundModels implements FurtherModels {
       }
     }
   }
-}
-
-/** Whether a name is a part of another one, whoever published it. */
-function isPart(wanted: string, other: string): boolean {
-  const short = wanted.split("/").at(-1)!;
-  return short.length >= 4 && other.toLowerCase().includes(short);
 }

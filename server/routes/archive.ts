@@ -18,12 +18,12 @@ export async function archive(c: Context<AppEnv>, services: Services): Promise<R
   const body = await readAnyJson(c.req.raw, { maxBytes: MAX_BODY, share: c.get("share") });
   const { results, ignored } = readArchive(body, settings);
   if (!storage) throw noStorage("make an archive");
+  openStream(c, "an archive");
   const response = await archiveOf(results, {
     store,
     storage,
     isOwn: (job) => isOwn(job, c.get("client"), settings.apiKeys),
   });
-  openStream(c, "an archive");
   if (ignored.length > 0) response.headers.set("x-ignored-fields", headerOfNames(ignored));
   return response;
 }

@@ -479,8 +479,10 @@ Deno.test("POST /v1/loras/{name} keeps a LoRA that fits the model, and says what
     const other = loraFile({ mark: 2 }) as BodyInit;
     const refused = [
       [await keep("ink.safetensors", other), 409, /another LoRA of this name; rename the file/],
-      [await keep("..%2Fink.safetensors", other), 400, /file name that ends with \.safetensors/],
-      [await keep("ink.ckpt", other), 400, /file name that ends with \.safetensors/],
+      [await keep("..%2Fink.safetensors", other), 400, /file name .* that ends with \.safetensors/],
+      [await keep("con.safetensors", other), 400, /file name .* that ends with \.safetensors/],
+      [await keep(`${"墨".repeat(90)}.safetensors`, other), 400, /at most 200 bytes/],
+      [await keep("ink.ckpt", other), 400, /file name .* that ends with \.safetensors/],
       [await keep("empty.safetensors", null), 400, /its file, is empty/],
       [await keep("lost.safetensors", LORA_FILES["none.safetensors"] as BodyInit), 400, /./],
       [await keep("far.safetensors", other, "192.0.2.1"), 403, /own machine/],
@@ -490,5 +492,7 @@ Deno.test("POST /v1/loras/{name} keeps a LoRA that fits the model, and says what
       assert.match((await response.json()).error.message, words);
     }
     const files = [...Deno.readDirSync(service.adapters)].map(({ name }) => name);
-    assert.deepEqual(files.sort(), [...Object.keys(LORA_FILES), "ink.safetensors"].sort());
+    const wanted = [...Object.keys(LORA_FILES), "ink.safetensors", ".incoming"];
+    assert.deepEqual(files.sort(), wanted.sort());
+    assert.deepEqual([...Deno.readDirSync(`${service.adapters}/.incoming`)], []);
   }));
