@@ -265,15 +265,15 @@ function Given({ file: { name, url }, caption, onMove, onRemove, use }: GivenPro
       isClip
         ? h("video", { src: url, muted: true, "aria-label": name })
         : h("img", { src: url, alt: name }),
+      h(
+        "div",
+        { class: "input-actions" },
+        onMove
+          ? iconButton({ label: t("moveBefore", { name }), onClick: onMove }, icon("left"))
+          : null,
+        iconButton({ label: t("remove", { name }), onClick: onRemove }, icon("close")),
+      ),
       isClip ? null : h("figcaption", {}, caption),
-    ),
-    h(
-      "div",
-      { class: "input-actions" },
-      onMove
-        ? iconButton({ label: t("moveBefore", { name }), onClick: onMove }, icon("left"))
-        : null,
-      iconButton({ label: t("remove", { name }), onClick: onRemove }, icon("close")),
     ),
     use,
   );

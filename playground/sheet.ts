@@ -129,6 +129,7 @@ export function SheetPanel({ model }: { model: Model }): VNode {
     : values.find((value) => typeof value === "string") as string | undefined ??
       (count > MAX_JOBS ? t("sheetTooMany", { count, most: MAX_JOBS }) : undefined) ??
       (state.prompt.trim() === "" ? t("writePrompt") : undefined);
+  const isTyped = known.some(({ text }) => text.trim() !== "");
   const ofSheet = sheet ? sheet.ids.map((id) => list.find((job) => job.id === id)) : [];
   const isRunning = isSending || ofSheet.some((job) => job && isPending(job));
   const done = ofSheet.filter((job) => job?.status === "completed").length;
@@ -165,7 +166,7 @@ export function SheetPanel({ model }: { model: Model }): VNode {
       ),
       h(
         "p",
-        { class: wrong ? "notice" : "muted", role: "status" },
+        { class: wrong && isTyped ? "notice" : "muted", role: "status" },
         problem || wrong ||
           t("sheetCount", { count, time: duration(count * secondsPerJob) }),
       ),
