@@ -201,6 +201,7 @@ browserTest(
     );
     assert.match(found[4]!, /^Cannot load a model: the picked folder has no files/);
   },
+  true,
 );
 
 browserTest(
