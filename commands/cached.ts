@@ -3,13 +3,8 @@
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { hubCacheFolder, isHubId } from "../hub/cache.ts";
 import { type CachedModel, listCachedModels, removeCachedModel } from "../hub/cached_models.ts";
-import {
-  CATALOGUE,
-  CATALOGUE_PARTS,
-  type CataloguePart,
-  partNamed,
-  repositoriesOf,
-} from "../hub/catalogue.ts";
+import { CATALOGUE, repositoriesOf } from "../hub/catalogue.ts";
+import { CATALOGUE_PARTS, type CataloguePart, partNamed } from "../hub/catalogue_parts.ts";
 import { type OwnModel, ownModelsFile, readOwnModels } from "../hub/own_models.ts";
 import { mostBytes } from "../hub/precision.ts";
 import { catalogueEntries, partEntries } from "../server/models/catalogue_entries.ts";

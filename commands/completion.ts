@@ -1,6 +1,7 @@
 /** `denoise completion`: scripts that complete commands, flags and names in a shell. */
 
-import { CATALOGUE, CATALOGUE_PARTS } from "../hub/catalogue.ts";
+import { CATALOGUE } from "../hub/catalogue.ts";
+import { CATALOGUE_PARTS } from "../hub/catalogue_parts.ts";
 import type { Flags } from "../generation/flag.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";

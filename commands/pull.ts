@@ -3,7 +3,7 @@
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { isHubId, revisionSegments } from "../hub/cache.ts";
 import { isAutomatic } from "../hub/cached_parts.ts";
-import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue.ts";
+import { type CataloguePart, PART_WORDS, partNamed } from "../hub/catalogue_parts.ts";
 import { obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, type NamedModel, obtainNamed } from "../hub/obtain_named.ts";
 import { didYouMean } from "../hub/near_names.ts";

@@ -15,7 +15,6 @@ import {
   SERVER_FLAGS,
 } from "../server/mod.ts";
 import { type FleetPlace, startMember } from "../fleet/mod.ts";
-import { hubSettings } from "../hub/hub_settings.ts";
 import { servableModels } from "../hub/servable.ts";
 import { asUsage, UsageError } from "./failure.ts";
 import { openFile } from "./open_file.ts";
@@ -90,7 +89,7 @@ async function optionsOf(flags: ServeFlags | WorkerFlags, log: Log) {
   // In a fleet all members have to know of them at the start.
   const isFleet = flags.databaseUrl !== undefined;
   const isAll = flags.models === "all" && isFleet;
-  const there = isAll ? [BUNDLED, ...await servableModels(await hubSettings())] : [];
+  const there = isAll ? [BUNDLED, ...await servableModels()] : [];
   const [first, ...otherModels] = modelsOf(flags, there);
   const { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region } = flags;
   const s3 = asUsage(() =>

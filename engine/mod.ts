@@ -2,7 +2,7 @@
 import { resolve } from "../platform/mod.ts";
 import { NO_PART, PART_COMPONENTS, type PartName } from "../hub/model_index.ts";
 import { automaticParts, isAutomatic } from "../hub/cached_parts.ts";
-import { hubSettings } from "../hub/hub_settings.ts";
+import { findCacheFolder } from "../hub/cache.ts";
 import { obtainModel, obtainPart } from "../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../hub/obtain_named.ts";
 import type { PullOptions } from "../hub/pull.ts";
@@ -110,7 +110,8 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     Object.assign(found, obtained.parts);
   } else path = await obtainModel(modelPath, pull, noteOf(modelPath));
   const entry = named && "entry" in named ? named.entry : undefined;
-  Object.assign(found, await automaticParts(path, entry, (await hubSettings()).cacheFolder));
+  const cache = findCacheFolder();
+  if (cache !== undefined) Object.assign(found, await automaticParts(path, entry, cache));
   for (const part of Object.keys(PART_COMPONENTS) as PartName[]) {
     const id = parts[part];
     if (id === NO_PART && part === "textEncoder3") found[part] = id;

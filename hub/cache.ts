@@ -49,6 +49,18 @@ export function parseHubFile(text: string): HubFileName | undefined {
 export function hubCacheFolder(
   variable: (name: string) => string | undefined = env,
 ): string {
+  const folder = findCacheFolder(variable);
+  if (folder !== undefined) return folder;
+  throw new Error(
+    "Cannot find the Hugging Face cache: neither HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME nor HOME " +
+      "is set; set one of them",
+  );
+}
+
+/** As {@link hubCacheFolder}, or nothing where no variable is set, as for a service without a home. */
+export function findCacheFolder(
+  variable: (name: string) => string | undefined = env,
+): string | undefined {
   // An empty variable counts as unset.
   const get = (name: string) => variable(name) || undefined;
   const home = get("HOME") ?? get("USERPROFILE");
@@ -60,11 +72,7 @@ export function hubCacheFolder(
   if (hfHome !== undefined) return join(expand(hfHome), "hub");
   const cache = get("XDG_CACHE_HOME");
   if (cache !== undefined) return join(expand(cache), "huggingface", "hub");
-  if (home !== undefined) return join(home, ".cache", "huggingface", "hub");
-  throw new Error(
-    "Cannot find the Hugging Face cache: neither HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME nor HOME " +
-      "is set; set one of them",
-  );
+  return home === undefined ? undefined : join(home, ".cache", "huggingface", "hub");
 }
 
 export function repositoryFolder(id: string, cacheFolder: string): string {

@@ -1,12 +1,8 @@
 /** Parts of the catalogue that are on this machine. */
 
 import { readdir } from "node:fs/promises";
-import {
-  AUTOMATIC_PARTS,
-  CATALOGUE_PARTS,
-  type CatalogueModel,
-  type CataloguePart,
-} from "./catalogue.ts";
+import type { CatalogueModel } from "./catalogue.ts";
+import { AUTOMATIC_PARTS, CATALOGUE_PARTS, type CataloguePart } from "./catalogue_parts.ts";
 import { NotFoundError } from "../platform/mod.ts";
 import { findSnapshot, parseHubFile } from "./cache.ts";
 import { PART_COMPONENTS } from "./model_index.ts";

@@ -1,7 +1,8 @@
 /** Names that somebody may have meant. */
 
 import { distance } from "fastest-levenshtein";
-import { CATALOGUE, CATALOGUE_PARTS } from "./catalogue.ts";
+import { CATALOGUE } from "./catalogue.ts";
+import { CATALOGUE_PARTS } from "./catalogue_parts.ts";
 
 /** How many letters of a name may be wrong for it to be meant. */
 const MAX_DISTANCE = 3;

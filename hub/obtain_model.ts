@@ -3,7 +3,7 @@
 import { join, posix, resolve } from "node:path";
 import { exists, NotFoundError } from "../platform/mod.ts";
 import { findSnapshot, isHubId } from "./cache.ts";
-import { partNamed } from "./catalogue.ts";
+import { partNamed } from "./catalogue_parts.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
 import { isControlNetPart, PART_COMPONENTS, type PartName } from "./model_index.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
-import { CONTROLNETS, IP_ADAPTERS } from "./catalogue.ts";
+import { CONTROLNETS, IP_ADAPTERS } from "./catalogue_parts.ts";
 import { obtainModel, obtainPart } from "./obtain_model.ts";
 
 const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };

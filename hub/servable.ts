@@ -3,9 +3,10 @@
 import { exists } from "../platform/mod.ts";
 import { join } from "node:path";
 import { type CachedModel, listCachedModels } from "./cached_models.ts";
-import { findSnapshot, isHubId, parseHubFile } from "./cache.ts";
-import { CATALOGUE, CATALOGUE_PARTS, repositoriesOf } from "./catalogue.ts";
-import type { HubSettings } from "./hub_settings.ts";
+import { findCacheFolder, findSnapshot, isHubId, parseHubFile } from "./cache.ts";
+import { CATALOGUE, repositoriesOf } from "./catalogue.ts";
+import { CATALOGUE_PARTS } from "./catalogue_parts.ts";
+import { type HubSettings, hubSettings } from "./hub_settings.ts";
 import { hasIndex } from "./model_index.ts";
 import { cachedPrecision } from "./obtain_named.ts";
 import { type OwnModel, readOwnModels } from "./own_models.ts";
@@ -21,8 +22,10 @@ export interface ServableModel {
   readonly version: string;
 }
 
-/** Names of the catalogue and of the user's file, and hub ids of other pipelines and single files. */
-export async function servableModels(settings: HubSettings): Promise<ServableModel[]> {
+/** Names of the catalogue and of the user's file, and hub ids of other pipelines and single files; none without a cache. */
+export async function servableModels(given?: HubSettings): Promise<ServableModel[]> {
+  if (!given && findCacheFolder() === undefined) return [];
+  const settings = given ?? await hubSettings();
   const cached = await listCachedModels(settings.cacheFolder);
   const ofCatalogue = await Promise.all(CATALOGUE.map(async (entry): Promise<ServableModel[]> => {
     const ours = cached.filter(({ id }) => repositoriesOf(entry).includes(id));

@@ -9,7 +9,7 @@ import { getPath } from "hono/utils/url";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
 import { isAutomatic } from "../hub/cached_parts.ts";
-import { partNamed } from "../hub/catalogue.ts";
+import { partNamed } from "../hub/catalogue_parts.ts";
 import { type HubSettings, hubSettings } from "../hub/hub_settings.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
 import { type Ffmpeg, findFfmpeg } from "../media/video/mod.ts";
@@ -96,7 +96,10 @@ export function createService(options: AppOptions): { app: App; services: Servic
   const models = options.remote?.models ??
     localModels({ ...shared, others: options.others ?? [], found: options.found, log });
   const { maxQueue } = shared.settings;
-  const { hub = hubSettings } = options;
+  const hub = () =>
+    (options.hub ?? hubSettings)().catch((cause: Error) => {
+      throw new ApiError(503, cause.message, { code: "hub_unavailable", cause });
+    });
   const availableBytes = () =>
     shared.engine.status === "ready"
       ? shared.engine.engine.info.deviceBytes ?? options.cards?.likelyBytes

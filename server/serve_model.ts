@@ -6,7 +6,6 @@ import { Scheduler } from "../engine/cards/scheduler.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { folderOf, namedLoras, openModel } from "../generation/open_model.ts";
-import { hubSettings } from "../hub/hub_settings.ts";
 import { servableModels } from "../hub/servable.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
@@ -138,7 +137,7 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
   });
   const bundled = { name: BUNDLED_MODEL, modelPath: BUNDLED_MODEL, aliases: [], version: "" };
   const find = async () =>
-    [bundled, ...await servableModels(await hubSettings())].map((model) => ({
+    [bundled, ...await servableModels()].map((model) => ({
       ...sourceOf(model),
       aliases: model.aliases,
       version: model.version,

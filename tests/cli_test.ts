@@ -27,6 +27,24 @@ Deno.test("denoise --version prints the version", async () => {
   assert.deepEqual([code, stdout, stderr], [0, `${manifest.version}\n`, ""]);
 });
 
+Deno.test("denoise generate needs no home folder for the bundled model", async () => {
+  const info = await new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).output();
+  const { denoDir } = JSON.parse(new TextDecoder().decode(info.stdout));
+  const unset = [
+    "HOME",
+    "USERPROFILE",
+    "XDG_CACHE_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+  ];
+  const { code, stdout, stderr } = await run(
+    ["generate", "a red star", "--steps", "1", "--size", "64x64", "-o", "star.png"],
+    { DENO_DIR: denoDir, ...Object.fromEntries(unset.map((name) => [name, ""])) },
+  );
+  assert.deepEqual([code, stdout], [0, "star.png\n"], stderr);
+});
+
 Deno.test("denoise without arguments and with --help lists the commands", async () => {
   for (const args of [[], ["--help"]]) {
     const { code, stdout, stderr } = await run(args);

@@ -1,7 +1,7 @@
 /** What answers look like: the routes' types and the document follow from these schemas; tests hold real answers against them. */
 
 import { z } from "zod";
-import { PART_KINDS } from "../../hub/catalogue.ts";
+import { PART_KINDS } from "../../hub/catalogue_parts.ts";
 import { TASK_TYPES } from "../../generation/task.ts";
 
 const unix = (what: string) => z.int().describe(`${what}, in Unix seconds`);

@@ -5,7 +5,7 @@ import type { LoraUse } from "../../engine/types.ts";
 import type { MergeMode } from "../../generation/lora_words.ts";
 import type { JobLora } from "../contract/lora_requests.ts";
 import { statSync } from "node:fs";
-import { hubCacheFolder } from "../../hub/cache.ts";
+import { findCacheFolder } from "../../hub/cache.ts";
 
 /** A LoRA that is in use from the start. */
 export interface StartLora extends LoraUse {
@@ -48,11 +48,6 @@ export function defaultLoraFolders(modelPath: string): string[] {
   } catch {
     // A hub id: it is in the cache, or will be.
   }
-  try {
-    const cache = hubCacheFolder();
-    folders.push(cache, join(cache, KEPT));
-  } catch {
-    // Without a home there is no cache.
-  }
-  return folders;
+  const cache = findCacheFolder();
+  return cache === undefined ? folders : [...folders, cache, join(cache, KEPT)];
 }

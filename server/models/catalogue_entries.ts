@@ -2,7 +2,8 @@
 
 import { parseHubFile } from "../../hub/cache.ts";
 import { cachedPart, isAutomatic } from "../../hub/cached_parts.ts";
-import { CATALOGUE_PARTS, isNonCommercial } from "../../hub/catalogue.ts";
+import { isNonCommercial } from "../../hub/catalogue.ts";
+import { CATALOGUE_PARTS } from "../../hub/catalogue_parts.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { precisionsOf } from "../../hub/precision.ts";
 import { firstChoice, type StockedModel } from "../../hub/stock.ts";

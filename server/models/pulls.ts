@@ -1,7 +1,7 @@
 /** Models on their way from the hub to this machine, one at a time. */
 
 import { isHubId, parseHubFile } from "../../hub/cache.ts";
-import { partNamed } from "../../hub/catalogue.ts";
+import { partNamed } from "../../hub/catalogue_parts.ts";
 import type { HubSettings } from "../../hub/hub_settings.ts";
 import { obtainModel, obtainPart } from "../../hub/obtain_model.ts";
 import { findNamed, obtainNamed } from "../../hub/obtain_named.ts";

@@ -232,3 +232,14 @@ Deno.test("POST /v1/pulls fetches parts of models by their names, and the catalo
     assert.equal(removed.status, 200, await removed.text());
     assert.equal((await stateOf("realesrgan_x4plus")).state, "absent");
   }));
+
+Deno.test("GET /v1/catalogue says why there is none where the hub's cache has no place", () =>
+  withServer(async ({ ask }) => {
+    const response = await ask("/v1/catalogue");
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error.code, error.message], [
+      503,
+      "hub_unavailable",
+      "Cannot x",
+    ]);
+  }, { hub: () => Promise.reject(new Error("Cannot x")) }));

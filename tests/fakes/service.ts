@@ -54,7 +54,7 @@ interface TestServiceOptions {
   /** Makes spans. */
   tracing?: Tracing | undefined;
   /** Where models come from. */
-  hub?: HubSettings;
+  hub?: HubSettings | (() => Promise<HubSettings>);
   /** Reads and writes video files; the bundled build by default, which every machine has. */
   ffmpeg?: Ffmpeg;
 }
@@ -68,7 +68,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     return await fleetService(options, DATABASE);
   }
   const folder = await Deno.makeTempDir();
-  const engine = options.engine ?? new FakeEngine();
+  const { engine = new FakeEngine(), hub } = options;
   const { store } = await openJobStore(folder);
   const inputRoot = join(folder, "inputs");
   const pool = options.cards && await openPool(options.cards);
@@ -93,7 +93,7 @@ export async function testService(options: TestServiceOptions = {}): Promise<Tes
     ...(options.keep === false ? {} : { storage: options.storage?.(local) ?? local }),
     ...(options.enhancer ? { enhancer: options.enhancer } : {}),
     ...(options.tracing ? { tracing: options.tracing } : {}),
-    ...(options.hub ? { hub: () => Promise.resolve(options.hub!) } : {}),
+    ...(hub ? { hub: typeof hub === "function" ? hub : () => Promise.resolve(hub) } : {}),
   });
   return {
     ...{ app, engine, store, queue, folder, inputRoot, lines },
