@@ -2,7 +2,7 @@
 
 import type { VNode } from "./elements.ts";
 import { memory } from "./store.ts";
-import { t } from "./texts.ts";
+import { plainly, t } from "./texts.ts";
 
 /** What answers the page: the server that sent it, or something in the tab that stands in for one. */
 interface Host {
@@ -64,7 +64,7 @@ export async function callJson<T>(path: string, init: RequestInit = {}): Promise
 async function refusalOf(response: Response): Promise<Refusal> {
   try {
     const { error } = await response.json();
-    return new Refusal(error.message, response.status, error.param ?? undefined);
+    return new Refusal(plainly(error.message), response.status, error.param ?? undefined);
   } catch {
     return new Refusal(t("answeredStatus", { status: String(response.status) }), response.status);
   }

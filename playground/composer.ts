@@ -90,7 +90,6 @@ export function Composer({ model }: { model: Model }): VNode {
         void generate();
       },
     },
-    model.native_sides ? h(ToyNote, {}) : null,
     h(GivenInputs, { model, state }),
     h(RecipeOffer, {}),
     h("label", { class: "unseen", for: "prompt" }, t("whatToSee")),
@@ -112,6 +111,7 @@ export function Composer({ model }: { model: Model }): VNode {
         draft.set({ prompt: found });
       },
     }),
+    model.native_sides ? h(ToyNote, {}) : null,
     h(
       "div",
       { class: "composer-row" },

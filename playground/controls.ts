@@ -62,7 +62,7 @@ export function Segments<T extends string>(
 }
 
 /** A mark that is pressed to read what a setting does, and the sentence when it was. */
-function useHint(name: string, text: string | undefined): [VNode | null, VNode | null] {
+export function useHint(name: string, text: string | undefined): [VNode | null, VNode | null] {
   const [isOpen, setOpen] = useState(false);
   if (!text) return [null, null];
   return [
@@ -73,7 +73,7 @@ function useHint(name: string, text: string | undefined): [VNode | null, VNode |
       "aria-expanded": isOpen,
       onClick: () => setOpen(!isOpen),
     }, "?"),
-    isOpen ? h("p", { class: "hint" }, `${text}.`) : null,
+    isOpen ? h("p", { class: "hint" }, text) : null,
   ];
 }
 
@@ -158,7 +158,7 @@ export function NumberSlider(
 export function Choice(
   { name, hint, value, choices, texts = {}, own, onChange }: {
     name: string;
-    hint?: string;
+    hint?: string | undefined;
     value: string | undefined;
     choices: readonly string[];
     /** What choices are called, where not by their names. */
@@ -196,7 +196,7 @@ export function Choice(
 export function Switch(
   { name, hint, value, onChange }: {
     name: string;
-    hint?: string;
+    hint?: string | undefined;
     value: boolean;
     onChange: (value: boolean | undefined) => void;
   },

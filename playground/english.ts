@@ -19,6 +19,8 @@ export const english = {
   key: "Key",
   useKey: "Use it",
   dropHere: "Drop it here",
+  skipToResults: "To the results",
+  skipToTop: "To models and language",
   close: "Close",
   cancel: "Cancel",
   delete: "Delete",
@@ -173,26 +175,24 @@ export const english = {
   // Settings.
   closeSettings: "Close the settings",
   rewrite: "Rewrite the prompt",
-  rewriteHint: "A language model rewrites the prompt first",
+  rewriteHint: "A language model rewrites the prompt first.",
   more: "More",
   file: "File",
   expert: "Expert settings",
-  expertHint: "Shows all that the model takes; they have good defaults",
+  expertHint: "Shows all that the model takes; they have good defaults.",
   negativeExample: "blurry, text, …",
   images: "Images",
   videos: "Videos",
   length: "Length",
   frames: "Frames",
   framesTime: "Frames, {time}",
-  framesHint: "Videos have one frame more than a multiple of {step}",
+  framesHint: "Videos have one frame more than a multiple of {step}.",
   fps: "Frames per second",
   controlPicture: "Control picture",
   controlPictureAt: "Control picture {place}",
   controlMap: "Control map",
   cannyEdges: "Canny edges",
   controlNet: "ControlNet",
-  controlModeHint: "What the control picture shows",
-  redrawn: "How much of the masked part is redrawn",
   about: "About {name}",
   reset: "reset",
   resetTo: "Reset to the default, {value}",
@@ -268,6 +268,93 @@ export const english = {
   set_hires_steps: "Hires steps",
   set_hires_sampler: "Hires sampler",
   set_hires_scheduler: "Hires scheduler",
+
+  // What settings do to the picture, and good values.
+  hint_negative_prompt: "What the picture must not show. It works where guidance is above 1.",
+  hint_num_inference_steps:
+    "How often the picture is refined. More steps give finer details and take longer. 20 to 30 suit most models; keep the default of fast ones, 4 to 9.",
+  hint_guidance_scale:
+    "How closely the picture follows the prompt. Low is softer and freer, high is stricter, with harder colours. 3 to 7 suit most models; keep the default of fast ones.",
+  hint_guidance_scale_2:
+    "Guidance of the last steps, in which details come. As high as Guidance, or 1 lower.",
+  hint_image_guidance_scale: "How much stays of the input image. 1.2 to 2; higher changes less.",
+  hint_guidance_rescale:
+    "Softens the hard contrast that a high guidance makes. 0 is off, 0.7 is usual.",
+  hint_true_cfg_scale:
+    "Lets the negative prompt count; each step takes twice as long. 1 is off, 2 to 5 are usual.",
+  hint_guidance_limit:
+    "Keeps guidance from burning the colours. 1 is the strictest, 1.2 to 2 is mild.",
+  hint_guidance_end:
+    "When guidance stops: 1 is never, 0.5 is halfway. 0.8 to 1 are usual; less is faster and freer.",
+  hint_cfg_zero_star: "Often gives cleaner videos at no cost. Compare both with the same seed.",
+  hint_skip_layer_guidance_scale:
+    "How much skip-layer guidance firms up bodies and movements. 2 to 4 are usual.",
+  hint_skip_layer_guidance_start:
+    "Which share of the steps comes before skip-layer guidance. 0.01 to 0.1 are usual.",
+  hint_skip_layer_guidance_stop:
+    "At which share of the steps skip-layer guidance ends. 0.2 to 0.5 are usual.",
+  hint_strength: "How much is redrawn: 0.3 keeps most of it, 0.6 changes a lot, 1 redraws all.",
+  hint_sampler:
+    "The way from noise to picture. euler is a safe choice, dpmpp 2m needs fewer steps; ancestral ones bring surprises.",
+  hint_scheduler:
+    "How the steps are spread: early ones shape the picture, late ones its details. karras gives details more; auto suits the model.",
+  hint_prompt_syntax:
+    "How brackets in the prompt are read. With a1111, (word:1.2) makes a word count more; plain reads them as text.",
+  hint_clip_skip:
+    "How loosely the prompt is read. 0 is usual; 1 suits many anime models, which other programs call 2.",
+  hint_flow_shift:
+    "High spends the steps on layout and movement, low on fine details. 1 to 3 for small pictures, 3 to 7 for large ones and videos.",
+  hint_max_sequence_length:
+    "How much of a long prompt is read, in tokens; 100 words are about 130. Only long prompts need more.",
+  hint_refiner_start:
+    "When the refiner takes over to draw details. 0.8 is usual; earlier changes more.",
+  hint_aesthetic_score: "How polished the refiner draws. 6 is usual; up to 10.",
+  hint_negative_aesthetic_score:
+    "How plain the pictures are that the refiner avoids. 2.5 is usual.",
+  hint_enable_upscaling: "Enlarges the finished picture with sharp edges. Its content stays.",
+  hint_upscaling_scale: "How many times larger it becomes: 2 for screens, 4 for prints.",
+  hint_enable_frame_interpolation:
+    "Adds frames between the frames, so that movements are smoother.",
+  hint_frame_interpolation_exp:
+    "How often the number of frames doubles: 1 makes twice as many, 2 four times.",
+  hint_frame_interpolation_scale:
+    "How closely movements are looked at. 1 is usual, 0.5 for very large videos, 2 for small ones.",
+  hint_riflex: "Keeps a long video from starting over. Switch it on above the model's own length.",
+  hint_clip_len:
+    "Long videos are made in pieces of so many frames. Longer ones move more evenly and need more memory; 37 is usual.",
+  hint_layers: "Into how many transparent layers the picture is split. 3 to 5 are usual.",
+  hint_quality:
+    "How exactly the GPU computes. lossless looks like exact and is faster; high is the fastest, with small differences.",
+  hint_decoder:
+    "What makes the picture in the end. full draws all details; tiny is faster and needs less memory, and is softer.",
+  hint_padding_mask_crop:
+    "Draws the masked area by itself in full size, for details of faces and hands. So many pixels around it are seen: 32 to 128.",
+  hint_mask_blur:
+    "How softly the redrawn part meets the rest, in pixels. 4 to 16 are usual; more for hair and sky.",
+  hint_control_scale:
+    "How strictly the control picture is followed. 0.5 leaves freedom, 1 keeps its lines.",
+  hint_control_start: "When the control picture begins to count. 0 is from the first step.",
+  hint_control_end:
+    "When the control picture stops counting. 1 is the last step; 0.6 to 0.8 leave the details to the prompt.",
+  hint_control_balance: "Which of the two counts where prompt and control picture differ.",
+  hint_control_mode: "What the control picture shows, such as edges, depth or a pose.",
+  hint_ip_adapter_scale:
+    "How much the result resembles the reference image. 0.4 takes its mood, 0.7 its style, 1 comes near to a copy.",
+  hint_ip_adapter_mode:
+    "What is taken of the reference image: all of it, its style, or its layout.",
+  hint_ip_adapter_start:
+    "When the reference image begins to count. 0 is from the first step; later leaves the layout to the prompt.",
+  hint_ip_adapter_end:
+    "When the reference image stops counting. 1 is the last step; 0.6 to 0.8 leave the details to the prompt.",
+  hint_hires_scale:
+    "Draws the picture small, then again so many times larger with more details. 1.5 to 2 are usual; 1 is off.",
+  hint_hires_upscaler:
+    "What enlarges the picture for the second pass. latent changes more, lanczos and the upscaler stay closer to it.",
+  hint_hires_strength:
+    "How much the second pass changes. 0.3 to 0.5 sharpen, 0.6 and more draw new things.",
+  hint_hires_steps: "Steps of the second pass. Half as many as of the first are often enough.",
+  hint_hires_sampler: "Sampler of the second pass. That of the first is a good choice.",
+  hint_hires_scheduler: "Scheduler of the second pass. That of the first is a good choice.",
 
   // Models.
   models: "Models",
@@ -373,7 +460,7 @@ export const english = {
   sideRight: "Right",
   sideBottom: "Bottom",
   paintedControl: "Inpaint ControlNet",
-  paintedControlHint: "A ControlNet sees the image without what is redrawn",
+  paintedControlHint: "A ControlNet sees the image without what is redrawn.",
   balance_balanced: "Balanced",
   balance_prompt: "Prompt counts more",
   balance_control: "Control counts more (guess mode)",

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { h, icon, type VNode } from "./elements.ts";
 import { GalleryBar } from "./gallery_bar.ts";
-import { history, isFiltered, keyOf, toggleSelected } from "./history.ts";
+import { type Entry, history, isFiltered, keyOf, toggleSelected } from "./history.ts";
 import { isPending, type Job, jobs, live, readMore, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
@@ -20,6 +20,10 @@ export function Gallery(): VNode {
   const index = selected && selectedIndex(selected);
   const found = useStore(history, (state) => state);
   const entries = entriesOf(list);
+  const isShown = ({ job, index: place }: Entry) =>
+    job.id === selected?.id && (index === null || index === place);
+  // Tab goes to one result, and arrows go on from there.
+  const reached = entries.find(isShown) ?? entries[0];
   const wantsMore = isFiltered(found) && hasMore && entries.length < MANY;
   useEffect(() => {
     if (wantsMore) void attempt(readMore);
@@ -38,7 +42,8 @@ export function Gallery(): VNode {
           ...entry,
           isStarred: found.stars.includes(keyOf(entry)),
           isMarked: found.isSelecting ? found.selected.includes(keyOf(entry)) : undefined,
-          isSelected: entry.job.id === selected?.id && (index === null || index === entry.index),
+          isSelected: isShown(entry),
+          isReached: entry === reached,
         })
       ),
     ),
@@ -53,12 +58,15 @@ interface TileOptions {
   result: Result | undefined;
   index: number;
   isSelected: boolean;
+  isReached: boolean;
   isStarred: boolean;
   /** Whether it is among those that something is done with; undefined while none are selected. */
   isMarked: boolean | undefined;
 }
 
-function Tile({ job, result, index, isSelected, isStarred, isMarked }: TileOptions): VNode {
+function Tile(
+  { job, result, index, isSelected, isReached, isStarred, isMarked }: TileOptions,
+): VNode {
   const place = useRef<HTMLLIElement>(null);
   const [isNear, setNear] = useState(false);
   useEffect(() => {
@@ -80,6 +88,7 @@ function Tile({ job, result, index, isSelected, isStarred, isMarked }: TileOptio
       {
         "aria-label": text,
         "aria-current": isSelected ? "true" : undefined,
+        tabIndex: isReached ? 0 : -1,
         ...(isMarked === undefined ? {} : { "aria-pressed": isMarked }),
         title: job.prompt ?? "",
         onClick: () =>
@@ -125,6 +134,7 @@ function moveFocus(event: KeyboardEvent): void {
   const next = tiles[tiles.indexOf(document.activeElement as HTMLButtonElement) + step];
   if (!next) return;
   next.focus();
-  next.click();
+  // Of several that are selected, none is shown.
+  if (!history.state.isSelecting) next.click();
   event.preventDefault();
 }

@@ -20,6 +20,8 @@ export const german: Words = {
   key: "Schlüssel",
   useKey: "Verwenden",
   dropHere: "Hier ablegen",
+  skipToResults: "Zu den Ergebnissen",
+  skipToTop: "Zu Modellen und Sprache",
   close: "Schließen",
   cancel: "Abbrechen",
   delete: "Löschen",
@@ -168,26 +170,24 @@ export const german: Words = {
 
   closeSettings: "Einstellungen schließen",
   rewrite: "Prompt umschreiben",
-  rewriteHint: "Ein Sprachmodell schreibt den Prompt zuerst um",
+  rewriteHint: "Ein Sprachmodell schreibt den Prompt zuerst um.",
   more: "Mehr",
   file: "Datei",
   expert: "Experteneinstellungen",
-  expertHint: "Zeigt alles, was das Modell nimmt; die Vorgaben sind gut",
+  expertHint: "Zeigt alles, was das Modell nimmt; die Vorgaben sind gut.",
   negativeExample: "blurry, text, …",
   images: "Bilder",
   videos: "Videos",
   length: "Länge",
   frames: "Einzelbilder",
   framesTime: "Einzelbilder, {time}",
-  framesHint: "Videos haben ein Einzelbild mehr als ein Vielfaches von {step}",
+  framesHint: "Videos haben ein Einzelbild mehr als ein Vielfaches von {step}.",
   fps: "Bilder pro Sekunde",
   controlPicture: "Kontrollbild",
   controlPictureAt: "Kontrollbild {place}",
   controlMap: "Fertige Karte",
   cannyEdges: "Canny-Kanten",
   controlNet: "ControlNet",
-  controlModeHint: "Was das Kontrollbild zeigt",
-  redrawn: "Wie stark der maskierte Teil neu entsteht",
   about: "Über {name}",
   reset: "zurücksetzen",
   resetTo: "Auf die Vorgabe zurücksetzen, {value}",
@@ -262,6 +262,93 @@ export const german: Words = {
   set_hires_steps: "Hires-Schritte",
   set_hires_sampler: "Hires-Sampler",
   set_hires_scheduler: "Hires-Scheduler",
+
+  hint_negative_prompt: "Was das Bild nicht zeigen soll. Wirkt, wenn die Guidance über 1 liegt.",
+  hint_num_inference_steps:
+    "Wie oft das Bild verfeinert wird. Mehr Schritte bringen feinere Details und dauern länger. Für die meisten Modelle passen 20 bis 30; bei schnellen die Vorgabe von 4 bis 9 lassen.",
+  hint_guidance_scale:
+    "Wie genau das Bild dem Prompt folgt. Niedrig wird weicher und freier, hoch strenger und mit härteren Farben. Für die meisten Modelle passen 3 bis 7; bei schnellen die Vorgabe lassen.",
+  hint_guidance_scale_2:
+    "Guidance der letzten Schritte, in denen die Details entstehen. So hoch wie die Guidance oder 1 niedriger.",
+  hint_image_guidance_scale: "Wie viel vom Eingabebild bleibt. 1,2 bis 2; höher ändert weniger.",
+  hint_guidance_rescale:
+    "Mildert den harten Kontrast einer hohen Guidance. 0 ist aus, 0,7 ist üblich.",
+  hint_true_cfg_scale:
+    "Lässt den negativen Prompt wirken; jeder Schritt dauert doppelt so lang. 1 ist aus, 2 bis 5 sind üblich.",
+  hint_guidance_limit:
+    "Verhindert, dass die Guidance die Farben überzeichnet. 1 ist am strengsten, 1,2 bis 2 ist mild.",
+  hint_guidance_end:
+    "Wann die Guidance endet: 1 ist nie, 0,5 auf halbem Weg. 0,8 bis 1 sind üblich; weniger ist schneller und freier.",
+  hint_cfg_zero_star:
+    "Ergibt oft sauberere Videos und kostet nichts. Vergleiche beides mit demselben Seed.",
+  hint_skip_layer_guidance_scale:
+    "Wie stark die Skip-Layer-Guidance Körper und Bewegungen festigt. 2 bis 4 sind üblich.",
+  hint_skip_layer_guidance_start:
+    "Welcher Anteil der Schritte vor der Skip-Layer-Guidance liegt. 0,01 bis 0,1 sind üblich.",
+  hint_skip_layer_guidance_stop:
+    "Bei welchem Anteil der Schritte die Skip-Layer-Guidance endet. 0,2 bis 0,5 sind üblich.",
+  hint_strength:
+    "Wie viel neu gezeichnet wird: 0,3 behält das meiste, 0,6 ändert viel, 1 zeichnet alles neu.",
+  hint_sampler:
+    "Der Weg vom Rauschen zum Bild. euler ist eine sichere Wahl, dpmpp 2m braucht weniger Schritte; ancestral überrascht.",
+  hint_scheduler:
+    "Wie die Schritte verteilt sind: frühe formen das Bild, späte die Details. karras gibt Details mehr; auto passt zum Modell.",
+  hint_prompt_syntax:
+    "Wie Klammern im Prompt gelesen werden. Mit a1111 zählt ein Wort durch (Wort:1.2) mehr; plain liest sie als Text.",
+  hint_clip_skip:
+    "Wie locker der Prompt gelesen wird. 0 ist üblich; 1 passt zu vielen Anime-Modellen, andere Programme nennen es 2.",
+  hint_flow_shift:
+    "Hoch nutzt die Schritte für Aufbau und Bewegung, niedrig für feine Details. 1 bis 3 für kleine Bilder, 3 bis 7 für große und Videos.",
+  hint_max_sequence_length:
+    "Wie viel von einem langen Prompt gelesen wird, in Tokens; 100 Wörter sind etwa 130. Nur lange Prompts brauchen mehr.",
+  hint_refiner_start: "Wann der Refiner die Details übernimmt. 0,8 ist üblich; früher ändert mehr.",
+  hint_aesthetic_score: "Wie gefällig der Refiner zeichnet. 6 ist üblich; bis 10.",
+  hint_negative_aesthetic_score:
+    "Wie schlicht die Bilder sind, die der Refiner meidet. 2,5 ist üblich.",
+  hint_enable_upscaling: "Vergrößert das fertige Bild mit scharfen Kanten. Der Inhalt bleibt.",
+  hint_upscaling_scale: "Wievielmal so groß es wird: 2 für Bildschirme, 4 für Drucke.",
+  hint_enable_frame_interpolation:
+    "Fügt Bilder zwischen den Bildern ein, damit Bewegungen flüssiger sind.",
+  hint_frame_interpolation_exp:
+    "Wie oft sich die Zahl der Bilder verdoppelt: 1 ergibt doppelt, 2 viermal so viele.",
+  hint_frame_interpolation_scale:
+    "Wie genau Bewegungen betrachtet werden. 1 ist üblich, 0,5 für sehr große Videos, 2 für kleine.",
+  hint_riflex:
+    "Verhindert, dass ein langes Video von vorn beginnt. Einschalten, wenn es länger ist als vom Modell vorgesehen.",
+  hint_clip_len:
+    "Lange Videos entstehen in Stücken von so vielen Bildern. Längere sind gleichmäßiger und brauchen mehr Speicher; 37 ist üblich.",
+  hint_layers: "In wie viele durchsichtige Ebenen das Bild zerlegt wird. 3 bis 5 sind üblich.",
+  hint_quality:
+    "Wie genau die GPU rechnet. lossless sieht aus wie exact und ist schneller; high ist am schnellsten, mit kleinen Unterschieden.",
+  hint_decoder:
+    "Was am Ende das Bild macht. full zeichnet alle Details; tiny ist schneller, braucht weniger Speicher und ist weicher.",
+  hint_padding_mask_crop:
+    "Zeichnet den maskierten Bereich allein in voller Größe, für Details von Gesichtern und Händen. So viele Pixel darum herum werden gesehen: 32 bis 128.",
+  hint_mask_blur:
+    "Wie weich der neu gezeichnete Teil in den Rest übergeht, in Pixeln. 4 bis 16 sind üblich; mehr für Haare und Himmel.",
+  hint_control_scale:
+    "Wie streng dem Kontrollbild gefolgt wird. 0,5 lässt Freiheit, 1 hält die Linien ein.",
+  hint_control_start: "Ab wann das Kontrollbild zählt. 0 ist vom ersten Schritt an.",
+  hint_control_end:
+    "Bis wann das Kontrollbild zählt. 1 ist der letzte Schritt; 0,6 bis 0,8 überlassen die Details dem Prompt.",
+  hint_control_balance: "Was zählt, wo Prompt und Kontrollbild sich widersprechen.",
+  hint_control_mode: "Was das Kontrollbild zeigt, etwa Kanten, Tiefe oder eine Pose.",
+  hint_ip_adapter_scale:
+    "Wie sehr das Ergebnis dem Referenzbild gleicht. 0,4 übernimmt die Stimmung, 0,7 den Stil, 1 ist fast eine Kopie.",
+  hint_ip_adapter_mode: "Was vom Referenzbild übernommen wird: alles, der Stil oder der Aufbau.",
+  hint_ip_adapter_start:
+    "Ab wann das Referenzbild zählt. 0 ist vom ersten Schritt an; später überlässt den Aufbau dem Prompt.",
+  hint_ip_adapter_end:
+    "Bis wann das Referenzbild zählt. 1 ist der letzte Schritt; 0,6 bis 0,8 überlassen die Details dem Prompt.",
+  hint_hires_scale:
+    "Zeichnet das Bild klein und dann so vielfach größer mit mehr Details. 1,5 bis 2 sind üblich; 1 ist aus.",
+  hint_hires_upscaler:
+    "Was das Bild für den zweiten Durchgang vergrößert. latent ändert mehr, lanczos und der Upscaler bleiben näher daran.",
+  hint_hires_strength:
+    "Wie viel der zweite Durchgang ändert. 0,3 bis 0,5 schärfen, ab 0,6 entsteht Neues.",
+  hint_hires_steps: "Schritte des zweiten Durchgangs. Oft reichen halb so viele wie im ersten.",
+  hint_hires_sampler: "Sampler des zweiten Durchgangs. Der des ersten ist eine gute Wahl.",
+  hint_hires_scheduler: "Scheduler des zweiten Durchgangs. Der des ersten ist eine gute Wahl.",
 
   models: "Modelle",
   modelsShare: "Modelle {share}",
@@ -362,7 +449,7 @@ export const german: Words = {
   sideRight: "Rechts",
   sideBottom: "Unten",
   paintedControl: "Inpaint-ControlNet",
-  paintedControlHint: "Ein ControlNet sieht das Bild ohne den Teil, der neu entsteht",
+  paintedControlHint: "Ein ControlNet sieht das Bild ohne den Teil, der neu entsteht.",
   balance_balanced: "Ausgewogen",
   balance_prompt: "Prompt zählt mehr",
   balance_control: "Kontrolle zählt mehr (Guess Mode)",

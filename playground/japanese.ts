@@ -20,6 +20,8 @@ export const japanese: Words = {
   key: "キー",
   useKey: "使用する",
   dropHere: "ここにドロップ",
+  skipToResults: "結果へ移動",
+  skipToTop: "モデルと言語へ移動",
   close: "閉じる",
   cancel: "キャンセル",
   delete: "削除",
@@ -170,26 +172,24 @@ export const japanese: Words = {
 
   closeSettings: "設定を閉じる",
   rewrite: "プロンプトを書き換える",
-  rewriteHint: "先に言語モデルがプロンプトを書き換えます",
+  rewriteHint: "先に言語モデルがプロンプトを書き換えます。",
   more: "その他",
   file: "ファイル",
   expert: "エキスパート設定",
-  expertHint: "モデルが受け付けるすべての設定を表示します。既定値のままで十分です",
+  expertHint: "モデルが受け付けるすべての設定を表示します。既定値のままで十分です。",
   negativeExample: "blurry, text, …",
   images: "枚数",
   videos: "本数",
   length: "長さ",
   frames: "フレーム数",
   framesTime: "フレーム数、{time}",
-  framesHint: "動画のフレーム数は {step} の倍数に 1 を足した数です",
+  framesHint: "動画のフレーム数は {step} の倍数に 1 を足した数です。",
   fps: "フレームレート (fps)",
   controlPicture: "コントロール画像",
   controlPictureAt: "コントロール画像 {place}",
   controlMap: "コントロールマップ",
   cannyEdges: "Canny エッジ",
   controlNet: "ControlNet",
-  controlModeHint: "コントロール画像が示すもの",
-  redrawn: "マスクした部分をどれだけ描き直すか",
   about: "{name}について",
   reset: "リセット",
   resetTo: "既定値 {value} に戻す",
@@ -264,6 +264,89 @@ export const japanese: Words = {
   set_hires_steps: "高解像度ステップ数",
   set_hires_sampler: "高解像度サンプラー",
   set_hires_scheduler: "高解像度スケジューラー",
+
+  hint_negative_prompt: "画像に出したくないもの。ガイダンスが 1 より大きいときに効きます。",
+  hint_num_inference_steps:
+    "画像を仕上げていく回数。多いほど細部が細かくなり、時間もかかります。多くのモデルでは 20～30、高速モデルは既定の 4～9 のままで。",
+  hint_guidance_scale:
+    "プロンプトにどれだけ忠実に描くか。低いと柔らかく自由に、高いと忠実で色が強くなります。多くのモデルでは 3～7、高速モデルは既定のままで。",
+  hint_guidance_scale_2:
+    "細部が描かれる最後のステップのガイダンス。ガイダンスと同じか、1 低くします。",
+  hint_image_guidance_scale: "入力画像をどれだけ残すか。1.2～2。高いほど変化が少なくなります。",
+  hint_guidance_rescale:
+    "高いガイダンスによる強すぎるコントラストを和らげます。0 はオフ、0.7 が一般的です。",
+  hint_true_cfg_scale:
+    "ネガティブプロンプトが効くようになります。各ステップの時間は倍になります。1 はオフ、2～5 が一般的です。",
+  hint_guidance_limit: "ガイダンスで色が焼けるのを防ぎます。1 が最も厳しく、1.2～2 は緩やかです。",
+  hint_guidance_end:
+    "ガイダンスを止める時点。1 は止めない、0.5 は途中まで。0.8～1 が一般的で、小さいほど速く自由になります。",
+  hint_cfg_zero_star:
+    "コストなしで、きれいな動画になることが多いです。同じシードで比べてください。",
+  hint_skip_layer_guidance_scale:
+    "スキップレイヤーガイダンスで形や動きをどれだけ安定させるか。2～4 が一般的です。",
+  hint_skip_layer_guidance_start:
+    "全ステップのどの割合からスキップレイヤーガイダンスを始めるか。0.01～0.1 が一般的です。",
+  hint_skip_layer_guidance_stop:
+    "全ステップのどの割合でスキップレイヤーガイダンスを終えるか。0.2～0.5 が一般的です。",
+  hint_strength:
+    "どれだけ描き直すか。0.3 はほぼそのまま、0.6 は大きく変わり、1 はすべて描き直します。",
+  hint_sampler:
+    "ノイズから画像への進み方。euler は無難、dpmpp 2m は少ないステップで済み、ancestral 系は変化に富みます。",
+  hint_scheduler:
+    "ステップの配分。前半は構図、後半は細部を決めます。karras は細部を重視し、自動はモデルに合った設定です。",
+  hint_prompt_syntax:
+    "プロンプトの括弧の読み方。a1111 では (語:1.2) でその語が強くなり、plain では文字として読みます。",
+  hint_clip_skip:
+    "プロンプトをどれだけ緩く読むか。通常は 0。多くのアニメ系モデルには 1（他のソフトでは 2）が合います。",
+  hint_flow_shift:
+    "高いと構図や動きに、低いと細部にステップを使います。小さな画像は 1～3、大きな画像や動画は 3～7。",
+  hint_max_sequence_length:
+    "長いプロンプトをどこまで読むか（トークン数）。英語 100 語で約 130。長いプロンプトだけ増やします。",
+  hint_refiner_start:
+    "リファイナーが細部を引き継ぐ時点。0.8 が一般的で、早いほど大きく変わります。",
+  hint_aesthetic_score: "リファイナーがどれだけ見栄えよく描くか。6 が一般的で、最大 10。",
+  hint_negative_aesthetic_score: "リファイナーが避ける平凡さの度合い。2.5 が一般的です。",
+  hint_enable_upscaling: "完成した画像を、輪郭をくっきり保って拡大します。内容は変わりません。",
+  hint_upscaling_scale: "拡大倍率。画面用は 2、印刷用は 4。",
+  hint_enable_frame_interpolation: "フレームの間を補い、動きを滑らかにします。",
+  hint_frame_interpolation_exp: "フレーム数を倍にする回数。1 で 2 倍、2 で 4 倍。",
+  hint_frame_interpolation_scale:
+    "動きをどれだけ細かく見るか。通常は 1、とても大きな動画は 0.5、小さな動画は 2。",
+  hint_riflex:
+    "長い動画が最初から繰り返すのを防ぎます。モデル本来の長さを超えるときにオンにします。",
+  hint_clip_len:
+    "長い動画はこのフレーム数ごとに作られます。長いほど滑らかで、メモリも必要です。37 が一般的です。",
+  hint_layers: "画像をいくつの透明レイヤーに分けるか。3～5 が一般的です。",
+  hint_quality:
+    "GPU の計算の正確さ。lossless は exact と見た目が同じで速く、high は最速で、わずかな違いが出ます。",
+  hint_decoder:
+    "最後に画像を作る部分。full は細部まで描き、tiny は速く省メモリですが、やや甘くなります。",
+  hint_padding_mask_crop:
+    "マスク部分だけを大きく描き、顔や手の細部を整えます。値は周りを見るピクセル数で、32～128。",
+  hint_mask_blur:
+    "描き直した部分の境目の柔らかさ（ピクセル）。4～16 が一般的で、髪や空はもっと大きく。",
+  hint_control_scale: "コントロール画像にどれだけ忠実に従うか。0.5 は自由、1 は線を守ります。",
+  hint_control_start: "コントロール画像が効き始める時点。0 は最初のステップから。",
+  hint_control_end:
+    "コントロール画像が効かなくなる時点。1 は最後まで、0.6～0.8 は細部をプロンプトに任せます。",
+  hint_control_balance: "プロンプトとコントロール画像が食い違うとき、どちらを優先するか。",
+  hint_control_mode: "コントロール画像が示すもの。輪郭、奥行き、ポーズなど。",
+  hint_ip_adapter_scale:
+    "参照画像にどれだけ似せるか。0.4 は雰囲気、0.7 は画風、1 はほぼコピーです。",
+  hint_ip_adapter_mode: "参照画像から取り入れるもの。全体、画風、または構図。",
+  hint_ip_adapter_start:
+    "参照画像が効き始める時点。0 は最初から、遅くすると構図をプロンプトに任せます。",
+  hint_ip_adapter_end:
+    "参照画像が効かなくなる時点。1 は最後まで、0.6～0.8 は細部をプロンプトに任せます。",
+  hint_hires_scale:
+    "まず小さく描き、この倍率で大きく描き直して細部を加えます。1.5～2 が一般的で、1 はオフ。",
+  hint_hires_upscaler:
+    "2 回目の前に画像を拡大する方法。latent は変化が大きく、lanczos やアップスケーラーは元に近くなります。",
+  hint_hires_strength:
+    "2 回目でどれだけ変えるか。0.3～0.5 はくっきりさせ、0.6 以上は新しいものを描きます。",
+  hint_hires_steps: "2 回目のステップ数。1 回目の半分で足りることが多いです。",
+  hint_hires_sampler: "2 回目のサンプラー。1 回目と同じで十分です。",
+  hint_hires_scheduler: "2 回目のスケジューラー。1 回目と同じで十分です。",
 
   models: "モデル",
   modelsShare: "モデル {share}",
@@ -364,7 +447,7 @@ export const japanese: Words = {
   sideRight: "右",
   sideBottom: "下",
   paintedControl: "インペイント ControlNet",
-  paintedControlHint: "描き直す部分を除いた画像を ControlNet が見ます",
+  paintedControlHint: "描き直す部分を除いた画像を ControlNet が見ます。",
   balance_balanced: "バランス",
   balance_prompt: "プロンプトを優先",
   balance_control: "コントロールを優先（Guess Mode）",

@@ -70,16 +70,22 @@ function App(): VNode {
         if (model) void takeFiles(model, event.dataTransfer?.files);
       },
     },
-    // The prompt is the first that Tab reaches; the style puts everything in its place.
-    h("main", {}, model ? h(Composer, { model }) : h(Opening, { state }), h(Stage, { model })),
-    model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
-    hasSettings
-      ? h("div", { class: "veil", onClick: () => view.set({ hasSettings: false }) })
-      : null,
+    // The order of Tab: prompt, settings, results, and the rest; the style puts everything in its place.
+    h(
+      "main",
+      {},
+      model ? h(Composer, { model }) : h(Opening, { state }),
+      h(SkipButtons, {}),
+      model ? h(SettingsPanel, { model }) : h("div", { class: "settings" }),
+      hasSettings
+        ? h("div", { class: "veil", onClick: () => view.set({ hasSettings: false }) })
+        : null,
+      h(Stage, { model }),
+    ),
     h(Gallery, {}),
     h(
       "header",
-      { class: "top" },
+      { class: "top", tabIndex: -1 },
       h("h1", {}, "denoise"),
       h(ModelName, { state }),
       h(ModelsButton, {}),
@@ -98,6 +104,21 @@ function App(): VNode {
 /** Draws the page, from the beginning where the language is another. */
 function draw(): void {
   render(h(App, { key: language.state.tag }), document.body);
+}
+
+/** Shown when Tab reaches them: the way past the settings, and past the results. */
+function SkipButtons(): VNode {
+  const skip = (text: string, to: string) =>
+    h("button", {
+      class: "skip",
+      onClick: () => document.querySelector<HTMLElement>(to)?.focus(),
+    }, text);
+  return h(
+    "div",
+    {},
+    skip(t("skipToResults"), ".stage"),
+    skip(t("skipToTop"), ".top"),
+  );
 }
 
 function ChooseLanguage(): VNode {

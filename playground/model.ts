@@ -6,7 +6,6 @@ export type Output = "image" | "video";
 
 export interface Setting {
   name: string;
-  description: string;
   type: "text" | "integer" | "number" | "texts" | "integers" | "numbers" | "flag";
   choices?: string[];
   minimum?: number;
@@ -105,7 +104,6 @@ export function settingsFor(model: Model, task: string | undefined, isMasked = f
   if (!isMasked || !model.inpainting) return settings;
   const strength: Setting = {
     name: "strength",
-    description: t("redrawn"),
     type: "number",
     minimum: 0,
     maximum: 1,

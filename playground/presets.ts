@@ -4,9 +4,11 @@ import { useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
+import type { Words } from "./english.ts";
 import type { Model } from "./model.ts";
+import { draftTask } from "./request.ts";
 import { memory } from "./store.ts";
-import { t } from "./texts.ts";
+import { settingName, t } from "./texts.ts";
 import { save } from "./media.ts";
 import { tell } from "./view.ts";
 
@@ -23,22 +25,29 @@ interface Preset {
 
 const kept = () => memory.read<Preset[]>("presets", []);
 
-/** What names of settings stand for speed, and for quality, where a model offers them. */
-const OWN = [
-  ["presetFast", { quality: "high", decoder: "tiny" }],
-  ["presetBest", { quality: "exact", decoder: "full" }],
-] as const;
+/** Models that take fewer steps were made for just these. */
+const MANY_STEPS = 16;
 
-/** The presets that a model has by itself: what of them it offers, beside its own defaults. */
-function presetsOf({ settings }: Model): [string, Record<string, string>][] {
-  const found: [string, Record<string, string>][] = [[t("presetDefaults"), {}]];
-  for (const [key, values] of OWN) {
-    const offered = Object.entries(values).filter(([name, value]) =>
-      settings.find((setting) => setting.name === name)?.choices?.includes(value)
-    );
-    if (offered.length > 0) found.push([t(key), Object.fromEntries(offered)]);
-  }
-  return found;
+/** The presets that a model has by itself: its defaults, and what is faster or better where something is. */
+function presetsOf({ settings }: Model, task: string | undefined): [string, Preset["settings"]][] {
+  const named = (wanted: string) => settings.find(({ name }) => name === wanted);
+  const offered = (name: string, value: string) =>
+    named(name)?.choices?.includes(value) ? { [name]: value } : {};
+  const { defaults = {}, maximum = Infinity } = named("num_inference_steps") ?? {};
+  const steps = Number(defaults[task ?? ""]);
+  const takes = (share: number) =>
+    steps >= MANY_STEPS
+      ? { num_inference_steps: Math.min(maximum, Math.round(share * steps)) }
+      : {};
+  const fast = { ...takes(0.5), ...offered("decoder", "tiny") };
+  const best = takes(1.5);
+  const some = (key: keyof Words, values: object, others: object) =>
+    Object.keys(values).length > 0 ? [[t(key), { ...values, ...others }] as const] : [];
+  return [
+    [t("presetDefaults"), {}],
+    ...some("presetFast", fast, offered("quality", "high")),
+    ...some("presetBest", best, { ...offered("quality", "exact"), ...offered("decoder", "full") }),
+  ] as [string, Preset["settings"]][];
 }
 
 function apply({ size, settings, loras, format }: Partial<Preset>): void {
@@ -108,8 +117,14 @@ export function Presets({ model, state }: { model: Model; state: Draft }): VNode
     h(
       "div",
       { class: "chips" },
-      ...presetsOf(model).map(([name, settings]) =>
-        h("button", { key: name, class: "chip", onClick: () => apply({ settings }) }, name)
+      ...presetsOf(model, draftTask(model, state)).map(([name, settings]) =>
+        h("button", {
+          key: name,
+          class: "chip",
+          title: Object.entries(settings).map(([id, value]) => `${settingName(id)} ${value}`)
+            .join(", "),
+          onClick: () => apply({ settings }),
+        }, name)
       ),
     ),
     h(

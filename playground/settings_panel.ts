@@ -1,7 +1,7 @@
 /** The settings of the next request, made from what the model says that it takes. */
 
 import { useId, useState } from "preact/hooks";
-import { Choice, iconButton, NumberSlider, Segments, Switch } from "./controls.ts";
+import { Choice, iconButton, NumberSlider, Segments, Switch, useHint } from "./controls.ts";
 import { choose, chooseControl, type ControlFile, type Draft, draft, isMasked } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { lazy } from "./lazy.ts";
@@ -21,7 +21,7 @@ import { controlsOf, draftTask, PAGE_SYNTAX } from "./request.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { memory, useStore } from "./store.ts";
-import { exactSeconds, settingName, t } from "./texts.ts";
+import { exactSeconds, settingHint, settingName, t } from "./texts.ts";
 import { view } from "./view.ts";
 
 /** Settings that are always in view. */
@@ -137,9 +137,9 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
 function SettingField(
   { setting, task, state }: { setting: Setting; task: string | undefined; state: Draft },
 ): VNode {
-  const { name: id, description, type, choices, minimum, maximum, defaults } = setting;
+  const { name: id, type, choices, minimum, maximum, defaults } = setting;
   const name = settingName(id);
-  const hint = description.replaceAll("`", "");
+  const hint = settingHint(id);
   const own = defaults[task ?? ""] ?? (id === "prompt_syntax" ? PAGE_SYNTAX : null);
   const value = state.settings[id];
   const onChange = (value: unknown) => choose(id, value);
@@ -170,10 +170,17 @@ function SettingField(
 function Negative({ state }: { state: Draft }): VNode {
   const field = useId();
   const value = state.settings["negative_prompt"] as string | undefined;
+  const [mark, sentence] = useHint(t("set_negative_prompt"), t("hint_negative_prompt"));
   return h(
     "div",
     { class: "negative" },
-    h("label", { class: "name", for: field }, t("set_negative_prompt")),
+    h(
+      "div",
+      { class: "row" },
+      h("label", { class: "name", for: field }, t("set_negative_prompt")),
+      mark,
+    ),
+    sentence,
     h("textarea", {
       id: field,
       rows: 2,
@@ -308,7 +315,7 @@ function ControlSettings(
     net?.modes
       ? h(Choice, {
         name: settingName("control_mode"),
-        hint: t("controlModeHint"),
+        hint: settingHint("control_mode"),
         choices: net.modes,
         own: net.modes[0]!,
         value: settings["control_mode"] as string | undefined,
@@ -318,6 +325,7 @@ function ControlSettings(
     balances
       ? h(Choice, {
         name: settingName("control_balance"),
+        hint: settingHint("control_balance"),
         choices: balances,
         texts: Object.fromEntries(
           BALANCES.map((balance) => [balance, t(`balance_${balance}`)]),
@@ -332,6 +340,7 @@ function ControlSettings(
         key: id,
         id,
         name: settingName(id),
+        hint: settingHint(id),
         own,
         most,
         least: 0,

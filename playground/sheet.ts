@@ -12,7 +12,7 @@ import { session } from "./session.ts";
 import { type Axis, type AxisChoice, axisChoices, valuesOf, withValue } from "./sheet_axes.ts";
 import { sheetImage } from "./sheet_image.ts";
 import { memory, Store, useStore } from "./store.ts";
-import { duration, percent, t } from "./texts.ts";
+import { duration, percent, plainly, t } from "./texts.ts";
 import { attempt, show, view } from "./view.ts";
 import { requestsOf } from "./wildcards.ts";
 
@@ -281,7 +281,7 @@ function Cell({ job }: { job: Job | undefined }): VNode {
   if (!job) return h("span", { class: "cell" }, "…");
   if (job.status !== "completed") {
     const text = job.status === "failed"
-      ? job.error?.message ?? t("failed")
+      ? plainly(job.error?.message ?? t("failed"))
       : job.status === "cancelled"
       ? t("cancelled")
       : job.status === "in_progress"

@@ -8,6 +8,7 @@ import { type Model, nearestSize, sizeProblem } from "./model.ts";
 import { t } from "./texts.ts";
 
 export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
+  const group = useId();
   const hasInput = state.images.length > 0 || state.clip !== null;
   const shown = state.size || (hasInput ? "" : model.defaults.size);
   return h(
@@ -17,8 +18,8 @@ export function SizePicker({ model, state }: { model: Model; state: Draft }): VN
     h(
       "div",
       { class: "size-tiles" },
-      hasInput ? tile("", t("inputSize"), shown === "", undefined) : null,
-      ...model.sizes.map((size) => tile(size, ratioOf(size), size === shown, size)),
+      hasInput ? tile(group, "", t("inputSize"), shown === "", undefined) : null,
+      ...model.sizes.map((size) => tile(group, size, ratioOf(size), size === shown, size)),
     ),
     h(Sides, { model, size: shown }),
   );
@@ -42,17 +43,25 @@ function sidesOf(size: string): number[] {
   return size.split("x").map(Number);
 }
 
-function tile(size: string, text: string, isChosen: boolean, shape: string | undefined): VNode {
+function tile(
+  group: string,
+  size: string,
+  text: string,
+  isChosen: boolean,
+  shape: string | undefined,
+): VNode {
   const [width = 1, height = 1] = shape ? sidesOf(shape) : [];
   const long = Math.max(width, height);
   return h(
-    "button",
-    {
-      key: size,
-      class: "size-tile",
-      "aria-pressed": isChosen,
-      onClick: () => draft.set({ size }),
-    },
+    "label",
+    { key: size, class: "size-tile" },
+    h("input", {
+      type: "radio",
+      name: group,
+      class: "unseen",
+      checked: isChosen,
+      onChange: () => draft.set({ size }),
+    }),
     h("span", {
       class: shape ? "shape" : "shape given",
       style: { width: `${22 * width / long}px`, height: `${22 * height / long}px` },

@@ -9,7 +9,7 @@ import type { Model } from "./model.ts";
 import { ResultBar } from "./result_bar.ts";
 import { draft } from "./draft.ts";
 import { useStore } from "./store.ts";
-import { duration, t } from "./texts.ts";
+import { duration, plainly, t } from "./texts.ts";
 import {
   attempt,
   enlarge,
@@ -40,7 +40,7 @@ export function Stage({ model }: { model: Model | undefined }): VNode {
     : job.status === "completed"
     ? h(Finished, { job, model })
     : h(Failed, { job, model });
-  return h("section", { class: "stage", "aria-label": t("image") }, content);
+  return h("section", { class: "stage", tabIndex: -1, "aria-label": t("image") }, content);
 }
 
 const EXAMPLES = ["exampleStar", "exampleHeart", "exampleCircle"] as const;
@@ -201,7 +201,9 @@ function BatchItem({ job, result, index }: { job: Job; result: Result; index: nu
 }
 
 function Failed({ job, model }: { job: Job; model: Model | undefined }): VNode {
-  const text = job.status === "cancelled" ? t("cancelled") : job.error?.message ?? t("failed");
+  const text = job.status === "cancelled"
+    ? t("cancelled")
+    : plainly(job.error?.message ?? t("failed"));
   return h(
     "figure",
     { class: "failed" },

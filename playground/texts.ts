@@ -63,6 +63,20 @@ export function settingName(id: string): string {
   return words[`set_${id}` as keyof Words] ?? plain.charAt(0).toUpperCase() + plain.slice(1);
 }
 
+/** What a setting does to the picture. */
+export function settingHint(id: string): string | undefined {
+  return language.state.words[`hint_${id}` as keyof Words];
+}
+
+/** What the server says, with the page's names of settings. */
+export function plainly(message: string): string {
+  const { words } = language.state;
+  return message.replaceAll(
+    /\b[a-z]+(?:_[a-z0-9]+)+\b/g,
+    (name) => words[`set_${name}` as keyof Words] ?? name,
+  );
+}
+
 export function numeral(value: number, options?: Intl.NumberFormatOptions): string {
   return new Intl.NumberFormat(language.state.tag, options).format(value);
 }

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { stripTypeScriptTypes } from "node:module";
+import { httpNames, type SettingField } from "../../generation/field_values.ts";
+import { SETTING_FIELDS } from "../../generation/fields.ts";
 import { MODULES } from "../../server/playground/sources.ts";
 
 type Words = Record<string, string>;
@@ -27,6 +29,21 @@ Deno.test("every language has all words of the page, with the values and links o
       assert.equal(slotsOf(text), slotsOf(english[key]!), `${name}, ${key}`);
       assert.ok(text.trim() !== "", `${name}, ${key}`);
     }
+  }
+});
+
+Deno.test("every setting that the page shows has a name and a hint without names of the API", async () => {
+  const english = await wordsOf("english");
+  // The page has controls of its own for these, or none.
+  const others = /^(?:hires_(?:width|height)|control_(?:net|type)|canny_|skip_guidance_layers)/;
+  const shown = Object.entries(SETTING_FIELDS).filter(([, { kind, ...row }]) =>
+    !["texts", "integers", "numbers"].includes(kind) && (kind !== "text" || "choices" in row)
+  ).flatMap(([name, row]) => httpNames(name, row as SettingField<unknown>).slice(0, 1))
+    .filter((name) => !others.test(name));
+  assert.ok(shown.length > 30, `${shown}`);
+  for (const name of [...shown, "negative_prompt"]) {
+    assert.ok(english[`set_${name}`], `set_${name}`);
+    assert.doesNotMatch(english[`hint_${name}`] ?? "_", /_|`/, name);
   }
 });
 

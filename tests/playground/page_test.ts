@@ -345,8 +345,8 @@ browserTest("the page is used by keyboard alone", async (browser) => {
       "(({ tagName, id, ariaLabel, textContent }) => `${tagName} ${id || ariaLabel || textContent}`)" +
         "(document.activeElement)",
     );
-  const tabTo = async (wanted: RegExp, key = "Tab") => {
-    for (let i = 0; i < 60; i++) {
+  const tabTo = async (wanted: RegExp, key = "Tab", most = 12) => {
+    for (let i = 0; i < most; i++) {
       await page.keyboard.press(key);
       if (wanted.test(await focused())) return;
     }
@@ -358,6 +358,13 @@ browserTest("the page is used by keyboard alone", async (browser) => {
   await tabTo(/Generate/);
   await page.keyboard.press("Enter");
   await page.locator(".finished img.result").waitFor();
+  // All settings are between them, unless they are skipped; then come the results, and the top of the page.
+  for (const wanted of [/To the results/, /seed/, /^BUTTON Look closer/, /Search/, /^SELECT/]) {
+    await tabTo(wanted, "Tab", 40);
+  }
+  await page.locator("#prompt").focus();
+  await tabTo(/To the results/);
+  await page.keyboard.press("Enter");
   await tabTo(/^BUTTON Download$/);
   const [download] = await Promise.all([
     page.waitForEvent("download"),

@@ -6,6 +6,7 @@ import type { Page } from "playwright-core";
 import { decodeImage } from "../../media/decode.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { FAKE_LAYERS, loraFile } from "../fakes/loras.ts";
+import { FAKE_INFO } from "../fakes/model_info.ts";
 import { testService, until } from "../fakes/service.ts";
 import { withFolder } from "../support/safetensors.ts";
 import { browserTest, draw, drop, listen, seriousIn, SUPPORT } from "./page.ts";
@@ -35,7 +36,8 @@ browserTest(
   "presets are applied, saved, exported and imported, and a dropped LoRA is told and used",
   (browser) =>
     withFolder({}, async (folder) => {
-      const engine = new FakeEngine({ info: SUPPORT });
+      const info = { ...SUPPORT, defaults: { ...FAKE_INFO.defaults, numInferenceSteps: 20 } };
+      const engine = new FakeEngine({ info });
       await using service = await testService({ engine, settings: { loraFolders: [folder] } });
       await using server = listen(service);
       const draft = { size: "64x48", settings: { num_inference_steps: 3 } };
@@ -47,7 +49,10 @@ browserTest(
       await page.getByText("three steps is saved.").waitFor();
       const file = await downloaded(page, "Export");
       await button(page, "Fast").click();
-      await until(async () => await steps.inputValue() !== "3");
+      await button(page, "Best").click();
+      await until(async () => await steps.inputValue() === "30");
+      await button(page, "Fast").click();
+      await until(async () => await steps.inputValue() === "10");
       await button(page, "Delete the preset three steps").click();
       await button(page, "three steps").waitFor({ state: "detached" });
       const give = (name: string, bytes: Uint8Array) =>
@@ -77,7 +82,7 @@ browserTest(
       const told = engine.requests.map(({ loras, quality, numInferenceSteps }) => [
         ...[loras?.length, quality, numInferenceSteps],
       ]);
-      assert.deepEqual(told, [[1, "high", 4], [0, "lossless", 3]]);
+      assert.deepEqual(told, [[1, "high", 10], [0, "lossless", 3]]);
     }),
 );
 
@@ -106,7 +111,9 @@ browserTest(
     assert.ok(grown >= 16 && grown % 16 === 0, `${grown}`);
     await page.locator(".mask-bar").getByText(`${64 + grown} × 64`).waitFor();
     await page.getByRole("switch", { name: "Inpaint ControlNet" }).check();
-    await page.getByLabel("Balance").selectOption("Control counts more (guess mode)");
+    await page.getByLabel("Balance", { exact: true }).selectOption(
+      "Control counts more (guess mode)",
+    );
     await draw(page, "a wide fox");
     await page.locator(".tile.completed").nth(1).waitFor();
     const { outpaint, controlType, controlBalance, mask, width: drawn } = engine.requests[1]!;
@@ -114,6 +121,9 @@ browserTest(
       ...[[0, 16, grown, 0], ["inpaint"], ["control"], 64 + grown, true],
     ]);
     await button(page, "Remove image.png").click();
+    await page.getByText("Presets", { exact: true }).click();
+    await button(page, "Defaults").waitFor();
+    assert.equal(await button(page, "Fast").count(), 0, "4 steps cannot be fewer");
 
     await button(page, "X/Y sheet").focus();
     await page.keyboard.press("Enter");
@@ -183,7 +193,7 @@ browserTest(
       assert.deepEqual(await seriousIn(page), [], `frame, ${scheme}, ${width}`);
       await settings();
       await page.getByRole("switch", { name: "Inpaint ControlNet" }).check();
-      await page.getByLabel("Balance").waitFor();
+      await page.getByLabel("Balance", { exact: true }).waitFor();
       await page.keyboard.press("Escape");
       await button(page, "X/Y sheet").click();
       await page.getByLabel("Columns (X): values").fill("1, 2");

@@ -142,7 +142,7 @@ browserTest(
     await using service = await testService({ engine: new FakeEngine({ info }) });
     await using server = listen(service);
     const page = await browser.open(server.url, { draft: {} });
-    await page.getByRole("button", { name: "3:4 48 × 64" }).click();
+    await page.getByRole("radio", { name: "3:4 48 × 64" }).press("Space");
     const sides = [
       page.getByRole("spinbutton", { name: "Width" }),
       page.getByRole("spinbutton", { name: "Height" }),
@@ -164,7 +164,7 @@ browserTest(
     // Guidance has its usual name, and what it does is read by a press.
     await page.getByRole("spinbutton", { name: "Guidance (CFG)" }).waitFor();
     await page.getByRole("button", { name: "About Steps" }).click();
-    await page.locator(".settings p.hint").getByText("steps").waitFor();
+    await page.locator(".settings p.hint").getByText("20 to 30 suit most models").waitFor();
     await page.getByText("More", { exact: true }).click();
     assert.equal(await page.getByRole("spinbutton", { name: "Shift" }).count(), 0);
     await page.getByRole("switch", { name: "Expert settings" }).click();
