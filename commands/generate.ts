@@ -16,6 +16,7 @@ import {
   type CommandWatch,
   makeResults,
   openWatch,
+  tellToy,
   tellUnused,
 } from "./make_results.ts";
 import { deviceOptions, flagsOfModels, partsOf } from "./model_options.ts";
@@ -72,6 +73,7 @@ export async function runGenerate(
   const request = await readRequest(given, watch);
   const { flags, media, name } = request;
   try {
+    if (flags.url === undefined) tellToy(flags.modelPath, watch);
     const server = await findServer(flags);
     if (server) {
       if (server.model !== undefined) {

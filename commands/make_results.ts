@@ -5,6 +5,7 @@ import { formatOfPath, type Image, type Model } from "../mod.ts";
 import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
 import { escapeControls } from "../generation/texts.ts";
+import { BUNDLED_DRAWS, BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
 import type { GenerateFlags } from "./flags.ts";
 import { type FilledFlags, fitToModel } from "./from_file.ts";
@@ -69,6 +70,14 @@ export function tellUnused(
 ): void {
   if (unused.length === 0) return;
   onNote(`Note: not used of ${from}: ${unused.map(escapeControls).join("; ")}`);
+}
+
+/** Says once what the bundled model cannot draw, and what can. */
+export function tellToy(modelPath: string, { onNote }: Pick<CommandWatch, "onNote">): void {
+  if (modelPath !== BUNDLED_MODEL) return;
+  onNote(
+    `Note: ${BUNDLED_DRAWS} For photos: denoise list --all shows models, denoise run NAME fetches one`,
+  );
 }
 
 interface Work extends Omit<CommandRequest, "from" | "media" | "name">, CommandWatch {

@@ -91,7 +91,7 @@ Deno.test("variables of flags stand for nothing else", () => {
 });
 
 Deno.test({
-  name: "the script of bash completes commands, flags, choices and models",
+  name: "the script of bash completes commands, flags, choices, models, parts and LoRAs",
   // Windows has no bash.
   ignore: Deno.build.os === "windows",
   fn: testBash,
@@ -102,7 +102,10 @@ async function testBash() {
   const { log } = console;
   console.log = (line) => printed.push(line);
   try {
-    await runCompletion("bash", [["generate", "x"], ["serve", "y"]], TABLES);
+    await runCompletion("bash", [["generate", "x"], ["serve", "y"]], TABLES, {
+      models: ["mine"],
+      cached: ["org/name"],
+    });
   } finally {
     console.log = log;
   }
@@ -112,9 +115,18 @@ async function testBash() {
     [["generate", "--quality", "l"], ["lossless"]],
     [["generate", "-m", "z-image-t"], ["z-image-turbo"]],
     [["serve", "--controlnet", "control_v11p_sd15_ca"], ["control_v11p_sd15_canny"]],
+    [["generate", "--upscaler", ""], ["realesrgan_x4plus"]],
+    [["generate", "--frame-interpolator", "rife_v4.26"], ["rife_v4.26"]],
+    [["generate", "--tiny-decoder", "taef"], ["taef1"]],
+    [["generate", "--lora", "o"], ["outline"]],
+    [["run", "min"], ["mine"]],
+    [["pull", "reales"], ["realesrgan_x4plus"]],
+    [["rm", "taef1", "org"], ["org/name"]],
+    [["completion", "f"], ["fish"]],
+    [["help", "gen"], ["generate"]],
   ];
   const calls = cases.map(([words]) =>
-    `COMP_WORDS=(denoise ${words!.join(" ")}); COMP_CWORD=${
+    `COMP_WORDS=(denoise ${words!.map((word) => `"${word}"`).join(" ")}); COMP_CWORD=${
       words!.length
     }; _denoise; echo "\${COMPREPLY[@]}"`
   );
@@ -123,3 +135,27 @@ async function testBash() {
   const lines = new TextDecoder().decode(stdout).trim().split("\n");
   assert.deepEqual(lines, cases.map(([, wanted]) => wanted!.join(" ")));
 }
+
+Deno.test("the script of fish completes what that of bash does", async () => {
+  const printed: string[] = [];
+  const { log } = console;
+  console.log = (line) => printed.push(line);
+  try {
+    await runCompletion("fish", [["generate", "x"]], TABLES, { models: ["mine"], cached: [] });
+  } finally {
+    console.log = log;
+  }
+  const lines = printed.join("\n").split("\n");
+  for (
+    const [command, flag, word] of [
+      ["pull", "", "realesrgan_x4plus"],
+      ["run", "", "mine"],
+      ["generate", " -l tiny-decoder -r", "taef1"],
+      ["generate", " -l lora -r", "outline"],
+    ]
+  ) {
+    const start = `complete -c denoise -n '__fish_seen_subcommand_from ${command}'${flag} -a '`;
+    const line = lines.find((line) => line.startsWith(start));
+    assert.ok(line && line.slice(start.length).split("'")[0]!.split(" ").includes(word!), word);
+  }
+});

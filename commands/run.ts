@@ -1,12 +1,17 @@
 /** `denoise run`: a model draws one prompt after another. */
 
+import { obtainLora, readHubLora } from "../hub/lora_file.ts";
+import { BUNDLED_LORAS } from "../models/lora/bundled.ts";
 import { loadModel, type Model } from "../mod.ts";
+import { completeSettings } from "../generation/settings.ts";
+import { checkSize } from "../generation/size.ts";
 import { describeFailure, UsageError } from "./failure.ts";
+import { flagName } from "./field_flags.ts";
 import { FlagCommand, flagOf, givenOf, normalizeArgs } from "./flag_command.ts";
 import { ASK_FLAGS, type GenerateFlags, RUN_FLAGS, type RunFlags } from "./flags.ts";
-import type { Media } from "./generate_flags.ts";
+import { type Media, present } from "./generate_flags.ts";
 import { readRequest } from "./generate.ts";
-import { makeResults, openWatch } from "./make_results.ts";
+import { makeResults, openWatch, tellToy } from "./make_results.ts";
 import { deviceOptions, partsOf } from "./model_options.ts";
 import { openFile } from "./open_file.ts";
 import { print, tell } from "./print.ts";
@@ -59,6 +64,7 @@ export async function runRun(
 
 async function loadFor(name: string, flags: RunFlags, load: typeof loadModel): Promise<Model> {
   const { bar, onNote } = openWatch(false);
+  tellToy(name, { onNote });
   using stop = new StopSignals();
   try {
     return await load(name, {
@@ -125,7 +131,7 @@ class Session {
       case "set":
         return this.#setFlag(rest);
       case "unset":
-        return void this.#set.delete(normalizeArgs([dashed(rest)])[0]!);
+        return this.#unset(rest);
       case "seed":
         return this.#setFlag(`seed ${rest || NEW_SEED}`);
       case "show":
@@ -141,18 +147,59 @@ class Session {
     }
   }
 
-  #setFlag(words: string): void {
-    const [name = "", ...values] = words.split(/\s+/);
+  async #setFlag(words: string): Promise<void> {
+    const [, name = "", rest = ""] = /^(\S*)\s*(.*)$/s.exec(words)!;
     if (name === "") throw new UsageError(`Cannot set a flag: its name is missing; ${HELP_SET}`);
-    const args = normalizeArgs([dashed(name), ...values]);
-    const row = Object.entries(RUN_FLAGS).find(([row, flag]) => flagOf(row, flag) === args[0]);
+    const [flag = "", joined] = normalizeArgs([dashed(name)])[0]!.split(/=(.*)/s);
+    const row = Object.entries(RUN_FLAGS).find(([row, each]) => flagOf(row, each) === flag);
     if (row && !(row[0] in ASK_FLAGS)) {
       throw new UsageError(
-        `Cannot set ${args[0]}: the model is loaded with it; give it to denoise run`,
+        `Cannot set ${flag}: the model is loaded with it; give it to denoise run`,
       );
     }
-    read(args);
-    this.#set.set(args[0]!, args);
+    const value = joined ?? rest.trim().replace(/^(["'])(.*)\1$/s, "$2");
+    // A flag of one value takes all words; one of several takes each.
+    const values = row?.[1].placeholder?.endsWith("...") ? value.split(/\s+/) : [value];
+    const args = [flag, ...values.filter(Boolean)];
+    try {
+      await this.#check(new Map([...this.#set, [flag, args]]));
+    } catch (error) {
+      const { sentence } = describeFailure(error);
+      if (sentence.startsWith("Cannot")) throw error;
+      throw new UsageError(`Cannot set ${args.join(" ")}: ${sentence.replace(/^error: /, "")}`);
+    }
+    this.#set.set(flag, args);
+  }
+
+  /** Refuses at once what every request after it would be refused for. */
+  async #check(set: ReadonlyMap<string, readonly string[]>): Promise<void> {
+    const { info } = this.#model;
+    const given = read([...set.values()].flat());
+    const { options } = await readRequest({ ...this.#flags, ...given, prompt: "a" }, {
+      onNote: () => {},
+    });
+    for (const { path } of given.lora ?? []) {
+      // Those of the hub are fetched when they are drawn with.
+      if (!(path in BUNDLED_LORAS) && !readHubLora(path)) await obtainLora(path);
+    }
+    const { width, height } = options;
+    if (width !== undefined || height !== undefined) {
+      checkSize({ ...info.defaults, ...present({ width, height }) }, info);
+    }
+    // A setting of one task may do nothing in others.
+    const [first, ...others] = info.supportedTasks.map((task) =>
+      completeSettings(given, task, info, flagName).idle
+    );
+    for (const [name, why] of first ?? []) {
+      if (others.some((idle) => !idle.has(name))) continue;
+      throw new RangeError(`Cannot set ${flagName(name)}: ${why}`);
+    }
+  }
+
+  #unset(name: string): void {
+    const flag = normalizeArgs([dashed(name)])[0]!;
+    if (this.#set.delete(flag)) return;
+    throw new UsageError(`Cannot unset ${flag}: it is not set; /show lists what is`);
   }
 
   async #draw(asked: Asked): Promise<void> {

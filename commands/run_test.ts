@@ -6,7 +6,7 @@ import { RUN_FLAGS } from "./flags.ts";
 import { runRun } from "./run.ts";
 
 /** Runs lines as a program would give them; gives the requests, the files and what was said. */
-async function runLines(lines: readonly string[], words: string[] = []) {
+async function runLines(lines: readonly string[], words: string[] = [], name = "fake") {
   const folder = await Deno.makeTempDir();
   const engine = new FakeEngine({
     info: { defaultTask: "T2I", supportedTasks: ["T2I", "T2V", "I2I", "I2V"], maxImages: 2 },
@@ -19,7 +19,7 @@ async function runLines(lines: readonly string[], words: string[] = []) {
   let loads = 0;
   try {
     const status = await runRun(
-      "fake",
+      name,
       words,
       { ...defaultsOf(RUN_FLAGS), outputPath: folder, seed: [1] },
       {
@@ -65,6 +65,19 @@ Deno.test("runRun() draws line by line with what was set, edits the last image a
   assert.deepEqual(printed.map((path) => path.slice(-4)), [".png", ".png", ".png", ".mp4"]);
 });
 
+Deno.test("runRun() takes all words after /set for a text, and says what the bundled model cannot draw", async () => {
+  const { requests, said } = await runLines(["/set negative-prompt a dog, text", "a", "b"], []);
+  assert.deepEqual(requests.map(({ negativePrompt }) => negativePrompt), [
+    ...["a dog, text", "a dog, text"],
+  ]);
+  assert.equal(said.length, 2);
+  const bundled = await runLines(["a", "b"], [], "bundled");
+  const notes = bundled.said.filter((line) =>
+    line.includes("The bundled model draws plain shapes")
+  );
+  assert.equal(notes.length, 1, `${bundled.said}`);
+});
+
 Deno.test("runRun() draws the words of the command and ends where nobody types", async () => {
   const { requests, status } = await runLines(["another"], ["a", "fox"]);
   assert.deepEqual([requests.map(({ prompt }) => prompt), status], [["a fox"], 0]);
@@ -79,7 +92,17 @@ Deno.test("runRun() says what is wrong with a line and goes on", async () => {
     ["/set", /^Cannot set a flag: its name is missing/, 2],
     ["/set vae x", /^Cannot set --vae: the model is loaded with it/, 2],
     ["/set stepz 4", /unknown option '--stepz'/, 2],
-    ["/set steps none", /argument 'none' is invalid/, 2],
+    ["/set steps none", /^Cannot set --num-inference-steps none: .*argument 'none' is invalid/, 2],
+    ["/set steps", /^Cannot set --num-inference-steps: .*argument missing/, 2],
+    ["/set steps 51", /^Cannot set --num-inference-steps 51: .* at most 50/, 2],
+    ["/set size banana", /^Cannot set --size banana: size must be formatted/, 2],
+    ["/set size 100x100", /^Cannot generate 100x100: .* the nearest size is 96x96/, 1],
+    ["/set output a.gif", /^Cannot write a\.gif: name it with \.png/, 2],
+    ["/set image none.png", /^Cannot .*none\.png/, 1],
+    ["/set lora none.safetensors", /^Cannot open LoRA .*none\.safetensors: it does not exist/, 1],
+    ["/set sampler best", /^Cannot set --sampler best: .*Allowed choices are/, 2],
+    ["/set flow-shift 3", /^Cannot set --flow-shift: /, 1],
+    ["/unset stepz", /^Cannot unset --stepz: it is not set/, 2],
     ["/seed x", /--seed/, 2],
   ];
   for (const [line, words, wanted] of cases) {

@@ -1,8 +1,12 @@
-/** The LoRAs that come with the bundled model. `tools/train/lora.py` trained them. */
+/** The bundled model, and the LoRAs that come with it. `tools/train/lora.py` trained them. */
 import { fileURLToPath, PROGRAM_FOLDER } from "../../platform/mod.ts";
 
 /** The name of the model that comes with the program. */
 export const BUNDLED_MODEL = "bundled";
+
+/** What it can draw, in a sentence for users; the page says it in its languages. */
+export const BUNDLED_DRAWS =
+  "The bundled model draws plain shapes, such as a red heart, and nothing else.";
 
 /** Its folder. */
 export const BUNDLED_FOLDER: URL = new URL("models/bundled/", PROGRAM_FOLDER);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { stripTypeScriptTypes } from "node:module";
 import { httpNames, type SettingField } from "../../generation/field_values.ts";
 import { SETTING_FIELDS } from "../../generation/fields.ts";
+import { BUNDLED_DRAWS } from "../../models/lora/bundled.ts";
 import { MODULES } from "../../server/playground/sources.ts";
 
 type Words = Record<string, string>;
@@ -45,6 +46,9 @@ Deno.test("every setting that the page shows has a name and a hint without names
     assert.ok(english[`set_${name}`], `set_${name}`);
     assert.doesNotMatch(english[`hint_${name}`] ?? "_", /_|`/, name);
   }
+  // The command line says the same.
+  assert.ok(english["toyNote"]!.startsWith(BUNDLED_DRAWS), BUNDLED_DRAWS);
+  assert.ok(english["toyNoteTop"]!.startsWith(BUNDLED_DRAWS));
 });
 
 /** Whether a text looks like one for people: words, or a word with a capital letter. */
