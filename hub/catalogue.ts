@@ -110,6 +110,20 @@ const ERNIE_IMAGE = {
   unreadBytes: 1.6e9,
   vae: "FLUX.2's",
 } as const;
+const FLUX3 = {
+  ...IMAGES,
+  family: "FLUX.3",
+  goodFor: "pictures and edits of many images, with many steps; for LoRAs",
+  licence: "FLUX Kommunity, non-commercial",
+  isGated: true,
+  parameters: 5.55e9,
+  textEncoder: "Qwen3-VL-4B",
+  // Of all but the last four layers.
+  textEncoderBytes: 6.3e9,
+  // With the vision tower.
+  unreadBytes: 2.6e9,
+  vae: "FLUX.2's",
+} as const;
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -213,6 +227,7 @@ const KINDS: Readonly<
   "Krea 2": KREA2,
   "Anima": ANIMA,
   "ERNIE-Image": ERNIE_IMAGE,
+  "FLUX.3": FLUX3,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -273,6 +288,7 @@ const KINDS: Readonly<
 const GOOD_FOR: Readonly<Record<string, string>> = {
   "z-image-turbo": "photos and signs with text, in 8 steps",
   "flux.1-schnell": "pictures in 4 steps",
+  "flux.3-klein": "pictures and edits of many images, in 16 steps",
   "ernie-image-turbo": "posters and pictures with much text, in 8 steps",
   "flux.1-kontext-dev": "edits by instructions",
   "flux.1-krea-dev": "photos that do not look made",
@@ -305,6 +321,8 @@ z-image-turbo                  | Z-Image-Turbo               | Z-Image          
 flux.2-klein-4b                | FLUX.2 klein 4B             | klein 4B           | black-forest-labs/FLUX.2-klein-4B               | unsloth/FLUX.2-klein-4B-GGUF
 wan2.2-ti2v-5b                 | Wan 2.2 TI2V 5B             | Wan 5B             | Wan-AI/Wan2.2-TI2V-5B-Diffusers                 | QuantStack/Wan2.2-TI2V-5B-GGUF
 flux.2-klein-9b                | FLUX.2 klein 9B             | klein 9B           | black-forest-labs/FLUX.2-klein-9B               | leejet/FLUX.2-klein-9B-GGUF | q8_0 q4_0
+flux.3-klein                   | FLUX.3 Image klein          | FLUX.3             | black-forest-labs/flux-3-image-klein
+flux.3-klein-base              | FLUX.3 Image klein base     | FLUX.3             | black-forest-labs/flux-3-image-klein-base
 flux.1-schnell                 | FLUX.1 schnell              | FLUX.1 schnell     | black-forest-labs/FLUX.1-schnell                | city96/FLUX.1-schnell-gguf
 flux.1-dev                     | FLUX.1 dev                  | FLUX.1 dev         | black-forest-labs/FLUX.1-dev                    | city96/FLUX.1-dev-gguf
 flux.1-kontext-dev             | FLUX.1 Kontext-dev          | FLUX.1 dev         | black-forest-labs/FLUX.1-Kontext-dev            | QuantStack/FLUX.1-Kontext-dev-GGUF

@@ -144,9 +144,14 @@ function readEntry(
   key: string,
   value: JsonObject[string],
 ): ComponentEntry | null | undefined {
-  // Modular pipelines say where a component comes from, too.
-  if (!Array.isArray(value) || value.length !== 2 && !isObject(value[2])) return undefined;
-  const [library, className] = value;
+  if (!Array.isArray(value)) return undefined;
+  // Modular pipelines say where a component comes from, too: from a folder of another name if not of this repository.
+  const source = value.length === 2 ? {} : value[2];
+  if (!isObject(source)) return undefined;
+  if ((source["subfolder"] ?? key) !== key) return null;
+  const [library, className] = value[0] === null && Array.isArray(source["type_hint"])
+    ? source["type_hint"]
+    : value;
   if (library === null && className === null) return null;
   if (typeof library !== "string" && typeof className !== "string") return undefined;
   if (typeof library !== "string" || typeof className !== "string") {

@@ -63,7 +63,12 @@ Deno.test("readModelIndex() reads the index of a modular pipeline alone, and cal
       _blocks_class_name: "AnimaAutoBlocks",
       text_conditioner: ["diffusers", "AnimaTextConditioner", from("text_conditioner")],
       t5_tokenizer: ["transformers", "T5TokenizerFast", from("t5_tokenizer")],
-      text_encoder: ["transformers", "Qwen3Model", from("text_encoder")],
+      // Written before its parts were loaded.
+      text_encoder: [null, null, {
+        ...from("text_encoder"),
+        type_hint: ["transformers", "Qwen3Model"],
+      }],
+      prompt_upsampler: ["transformers", "Qwen3_5ForConditionalGeneration", from("")],
       guider: [null, null, {}],
     };
     await Deno.writeTextFile(join(folder, "modular_model_index.json"), JSON.stringify(json));

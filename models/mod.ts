@@ -7,6 +7,7 @@ import { CHROMA } from "./families/chroma/pipeline.ts";
 import { ERNIE_IMAGE } from "./families/ernie_image/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
+import { FLUX3 } from "./families/flux3/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
@@ -83,6 +84,7 @@ export const FAMILIES: readonly Family[] = [
     FLUX1,
     CHROMA,
     FLUX2,
+    FLUX3,
     QWEN_IMAGE,
     QWEN_IMAGE_21,
     KREA2,

@@ -15,6 +15,7 @@ const MODELS = [
   "ernie_image/pipeline",
   "flux1/dev",
   "flux2/pipeline",
+  "flux3/pipeline",
   "wan/pipeline-ti2v",
   "stable_diffusion/pipeline",
   "stable_diffusion_3/pipeline",

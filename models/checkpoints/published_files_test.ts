@@ -16,6 +16,8 @@ import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
+import { FLUX3_TRANSFORMER_CONFIG } from "../families/flux3/config.ts";
+import { FLUX3_FILES } from "../families/flux3/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
 import { QWEN_IMAGE_21_TRANSFORMER_CONFIG } from "../families/qwen_image_21/config.ts";
@@ -40,7 +42,7 @@ import { recognise } from "./recognise.ts";
 type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
-  ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES],
+  ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -53,6 +55,7 @@ const SCHEMAS = {
   ChromaTransformer2DModel: CHROMA_TRANSFORMER_CONFIG,
   FluxTransformer2DModel: FLUX1_TRANSFORMER_CONFIG,
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
+  Flux3Transformer2DModel: FLUX3_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,

@@ -19,7 +19,7 @@ import {
   type Weights,
   type WeightScope,
 } from "../../runtime/mod.ts";
-import { angleConstants, rotaryConstants } from "../blocks/embeddings.ts";
+import { angleConstants, rotaryConstants, rotaryTables } from "../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
 import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
@@ -45,7 +45,7 @@ interface QwenInputs {
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */
   readonly lengths: Tensor;
-  /** Positions of the rows, [tokens, head_dim / 2]; one after the other by default. */
+  /** Positions of the rows, [tokens, head_dim / 2], with [batch] before them where they differ; one after the other by default. */
   readonly rotary?: Rotation;
   /** Whether the last state is taken before the final norm. */
   readonly isRaw?: boolean;
@@ -157,27 +157,45 @@ function qwenLayer(
   return linearLayer(mlp, "down_proj", hidden, dim, { residual: y });
 }
 
+interface QwenOptions extends Pick<QwenInputs, "isRaw"> {
+  /** The position of all that fills a prompt up, where its states are taken, too; the places after the prompt by default. */
+  readonly padPosition?: number;
+}
+
 export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,
   layers: readonly number[],
-  { isRaw = false }: Pick<QwenInputs, "isRaw"> = {},
+  { isRaw = false, padPosition }: QwenOptions = {},
 ): TextEncoder {
+  const { hidden_size, head_dim, rope_theta } = config;
   return {
     inputs: (prompts, rows) => ({
-      embeddings: f32(prompts, rows, config.hidden_size),
+      embeddings: f32(prompts, rows, hidden_size),
       lengths: u32(prompts),
+      ...(padPosition !== undefined && {
+        cos: f32(prompts, rows, head_dim / 2),
+        sin: f32(prompts, rows, head_dim / 2),
+      }),
     }),
-    trace: ({ embeddings, lengths }, graph) => {
-      const inputs = { embeddings: embeddings!, lengths: lengths!, isRaw };
-      const states = qwenEncoder(graph, config, weights.root, inputs, layers);
+    trace: ({ embeddings, lengths, cos, sin }, graph) => {
+      const states = qwenEncoder(graph, config, weights.root, {
+        embeddings: embeddings!,
+        lengths: lengths!,
+        isRaw,
+        ...(cos && sin && { rotary: { cos, sin } }),
+      }, layers);
       return states.length === 1 ? states[0]! : concat(states, -1);
     },
     values: (tokens, rows) => {
       const ids = padded(tokens, rows, padId).flat();
+      const positions = tokens.flatMap(({ length }) =>
+        Array.from({ length: rows }, (_, i) => [i < length ? i : padPosition ?? i])
+      );
       return {
         embeddings: qwenEmbeddings(config, weights, ids),
         lengths: tokens.map(({ length }) => length),
+        ...(padPosition !== undefined && rotaryTables(positions, [head_dim], rope_theta)),
       };
     },
   };

@@ -36,6 +36,12 @@ const SIGNS: readonly Sign[] = [
       /(individual_token_refiner|token_refiner_refiner_blocks|img_mlp_fc[12]|double_blocks_\d+_img_mod_linear|single_blocks_\d+_modulation_linear)/,
     ],
   },
+  {
+    family: "FLUX.3",
+    has: [
+      /mode_blocks_|single_blocks_\d+_([qkv]_proj|attn_out|mlp_in|mlp_out)|single_transformer_blocks_\d+_ff_linear/,
+    ],
+  },
   { family: "Chroma", has: [/distilled_guidance_layer/] },
   {
     family: "FLUX.2",

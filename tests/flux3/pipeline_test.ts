@@ -1,0 +1,101 @@
+/** Whole FLUX.3 Image klein pipelines against diffusers: same folder, prompt, images and seed, from text to pixels. */
+import assert from "node:assert/strict";
+import { fitOf } from "../../generation/size.ts";
+import { fit } from "../../media/fit.ts";
+import type { PipelineRequest } from "../../models/mod.ts";
+import { withComposed } from "../support/composed.ts";
+import type { Golden, GoldenCall } from "../support/golden.ts";
+import { checkImage } from "../support/golden_image.ts";
+import { textRequest } from "../support/golden_request.ts";
+import { ImagePipelineCases, kohya } from "../support/image_pipeline.ts";
+import { withPipeline } from "../support/pipeline_fixture.ts";
+
+const MULTIPLE = 4;
+const RULES = {
+  imageLimits: { multiple: MULTIPLE, maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 },
+  sizeMultiple: MULTIPLE,
+  maxPixels: Infinity,
+  defaults: { width: 256, height: 256, numInferenceSteps: 50, guidanceScale: 4 },
+};
+
+/** The request of a call, with its images as requests bring them. */
+function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+  const { name, args, inputs } = call;
+  const request = textRequest(call);
+  const images = inputs.filter((input) => input.startsWith("image")).map((input) => {
+    const { shape: [height, width], data } = golden.tensor(name, input);
+    const image = { width: width!, height: height!, data: Uint8Array.from(data) };
+    return fit(image, fitOf(image, request, RULES as never));
+  });
+  return {
+    ...request,
+    ...(images.length > 0 && { task: "TI2I" as const, images }),
+    ...(inputs.includes("mask") && {
+      mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
+      strength: args["strength"] as number,
+    }),
+  };
+}
+
+const cases = new ImagePipelineCases("flux3/pipeline", requestOf);
+const { golden } = cases;
+const distilled = new ImagePipelineCases("flux3/distilled", requestOf);
+/** Diffusers' names of what trainers name otherwise. */
+const ADAPTED: readonly (readonly [string, string])[] = [
+  ["diffusion_model.", "transformer."],
+  ["content_mode_blocks", "mode_blocks"],
+  ["single_blocks", "single_transformer_blocks"],
+  ...["q", "k", "v"].map((name) => [`.${name}_proj.`, `.attn.to_${name}.`] as const),
+  [".attn_out.", ".attn.to_out.0."],
+  [".mlp_in.", ".ff.linear_in."],
+  [".mlp_out.", ".ff.linear_out."],
+];
+const ignore = !Deno.env.has("DENOISE_SLOW");
+
+Deno.test("Flux3ModularPipeline.generate() gives the reference's latents and images, guided and with a LoRA in any dialect", async (t) => {
+  await withPipeline(async ({ pipeline }) => {
+    const { supportedTasks, sizeMultiple, maxImages, defaults } = pipeline.info;
+    assert.deepEqual(supportedTasks, ["T2I", "TI2I"]);
+    assert.deepEqual([sizeMultiple, maxImages, defaults.numInferenceSteps], [MULTIPLE, 10, 50]);
+    await cases.check(t, pipeline, ["guided"]);
+    await cases.checkDialects(pipeline, [
+      (key) => key,
+      (key) => key.replace("diffusion_model.", "base_model.model."),
+      (key) => ADAPTED.reduce((name, [from, to]) => name.replace(from, to), key),
+      kohya("diffusion_model."),
+    ]);
+    await cases.checkAdapted(t, pipeline);
+    await cases.checkRefusals(pipeline, "adapted", [
+      [{ width: 42 }, /the width must be a multiple of 4, for example 44/],
+      [{ images: [] }, /Cannot do TI2I with 0 input images: it takes 1 to 10/],
+      [{ trueCfgScale: 3 }, /trueCfgScale/],
+    ]);
+  }, { folder: golden.folder });
+});
+
+Deno.test("Flux3DistilledModularPipeline.generate() gives the reference's edit without guidance, whatever is asked for", (t) =>
+  withComposed([distilled.golden, golden], (folder) =>
+    withPipeline(async ({ pipeline }) => {
+      assert.equal(pipeline.info.defaults.numInferenceSteps, 16);
+      const request = { ...distilled.request("edit"), guidanceScale: 4 };
+      await checkImage(distilled.golden, "edit", pipeline, request);
+      if (!ignore) await distilled.check(t, pipeline, ["text"]);
+    }, { folder })));
+
+Deno.test({
+  name:
+    "Flux3ModularPipeline.generate() gives the reference's from text alone, of several images and by a mask, with previews; with DENOISE_SLOW",
+  ignore,
+  fn: (t) =>
+    withPipeline(async ({ pipeline }) => {
+      await cases.check(t, pipeline, ["text", "empty", "cut", "edit", "several", "masked"]);
+      await cases.checkPreviews(pipeline, "empty");
+    }, { folder: golden.folder }),
+});
+
+Deno.test({
+  name:
+    "Flux3ModularPipeline.generate() makes the same image within any budget that it fits; with DENOISE_SLOW",
+  ignore,
+  fn: () => cases.checkBudgets(),
+});
