@@ -5,6 +5,8 @@ export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "can
 
 /** An image or a video that a job has made. */
 export interface JobOutput {
+  /** Which of the job's results it is, from 0, whatever was deleted. */
+  readonly index: number;
   /** Address of the file, from the server's root or whole. */
   readonly url: string;
   /** Such as `image/png`. */

@@ -159,7 +159,6 @@ export const chinese: Words = {
   search: "搜索",
   onlyStarred: "仅收藏",
   selectedCount: "已选 {count} 个",
-  deleteBatches: "连同所在批次删除 {count} 个",
   deleted: "已删除。",
   deletedCount: "已删除 {count} 个结果。",
   cannotDelete: "无法删除结果：{why}",

@@ -166,7 +166,6 @@ export const english = {
   search: "Search",
   onlyStarred: "Only starred",
   selectedCount: "{count} selected",
-  deleteBatches: "Delete {count}, with their batches",
   deleted: "Deleted.",
   deletedCount: "{count} results deleted.",
   cannotDelete: "Cannot delete a result: {why}",

@@ -38,10 +38,6 @@ export function GalleryBar({ entries }: { entries: readonly Entry[] }): VNode {
 }
 
 function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }): VNode {
-  const ids = [...new Set(chosen.map(({ job }) => job.id))];
-  // A request is deleted with all its results.
-  const deleted = jobs.state.list.filter(({ id }) => ids.includes(id))
-    .reduce((sum, { outputs }) => sum + Math.max(1, outputs?.length ?? 0), 0);
   return h(
     "div",
     { class: "selected" },
@@ -50,10 +46,10 @@ function Selected({ chosen, end }: { chosen: readonly Entry[]; end: () => void }
       class: "quiet",
       disabled: chosen.length === 0,
       onClick: () => {
-        removeSoon(ids, deleted, tell);
+        removeSoon(chosen.map((entry) => entry.result ? keyOf(entry) : entry.job.id), tell);
         end();
       },
-    }, deleted > chosen.length ? t("deleteBatches", { count: deleted }) : t("delete")),
+    }, t("delete")),
     h("button", {
       class: "quiet",
       disabled: chosen.length === 0,

@@ -162,7 +162,6 @@ export const german: Words = {
   search: "Suchen",
   onlyStarred: "Nur Favoriten",
   selectedCount: "{count} ausgewählt",
-  deleteBatches: "{count} löschen, mit ihren Serien",
   deleted: "Gelöscht.",
   deletedCount: "{count} Ergebnisse gelöscht.",
   cannotDelete: "Ein Ergebnis kann nicht gelöscht werden: {why}",

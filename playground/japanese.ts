@@ -164,7 +164,6 @@ export const japanese: Words = {
   search: "検索",
   onlyStarred: "お気に入りのみ",
   selectedCount: "{count} 件を選択中",
-  deleteBatches: "同じバッチも含めて {count} 件を削除",
   deleted: "削除しました。",
   deletedCount: "{count} 件の結果を削除しました。",
   cannotDelete: "結果を削除できません：{why}",

@@ -6,6 +6,8 @@ import { memory, Store } from "./store.ts";
 import { t } from "./texts.ts";
 
 export interface Result {
+  /** Which of the job's results it is, whatever was deleted. */
+  index: number;
   url: string;
   content_type: string;
   bytes: number;
@@ -31,6 +33,10 @@ export interface Job {
   outputs: Result[] | null;
   /** Prompts that were not read as a whole. */
   cut_prompts?: { prompt: string; tokens: number; read: number; unread: string }[];
+}
+
+export function resultAt({ outputs }: Job, index: number): Result | undefined {
+  return outputs?.find((result) => result.index === index);
 }
 
 /** What was asked for, with the names of requests. */
@@ -108,9 +114,7 @@ interface Page {
 /** Reads the newest jobs; older ones that were read before stay. */
 async function refresh(): Promise<void> {
   const page = await callJson<Page>(`v1/jobs?limit=${PAGE}`);
-  const fresh = newestFirst(page.data).filter(({ id, outputs }) =>
-    outputs !== null && !removedIds.has(id)
-  );
+  const fresh = kept(newestFirst(page.data).filter(({ outputs }) => outputs !== null));
   const oldest = fresh.at(-1)?.created_at ?? 0;
   const known = new Set(fresh.map(({ id }) => id));
   const older = page.has_more
@@ -133,7 +137,7 @@ export async function readMore(): Promise<void> {
   const last = jobs.state.list.findLast((job) => !isPending(job));
   if (!last) return;
   const page = await callJson<Page>(`v1/jobs?limit=${PAGE}&after=${last.id}`);
-  jobs.set(({ list }) => ({ list: [...list, ...page.data], hasMore: page.has_more }));
+  jobs.set(({ list }) => ({ list: [...list, ...kept(page.data)], hasMore: page.has_more }));
 }
 
 /** The server names what runs, then what waits in its order, then what ended, the newest first. */
@@ -144,7 +148,8 @@ function newestFirst(data: Job[]): Job[] {
 function sameAs(one: Job[], other: Job[]): boolean {
   return one.length === other.length &&
     one.every((job, i) =>
-      job.id === other[i]!.id && job.status === other[i]!.status && job.place === other[i]!.place
+      job.id === other[i]!.id && job.status === other[i]!.status &&
+      job.place === other[i]!.place && job.outputs?.length === other[i]!.outputs?.length
     );
 }
 
@@ -153,12 +158,12 @@ let wake = () => {};
 /** Keeps the list up to date for as long as the page is open. */
 export async function watch(): Promise<never> {
   document.addEventListener("visibilitychange", () => wake());
-  const left = [...removedIds];
+  const left = [...removedKeys];
   for (;;) {
     try {
       if (session.state.link !== "ready") await connect();
       if (session.state.link === "ready") {
-        for (const id of left.splice(0)) deleteJob(id, false, () => {});
+        void deleteAll(left.splice(0), false, () => {});
         await refresh();
       }
     } catch (error) {
@@ -229,59 +234,105 @@ export async function cancel(id: string): Promise<void> {
 
 /** How long a deletion can be taken back, in milliseconds. */
 const UNDO_MS = 8000;
-/** Jobs that the list does not show any more; those of a page that was left before they were deleted are deleted now. */
-const removedIds = new Set<string>(memory.read<string[]>("removed", []));
+/** Ids of jobs, and of single results with a space and their place, that the list does not show any more; those of a page that was left before they were deleted are deleted now. */
+const removedKeys = new Set<string>(memory.read<string[]>("removed", []));
 
-/** Notes which jobs are still to be deleted. */
-function noteRemoved(change: (ids: Set<string>) => void): void {
-  const ids = new Set(memory.read<string[]>("removed", []));
-  change(ids);
-  memory.write("removed", [...ids]);
+/** Jobs with their results, without what is deleted. */
+function kept(list: readonly Job[]): Job[] {
+  return list.flatMap((job) => {
+    const { id, outputs } = job;
+    const left = outputs?.filter(({ index }) => !removedKeys.has(`${id} ${index}`)) ?? [];
+    if (removedKeys.has(id) || left.length === 0 && outputs?.length) return [];
+    return left.length === (outputs?.length ?? 0) ? [job] : [{ ...job, outputs: left }];
+  });
 }
 
-function deleteJob(id: string, isLeaving: boolean, tell: (sentence: string) => void): void {
-  call(`v1/jobs/${id}`, { method: "DELETE", keepalive: isLeaving }).catch((error) => {
-    if (error instanceof Refusal && error.status === 404) return;
-    removedIds.delete(id);
-    tell(t("cannotDelete", { why: error instanceof Error ? error.message : String(error) }));
-    refreshSoon();
-  }).finally(() => noteRemoved((ids) => ids.delete(id)));
+/** Notes what is still to be deleted. */
+function noteRemoved(change: (keys: Set<string>) => void): void {
+  const keys = new Set(memory.read<string[]>("removed", []));
+  change(keys);
+  memory.write("removed", [...keys]);
+}
+
+/** Deletes jobs and results. One that is gone already is no failure. */
+async function deleteAll(
+  keys: readonly string[],
+  isLeaving: boolean,
+  tell: (sentence: string) => void,
+): Promise<void> {
+  await Promise.all(keys.map(async (key) => {
+    try {
+      await call(`v1/jobs/${key.replace(" ", "/outputs/")}`, {
+        method: "DELETE",
+        keepalive: isLeaving,
+      });
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 404) return;
+      for (const other of [...removedKeys]) {
+        if (other === key || other.startsWith(`${key} `)) removedKeys.delete(other);
+      }
+      tell(t("cannotDelete", { why: error instanceof Error ? error.message : String(error) }));
+      refreshSoon();
+    } finally {
+      noteRemoved((noted) => noted.delete(key));
+    }
+  }));
 }
 let removal:
-  | { timer: ReturnType<typeof setTimeout>; work: (isLeaving?: boolean) => void }
+  | {
+    timer: ReturnType<typeof setTimeout>;
+    keys: readonly string[];
+    work: (isLeaving?: boolean) => void;
+  }
   | undefined;
 
-/** Takes jobs from the list, and deletes them a little later; what goes wrong is told in a sentence. */
-export function removeSoon(
-  ids: readonly string[],
-  count: number,
-  tell: (sentence: string) => void,
-): void {
+const countOf = (list: readonly Job[]) =>
+  list.reduce((sum, { outputs }) => sum + Math.max(1, outputs?.length ?? 0), 0);
+
+/** Takes jobs, by their ids, and single results, each an id, a space and its place, from the list, and deletes them a little later; what goes wrong is told in a sentence. */
+export function removeSoon(keys: readonly string[], tell: (sentence: string) => void): void {
   removal?.work();
-  const gone = jobs.state.list.filter(({ id }) => ids.includes(id));
-  for (const id of ids) removedIds.add(id);
-  jobs.set(({ list }) => ({
-    list: list.filter(({ id }) => !ids.includes(id)),
-    removed: { jobs: gone, count },
-  }));
+  const { list, linked } = jobs.state;
+  const isOf = ({ id }: Job) => keys.some((key) => key === id || key.startsWith(`${id} `));
+  const before = [...list, ...linked ? [linked] : []].filter((job, place, all) =>
+    isOf(job) && all.findIndex(({ id }) => id === job.id) === place
+  );
+  for (const key of keys) removedKeys.add(key);
+  const after = kept(before);
+  // A job goes with all of its results.
+  const gone = before.filter(({ id }) => !after.some((job) => job.id === id));
+  const all = [
+    ...gone.map(({ id }) => id),
+    ...keys.filter((key) => after.some(({ id }) => key.startsWith(`${id} `))),
+  ];
+  for (const { id } of gone) removedKeys.add(id);
+  jobs.set({
+    list: kept(list),
+    linked: linked && (kept([linked])[0] ?? null),
+    removed: { jobs: before, count: countOf(before) - countOf(after) },
+  });
   const work = (isLeaving = false) => {
     clearTimeout(removal?.timer);
     removal = undefined;
     jobs.set({ removed: null });
     // A page that goes may not be able to finish it.
-    if (isLeaving) noteRemoved((noted) => ids.forEach((id) => noted.add(id)));
-    for (const id of ids) deleteJob(id, isLeaving, tell);
+    if (isLeaving) noteRemoved((noted) => all.forEach((key) => noted.add(key)));
+    void deleteAll(all, isLeaving, tell);
   };
-  removal = { timer: setTimeout(work, UNDO_MS), work };
+  removal = { timer: setTimeout(work, UNDO_MS), keys: [...keys, ...all], work };
 }
 
 export function undoRemoval(): void {
   const { removed } = jobs.state;
   if (!removal || !removed) return;
   clearTimeout(removal.timer);
+  for (const key of removal.keys) removedKeys.delete(key);
   removal = undefined;
-  for (const { id } of removed.jobs) removedIds.delete(id);
-  jobs.set(({ list }) => ({ list: inOrder([...list, ...removed.jobs]), removed: null }));
+  const isBack = ({ id }: Job) => removed.jobs.some((job) => job.id === id);
+  jobs.set(({ list }) => ({
+    list: inOrder([...list.filter((job) => !isBack(job)), ...removed.jobs]),
+    removed: null,
+  }));
   refreshSoon();
 }
 
@@ -298,7 +349,7 @@ function inOrder(list: Job[]): Job[] {
 /** Reads a job that may be older than the list. */
 export async function readJob(id: string): Promise<Job> {
   const job = await callJson<Job>(`v1/jobs/${id}`);
-  if (job.status === "completed") jobs.set({ linked: job });
+  if (job.status === "completed") jobs.set({ linked: kept([job])[0] ?? null });
   return job;
 }
 

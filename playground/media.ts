@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { call, isReachable } from "./api.ts";
-import type { Job, Result } from "./jobs.ts";
+import { type Job, type Result, resultAt } from "./jobs.ts";
 
 /** Files that elements cannot fetch, as they send no key, by address. */
 const fetched = new Map<string, Promise<string>>();
@@ -84,13 +84,15 @@ export function save(file: Blob, name: string): void {
 }
 
 /** `a-red-fox-1234.png`. */
-export function fileName({ id, prompt, outputs }: Job, index: number): string {
+export function fileName(job: Job, index: number): string {
+  const { id, prompt, outputs } = job;
   const title = (prompt ?? "").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40);
-  const type = outputs?.[index]?.content_type ?? "";
+  const result = resultAt(job, index);
+  const type = result?.content_type ?? "";
   const extension = type.split("/")[1]?.replace("jpeg", "jpg") ?? "bin";
-  const seed = outputs?.[index]?.seed;
+  const seed = result?.seed;
   // Layers of an image have one seed.
-  const isShared = outputs?.some((other, i) => i !== index && other.seed === seed);
+  const isShared = outputs?.some((other) => other.index !== index && other.seed === seed);
   const place = seed === undefined || isShared ? `${seed ?? ""}-${index}` : seed;
   return `${title.replace(/^-|-$/g, "") || id}-${place}.${extension}`;
 }

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Words } from "./english.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
-import { type Job, type Recipe, recipeOf, removeSoon } from "./jobs.ts";
+import { type Job, type Recipe, recipeOf, removeSoon, resultAt } from "./jobs.ts";
 import { lazy } from "./lazy.ts";
 import { download, downloadArchive, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
@@ -34,7 +34,7 @@ export function ResultBar(
   }, [job.id]);
   const key = keyOf({ job, index: index ?? 0 });
   const isStarred = useStore(history, ({ stars }) => stars.includes(key));
-  const result = index === null ? undefined : job.outputs?.[index];
+  const result = index === null ? undefined : resultAt(job, index);
   const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
   const own = recipe && modelOf(recipe);
   const isVideo = job.kind === "video";
@@ -89,10 +89,19 @@ export function ResultBar(
         : null,
       h("button", {
         class: "action",
-        onClick: () => removeSoon([job.id], several?.length ?? 1, tell),
+        onClick: () => {
+          if (several && index !== null) {
+            removeSoon([key], tell);
+            show(job.id);
+          } else removeSoon([job.id], tell);
+        },
       }, [
         icon("remove"),
-        h("span", {}, several ? t("deleteAll", { count: several.length }) : t("delete")),
+        h(
+          "span",
+          {},
+          several && index === null ? t("deleteAll", { count: several.length }) : t("delete"),
+        ),
       ]),
     ),
     h("p", { class: "prompt" }, job.prompt),
@@ -105,7 +114,7 @@ export function ResultBar(
           : t("promptCut", { prompt: nameOf(prompt), tokens, read, unread }),
       )
     ),
-    recipe ? recipeView(job, index ?? 0, recipe) : null,
+    recipe ? recipeView(job, index ?? job.outputs?.[0]?.index ?? 0, recipe) : null,
   );
 }
 
@@ -153,7 +162,7 @@ function isTold(name: string, value: unknown): boolean {
 }
 
 function recipeView(job: Job, index: number, recipe: Recipe): VNode {
-  const seed = job.outputs?.[index]?.seed ?? recipe["seed"];
+  const seed = resultAt(job, index)?.seed ?? recipe["seed"];
   const seconds = job.ended_at && job.started_at ? job.ended_at - job.started_at : 0;
   const short = [
     String(recipe["size"]).replace("x", " × "),

@@ -185,7 +185,7 @@ function Batch({ job, results }: { job: Job; results: Result[] }): VNode {
   return h(
     "div",
     { class: "batch", style: { "--columns": columns } },
-    ...results.map((result, index) => h(BatchItem, { key: result.url, job, result, index })),
+    ...results.map((result) => h(BatchItem, { key: result.url, job, result, index: result.index })),
   );
 }
 

@@ -1,7 +1,7 @@
 /** What of the jobs is looked at. */
 
 import { Refusal } from "./api.ts";
-import { isPending, type Job, jobs, refreshSoon, type Result } from "./jobs.ts";
+import { isPending, type Job, jobs, refreshSoon, type Result, resultAt } from "./jobs.ts";
 import { type Entry, history, matches } from "./history.ts";
 import { connect, noteRefusal } from "./session.ts";
 import { Store } from "./store.ts";
@@ -71,20 +71,24 @@ export function selectedJob(list: readonly Job[]): Job | undefined {
 
 export function selectedResult(list: readonly Job[]): Result | undefined {
   const job = selectedJob(list);
-  return job?.outputs?.[selectedIndex(job) ?? 0];
+  if (!job) return undefined;
+  const index = selectedIndex(job);
+  return index === null ? job.outputs?.[0] : resultAt(job, index);
 }
 
 /** Which result of the job in the middle is looked at; null when all of several are. */
-export function selectedIndex({ id, outputs }: Job): number | null {
+export function selectedIndex(job: Job): number | null {
+  const { id, outputs } = job;
   const index = id === view.state.id ? view.state.index : null;
-  return index ?? (outputs && outputs.length > 1 ? null : 0);
+  if (index !== null && resultAt(job, index)) return index;
+  return outputs && outputs.length > 1 ? null : outputs?.[0]?.index ?? 0;
 }
 
 /** What the list shows: each result, and each job that has none, as far as they are looked for. */
 export function entriesOf(list: readonly Job[]): Entry[] {
   return list.filter(({ status }) => status !== "cancelled").flatMap((job): Entry[] =>
     job.status === "completed" && job.outputs
-      ? job.outputs.map((result, index) => ({ job, result, index }))
+      ? job.outputs.map((result) => ({ job, result, index: result.index }))
       : [{ job, result: undefined, index: 0 }]
   ).filter((entry) => matches(entry, history.state));
 }

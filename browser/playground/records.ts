@@ -69,7 +69,7 @@ export class TabRecords implements Pick<JobStore, "insert" | "update" | "get" | 
   }
 
   async update(id: string, change: JobChange): Promise<boolean> {
-    const job = this.#here.get(id);
+    const job = this.#here.get(id) ?? await this.get(id);
     if (!job) return false;
     Object.assign(job, change);
     if (isEnd(job.status)) {

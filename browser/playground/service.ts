@@ -12,7 +12,7 @@ import { answerOf, toApiError } from "../../server/http/respond.ts";
 import { removeFiles, runImageJob, toImageResult } from "../../server/images/image_job.ts";
 import { outputSeeds, readImageRequest } from "../../server/images/image_request.ts";
 import { formBody } from "../../server/inputs/form_body.ts";
-import { filesOf } from "../../server/inputs/kept_inputs.ts";
+import { filesOf, resultsOf } from "../../server/inputs/kept_inputs.ts";
 import { asQueued, jobSummary, type NewJob } from "../../server/jobs/job.ts";
 import { JobQueue } from "../../server/jobs/job_queue.ts";
 import type { JobResult } from "../../server/jobs/outputs.ts";
@@ -85,6 +85,7 @@ export class TabService {
       .get("v1/jobs/:id", onJobs(jobs.retrieve))
       .get("v1/jobs/:id/inputs/:index", (c) => this.#input(c))
       .delete("v1/jobs/:id", onJobs(jobs.remove))
+      .delete("v1/jobs/:id/outputs/:index", onJobs(jobs.removeOutput))
       .post("v1/jobs/:id/cancel", onJobs(jobs.cancel))
       .get("v1/jobs/:id/events", onJobs(jobs.events))
       .post("sdapi/v1/png-info", readText)
@@ -289,8 +290,8 @@ export class TabService {
 
   async #content(c: Context<AppEnv>): Promise<Response> {
     const job = await this.#store.get(c.req.param("id")!);
-    const { files = [] } = (job?.result ?? {}) as Partial<JobResult>;
-    return await this.#file(files[Number(c.req.query("variant") ?? 0)], "Image");
+    const file = resultsOf(job?.result).get(Number(c.req.query("variant") ?? 0));
+    return await this.#file(file, "Image");
   }
 
   async #input(c: Context<AppEnv>): Promise<Response> {

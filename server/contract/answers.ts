@@ -232,6 +232,7 @@ const job = z.strictObject({
   size: z.string().nullable().describe("`<width>x<height>`"),
   loras: z.array(z.string()).nullable().describe("LoRAs of the request, by path or name"),
   outputs: z.array(z.strictObject({
+    index: z.int().describe("Which of the job's results it is, from 0, whatever was deleted"),
     url: z.string().describe("In a cloud, or relative to this server without `--public-url`"),
     content_type: z.string(),
     bytes: z.int(),
@@ -422,6 +423,9 @@ export const ANSWERS = {
   WorkerList: z.strictObject({ object: z.literal("list"), data: z.array(worker) }),
   Job: wholeJob,
   DeletedJob: wholeJob.extend({ deleted: z.literal(true) }),
+  JobWithoutOutput: wholeJob.extend({
+    deleted: z.boolean().describe("Whether the job went, too, as it was its last result"),
+  }),
 } satisfies Readonly<Record<string, z.ZodType>>;
 
 export type AnswerName = keyof typeof ANSWERS;

@@ -46,9 +46,15 @@ export async function keepInputs(
 
 /** All files that the record of a job leads to. */
 export function filesOf(result: unknown): StoredFile[] {
-  const { files = [], inputs = [] } = (result ?? {}) as {
+  const { inputs = [] } = (result ?? {}) as { inputs?: KeptInput[] };
+  return [...resultsOf(result).values(), ...inputs];
+}
+
+/** Results of a job by their places, without those that were deleted. */
+export function resultsOf(result: unknown): Map<number, StoredFile> {
+  const { files = [], deleted = [] } = (result ?? {}) as {
     files?: StoredFile[];
-    inputs?: KeptInput[];
+    deleted?: number[];
   };
-  return [...files, ...inputs];
+  return new Map([...files.entries()].filter(([index]) => !deleted.includes(index)));
 }

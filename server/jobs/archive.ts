@@ -5,6 +5,7 @@ import { ApiError } from "../contract/errors.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { JobSummary } from "./job.ts";
 import type { JobEntry, JobStore } from "./job_store.ts";
+import { resultsOf } from "../inputs/kept_inputs.ts";
 import type { JobResult } from "./outputs.ts";
 
 /** Most bytes of the files: beyond 4 GiB ZIP has other headers, which not every program reads. */
@@ -60,15 +61,16 @@ async function find(
   const job = await store.get(id, { mayBeOld: true });
   if (!job || !isOwn(job)) throw missing(result);
   const { files = [] } = (job.result ?? {}) as Partial<JobResult>;
+  const places = [...resultsOf(job.result)];
   const { prompt = "", seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
   const title = prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, MAX_TITLE)
     .replace(/^-|-$/g, "") || job.kind;
-  const named = files.map((file, index) => {
+  const named = places.map(([index, file]) => {
     const [, ending = "bin"] = /\.(\w+)$/.exec(file.name) ?? [];
     const end = files.length > 1 ? `-${index}` : "";
-    return { file, name: `${title}-${seeds[index] ?? 0}-${id.slice(-8)}${end}.${ending}` };
+    return { index, file, name: `${title}-${seeds[index] ?? 0}-${id.slice(-8)}${end}.${ending}` };
   });
-  const chosen = place === undefined ? named : named.slice(Number(place), Number(place) + 1);
+  const chosen = place === undefined ? named : named.filter(({ index }) => index === Number(place));
   if (chosen.length === 0) throw missing(result);
   return chosen;
 }

@@ -34,6 +34,8 @@ export interface JobFacts {
 export interface JobResult extends JobFacts {
   /** One for each output; empty where results are not kept. */
   files: StoredFile[];
+  /** Which of them were deleted, from 0. */
+  deleted?: readonly number[];
 }
 
 /** A job's outputs, and what makes them. */

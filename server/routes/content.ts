@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import { ApiError } from "../contract/errors.ts";
 import type { JobResult } from "../jobs/outputs.ts";
 import type { AppEnv, Services } from "../services.ts";
+import { resultsOf } from "../inputs/kept_inputs.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import { isEnd, isOwn } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
@@ -19,13 +20,13 @@ export async function imageContent(c: Context<AppEnv>, services: Services): Prom
     throw notFound("Image is still being generated");
   }
   if (job.status !== "completed") throw notFound("Image not found");
-  const { files } = job.result as JobResult;
-  if (!services.storage || files.length === 0) {
+  if (!services.storage || (job.result as JobResult).files.length === 0) {
     throw notFound(
       "Image was not persisted on disk (this server keeps no results). Use b64_json response_format or " +
         "configure cloud storage.",
     );
   }
+  const files = resultsOf(job.result);
   return await serveResult(c, { files, what: "Image", variant: c.req.query("variant") }, services);
 }
 
@@ -47,7 +48,7 @@ function notFound(message: string): ApiError {
 }
 
 interface AskedFile {
-  readonly files: readonly StoredFile[];
+  readonly files: ReadonlyMap<number, StoredFile>;
   /** Word for the results, such as `Video`. */
   readonly what: string;
   /** Which of them, from 0; the first when it is omitted. */
@@ -60,7 +61,7 @@ async function serveResult(
   { files, what, variant }: AskedFile,
   { storage }: Services,
 ): Promise<Response> {
-  const file = files[/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1];
+  const file = files.get(/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1);
   if (!file || !storage) {
     throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);
   }
@@ -89,7 +90,7 @@ function whole(
   variant: string | undefined,
   services: Services,
 ): Promise<Response> {
-  const files = job.status === "completed" ? (job.result as JobResult).files : [];
+  const files = resultsOf(job.status === "completed" ? job.result : undefined);
   return serveResult(c, { files, what: "Video", variant }, services);
 }
 

@@ -7,7 +7,7 @@ import type { JobListItem, WholeJob } from "../contract/answers.ts";
 import { loraFields } from "../../generation/recipe.ts";
 import { settingsOf } from "../../generation/settings.ts";
 import type { ImageRequest } from "../images/image_request.ts";
-import type { KeptInput } from "../inputs/kept_inputs.ts";
+import { type KeptInput, resultsOf } from "../inputs/kept_inputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { VideoRequest } from "../videos/video_request.ts";
 import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
@@ -87,10 +87,12 @@ async function outputsOf(
 ): Promise<JobListItem["outputs"]> {
   const { files = [] } = (job.result ?? {}) as { files?: StoredFile[] };
   const { seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
-  return await Promise.all(files.map(async (file, index) => {
+  const places = [...resultsOf(job.result)];
+  return await Promise.all(places.map(async ([index, file]) => {
     const variant = files.length > 1 ? `?variant=${index}` : "";
     const own = `${publicUrl}/v1/${job.kind}s/${job.id}/content${variant}`;
     return {
+      index,
       url: await storage?.link(file) ?? own,
       content_type: file.contentType,
       bytes: file.size,

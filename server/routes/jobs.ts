@@ -6,10 +6,11 @@ import { ApiError } from "../contract/errors.ts";
 import { queryOf, validate } from "../contract/validate.ts";
 import { jobListItem, jobRecord } from "./job_record.ts";
 import type { JobEntry, JobRecord, JobStore } from "../jobs/job_store.ts";
-import { isOwn, type Queue } from "../jobs/job.ts";
+import { isEnd, isOwn, type Queue } from "../jobs/job.ts";
+import type { JobResult } from "../jobs/outputs.ts";
 import type { AppEnv } from "../services.ts";
 import type { ServerSettings } from "../settings.ts";
-import { filesOf } from "../inputs/kept_inputs.ts";
+import { filesOf, resultsOf } from "../inputs/kept_inputs.ts";
 import { jobEvents } from "./job_events.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
 
@@ -24,7 +25,7 @@ const listSchema = z.object({
 
 /** What routes of jobs need, of a server or in a page that has none. */
 export interface JobServices {
-  readonly store: Pick<JobStore, "get" | "list" | "delete">;
+  readonly store: Pick<JobStore, "get" | "list" | "update" | "delete">;
   readonly queue: Queue;
   readonly storage: Pick<ResultStorage, "link" | "remove"> | undefined;
   readonly settings: Pick<ServerSettings, "apiKeys" | "publicUrl">;
@@ -38,6 +39,48 @@ export async function retrieve(c: Context<AppEnv>, services: JobServices): Promi
 export async function remove(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const job = await removeJob(await findJob(c, services), services);
   return c.json({ ...await show(job, c, services), deleted: true });
+}
+
+/** Jobs whose outputs are being removed, one after the other. */
+const removals = new Map<string, Promise<unknown>>();
+
+/** Removes one result of a finished job, or the job with its last one. */
+export async function removeOutput(c: Context<AppEnv>, services: JobServices): Promise<Response> {
+  const id = c.req.param("id") ?? "";
+  const removal = (removals.get(id) ?? Promise.resolve()).catch(() => {}).then(async () => {
+    const job = await services.store.get(id);
+    if (!job) throw noJob();
+    if (!isEnd(job.status)) {
+      throw new ApiError(
+        409,
+        `Cannot delete an output of the ${job.kind}: it is not finished; wait for it, or delete the job`,
+        { code: "still_running" },
+      );
+    }
+    const [index = ""] = /^\d{1,4}$/.exec(c.req.param("index") ?? "") ?? [];
+    const outputs = resultsOf(job.result);
+    const file = outputs.get(index === "" ? -1 : Number(index));
+    if (!file) {
+      throw new ApiError(404, "Output not found: it was deleted, or the job has no such output", {
+        code: "not_found",
+      });
+    }
+    if (outputs.size === 1) {
+      const removed = await removeJob(job, services);
+      return { ...await show(removed, c, services), deleted: true };
+    }
+    await services.storage?.remove(file);
+    const { deleted = [], ...result } = job.result as JobResult;
+    const change = { result: { ...result, deleted: [...deleted, Number(index)] } };
+    await services.store.update(id, change);
+    return { ...await show({ ...job, ...change }, c, services), deleted: false };
+  });
+  removals.set(id, removal);
+  try {
+    return c.json(await removal);
+  } finally {
+    if (removals.get(id) === removal) removals.delete(id);
+  }
 }
 
 export async function cancel(c: Context<AppEnv>, services: JobServices): Promise<Response> {
@@ -104,8 +147,12 @@ function placesIn(queue: JobServices["queue"]): Map<string, number> {
 
 async function findJob(c: Context<AppEnv>, { store }: JobServices): Promise<JobRecord> {
   const job = await store.get(c.req.param("id") ?? "", { mayBeOld: true });
-  if (!job) throw new ApiError(404, "Job not found", { code: "not_found" });
+  if (!job) throw noJob();
   return job;
+}
+
+function noJob(): ApiError {
+  return new ApiError(404, "Job not found", { code: "not_found" });
 }
 
 function contextOf(

@@ -221,6 +221,13 @@ export const ROUTES: readonly Route[] = [
   job("DELETE /v1/jobs/{id}", "deleteJob", "Cancel a job and remove its record and files", {
     json: "DeletedJob",
   }, jobs.remove),
+  job(
+    "DELETE /v1/jobs/{id}/outputs/{index}",
+    "deleteJobOutput",
+    "Remove one of a finished job's results; with the last one goes the job",
+    { json: "JobWithoutOutput" },
+    jobs.removeOutput,
+  ),
   job("POST /v1/jobs/{id}/cancel", "cancelJob", "Cancel a job", { json: "Job" }, jobs.cancel),
   job(
     "GET /v1/jobs/{id}/events",

@@ -5,6 +5,7 @@ import type { JobEntry, JobRecord } from "../jobs/job_store.ts";
 import type { JobSummary } from "../jobs/job.ts";
 import type { ServerSettings } from "../settings.ts";
 import type { ResultStorage } from "../storage/result_storage.ts";
+import { resultsOf } from "../inputs/kept_inputs.ts";
 import type { JobResult } from "../jobs/outputs.ts";
 import type { VideoRequest } from "./video_request.ts";
 
@@ -36,8 +37,9 @@ export async function videoRecord(
   const { prompt = summary.prompt } = ((job as JobRecord).request ?? {}) as Partial<VideoRequest>;
   const isCompleted = job.status === "completed";
   const result = isCompleted ? job.result as JobResult : undefined;
-  const first = result?.files[0];
-  const paths = result?.files.flatMap((file) => storage?.pathOf(file) ?? []) ?? [];
+  const files = [...resultsOf(result).values()];
+  const [first] = files;
+  const paths = files.flatMap((file) => storage?.pathOf(file) ?? []);
   const unix = (milliseconds: number) => Math.floor(milliseconds / 1000);
   return {
     id: job.id,
@@ -57,7 +59,7 @@ export async function videoRecord(
     error: job.error,
     file_path: paths[0] ?? null,
     file_paths: paths.length > 0 ? paths : null,
-    num_outputs: result?.files.length ?? null,
+    num_outputs: result ? files.length : null,
     peak_memory_mb: result && result.peakBytes > 0 ? result.peakBytes / 2 ** 20 : null,
     inference_time_s: result?.seconds ?? null,
     ...(isOwn && result?.cutPrompts && { cut_prompts: result.cutPrompts }),

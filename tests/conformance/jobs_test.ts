@@ -96,6 +96,62 @@ Deno.test("GET /v1/jobs pages through what has ended, the newest first", async (
   assert.equal((await testee.get(`/v1/images/${ids[0]}/content`)).status, 404);
 });
 
+Deno.test("DELETE /v1/jobs/{id}/outputs/{index} removes one result; the others keep their places, and the last takes the job along", async () => {
+  await using testee = await testService();
+  const { id } = await start(testee, { prompt: "a", n: 3, seed: 5 });
+  const before = await ended(testee, id);
+  const remove = async (index: number | string) => {
+    const answer = await testee.get(`/v1/jobs/${id}/outputs/${index}`, { method: "DELETE" });
+    return [answer.status, await answer.json()] as const;
+  };
+  const [status, job] = await remove(1);
+  assert.deepEqual([status, job.deleted], [200, false]);
+  const { outputs } = await (await testee.get(`/v1/jobs/${id}`)).json();
+  assert.deepEqual(outputs, [before.outputs[0], before.outputs[2]]);
+  assert.deepEqual(outputs, job.outputs);
+  assert.deepEqual(outputs.map(({ index }: { index: number }) => index), [0, 2]);
+  const statusOf = async (path: string) => {
+    const { body, status } = await testee.get(path);
+    await body?.cancel();
+    return status;
+  };
+  assert.deepEqual(
+    await Promise.all(before.outputs.map(({ url }: Record<string, string>) => statusOf(url!))),
+    [
+      ...[200, 404, 200],
+    ],
+  );
+  const names = async () =>
+    Object.keys(unzipSync(
+      await (await testee.post("/v1/jobs/archive", { results: [id] })).bytes(),
+    )).map((name) => name.at(-5));
+  assert.deepEqual(await names(), ["0", "2"]);
+  const lost = await testee.post("/v1/jobs/archive", { results: [`${id}/1`] });
+  assert.equal((await lost.json()).error.code, "not_found");
+  for (const index of [1, 3, -1, "x"]) {
+    const [status, { error }] = await remove(index);
+    assert.deepEqual([status, error.code], [404, "not_found"], `${index}`);
+  }
+  const both = await Promise.all([remove(0), remove(2)]);
+  assert.deepEqual(both.map(([status, { deleted }]) => [status, deleted]), [
+    ...[[200, false], [200, true]],
+  ]);
+  assert.equal(await statusOf(`/v1/jobs/${id}`), 404);
+  assert.equal((await remove(0))[1].error.message, "Job not found");
+});
+
+Deno.test("DELETE /v1/jobs/{id}/outputs/{index} of a job that runs is a 409", async () => {
+  await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
+  const { id } = await start(testee, { prompt: "a", num_inference_steps: 50 });
+  const answer = await testee.get(`/v1/jobs/${id}/outputs/0`, { method: "DELETE" });
+  assert.equal(answer.status, 409);
+  assert.match(
+    (await answer.json()).error.message,
+    /^Cannot delete an output of the image: it is not finished/,
+  );
+  await (await testee.get(`/v1/jobs/${id}/cancel`, { method: "POST" })).body?.cancel();
+});
+
 Deno.test("GET /v1/jobs/{id}/events tells whoever comes late how far it is, with the last preview", async () => {
   await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
   const { id } = await start(testee, { prompt: "a", num_inference_steps: 20, partial_images: 3 });

@@ -195,18 +195,34 @@ browserTest(
     await page.locator(".selected").getByRole("button", { name: "Download" }).click();
     const zip = unzipSync(await Deno.readFile(await (await saved).path()));
     assert.equal(Object.keys(zip).length, 2);
-    // Both images of a request go together.
-    await page.getByRole("button", { name: "Delete 3, with their batches" }).click();
-    await count(1);
+    // The other image of a request stays.
+    await page.locator(".selected").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("2 results deleted.").waitFor();
+    await count(2);
     assert.equal(await stored(), 3, "they can be brought back");
     await page.getByRole("button", { name: "Undo" }).click();
     await count(4);
-    await tiles.getByRole("button", { name: "a red hen" }).click();
+    const fox = tiles.getByRole("button", { name: "a red fox" });
+    await fox.first().click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     await count(3);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await count(4);
+    await fox.last().click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await count(3);
+    await page.locator(".finished img.result").waitFor();
+    await tiles.getByRole("button", { name: "a red hen" }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await count(2);
     // A page that is closed deletes at once.
     await page.goto(`${server.url}docs`);
     await until(async () => await stored() === 2);
+    const { data } = await (await service.get("/v1/jobs")).json();
+    const left = data.flatMap(({ outputs }: { outputs: { index: number }[] }) =>
+      outputs.map(({ index }) => index)
+    );
+    assert.deepEqual(left, [0, 0], "the second image of the request is deleted");
   },
 );
 
