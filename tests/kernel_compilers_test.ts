@@ -1,12 +1,7 @@
-/** Kernels through AMD's and Intel's compilers, without a card: what the rules choose for AMD spills nothing, and nothing got worse than the committed tables say. */
+/** Kernels through AMD's and Intel's compilers, without a card: what the rules choose spills nothing, and nothing got worse than the committed tables say. */
 import assert from "node:assert/strict";
 import { compileKernels, tablePath, TARGETS } from "../tools/compile_kernels.ts";
-import {
-  INTEL_GPUS,
-  NoCompilerError,
-  openNullGpu,
-  type StartOnNullGpu,
-} from "../tools/kernels/null_gpu.ts";
+import { NoCompilerError, openNullGpu, type StartOnNullGpu } from "../tools/kernels/null_gpu.ts";
 import { compare, readTable, rowsOf } from "../tools/kernels/table.ts";
 
 const folder = await Deno.makeTempDir();
@@ -23,16 +18,15 @@ async function openOrExplain(): Promise<StartOnNullGpu | string> {
 
 for (const target of TARGETS) {
   Deno.test({
-    name:
-      `the compiler of ${target} spills nothing of what is chosen for AMD, and makes nothing worse${
-        typeof start === "string" ? `: ${start}` : ""
-      }`,
+    name: `the compiler of ${target} spills nothing of what is chosen, and makes nothing worse${
+      typeof start === "string" ? `: ${start}` : ""
+    }`,
     ignore: typeof start === "string",
     fn: async () => {
       const kernels = await compileKernels(start as StartOnNullGpu, target, [], false);
       const spilled = rowsOf(kernels)
         .filter(({ isChosen, figures }) => isChosen && figures.spills + figures.scratch > 0);
-      if (!INTEL_GPUS.includes(target)) assert.deepEqual(spilled, []);
+      assert.deepEqual(spilled, []);
       const saved = readTable(await Deno.readTextFile(tablePath(target)));
       assert.equal(kernels[0]!.driver, saved.driver, "save the tables with this driver");
       assert.deepEqual(compare(saved, kernels).failures, []);

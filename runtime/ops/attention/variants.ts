@@ -91,12 +91,17 @@ interface SharedShape {
   readonly each: 4 | 8;
 }
 
+/** Longest head of which Intel's registers hold the results of four queries. */
+const LONG_HEAD = 128;
 /** Longest head whose results fit into the registers if only 8 invocations share a row. */
 const NARROW_HEAD = 80;
 
 /** Fewer queries where they hold them all, or where registers are few. */
 function sharedShape({ lq, headDim }: AttentionProblem, { features }: Target): SharedShape {
-  if (hasFewRegisters(features)) return { across: 16, down: 8, rows: 4, each: 4 };
+  if (hasFewRegisters(features)) {
+    const isLong = headDim > LONG_HEAD && features.subgroupMinSize <= 16;
+    return { across: 16, down: 8, rows: isLong ? 2 : 4, each: 4 };
+  }
   if (lq <= 64) return { across: 8, down: 16, rows: lq <= 32 ? 2 : 4, each: 8 };
   return { across: headDim <= NARROW_HEAD ? 8 : 16, down: 16, rows: 8, each: 8 };
 }

@@ -104,7 +104,9 @@ function tilesVariant(
   const shapeOf = (problem: ConvProblem, { features }: Target) => {
     const tile = tileOf(problem);
     if (!hasFewRegisters(features)) return tile;
-    return tile.channels === 4 ? { ...tile, pixels: 4 } : { ...tile, channels: 4 };
+    // Inputs that are no whole words, as images, need registers for the places of four elements.
+    const isNarrow = tile.channels === 4 || problem.inChannels % 4 !== 0;
+    return isNarrow ? { ...tile, channels: 4, pixels: 4 } : { ...tile, channels: 4 };
   };
   return {
     name,

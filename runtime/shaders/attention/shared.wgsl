@@ -27,7 +27,7 @@
 //#let STRIDE = DEPTH + 1 // from one row to the next: odd, so that neighbouring rows lie in different banks
 //#let LOADED = ACROSS * DOWN / DEPTH // rows of a part that all invocations bring at once
 //#let KEY_LOADS = KEYS / LOADED
-//#let QUERY_LOADS = QUERIES / LOADED
+//#let QUERY_LOADS = (QUERIES + LOADED - 1) / LOADED
 //#let IS_PARTLY = QUERIES * KEYS > 2048 // weights are more than their tile may hold: they wait in registers
 //#let CHUNK = IS_PARTLY ? 32 : KEYS // keys whose weights lie in their tile at once
 //#let CHUNKS_OF_FOUR = FOURS_KEYS / 32

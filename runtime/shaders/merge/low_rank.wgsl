@@ -5,8 +5,8 @@
 // above `most`. Grid: words / (LANES WORDS), rows / ROWS.
 
 //#let ROWS = 4
-//#let WORDS = 4
-//#let LANES = 8
+//#let WORDS = 2
+//#let LANES = 16
 
 //#buffer read_write weight 4 exact // [N, 4 words], of which rows first_row … are changed
 //#buffer read       up     4 // [rows, 4 rank_words]
