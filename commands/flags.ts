@@ -81,7 +81,11 @@ export const PART_FLAGS = {
     "ControlNet for --control: file, folder, hub id, org/name:file; may be repeated",
     { read: texts },
   ),
-  ipAdapter: flag("path", "IP-Adapter for --reference: file, org/name:file, name"),
+  ipAdapter: flag(
+    "path",
+    "IP-Adapter for --reference: file, org/name:file, name; may be repeated",
+    { read: texts },
+  ),
   upscaler: flag("path", "Real-ESRGAN network for --enable-upscaling"),
   frameInterpolator: flag("path", "RIFE network for --enable-frame-interpolation"),
   tokenizer: flag("path", "replaces the tokenizer: folder, GGUF file or hub id"),
@@ -263,7 +267,8 @@ export const RUN_GROUPS = {
     ...["image", "strength", "lora", "numInferenceSteps", "guidanceScale"],
   ],
   "Inputs": [
-    ...["from", "taskType", "mask", "reference", "control", "video", "audio", "fit"],
+    ...["from", "taskType", "mask", "reference", "referenceMask", "control", "video", "audio"],
+    "fit",
   ],
   "Settings": Object.keys(FIELD_FLAGS),
   "Results": [

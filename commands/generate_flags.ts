@@ -85,7 +85,7 @@ export function mediaOfTask(task: TaskType): Media {
 /** What the flags say of the result, with every input file looked at. */
 export async function readOptions(
   flags: GenerateFlags,
-): Promise<SamplingOptions & Pick<GenerateOptions, "control"> & Masks> {
+): Promise<SamplingOptions & Pick<GenerateOptions, "control" | "referenceMasks"> & Masks> {
   const { prompt } = flags;
   // Not left to the reader of flags, which would find nothing but this wrong with a misspelt --prompt.
   if (prompt === undefined) {
@@ -114,12 +114,14 @@ export async function readOptions(
   const references = await Promise.all((flags.reference ?? []).map(readImageSource));
   if (flags.video !== undefined) await openVideo(flags.video);
   const control = await Promise.all((flags.control ?? []).map(readImageSource));
+  const shown = await Promise.all((flags.referenceMask ?? []).map(readImageSource));
   const masks = flags.mask === undefined ? {} : await readMask(flags.mask);
   return {
     ...options,
     ...(images.length > 0 ? { images } : {}),
     ...(references.length > 0 ? { references } : {}),
     ...(control.length > 0 ? { control } : {}),
+    ...(shown.length > 0 ? { referenceMasks: shown } : {}),
     ...masks,
   };
 }

@@ -161,7 +161,12 @@ async function makeImages(work: Work): Promise<Made> {
 /** Frames are written as they are decoded: all at once would not fit into memory. */
 async function makeVideos(work: Work): Promise<Made> {
   const { model, flags, seeds, paths, bar, signal } = work;
-  const { imageMask: _, videoMask: mask, control, ...options } = work.options;
+  const { imageMask: _, videoMask: mask, control, referenceMasks, ...options } = work.options;
+  if (referenceMasks) {
+    throw new UsageError(
+      "Cannot use --reference-mask for a video: only IP-Adapters of images show a reference image in a part; omit it",
+    );
+  }
   if (control) {
     throw new UsageError("Cannot use --control for a video: ControlNets steer images; omit it");
   }

@@ -2,7 +2,7 @@
 
 import type { Flags, FlagValues } from "../generation/flag.ts";
 import { folderOf } from "../generation/open_model.ts";
-import { CONTROLNET_PARTS } from "../hub/model_index.ts";
+import { CONTROLNET_PARTS, IP_ADAPTER_PARTS } from "../hub/model_index.ts";
 import { measureAdapter, SOFTWARE_NOTE } from "../engine/mod.ts";
 import { findNamed } from "../hub/obtain_named.ts";
 import { USUAL_BYTES } from "../hub/precision.ts";
@@ -27,15 +27,25 @@ type PartFlags = Partial<FlagValues<typeof PART_FLAGS>>;
 
 /** Parts by their names; a flag that is repeated names a part each time. */
 export function partsOf(flags: PartFlags): ModelParts {
-  const { controlnet = [], ...parts } = pick(flags, PART_FLAGS);
-  const most = CONTROLNET_PARTS.length;
-  if (controlnet.length > most) {
-    throw new UsageError(
-      `Cannot load ${controlnet.length} ControlNets: a model takes ${most}; omit others`,
-    );
+  const { controlnet = [], ipAdapter = [], ...parts } = pick(flags, PART_FLAGS);
+  return {
+    ...parts,
+    ...severalOf("ControlNets", controlnet, CONTROLNET_PARTS),
+    ...severalOf("IP-Adapters", ipAdapter, IP_ADAPTER_PARTS),
+  };
+}
+
+function severalOf(
+  words: string,
+  paths: readonly string[],
+  parts: readonly (keyof ModelParts)[],
+): ModelParts {
+  if (paths.length <= parts.length) {
+    return Object.fromEntries(paths.map((path, i) => [parts[i]!, path]));
   }
-  const named = controlnet.map((path, i) => [CONTROLNET_PARTS[i]!, path] as const);
-  return { ...parts, ...Object.fromEntries(named) };
+  throw new UsageError(
+    `Cannot load ${paths.length} ${words}: a model takes ${parts.length}; omit others`,
+  );
 }
 
 /** Flags that the library takes as they are. */

@@ -40,9 +40,14 @@ Deno.test("deviceOptions() says what several GPUs share", () => {
   assert.equal(deviceOptions({ ulyssesDegree: 1, ringDegree: 1 }).parallel, undefined);
 });
 
-Deno.test("partsOf() makes a part of each --controlnet, and refuses a fifth", () => {
+Deno.test("partsOf() makes a part of each --controlnet and --ip-adapter, and refuses a fifth", () => {
   const parts = { controlnet: "a", controlnet2: "b" };
   assert.deepEqual(partsOf({ vae: "c", controlnet: ["a", "b"] }), { vae: "c", ...parts });
+  assert.deepEqual(partsOf({ ipAdapter: ["a", "b"] }), { ipAdapter: "a", ipAdapter2: "b" });
+  assert.throws(
+    () => partsOf({ ipAdapter: ["a", "b", "c", "d", "e"] }),
+    /Cannot load 5 IP-Adapters: a model takes 4/,
+  );
   assert.throws(
     () => partsOf({ controlnet: ["a", "b", "c", "d", "e"] }),
     /Cannot load 5 ControlNets: a model takes 4/,

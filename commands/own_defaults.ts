@@ -9,7 +9,18 @@ import { flagOf, normalizeArgs } from "./flag_command.ts";
 
 /** Flags that belong to one request or one call, and have no default of a user's own. */
 const NO_DEFAULTS: ReadonlySet<string> = new Set([
-  ...["prompt", "promptFile", "image", "mask", "control", "reference", "video", "from", "output"],
+  ...[
+    "prompt",
+    "promptFile",
+    "image",
+    "mask",
+    "control",
+    "reference",
+    "referenceMask",
+    "video",
+    "from",
+    "output",
+  ],
   ...["cancel", "include", "revision", "against", "type", "tensorType"],
 ]);
 

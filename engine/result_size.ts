@@ -91,7 +91,7 @@ export function shrinkRequest(
   { imageLimits }: Pick<PipelineInfo, "imageLimits">,
   area?: Area,
 ): PipelineRequest {
-  const { images, video, mask, control, width, height } = request;
+  const { images, video, mask, control, referenceMasks, width, height } = request;
   const shrink = (data: Uint8Array, filter?: ResizeFilter) => {
     const whole = { width, height, data };
     const part = area ? crop(whole, area.left, area.top, area.width, area.height) : whole;
@@ -108,6 +108,10 @@ export function shrinkRequest(
     ...(video && { video: video.map((frame) => shrink(frame)) }),
     ...(control && { control: control.map(({ data }) => ({ ...size, data: shrink(data) })) }),
     ...(mask && { mask: mask.map((frame) => shrinkMask(frame, shrink)) }),
+    // Those of the whole result are brought to the size of tokens anyway.
+    ...(referenceMasks && area && {
+      referenceMasks: referenceMasks.map(({ data }) => ({ ...size, data: shrink(data) })),
+    }),
   };
 }
 

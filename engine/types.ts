@@ -148,6 +148,8 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   control?: readonly Image[];
   /** Images of what shall be seen in the result, of any size. */
   references?: readonly Image[];
+  /** Where the result shows each of them: white, in images of the size of the result; everywhere by default. */
+  referenceMasks?: readonly Image[];
   /** LoRAs for this request alone, in the order in which they are applied. */
   loras?: readonly LoraUse[];
 }

@@ -1,4 +1,4 @@
-/** Control pictures: what is wrong with those of a request, and what size they give results. */
+/** Control pictures and reference images: what is wrong with those of a request, and what size results have by them. */
 
 import type { ModelInfo, SamplingSettings } from "../engine/types.ts";
 import {
@@ -7,6 +7,7 @@ import {
   controlProblem,
   isControlled,
 } from "../models/pipeline/control_units.ts";
+import { referenceProblem } from "../models/pipeline/references.ts";
 import { FieldError, spellSettings } from "./settings.ts";
 import { type Size, sizeLike } from "./size.ts";
 
@@ -25,6 +26,17 @@ export function checkControls(
 ): void {
   const isGiven = count > 0 || isControlled(settings);
   const problem = isGiven ? controlProblem(settings, info, count) : undefined;
+  if (problem) throw new FieldError(problem.field, spellSettings(problem.text, spell));
+}
+
+/** @throws {FieldError} for settings or masks that do not go with so many reference images */
+export function checkSeen(
+  settings: SamplingSettings,
+  { references, masks }: { readonly references: number; readonly masks: number },
+  info: ModelInfo,
+  spell: (name: keyof SamplingSettings) => string = (name) => name,
+): void {
+  const problem = referenceProblem(settings, info, references, masks);
   if (problem) throw new FieldError(problem.field, spellSettings(problem.text, spell));
 }
 

@@ -529,6 +529,13 @@ export const REQUEST_FIELDS = {
     output: "IMAGE",
     placeholder: "file...",
   },
+  referenceMask: {
+    text:
+      "Where the result shows a reference image of an IP-Adapter: white; one mask for each image, in the order of these",
+    kind: "texts",
+    output: "IMAGE",
+    placeholder: "file...",
+  },
   mask: {
     text:
       "Inpainting mask: white, or transparent, where the image is redrawn; for a video, white in an image or a video",

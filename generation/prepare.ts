@@ -12,7 +12,7 @@ import type {
 } from "../engine/types.ts";
 import { type Fit, grownSize } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
-import { checkControlMask, checkControls, controlSize } from "./control.ts";
+import { checkControlMask, checkControls, checkSeen, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
 import {
@@ -68,6 +68,7 @@ export interface Asked<T extends InputTypes> extends AskedText {
   readonly maskWay?: MaskWay | undefined;
   readonly control?: readonly T["source"][] | undefined;
   readonly references?: readonly T["source"][] | undefined;
+  readonly referenceMasks?: readonly T["source"][] | undefined;
   /** How often the unfinished result is shown. */
   readonly previews?: number | undefined;
 }
@@ -104,6 +105,8 @@ export interface Prepared<Kept> extends SamplingSettings {
   control?: Kept[];
   /** Images of what shall be seen in the result. */
   references?: Kept[];
+  /** Where the result shows each of them, of its size. */
+  referenceMasks?: Kept[];
 }
 
 /** Why given fields change nothing, as clauses by name; they are omitted. */
@@ -133,6 +136,8 @@ export async function prepareImages<T extends InputTypes>(
     completeRequest(asked, taskType, { ...by, info: isMasked ? maskedRules(info) : info });
   let { settings, idle } = complete(hasMask);
   checkControls(settings, controls, info, by.spell);
+  const masks = info.ipAdapters ? asked.referenceMasks ?? [] : [];
+  checkSeen(settings, { references, masks: masks.length }, info, by.spell);
   const images: T["open"][] = [];
   for (const image of asked.images) images.push(await reader.open(image));
   const [own] = images;
@@ -179,13 +184,18 @@ export async function prepareImages<T extends InputTypes>(
   checkControlMask(settings, kept !== undefined, by.spell);
   const fitted: T["kept"][] = first ? [kept ? kept.image : usual!.image] : [];
   for (const image of images.slice(1)) fitted.push((await fitUsually(image)).image);
-  const isFitted = controls > 0 || first && (!info.imageLimits || kept);
+  const isFitted = controls > 0 || masks.length > 0 || first && (!info.imageLimits || kept);
   const { paddingMaskCrop, maskBlur, ...others } = settings;
   const isCropped = kept !== undefined && paddingMaskCrop !== undefined;
   const result = isCropped ? wholeSize(first!, info) : size;
   const control: T["kept"][] = [];
   for (const picture of pictures) {
     control.push((await reader.fit(picture, fitToResult(result, asked.fit))).image);
+  }
+  const referenceMasks: T["kept"][] = [];
+  for (const mask of masks) {
+    const how = fitToResult(result, asked.fit);
+    referenceMasks.push((await reader.fit(await reader.open(mask), how)).image);
   }
   return {
     request: {
@@ -200,6 +210,7 @@ export async function prepareImages<T extends InputTypes>(
       ...(kept && { mask: kept.mask }),
       ...(controls > 0 && { control }),
       ...await referencesOf(asked, by),
+      ...(masks.length > 0 && { referenceMasks }),
     },
     idle: idleInputs(
       withoutMask(idle, { paddingMaskCrop, maskBlur }, kept !== undefined),
@@ -211,6 +222,7 @@ export async function prepareImages<T extends InputTypes>(
           : !first && info.inpainting
           ? "there is no image that it is for"
           : "this model redraws images as a whole",
+        referenceMasks: info.ipAdapters ? undefined : "this model has no IP-Adapter",
         fit: isCropped
           ? "the image keeps its size"
           : isFitted

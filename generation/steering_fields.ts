@@ -1,15 +1,16 @@
 /** The rows of what steers an image beside its prompt: control pictures, and reference images by an IP-Adapter. */
 
 import type { SamplingSettings } from "../engine/types.ts";
-import { CONTROL_BALANCES, type ControlType } from "../models/pipeline/settings.ts";
+import {
+  CONTROL_BALANCES,
+  type ControlType,
+  type IpAdapterMode,
+} from "../models/pipeline/settings.ts";
 import {
   checkEach,
   checkName,
-  checkRange,
   checkWord,
   numbersWithin,
-  numberWithin,
-  oneOf,
   type SettingField,
   someOf,
   unlessCanny,
@@ -20,9 +21,7 @@ const MAX_SCALE = 10;
 
 const CONTROL_TYPES: readonly ControlType[] = ["map", "canny", "inpaint"];
 
-const IP_ADAPTER_MODES: readonly NonNullable<SamplingSettings["ipAdapterMode"]>[] = [
-  ...["all", "style", "layout", "style_layout"] as const,
-];
+const IP_ADAPTER_MODES: readonly IpAdapterMode[] = ["all", "style", "layout", "style_layout"];
 
 /** Longest gradient that a picture can have. */
 const MAX_GRADIENT = 2040;
@@ -101,34 +100,40 @@ export const STEERING_FIELDS: {
     placeholder: "gradient...",
     idle: unlessCanny("cannyHigh"),
   },
+  ipAdapterName: {
+    text:
+      "Which IP-Adapter sees each reference image, by name; the first one sees the first by default, and so on",
+    kind: "texts",
+    placeholder: "name...",
+    check: (value, name) => checkEach(value, name, (each) => checkName(each, name)),
+    idle: unlessTaken("ipAdapterName"),
+  },
   ipAdapterScale: {
-    text: "Scale of the reference images of an IP-Adapter, 0 to 10 (default: 1)",
-    ...numberWithin(0, MAX_SCALE),
-    placeholder: "scale",
+    text:
+      "Scale of the reference images of an IP-Adapter, 0 to 10 (default: 1), or one scale for each image",
+    ...numbersWithin(0, MAX_SCALE),
+    placeholder: "scale...",
     idle: unlessTaken("ipAdapterScale"),
   },
   ipAdapterMode: {
     text:
-      "What is seen of the reference images (SDXL): `all` (default), their `style`, their `layout`, or `style_layout`",
-    ...oneOf(IP_ADAPTER_MODES),
-    placeholder: "mode",
+      "What is seen of the reference images (SDXL): `all` (default), their `style`, their `layout`, or `style_layout`; or one mode for each",
+    ...someOf(IP_ADAPTER_MODES),
+    placeholder: "mode...",
     idle: unlessTaken("ipAdapterMode"),
   },
   ipAdapterStart: {
-    text: "Share of the steps after which reference images take effect (default: 0)",
-    ...numberWithin(0, 1),
-    check: (value, name, _info, { ipAdapterEnd: end }) => {
-      checkRange(value, name, 0, 1);
-      if (typeof end !== "number" || value < end) return;
-      throw new RangeError(`${name} must be below ${end}, where they end, got ${value}`);
-    },
-    placeholder: "share",
+    text:
+      "Share of the steps after which reference images take effect (default: 0), or one share for each",
+    ...numbersWithin(0, 1),
+    placeholder: "share...",
     idle: unlessTaken("ipAdapterStart"),
   },
   ipAdapterEnd: {
-    text: "Share of the steps after which reference images stop (default: 1)",
-    ...numberWithin(0, 1),
-    placeholder: "share",
+    text:
+      "Share of the steps after which reference images stop (default: 1), or one share for each",
+    ...numbersWithin(0, 1),
+    placeholder: "share...",
     idle: unlessTaken("ipAdapterEnd"),
   },
 };

@@ -185,6 +185,9 @@ export const PART_COMPONENTS = {
   controlnet3: "controlnet_2",
   controlnet4: "controlnet_3",
   ipAdapter: "ip_adapter",
+  ipAdapter2: "ip_adapter_1",
+  ipAdapter3: "ip_adapter_2",
+  ipAdapter4: "ip_adapter_3",
   refiner: "refiner",
   upscaler: "upscaler",
   frameInterpolator: "frame_interpolator",
@@ -203,6 +206,13 @@ export const CONTROLNET_PARTS = [
   ...["controlnet", "controlnet2", "controlnet3", "controlnet4"] as const,
 ] as const satisfies readonly PartName[];
 
-export function isControlNetPart(part: PartName): boolean {
-  return CONTROLNET_PARTS.some((each) => each === part);
+/** Parts that are IP-Adapters, in the order in which reference images of requests go to them. */
+export const IP_ADAPTER_PARTS = [
+  ...["ipAdapter", "ipAdapter2", "ipAdapter3", "ipAdapter4"] as const,
+] as const satisfies readonly PartName[];
+
+/** What a part is, of several of a kind the first. */
+export function kindOfPart(part: PartName): PartName {
+  return [CONTROLNET_PARTS, IP_ADAPTER_PARTS]
+    .find((parts: readonly PartName[]) => parts.includes(part))?.[0] ?? part;
 }

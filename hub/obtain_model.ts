@@ -6,7 +6,7 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import { partNamed } from "./catalogue_parts.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
-import { isControlNetPart, PART_COMPONENTS, type PartName } from "./model_index.ts";
+import { kindOfPart, PART_COMPONENTS, type PartName } from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { resolveModel } from "./resolve.ts";
@@ -32,7 +32,7 @@ export async function obtainModel(
   onPull?.();
   const include = hubFile && [
     partOf(hubFile.file)?.pattern ?? hubFile.file,
-    ...part === "ipAdapter" ? encoderFiles(hubFile.file) : [],
+    ...part && kindOfPart(part) === "ipAdapter" ? encoderFiles(hubFile.file) : [],
   ];
   await pullModel(hubFile?.id ?? pathOrId, { ...options, ...(include && { include }) });
   return await resolveModel(pathOrId, cache);
@@ -58,13 +58,13 @@ export async function obtainPart(
 ): Promise<string> {
   if (await exists(named)) return resolve(named);
   // A refiner is the UNet of a model of its own.
-  const isControlNet = isControlNetPart(part);
-  const kind = isControlNet ? "controlnet" : part;
+  const kind = kindOfPart(part);
+  const isControlNet = kind === "controlnet";
   const component = part === "refiner" ? "unet" : PART_COMPONENTS[kind];
   const known = partNamed(named);
   const pathOrId = known?.part === kind ? known.source : named;
   if (!isHubId(pathOrId)) return await obtainModel(pathOrId, options, onPull, part);
-  if (part === "ipAdapter") {
+  if (kind === "ipAdapter") {
     throw new TypeError(
       `Cannot use ${pathOrId} as an IP-Adapter: name one of its files, as ${pathOrId}:FILE, or a name that ` +
         '"denoise list --all" shows',

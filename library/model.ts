@@ -87,12 +87,18 @@ export class Model implements AsyncDisposable {
       );
     }
     const seeds = resolveSeeds(options.seed, numOutputs);
-    const asked = { ...this.#asked(options), control: listOf(options.control), mask: options.mask };
+    const { mask: givenMask, referenceMasks: givenMasks } = options;
+    const asked = {
+      ...this.#asked(options),
+      control: listOf(options.control),
+      mask: givenMask,
+      referenceMasks: givenMasks,
+    };
     const prepared = await prepareImages<LocalInputs>(asked, { info, reader: localReader(signal) });
     refuseIdle(prepared.idle, options);
     const { loras } = options;
     const request = { ...prepared.request, ...(loras && { loras }) };
-    const { images, visions, mask, control, references } = request;
+    const { images, visions, mask, control, references, referenceMasks } = request;
     const results: GeneratedImage[] = [];
     for (const [index, seed] of seeds.entries()) {
       const made = await this.#engine.generate({
@@ -102,6 +108,7 @@ export class Model implements AsyncDisposable {
         ...(mask && { mask: [mask] }),
         ...(control && { control }),
         ...(references && { references }),
+        ...(referenceMasks && { referenceMasks }),
       }, {
         ...(signal && { signal }),
         ...(onProgress && { onProgress: (progress) => onProgress({ ...progress, index }) }),

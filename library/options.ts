@@ -73,6 +73,11 @@ export interface GenerateOptions extends SamplingOptions {
    * result for which nothing else does.
    */
   control?: ImageSource | readonly ImageSource[];
+  /**
+   * Where the image shows each of `references` that an IP-Adapter sees: the white pixels of an image, which comes to the size
+   * of the result as `fit` says. Everywhere by default.
+   */
+  referenceMasks?: readonly ImageSource[];
   /** One seed, which counts up from image to image, or one for each; -1 draws one, as leaving it out does. The recipe tells it. */
   seed?: number | number[];
   /** How many images; default 1. */

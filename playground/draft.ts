@@ -24,6 +24,14 @@ export interface ControlFile extends GivenFile {
   isPainted?: boolean;
 }
 
+/** An image that an IP-Adapter, or VACE, sees. */
+export interface ReferenceFile extends GivenFile {
+  /** Values that were chosen, by the names of requests. */
+  settings: Record<string, unknown>;
+  /** White where the result shows it. */
+  mask?: GivenFile | undefined;
+}
+
 /** The part that is kept from one visit to the next. */
 const KEPT = {
   output: "image" as Output,
@@ -57,7 +65,7 @@ export interface Draft extends Kept {
   /** Pictures that steer the image. */
   controls: ControlFile[];
   /** Images of what shall be seen in the result. */
-  references: GivenFile[];
+  references: ReferenceFile[];
 }
 
 export const draft: Store<Draft> = new Store<Draft>({
@@ -90,6 +98,16 @@ export function chooseControl(key: string, name: string, value: unknown): void {
   draft.set({ controls });
 }
 
+/** Chooses a value, or the mask, of a reference image; undefined for the usual one. */
+export function chooseReference(key: string, name: string, value: unknown): void {
+  const references = draft.state.references.map((reference) => {
+    if (reference.key !== key) return reference;
+    if (name === "mask") return { ...reference, mask: value as GivenFile | undefined };
+    return { ...reference, settings: { ...reference.settings, [name]: value } };
+  });
+  draft.set({ references });
+}
+
 let files = 0;
 
 export function givenFile(blob: Blob, name: string): GivenFile {
@@ -107,7 +125,7 @@ export function addImages(given: readonly GivenFile[], most: number): void {
 export function givenReferences(
   { limits }: Pick<Model, "limits">,
   { references }: Pick<Draft, "references">,
-): GivenFile[] {
+): ReferenceFile[] {
   return references.slice(0, limits.max_references);
 }
 

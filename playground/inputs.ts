@@ -114,7 +114,7 @@ export function PickReferences({ model, state }: { model: Model; state: Draft })
     accept: "image/*",
     onPick: async (files) => {
       const { images, notes } = await sorted([...files ?? []]);
-      const given = images.map((image) => givenFile(image, image.name));
+      const given = images.map((image) => ({ ...givenFile(image, image.name), settings: {} }));
       draft.set({ references: [...state.references, ...given].slice(-most) });
       tell(images.length > 0 ? notes.join(" ") : t("referenceIsImage"));
     },
@@ -135,7 +135,7 @@ interface FileButtonProps {
   onPick(files: FileList | null): void;
 }
 
-function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps): VNode {
+export function FileButton({ label, name, multiple, accept, onPick }: FileButtonProps): VNode {
   const field = useRef<HTMLInputElement>(null);
   return h(
     "div",
@@ -209,11 +209,11 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
           draft.set({ controls: state.controls.filter(({ key }) => key !== control.key) }),
       })
     ),
-    ...references.map((file) =>
+    ...references.map((file, index) =>
       h(Given, {
         key: file.key,
         file,
-        caption: t("reference"),
+        caption: references.length > 1 ? t("referenceAt", { place: index + 1 }) : t("reference"),
         onRemove: () => draft.set({ references: references.filter(({ key }) => key !== file.key) }),
       })
     ),

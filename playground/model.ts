@@ -25,6 +25,7 @@ export interface Model {
   controls_inpainting: boolean;
   max_controls: number;
   /** With what a picture may show, where it must be said. */
+  ip_adapters: string[];
   control_nets: { name: string; modes: string[] | null }[];
   sizes: string[];
   defaults: { size: string; num_frames: number; fps: number };

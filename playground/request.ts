@@ -39,6 +39,24 @@ const USUAL_CONTROL = {
   control_end: 1,
 };
 
+/** What a request says of each reference image that an IP-Adapter sees. */
+const USUAL_REFERENCE = {
+  ip_adapter_name: undefined,
+  ip_adapter_mode: "all",
+  ip_adapter_scale: 1,
+  ip_adapter_start: 0,
+  ip_adapter_end: 1,
+};
+
+/** Inputs that have fields of their own. */
+const TOLD = ["mask", "control", "reference", "reference_mask"];
+
+/** A BMP of one white pixel. */
+const WHITE = Uint8Array.fromHex(
+  "424d3a0000000000000036000000280000000100000001000000010018000000000004000000" +
+    "00000000000000000000000000000000ffffff00",
+);
+
 /** Previews of an image that are asked for, the most that there are. */
 const PREVIEWS = 3;
 
@@ -82,13 +100,19 @@ export async function send(model: Model, state: Draft = draft.state): Promise<Jo
   const references = givenReferences(model, state);
   // Without images to edit there is no form, and the pictures go as addresses.
   const isForm = files.length > 0;
-  const urlsOf = (files: readonly GivenFile[]) =>
+  const urlsOf = (files: readonly Pick<GivenFile, "blob">[]) =>
     Promise.all(isForm ? [] : files.map(({ blob }) => dataUrlOf(blob)));
-  const [control, reference] = await Promise.all([urlsOf(controls), urlsOf(references)]);
+  const masks = referenceMasks(model, state);
+  const [control, reference, reference_mask] = await Promise.all([
+    urlsOf(controls),
+    urlsOf(references),
+    urlsOf(masks.map((blob) => ({ blob }))),
+  ]);
   const sent = {
     ...fields,
     ...(control.length > 0 && { control }),
     ...(reference.length > 0 && { reference }),
+    ...(reference_mask.length > 0 && { reference_mask }),
   };
   const job = await post(path, state.output, sent, files);
   const { images, clip, mask, continues } = state;
@@ -112,7 +136,7 @@ async function recall({ id }: Job, recipe: Recipe): Promise<Brought> {
     inputs.filter(({ field }) => field === asked).map(({ file }) => file);
   const isClip = ({ blob: { type } }: GivenFile) =>
     type.startsWith("video/") || type === "image/gif" && recipe["input_video"] === true;
-  const sources = inputs.filter(({ field }) => !["mask", "control", "reference"].includes(field))
+  const sources = inputs.filter(({ field }) => !TOLD.includes(field))
     .map(({ file }) => file);
   const kept = {
     images: sources.filter((file) => !isClip(file)),
@@ -121,15 +145,26 @@ async function recall({ id }: Job, recipe: Recipe): Promise<Brought> {
     continues: recipe["task_type"] === "F2V",
     controls: given("control").map((file, place) => ({
       ...file,
-      settings: Object.fromEntries(
-        Object.keys(USUAL_CONTROL).map((name) => [name, [recipe[name]].flat()[place]])
-          .filter(([, value]) => value !== undefined),
-      ),
+      settings: settingsAt(recipe, USUAL_CONTROL, place),
     })),
-    references: given("reference"),
+    references: given("reference").map((file, place) => ({
+      ...file,
+      settings: settingsAt(recipe, USUAL_REFERENCE, place),
+      mask: given("reference_mask")[place],
+    })),
   };
   brought.set(id, kept);
   return kept;
+}
+
+/** What a recipe says of the control picture, or reference image, of a place. */
+function settingsAt(recipe: Recipe, usual: object, place: number): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.keys(usual).map((name) => {
+      const all = [recipe[name]].flat();
+      return [name, all.length === 1 ? all[0] : all[place]];
+    }).filter(([, value]) => value !== undefined),
+  );
 }
 
 /** The image that an edit began with. */
@@ -184,9 +219,7 @@ function formOf(
 function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const task = draftTask(model, state);
   const known = settingsFor(model, task, isMasked(state)).map(({ name }) => name)
-    .filter((name) =>
-      !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
-    );
+    .filter((name) => !isOfControl(model, name) && !isOfReferences(name));
   if (model.can_enhance) known.push("enhance_prompt");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   // Layers have alpha, which JPEG cannot hold.
@@ -200,6 +233,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
     ...((state.keepsSeed || state.usesSeed) && state.seed !== null ? { seed: state.seed } : {}),
     ...Object.fromEntries(chosen),
     ...controlFields(model, state),
+    ...referenceFields(model, state),
     ...(state.loras.length > 0 && model.takes_loras ? { loras: state.loras } : {}),
     ...(state.output === "image" ? { output_format: format, partial_images: PREVIEWS } : {
       task_type: task,
@@ -229,6 +263,28 @@ function controlFields(model: Model, state: Draft): Record<string, unknown[]> {
   return Object.fromEntries(lists.filter(([, values]) => values.length > 0));
 }
 
+/** Settings of the reference images, a list of values for each that was chosen. */
+function referenceFields(model: Model, state: Draft): Record<string, unknown[]> {
+  const references = givenReferences(model, state);
+  const adapters = model.ip_adapters;
+  const lists = Object.entries(USUAL_REFERENCE).map(([name, usual]) => {
+    const isSaid = references.some(({ settings }) => settings[name] !== undefined) ||
+      name === "ip_adapter_name" && references.length > adapters.length && adapters.length > 1;
+    const values = references.map(({ settings }, place) =>
+      settings[name] ?? usual ?? adapters[Math.min(place, adapters.length - 1)]
+    );
+    return [name, isSaid ? values : []] as const;
+  });
+  return Object.fromEntries(lists.filter(([, values]) => values.length > 0));
+}
+
+/** Masks of the reference images, where one has a mask; others are seen everywhere. */
+function referenceMasks(model: Model, state: Draft): Blob[] {
+  const references = givenReferences(model, state);
+  if (!references.some(({ mask }) => mask)) return [];
+  return references.map(({ mask }) => mask?.blob ?? new Blob([WHITE], { type: "image/bmp" }));
+}
+
 function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[] {
   const { output, images, clip, mask } = state;
   const references = givenReferences(model, state)
@@ -240,6 +296,8 @@ function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[
       ...controlsOf(model, state).filter(({ isPainted }) => !isPainted)
         .map(({ blob, name }) => ["control", blob, name] as const),
       ...references,
+      ...referenceMasks(model, state)
+        .map((blob, place) => ["reference_mask", blob, `mask_${place + 1}`] as const),
     ];
   }
   if (clip) return [["video", clip.blob, clip.name], ...references];
@@ -313,7 +371,9 @@ export function applyRecipe(recipe: Partial<Recipe>): string[] {
 
 function draftOf(model: Model, job: Job, recipe: Recipe, inputs: Brought): Draft {
   // Those of control pictures come with the pictures.
-  const own = model.settings.map(({ name }) => name).filter((name) => !isOfControl(model, name));
+  const own = model.settings.map(({ name }) => name).filter((name) =>
+    !isOfControl(model, name) && !isOfReferences(name)
+  );
   const known = new Set([...own, "strength"]);
   const told = known.has("prompt_syntax") ? { prompt_syntax: "plain", ...recipe } : recipe;
   const settings = Object.fromEntries(

@@ -2,7 +2,15 @@
 
 import { useId, useState } from "preact/hooks";
 import { Choice, iconButton, NumberSlider, Segments, Switch, useHint } from "./controls.ts";
-import { choose, chooseControl, type ControlFile, type Draft, draft, isMasked } from "./draft.ts";
+import {
+  choose,
+  chooseControl,
+  type ControlFile,
+  type Draft,
+  draft,
+  givenReferences,
+  isMasked,
+} from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { lazy } from "./lazy.ts";
 import { Loras } from "./loras.ts";
@@ -18,6 +26,7 @@ import {
   takesControl,
 } from "./model.ts";
 import { controlsOf, draftTask, PAGE_SYNTAX } from "./request.ts";
+import { ReferenceSettings } from "./reference_settings.ts";
 import { Seed } from "./seed.ts";
 import { SizePicker } from "./size_picker.ts";
 import { memory, useStore } from "./store.ts";
@@ -30,7 +39,7 @@ const FIRST =
 
 /** Settings that people look for; the others are for experts. */
 const PLAIN =
-  /^(?:hires_(?:scale|upscaler|strength)|padding_mask_crop|enable_|upscaling_scale|frame_interpolation_exp|layers|ip_adapter_scale)/;
+  /^(?:hires_(?:scale|upscaler|strength)|padding_mask_crop|enable_|upscaling_scale|frame_interpolation_exp|layers)/;
 
 const NEEDS: Readonly<Record<string, string>> = {
   upscaling_scale: "enable_upscaling",
@@ -54,9 +63,10 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const settings = all.filter(({ name, type, choices }) =>
     !HIDDEN.includes(name) && !["texts", "numbers", "integers"].includes(type) &&
     (type !== "text" || choices) && (!NEEDS[name] || state.settings[NEEDS[name]]) &&
-    !isOfControl(model, name) && (state.references.length > 0 || !isOfReferences(name))
+    !isOfControl(model, name) && !isOfReferences(name)
   );
   const controls = controlsOf(model, state);
+  const references = givenReferences(model, state);
   const first = settings.filter(({ name }) => FIRST.test(name));
   const [hasPresets, setPresets] = useState(false);
   const [isExpert, setExpert] = useState(memory.read("expert", false));
@@ -94,6 +104,17 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
     ...controls.map((control, place) =>
       h(ControlSettings, { key: control.key, model, control, place, count: controls.length })
     ),
+    ...model.ip_adapters.length > 0
+      ? references.map((reference, place) =>
+        h(ReferenceSettings, {
+          key: reference.key,
+          model,
+          reference,
+          place,
+          count: references.length,
+        })
+      )
+      : [],
     ...first.map(field),
     hasNegative ? h(Negative, { state }) : null,
     model.can_enhance

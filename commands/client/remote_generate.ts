@@ -172,6 +172,7 @@ export function generationRequest(
     ["video", video] as const,
     ["mask", mask] as const,
     ...(flags.control ?? []).map((path): [string, string] => ["control", path]),
+    ...(flags.referenceMask ?? []).map((path): [string, string] => ["reference_mask", path]),
   ].filter((pair): pair is [string, string] => pair[1] !== undefined);
   return { body: { prompt: flags.prompt!, ...fields }, files };
 }

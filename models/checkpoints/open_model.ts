@@ -15,6 +15,7 @@ import {
   componentFolder,
   CONTROLNET_PARTS,
   hasIndex,
+  IP_ADAPTER_PARTS,
   type ModelIndex,
   NO_PART,
   PART_COMPONENTS,
@@ -62,6 +63,12 @@ export interface ModelParts {
   controlnet4?: string;
   /** A network that makes tokens of reference images, for `references`; `imageEncoder` lies beside its file by default. */
   ipAdapter?: string;
+  /** A second one, which sees by the same image encoder. */
+  ipAdapter2?: string;
+  /** A third one. */
+  ipAdapter3?: string;
+  /** A fourth one. */
+  ipAdapter4?: string;
   /** The UNet of SDXL's refiner, which takes the last steps over. */
   refiner?: string;
   /** A network that enlarges results, for `enableUpscaling`. */
@@ -104,6 +111,9 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   controlnet3: { words: "third ControlNet", isBeside: true },
   controlnet4: { words: "fourth ControlNet", isBeside: true },
   ipAdapter: { words: "IP-Adapter", isBeside: true },
+  ipAdapter2: { words: "second IP-Adapter", isBeside: true },
+  ipAdapter3: { words: "third IP-Adapter", isBeside: true },
+  ipAdapter4: { words: "fourth IP-Adapter", isBeside: true },
   refiner: { words: "refiner", isBeside: true },
   upscaler: { words: "upscaler", isBeside: true },
   frameInterpolator: { words: "frame interpolator", isBeside: true },
@@ -114,6 +124,7 @@ const KINDS: Readonly<Partial<Record<PartName, string>>> = {
   transformer2: "transformer",
   refiner: "transformer",
   ...Object.fromEntries(CONTROLNET_PARTS.map((part) => [part, "controlnet"])),
+  ...Object.fromEntries(IP_ADAPTER_PARTS.map((part) => [part, "ip_adapter"])),
 };
 
 const PARTS = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];

@@ -4,7 +4,12 @@ import type { TensorSource, Weights } from "../../runtime/mod.ts";
 import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { COMPONENTS } from "../checkpoints/open_model.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
-import { CONTROLNET_PARTS, PART_COMPONENTS, type PartName } from "../../hub/model_index.ts";
+import {
+  CONTROLNET_PARTS,
+  IP_ADAPTER_PARTS,
+  PART_COMPONENTS,
+  type PartName,
+} from "../../hub/model_index.ts";
 import { parseConfig } from "../config.ts";
 import type { KlVaeConfig } from "../autoencoders/kl/config.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
@@ -55,6 +60,7 @@ const FINISHERS = {
 const FAMILY_PARTS = {
   tinyDecoder: "a tiny decoder",
   ...Object.fromEntries(CONTROLNET_PARTS.map((part) => [part, "several ControlNets"])),
+  ...Object.fromEntries(IP_ADAPTER_PARTS.map((part) => [part, "several IP-Adapters"])),
   controlnet: "a ControlNet",
   ipAdapter: "an IP-Adapter",
   refiner: "a refiner",

@@ -89,7 +89,10 @@ export function usualRequest(
     prompt: "",
     seed: 0,
     ...((info.controlNets.length > 0 || info.needsControl) && control),
-    ...(side && { references: [{ width: side, height: side, data: new Uint8Array() }] }),
+    ...(side && {
+      references: new Array<InputImage>(info.ipAdapters?.length ?? 1)
+        .fill({ width: side, height: side, data: new Uint8Array() }),
+    }),
   };
 }
 

@@ -147,14 +147,16 @@ export interface OptionalSettings {
   cannyLow?: readonly number[];
   /** Gradient from which `canny` sees an edge wherever it is, 0 to 2040; default 200. */
   cannyHigh?: readonly number[];
-  /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1. */
-  ipAdapterScale?: number;
+  /** Which of the model's `ipAdapters` sees a reference image; of several the first one sees the first by default, and so on. */
+  ipAdapterName?: readonly string[];
+  /** Weight of what an IP-Adapter makes of reference images, 0 to 10; default 1: one, or one for each image, as in what follows. */
+  ipAdapterScale?: readonly number[];
   /** Which attentions of SDXL see them; default `all`. */
-  ipAdapterMode?: IpAdapterMode;
+  ipAdapterMode?: readonly IpAdapterMode[];
   /** Share of the steps after which reference images begin to be seen, 0 to 1; default 0. */
-  ipAdapterStart?: number;
+  ipAdapterStart?: readonly number[];
   /** Share of the steps at which that ends; default 1. */
-  ipAdapterEnd?: number;
+  ipAdapterEnd?: readonly number[];
   /** Static shift of the sigmas, 0.001 to 1000: larger ones take more steps at high noise. */
   flowShift?: number;
   /** Most tokens of a prompt; the rest is cut off. */
@@ -204,6 +206,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   controlType: true,
   cannyLow: true,
   cannyHigh: true,
+  ipAdapterName: true,
   ipAdapterScale: true,
   ipAdapterMode: true,
   ipAdapterStart: true,
@@ -264,6 +267,7 @@ export type RoomSetting =
   | "frameInterpolationExp"
   | "frameInterpolationScale"
   | "controlNet"
+  | "ipAdapterName"
   | "controlType"
   | "controlStart"
   | "controlEnd"
@@ -288,6 +292,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   frameInterpolationExp: true,
   frameInterpolationScale: true,
   controlNet: true,
+  ipAdapterName: true,
   controlType: true,
   controlStart: true,
   controlEnd: true,

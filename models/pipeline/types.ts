@@ -93,6 +93,8 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly control?: readonly InputImage[];
   /** What shall be seen in the result, in images of any size, or squares of `referenceSide` pixels. */
   readonly references?: readonly InputImage[];
+  /** Where the result shows each reference image: white in an image of the shape of the result. Everywhere by default. */
+  readonly referenceMasks?: readonly InputImage[];
   /** LoRAs in the order in which they are applied; none by default. No other request sees them. */
   readonly loras?: readonly AppliedLora[];
 }
@@ -110,6 +112,7 @@ export interface PlanRequest extends
       | "images"
       | "mask"
       | "references"
+      | "referenceMasks"
       | RoomSetting
     >
   >,
@@ -297,6 +300,8 @@ export interface PipelineInfo {
   readonly maxEditImages: number;
   /** Most reference images of a request; none by default. */
   readonly maxReferences?: number;
+  /** Its IP-Adapters, of which requests choose. */
+  readonly ipAdapters?: readonly { readonly name: string }[];
   /** Side of the squares that reference images come in; they have any size by default. */
   readonly referenceSide?: number;
   /**

@@ -50,6 +50,7 @@ const model = z.strictObject({
     "Whether a ControlNet may see the image without what a mask redraws, `control_type: inpaint`",
   ),
   max_controls: z.int().describe("Most control pictures of a request, where it takes some"),
+  ip_adapters: z.array(z.string()).describe("What `ip_adapter_name` may be"),
   control_nets: z.array(z.strictObject({
     name: z.string().describe("What `control_net` may be"),
     modes: z.array(z.string()).nullable().describe(

@@ -158,12 +158,15 @@ const REFERENCE_SPELLINGS = [
   "ip_adapter_image",
 ];
 
+const REFERENCE_MASK_SPELLINGS = ["reference_masks", "ip_adapter_mask", "ip_adapter_masks"];
+
 export const EDIT_SPELLINGS: Spellings = {
   image: ["images", "input_image", "input_images", "init_image"],
   url: ["urls", "image_url", "image_urls"],
   mask: ["mask_image", "mask_url"],
   control: ["control_image"],
   reference: REFERENCE_SPELLINGS,
+  reference_mask: REFERENCE_MASK_SPELLINGS,
 };
 
 export const VIDEO_SPELLINGS: Spellings = {

@@ -135,6 +135,7 @@ export function readGeneration(
     paramOf: (field) => {
       if (field === "size") return sizeParam;
       if (field === "references") return "reference";
+      if (field === "referenceMasks") return "reference_mask";
       return field in SETTING_FIELDS ? spell(field as keyof SamplingSettings) : snakeCase(field);
     },
   };

@@ -141,6 +141,7 @@ const IMAGE_FIELDS = {
   partial_images: integer(),
   control: stringOrList(),
   reference: stringOrList(),
+  reference_mask: stringOrList(),
 };
 
 const IDLE_IMAGE_FIELDS = {

@@ -59,6 +59,9 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
       ...(request.references && {
         references: await Promise.all(request.references.map(read)),
       }),
+      ...(request.referenceMasks && {
+        referenceMasks: await Promise.all(request.referenceMasks.map(read)),
+      }),
     };
     // Each seed gives as many images as the model has layers.
     const total = outputSeeds(request).length;

@@ -52,6 +52,7 @@ const KINDS = {
     spellings: {
       control: EDIT_SPELLINGS["control"]!,
       reference: EDIT_SPELLINGS["reference"]!,
+      reference_mask: EDIT_SPELLINGS["reference_mask"]!,
     },
     howToSend: { image: "'image' or 'url' to /v1/images/edits" },
   },
@@ -96,13 +97,14 @@ export async function readImageRequest<
   const mask = kind === "edit" ? oneSource("mask", fields.mask, files) : undefined;
   const control = sourcesOf("control", fields.control, files);
   const references = sourcesOf("reference", fields.reference, files);
+  const referenceMasks = sourcesOf("reference_mask", fields.reference_mask, files);
   const { asked, options, spell, paramOf } = readGeneration(fields, context);
   const { maskWay, reader } = inputs;
   const { previews } = output;
   const { ready, idle } = await prepared(
     () =>
       prepareImages(
-        { ...asked, images, mask, maskWay, control, references, previews },
+        { ...asked, images, mask, maskWay, control, references, referenceMasks, previews },
         { ...context, reader, spell, howToSend },
       ),
     (field) => field === "images" ? images[0]?.field ?? "image" : paramOf(field),
@@ -112,6 +114,7 @@ export async function readImageRequest<
     ...fields,
     ...(mask && { mask: "a file" }),
     ...(references.length > 0 && { reference: "given" }),
+    ...(referenceMasks.length > 0 && { reference_mask: "given" }),
     ...unread.fields,
   };
   const ignored = findIgnored(named, table, context, {

@@ -55,6 +55,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   last_image: "Last frame, for models that take one: a file, or an address",
   control: `${REQUEST_FIELDS.control.text}; a file or an address`,
   mask: `${REQUEST_FIELDS.mask.text}; a file or an address`,
+  reference_mask: `${REQUEST_FIELDS.referenceMask.text}; files, or addresses`,
   reference: "Reference images of what to show (Wan VACE, IP-Adapter): files, or addresses",
 };
 

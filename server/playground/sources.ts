@@ -56,6 +56,8 @@ import player from "../../playground/player.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import promptHistory from "../../playground/prompt_history.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import referenceSettings from "../../playground/reference_settings.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import request from "../../playground/request.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import resultBar from "../../playground/result_bar.ts" with { type: "text" };
@@ -138,6 +140,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "models_panel.ts": modelsPanel,
   "player.ts": player,
   "prompt_history.ts": promptHistory,
+  "reference_settings.ts": referenceSettings,
   "request.ts": request,
   "result_bar.ts": resultBar,
   "seed.ts": seed,

@@ -49,6 +49,7 @@ export function modelCard(
     takes_control: info.needsControl || info.controlNets.length > 0 && !info.controlsByMask,
     controls_inpainting: info.controlsInpainting === true,
     max_controls: info.maxControls ?? 1,
+    ip_adapters: (info.ipAdapters ?? []).map(({ name }) => name),
     control_nets: info.controlNets.map(({ name, modes }) => ({ name, modes: modes ?? null })),
     dit_precision: precisionName(info.precisions.transformer),
     vae_precision: precisionName(info.precisions.vae),

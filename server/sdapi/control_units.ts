@@ -24,6 +24,7 @@ const unitSchema = z.looseObject({
   image: z.union([image, z.looseObject({ image })]),
   input_image: image,
   mask: image,
+  effective_region_mask: image,
   module: name,
   model: name,
   weight: share,
@@ -63,21 +64,19 @@ export function unitModules({ optionalParts, controlsInpainting }: ModelInfo): s
   ];
 }
 
-/** What clients may choose as a unit's model: ControlNets and the IP-Adapter that the model was started with. */
+/** What clients may choose as a unit's model: ControlNets and the IP-Adapters that the model was started with. */
 export function unitModels(
-  { optionalParts, controlNets, controlsByMask }: ModelInfo,
-  name: string,
+  { ipAdapters = [], controlNets, controlsByMask }: ModelInfo,
 ): string[] {
-  const sees = optionalParts.includes("ipAdapter");
   return [
     ...controlsByMask ? [] : controlNets.map(({ name }) => name),
-    ...sees ? [`IP-Adapter of ${name}`] : [],
+    ...ipAdapters.map(({ name }) => name),
   ];
 }
 
 /** The kinds of units that clients offer, each with the preprocessors and the models that it may have. */
-export function unitTypes(info: ModelInfo, name: string): Record<string, unknown> {
-  const [modules, models] = [unitModules(info), unitModels(info, name)];
+export function unitTypes(info: ModelInfo): Record<string, unknown> {
+  const [modules, models] = [unitModules(info), unitModels(info)];
   const adapters = models.slice(info.controlsByMask ? 0 : info.controlNets.length);
   const nets = models.slice(0, models.length - adapters.length);
   const kinds: readonly (readonly [kind: string, fits: RegExp, models: readonly string[]])[] = [
@@ -174,17 +173,26 @@ function pictureOf(unit: Unit, images: readonly string[]): string {
   const own = typeof unit.image === "string" ? unit.image : unit.image?.image;
   const picture = own || unit.input_image || images[0];
   if (!picture) throw refused("a unit without a picture: send it in image");
-  if (unit.mask) throw refused("the mask of a unit: the whole picture counts; omit mask");
+  if (unit.mask) {
+    throw refused(
+      "the mask of a unit: the whole picture counts; omit mask, or send where the result shows the image of an ip-adapter unit " +
+        "as effective_region_mask",
+    );
+  }
+  return addressOf(picture);
+}
+
+function addressOf(picture: string): string {
   return /^(?:data:|https?:)/i.test(picture) ? picture : `data:image/png;base64,${picture}`;
 }
 
-/** Units of the IP-Adapter: an image each, all with the same weight and steps. */
+/** Units of IP-Adapters: an image each; the effective region of a unit says where it is seen. */
 function referenceFields(
   units: readonly Unit[],
-  { optionalParts }: ModelInfo,
+  { ipAdapters = [] }: ModelInfo,
   images: readonly string[],
 ): Record<string, unknown> {
-  if (!optionalParts.includes("ipAdapter")) {
+  if (ipAdapters.length === 0) {
     throw refused(
       "an ip-adapter unit: the model has none; name its file with --ip-adapter at the start",
     );
@@ -201,17 +209,30 @@ function referenceFields(
       `the preprocessor '${shorten(moduleOf(face))}': it recognises faces, which nothing here does`,
     );
   }
-  const [scale, start, end] = (["weight", "guidance_start", "guidance_end"] as const).map((key) => {
-    const [value, ...others] = new Set(units.map((unit) => unit[key] ?? undefined));
-    if (others.length === 0) return value;
-    throw refused(`ip-adapter units of several ${key}: one counts for all images; send it in each`);
-  });
+  const masks = units.map(({ effective_region_mask: mask }) => mask ? addressOf(mask) : undefined);
   return {
     reference: units.map((unit) => pictureOf(unit, images)),
-    ip_adapter_scale: scale,
-    ip_adapter_start: start,
-    ip_adapter_end: end,
+    reference_mask: masks.some((mask) => mask !== undefined)
+      ? masks.map((mask) => mask ?? EVERYWHERE)
+      : undefined,
+    ip_adapter_name: ipAdapters.length > 1
+      ? units.map((unit, i) => named(unit, i, ipAdapters).name)
+      : undefined,
+    ip_adapter_scale: each(units.map(({ weight }) => weight), 1),
+    ip_adapter_start: each(units.map(({ guidance_start: start }) => start), 0),
+    ip_adapter_end: each(units.map(({ guidance_end: end }) => end), 1),
   };
+}
+
+/** A mask that is white everywhere, for units without one beside units that have one. */
+const EVERYWHERE = "data:image/png;base64," +
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==";
+
+/** A list of what each unit says; nothing where none says it. */
+function each<T>(values: readonly (T | null | undefined)[], usual: T): T[] | undefined {
+  return values.some((value) => value !== null && value !== undefined)
+    ? values.map((value) => value ?? usual)
+    : undefined;
 }
 
 function fieldsOf(
@@ -225,11 +246,6 @@ function fieldsOf(
   if (fits.size > 1) {
     throw refused("units of several resize_mode: all pictures come to the size in one way");
   }
-  /** A list of what each unit says; nothing where none says it. */
-  const each = <T>(values: readonly (T | null | undefined)[], usual: T) =>
-    values.some((value) => value !== null && value !== undefined)
-      ? values.map((value) => value ?? usual)
-      : undefined;
   const types = read.map(({ type }) => type);
   const hasCanny = types.includes("canny");
   const balances = units.map(balanceOf);
@@ -257,9 +273,17 @@ function fieldsOf(
   };
 }
 
-/** The ControlNet of a unit: of several the one that it names, or that of its place. */
-function netOf({ model }: Unit, i: number, nets: ModelInfo["controlNets"]) {
-  if (nets.length < 2) return nets[0];
+/** The ControlNet of a unit. */
+function netOf(unit: Unit, i: number, nets: ModelInfo["controlNets"]) {
+  return nets.length < 2 ? nets[0] : named(unit, i, nets);
+}
+
+/** Of several the one that a unit names, or that of its place. */
+function named<Net extends { readonly name: string }>(
+  { model }: Unit,
+  i: number,
+  nets: readonly Net[],
+): Net {
   // Clients show a part of the file's hash behind its name.
   const wanted = (model ?? "").replace(/\[[0-9a-f]+\]$/i, "").trimEnd();
   const net = wanted === "" || wanted === "None"
@@ -278,6 +302,9 @@ function readUnit(
   net: ModelInfo["controlNets"][number] | undefined,
   images: readonly string[],
 ) {
+  if (unit.effective_region_mask) {
+    throw refused("the effective_region_mask of a unit: only ip-adapter units have one here");
+  }
   const type = CONTROL_MODULES.get(moduleOf(unit));
   if (!type) {
     throw refused(

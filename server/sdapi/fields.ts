@@ -132,6 +132,8 @@ const THEIR_NAMES: Readonly<Record<string, string>> = {
   control_scale: "alwayson_scripts",
   control_start: "alwayson_scripts",
   reference: "alwayson_scripts",
+  reference_mask: "alwayson_scripts",
+  ip_adapter_name: "alwayson_scripts",
   ip_adapter_scale: "alwayson_scripts",
   ip_adapter_start: "alwayson_scripts",
   ip_adapter_end: "alwayson_scripts",

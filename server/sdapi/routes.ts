@@ -130,13 +130,13 @@ export function mountSdapi(app: App, services: Services): void {
   mount(app, `${SDAPI}/embeddings`, { GET: async (c) => c.json(embeddingsOf(await info(c))) });
   mount(app, `${CONTROLNET}/version`, { GET: (c) => c.json({ version: UNITS_VERSION }) });
   mount(app, `${CONTROLNET}/model_list`, {
-    GET: async (c) => c.json({ model_list: unitModels(await info(c), chosen().name) }),
+    GET: async (c) => c.json({ model_list: unitModels(await info(c)) }),
   });
   mount(app, `${CONTROLNET}/module_list`, {
     GET: async (c) => c.json({ module_list: unitModules(await info(c)) }),
   });
   mount(app, `${CONTROLNET}/control_types`, {
-    GET: async (c) => c.json({ control_types: unitTypes(await info(c), chosen().name) }),
+    GET: async (c) => c.json({ control_types: unitTypes(await info(c)) }),
   });
   mount(app, `${SDAPI}/memory`, { GET: (c) => c.json(memoryOf()) });
   for (const [path, isBatch] of [["single-image", false], ["batch-images", true]] as const) {

@@ -31,6 +31,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     takes_control: false,
     controls_inpainting: false,
     max_controls: 1,
+    ip_adapters: [],
     control_nets: [],
     dit_precision: "fp16",
     vae_precision: "fp32",

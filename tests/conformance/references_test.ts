@@ -11,7 +11,8 @@ const seeing = () =>
     info: {
       ...{ defaultTask: "T2I", supportedTasks: ["T2I", "TI2I"] },
       optionalParts: ["ipAdapter"],
-      optionalSettings: ["ipAdapterScale", "ipAdapterStart", "ipAdapterEnd"],
+      optionalSettings: ["ipAdapterName", "ipAdapterScale", "ipAdapterStart", "ipAdapterEnd"],
+      ipAdapters: [{ name: "plus" }, { name: "face" }],
       ...{ maxReferences: 2, referenceSide: 28 },
     },
   });
@@ -45,7 +46,7 @@ Deno.test("images take reference images as the middle squares that an IP-Adapter
   const [made, edited] = service.engine.requests;
   assert.deepEqual(made!.references, edited!.references);
   const { references, ipAdapterScale, ipAdapterEnd } = made!;
-  assert.deepEqual([ipAdapterScale, ipAdapterEnd, edited!.images!.length], [0.6, 0.5, 1]);
+  assert.deepEqual([ipAdapterScale, ipAdapterEnd, edited!.images!.length], [[0.6], [0.5], 1]);
   assert.deepEqual(references!.map(({ width, height }) => [width, height]), [[28, 28], [28, 28]]);
   assert.ok(references![0]!.data.every((value) => value === 255));
 });
@@ -57,6 +58,10 @@ Deno.test("images refuse reference images that are too many or broken, and tell 
     [{ reference: [reference, reference, reference] }, "reference", /3 reference images: .* 2$/],
     [{ reference: "data:image/png;base64,AAAA" }, "reference", /^Failed to process image source/],
     [{ reference, ip_adapter_scale: 11 }, "ip_adapter_scale", /from 0 to 10, got 11/],
+    [{ reference, ip_adapter_scale: [1, 2] }, "ip_adapter_scale", /2 values of ip_adapter_scale/],
+    [{ reference, ip_adapter_name: "none" }, "ip_adapter_name", /the model has plus, face/],
+    [{ reference, reference_mask: [reference, reference] }, "reference_mask", /2 masks for 1 ref/],
+    [{ ip_adapter_end: 0.5 }, "ip_adapter_end", /the request has no reference image/],
     [
       { reference, ip_adapter_start: 0.5, ip_adapter_end: 0.5 },
       "ip_adapter_start",
@@ -70,17 +75,53 @@ Deno.test("images refuse reference images that are too many or broken, and tell 
     assert.match(error.message, message);
   }
   await using plain = await testService();
-  const response = await plain.post(GENERATIONS, { prompt: "a", reference, ip_adapter_scale: 1 });
+  const asked = { prompt: "a", reference, reference_mask: reference, ip_adapter_scale: 1 };
+  const response = await plain.post(GENERATIONS, asked);
   assert.equal(response.status, 200, await response.clone().text());
-  assert.equal(response.headers.get("x-ignored-fields"), "ip_adapter_scale, reference");
+  assert.equal(
+    response.headers.get("x-ignored-fields"),
+    "ip_adapter_scale, reference_mask, reference",
+  );
   await response.body?.cancel();
+});
+
+Deno.test("images take a mask, an IP-Adapter and a scale for each reference image, in JSON and in forms", async () => {
+  await using service = await testService({ engine: seeing() });
+  const [wide, high] = [await makePng(84, 28), await makePng(28, 56)];
+  const [first, second] = [wide, high].map((png) => `data:image/png;base64,${png.toBase64()}`);
+  const settings = { ip_adapter_name: ["face", "face"], ip_adapter_scale: [0.6, 0.9] };
+  const body = { prompt: "a", seed: 1, size: "96x32", ...settings };
+  const given = { reference: [first, second], ip_adapter_masks: [first, second] };
+  const json = await service.post(GENERATIONS, { ...body, ...given });
+  const form = new FormData();
+  form.set("image", new Blob([await makePng(96, 32)]));
+  for (const [name, value] of Object.entries(body)) {
+    for (const each of [value].flat()) form.append(name, String(each));
+  }
+  for (const png of [wide, high]) {
+    form.append("reference", new Blob([png]));
+    form.append("reference_mask", new Blob([png]));
+  }
+  const edit = await service.get(EDITS, { method: "POST", body: form });
+  for (const response of [json, edit]) {
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    await response.body?.cancel();
+  }
+  for (const { referenceMasks, ipAdapterName, ipAdapterScale } of service.engine.requests) {
+    assert.deepEqual([ipAdapterName, ipAdapterScale], [["face", "face"], [0.6, 0.9]]);
+    assert.deepEqual(
+      referenceMasks!.map(({ width, height, data }) => [width, height, data[3 * 48], data[0]]),
+      [[96, 32, 255, 0], [96, 32, 255, 0]],
+    );
+  }
 });
 
 Deno.test("sdapi reads ip-adapter units of the ControlNet extension as reference images", async () => {
   await using service = await testService({ engine: seeing() });
   const [wide, high] = [await makePng(84, 28), await makePng(28, 56)].map((png) => png.toBase64());
   const unit = {
-    ...{ module: "ip-adapter_clip_sdxl", model: "ip-adapter_xl [0f2a]", control_mode: "Balanced" },
+    ...{ module: "ip-adapter_clip_sdxl", model: "None", control_mode: "Balanced" },
     ...{ weight: 0.6, guidance_start: 0, guidance_end: 0.5, resize_mode: 1 },
   };
   const send = (...args: unknown[]) =>
@@ -96,13 +137,22 @@ Deno.test("sdapi reads ip-adapter units of the ControlNet extension as reference
     (typeof service.engine.requests)[number],
   ];
   assert.deepEqual([references!.length, ipAdapterScale, ipAdapterEnd, control], [
-    ...[2, 0.6, 0.5, undefined],
+    ...[2, [0.6, 0.6], [0.5, 0.5], undefined],
   ]);
+  const parted = await send(
+    { ...unit, image: wide, model: "face [00]", effective_region_mask: wide },
+    { ...unit, image: high, model: "plus", weight: 1 },
+  );
+  assert.equal(parted.status, 200, await parted.clone().text());
+  await parted.body?.cancel();
+  const { referenceMasks, ...said } = service.engine.requests[1]!;
+  assert.deepEqual([said.ipAdapterName, said.ipAdapterScale], [["face", "plus"], [0.6, 1]]);
+  assert.deepEqual(referenceMasks!.map(({ data }) => data[0]), [0, 255]);
   const cases = [
     [[unit], /a unit without a picture/],
     [[{ ...unit, image: wide, mask: high }], /the mask of a unit/],
     [[{ ...unit, image: wide, module: "ip-adapter_face_id_plus" }], /it recognises faces/],
-    [[{ ...unit, image: wide }, { ...unit, image: high, weight: 1 }], /of several weight/],
+    [[{ ...unit, image: wide, model: "eye" }], /the model 'eye' of unit 1: there are plus, face/],
     [[{ ...unit, image: wide, advanced_weighting: [1, 0.5] }], /advanced_weighting: .* one weight/],
     [[{ ...unit, image: wide, module: "none" }], /the model has no ControlNet/],
   ] as const;
@@ -115,7 +165,7 @@ Deno.test("sdapi reads ip-adapter units of the ControlNet extension as reference
     (await (await service.get(`/controlnet/${kind}_list`)).json())[`${kind}_list`]
   );
   assert.deepEqual(await Promise.all(lists), [
-    ["IP-Adapter of gradients"],
+    ["plus", "face"],
     ["none", "canny", "ip-adapter-auto"],
   ]);
 });

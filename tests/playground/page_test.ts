@@ -252,7 +252,8 @@ browserTest(
     const info = {
       ...SUPPORT,
       ...{ optionalParts: ["ipAdapter"] as const, maxReferences: 2, referenceSide: 16 },
-      optionalSettings: ["ipAdapterScale"] as const,
+      ipAdapters: [{ name: "plus" }, { name: "face" }],
+      optionalSettings: ["ipAdapterName", "ipAdapterScale"] as const,
     };
     await using service = await testService({ engine: new FakeEngine({ info }) });
     await using server = listen(service);
@@ -263,20 +264,30 @@ browserTest(
     const choose = (label: string, ...files: (typeof file)[]) =>
       page.locator(`input[type=file][aria-label="${label}"]`).setInputFiles(files);
     await choose("Add a reference image", file, file);
-    await page.getByText("More", { exact: true }).click();
-    await page.getByRole("spinbutton", { name: "Reference scale" }).fill("0.6");
+    const second = page.getByRole("group", { name: "Reference 2" });
+    await second.getByRole("spinbutton", { name: "Reference scale" }).fill("0.6");
+    await page.keyboard.press("Tab");
+    await second.getByLabel("Reference IP-Adapter").selectOption("plus");
+    await second.locator("input[type=file]").setInputFiles(file);
+    await second.getByRole("button", { name: "Remove the mask of this reference" }).waitFor();
     await draw(page, "a fox");
     await page.locator(".tile.completed").first().waitFor();
     await page.getByRole("button", { name: "Remove fox.png" }).first().click();
     await choose("Add an image", file);
     await draw(page, "another fox");
     await page.locator(".tile.completed").nth(1).waitFor();
-    const told = service.engine.requests.map(({ references, images, ipAdapterScale }) => [
+    const told = service.engine.requests.map(({ references, images, ...request }) => [
       references!.map(({ width, height }) => [width, height]),
       images?.length ?? 0,
-      ipAdapterScale,
+      request.ipAdapterName,
+      request.ipAdapterScale,
+      request.referenceMasks!.map(({ width, height, data }) => [width, height, data[0]]),
     ]);
-    assert.deepEqual(told, [[[[16, 16], [16, 16]], 0, 0.6], [[[16, 16]], 1, 0.6]]);
+    const white = [64, 48, 255];
+    assert.deepEqual(told, [
+      [[[16, 16], [16, 16]], 0, ["plus", "plus"], [1, 0.6], [white, white]],
+      [[[16, 16]], 1, ["plus"], [0.6], [white]],
+    ]);
   },
 );
 

@@ -10,6 +10,7 @@ const SD = new Golden("stable_diffusion/pipeline");
 const XL = new Golden("stable_diffusion/xl_pipeline");
 const SD15 = new Golden("ip_adapters/sd15");
 const PARTS = { ipAdapter: "adapter/ip-adapter.safetensors" };
+const TWO = { ...PARTS, ipAdapter2: "adapter_2/ip-adapter.safetensors" };
 const STEERED = { ...PARTS, controlnet: "net" };
 
 Deno.test(
@@ -21,11 +22,16 @@ Deno.test(
 Deno.test("StableDiffusionXLPipeline.generate() sees an image by an IP-Adapter Plus as in diffusers, guided", (t) =>
   checkControlled(t, [new Golden("ip_adapters/sdxl_plus"), XL], ["guided"], PARTS));
 
+Deno.test("StableDiffusionPipeline.generate() sees images by two IP-Adapters as in diffusers, each where its mask is white", (t) =>
+  checkControlled(t, [new Golden("ip_adapters/sd15_several"), SD], ["masked"], TWO));
+
 const SLOW = {
   "SD 1.5, from text, an image and a mask,": [SD15, SD, STEERED],
   "SD 1.5, Plus,": [new Golden("ip_adapters/sd15_plus"), SD, PARTS],
   "SD 1.5, Full Face,": [new Golden("ip_adapters/sd15_full"), SD, PARTS],
   SDXL: [new Golden("ip_adapters/sdxl"), XL, PARTS],
+  "SD 1.5, two,": [new Golden("ip_adapters/sd15_several"), SD, TWO],
+  "SDXL, two,": [new Golden("ip_adapters/sdxl_several"), XL, TWO],
   "SDXL, Plus,": [new Golden("ip_adapters/sdxl_plus"), XL, PARTS],
 } as const;
 

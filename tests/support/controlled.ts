@@ -56,14 +56,20 @@ export function controlRequest(golden: Golden, call: GoldenCall): PipelineReques
     controlBalance: args["guess_mode"] ? ["control"] : listed("control_balance"),
     controlStart: listed("control_guidance_start"),
     controlEnd: listed("control_guidance_end"),
-    ipAdapterScale: given["ip_adapter_scale"],
-    ipAdapterMode: args["ip_adapter_mode"],
+    ...Object.fromEntries(
+      ["Name", "Scale", "Mode"].map((part) => [
+        `ipAdapter${part}`,
+        listed(`ip_adapter_${part.toLowerCase()}`),
+      ]),
+    ),
     controlMode: modes.length > 0 ? modes : undefined,
   };
-  const references = inputs.filter((name) => name.startsWith("reference"));
+  const references = inputs.filter((name) => /^reference(_\d)?$/.test(name));
+  const shown = inputs.filter((name) => name.startsWith("reference_mask"));
   return {
     ...textRequest(call),
     ...(references.length > 0 && { references: references.map(image) }),
+    ...(shown.length > 0 && { referenceMasks: shown.map(image) }),
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
     ...(pictures.length > 0 && { control: pictures.map(image) }),
     ...(inputs.includes("given") && { task: "TI2I" as const, images: [image("given")] }),

@@ -14,6 +14,7 @@ import tempfile
 
 from PIL import Image
 import torch
+from diffusers.image_processor import IPAdapterMaskProcessor
 from diffusers import (
     ControlNetModel,
     StableDiffusionControlNetPipeline,
@@ -114,7 +115,8 @@ def adapted(pipeline, encoder, files):
     pipeline.register_modules(
         image_encoder=encoder, feature_extractor=CLIPImageProcessor(size=side, crop_size=side)
     )
-    pipeline.load_ip_adapter(files, subfolder="", weight_name="")
+    count = len(files) if isinstance(files, list) else 1
+    pipeline.load_ip_adapter(files, subfolder=[""] * count, weight_name=[""] * count)
     return pipeline
 
 
@@ -126,6 +128,39 @@ MODES["style_layout"] = MODES["style"] | MODES["layout"]
 def scales(mode, scale):
     parts = MODES[mode].items()
     return {way: {block: [scale * own for own in each] for block, each in blocks.items()} for way, blocks in parts}
+
+
+def several_call(make, pipeline, name, seed, counts, scale, mode=None, is_masked=False, **arguments):
+    """A call of several adapters, each with so many images; with masks each image has its own scale."""
+    pipeline.set_ip_adapter_scale(
+        [scales(each, own) for each, own in zip(mode, scale)] if mode
+        else [scale[sum(counts[:i]):sum(counts[:i + 1])] for i in range(len(counts))] if is_masked
+        else [scale[sum(counts[:i])] for i in range(len(counts))]
+    )
+    side = VISION["image_size"]
+    total = sum(counts)
+    references = [photo(seed + 50 + i, side, side) for i in range(total)]
+    of = lambda each: [list(each[sum(counts[:i]):sum(counts[:i + 1])]) for i in range(len(counts))]
+    pictures = of([Image.fromarray(each.numpy()) for each in references])
+    # Masks that overlap, with slanted edges.
+    height, width = SIZE["height"], SIZE["width"]
+    rows, columns = torch.arange(height)[:, None] / height, torch.arange(width)[None] / width
+    masks = [((rows + 2 * columns - 0.7 * i).abs() < 0.8).to(torch.uint8) * 255 for i in range(total)]
+    if is_masked:
+        prepared = IPAdapterMaskProcessor().preprocess([Image.fromarray(each.numpy()) for each in masks], height, width)
+        arguments["cross_attention_kwargs"] = {
+            "ip_adapter_masks": [torch.stack(each, 1).reshape(1, -1, height, width) for each in of(prepared)]
+        }
+    call = make(pipeline, name, seed, ip_adapter_image=pictures, **arguments)
+    for told in ["ip_adapter_image", "cross_attention_kwargs"]:
+        call.args.pop(told, None)
+    numbered = lambda name, all: {name if i == 0 else f"{name}_{i + 1}": each for i, each in enumerate(all)}
+    inputs = numbered("reference", references)
+    if is_masked:
+        inputs |= numbered("reference_mask", [each[..., None].expand(-1, -1, 3).contiguous() for each in masks])
+    names = ["ip-adapter" if i == 0 else f"ip-adapter-{i + 1}" for i, count in enumerate(counts) for _ in range(count)]
+    said = {"ip_adapter_name": names, "ip_adapter_scale": scale} | ({"ip_adapter_mode": mode} if mode else {})
+    return Call(name, call.description, call.args | said, inputs | call.inputs, call.outputs)
 
 
 def seen_call(make, pipeline, name, seed, *control, count=1, scale=0.8, mode=None, **arguments):
@@ -189,11 +224,33 @@ def sdxl_calls(kind):
     return run
 
 
+def several_calls(golden, build, own_seed, unet, pipeline_class):
+    def run(folder, seed):
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = parts_of(folder, golden, build, own_seed, unet)
+        encoder = image_encoder(folder / "image_encoder", seed + 1)
+        files = [adapter(folder / name, seed + 2 + i, kind, parts["unet"])
+                 for i, (name, kind) in enumerate({"adapter": "plain", "adapter_2": "plus"}.items())]
+        [text] = [adapted(each, encoder, files) for each in sd.pipelines([pipeline_class], parts)]
+        modes = [several_call(sd.picture_call, text, "modes", 5, [1, 1], [0.8, 1.1], mode=["style", "layout"],
+                              **PLAIN | dict(num_inference_steps=2))] if unet is UNET_XL else []
+        return [
+            several_call(sd.picture_call, text, "several", 3, [2, 1], [0.6, 0.6, 0.9], **GUIDED),
+            several_call(sd.picture_call, text, "masked", 4, [2, 1], [0.9, 0.5, 0.7], is_masked=True, **GUIDED),
+            *modes,
+        ]
+    return run
+
+
 GOLDENS = {
     "sd15": ("IP-Adapter for Stable Diffusion 1.5", 1200, None, sd15_calls("plain", True)),
     "sd15_plus": ("IP-Adapter Plus for Stable Diffusion 1.5", 1210, None, sd15_calls("plus", False)),
     "sd15_full": ("IP-Adapter Full Face for Stable Diffusion 1.5", 1220, None, sd15_calls("full", False)),
     "sdxl": ("IP-Adapter for Stable Diffusion XL", 1230, None, sdxl_calls("plain")),
+    "sd15_several": ("Two IP-Adapters for Stable Diffusion 1.5", 1250, None,
+                     several_calls("pipeline", sd.sd_parts, 71, UNET, StableDiffusionPipeline)),
+    "sdxl_several": ("Two IP-Adapters for Stable Diffusion XL", 1260, None,
+                     several_calls("xl_pipeline", sd.sdxl_parts, 79, UNET_XL, StableDiffusionXLPipeline)),
     "sdxl_plus": ("IP-Adapter Plus for Stable Diffusion XL", 1240, None, sdxl_calls("plus")),
 }
 

@@ -34,6 +34,7 @@ import {
   countedModules,
   IP_ADAPTER_CONFIG,
   type IpAdapterConfig,
+  ipAdapters,
   seesImages,
 } from "./ip_adapter_config.ts";
 import type { LlliteConfig } from "./lllite.ts";
@@ -105,6 +106,7 @@ export function sightOf(
 }
 
 const CONTROLNET = optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES);
+const IP_ADAPTER_PART = optionalPart(IP_ADAPTER_CONFIG, "IPAdapter");
 
 export const SD_PARTS = partsTable({
   components: {
@@ -124,7 +126,10 @@ export const SD_PARTS = partsTable({
     controlnet2: CONTROLNET,
     controlnet3: CONTROLNET,
     controlnet4: CONTROLNET,
-    ipAdapter: optionalPart(IP_ADAPTER_CONFIG, "IPAdapter"),
+    ipAdapter: IP_ADAPTER_PART,
+    ipAdapter2: IP_ADAPTER_PART,
+    ipAdapter3: IP_ADAPTER_PART,
+    ipAdapter4: IP_ADAPTER_PART,
     imageEncoder: optionalPart(
       CLIP_VISION_CONFIG,
       ...["CLIPVisionModel", "CLIPVisionModelWithProjection"],
@@ -146,8 +151,7 @@ export const SD_PARTS = partsTable({
     ["textEncoder.max_position_embeddings", "textEncoder2.max_position_embeddings"],
   ],
   fits: (configs, settings, className) => {
-    const { transformer, textEncoder, textEncoder2, vae, ipAdapter, imageEncoder, refiner } =
-      configs;
+    const { transformer, textEncoder, textEncoder2, vae, imageEncoder, refiner } = configs;
     const isXl = SDXL_PIPELINES.includes(className);
     const isRefiner = settings.requires_aesthetics_score;
     if (
@@ -184,7 +188,7 @@ export const SD_PARTS = partsTable({
         : [],
       ...refiner ? refinerFit(refiner, textEncoder2) : [],
       ...controlNets(configs).flatMap((net) => controlFit(net, transformer, scaleFactor(vae))),
-      ...ipAdapter ? ipAdapterFit(ipAdapter, transformer, imageEncoder) : [],
+      ...ipAdapters(configs).flatMap((each) => ipAdapterFit(each, transformer, imageEncoder)),
     ];
   },
 });
@@ -322,7 +326,8 @@ export function sdInfo(parts: SdParts): FamilyInfo {
   const { className, transformer, vae, settings, refiner } = parts;
   const nets = controlNets(parts);
   const known = controlNetInfos(nets, unionModes);
-  const { ipAdapter, imageEncoder } = parts;
+  const { imageEncoder } = parts;
+  const adapters = ipAdapters(parts);
   const isRefiner = settings.requires_aesthetics_score;
   const isXl = SDXL_PIPELINES.includes(className);
   const sight = sightOf(transformer.config);
@@ -356,8 +361,9 @@ export function sdInfo(parts: SdParts): FamilyInfo {
     controlsInpainting: nets.length > 0,
     startsFromLatents: true,
     maxImages: 1,
-    ...(ipAdapter && {
+    ...(adapters.length > 0 && {
       maxReferences: MAX_REFERENCES,
+      ipAdapters: controlNetInfos(adapters),
       referenceSide: imageEncoder!.config.image_size,
     }),
     maxSequenceLength: MAX_TEXTS * TEXT_TOKENS,
@@ -375,14 +381,15 @@ export function sdInfo(parts: SdParts): FamilyInfo {
         modes: known.find(({ modes }) => modes)?.modes,
         isBalanced: true,
       }),
-      ...ipAdapter ? IP_ADAPTER_SETTINGS.filter((name) => isXl || name !== "ipAdapterMode") : [],
+      ...adapters.length > 0
+        ? IP_ADAPTER_SETTINGS.filter((name) => isXl || name !== "ipAdapterMode")
+        : [],
     ],
   };
 }
 
 export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
-  const { clipSkip = 0, ipAdapterMode: mode = "all", controlBalance: [first, ...others] = [] } =
-    request;
+  const { clipSkip = 0, ipAdapterMode = [], controlBalance: [first, ...others] = [] } = request;
   const { textEncoder, transformer, refiner, scheduler } = parts;
   const nets = controlNets(parts);
   const shown = controlNetsOf(request, controlNetInfos(nets));
@@ -404,11 +411,13 @@ export function checkSdRequest(request: PipelineRequest, parts: SdParts): void {
       "Cannot use controlBalance prompt: a ControlNet-LLLite has the same weight everywhere; lower its controlScale instead",
     );
   }
-  const isSeeing = seesImages(transformer.config, mode);
-  const isSeen = countedModules(transformer.config).some(({ name }) => isSeeing(name));
-  if (mode !== "all" && !isSeen) {
+  const unseen = ipAdapterMode.find((mode) => {
+    const isSeeing = seesImages(transformer.config, mode);
+    return !countedModules(transformer.config).some(({ name }) => isSeeing(name));
+  });
+  if (unseen) {
     throw new RangeError(
-      `Cannot see the ${mode} of reference images: this UNet lacks the attentions of SDXL that do; omit ipAdapterMode`,
+      `Cannot see the ${unseen} of reference images: this UNet lacks the attentions of SDXL that do; omit ipAdapterMode`,
     );
   }
   if (refiner && scheduler instanceof EdmScheduler) {

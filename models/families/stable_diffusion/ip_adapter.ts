@@ -19,8 +19,12 @@ import { affine } from "../../blocks/clip_layer.ts";
 import { forEachSample, linearLayer } from "../../blocks/layers.ts";
 import { clipImageEmbeds, clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
-import { isSteeredBy } from "../../pipeline/control_units.ts";
+import { controlNetInfos, isSteeredBy } from "../../pipeline/control_units.ts";
 import type { IpAdapterMode } from "../../pipeline/settings.ts";
+import { cubicResize } from "../../pipeline/cubic_resize.ts";
+import type { LatentSize } from "../../pipeline/latents.ts";
+import { type ImageGroup, imageGroups } from "../../pipeline/references.ts";
+import type { InputImage } from "../../pipeline/types.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TextState } from "./conditioning.ts";
 import type { SdParts } from "./config.ts";
@@ -28,15 +32,19 @@ import {
   countedModules,
   type IpAdapterConfig,
   type IpAdapterPlusConfig,
+  ipAdapters,
   ipAdapterScope,
   QUERY_HEAD_DIM,
   seesImages,
 } from "./ip_adapter_config.ts";
+import type { SeenImages } from "./unet.ts";
 import { transformerModules, type UnetConfig } from "./unet_config.ts";
 
 const EPS = 1e-5;
 /** How much wider the feed-forward of queries is. */
 const WIDENING = 4;
+/** The darkest value that a mask has where an image is seen. */
+const WHITE = 128;
 
 /** Tokens of images, [images, tokens, cross_attention_dim], of their embeddings, [images, image_dim], or states. */
 export function imageTokens(config: IpAdapterConfig, root: WeightScope, seen: Tensor): Tensor {
@@ -97,9 +105,7 @@ export function unetImageStates(
   mode: IpAdapterMode,
 ): TextState[] {
   const places = countedModules(config).map(({ name }) => name);
-  const isSeeing = seesImages(config, mode);
-  const seeing = transformerModules(config).filter(({ name }) => isSeeing(name));
-  return seeing.map(({ name, channels, heads }) => {
+  return seeingModules(config, mode).map(({ name, channels, heads }) => {
     const scope = weights.scope(ipAdapterScope(places.indexOf(name)));
     const project = (part: string) =>
       linearLayer(scope, part, tokens, channels)
@@ -108,68 +114,153 @@ export function unetImageStates(
   });
 }
 
-interface TracedIpAdapter {
-  /** Of the prompt's pass and of others, which see no image. */
-  states(pass: number): readonly { readonly key: DeviceTensor; readonly value: DeviceTensor }[];
-  /** Weight of the images, f32 [1]. */
-  scale(step: Tensor): Tensor;
+function seeingModules(
+  config: UnetConfig,
+  mode: IpAdapterMode,
+): ReturnType<typeof transformerModules> {
+  const isSeeing = seesImages(config, mode);
+  return transformerModules(config).filter(({ name }) => isSeeing(name));
+}
+
+interface TracedIpAdapters {
+  /** What the prompt's pass, or others, which see no image, have of all groups. */
+  states(pass: number): readonly StoredState[];
+  seen(states: readonly TextState[], step: Tensor): SeenImages[];
   run(work: Work): Promise<void>;
 }
 
-export function traceIpAdapter(
+type StoredState = { readonly key: DeviceTensor; readonly value: DeviceTensor };
+
+interface SeeingShape {
+  /** Without weights, which a shape does not depend on. */
+  readonly groups: readonly SeenGroup[];
+  readonly isGuided: boolean;
+  readonly steps: number;
+  /** Of the latents. */
+  readonly size: LatentSize;
+}
+
+export type SeenGroup = Pick<ImageGroup, "adapter" | "images" | "isMasked" | "mode">;
+
+export function traceIpAdapters(
   session: Session,
-  { transformer, ipAdapter, imageEncoder }: SdParts,
-  { references, mode, isGuided, steps }: {
-    readonly references: number;
-    readonly mode: IpAdapterMode;
-    readonly isGuided: boolean;
-    readonly steps: number;
-  },
-): TracedIpAdapter {
-  const { config, weights: { root } } = ipAdapter!;
-  const { config: vision, weights: tower } = imageEncoder!;
-  const isPlain = config.kind === "plain";
-  // As the reference has it: without guidance's prompt an embedding is zero, or the image is.
-  const images = references + Number(isGuided && !isPlain);
+  parts: SdParts,
+  { groups, isGuided, steps, size }: SeeingShape,
+): TracedIpAdapters {
+  const { transformer, imageEncoder } = parts;
+  const adapters = ipAdapters(parts);
+  const { config: vision } = imageEncoder!;
   const side = vision.image_size;
-  const scales = session.tensor("ip adapter scales", [steps, 1]);
-  session.encodeSteps++;
-  const program = session.stage("encode", { name: "ip adapter" }).program(
-    "images",
-    { pixels: f32(images, side, side, 3) },
-    ({ pixels }, graph) => {
-      const states = clipVision(graph, vision, tower.root, pixels);
-      const seen = isPlain ? clipImageEmbeds(vision, tower.root, states) : states;
-      const zero = new Float32Array(config.image_dim);
-      const all = isGuided && isPlain
-        ? concat([seen, graph.constant("no image", [1, zero.length], "f32", zero)], 0)
-        : seen;
-      const tokens = imageTokens(config, root, all);
-      const part = (from: number, to: number) => {
-        const own = slice(tokens, 0, from, to).reshape(1, -1, tokens.dim(2));
-        return unetImageStates(transformer.config, root, own, mode);
-      };
-      const others = isGuided ? [part(references, references + 1)] : [];
-      return [part(0, references), ...others];
-    },
+  const scales = session.tensor("ip adapter scales", [steps, groups.length]);
+  const levels = groups.some(({ isMasked }) => isMasked)
+    ? levelSizes(transformer.config, size)
+    : [];
+  const masks = groups.map(({ isMasked }, i) =>
+    isMasked
+      ? levels.map(({ height, width }, level) =>
+        session.tensor(`ip adapter mask ${i} ${level}`, [1, height * width, 1])
+      )
+      : []
   );
+  session.encodeSteps++;
+  const stage = session.stage("encode", { name: "ip adapter" });
+  const used = adapters.flatMap((_, place) => {
+    const own = groups.flatMap((group, i) => group.adapter === place ? [i] : []);
+    return own.length > 0 ? [{ adapter: adapters[place]!, own }] : [];
+  });
+  const branches = used.map(({ adapter: { config, weights: { root } }, own }, branch) => {
+    const isPlain = config.kind === "plain";
+    const places = own.flatMap((i) => groups[i]!.images);
+    // As the reference has it: without guidance's prompt an embedding is zero, or the image is.
+    const images = places.length + Number(isGuided && !isPlain);
+    const program = stage.program(
+      `images ${branch}`,
+      { pixels: f32(images, side, side, 3) },
+      ({ pixels }, graph) => {
+        const states = clipVision(graph, vision, imageEncoder!.weights.root, pixels);
+        const seen = isPlain ? clipImageEmbeds(vision, imageEncoder!.weights.root, states) : states;
+        const zero = new Float32Array(config.image_dim);
+        const all = isGuided && isPlain
+          ? concat([seen, graph.constant("no image", [1, zero.length], "f32", zero)], 0)
+          : seen;
+        const tokens = imageTokens(config, root, all);
+        const part = (from: number, to: number, mode: IpAdapterMode) => {
+          const part = slice(tokens, 0, from, to).reshape(1, -1, tokens.dim(2));
+          return unetImageStates(transformer.config, root, part, mode);
+        };
+        let from = 0;
+        const given = own.map((i) => {
+          const { images, mode } = groups[i]!;
+          return part(from, from += images.length, mode);
+        });
+        const unseen = (mode: IpAdapterMode) => part(places.length, places.length + 1, mode);
+        const modes = new Set(isGuided ? own.map((i) => groups[i]!.mode) : []);
+        return {
+          given,
+          unseen: Object.fromEntries([...modes].map((mode) => [mode, unseen(mode)])),
+        };
+      },
+    );
+    return { program, places, images, own };
+  });
   return {
-    states: (pass) => program.outputs[Math.min(pass, 1)]!,
-    scale: (step) => gather(step.graph.use(scales), step).reshape(1),
+    states: (pass) =>
+      groups.flatMap(({ mode }, i) => {
+        const { program: { outputs }, own } = branches.find(({ own }) => own.includes(i))!;
+        return pass === 0 ? outputs.given[own.indexOf(i)]! : outputs.unseen[mode]!;
+      }),
+    seen(states, step) {
+      const { graph } = step;
+      const now = gather(graph.use(scales), step);
+      let from = 0;
+      return groups.map(({ mode, isMasked }, i) => ({
+        states: states.slice(from, from += seeingModules(transformer.config, mode).length),
+        mode,
+        scale: slice(now, 1, i, i + 1).reshape(1),
+        masks: isMasked
+          ? new Map(masks[i]!.map((mask) => [mask.shape[1]!, graph.use(mask)]))
+          : undefined,
+      }));
+    },
     async run(work) {
-      const { ipAdapterScale: weight = 1, ipAdapterStart = 0, ipAdapterEnd = 1 } = work.request;
-      const window = { start: ipAdapterStart, end: ipAdapterEnd };
+      const { request } = work;
+      const { references, referenceMasks } = request;
+      const given = imageGroups(request, controlNetInfos(adapters));
       const values = Array.from(
         { length: steps },
-        (_, i) => isSteeredBy(window, i, steps) ? weight : 0,
+        (_, i) => given.map((group) => isSteeredBy(group, i, steps) ? group.scale : 0),
+      ).flat();
+      const calls = branches.map(({ program, places, images }) => {
+        const pixels = new Float32Array(images * side * side * 3);
+        places.forEach((place, i) =>
+          pixels.set(toClipPixels(references![place]!.data), i * side * side * 3)
+        );
+        return program.call({ pixels });
+      });
+      const shown = groups.flatMap(({ isMasked, images: [image] }, i) =>
+        isMasked
+          ? levels.map((level, at) =>
+            writing(masks[i]![at]!, tokenMask(referenceMasks![image!]!, level))
+          )
+          : []
       );
-      const pixels = new Float32Array(images * side * side * 3);
-      work.request.references!.forEach(({ data }, i) =>
-        pixels.set(toClipPixels(data), i * side * side * 3)
-      );
-      await work.run([writing(scales, values), program.call({ pixels })], {
+      await work.run([writing(scales, values), ...shown, ...calls], {
         finished: () => work.encodeDone(),
       });
     },
   };
+}
+
+/** Sizes of a UNet's levels; each is half as high and wide as the one before, rounded up. */
+function levelSizes({ block_out_channels: widths }: UnetConfig, size: LatentSize): LatentSize[] {
+  return widths.map((_, level) => ({
+    height: Math.ceil(size.height / 2 ** level),
+    width: Math.ceil(size.width / 2 ** level),
+  }));
+}
+
+/** 1 where an image is seen and 0 elsewhere, a little beyond at edges. Source: diffusers `IPAdapterMaskProcessor`. */
+function tokenMask({ data, ...size }: InputImage, level: LatentSize): Float32Array {
+  const binary = Uint8Array.from(data, (value) => Number(value >= WHITE));
+  return cubicResize({ ...size, data: binary }, level).filter((_, i) => i % 3 === 0);
 }

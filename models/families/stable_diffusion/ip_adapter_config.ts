@@ -1,5 +1,6 @@
 /** IP-Adapters in files: their kinds, told by names, and their sizes. */
 import { z } from "zod";
+import { IP_ADAPTER_PARTS } from "../../../hub/model_index.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
 import type { TensorSource } from "../../../runtime/mod.ts";
 import type { IpAdapterMode } from "../../pipeline/settings.ts";
@@ -64,6 +65,13 @@ export function seesImages(
   return (module) =>
     mode === "all" || mode !== "layout" && module.startsWith(style) ||
     mode !== "style" && module.startsWith(layout);
+}
+
+/** IP-Adapters, or their configurations, in the order in which images go to them. */
+export function ipAdapters<Adapter>(
+  parts: { readonly [Part in typeof IP_ADAPTER_PARTS[number]]: Adapter | undefined },
+): Adapter[] {
+  return IP_ADAPTER_PARTS.map((part) => parts[part]).filter((adapter) => adapter !== undefined);
 }
 
 export const IP_ADAPTER: ComponentFormat = {

@@ -11,6 +11,7 @@ import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
+import { imageGroups } from "../../pipeline/references.ts";
 import { beginSample, gridOf, latentSize, noiseOf } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
@@ -32,7 +33,8 @@ import {
   timeIds,
 } from "./config.ts";
 import { traceControls } from "./control.ts";
-import { traceIpAdapter } from "./ip_adapter.ts";
+import { traceIpAdapters } from "./ip_adapter.ts";
+import { ipAdapters } from "./ip_adapter_config.ts";
 import { traceRefiner } from "./refiner.ts";
 import { GivenImage, givenShape } from "./given.ts";
 import {
@@ -93,8 +95,8 @@ const STABLE_DIFFUSION = defineFamily({
       controls: controlNetsOf(request, controlNetInfos(controlNets(parts))),
       balances: controlUnits(request).map(({ balance }) => balance),
       refinerStart: refiner && (request.refinerStart ?? REFINER_START),
-      references: request.references?.length ?? 0,
-      imageMode: request.ipAdapterMode ?? "all",
+      seen: imageGroups(request, controlNetInfos(ipAdapters(parts)))
+        .map(({ adapter, images, isMasked, mode }) => ({ adapter, images, isMasked, mode })),
       ...samplingOf(request),
     };
     return { shape, latents: [latentSize(grid, 1)] };
@@ -111,7 +113,6 @@ const STABLE_DIFFUSION = defineFamily({
     const { refiner } = parts;
     const { grid, given: givenKind, prompts, rows, clipSkip, syntax, tileSide, refinerStart } =
       shape;
-    const { references, imageMode: mode } = shape;
     const hasRefiner = refiner !== undefined && refinerStart !== 1;
     const { config, weights: { root: weights } } = transformer;
     const isXl = config.addition_embed_type !== null;
@@ -145,12 +146,12 @@ const STABLE_DIFFUSION = defineFamily({
         balances: shape.balances,
       })
       : undefined;
-    const adapter = references > 0
-      ? traceIpAdapter(session, parts, {
-        references,
-        mode,
+    const adapters = shape.seen.length > 0
+      ? traceIpAdapters(session, parts, {
+        groups: shape.seen,
         isGuided: prompts > 1,
         steps: schedule.timesteps.length,
+        size,
       })
       : undefined;
     const clip = clipPromptEncoder(textEncoder, tokenizer, {
@@ -245,7 +246,7 @@ const STABLE_DIFFUSION = defineFamily({
       conditions,
     }));
     const passes = (unseen ? [...own, { ...own[1]!, conditions: unseen }] : own)
-      .map((pass, i) => ({ ...pass, images: adapter?.states(i) }));
+      .map((pass, i) => ({ ...pass, images: adapters?.states(i) }));
     const handover = hasRefiner ? refinerStep(timesteps, refinerStart!) : timesteps.length;
     const history = hasRefiner ? solverHistory(session, schedule, sample) : undefined;
     const shared = {
@@ -274,7 +275,7 @@ const STABLE_DIFFUSION = defineFamily({
           : [];
         const output = unet(graph, config, weights, {
           ...{ sample: toImage(seen), text, times, step, steering },
-          images: images && { states: images, mode, scale: adapter!.scale(step) },
+          images: images && adapters!.seen(images, step),
         });
         return output.reshape(...sample.shape);
       },
@@ -297,7 +298,7 @@ const STABLE_DIFFUSION = defineFamily({
       const drawn = given.draw(draw);
       const { mask } = await given.run(work);
       await control?.run(work);
-      await adapter?.run(work);
+      await adapters?.run(work);
       await text.run(work, `${syntax} ${clipSkip}`);
       const guidance = guidanceWidth ? guidanceEmbedding(guidanceScale, guidanceWidth) : undefined;
       const sizes = timeIds(work.request, parts.settings.requires_aesthetics_score);

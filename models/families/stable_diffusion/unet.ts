@@ -6,6 +6,7 @@
 import {
   attention,
   concat,
+  elementwise,
   gather,
   type Graph,
   groupNorm,
@@ -43,12 +44,18 @@ export interface UnetInputs {
   /** The row of the time tables, u32 [1]. */
   readonly step: Tensor;
   readonly steering?: readonly UnetSteering[] | undefined;
-  /** What an IP-Adapter makes of images for the transformer blocks that see them, and its weight, f32 [1]. */
-  readonly images?: {
-    readonly states: readonly TextState[];
-    readonly mode: IpAdapterMode;
-    readonly scale: Tensor;
-  } | undefined;
+  readonly images?: readonly SeenImages[] | undefined;
+}
+
+/** What an IP-Adapter makes of images that are seen together. */
+export interface SeenImages {
+  /** Of every transformer block that sees them. */
+  readonly states: readonly TextState[];
+  readonly mode: IpAdapterMode;
+  /** Weight, f32 [1]. */
+  readonly scale: Tensor;
+  /** Where they are seen, f32 [1, tokens, 1] by the number of tokens; everywhere by default. */
+  readonly masks?: ReadonlyMap<number, Tensor> | undefined;
 }
 
 /** What a ControlNet adds to the skip connections and to the middle, or an adapter to each level on the way down. */
@@ -108,14 +115,16 @@ function unetLayers(
   weights: WeightScope,
   inputs: Pick<UnetInputs, "text" | "times" | "step" | "images" | "steering">,
 ): UnetLayer {
-  const { images, steering = [] } = inputs;
+  const { images = [], steering = [] } = inputs;
   const changing = steering.filter(({ input }) => input);
-  const states = images?.states.values();
-  const isSeeing = images && seesImages(config, images.mode);
+  const seen = images.map(({ states, mode, ...own }) => {
+    const [left, isSeeing] = [states.values(), seesImages(config, mode)];
+    return (module: string) => isSeeing(module) ? { ...own, state: left.next().value! } : undefined;
+  });
   const given = {
     text: inputs.text.values(),
-    images: (module: string) => isSeeing?.(module) ? states!.next().value : undefined,
-    imageScale: images?.scale,
+    images: (module: string) =>
+      seen.map((stateOf) => stateOf(module)).filter((state) => state !== undefined),
     times: inputs.times.values(),
     step: inputs.step,
     input: changing.length === 0
@@ -193,11 +202,12 @@ function upsampled(weights: WeightScope, x: Tensor, height: number, width: numbe
   return convolutionLayer(weights, name, gather(x.reshape(-1, channels), indices), channels);
 }
 
+type ImageState = Pick<SeenImages, "scale" | "masks"> & { readonly state: TextState };
+
 interface LayerInputs {
   /** What the blocks take that come next. */
   readonly text: Iterator<TextState>;
-  images(module: string): TextState | undefined;
-  readonly imageScale: Tensor | undefined;
+  images(module: string): readonly ImageState[];
   readonly times: Iterator<Tensor>;
   readonly step: Tensor;
   readonly input: ((module: string, x: Tensor) => Tensor) | undefined;
@@ -210,7 +220,7 @@ function unetLayer(
   { name, channels, heads, depths }: UnetBlock,
   layer: number,
   x: Tensor,
-  { text, images, imageScale, times, step, input }: LayerInputs,
+  { text, images, times, step, input }: LayerInputs,
 ): Tensor {
   const { graph } = x;
   const resnet = `${name}.resnets.${layer}`;
@@ -234,7 +244,6 @@ function unetLayer(
           transformerBlock(scope.scope(block), h, heads, {
             text: text.next().value!,
             images: images(`${module}.${block}`),
-            imageScale,
             input: input && ((part, x) => input(`${module}.${block}.${part}`, x)),
           }),
       );
@@ -246,8 +255,7 @@ function unetLayer(
 
 interface Context {
   readonly text: TextState;
-  readonly images: TextState | undefined;
-  readonly imageScale: Tensor | undefined;
+  readonly images: readonly ImageState[];
   readonly input: ((part: string, x: Tensor) => Tensor) | undefined;
 }
 
@@ -256,7 +264,7 @@ function transformerBlock(
   weights: WeightScope,
   x: Tensor,
   heads: number,
-  { text, images, imageScale, input }: Context,
+  { text, images, input }: Context,
 ): Tensor {
   const dim = x.dim(-1);
   const norm = (name: string) => ({ eps: LAYER_EPS, ...affine(x.graph, weights, name, dim) });
@@ -282,7 +290,11 @@ function transformerBlock(
   );
   const seen = ({ key, value }: TextState) =>
     attention(query, key, value, { name: "attn2" }).reshape(...x.shape);
-  const context = images ? steered(seen(text), seen(images), imageScale!) : seen(text);
+  const context = images.reduce((x, { state, scale, masks }) => {
+    const mask = masks?.get(x.dim(1));
+    if (!mask) return steered(x, seen(state), scale);
+    return elementwise("x + s * (y * m)", { x, s: scale, y: seen(state), m: mask });
+  }, seen(text));
   const z = linearLayer(cross, "to_out.0", context, dim, { residual: y });
 
   const forward = weights.scope("ff.net");
