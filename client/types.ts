@@ -15,6 +15,8 @@ export interface JobOutput {
   readonly bytes: number;
   /** Makes it again with the same request; null where it is not known. */
   readonly seed: number | null;
+  /** Beginning of what was drawn, of a request with `wildcards`. */
+  readonly prompt?: string | undefined;
 }
 
 /** A job of a server. */
@@ -125,6 +127,8 @@ export interface Pull {
 export interface GenerationRequest {
   /** What to make. */
   readonly prompt: string;
+  /** Whether `{red|green}` in the prompt is one of the words, chosen by each result's seed. */
+  readonly wildcards?: boolean;
   /** Model of the server; its first one by default. */
   readonly model?: string;
   /** Size in pixels, as `512x768`. */

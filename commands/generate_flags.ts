@@ -107,7 +107,7 @@ export async function readOptions(
       ...present({ width, height }),
       ...(flags.taskType === undefined ? {} : { taskType: readTask(flags.taskType) }),
       ...(flags.lora === undefined ? {} : { loras: flags.lora }),
-      ...present({ fit: flags.fit }),
+      ...present({ fit: flags.fit, wildcards: flags.wildcards }),
     };
   });
   const images = await Promise.all((flags.image ?? []).map(readPixels));

@@ -6,6 +6,8 @@ import { findFfmpeg, probeVideo } from "../media/video/mod.ts";
 import { type Image, Model, type ModelInfo } from "../mod.ts";
 import { loraFile } from "../tests/fakes/loras.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
+import { chooseWords } from "../generation/wildcards.ts";
+import { recipeIn } from "../tests/support/recipe_in.ts";
 import { UsageError } from "./failure.ts";
 import { lora } from "./flag_readers.ts";
 import { FlagCommand, normalizeArgs, valuesOf } from "./flag_command.ts";
@@ -65,6 +67,24 @@ Deno.test("runGenerate() edits images", () =>
     assert.deepEqual([taskType, images!.length, images![1]!.height], ["I2I", 2, 48]);
     const { width, height } = await decodeImage(await Deno.readFile(output));
     assert.deepEqual([width, height], [32, 48]);
+  }));
+
+Deno.test("runGenerate() lets each seed choose words with --wildcards, which the file names", () =>
+  inFolder(async (folder) => {
+    const flags = { prompt: "a {red|green|blue} fox", numOutputs: 2, seed: [5] };
+    const { engine, printed } = await run(folder, {
+      ...flags,
+      output: `${folder}/a.png`,
+      wildcards: true,
+    });
+    const wanted = [5, 6].map((seed) => chooseWords(flags.prompt, seed));
+    assert.deepEqual(engine.requests.map(({ prompt }) => prompt), wanted);
+    const named = await Promise.all(
+      printed.map(async (path) => recipeIn(await Deno.readFile(path)).prompt),
+    );
+    assert.deepEqual(named, wanted);
+    const plain = await run(folder, { ...flags, output: `${folder}/b.png` });
+    assert.equal(plain.engine.requests[0]!.prompt, flags.prompt);
   }));
 
 Deno.test("runGenerate() draws seeds, and says which", () =>

@@ -480,6 +480,11 @@ export const SETTING_FIELDS: {
 /** Everything else that a request says of what is to be made. */
 export const REQUEST_FIELDS = {
   prompt: { text: "What to make; required", kind: "text", placeholder: "text" },
+  wildcards: {
+    text:
+      "Wildcards: `{red|green}` in the prompt is one of the words, chosen by each result's seed (default: braces are text)",
+    kind: "flag",
+  },
   width: {
     text: "Width in pixels; overrides `size`",
     kind: "integer",

@@ -33,6 +33,7 @@ import {
   wholeSize,
 } from "./size.ts";
 import { checked, completeSettings, FieldError, refused, settingsOf } from "./settings.ts";
+import { promptOf } from "./wildcards.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
 export interface InputTypes {
@@ -53,6 +54,8 @@ export interface InputReader<T extends InputTypes> {
 /** What a request says beside its inputs; nothing of it is checked yet. */
 export interface AskedText {
   readonly prompt: string;
+  /** Whether `{red|green}` in the prompt is one of the words. */
+  readonly wildcards?: boolean | null | undefined;
   /** Settings by the names of their rows; further members do no harm. */
   readonly given: GivenSettings;
   readonly taskType?: string | null | undefined;
@@ -87,6 +90,8 @@ export interface Preparation<T extends InputTypes> {
 export interface Prepared<Kept> extends SamplingSettings {
   /** The prompt as sent. */
   prompt: string;
+  /** Whether each seed chooses words of it. */
+  wildcards?: true;
   /** The task that was asked for, or that follows from the request. */
   taskType: TaskType;
   /** Pixels per row. */
@@ -204,6 +209,7 @@ export async function prepareImages<T extends InputTypes>(
       ...(kept && maskBlur !== undefined && { maskBlur }),
       ...result,
       prompt: asked.prompt,
+      ...(asked.wildcards && { wildcards: true }),
       taskType,
       images: fitted,
       ...await visionsOf(images, by),
@@ -238,8 +244,9 @@ export function engineRequest(
   request: Prepared<unknown> & { readonly numFrames?: number },
   seed: number,
 ): GenerateRequest {
-  const { prompt, width, height, cropSize, numFrames = 1, taskType } = request;
+  const { width, height, cropSize, numFrames = 1, taskType } = request;
   const size = { width, height, ...(cropSize && { cropSize }) };
+  const prompt = promptOf(request, seed);
   return { ...settingsOf(request), ...size, prompt, numFrames, seed, taskType };
 }
 

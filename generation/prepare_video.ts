@@ -129,6 +129,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
       ...settings,
       ...size,
       prompt: asked.prompt,
+      ...(asked.wildcards && { wildcards: true }),
       taskType,
       numFrames,
       fps,

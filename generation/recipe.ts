@@ -15,6 +15,7 @@ import { settingsOf } from "./settings.ts";
 import { exifOf, type ImageText, type OutputFormat } from "../media/encode.ts";
 import { MAX_EXIF_BYTES } from "../media/jpeg.ts";
 import { MAX_PROMPT_LENGTH, snakeCase } from "./field_values.ts";
+import { promptOf } from "./wildcards.ts";
 import { shorten } from "./texts.ts";
 import { version } from "./version.ts";
 
@@ -68,10 +69,10 @@ export function recipeOf(
     & Pick<Recipe, "model" | "seed">
     & Pick<Frames, "width" | "height" | "drawnAt" | "upscaler">,
 ): Recipe {
-  const { prompt, loras, images, mask, control, references } = request;
+  const { loras, images, mask, control, references } = request;
   return {
     ...settingsOf(request),
-    prompt,
+    prompt: promptOf(request, seed),
     model,
     seed,
     width,

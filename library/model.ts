@@ -256,9 +256,20 @@ export class Model implements AsyncDisposable {
   }
 
   #asked(options: SamplingOptions) {
-    const { prompt, width, height, taskType, fit, images = [], references } = options;
+    const { prompt, wildcards, width, height, taskType, fit, images = [], references } = options;
     const { previews } = previewControl(options);
-    return { prompt, given: options, width, height, taskType, fit, images, references, previews };
+    return {
+      prompt,
+      wildcards,
+      given: options,
+      width,
+      height,
+      taskType,
+      fit,
+      images,
+      references,
+      previews,
+    };
   }
 }
 

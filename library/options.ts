@@ -28,6 +28,8 @@ export interface PlanModelOptions extends LoadModelOptions {
 export interface SamplingOptions extends OneOrMore<Partial<SamplingSettings>> {
   /** What to draw. */
   prompt: string;
+  /** Whether `{red|green}` in the prompt is one of the words, chosen by each result's seed; not by default. */
+  wildcards?: boolean;
   /** Width in pixels, a multiple of `info.sizeMultiple`. */
   width?: number;
   /** Height in pixels, a multiple of `info.sizeMultiple`. */

@@ -214,6 +214,7 @@ export const chinese: Words = {
   add: "+ {name}",
 
   set_negative_prompt: "反向提示词",
+  set_wildcards: "通配符",
   set_num_inference_steps: "步数",
   set_guidance_scale: "引导强度 (CFG)",
   set_guidance_scale_2: "引导强度 (CFG)，低噪声",

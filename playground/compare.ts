@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Entry } from "./history.ts";
-import { type Recipe, recipeOf, resultAt } from "./jobs.ts";
+import { type Recipe, recipeAt, recipeOf, resultAt } from "./jobs.ts";
 import { blobOf } from "./media.ts";
 import { settingName, t } from "./texts.ts";
 import { type Comparison, comparison, type Side } from "./view.ts";
@@ -18,7 +18,8 @@ export async function compareResults(one: Entry, other: Entry): Promise<void> {
   const [first, second] = one.job.created_at < other.job.created_at ? [one, other] : [other, one];
   const recipes = await Promise.all([first, second].map(async ({ job, index }) => {
     const recipe = await recipeOf(job.id);
-    return { ...recipe, seed: resultAt(job, index)?.seed ?? recipe["seed"] };
+    const { seed = recipe["seed"] } = resultAt(job, index) ?? {};
+    return { ...recipeAt(recipe, job, index), seed };
   }));
   const sides = [await sideOf(first, t("first")), await sideOf(second, t("second"))] as const;
   comparison.set({ now: { sides, differences: differences(recipes[0]!, recipes[1]!) } });

@@ -15,7 +15,6 @@ import { session } from "./session.ts";
 import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
 import { attempt, show, tell, view } from "./view.ts";
-import { requestsOf } from "./wildcards.ts";
 
 const IS_APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
 
@@ -55,10 +54,8 @@ export function Composer({ model }: { model: Model }): VNode {
     }
     setSending(true);
     await attempt(async () => {
-      const [first, ...others] = requestsOf(draft.state);
       notePrompt(draft.state.prompt.trim());
-      show((await send(model, first)).id);
-      for (const other of others) await send(model, other);
+      show((await send(model)).id);
       draft.set({ usesSeed: false });
     });
     setSending(false);

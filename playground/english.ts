@@ -223,6 +223,7 @@ export const english = {
 
   // Names of settings.
   set_negative_prompt: "Negative prompt",
+  set_wildcards: "Wildcards",
   set_num_inference_steps: "Steps",
   set_guidance_scale: "Guidance (CFG)",
   set_guidance_scale_2: "Guidance (CFG), low noise",

@@ -217,6 +217,7 @@ export const german: Words = {
   add: "+ {name}",
 
   set_negative_prompt: "Negative Prompt",
+  set_wildcards: "Wildcards",
   set_num_inference_steps: "Schritte",
   set_guidance_scale: "Guidance (CFG)",
   set_guidance_scale_2: "Guidance (CFG), wenig Rauschen",

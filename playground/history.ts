@@ -54,6 +54,8 @@ export function matches(entry: Entry, { query, onlyStarred, stars }: History): b
   if (onlyStarred && !stars.includes(keyOf(entry))) return false;
   const { prompt, model, loras, created_at } = entry.job;
   const day = dayOf(created_at);
-  const text = `${prompt ?? ""} ${model ?? ""} ${loras?.join(" ") ?? ""} ${day}`.toLowerCase();
+  const drawn = entry.result?.prompt ?? "";
+  const text = `${prompt ?? ""} ${drawn} ${model ?? ""} ${loras?.join(" ") ?? ""} ${day}`
+    .toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

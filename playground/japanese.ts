@@ -219,6 +219,7 @@ export const japanese: Words = {
   add: "+ {name}",
 
   set_negative_prompt: "ネガティブプロンプト",
+  set_wildcards: "ワイルドカード",
   set_num_inference_steps: "ステップ数",
   set_guidance_scale: "ガイダンス (CFG)",
   set_guidance_scale_2: "ガイダンス (CFG)、低ノイズ",

@@ -12,6 +12,8 @@ export interface Result {
   content_type: string;
   bytes: number;
   seed: number | null;
+  /** What was drawn, where the seed chose words of the prompt. */
+  prompt?: string;
 }
 
 export interface Job {
@@ -41,6 +43,14 @@ export function resultAt({ outputs }: Job, index: number): Result | undefined {
 
 /** What was asked for, with the names of requests. */
 export type Recipe = Record<string, unknown> & { prompt: string };
+
+/** A job's recipe for one of its results: with the words that were drawn. */
+export function recipeAt(recipe: Recipe, job: Job, index: number | null): Recipe {
+  const { prompt, seed } = index === null ? {} as Partial<Result> : resultAt(job, index) ?? {};
+  if (prompt === undefined) return recipe;
+  const { wildcards: _, ...others } = recipe;
+  return { ...others, prompt, seed, n: 1 };
+}
 
 interface Jobs {
   /** The newest first; those of other keys are not among them. */

@@ -12,7 +12,15 @@ import {
   type LoraUse,
 } from "./draft.ts";
 import { chooseModel, currentModel, session } from "./session.ts";
-import { addJob, type Job, keptInputs, type Recipe, recipeOf, type Result } from "./jobs.ts";
+import {
+  addJob,
+  type Job,
+  keptInputs,
+  type Recipe,
+  recipeAt,
+  recipeOf,
+  type Result,
+} from "./jobs.ts";
 import { blobOf, dataUrlOf } from "./media.ts";
 import { settingName, t } from "./texts.ts";
 import {
@@ -62,6 +70,9 @@ const PREVIEWS = 3;
 
 /** How the page reads weights in prompts, where the model takes any. */
 export const PAGE_SYNTAX = "a1111";
+
+/** A prompt with `{red|green}`. */
+const CHOICE = /\{[^]*\|[^]*\}/;
 
 /** What steers an image: pictures, and the image without what its mask redraws where there is a mask. */
 export function controlsOf(model: Model, state: Draft): ControlFile[] {
@@ -227,6 +238,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   return {
     model: model.id,
     prompt: state.prompt.trim(),
+    ...(CHOICE.test(state.prompt) ? { wildcards: true } : {}),
     ...(known.includes("prompt_syntax") ? { prompt_syntax: PAGE_SYNTAX } : {}),
     ...(state.size ? { size: state.size } : {}),
     ...(state.count > 1 ? { n: state.count } : {}),
@@ -316,8 +328,8 @@ export function modelOf({ model: id }: Recipe): Model | undefined {
 }
 
 /** Puts a job's recipe into the draft, with its model, and with what it brought where that is at hand. */
-export async function reuse(job: Job): Promise<void> {
-  const recipe = await recipeOf(job.id);
+export async function reuse(job: Job, index: number | null): Promise<void> {
+  const recipe = recipeAt(await recipeOf(job.id), job, index);
   const model = modelOf(recipe);
   if (model) chooseModel(model.id);
   const other = model ?? currentModel(session.state);

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { h, icon, type VNode } from "./elements.ts";
 import type { Words } from "./english.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
-import { type Job, type Recipe, recipeOf, removeSoon, resultAt } from "./jobs.ts";
+import { type Job, type Recipe, recipeAt, recipeOf, removeSoon, resultAt } from "./jobs.ts";
 import { lazy } from "./lazy.ts";
 import { download, downloadArchive, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
@@ -51,9 +51,13 @@ export function ResultBar(
     h(
       "div",
       { class: "actions" },
-      model ? act("again", t("reuse"), () => reuseHere(job, recipe)) : null,
+      model ? act("again", t("reuse"), () => reuseHere(job, index, recipe)) : null,
       own && isRepeatable(job, recipe)
-        ? act("vary", t("vary"), async () => show((await vary(own, job, recipe)).id))
+        ? act(
+          "vary",
+          t("vary"),
+          async () => show((await vary(own, job, recipeAt(recipe, job, index))).id),
+        )
         : null,
       canEdit ? act("edit", t("edit"), () => begin(() => startFrom(job, result, "image"))) : null,
       canAnimate
@@ -104,7 +108,7 @@ export function ResultBar(
         ),
       ]),
     ),
-    h("p", { class: "prompt" }, job.prompt),
+    h("p", { class: "prompt" }, result?.prompt ?? job.prompt),
     ...(job.cut_prompts ?? []).map(({ prompt, tokens, read, unread }) =>
       h(
         "p",
@@ -114,12 +118,18 @@ export function ResultBar(
           : t("promptCut", { prompt: nameOf(prompt), tokens, read, unread }),
       )
     ),
-    recipe ? recipeView(job, index ?? job.outputs?.[0]?.index ?? 0, recipe) : null,
+    recipe
+      ? recipeView(job, index ?? job.outputs?.[0]?.index ?? 0, recipeAt(recipe, job, index))
+      : null,
   );
 }
 
-async function reuseHere(job: Job, recipe: Recipe | undefined): Promise<void> {
-  await reuse(job);
+async function reuseHere(
+  job: Job,
+  index: number | null,
+  recipe: Recipe | undefined,
+): Promise<void> {
+  await reuse(job, index);
   focusPrompt();
   if (!recipe) return;
   const notes = [

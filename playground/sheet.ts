@@ -14,7 +14,6 @@ import { sheetImage } from "./sheet_image.ts";
 import { memory, Store, useStore } from "./store.ts";
 import { duration, percent, plainly, t } from "./texts.ts";
 import { attempt, show, view } from "./view.ts";
-import { requestsOf } from "./wildcards.ts";
 
 /** Names of the settings, their values, and for each pair the id of its job, row by row. */
 export interface Sheet {
@@ -56,7 +55,7 @@ async function start(
         )
           ?.[1];
         const by = session.state.models.find((other) => other.id === id) ?? model;
-        const job = await sendWhenFree(by, requestsOf(wanted)[0]!, () => own === round);
+        const job = await sendWhenFree(by, wanted, () => own === round);
         if (!job) return;
         if (own !== round) return void cancel(job.id);
         const { sheet } = current.state;

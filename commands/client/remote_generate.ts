@@ -151,6 +151,7 @@ export function generationRequest(
     seed: Array.isArray(seed) && seed.length === 1 ? seed[0] : seed,
     task_type: flags.taskType,
     fit: flags.fit,
+    wildcards: flags.wildcards,
     loras: flags.lora?.map(loraFields),
     output_quality: flags.outputQuality,
     output_compression: flags.outputCompression,

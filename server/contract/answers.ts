@@ -238,6 +238,7 @@ const job = z.strictObject({
     content_type: z.string(),
     bytes: z.int(),
     seed: z.int().nullable().describe("Makes it again"),
+    prompt: z.string().optional().describe("Beginning of what was drawn, with `wildcards`"),
   })).nullable().describe("What came of it"),
   cut_prompts: cutPrompts.optional(),
 });

@@ -57,6 +57,7 @@ interface GenerationBody {
   readonly generator_device?: string | null | undefined;
   readonly quality?: string | null | undefined;
   readonly enhance_prompt?: boolean | null | undefined;
+  readonly wildcards?: boolean | null | undefined;
   readonly webhook_url?: string | null | undefined;
   readonly service_tier?: string | null | undefined;
   readonly [field: string]: unknown;
@@ -104,6 +105,12 @@ export function readGeneration(
   if (fields.enhance_prompt === true && !canEnhance) {
     throw badRequest("Prompt enhancement requires --prompt-enhancer-config", "enhance_prompt");
   }
+  if (fields.enhance_prompt === true && fields.wildcards === true) {
+    throw badRequest(
+      "Cannot use wildcards with enhance_prompt: the prompt is rewritten once for all results; omit one",
+      "wildcards",
+    );
+  }
   const n = fields.n ?? 1;
   if (n < 1 || n > MAX_OUTPUTS) {
     throw badRequest(`n must be between 1 and ${MAX_OUTPUTS}, got ${n}`, "n");
@@ -120,6 +127,7 @@ export function readGeneration(
   return {
     asked: {
       prompt: fields.prompt,
+      wildcards: fields.wildcards,
       given: { ...given, quality: readQuality(fields.quality) },
       taskType: fields.task_type,
       ...readSize(fields),

@@ -66,6 +66,7 @@ function schemasOf(rows: Readonly<Record<string, Field>>): Record<string, z.ZodT
 export const GENERATION_FIELDS = {
   // Documents list fields in this order.
   prompt: z.string(),
+  wildcards: flag(),
   model: text(),
   n: integer(),
   size: text(),

@@ -4,6 +4,7 @@ import type { Progress, TaskType } from "../../engine/types.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import type { JobChange, JobEntry, JobRecord, JobStatus, NewRecord } from "./job_store.ts";
 import { shorten } from "../../generation/texts.ts";
+import { chooseWords } from "../../generation/wildcards.ts";
 import { ApiError, type ErrorStatus, ServiceError } from "../contract/errors.ts";
 import { answerOf } from "../http/respond.ts";
 
@@ -165,6 +166,8 @@ export interface JobSummary {
   seeds: number[];
   /** Paths and names of LoRAs, as the request had them; records of older versions have none. */
   loras?: string[];
+  /** What each seed chose of a prompt with wildcards. */
+  prompts?: string[];
 }
 
 /** Longest prompt that a list shows, in characters. */
@@ -172,14 +175,17 @@ const MAX_PROMPT = 300;
 
 /** What lists show of a request. */
 export function jobSummary(
-  { prompt, taskType, width, height, seeds, loras }:
-    & Omit<JobSummary, "owner" | "model" | "loras">
-    & { readonly loras: readonly { readonly path: string }[] },
+  { prompt, wildcards, taskType, width, height, seeds, loras }:
+    & Omit<JobSummary, "owner" | "model" | "loras" | "prompts">
+    & { readonly wildcards?: true; readonly loras: readonly { readonly path: string }[] },
   model: string,
   owner: string,
 ): JobSummary {
   return {
     ...{ owner, model, prompt: shorten(prompt, MAX_PROMPT), taskType, width, height, seeds },
+    ...(wildcards && {
+      prompts: seeds.map((seed) => shorten(chooseWords(prompt, seed), MAX_PROMPT)),
+    }),
     ...(loras.length > 0 && { loras: loras.map(({ path }) => shorten(path, MAX_PROMPT)) }),
   };
 }

@@ -78,8 +78,6 @@ import view from "../../playground/view.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import viewer from "../../playground/viewer.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
-import wildcards from "../../playground/wildcards.ts" with { type: "text" };
-// @ts-types="./text.d.ts"
 import history from "../../playground/history.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import galleryBar from "../../playground/gallery_bar.ts" with { type: "text" };
@@ -151,7 +149,6 @@ export const MODULES: Readonly<Record<string, string>> = {
   "store.ts": store,
   "view.ts": view,
   "viewer.ts": viewer,
-  "wildcards.ts": wildcards,
   "snippets.ts": snippets,
   "compare.ts": compare,
   "address.ts": address,

@@ -5,9 +5,10 @@ import { readJson } from "../http/body.ts";
 import { ApiError, noStorage } from "../contract/errors.ts";
 import type { RequestContext } from "../contract/generation.ts";
 import { imageEditSchema } from "../contract/generation_fields.ts";
+import { promptOf } from "../../generation/wildcards.ts";
 import { EDIT_SPELLINGS, withInputNames } from "../contract/fields.ts";
 import type { ImageOutcome } from "../images/image_job.ts";
-import { type ImageRequest, readImageRequest } from "../images/image_request.ts";
+import { type ImageRequest, outputSeeds, readImageRequest } from "../images/image_request.ts";
 import { formBody } from "../inputs/form_body.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
 import { givenIn } from "../inputs/kept_inputs.ts";
@@ -214,7 +215,10 @@ async function imagesResponse(
     const cloudLink = file && storage ? await storage.link(file) : null;
     return {
       ...imageItem(id, request, output, index, { publicUrl, cloudLink }),
-      revised_prompt: outcome.prompt,
+      revised_prompt: promptOf(
+        { ...request, prompt: outcome.prompt },
+        outputSeeds(request)[index]!,
+      ),
       file_path: file ? storage?.pathOf(file) ?? null : null,
       resize: null,
     };

@@ -86,7 +86,7 @@ async function outputsOf(
   { storage, publicUrl = "" }: RecordContext,
 ): Promise<JobListItem["outputs"]> {
   const { files = [] } = (job.result ?? {}) as { files?: StoredFile[] };
-  const { seeds = [] } = (job.summary ?? {}) as Partial<JobSummary>;
+  const { seeds = [], prompts } = (job.summary ?? {}) as Partial<JobSummary>;
   const places = [...resultsOf(job.result)];
   return await Promise.all(places.map(async ([index, file]) => {
     const variant = files.length > 1 ? `?variant=${index}` : "";
@@ -97,6 +97,7 @@ async function outputsOf(
       content_type: file.contentType,
       bytes: file.size,
       seed: seeds[index] ?? null,
+      ...(prompts && { prompt: prompts[index] }),
     };
   }));
 }
@@ -111,6 +112,7 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
   const { seeds = [], loras = [], images = [] } = request;
   return {
     prompt: request.prompt,
+    ...(request.wildcards && { wildcards: true }),
     // Videos keep the name that was sent, which may be any for a single model.
     model: request.servedModel ?? request.model,
     task_type: request.taskType,

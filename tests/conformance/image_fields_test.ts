@@ -1,6 +1,7 @@
 /** Fields of requests for images: their spellings, and which of them have no effect. */
 import { strict as assert } from "node:assert";
-import { testService } from "../fakes/service.ts";
+import { chooseWords } from "../../generation/wildcards.ts";
+import { testService, until } from "../fakes/service.ts";
 
 const PATH = "/v1/images/generations";
 
@@ -152,4 +153,34 @@ Deno.test(`POST ${PATH} names what changes nothing this time`, async () => {
     assert.equal(response.status, 200, await response.text());
     assert.equal(response.headers.get("x-ignored-fields"), ignored, JSON.stringify(fields));
   }
+});
+
+Deno.test(`POST ${PATH} with wildcards draws for each seed what it chooses, says so, and is repeated`, async () => {
+  const enhancer = { enhance: (prompt: string) => Promise.resolve(prompt) };
+  await using service = await testService({ enhancer });
+  const prompt = "a {red|green|blue} {fox|hen}";
+  const wanted = [5, 6, 7].map((seed) => chooseWords(prompt, seed));
+  assert.ok(new Set(wanted).size > 1);
+  const drawn = () => service.engine.requests.splice(0).map(({ prompt }) => prompt);
+  const body = { prompt, seed: 5, n: 3, wildcards: true };
+  const { data } = await (await service.post(PATH, body)).json();
+  assert.deepEqual(drawn(), wanted);
+  const revised = data.map(({ revised_prompt }: Record<string, string>) => revised_prompt);
+  assert.deepEqual(revised, wanted);
+
+  await (await service.post(PATH, { prompt })).body?.cancel();
+  assert.deepEqual(drawn(), [prompt], "braces are text by default");
+
+  const init = { headers: { prefer: "respond-async" } };
+  const { id } = await (await service.post(PATH, body, init)).json();
+  await until(async () => (await service.store.get(id))!.status === "completed");
+  const { request, outputs } = await (await service.get(`/v1/jobs/${id}`)).json();
+  assert.deepEqual([request.prompt, request.wildcards], [prompt, true]);
+  assert.deepEqual(outputs.map(({ prompt }: Record<string, string>) => prompt), wanted);
+  await (await service.post(PATH, request)).body?.cancel();
+  assert.deepEqual(drawn(), [...wanted, ...wanted]);
+
+  const refused = await service.post(PATH, { ...body, enhance_prompt: true });
+  const { error } = await refused.json();
+  assert.deepEqual([refused.status, error.param], [400, "wildcards"]);
 });

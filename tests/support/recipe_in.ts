@@ -2,6 +2,7 @@ import { readImageText } from "../../media/encode.ts";
 
 /** A recipe as files have it; the parts that tests look at. */
 interface WrittenRecipe {
+  prompt: string;
   model: string;
   seed: number;
   size: string;

@@ -1,0 +1,26 @@
+import { strict as assert } from "node:assert";
+import { chooseWords } from "./wildcards.ts";
+
+Deno.test("chooseWords() chooses each word about as often, inner ones first, and the same for a seed", () => {
+  const counts = new Map([["a x", 0], ["b x", 0], ["c x", 0], ["d x", 0]]);
+  for (let seed = 0; seed < 3000; seed++) {
+    const words = chooseWords("{a|b|{c|d}} x", seed);
+    counts.set(words, counts.get(words)! + 1);
+  }
+  for (const [index, expected] of [1000, 1000, 500, 500].entries()) {
+    const count = [...counts.values()][index]!;
+    assert.ok(Math.abs(count - expected) < 120, `${[...counts]}`);
+  }
+  assert.equal(chooseWords("{a|b} {c|d}", 2 ** 32 + 5), chooseWords("{a|b} {c|d}", 5));
+  assert.match(chooseWords("a {red|green} {fox|hen}", 1), /^a (red|green) (fox|hen)$/);
+});
+
+Deno.test("chooseWords() leaves everything else as it is, in linear time", () => {
+  const texts = ["", "a {fox} in {} {", "a | b", "} {", "{a|b", "{{a}|b", "a }|{ b"];
+  for (const text of texts) assert.equal(chooseWords(text, 1), text);
+  assert.ok(["", "a"].includes(chooseWords("{|a}", 1)));
+  assert.ok(["x {f}", "x g"].includes(chooseWords("x {{f}|g}", 3)));
+  const start = performance.now();
+  for (const piece of ["{", "{|", "|", "{a|", "}{|"]) chooseWords(piece.repeat(10_000), 1);
+  assert.ok(performance.now() - start < 2000);
+});
