@@ -13,7 +13,9 @@ export interface ConfigFile {
   readonly config: JsonObject;
 }
 
-interface ComponentFiles extends ConfigFile {
+export interface ComponentFiles extends ConfigFile {
+  /** Opens the tensors under the names of diffusers; they are closed with the model's files. */
+  open(): TensorSource;
   /** Opens the weights, under the names of diffusers or as `view` names them; they are closed with the model's files. */
   openWeights(view?: (tensors: TensorSource) => TensorSource): Weights;
 }
@@ -90,16 +92,12 @@ export class ModelFiles implements Disposable {
         );
       }
       const { path, config } = part;
-      return { path, config, openWeights: (view = same) => new Weights(view(part.open())) };
+      return componentFiles({ path, config }, () => part.open());
     }
     const folder = await componentFolder(this.#index(name), name, classNames);
     const path = join(folder, "config.json");
     const config = await readJsonObject(path, { maxBytes: MAX_CONFIG_BYTES });
-    return {
-      path,
-      config,
-      openWeights: (view = same) => new Weights(view(this.#keep(Checkpoint.open(folder)))),
-    };
+    return componentFiles({ path, config }, () => this.#keep(Checkpoint.open(folder)));
   }
 
   async scheduler(): Promise<ConfigFile> {
@@ -130,6 +128,10 @@ export class ModelFiles implements Disposable {
     this.#opened.push(checkpoint);
     return checkpoint;
   }
+}
+
+function componentFiles(file: ConfigFile, open: () => TensorSource): ComponentFiles {
+  return { ...file, open, openWeights: (view = same) => new Weights(view(open())) };
 }
 
 function same(tensors: TensorSource): TensorSource {

@@ -20,11 +20,18 @@ export class AdaptedComponent {
   readonly #about: Omit<AdaptableComponent, "isResident">;
   readonly #weights: Weights;
   readonly #sites = new Map<string, LinearSite>();
+  readonly #own: AppliedLora | undefined;
   #packed: PackedLayers = new Map();
   #prepared: { changes: readonly WeightedChange[]; change: RowChange } | undefined;
 
-  constructor(weights: Weights, about: Omit<AdaptableComponent, "modules" | "isResident">) {
+  /** `own` is what its file adds to the weights of another component; requests change nothing of it then. */
+  constructor(
+    weights: Weights,
+    about: Omit<AdaptableComponent, "modules" | "isResident">,
+    own?: AppliedLora,
+  ) {
     this.#weights = weights;
+    this.#own = own;
     this.#about = { ...about, modules: modulesOf(weights) };
     weights.useLowRank((site) => this.#branchOf(site));
   }
@@ -34,8 +41,13 @@ export class AdaptedComponent {
     return { ...this.#about, isResident };
   }
 
+  /** Whether requests can change it. */
+  get isFree(): boolean {
+    return this.#own === undefined;
+  }
+
   plan(loras: readonly AppliedLora[]): ComponentPlan {
-    return planComponent(this.info, this.#sites.values(), loras);
+    return planComponent(this.info, this.#sites.values(), this.#own ? [this.#own] : loras);
   }
 
   pack({ branches }: ComponentPlan): PackedLayers {

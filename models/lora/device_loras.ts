@@ -41,7 +41,7 @@ export class DeviceLoras {
   }
 
   get adaptable(): AdaptableComponent[] {
-    return this.#components.map(({ info }) => info);
+    return this.#components.filter(({ isFree }) => isFree).map(({ info }) => info);
   }
 
   /** Makes the model what it is with these LoRAs and no others. When it fails, the next call makes it right again. */

@@ -1,7 +1,8 @@
 /** The parts of a model: opened from one table, configurations checked, nothing on the device. */
 import type { z } from "zod";
-import type { TensorSource, Weights } from "../../runtime/mod.ts";
-import type { ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
+import { type TensorSource, Weights } from "../../runtime/mod.ts";
+import { type LowRankForm, openLowRank } from "../checkpoints/low_rank_source.ts";
+import type { ComponentFiles, ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
 import { COMPONENTS } from "../checkpoints/open_model.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import {
@@ -18,6 +19,7 @@ import {
   FRAME_INTERPOLATOR_CONFIG,
   type FrameInterpolatorConfig,
 } from "../frame_interpolators/ifnet.ts";
+import type { Lora } from "../lora/types.ts";
 import type { Components } from "../memory/residency.ts";
 import { refuseFields } from "../schedulers/config.ts";
 import { createScheduler, DiffusionScheduler, type Scheduler } from "../schedulers/mod.ts";
@@ -31,6 +33,8 @@ export interface Component<Config = unknown> {
   /** Its file, or that of its configuration. */
   readonly path: string;
   readonly weights: Weights;
+  /** What its file adds to the weights, where these are another component's. */
+  readonly change?: Lora | undefined;
 }
 
 interface ComponentSpec {
@@ -41,6 +45,8 @@ interface ComponentSpec {
   /** Whether nothing is computed with it, so that its weights stay in their files. */
   readonly isIdle?: true;
   readonly view?: (tensors: TensorSource) => TensorSource;
+  /** Of files that hold it as changes of another component. */
+  readonly lowRank?: LowRankForm;
   /** What a configuration says that was told from shapes alone, by the class of the pipeline. */
   readonly lacking?: (className: string) => JsonObject;
 }
@@ -198,13 +204,25 @@ export async function openParts<Table extends PartsTable>(
       );
     }
     const specs: Specs = { ...table.components, ...FINISHERS };
-    for (const [name, { classNames, config, isOptional, view, lacking }] of Object.entries(specs)) {
+    const found = new Map<string, ComponentFiles>();
+    for (const [name, spec] of Object.entries(specs)) {
+      const { classNames, config, isOptional, view, lacking, lowRank } = spec;
       const fileName = indexName(name);
       if (isOptional && !files.has(fileName)) continue;
       const component = await files.component(fileName, classNames);
-      const said = { ...lacking?.(files.className), ...component.config };
-      configs[name] = parseConfig(config, said, component.path);
+      found.set(name, component);
       const { path } = component;
+      const base = lowRank?.isFor(component.config) ? found.get(lowRank.base) : undefined;
+      if (lowRank && base) {
+        configs[name] = parseConfig(config, lowRank.config(component.config, base.config), path);
+        opening.push([name, () => {
+          const { tensors, change } = openLowRank(component.open(), base.open(), lowRank);
+          return { path, weights: new Weights(tensors), change };
+        }]);
+        continue;
+      }
+      const said = { ...lacking?.(files.className), ...component.config };
+      configs[name] = parseConfig(config, said, path);
       opening.push([name, () => ({ path, weights: component.openWeights(view) })]);
     }
     checkFit(files.path, [

@@ -7,7 +7,7 @@ import {
   type Target,
 } from "../../runtime/mod.ts";
 import { AdaptedComponent } from "../lora/adapted_component.ts";
-import type { AdaptableComponent, AppliedLora } from "../lora/types.ts";
+import type { AdaptableComponent, AppliedLora, Lora } from "../lora/types.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
@@ -432,6 +432,10 @@ export function adaptedParts<P extends Parts>(
     family: lora.textEncoder2 ?? lora.textEncoder,
     layouts: lora.textEncoder2Layouts ?? [],
   };
+  const changed = Object.values(parts as Record<string, unknown>)
+    .filter((part): part is Component & { change: Lora } =>
+      typeof part === "object" && part !== null && "change" in part && part.change !== undefined
+    );
   return {
     adapted: [
       adapt(transformer, "transformer", own),
@@ -439,6 +443,11 @@ export function adaptedParts<P extends Parts>(
       adapt(textEncoder, "text_encoder", text),
       adapt(textEncoder2, "text_encoder_2", text2),
       adapt(textEncoder3, "text_encoder_3", { family: lora.textEncoder3 ?? "", layouts: [] }),
+      ...changed.map(({ path, weights, change }) =>
+        new AdaptedComponent(weights, { target: "transformer", ...own }, {
+          ...{ key: path, lora: change, strength: 1, targets: ["transformer"], mode: "merge" },
+        })
+      ),
     ].filter((part) => part !== undefined),
     critic: adapt(parts.fakeScoreTransformer, "critic", own),
   };

@@ -36,6 +36,11 @@ Deno.test("StableDiffusionXLPipeline.generate() is steered by a ControlNet-LLLit
     controlnet: "net/lllite.safetensors",
   }));
 
+Deno.test("StableDiffusionXLPipeline.generate() is steered by a Control-LoRA as in diffusers, with the biases of its file", (t) =>
+  checkControlled(t, [new Golden("controlnets/sdxl_control_lora"), XL], undefined, {
+    controlnet: "net/control-lora.safetensors",
+  }));
+
 Deno.test("StableDiffusionXLPipeline.generate() is steered by two ControlNets as in diffusers", (t) =>
   checkControlled(t, [new Golden("controlnets/sdxl_several"), new Golden("controlnets/sdxl"), XL]));
 

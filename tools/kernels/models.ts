@@ -147,7 +147,10 @@ class StandInFiles extends ModelFiles {
     const formatOf = (shape: Shape) =>
       !isDenoiser ? "BF16" : format.endsWith("F16") || isMatrix(shape) ? format : "F32";
     const openWeights = () => new StandIn(new RegExp(biased), formatOf);
-    return Promise.resolve({ path: this.path, config, openWeights });
+    const open = () => {
+      throw new Error(`Cannot open ${this.path}: nothing is in its place but shapes`);
+    };
+    return Promise.resolve({ path: this.path, config, open, openWeights });
   }
 
   override tokenizer(): Promise<Tokenizer> {

@@ -243,6 +243,77 @@ def sdxl_lllite_calls(folder, seed):
     return [Call(call.name, call.description, call.args, {"control": shown}, call.outputs)]
 
 
+LORA_RANK = 4
+
+
+def sai_name(name):
+    """What Stability AI's Control-LoRAs call a module of a ControlNet with two layers in each block."""
+    fixed = {"conv_in": "input_blocks.0.0", "time_embedding.linear_1": "time_embed.0", "time_embedding.linear_2": "time_embed.2",
+             "add_embedding.linear_1": "label_emb.0.0", "add_embedding.linear_2": "label_emb.0.2",
+             "controlnet_mid_block": "middle_block_out.0", "controlnet_cond_embedding.conv_in": "input_hint_block.0",
+             "controlnet_cond_embedding.conv_out": "input_hint_block.14"}  # fmt: skip
+    if name in fixed:
+        return fixed[name]
+    inner = {"norm1": "in_layers.0", "conv1": "in_layers.2", "norm2": "out_layers.0", "conv2": "out_layers.3",
+             "time_emb_proj": "emb_layers.1", "conv_shortcut": "skip_connection"}  # fmt: skip
+    match name.split("."):
+        case ["controlnet_cond_embedding", "blocks", i]:
+            return f"input_hint_block.{2 * int(i) + 2}"
+        case ["controlnet_down_blocks", i]:
+            return f"zero_convs.{i}.0"
+        case ["down_blocks", block, "downsamplers", *_]:
+            return f"input_blocks.{3 * int(block) + 3}.0.op"
+        case ["down_blocks", block, kind, i, *rest]:
+            place = f"input_blocks.{3 * int(block) + int(i) + 1}"
+        case ["mid_block", kind, i, *rest]:
+            place = f"middle_block.{2 * int(i) if kind == 'resnets' else 1}"
+            return f"{place}.{inner[rest[0]] if kind == 'resnets' else '.'.join(rest)}"
+    return f"{place}.0.{inner[rest[0]]}" if kind == "resnets" else f"{place}.1.{'.'.join(rest)}"
+
+
+def control_lora_rules(net):
+    """Factors of layers and convolutions that the UNet has, too; everything else is whole."""
+    yield ["lora_controlnet", [1], 0.0, 0.0]
+    for name, module in net.named_modules():
+        weight = getattr(module, "weight", None)
+        if weight is None or any(True for _ in module.children()):
+            continue
+        own, shape = sai_name(name), list(weight.shape)
+        columns = weight[0].numel()
+        if name.startswith("controlnet_"):
+            yield [f"{own}.weight", shape, 0.0, columns**-0.5]
+        elif len(shape) == 1:
+            yield [f"{own}.weight", shape, 1.0, 0.3]
+        else:
+            yield [f"{own}.up", [shape[0], LORA_RANK, *[1] * (len(shape) - 2)], 0.0, 0.3]
+            yield [f"{own}.down", [LORA_RANK, *shape[1:]], 0.0, columns**-0.5]
+        if module.bias is not None:
+            yield [f"{own}.bias", list(module.bias.shape), 0.0, 0.2]
+
+
+@torch.no_grad()
+def sdxl_control_lora_calls(folder, seed):
+    (folder / "net").mkdir(exist_ok=True)
+    (folder / "unet").mkdir(exist_ok=True)
+    unet = sd.UNet2DConditionModel(**sd.UNET_XL)
+    unet.save_config(folder / "unet")
+    # The device rounds what it writes to the type of the weights.
+    seed_weights(folder / "unet", unet, seed + 1, torch.float32)
+    net = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(16, 32))
+    write_rules(folder / "net", seed, torch.bfloat16, list(control_lora_rules(net)), "control-lora.safetensors")
+    tensors = {name: tensor.float() for name, tensor in draw(folder / "net").items()}
+    names = [name for name, _ in net.named_modules()]
+    net.load_lora_adapter(dict(tensors), prefix=None)
+    # diffusers leaves biases beside factors as the UNet has them; they are whole in the file, as ComfyUI takes them.
+    for name in names:
+        module = net.get_submodule(name)
+        if hasattr(module, "lora_A") and f"{sai_name(name)}.up" in tensors and module.base_layer.bias is not None:
+            module.base_layer.bias.copy_(tensors[f"{sai_name(name)}.bias"])
+    parts = parts_of("xl_pipeline", sd.sdxl_parts, 79) | {"unet": unet, "controlnet": net}
+    [text] = sd.pipelines([StableDiffusionXLControlNetPipeline], parts)
+    return [controlled(text, "guided", 3, pictures(seed), controlnet_conditioning_scale=0.7, **BRIEF)]
+
+
 def nets_of(folder, config, first, second, seed):
     """The ControlNet of another golden, drawn again, and one of this golden's own, as diffusers names its folder."""
     with tempfile.TemporaryDirectory() as copy:
@@ -322,6 +393,7 @@ GOLDENS = {
     "sd15_several": ("Two ControlNets for Stable Diffusion 1.5, and an adapter", 1190, None, sd15_several_calls),
     "sdxl_several": ("Two ControlNets for Stable Diffusion XL", 1200, None, sdxl_several_calls),
     "sdxl_lllite": ("ControlNet-LLLite for Stable Diffusion XL", 1250, None, sdxl_lllite_calls),
+    "sdxl_control_lora": ("Control-LoRA for Stable Diffusion XL", 1270, None, sdxl_control_lora_calls),
     "sdxl_reduced": ("ControlNet without attention for Stable Diffusion XL", 1130, None, sdxl_reduced_calls),
 }
 

@@ -28,6 +28,7 @@ import {
   type SdControlConfig,
   unionModes,
 } from "./control_config.ts";
+import { CONTROL_LORA } from "./control_layout.ts";
 import { CLIP_VISION_CONFIG, type ClipVisionConfig } from "../../image_encoders/clip_vision.ts";
 import { IP_ADAPTER_SETTINGS } from "../../pipeline/references.ts";
 import {
@@ -105,7 +106,10 @@ export function sightOf(
   return all === 2 * own ? "image" : all === own + 1 ? "depth" : undefined;
 }
 
-const CONTROLNET = optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES);
+const CONTROLNET = {
+  ...optionalPart(SD_CONTROL_CONFIG, ...SD_CONTROL_CLASSES),
+  lowRank: CONTROL_LORA,
+};
 const IP_ADAPTER_PART = optionalPart(IP_ADAPTER_CONFIG, "IPAdapter");
 
 export const SD_PARTS = partsTable({

@@ -32,9 +32,8 @@ export const SD_CONTROLNET_CONFIG = UNET_FIELDS.extend({
   is_difference: unsupported(
     "a file that holds a ControlNet's difference to a model, and not its weights,",
   ),
-  is_low_rank: unsupported(
-    "a Control-LoRA, which holds a ControlNet as low-rank changes of the UNet,",
-  ),
+  /** Whether the file holds low-rank changes of the UNet (Control-LoRA). */
+  is_low_rank: z.boolean().default(false),
 }).superRefine(checkUnet);
 
 export type SdControlNetConfig = z.output<typeof SD_CONTROLNET_CONFIG>;

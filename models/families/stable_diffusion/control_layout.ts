@@ -1,5 +1,8 @@
 /** ControlNets and adapters in single files: their names, and configurations from shapes. */
 import { basename } from "../../../platform/mod.ts";
+import type { JsonObject } from "../../../hub/json_file.ts";
+import type { TensorSource } from "../../../runtime/mod.ts";
+import type { LowRankForm } from "../../checkpoints/low_rank_source.ts";
 import { type ComponentFormat, countModules, shapeOf } from "../../checkpoints/component_format.ts";
 import { type Layout, renamed } from "../../layouts.ts";
 import { downConfig, LDM_DOWN } from "./unet_layout.ts";
@@ -31,13 +34,12 @@ export const CONTROLNET: ComponentFormat = {
     { probes: ["controlnet_cond_embedding.conv_in.weight", "controlnet_down_blocks.0.weight"] },
   ],
   config(tensors) {
-    const { config, depths } = downConfig(tensors);
     const hint = "controlnet_cond_embedding";
     const tasks = tensors.find("task_embedding");
+    const isLowRank = tensors.find("lora_controlnet") !== undefined;
     return {
       _class_name: CONTROLNET.className,
-      ...config,
-      transformer_layers_per_block: depths.map(([first]) => first!),
+      ...isLowRank ? { is_low_rank: true } : ownSizes(tensors),
       conditioning_embedding_out_channels: [
         shapeOf(tensors, `${hint}.conv_in.weight`, 4)[0]!,
         ...Array.from(
@@ -49,9 +51,25 @@ export const CONTROLNET: ComponentFormat = {
       global_pool_conditions: /shuffle/i.test(basename(tensors.path)),
       ...(tasks && { num_control_type: tasks.shape[0]! }),
       is_difference: tensors.find("difference") !== undefined,
-      is_low_rank: tensors.find("lora_controlnet") !== undefined,
     };
   },
+};
+
+function ownSizes(tensors: TensorSource): JsonObject {
+  const { config, depths } = downConfig(tensors);
+  return { ...config, transformer_layers_per_block: depths.map(([first]) => first!) };
+}
+
+/** Control-LoRAs of Stability AI: a ControlNet as low-rank changes of the UNet beside it. */
+export const CONTROL_LORA: LowRankForm = {
+  base: "transformer",
+  isFor: ({ is_low_rank }) => is_low_rank === true,
+  config: (own, { up_block_types: _, out_channels: __, _class_name: ___, ...base }) => ({
+    ...base,
+    ...own,
+  }),
+  layout: LDM_CONTROLNET,
+  has: (name) => !/^(?:up_blocks|conv_norm_out|conv_out)\./.test(name),
 };
 
 /** Blocks of an adapter, and layers of each. */

@@ -13,6 +13,8 @@ import { unetTextStates, unetTimeTables } from "./conditioning.ts";
 import { controlHint, controlStates } from "./control.ts";
 import { SD_CONTROLNET_CONFIG } from "./control_config.ts";
 import { LLLITE_CONFIG, llliteInput, lllitePictures } from "./lllite.ts";
+import { openLowRank } from "../../checkpoints/low_rank_source.ts";
+import { CONTROL_LORA } from "./control_layout.ts";
 import { SD_FILES } from "./layouts.ts";
 import { unet } from "./unet.ts";
 import { UNET } from "./unet_layout.ts";
@@ -519,13 +521,43 @@ Deno.test("all tensors of ControlNets for SD 1.5 and SDXL are known and used, un
   assert.deepEqual(parseConfig(SD_CONTROLNET_CONFIG, config, "").transformer_layers_per_block, [
     ...[1, 2, 10],
   ]);
-  for (
-    const [marker, message] of [
-      ["difference", /a ControlNet's difference to a model, and not its weights, is not supported/],
-      ["lora_controlnet", /a Control-LoRA, .* is not supported/],
-    ] as const
-  ) {
-    const { config } = read({ ...ldmControlNet(SD1), [marker]: [] }).get("ControlNetModel")!;
-    assert.throws(() => parseConfig(SD_CONTROLNET_CONFIG, config, ""), message);
-  }
+  const difference = read({ ...ldmControlNet(SD1), difference: [] }).get("ControlNetModel")!;
+  assert.throws(
+    () => parseConfig(SD_CONTROLNET_CONFIG, difference.config, ""),
+    /a ControlNet's difference to a model, and not its weights, is not supported/,
+  );
+});
+
+/** A Control-LoRA of Stability AI: factors of all layers and convolutions but those of the picture. */
+function controlLora(sizes: UnetSizes, rank: number): Shapes {
+  const all = Object.entries(ldmControlNet(sizes)).flatMap(([name, shape]) => {
+    const [rows, ...columns] = shape;
+    const isWhole = /^(?:input_hint_block|zero_convs|middle_block_out)\./.test(name);
+    if (isWhole || columns.length === 0) return [[name, shape]];
+    const module = name.replace(/\.weight$/, "");
+    return [[`${module}.up`, [rows!, rank]], [`${module}.down`, [rank, ...columns]]];
+  });
+  return { ...Object.fromEntries(all), lora_controlnet: [] };
+}
+
+Deno.test("all tensors of a Control-LoRA for SDXL are known and used, and change what the UNet beside it has", () => {
+  const base = read(below(DENOISER, ldmUnet(SDXL))).get("UNet2DConditionModel")!;
+  const file = read(controlLora(SDXL, 128)).get("ControlNetModel")!;
+  const { tensors, change } = openLowRank(file.tensors, base.tensors, CONTROL_LORA);
+  assert.deepEqual(unusedOf(CONTROL_LORA.config(file.config, base.config), tensors), []);
+  const whole = read(ldmControlNet(SDXL)).get("ControlNetModel")!;
+  assert.deepEqual([...tensors.names].toSorted(), [...whole.tensors.names].toSorted());
+  const weights = [...whole.tensors.names].filter((name) =>
+    name.endsWith(".weight") && !name.startsWith("controlnet_") &&
+    whole.tensors.find(name)!.shape.length > 1
+  );
+  assert.deepEqual(
+    change.changes.map(({ module }) => `${module}.weight`).toSorted(),
+    weights.toSorted(),
+  );
+  const other = read(below(DENOISER, ldmUnet(SD1))).get("UNet2DConditionModel")!;
+  assert.throws(
+    () => openLowRank(file.tensors, other.tensors, CONTROL_LORA),
+    /which the model lacks|of another size/,
+  );
 });
