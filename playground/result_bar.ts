@@ -17,9 +17,10 @@ import {
   startFrom,
   vary,
 } from "./request.ts";
+import { sheetOf, sheets } from "./sheets.ts";
 import { useStore } from "./store.ts";
 import { duration, numeral, settingName, t } from "./texts.ts";
-import { attempt, show, tell } from "./view.ts";
+import { attempt, show, tell, view } from "./view.ts";
 
 const CopyAs = lazy(async () => (await import("./snippets.ts")).CopyAs);
 
@@ -37,6 +38,7 @@ export function ResultBar(
   const result = index === null ? undefined : resultAt(job, index);
   const several = job.outputs && job.outputs.length > 1 ? job.outputs : undefined;
   const own = recipe && modelOf(recipe);
+  const sheet = sheetOf(job.id);
   const isVideo = job.kind === "video";
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
   const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
@@ -83,6 +85,12 @@ export function ResultBar(
         ? act("download", t("download"), () => download(result, fileName(job, index)))
         : several
         ? act("download", t("downloadAll"), () => downloadArchive([job.id]))
+        : null,
+      sheet
+        ? act("grid", t("sheet"), () => {
+          sheets.set({ shown: sheet });
+          return Promise.resolve(view.set({ hasSheet: true }));
+        })
         : null,
       result
         ? h("button", {

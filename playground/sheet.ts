@@ -1,7 +1,7 @@
 /** Sheets: two settings with lists of values, and an image for each pair of them. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Refusal } from "./api.ts";
+import { callJson, Refusal } from "./api.ts";
 import { type Draft, draft } from "./draft.ts";
 import { h, type VNode } from "./elements.ts";
 import { cancel, isPending, type Job, jobs, live } from "./jobs.ts";
@@ -11,21 +11,19 @@ import { send } from "./request.ts";
 import { session } from "./session.ts";
 import { type Axis, type AxisChoice, axisChoices, valuesOf, withValue } from "./sheet_axes.ts";
 import { sheetImage } from "./sheet_image.ts";
+import { keepSheet, type Sheet, sheets } from "./sheets.ts";
 import { memory, Store, useStore } from "./store.ts";
 import { duration, percent, plainly, t } from "./texts.ts";
 import { attempt, show, view } from "./view.ts";
 
-/** Names of the settings, their values, and for each pair the id of its job, row by row. */
-export interface Sheet {
-  names: readonly [string, string];
-  columns: readonly string[];
-  rows: readonly string[];
-  ids: readonly string[];
+interface Current {
+  isSending: boolean;
+  problem: string;
+  /** Jobs of the sheet that the list does not have any more; null for those that are gone. */
+  older: Readonly<Record<string, Job | null>>;
 }
 
-const current: Store<{ sheet: Sheet | null; isSending: boolean; problem: string }> = new Store<
-  { sheet: Sheet | null; isSending: boolean; problem: string }
->({ sheet: null, isSending: false, problem: "" });
+const current: Store<Current> = new Store<Current>({ isSending: false, problem: "", older: {} });
 
 const MAX_JOBS = 100;
 /** How long the page waits where the server's queue is full, in milliseconds. */
@@ -45,7 +43,9 @@ async function start(
   const seed = (draft.state.keepsSeed || draft.state.usesSeed ? draft.state.seed : null) ??
     Math.floor(Math.random() * 2 ** 32);
   const base: Draft = { ...draft.state, count: 1, keepsSeed: true, seed };
-  current.set({ sheet: { names, columns, rows, ids: [] }, isSending: true, problem: "" });
+  let sheet: Sheet = { names, columns, rows, ids: [] };
+  keepSheet(sheet);
+  current.set({ isSending: true, problem: "" });
   try {
     for (const row of rows) {
       for (const column of columns) {
@@ -58,8 +58,9 @@ async function start(
         const job = await sendWhenFree(by, wanted, () => own === round);
         if (!job) return;
         if (own !== round) return void cancel(job.id);
-        const { sheet } = current.state;
-        current.set({ sheet: { ...sheet!, ids: [...sheet!.ids, job.id] } });
+        const before = sheet;
+        sheet = { ...sheet, ids: [...sheet.ids, job.id] };
+        keepSheet(sheet, before);
       }
     }
   } catch (error) {
@@ -89,10 +90,23 @@ async function sendWhenFree(
 async function cancelAll(): Promise<void> {
   round++;
   current.set({ isSending: false });
-  const ids = current.state.sheet?.ids ?? [];
+  const ids = sheets.state.shown?.ids ?? [];
   const pending = jobs.state.list.filter((job) => ids.includes(job.id) && isPending(job));
   // From the last one, so that none begins meanwhile.
   await Promise.all(pending.map(({ id }) => cancel(id)));
+}
+
+/** Reads the jobs of a sheet that are older than the list. */
+async function readOlder({ ids }: Sheet): Promise<void> {
+  for (const id of ids) {
+    const isThere = jobs.state.list.some((job) => job.id === id) || id in current.state.older;
+    if (isThere) continue;
+    const job = await callJson<Job>(`v1/jobs/${id}`).catch((error) => {
+      if (error instanceof Refusal && error.status === 404) return null;
+      throw error;
+    });
+    current.set(({ older }) => ({ older: { ...older, [id]: job } }));
+  }
 }
 
 const USUAL: readonly [Axis, Axis] = [
@@ -103,10 +117,14 @@ const USUAL: readonly [Axis, Axis] = [
 export function SheetPanel({ model }: { model: Model }): VNode {
   const box = useRef<HTMLDialogElement>(null);
   const state = useStore(draft, (state) => state);
-  const { sheet, isSending, problem } = useStore(current, (state) => state);
-  const { list, secondsPerJob } = useStore(jobs, (state) => state);
+  const { isSending, problem, older } = useStore(current, (state) => state);
+  const sheet = useStore(sheets, ({ shown }) => shown);
+  const { list, secondsPerJob, isKnown } = useStore(jobs, (state) => state);
   const [axes, setAxes] = useState(memory.read<readonly [Axis, Axis]>("axes", USUAL));
   useEffect(() => box.current?.showModal(), []);
+  useEffect(() => {
+    if (sheet && isKnown) void attempt(() => readOlder(sheet));
+  }, [sheet, isKnown]);
   const choices = axisChoices(model, state);
   const chosen = axes.map(({ id }, index) =>
     choices.find((choice) => choice.id === id) ?? choices[Math.min(index, choices.length - 1)]!
@@ -129,8 +147,11 @@ export function SheetPanel({ model }: { model: Model }): VNode {
       (count > MAX_JOBS ? t("sheetTooMany", { count, most: MAX_JOBS }) : undefined) ??
       (state.prompt.trim() === "" ? t("writePrompt") : undefined);
   const isTyped = known.some(({ text }) => text.trim() !== "");
-  const ofSheet = sheet ? sheet.ids.map((id) => list.find((job) => job.id === id)) : [];
+  const ofSheet = sheet
+    ? sheet.ids.map((id) => list.find((job) => job.id === id) ?? older[id])
+    : [];
   const isRunning = isSending || ofSheet.some((job) => job && isPending(job));
+  const isLast = sheet === undefined || sheet === sheets.state.list[0];
   const done = ofSheet.filter((job) => job?.status === "completed").length;
   const close = () => view.set({ hasSheet: false });
   return h(
@@ -191,7 +212,7 @@ export function SheetPanel({ model }: { model: Model }): VNode {
           ? h("span", { role: "status" }, t("sheetDone", { done, count: gridSize(sheet) }))
           : null,
       ),
-      sheet ? h(Grid, { sheet, list: ofSheet }) : null,
+      sheet ? h(Grid, { sheet, list: ofSheet, isSending: isSending && isLast }) : null,
     ),
   );
 }
@@ -236,8 +257,17 @@ function AxisFields({ label, axis, choice, choices, onChange }: {
   );
 }
 
-function Grid({ sheet, list }: { sheet: Sheet; list: readonly (Job | undefined)[] }): VNode {
-  const { names, columns, rows } = sheet;
+/** Jobs of a sheet in their order; null for those that are gone. */
+type SheetJobs = readonly (Job | null | undefined)[];
+
+function Grid(
+  { sheet, list, isSending }: { sheet: Sheet; list: SheetJobs; isSending: boolean },
+): VNode {
+  const { names, columns, rows, ids } = sheet;
+  const jobAt = (place: number) => {
+    const isComing = isSending || place < ids.length;
+    return list[place] ?? (isComing && list[place] !== null ? undefined : null);
+  };
   return h(
     "div",
     { class: "sheet-grid", tabIndex: 0, role: "region", "aria-label": t("sheet") },
@@ -265,7 +295,7 @@ function Grid({ sheet, list }: { sheet: Sheet; list: readonly (Job | undefined)[
             { key: value },
             value === "" ? h("td", {}) : h("th", { scope: "row" }, h("small", {}, names[1]), value),
             ...columns.map((column, x) =>
-              h("td", { key: column }, h(Cell, { job: list[y * columns.length + x] }))
+              h("td", { key: column }, h(Cell, { job: jobAt(y * columns.length + x) }))
             ),
           )
         ),
@@ -274,10 +304,10 @@ function Grid({ sheet, list }: { sheet: Sheet; list: readonly (Job | undefined)[
   );
 }
 
-function Cell({ job }: { job: Job | undefined }): VNode {
+function Cell({ job }: { job: SheetJobs[number] }): VNode {
   const url = useMedia(job?.outputs?.[0]);
   const progress = useStore(live, ({ id, progress }) => id === job?.id ? progress : 0);
-  if (!job) return h("span", { class: "cell" }, "…");
+  if (!job) return h("span", { class: "cell" }, job === null ? "–" : "…");
   if (job.status !== "completed") {
     const text = job.status === "failed"
       ? plainly(job.error?.message ?? t("failed"))

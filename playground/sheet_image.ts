@@ -2,7 +2,7 @@
 
 import type { Job } from "./jobs.ts";
 import { blobOf } from "./media.ts";
-import type { Sheet } from "./sheet.ts";
+import type { Sheet } from "./sheets.ts";
 import { t } from "./texts.ts";
 
 /** Longest side of the image, which every browser draws, in pixels. */
@@ -10,7 +10,7 @@ const MAX_SIDE = 8192;
 
 export async function sheetImage(
   { names, columns, rows }: Sheet,
-  list: readonly (Job | undefined)[],
+  list: readonly (Job | null | undefined)[],
 ): Promise<Blob> {
   const images = await Promise.all(list.map(async (job) => {
     const [result] = job?.status === "completed" ? job.outputs ?? [] : [];

@@ -110,6 +110,8 @@ import presets from "../../playground/presets.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import sheet from "../../playground/sheet.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import sheets from "../../playground/sheets.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import sheetAxes from "../../playground/sheet_axes.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import sheetImage from "../../playground/sheet_image.ts" with { type: "text" };
@@ -158,6 +160,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "outpaint_editor.ts": outpaintEditor,
   "presets.ts": presets,
   "sheet.ts": sheet,
+  "sheets.ts": sheets,
   "sheet_axes.ts": sheetAxes,
   "sheet_image.ts": sheetImage,
   "models_button.ts": modelsButton,

@@ -406,6 +406,10 @@ browserTest(
       await page.getByRole("button", { name: "Edit", exact: true }).click();
       await page.locator(".inputs img").waitFor();
       if (width < 640) {
+        await page.locator(".recipe summary").click();
+        const { y, height } = (await page.locator("img.result").boundingBox())!;
+        const recipe = (await page.locator(".recipe-box").boundingBox())!;
+        assert.ok(recipe.y >= y + height, "the recipe is below the image");
         const hangsOver = await page.evaluate(
           "document.documentElement.scrollWidth - document.documentElement.clientWidth",
         );

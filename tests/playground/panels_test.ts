@@ -146,6 +146,21 @@ browserTest(
     assert.ok(image.width > 3 * 64 && image.height > 2 * 48, `${image.width} × ${image.height}`);
     await page.locator(".sheet-grid button").last().click();
     await page.getByText("a wide hen", { exact: true }).waitFor();
+
+    // It comes back with its jobs, also with those that are older than the list.
+    const jobs = `${server.url}v1/jobs`;
+    const { data: [last] } = await (await fetch(jobs)).json();
+    await (await fetch(`${jobs}/${last.id}`, { method: "DELETE" })).body?.cancel();
+    await page.route("**/v1/jobs?limit=60", async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      await route.fulfill({ response, json: { ...body, data: body.data.slice(0, 2) } });
+    });
+    await page.reload();
+    await page.locator(".result-bar").getByRole("button", { name: "X/Y sheet" }).click();
+    await page.getByText("5 of 6 done").waitFor();
+    await page.locator(".sheet-grid img").nth(4).waitFor();
+    await page.locator(".sheet-grid .cell").getByText("–").waitFor();
   },
 );
 
