@@ -197,6 +197,19 @@ const KINDS: Readonly<
     unreadBytes: 6e9,
     vae: "FLUX.2's",
   },
+  // Of the language model three quarters of the layers are read.
+  "FLUX.2 dev": {
+    ...IMAGES,
+    ...FLUX_LICENCE,
+    family: "FLUX.2",
+    goodFor: "pictures and edits in the most detail, on large cards",
+    parameters: 32.2e9,
+    textEncoder: "Mistral-Small-3.2-24B",
+    textEncoderBytes: 33.3e9,
+    // With the vision tower.
+    unreadBytes: 14.7e9,
+    vae: "FLUX.2's",
+  },
   "FLUX.1 schnell": { ...FLUX1, ...APACHE, isGated: true },
   "FLUX.1 dev": { ...FLUX1, ...FLUX_LICENCE },
   "Chroma": {
@@ -321,6 +334,7 @@ z-image-turbo                  | Z-Image-Turbo               | Z-Image          
 flux.2-klein-4b                | FLUX.2 klein 4B             | klein 4B           | black-forest-labs/FLUX.2-klein-4B               | unsloth/FLUX.2-klein-4B-GGUF
 wan2.2-ti2v-5b                 | Wan 2.2 TI2V 5B             | Wan 5B             | Wan-AI/Wan2.2-TI2V-5B-Diffusers                 | QuantStack/Wan2.2-TI2V-5B-GGUF
 flux.2-klein-9b                | FLUX.2 klein 9B             | klein 9B           | black-forest-labs/FLUX.2-klein-9B               | leejet/FLUX.2-klein-9B-GGUF | q8_0 q4_0
+flux.2-dev                     | FLUX.2 dev                  | FLUX.2 dev         | black-forest-labs/FLUX.2-dev                    | city96/FLUX.2-dev-gguf
 flux.3-klein                   | FLUX.3 Image klein          | FLUX.3             | black-forest-labs/flux-3-image-klein
 flux.3-klein-base              | FLUX.3 Image klein base     | FLUX.3             | black-forest-labs/flux-3-image-klein-base
 flux.1-schnell                 | FLUX.1 schnell              | FLUX.1 schnell     | black-forest-labs/FLUX.1-schnell                | city96/FLUX.1-schnell-gguf

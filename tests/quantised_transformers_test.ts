@@ -26,6 +26,7 @@ const QWEN = [new Golden("qwen_image/pipeline")] as const;
 const QWEN_21 = [new Golden("qwen_image_21/pipeline")] as const;
 const KREA2 = [new Golden("krea2/pipeline")] as const;
 const ERNIE = [new Golden("ernie_image/pipeline")] as const;
+const FLUX2 = [new Golden("flux2/dev")] as const;
 const FLUX3 = [new Golden("flux3/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
@@ -44,6 +45,7 @@ const MODELS: readonly (readonly [
   ["Krea 2", KREA2[0], (use) => withComposed(KREA2, use)],
   ["Stable Diffusion 3", SD3[0], (use) => withComposed(SD3, use)],
   ["ERNIE-Image", ERNIE[0], (use) => withComposed(ERNIE, use)],
+  ["FLUX.2 dev", FLUX2[0], (use) => withComposed(FLUX2, use)],
   ["FLUX.3", FLUX3[0], (use) => withComposed(FLUX3, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],

@@ -15,6 +15,7 @@ const MODELS = [
   "ernie_image/pipeline",
   "flux1/dev",
   "flux2/pipeline",
+  "flux2/dev",
   "flux3/pipeline",
   "wan/pipeline-ti2v",
   "stable_diffusion/pipeline",

@@ -66,6 +66,7 @@ const SCHEMAS = {
   AnimaTextConditioner: ANIMA_CONDITIONER_CONFIG,
   ErnieImageTransformer2DModel: ERNIE_IMAGE_TRANSFORMER_CONFIG,
   Ministral3Model: MINISTRAL3_CONFIG,
+  MistralModel: MINISTRAL3_CONFIG,
   UNet2DConditionModel: UNET_CONFIG,
   CLIPTextModel: CLIP_TEXT_CONFIG,
   CLIPTextModelWithProjection: CLIP_TEXT_CONFIG,
@@ -211,7 +212,7 @@ Deno.test("Z-Image's single file gives the configuration of Z-Image-Turbo, with 
   }
 });
 
-Deno.test("FLUX.2's single files give the configurations of klein 4B and 9B, and refuse dev", () => {
+Deno.test("FLUX.2's single files give the configurations of klein 4B and 9B, and of dev", () => {
   const tensors = assertConfig(flux2(24, 5, 20, 7680), "Flux2Transformer2DModel", {
     num_attention_heads: 24,
     num_layers: 5,
@@ -230,10 +231,12 @@ Deno.test("FLUX.2's single files give the configurations of klein 4B and 9B, and
     num_attention_heads: 32,
     num_single_layers: 24,
   });
-  assert.throws(
-    () => read({ ...flux2(48, 8, 48, 15360), "guidance_in.in_layer.weight": [6144, 256] }),
-    /FLUX.2-dev does, which is not supported; use FLUX.2-klein/,
-  );
+  const dev = { ...flux2(48, 8, 48, 15360), "guidance_in.in_layer.weight": [6144, 256] };
+  assertConfig(dev, "Flux2Transformer2DModel", {
+    num_attention_heads: 48,
+    joint_attention_dim: 15360,
+    guidance_embeds: true,
+  });
 });
 
 Deno.test("FLUX.2's defaults go by size, and by base in the name of the file", () => {
@@ -245,6 +248,9 @@ Deno.test("FLUX.2's defaults go by size, and by base in the name of the file", (
   const large = defaults(32, "flux-2-klein-base-9b-Q4_K.gguf");
   assert.deepEqual(large.settings, { is_distilled: false });
   assert.equal(large.repositories[0], "black-forest-labs/FLUX.2-klein-base-9B");
+  const dev = FLUX2_FILES.defaults({ guidance_embeds: true }, "flux2-dev.safetensors");
+  assert.equal(dev.className, "Flux2Pipeline");
+  assert.deepEqual(dev.repositories, ["black-forest-labs/FLUX.2-dev"]);
 });
 
 Deno.test("Wan's single files give the configurations of 1.3B, 14B and TI2V-5B, and refuse Animate", () => {

@@ -7,7 +7,7 @@ import { recognise } from "../checkpoints/recognise.ts";
 import { parseConfig } from "../config.ts";
 import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT, OPEN_CLIP_H_FORMAT } from "./clip_formats.ts";
 import { CLIP_TEXT_CONFIG } from "./clip_text.ts";
-import { MINISTRAL3_CONFIG, MINISTRAL3_FORMAT } from "./ministral3.ts";
+import { MINISTRAL3_CONFIG, MINISTRAL3_FORMAT, MISTRAL_SMALL_FORMAT } from "./ministral3.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
 import { QWEN3_VL_CONFIG, QWEN3_VL_FORMAT } from "./qwen3_vl.ts";
@@ -253,6 +253,46 @@ Deno.test("formats of CLIP's towers know those of Stable Diffusion 1, 2 and XL u
       return [format.component, format.className, hidden_size, num_hidden_layers, hidden_act];
     });
     assert.deepEqual(found, expected, Object.keys(shapes)[0]);
+  }
+});
+
+Deno.test("MISTRAL_SMALL_FORMAT knows its models by their wide feed-forward, and takes the base that a GGUF file states", () => {
+  const wide = qwen(2, (i) => ({ [`blk.${i}.ffn_gate.weight`]: [1280, 256] }));
+  const formats = [MINISTRAL3_FORMAT, MISTRAL_SMALL_FORMAT];
+  for (
+    const [shapes, expected] of [[wide, "MistralModel"], [
+      qwen(2, () => ({})),
+      "Ministral3Model",
+    ]] as const
+  ) {
+    const found = recognise(memoryTensors(shapes), formats).map(({ format }) => format.className);
+    assert.deepEqual(found, [expected]);
+  }
+  const read = (metadata?: Metadata) => {
+    const json = configOf(MISTRAL_SMALL_FORMAT, wide, metadata);
+    return parseConfig(MINISTRAL3_CONFIG, json, "file");
+  };
+  const usual = read();
+  assert.deepEqual([usual.rope_style, usual.rope_theta, usual.frequencies], [
+    "half",
+    1e9,
+    undefined,
+  ]);
+  const said = read({ "general.architecture": "llama", "llama.rope.freq_base": 1e6 });
+  assert.deepEqual([said.rope_style, said.rope_theta], ["interleaved", 1e6]);
+  assert.throws(
+    () => read({ "general.architecture": "llama", "llama.rope.scaling.factor": 8 }),
+    /scales rotary positions/,
+  );
+  // As transformers 4 and 5 write its config.json.
+  for (
+    const rope of [{ rope_theta: 1e9 }, {
+      rope_parameters: { rope_type: "default", rope_theta: 1e9 },
+    }]
+  ) {
+    const text_config = { model_type: "mistral", sliding_window: null, ...rope };
+    const config = parseConfig(MINISTRAL3_CONFIG, { model_type: "mistral3", text_config }, "file");
+    assert.deepEqual([config.rope_theta, config.frequencies], [1e9, undefined]);
   }
 });
 

@@ -1,6 +1,8 @@
 /**
- * Ministral 3 as text encoder; `qwen.ts` computes it. YaRN changes its frequencies, whatever the length of the text.
- * Source: Mistral AI 2025, Ministral 3; transformers `Ministral3Model`; Peng et al. 2023, "YaRN".
+ * Ministral 3 and Mistral Small 3 as text encoders; `qwen.ts` computes them. YaRN changes the frequencies of the former, whatever
+ * the length of the text.
+ * Source: Mistral AI 2025, Ministral 3 and Mistral Small 3.2; transformers `Ministral3Model` and `MistralModel`; Peng et al. 2023,
+ * "YaRN".
  */
 import { z } from "zod";
 import { isObject, type JsonObject } from "../../hub/json_file.ts";
@@ -8,6 +10,7 @@ import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
 import { type ComponentFormat, shapeOf } from "../checkpoints/component_format.ts";
 import { Stated } from "../checkpoints/stated.ts";
 import { refuse } from "../config.ts";
+import type { Tokenizer } from "../tokenizers/mod.ts";
 import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
 
 /** With a vision tower, which nothing here looks through, or without. */
@@ -16,6 +19,11 @@ export const MINISTRAL3_CLASSES = [
   "Mistral3ForConditionalGeneration",
   "Ministral3Model",
   "Ministral3ForCausalLM",
+] as const;
+
+export const MISTRAL_SMALL_CLASSES = [
+  ...["Mistral3ForConditionalGeneration", "Mistral3Model"] as const,
+  ...["MistralModel", "MistralForCausalLM"] as const,
 ] as const;
 
 const ROPE = z.object({
@@ -35,6 +43,17 @@ const ROPE = z.object({
 
 /** The positions of the published models, which files of their own need not state. */
 const PUBLISHED_ROPE = { rope_type: "yarn", mscale: 1, mscale_all_dim: 1 };
+const MISTRAL_SMALL_ROPE = { rope_type: "default", rope_theta: 1e9 };
+
+/** Whether a `config.json` is that of one of Mistral's models. */
+export function isMistral(json: unknown): boolean {
+  if (!isObject(json)) return false;
+  const types = [
+    json["model_type"],
+    isObject(json["text_config"]) && json["text_config"]["model_type"],
+  ];
+  return types.some((type) => typeof type === "string" && type.includes("mistral"));
+}
 
 /** `config.json`: the language model, flat or in `text_config`; defaults are those of transformers' `Ministral3Config`. */
 export const MINISTRAL3_CONFIG = z.preprocess(
@@ -43,7 +62,12 @@ export const MINISTRAL3_CONFIG = z.preprocess(
     const text = isObject(json["text_config"]) ? json["text_config"] : json;
     const { rope_theta, rope_scaling, rope_parameters } = text;
     const said = rope_parameters ?? rope_scaling;
-    const { type, ...rope } = isObject(said) ? said : PUBLISHED_ROPE as JsonObject;
+    const isSmall = text["model_type"] === "mistral";
+    const { type, ...rope } = isObject(said)
+      ? said
+      : isSmall
+      ? { ...MISTRAL_SMALL_ROPE, rope_theta: rope_theta ?? MISTRAL_SMALL_ROPE.rope_theta }
+      : PUBLISHED_ROPE as JsonObject;
     return {
       ...text,
       rope_parameters: {
@@ -54,7 +78,7 @@ export const MINISTRAL3_CONFIG = z.preprocess(
     };
   },
   z.object({
-    model_type: z.literal("ministral3").default("ministral3"),
+    model_type: z.enum(["ministral3", "mistral"]).default("ministral3"),
     vocab_size: z.int().positive().default(131072),
     hidden_size: z.int().positive().default(4096),
     intermediate_size: z.int().positive().default(14336),
@@ -104,11 +128,50 @@ export const MINISTRAL3_FORMAT: ComponentFormat = {
     { probes: ["layers.0.self_attn.q_proj.weight", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
-  // Qwen's have one of them.
-  fits: (tensors) =>
-    !["q_norm.weight", "q_proj.bias"].some((name) => tensors.find(`layers.0.self_attn.${name}`)),
+  fits: (tensors) => isPlain(tensors) && !isSmall(tensors),
   config,
 };
+
+/** Mistral Small 3 in single files. */
+export const MISTRAL_SMALL_FORMAT: ComponentFormat = {
+  ...MINISTRAL3_FORMAT,
+  name: "a Mistral Small text encoder",
+  className: "MistralModel",
+  architecture: "llama",
+  fits: (tensors) => isPlain(tensors) && isSmall(tensors),
+  config: (tensors, metadata) => {
+    const { rope_parameters: _, ...sizes } = config(tensors, metadata);
+    const stated = new Stated(tensors, metadata);
+    stated.refuseScaledPositions();
+    const rope_theta = stated.number("rope.freq_base") ?? MISTRAL_SMALL_ROPE.rope_theta;
+    return {
+      ...sizes,
+      model_type: "mistral",
+      rope_parameters: { ...MISTRAL_SMALL_ROPE, rope_theta },
+    };
+  },
+};
+
+/** Qwen's have one of these tensors. */
+function isPlain(tensors: TensorSource): boolean {
+  return !["q_norm.weight", "q_proj.bias"]
+    .some((name) => tensors.find(`layers.0.self_attn.${name}`));
+}
+
+/** Its feed-forward is the widest of all sizes, as a multiple of the model's width. */
+function isSmall(tensors: TensorSource): boolean {
+  const [hidden, width] = shapeOf(tensors, "layers.0.mlp.gate_proj.weight", 2) as [number, number];
+  return hidden > 4 * width;
+}
+
+/** Refuses tokenizers that begin no text with a token, as Mistral's do. */
+export function requireMistral(tokenizer: Tokenizer, path: string): void {
+  if (tokenizer.encode("").length > 0) return;
+  throw new SyntaxError(
+    `Cannot use "${path}": its tokenizer begins no text with a token, as Mistral's do; ` +
+      "name that of the model with --tokenizer",
+  );
+}
 
 function config(
   tensors: TensorSource,

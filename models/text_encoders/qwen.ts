@@ -1,13 +1,15 @@
 /**
  * Qwen's causal language models, and Mistral's. Qwen3 has an RMS norm per head before the positions, Qwen2.5 biases,
- * Ministral 3 neither.
+ * Mistral's neither.
  * Source: Qwen team 2025, "Qwen3 Technical Report" and "Qwen2.5-VL Technical Report"; transformers `Qwen3Model`,
  * `Qwen2_5_VLTextModel` and `Ministral3Model`, whose module names are the weight names.
  */
 import {
   attention,
   concat,
+  elementwise,
   f32,
+  gather,
   type Graph,
   rmsNorm,
   rope,
@@ -24,7 +26,7 @@ import { gluLayer, linearLayer, linearLayers } from "../blocks/layers.ts";
 import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 export interface QwenConfig {
-  readonly model_type: "qwen3" | "qwen2_5_vl" | "ministral3";
+  readonly model_type: "qwen3" | "qwen2_5_vl" | "ministral3" | "mistral";
   readonly vocab_size: number;
   readonly hidden_size: number;
   readonly intermediate_size: number;
@@ -47,6 +49,8 @@ interface QwenInputs {
   readonly lengths: Tensor;
   /** Positions of the rows, [tokens, head_dim / 2], with [batch] before them where they differ; one after the other by default. */
   readonly rotary?: Rotation;
+  /** f32 [batch, tokens, 1]: 0 for rows that attend to nothing; all attend by default. */
+  readonly attending?: Tensor;
   /** Whether the last state is taken before the final norm. */
   readonly isRaw?: boolean;
   /** What becomes of a state after a layer. */
@@ -81,7 +85,7 @@ export function qwenEncoder(
   graph: Graph,
   config: QwenConfig,
   weights: WeightScope,
-  { embeddings, lengths, rotary: given, isRaw, after = (x) => x }: QwenInputs,
+  { embeddings, lengths, rotary: given, attending, isRaw, after = (x) => x }: QwenInputs,
   layers: readonly number[],
 ): Tensor[] {
   const { num_hidden_layers: count, hidden_size: dim, rms_norm_eps: eps, head_dim } = config;
@@ -106,7 +110,7 @@ export function qwenEncoder(
   for (let layer = 0; layer < Math.max(...layers); layer++) {
     states.push(graph.scope(`layers.${layer}`, () => {
       const scope = model.scope("layers").scope(layer);
-      return after(qwenLayer(config, scope, states[layer]!, lengths, rotary), layer);
+      return after(qwenLayer(config, scope, states[layer]!, { lengths, rotary, attending }), layer);
     }));
   }
   return layers.map((layer) =>
@@ -122,8 +126,11 @@ function qwenLayer(
   config: QwenConfig,
   weights: WeightScope,
   x: Tensor,
-  lengths: Tensor,
-  { cos, sin }: Rotation,
+  { lengths, rotary: { cos, sin }, attending }: {
+    readonly lengths: Tensor;
+    readonly rotary: Rotation;
+    readonly attending: Tensor | undefined;
+  },
 ): Tensor {
   const { head_dim: headDim, num_key_value_heads: kvHeads, rms_norm_eps: eps } = config;
   const [batch, tokens, dim] = x.shape as [number, number, number];
@@ -148,7 +155,10 @@ function qwenLayer(
     heads(slice(keyValue, 0, 1, 2)),
     { causal: true, keyLengths: lengths, name: "self_attn" },
   ).reshape(batch, tokens, -1);
-  const y = linearLayer(self, "o_proj", attended, dim, { residual: x });
+  const seen = attending
+    ? elementwise("x * seen", { x: attended, seen: attending }, { name: "attending" })
+    : attended;
+  const y = linearLayer(self, "o_proj", seen, dim, { residual: x });
 
   const mlp = weights.scope("mlp");
   const h2 = norm("post_attention_layernorm", y);
@@ -160,13 +170,15 @@ function qwenLayer(
 interface QwenOptions extends Pick<QwenInputs, "isRaw"> {
   /** The position of all that fills a prompt up, where its states are taken, too; the places after the prompt by default. */
   readonly padPosition?: number;
+  /** Whether prompts are filled up before their first token, where their states are taken, too: what fills them up attends to nothing. */
+  readonly padsLeft?: boolean;
 }
 
 export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,
   layers: readonly number[],
-  { isRaw = false, padPosition }: QwenOptions = {},
+  { isRaw = false, padPosition, padsLeft = false }: QwenOptions = {},
 ): TextEncoder {
   const { hidden_size, head_dim, rope_theta } = config;
   return {
@@ -177,15 +189,18 @@ export function qwenTextEncoder(
         cos: f32(prompts, rows, head_dim / 2),
         sin: f32(prompts, rows, head_dim / 2),
       }),
+      ...(padsLeft && { attending: f32(prompts, rows, 1), sources: u32(prompts, rows) }),
     }),
-    trace: ({ embeddings, lengths, cos, sin }, graph) => {
+    trace: ({ embeddings, lengths, cos, sin, attending, sources }, graph) => {
       const states = qwenEncoder(graph, config, weights.root, {
         embeddings: embeddings!,
         lengths: lengths!,
         isRaw,
         ...(cos && sin && { rotary: { cos, sin } }),
+        ...(attending && { attending }),
       }, layers);
-      return states.length === 1 ? states[0]! : concat(states, -1);
+      const all = concat(states, -1);
+      return sources ? gather(all.reshape(-1, all.dim(-1)), sources) : all;
     },
     values: (tokens, rows) => {
       const ids = padded(tokens, rows, padId).flat();
@@ -196,6 +211,18 @@ export function qwenTextEncoder(
         embeddings: qwenEmbeddings(config, weights, ids),
         lengths: tokens.map(({ length }) => length),
         ...(padPosition !== undefined && rotaryTables(positions, [head_dim], rope_theta)),
+        ...(padsLeft && {
+          attending: tokens.flatMap(({ length }) =>
+            Array.from({ length: rows }, (_, i) => Number(i < length))
+          ),
+          // What comes before a prompt is computed behind it, and is the same in every row.
+          sources: tokens.flatMap(({ length }, prompt) =>
+            Array.from({ length: rows }, (_, i) => {
+              const place = i - (rows - length);
+              return prompt * rows + (place < 0 ? length : place);
+            })
+          ),
+        }),
       };
     },
   };

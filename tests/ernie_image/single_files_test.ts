@@ -5,6 +5,7 @@ import { ImagePipelineCases } from "../support/image_pipeline.ts";
 import { withFolder } from "../support/safetensors.ts";
 import {
   type Bytes,
+  interleaved,
   mapped,
   renamed,
   tensorsOf,
@@ -40,19 +41,6 @@ Deno.test({
     }),
 });
 
-/** Heads' rows of queries and keys as llama.cpp moves them: those of both halves in turn. */
-function interleaved({ bytes, ...tensor }: Bytes): Bytes {
-  const [rows] = tensor.shape as [number];
-  const size = bytes.length / rows;
-  const moved = new Uint8Array(bytes.length);
-  for (let row = 0; row < rows; row++) {
-    const [head, place] = [row - row % HEAD_DIM, row % HEAD_DIM];
-    const to = head + 2 * (place % (HEAD_DIM / 2)) + Math.floor(place / (HEAD_DIM / 2));
-    moved.set(bytes.subarray(row * size, (row + 1) * size), to * size);
-  }
-  return { ...tensor, bytes: moved };
-}
-
 Deno.test({
   name: "GGUF files of ERNIE-Image and Ministral 3 give diffusers' latents; with DENOISE_SLOW",
   ignore,
@@ -65,7 +53,7 @@ Deno.test({
       const text = [...language].filter(([name]) => !/^(vision_tower|multi_modal)/.test(name));
       const moved = mapped(
         renamed(new Map(text), LLAMA_CPP_QWEN),
-        (name, tensor) => [name, /attn_[qk]\./.test(name) ? interleaved(tensor) : tensor],
+        (name, tensor) => [name, /attn_[qk]\./.test(name) ? interleaved(tensor, HEAD_DIM) : tensor],
       );
       writeGguf(encoder, moved, "mistral3");
       await cases.checkLatents("text", model, {

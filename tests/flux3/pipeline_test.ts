@@ -1,42 +1,14 @@
 /** Whole FLUX.3 Image klein pipelines against diffusers: same folder, prompt, images and seed, from text to pixels. */
 import assert from "node:assert/strict";
-import { fitOf } from "../../generation/size.ts";
-import { fit } from "../../media/fit.ts";
-import type { PipelineRequest } from "../../models/mod.ts";
 import { withComposed } from "../support/composed.ts";
 import type { Golden, GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
-import { textRequest } from "../support/golden_request.ts";
+import { editRequest } from "../support/golden_request.ts";
 import { ImagePipelineCases, kohya } from "../support/image_pipeline.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 
 const MULTIPLE = 4;
-const RULES = {
-  imageLimits: { multiple: MULTIPLE, maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 },
-  sizeMultiple: MULTIPLE,
-  maxPixels: Infinity,
-  defaults: { width: 256, height: 256, numInferenceSteps: 50, guidanceScale: 4 },
-};
-
-/** The request of a call, with its images as requests bring them. */
-function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
-  const { name, args, inputs } = call;
-  const request = textRequest(call);
-  const images = inputs.filter((input) => input.startsWith("image")).map((input) => {
-    const { shape: [height, width], data } = golden.tensor(name, input);
-    const image = { width: width!, height: height!, data: Uint8Array.from(data) };
-    return fit(image, fitOf(image, request, RULES as never));
-  });
-  return {
-    ...request,
-    ...(images.length > 0 && { task: "TI2I" as const, images }),
-    ...(inputs.includes("mask") && {
-      mask: [Uint8Array.from(golden.tensor(name, "mask").data)],
-      strength: args["strength"] as number,
-    }),
-  };
-}
-
+const requestOf = (golden: Golden, call: GoldenCall) => editRequest(golden, call, MULTIPLE);
 const cases = new ImagePipelineCases("flux3/pipeline", requestOf);
 const { golden } = cases;
 const distilled = new ImagePipelineCases("flux3/distilled", requestOf);

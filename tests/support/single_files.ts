@@ -128,3 +128,16 @@ export function framesOf({ format, shape, bytes }: Bytes): Bytes[] {
     return { format, shape: [dim, channels, ...side], bytes: own };
   });
 }
+
+/** Heads' rows of queries and keys as llama.cpp moves them: those of both halves in turn. */
+export function interleaved({ bytes, ...tensor }: Bytes, headDim: number): Bytes {
+  const [rows] = tensor.shape as [number];
+  const size = bytes.length / rows;
+  const moved = new Uint8Array(bytes.length);
+  for (let row = 0; row < rows; row++) {
+    const [head, place] = [row - row % headDim, row % headDim];
+    const to = head + 2 * (place % (headDim / 2)) + Math.floor(place / (headDim / 2));
+    moved.set(bytes.subarray(row * size, (row + 1) * size), to * size);
+  }
+  return { ...tensor, bytes: moved };
+}

@@ -49,7 +49,7 @@ TEKKEN = (
 )
 
 
-def tokenizer(folder):
+def tokenizer(folder, further=(), **options):
     """Byte-level BPE that keeps whole pieces, and begins every text with a token."""
     if not (folder / "tokenizer.json").exists():
         own = tokenizers.Tokenizer(models.BPE(ignore_merges=True))
@@ -58,13 +58,14 @@ def tokenizer(folder):
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ])
         own.decoder = decoders.ByteLevel()
-        special = ["<unk>", "<s>", "</s>", "<pad>"]
+        special = ["<unk>", "<s>", "</s>", "<pad>", *further]
         trainer = trainers.BpeTrainer(vocab_size=900, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
                                       special_tokens=special, show_progress=False)
         own.train_from_iterator(corpus(4, 4000), trainer)
         own.post_processor = processors.TemplateProcessing(
             single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
-        fast = PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+        fast = PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>",
+                                       **options)
         fast.save_pretrained(folder)
         write_json(folder / "tokenizer.json", json.loads((folder / "tokenizer.json").read_text()))
     return PreTrainedTokenizerFast.from_pretrained(folder)

@@ -6,7 +6,11 @@ import { checkOutChannels, refuse } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
-import { MINISTRAL3_CLASSES, MINISTRAL3_CONFIG } from "../../text_encoders/ministral3.ts";
+import {
+  MINISTRAL3_CLASSES,
+  MINISTRAL3_CONFIG,
+  requireMistral,
+} from "../../text_encoders/ministral3.ts";
 
 /** Axes of a token's position: place in the text, row, column. */
 const AXES = 3;
@@ -58,13 +62,7 @@ export const ERNIE_IMAGE_PARTS = partsTable({
     "transformer's in_channels": in_channels,
     "packed latents' width": vae.latent_channels * PACKED_SIDE ** 2,
   }],
-  checkTokenizer(tokenizer, path) {
-    if (tokenizer.encode("").length > 0) return;
-    throw new SyntaxError(
-      `Cannot use "${path}": its tokenizer begins no text with a token, as Ministral 3's does; ` +
-        "name that of the model with --tokenizer",
-    );
-  },
+  checkTokenizer: requireMistral,
 });
 
 type ErnieImageParts = PartsOf<typeof ERNIE_IMAGE_PARTS>;

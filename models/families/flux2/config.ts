@@ -1,4 +1,4 @@
-/** The components of a FLUX.2 klein model, what their files may say, and defaults: those of diffusers. */
+/** The components of a FLUX.2 model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
 import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
@@ -6,6 +6,11 @@ import { checkOutChannels, checkRotaryAxes } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { FlowScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import {
+  isMistral,
+  MINISTRAL3_CONFIG,
+  MISTRAL_SMALL_CLASSES,
+} from "../../text_encoders/ministral3.ts";
 import { QWEN3_CONFIG } from "../../text_encoders/qwen3.ts";
 import { requireQwenChat } from "../../tokenizers/mod.ts";
 
@@ -37,8 +42,22 @@ const FLUX2_PIPELINE_CONFIG = z.object({
   is_distilled: z.boolean().nullish().transform((value) => value ?? false),
 });
 
+/** `config.json` of the text encoder: klein's is Qwen3, dev's is Mistral Small. */
+const TEXT_CONFIG = z.unknown().transform((json, context) => {
+  const result = (isMistral(json) ? MINISTRAL3_CONFIG : QWEN3_CONFIG).safeParse(json);
+  if (result.success) return result.data;
+  for (const { path, message } of result.error.issues) {
+    context.addIssue({ code: "custom", path, message });
+  }
+  return z.NEVER;
+});
+
+export type Flux2TextConfig = z.output<typeof TEXT_CONFIG>;
+
 /** States that the transformer sees side by side: `text_encoder_out_layers` in diffusers. */
-export const TEXT_LAYERS: readonly number[] = [9, 18, 27];
+export function textLayers({ model_type }: Pick<Flux2TextConfig, "model_type">): readonly number[] {
+  return model_type === "mistral" ? [10, 20, 30] : [9, 18, 27];
+}
 
 const MAX_IMAGES = 10;
 /** What the reference allows of input images: most pixels, shortest side, longest shape. */
@@ -46,15 +65,11 @@ const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as co
 
 export const FLUX2_PARTS = partsTable({
   components: {
-    textEncoder: { classNames: ["Qwen3ForCausalLM", "Qwen3Model"], config: QWEN3_CONFIG },
-    transformer: {
-      classNames: ["Flux2Transformer2DModel"],
-      config: FLUX2_TRANSFORMER_CONFIG.refine(({ guidance_embeds }) => !guidance_embeds, {
-        path: ["guidance_embeds"],
-        message:
-          "transformers that take the guidance as an input, as FLUX.2 dev, are not supported",
-      }),
+    textEncoder: {
+      classNames: ["Qwen3ForCausalLM", "Qwen3Model", ...MISTRAL_SMALL_CLASSES],
+      config: TEXT_CONFIG,
     },
+    transformer: { classNames: ["Flux2Transformer2DModel"], config: FLUX2_TRANSFORMER_CONFIG },
     vae: { classNames: ["AutoencoderKLFlux2"], config: FLUX2_VAE_CONFIG },
   },
   settings: FLUX2_PIPELINE_CONFIG,
@@ -67,16 +82,26 @@ export const FLUX2_PARTS = partsTable({
     },
     {
       "transformer's joint_attention_dim": joint_attention_dim,
-      [`width of ${TEXT_LAYERS.length} states of the text encoder`]: textEncoder.hidden_size *
-        TEXT_LAYERS.length,
+      [`width of ${textLayers(textEncoder).length} states of the text encoder`]:
+        textEncoder.hidden_size * textLayers(textEncoder).length,
     },
   ],
-  checkTokenizer: requireQwenChat,
+  checkTokenizer(tokenizer, path) {
+    // Of the two only Mistral's begins texts with a token.
+    const [isMistral, count] = ["", "[INST]"].map((text) => tokenizer.encode(text).length);
+    if (!isMistral) return requireQwenChat(tokenizer, path);
+    if (count === 2) return;
+    throw new SyntaxError(
+      `Cannot use "${path}": it has no token "[INST]", which Mistral's chat template needs; fetch the tokenizer of the model again`,
+    );
+  },
 });
 
-type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
+export type Flux2Parts = PartsOf<typeof FLUX2_PARTS>;
 
-export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): FamilyInfo {
+export function flux2Info(
+  { settings: { is_distilled }, transformer, vae }: Flux2Parts,
+): FamilyInfo {
   const scale = scaleFactor(vae.config);
   const sizeMultiple = scale * PACKED_SIDE;
   const sampling = is_distilled
@@ -89,7 +114,10 @@ export function flux2Info({ settings: { is_distilled }, vae }: Flux2Parts): Fami
     inpainting: { strength: 0.8 },
     sizeMultiple,
     maxImages: MAX_IMAGES,
-    optionalSettings: ["maxSequenceLength", ...SAMPLING_CHOICES],
+    optionalSettings: [
+      ...["maxSequenceLength", ...SAMPLING_CHOICES] as const,
+      ...transformer.config.guidance_embeds ? ["trueCfgScale" as const] : [],
+    ],
     imageLimits: { multiple: sizeMultiple, ...IMAGE_LIMITS },
   };
 }

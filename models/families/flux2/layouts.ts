@@ -10,6 +10,7 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { MISTRAL_SMALL_FORMAT } from "../../text_encoders/ministral3.ts";
 import { QWEN3_FORMAT } from "../../text_encoders/qwen3.ts";
 import { type Layout, type LayoutEntry, renamed, scaleNorms } from "../../layouts.ts";
 import { hiddenSize } from "../../config.ts";
@@ -92,11 +93,6 @@ const TRANSFORMER: ComponentFormat = {
 /** Source of what shapes do not tell: transformer/config.json of FLUX.2-klein. */
 function transformerConfig(tensors: TensorSource): JsonObject {
   const time = "time_guidance_embed";
-  if (tensors.find(`${time}.guidance_embedder.linear_1.weight`)) {
-    throw new TypeError(
-      `Cannot use "${tensors.path}": it takes the guidance as an input, as FLUX.2-dev does, which is not supported; use FLUX.2-klein`,
-    );
-  }
   const sizes = doubleStreamSizes(tensors);
   const dim = hiddenSize(sizes);
   return {
@@ -111,19 +107,20 @@ function transformerConfig(tensors: TensorSource): JsonObject {
     axes_dims_rope: [32, 32, 32, 32],
     rope_theta: 2000,
     eps: 1e-6,
-    guidance_embeds: false,
+    guidance_embeds: tensors.find(`${time}.guidance_embedder.linear_1.weight`) !== undefined,
   };
 }
 
 /** Shapes do not tell whether a checkpoint is distilled; the names of files of those that are not say `base`. */
 function defaults(transformer: JsonObject, path: string): FamilyDefaults {
+  const isDev = transformer["guidance_embeds"] === true;
   const isBase = /base/i.test(basename(path));
   const size = Number(transformer["num_attention_heads"]) >= HEADS_9B ? "9B" : "4B";
   const repositories = [`klein-${size}`, `klein-base-${size}`];
   if (isBase) repositories.reverse();
   return {
-    className: "Flux2KleinPipeline",
-    settings: { is_distilled: !isBase },
+    className: isDev ? "Flux2Pipeline" : "Flux2KleinPipeline",
+    settings: { is_distilled: !isBase && !isDev },
     scheduler: {
       _class_name: "FlowMatchEulerDiscreteScheduler",
       num_train_timesteps: 1000,
@@ -135,11 +132,13 @@ function defaults(transformer: JsonObject, path: string): FamilyDefaults {
       max_image_seq_len: 4096,
       time_shift_type: "exponential",
     },
-    repositories: repositories.map((name) => `black-forest-labs/FLUX.2-${name}`),
+    repositories: (isDev ? ["dev"] : repositories).map((name) =>
+      `black-forest-labs/FLUX.2-${name}`
+    ),
   };
 }
 
 export const FLUX2_FILES: FamilyFiles = {
-  formats: [TRANSFORMER, QWEN3_FORMAT, FLUX2_VAE_FORMAT],
+  formats: [TRANSFORMER, QWEN3_FORMAT, MISTRAL_SMALL_FORMAT, FLUX2_VAE_FORMAT],
   defaults,
 };

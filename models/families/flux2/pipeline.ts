@@ -1,6 +1,6 @@
 /**
- * Images with FLUX.2 klein: from text, and from input images as a text says; a mask may keep a part of the first.
- * Source: diffusers `Flux2KleinPipeline` and `Flux2KleinInpaintPipeline`.
+ * Images with FLUX.2, klein and dev: from text, and from input images as a text says; a mask may keep a part of the first.
+ * Source: diffusers `Flux2KleinPipeline`, `Flux2KleinInpaintPipeline` and `Flux2Pipeline`.
  */
 import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
 import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
@@ -14,11 +14,11 @@ import {
   unpackLatents,
 } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { timestepConstant } from "../../blocks/embeddings.ts";
+import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
-import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
+import { classifierFree } from "../../pipeline/guidance.ts";
 import {
   beginSample,
   gridOf,
@@ -29,28 +29,27 @@ import {
 } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
-import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
-import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
 import { imageSteps } from "../../schedulers/mod.ts";
-import { FLUX2_PARTS, flux2Info, TEXT_LAYERS } from "./config.ts";
+import { FLUX2_PARTS, flux2Info } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
+import { flux2Prompts, flux2TextEncoder } from "./prompt.ts";
 import { flux2Schedule, modelTimestep } from "./schedule.ts";
 import { flux2Context, flux2Transformer } from "./transformer.ts";
 import { hiddenSize } from "../../config.ts";
 
 export const FLUX2 = defineFamily({
-  classNames: ["Flux2KleinPipeline", "Flux2KleinInpaintPipeline"],
+  classNames: ["Flux2KleinPipeline", "Flux2KleinInpaintPipeline", "Flux2Pipeline"],
   files: FLUX2_FILES,
   parts: FLUX2_PARTS,
-  lora: { transformer: { family: "FLUX.2", layouts: [ORIGINAL_FLUX2] }, textEncoder: "Qwen3" },
+  lora: {
+    transformer: { family: "FLUX.2", layouts: [ORIGINAL_FLUX2] },
+    textEncoder: "Qwen3 or Mistral Small",
+  },
 
   info: flux2Info,
 
-  // Distilled models make their images without guidance, whatever is asked for.
-  prompts: (request, { settings }) =>
-    guidedPrompts(request, request.guidanceScale > 1 && !settings.is_distilled)
-      .map((text) => qwen3ChatPrompt(text, { hasThinkBlock: true })),
+  prompts: flux2Prompts,
 
   shapeOf({ images = [], ...request }, _, { lengths, maxLength }, { sizeMultiple }) {
     const grid = gridOf(request, sizeMultiple);
@@ -68,12 +67,14 @@ export const FLUX2 = defineFamily({
     };
   },
 
-  trace(session, { transformer, textEncoder, vae, tokenizer, scheduler }, shape) {
+  trace(session, parts, shape) {
+    const { transformer, vae, scheduler } = parts;
     const { grid, references, prompts, steps, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
     const schedule = flux2Schedule(scheduler, tokenCount(grid), steps, shape);
     const sizeOf = (grid: TokenGrid) => ({ ...latentSize(grid, PACKED_SIDE), tileSide });
     const latents = [1, config.in_channels, grid.rows, grid.columns];
+    const { guidance_embeds: isGuided, timestep_guidance_channels: channels } = config;
 
     // 1. Encode: the input images, as tokens one after the other; the prompts.
     const images = references.length > 0
@@ -83,8 +84,7 @@ export const FLUX2 = defineFamily({
       const packed = all.map((moments) => packLatents(posteriorMode(moments)));
       return normaliseTokens(vae.config, vae.weights.root, concat(packed, 1));
     });
-    const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, TEXT_LAYERS);
-    const text = new PromptEncoder(session, qwen3, shape, {
+    const text = new PromptEncoder(session, flux2TextEncoder(parts), shape, {
       trace: ({ states }) => {
         const all = flux2Context(config, weights, states);
         return Array.from({ length: prompts }, (_, i) => ofPrompt(all, i));
@@ -94,16 +94,20 @@ export const FLUX2 = defineFamily({
     // 2. Noise, as tokens; modulation of all timesteps.
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      { noise: f32(...latents), images: shape.isMasked ? tokens?.outputs : undefined },
-      ({ noise, images }, graph) => {
+      {
+        noise: f32(...latents),
+        images: shape.isMasked ? tokens?.outputs : undefined,
+        guidance: isGuided ? f32(1, channels) : undefined,
+      },
+      ({ noise, images, guidance }, graph) => {
         const times = Array.from(schedule.timesteps, modelTimestep);
-        const embedded = timestepConstant(graph, times, config.timestep_guidance_channels);
+        const embedded = timestepConstant(graph, times, channels);
         const noisy = rearrange(noise, "1 c y x -> 1 (y x) c");
         // The image that is kept in part comes first, and is seen like the others.
         const image = images && slice(images, 1, 0, tokenCount(grid));
         return {
           ...beginSample(noisy, image, { schedule, isMasked: shape.isMasked }),
-          modulation: modulationTable(weights, embedded, hiddenSize(config)),
+          modulation: modulationTable(weights, embedded, hiddenSize(config), guidance),
         };
       },
     );
@@ -138,14 +142,18 @@ export const FLUX2 = defineFamily({
     }));
 
     return async (work) => {
-      const { guidanceScale } = work.request;
+      const { guidanceScale, trueCfgScale = 1 } = work.request;
+      const scale = isGuided ? trueCfgScale : guidanceScale;
+      const guidance = isGuided
+        ? timestepEmbedding([Math.fround(guidanceScale) * 1000], channels)
+        : undefined;
       const draw = noiseOf(work.request, latents);
       const noise = draw();
       await images?.run(work);
       if (tokens) await work.run([tokens.call({})]);
       await text.run(work);
-      await work.run([begin.call({ noise })]);
-      await denoiser.run(work, classifierFree(guidanceScale, prompts), draw, { noise });
+      await work.run([begin.call({ noise, guidance })]);
+      await denoiser.run(work, classifierFree(scale, prompts), draw, { noise });
       await result.run(work);
     };
   },

@@ -1,0 +1,134 @@
+/** FLUX.2 dev's files as people have them: every tensor's name and shape, without its numbers. */
+import assert from "node:assert/strict";
+import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
+import { LARGE, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
+import { recognise } from "../../checkpoints/recognise.ts";
+import { MINISTRAL3_CONFIG } from "../../text_encoders/ministral3.ts";
+import { qwenEncoder } from "../../text_encoders/qwen.ts";
+import { FLUX2_TRANSFORMER_CONFIG, textLayers } from "./config.ts";
+import { FLUX2_FILES } from "./layouts.ts";
+import { modulationTable } from "./modulation.ts";
+import { flux2Context, flux2Transformer } from "./transformer.ts";
+
+const DIM = 6144;
+const TEXT_DIM = 5120;
+
+/** All tensors of `flux2-dev.safetensors`. Source: `Flux2` of Black Forest Labs' own code. */
+function transformer(): Shapes {
+  const embedder = (name: string) => ({
+    [`${name}.in_layer.weight`]: [DIM, 256],
+    [`${name}.out_layer.weight`]: [DIM, DIM],
+  });
+  return {
+    "img_in.weight": [DIM, 128],
+    "txt_in.weight": [DIM, 3 * TEXT_DIM],
+    ...embedder("time_in"),
+    ...embedder("guidance_in"),
+    "double_stream_modulation_img.lin.weight": [6 * DIM, DIM],
+    "double_stream_modulation_txt.lin.weight": [6 * DIM, DIM],
+    "single_stream_modulation.lin.weight": [3 * DIM, DIM],
+    ...repeated(8, (i) =>
+      Object.assign(
+        {},
+        ...["img", "txt"].map((stream) => {
+          const name = `double_blocks.${i}.${stream}`;
+          return {
+            [`${name}_attn.qkv.weight`]: [3 * DIM, DIM],
+            [`${name}_attn.norm.query_norm.scale`]: [128],
+            [`${name}_attn.norm.key_norm.scale`]: [128],
+            [`${name}_attn.proj.weight`]: [DIM, DIM],
+            [`${name}_mlp.0.weight`]: [6 * DIM, DIM],
+            [`${name}_mlp.2.weight`]: [DIM, 3 * DIM],
+          };
+        }),
+      )),
+    ...repeated(48, (i) => ({
+      [`single_blocks.${i}.linear1.weight`]: [9 * DIM, DIM],
+      [`single_blocks.${i}.linear2.weight`]: [DIM, 4 * DIM],
+      [`single_blocks.${i}.norm.query_norm.scale`]: [128],
+      [`single_blocks.${i}.norm.key_norm.scale`]: [128],
+    })),
+    "final_layer.adaLN_modulation.1.weight": [2 * DIM, DIM],
+    "final_layer.linear.weight": [128, DIM],
+  };
+}
+
+/** All tensors of Mistral Small 3.2's language model, and one of its vision tower. Source: `Mistral3Model` of transformers. */
+function textEncoder(prefix: string, layers: number): Shapes {
+  return {
+    "vision_tower.ln_pre.weight": [1024],
+    [`${prefix}embed_tokens.weight`]: [131072, TEXT_DIM],
+    [`${prefix}norm.weight`]: [TEXT_DIM],
+    ...repeated(layers, (i) => {
+      const [attention, mlp] = ["self_attn", "mlp"].map((part) => `${prefix}layers.${i}.${part}`);
+      return {
+        [`${attention}.q_proj.weight`]: [4096, TEXT_DIM],
+        [`${attention}.k_proj.weight`]: [1024, TEXT_DIM],
+        [`${attention}.v_proj.weight`]: [1024, TEXT_DIM],
+        [`${attention}.o_proj.weight`]: [TEXT_DIM, 4096],
+        [`${mlp}.gate_proj.weight`]: [32768, TEXT_DIM],
+        [`${mlp}.up_proj.weight`]: [32768, TEXT_DIM],
+        [`${mlp}.down_proj.weight`]: [TEXT_DIM, 32768],
+        [`${prefix}layers.${i}.input_layernorm.weight`]: [TEXT_DIM],
+        [`${prefix}layers.${i}.post_attention_layernorm.weight`]: [TEXT_DIM],
+      };
+    }),
+  };
+}
+
+function opened(shapes: Shapes) {
+  const [found, ...others] = recognise(memoryTensors(shapes), FLUX2_FILES.formats);
+  assert.deepEqual(others, []);
+  const graph = new Graph("test", LARGE);
+  const input = (shape: number[], dtype: "f32" | "u32" = "f32") =>
+    graph.use(new DeviceTensor("input", shape, dtype));
+  const json = found!.format.config(found!.tensors);
+  return { graph, input, json, weights: new Weights(found!.tensors) };
+}
+
+Deno.test("FLUX.2 dev's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
+  for (const prefix of ["", "model.diffusion_model."]) {
+    const shapes = Object.fromEntries(
+      Object.entries(transformer()).map(([name, shape]) => [prefix + name, shape]),
+    );
+    const { graph, input, weights, json } = opened(shapes);
+    const config = FLUX2_TRANSFORMER_CONFIG.parse(json);
+    assert.deepEqual(config, FLUX2_TRANSFORMER_CONFIG.parse({}));
+    flux2Transformer(graph, config, weights.root, {
+      context: flux2Context(config, weights.root, input([1, 5, 3 * TEXT_DIM])),
+      sample: input([1, 6, 128]),
+      grid: { rows: 2, columns: 3 },
+      referenceGrids: [],
+      modulation: modulationTable(weights.root, input([1, 256]), DIM, input([1, 256])),
+    });
+    assert.deepEqual(weights.unused, []);
+  }
+});
+
+Deno.test("FLUX.2 dev needs the first thirty layers of Mistral Small's language model, also where a file has no more", () => {
+  for (const prefix of ["language_model.model.", "model.language_model.", "model."]) {
+    for (const count of [30, 40]) {
+      const { graph, input, weights, json } = opened(textEncoder(prefix, count));
+      const config = MINISTRAL3_CONFIG.parse(json);
+      assert.deepEqual(
+        [
+          config.model_type,
+          config.num_attention_heads,
+          config.num_key_value_heads,
+          config.rope_theta,
+        ],
+        ["mistral", 32, 8, 1e9],
+      );
+      assert.equal(config.frequencies, undefined);
+      const inputs = { embeddings: input([1, 7, TEXT_DIM]), lengths: input([1], "u32") };
+      const layers = textLayers(config);
+      qwenEncoder(graph, config, weights.root, { ...inputs, isRaw: true }, layers);
+      const unused = weights.unused.filter((name) => !/layers\.3\d\.|vision_tower/.test(name));
+      assert.deepEqual(
+        unused.map((name) => name.replace(/^(language_model\.|model\.)+/, "")),
+        ["embed_tokens.weight", "norm.weight"],
+      );
+    }
+  }
+});
