@@ -51,6 +51,9 @@ export interface DeviceCounters {
   waits: number;
 }
 
+/** How long the news of a loss may take behind the first failure. */
+const LOSS_MS = 2000;
+
 /**
  * One open GPU: the only place that allocates buffers, compiles pipelines, submits and waits.
  *
@@ -247,8 +250,10 @@ export class Device {
       return create();
     } finally {
       const requestedBytes = this.#allocatedBytes - bytesBefore;
-      const validation = await this.gpuDevice.popErrorScope();
-      const memory = await this.gpuDevice.popErrorScope();
+      const [validation, memory] = await this.#unlessLost(async () => [
+        await this.gpuDevice.popErrorScope(),
+        await this.gpuDevice.popErrorScope(),
+      ]);
       if (memory) this.#failure ??= typedError(memory, requestedBytes);
       if (validation) this.#failure ??= typedError(validation, 0);
       // A pipeline made meanwhile may be the invalid one: it must not be found in the cache again.
@@ -314,7 +319,7 @@ export class Device {
     try {
       next?.();
     } finally {
-      await finished;
+      await this.#unlessLost(() => finished);
     }
     this.check();
   }
@@ -350,7 +355,13 @@ export class Device {
       } finally {
         await mapped;
       }
-      for (const result of await mapped) if (result.status === "rejected") throw result.reason;
+      const results = await mapped;
+      await this.#unlessLost(() => {
+        const failed = results.find(({ status }) => status === "rejected");
+        return failed
+          ? Promise.reject((failed as PromiseRejectedResult).reason)
+          : Promise.resolve();
+      });
       this.check();
       let offset = 0;
       staging.forEach((buffer, i) => {
@@ -365,6 +376,20 @@ export class Device {
       for (const buffer of staging) this.destroyBuffer(buffer);
     }
     return result;
+  }
+
+  /** What a device has promised is rejected once it is lost, and browsers may say so a little later. */
+  async #unlessLost<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const waited = new Promise((resolve) => timer = setTimeout(resolve, LOSS_MS));
+      await Promise.race([this.lost, waited]);
+      clearTimeout(timer);
+      this.check();
+      throw error;
+    }
   }
 
   /** Asks the queue again and again during a wait: Firefox else looks for its end every 100 ms. */

@@ -59,3 +59,44 @@ for (const browser of ["firefox", "chromium"] as const) {
     true,
   );
 }
+
+browserTest(
+  "chromium ends a job whose GPU process is killed with an error, and draws the next in a new process",
+  "chromium",
+  async () => {
+    await using site = await openSite();
+    site.add("/kill", () => Response.json(site.killGpuProcess()));
+    const { killed, lost, ms, before, after } = await site.run(
+      "chromium",
+      `
+      const { loadModel } = await import("./denoise.js");
+      const model = await loadModel();
+      const draw = async (options) => {
+        const [{ data }] = await model.generate({ prompt: "a red heart", seed: 7, ...options });
+        return Array.from(data).join();
+      };
+      const before = await draw({ numInferenceSteps: 2 });
+      let at;
+      let killed;
+      const lost = await draw({
+        numInferenceSteps: 400,
+        onProgress: ({ step }) => {
+          if (step < 2 || at) return;
+          at = performance.now();
+          killed = fetch("./kill").then((answer) => answer.json());
+        },
+      }).then(() => "drawn", ({ name, message }) => name + ": " + message);
+      const ms = performance.now() - at;
+      const after = await draw({ numInferenceSteps: 2 });
+      await model.close();
+      return { killed: await killed, lost, ms, before, after };
+    `,
+      { limitMs: 600_000 },
+    ) as Record<"lost" | "before" | "after", string> & { killed: boolean; ms: number };
+    assert.ok(killed, "the browser has no GPU process");
+    assert.match(lost, /^DeviceLostError: Cannot go on with the GPU/);
+    assert.ok(ms < 20_000, `it took ${ms} ms`);
+    assert.equal(after, before);
+  },
+  true,
+);

@@ -20,6 +20,8 @@ export interface Site extends AsyncDisposable {
   readonly requests: string[];
   /** Serves bytes at a path, or what a function answers. */
   add(path: string, answer: Uint8Array<ArrayBuffer> | ((request: Request) => Response)): void;
+  /** Kills the process that computes for the browser; false where it has none of its own. */
+  killGpuProcess(): boolean;
   /** Has another server answer what the site lacks. */
   forward(origin: string): void;
   /** Runs the body of an async function in a new tab; gives what it returns, as JSON. */
@@ -89,10 +91,12 @@ export async function openSite(): Promise<Site> {
   const { port } = server.addr;
   const url = `http://127.0.0.1:${port}/`;
   const profiles: string[] = [];
+  let running: Deno.ChildProcess | undefined;
   return {
     url,
     requests,
     add: (path, answer) => void added.set(path, answer),
+    killGpuProcess: () => killGpuProcess(running!.pid),
     forward: (origin) => void (elsewhere = origin),
     async run(browser, body, { limitMs = 120_000 } = {}) {
       script = body;
@@ -100,7 +104,7 @@ export async function openSite(): Promise<Site> {
       profiles.push(profile);
       const { promise, resolve } = Promise.withResolvers<{ value?: unknown; error?: string }>();
       finish = resolve;
-      const child = await start(browser, profile, `${url}tab.html`);
+      const child = running = await start(browser, profile, `${url}tab.html`);
       const timer = setTimeout(() => resolve({ error: `nothing came in ${limitMs} ms` }), limitMs);
       const { value, error } = await promise;
       clearTimeout(timer);
@@ -170,6 +174,28 @@ async function start(
     stdout: "null",
     stderr: "null",
   }).spawn();
+}
+
+/** Finds it below the browser, as Linux tells of processes. */
+function killGpuProcess(browser: number): boolean {
+  const parents = new Map<number, number>();
+  const found: number[] = [];
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const [, parent] = /\) \S (\d+)/.exec(Deno.readTextFileSync(`/proc/${name}/stat`))!;
+      parents.set(Number(name), Number(parent));
+      const isGpu = Deno.readTextFileSync(`/proc/${name}/cmdline`).includes("--type=gpu-process");
+      if (isGpu) found.push(Number(name));
+    } catch {
+      // Processes end while they are listed.
+    }
+  }
+  const isBelow = (id: number): boolean =>
+    id === browser || parents.has(id) && isBelow(parents.get(id)!);
+  const own = found.find(isBelow);
+  if (own !== undefined) Deno.kill(own, "SIGKILL");
+  return own !== undefined;
 }
 
 async function end(child: Deno.ChildProcess): Promise<void> {
