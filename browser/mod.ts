@@ -31,6 +31,7 @@ export {
   planModel,
   type PlanOptions,
 } from "./load.ts";
+export { videoFrames, type VideoFramesOptions } from "./video_frames.ts";
 export type { CacheMode, RemoteFile } from "./store.ts";
 export type * from "../mod.ts";
 

@@ -1,6 +1,8 @@
-/** Video files of a tab: WebCodecs writes them into its table of files, and none are read; stands in for `media/video/mod.ts`. */
+/** Video files of a tab, which WebCodecs reads and writes in its table of files; stands in for `media/video/mod.ts`. */
+import { fit } from "../media/fit.ts";
+import type { ReadVideoOptions } from "../media/video/read.ts";
 import type { VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
-import { mount, TEMPORARY } from "./files.ts";
+import { bytesOf, find, mount, TEMPORARY } from "./files.ts";
 
 export { crfOfQuality } from "../media/video/quality.ts";
 export type { VideoFormat, VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
@@ -11,7 +13,7 @@ export class VideoError extends Error {
 
 export class FfmpegError extends Error {}
 
-/** What encodes. */
+/** What encodes and decodes. */
 export type Ffmpeg = "WebCodecs";
 export type X264Preset = "fast";
 
@@ -30,13 +32,92 @@ export function findFfmpeg(): Promise<Ffmpeg> {
   return Promise.resolve("WebCodecs");
 }
 
-export function probeVideo(): Promise<never> {
-  return Promise.reject(
-    new VideoError("Cannot read video: a browser tab reads no video files; give frames"),
+/** Most pixels of all frames together that are decoded, as under Deno. */
+const MAX_WORK = 2 ** 33;
+
+/** @throws {VideoError} for a file that this browser does not read */
+export async function probeVideo(_: Ffmpeg, path: string): Promise<VideoInfo> {
+  const blob = await blobOf(path);
+  return await asVideoError(async () => await (await reader()).probe(blob));
+}
+
+export function checkVideoWork(
+  info: VideoInfo,
+  { fps, maxFrames }: Pick<ReadVideoOptions, "fps" | "maxFrames">,
+): void {
+  const stored = fps === undefined ? maxFrames : Math.ceil(maxFrames / fps * info.fps);
+  const frames = Math.min(info.frames, stored);
+  if (frames * info.width * info.height <= MAX_WORK) return;
+  throw new VideoError(
+    `Cannot read video: ${frames} frames of ${info.width}x${info.height} would have to be decoded, and at most ${
+      Math.floor(MAX_WORK / (info.width * info.height))
+    } of that size are; scale it down or cut it first`,
   );
 }
 
-export const readVideo = probeVideo;
+/** Frames of a size, in order; with a rate each is the one that is shown at its time. */
+export async function* readVideo(
+  _: Ffmpeg,
+  path: string,
+  info: VideoInfo,
+  options: ReadVideoOptions,
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  const { width, height, fps, maxFrames, isContained, signal } = options;
+  checkVideoWork(info, options);
+  const blob = await blobOf(path);
+  const size = { width, height };
+  const frames: Uint8Array<ArrayBuffer>[] = [];
+  let end = 0;
+  const hold = (until: number) => {
+    while (frames.length > 0 && frames.length < Math.min(until, maxFrames)) {
+      frames.push(frames.at(-1)!);
+    }
+  };
+  await asVideoError(async () =>
+    await (await reader()).read(blob, ({ data, time, duration, ...own }) => {
+      const image = { ...own, data };
+      const at = fps === undefined ? frames.length : Math.round(time * fps);
+      hold(at);
+      end = fps === undefined ? at + 1 : Math.round((time + duration) * fps);
+      if (frames.length >= maxFrames) return false;
+      const fitted = fit(image, isContained ? { contain: size } : { cover: size }).data;
+      // Of several frames in one place the last is shown.
+      frames[Math.min(at, frames.length)] = fitted as Uint8Array<ArrayBuffer>;
+      return true;
+    }, signal)
+  );
+  hold(end);
+  if (frames.length === 0) {
+    throw new VideoError("Cannot read video: no frame of it could be decoded");
+  }
+  yield* frames.slice(0, Math.min(maxFrames, Math.max(1, end)));
+}
+
+async function blobOf(path: string): Promise<Blob> {
+  const file = find(path);
+  if (!file) {
+    throw new VideoError(
+      `Cannot read video: a browser tab has no file ${path}; give frames, as videoFrames() reads them`,
+    );
+  }
+  return file.kind === "blob" ? file.blob : new Blob([await bytesOf(file)]);
+}
+
+async function asVideoError<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    const { message } = error as Error;
+    const text = /^Cannot /.test(message) ? message : `Cannot read video: ${message}`;
+    throw new VideoError(text, { cause: error });
+  }
+}
+
+async function reader(): Promise<typeof import("./video_reader.ts")> {
+  const script: string = new URL("./video_reader.js", import.meta.url).href;
+  return await import(script) as typeof import("./video_reader.ts");
+}
 
 /** Starts a file in the table. Encoder and container are a script of their own, which is fetched when it is wanted. */
 export function writeVideo(_: Ffmpeg, { path, ...options }: WriteVideoOptions): VideoWriter {
@@ -54,5 +135,3 @@ export function writeVideo(_: Ffmpeg, { path, ...options }: WriteVideoOptions): 
     finish: async () => mount(path, { kind: "blob", blob: await (await opening).finish() }),
   };
 }
-
-export function checkVideoWork(): void {}

@@ -20,6 +20,7 @@ export const ENTRIES: Readonly<Record<string, string>> = {
   "denoise.js": "browser/mod.ts",
   "worker.js": "browser/worker.ts",
   "video_file.js": "browser/video_file.ts",
+  "video_reader.js": "browser/video_reader.ts",
   "report.js": "browser/report.ts",
   "report_worker.js": "browser/report_worker.ts",
 };

@@ -6,7 +6,8 @@ import { ImageError, type PixelImage } from "../../media/image.ts";
 import type { GivenInput } from "../../server/inputs/kept_inputs.ts";
 import { badSource, type Source } from "../../server/inputs/sources.ts";
 import type { GivenVideo } from "../../server/videos/video_request.ts";
-import { mount } from "../files.ts";
+import { mount, unmount } from "../files.ts";
+import { probeVideo, VideoError } from "../video.ts";
 
 /** A file of a form. */
 export interface TabUpload {
@@ -27,7 +28,7 @@ const kept = new Map<string, InputImage[]>();
 /** Files as they came, by the ids of the jobs. */
 const given = new Map<string, (GivenInput & { readonly file: Blob })[]>();
 
-/** Reads the images of a job's request, and keeps them as the model takes them. */
+/** Reads the images and videos of a job's request, and keeps them as the model takes them. */
 export function tabReader(job: string): VideoReader<TabInputs> {
   const local = localReader();
   const keep = (image: InputImage) => {
@@ -35,12 +36,17 @@ export function tabReader(job: string): VideoReader<TabInputs> {
     kept.set(job, images);
     return `${job}/${images.push(image) - 1}`;
   };
+  const take = async (source: Source<TabUpload>) => {
+    const file = "file" in source ? source.file : await fetchImage(source);
+    const before = given.get(job) ?? [];
+    const path = `${job}/${before.length}`;
+    given.set(job, [...before, { field: source.field, path, contentType: file.type, file }]);
+    mount(path, { kind: "blob", blob: file });
+    return { path, file };
+  };
   const reader: VideoReader<TabInputs> = {
     open: async (source) => {
-      const file = "file" in source ? source.file : await fetchImage(source);
-      const before = given.get(job) ?? [];
-      const path = `${job}/${before.length}`;
-      given.set(job, [...before, { field: source.field, path, contentType: file.type, file }]);
+      const { file } = await take(source);
       try {
         return await local.open(new Uint8Array(await file.arrayBuffer()));
       } catch (error) {
@@ -52,9 +58,18 @@ export function tabReader(job: string): VideoReader<TabInputs> {
       return { image: keep(fitted), hasHoles };
     },
     mask: async (image, how, way) => keep(await local.mask(image, how, way)),
-    openClip: ({ field }) =>
-      Promise.reject(badSource(field, "a browser tab reads no video files; start from an image")),
-    openMask: async (source) => ({ image: await reader.open(source) }),
+    openClip: async (source) => {
+      const { path } = await take(source);
+      try {
+        return { path, info: await probeVideo("WebCodecs", path) };
+      } catch (error) {
+        throw error instanceof VideoError ? badSource(source.field, error.message) : error;
+      }
+    },
+    openMask: async (source) => {
+      const isVideo = "file" in source && source.file.type.startsWith("video/");
+      return isVideo ? await reader.openClip(source, 1) : { image: await reader.open(source) };
+    },
     checkClip: () => {},
   };
   return reader;
@@ -102,5 +117,6 @@ export async function copyGiven(path: string, to: string): Promise<void> {
 /** Frees the images of a job that has ended. */
 export function forgetInputs(job: string): void {
   kept.delete(job);
+  for (const { path } of given.get(job) ?? []) unmount(path);
   given.delete(job);
 }

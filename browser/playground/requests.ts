@@ -1,20 +1,13 @@
 /** What the requests of a tab say, and what its models can do. */
 import type { Context } from "hono";
 import { readRecipe, recipeFields } from "../../generation/read_recipe.ts";
-import { needsVideo } from "../../generation/task.ts";
 import { readImageText } from "../../media/encode.ts";
-import type { ModelInfo } from "../../engine/types.ts";
 import { badRequest } from "../../server/contract/errors.ts";
 import { type EDIT_SPELLINGS, withInputNames } from "../../server/contract/fields.ts";
 import type { LoraItem } from "../../server/contract/generation_fields.ts";
 import { type JobLora, readLoraItems } from "../../server/contract/lora_requests.ts";
 import type { AppEnv } from "../../server/services.ts";
 import type { TabUpload } from "./inputs.ts";
-
-/** A tab reads no video files. */
-export function withoutVideos(info: ModelInfo): ModelInfo {
-  return { ...info, supportedTasks: info.supportedTasks.filter((task) => !needsVideo(task)) };
-}
 
 /** The texts and files of a form. */
 export async function readForm(

@@ -31,7 +31,7 @@ import { forgetInputs, givenOf, resolveInputs, tabReader, type TabUpload } from 
 import { mount } from "../files.ts";
 import { type BrowserOptions, type LoadedEngine, loadEngine, type ModelSource } from "../load.ts";
 import { TabRecords, TabResults } from "./records.ts";
-import { findLoras, readForm, readText, withoutVideos } from "./requests.ts";
+import { findLoras, readForm, readText } from "./requests.ts";
 
 /** Most jobs that wait. */
 const MAX_QUEUE = 100;
@@ -138,12 +138,6 @@ export class TabService {
           state.note((download + weights + kernels) / 3);
         },
       });
-      if (withoutVideos(loaded.engine.info).supportedTasks.length === 0) {
-        await loaded.engine.close();
-        throw new Error(
-          `Cannot use ${loaded.name} here: it starts from videos, and a tab reads no video files`,
-        );
-      }
       if (signal.aborted) await loaded.engine.close();
       signal.throwIfAborted();
       this.#model = loaded;
@@ -166,7 +160,7 @@ export class TabService {
   /** @throws {ServiceError} 503 until a model is loaded */
   get #loaded(): LoadedEngine & { readonly info: ModelInfo } {
     const { engine } = this.#engine;
-    return { ...this.#model!, info: withoutVideos(engine.info) };
+    return { ...this.#model!, info: engine.info };
   }
 
   #card(): ReturnType<typeof modelCard> {

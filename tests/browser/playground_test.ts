@@ -94,12 +94,12 @@ browserTest(
 );
 
 browserTest(
-  "the playground without a server makes a video, plays it, and has it after a reload",
+  "the playground without a server makes a video, plays it, has it after a reload, and changes it",
   "firefox",
   async () => {
     await using site = await openSite();
     const draft = { output: "video", settings: { num_inference_steps: 2 } };
-    const { first, again } = await site.run(
+    const { first, again, changed, tasks } = await site.run(
       "firefox",
       `${PAGE}
     localStorage.setItem("denoise.draft", JSON.stringify(${JSON.stringify(draft)}));
@@ -121,11 +121,35 @@ browserTest(
     await generate();
     const first = await played();
     await reload();
-    return { first, again: await played() };
+    const again = await played();
+    const clip = await (await fetch((await until("video[autoplay]")).src)).blob();
+    const dropped = new frame.contentWindow.DataTransfer();
+    dropped.items.add(new File([clip], "clip.mp4", { type: "video/mp4" }));
+    const options = { dataTransfer: dropped, bubbles: true, cancelable: true };
+    (await until("main textarea")).dispatchEvent(new frame.contentWindow.DragEvent("drop", options));
+    await write(await until("main textarea"), "a blue star");
+    const before = (await until("video[autoplay]")).src;
+    await until("button[aria-label^=Remove]");
+    await generate();
+    await until(() => (frame.contentDocument?.querySelector("video[autoplay]")?.src ?? before) !== before);
+    const changed = await played();
+    const database = await new Promise((resolve) => {
+      const opening = indexedDB.open("denoise");
+      opening.onsuccess = () => resolve(opening.result);
+    });
+    const jobs = await new Promise((resolve) => {
+      const reading = database.transaction("jobs").objectStore("jobs").index("by time").getAll();
+      reading.onsuccess = () => resolve(reading.result);
+    });
+    database.close();
+    return { first, again, changed, tasks: jobs.map(({ request }) => request.taskType) };
   `,
-    ) as Record<"first" | "again", unknown[]>;
+      { limitMs: 400_000 },
+    ) as Record<"first" | "again" | "changed", unknown[]> & { tasks: string[] };
     assert.deepEqual(first, [96, 96, 9, "video/mp4"]);
     assert.deepEqual(again, first);
+    assert.deepEqual(changed.slice(0, 2), [96, 96]);
+    assert.deepEqual(tasks, ["T2V", "V2V"]);
   },
   true,
 );

@@ -1,6 +1,6 @@
 /** Videos of a tab: frames, and files by WebCodecs. */
 import assert from "node:assert/strict";
-import { findFfmpeg, probeVideo, readVideo } from "../../media/video/mod.ts";
+import { findFfmpeg, probeVideo, readVideo, writeVideo } from "../../media/video/mod.ts";
 import { browserTest, openSite } from "./tab.ts";
 
 const SHAPE = { width: 96, height: 96, fps: 8 };
@@ -101,6 +101,68 @@ for (const browser of ["firefox", "chromium"] as const) {
         refused[2]!,
         /^Cannot encode the video: this browser does not encode H.264 of 96x96; ask for the format webm, or take the frames/,
       );
+    },
+    true,
+  );
+}
+
+for (const browser of ["firefox", "chromium"] as const) {
+  browserTest(
+    `${browser} reads video files as Deno does, at their rate and another, changes one, and says what it cannot read`,
+    browser,
+    async () => {
+      const colours = [[200, 40, 40], [40, 200, 40], [40, 40, 200], [200, 200, 40]];
+      const made = colours.flatMap((colour) => [colour, colour]).map((colour, k) =>
+        Uint8Array.from(
+          { length: 96 * 96 * 3 },
+          (_, i) => colour[i % 3]! + (Math.floor(i / 3) % 96 > 8 * k ? 30 : 0),
+        )
+      );
+      const path = await Deno.makeTempFile({ suffix: ".mp4" });
+      const ffmpeg = await findFfmpeg();
+      const writer = writeVideo(ffmpeg, { path, ...SHAPE, crf: 12 });
+      for (const frame of made) await writer.write(frame);
+      await writer.finish();
+      const info = await probeVideo(ffmpeg, path);
+      const slow = { ...SHAPE, fps: 3, maxFrames: 9 };
+      const expected = await Array.fromAsync(readVideo(ffmpeg, path, info, slow));
+      const bytes = await Deno.readFile(path);
+      await Deno.remove(path);
+      await using site = await openSite();
+      site.add("/clip.mp4", bytes);
+      const found = await site.run(
+        browser,
+        `
+        const { loadModel, videoFrames } = await import("./denoise.js");
+        const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+        const clip = await (await fetch("./clip.mp4")).blob();
+        const whole = await videoFrames(clip);
+        const slow = await videoFrames(clip, { fps: 3, maxFrames: 9 });
+        const refused = await videoFrames(new Blob(["no video"])).then(() => "read", ({ message }) => message);
+        const model = await loadModel();
+        const changed = await model.generateVideo({
+          prompt: "a red heart", seed: 7, numInferenceSteps: 4, taskType: "V2V", strength: 0.5, video: whole.slice(0, 5),
+        });
+        await model.close();
+        return {
+          whole: whole.map(({ data }) => base64(data)),
+          slow: slow.map(({ data }) => base64(data)),
+          changed: [changed.frames.length, changed.width, changed.height],
+          refused,
+        };
+      `,
+        { limitMs: 600_000 },
+      ) as { whole: string[]; slow: string[]; changed: number[]; refused: string };
+      const check = (frames: string[], wanted: readonly Uint8Array[]) => {
+        const read = frames.map((frame) => Uint8Array.fromBase64(frame));
+        assert.equal(read.length, wanted.length);
+        const least = Math.min(...read.map((frame, i) => psnr(frame, wanted[i]!)));
+        assert.ok(least > 30, `${least} dB, not over 30`);
+      };
+      check(found.whole, made);
+      check(found.slow, expected);
+      assert.deepEqual(found.changed, [5, 96, 96]);
+      assert.match(found.refused, /^Cannot read video: it is of no known format/);
     },
     true,
   );
