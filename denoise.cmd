@@ -6,6 +6,9 @@ setlocal EnableExtensions DisableDelayedExpansion
 rem The Deno that is fetched, and the oldest that is accepted, as major*1000000 + minor*1000 + patch.
 set "wanted=2.9.6"
 set "lowest=2009005"
+rem SHA-256 of the program that is fetched, which npm and the release have alike.
+set "sha256_win32_x64=2ff9493dfa356be2975f477025ea770088e9e9cb2c83d983236d13561b96b7a6"
+set "sha256_win32_arm64=7259fbfaf9fb0d83551b7f85b38b3dc4d7c2c63cf05427b042fbf63bdcb6f778"
 set "root=%~dp0"
 set "cache=%USERPROFILE%\.cache\denoise"
 if defined XDG_CACHE_HOME set "cache=%XDG_CACHE_HOME%\denoise"
@@ -53,8 +56,10 @@ exit /b 0
 :fetch
 set "package=win32-x64"
 set "target=x86_64-pc-windows-msvc"
+set "known=%sha256_win32_x64%"
 if /i "%PROCESSOR_ARCHITECTURE%"=="ARM64" set "package=win32-arm64"
 if /i "%PROCESSOR_ARCHITECTURE%"=="ARM64" set "target=aarch64-pc-windows-msvc"
+if /i "%PROCESSOR_ARCHITECTURE%"=="ARM64" set "known=%sha256_win32_arm64%"
 set "fresh=%cache%\fetch-%RANDOM%%RANDOM%"
 md "%fresh%" 2>nul
 if not exist "%fresh%\" (
@@ -76,23 +81,33 @@ exit /b 0
 :fetch_release
 call :say "Fetching Deno %wanted% from its release into %cache%, once"
 set "url=https://github.com/denoland/deno/releases/download/v%wanted%/deno-%target%.zip"
-curl -fsSL --proto =https -o "%fresh%\deno.zip" "%url%" >>"%cache%\deno.log" 2>&1 || exit /b 0
-curl -fsSL --proto =https -o "%fresh%\digest" "%url%.sha256sum" >>"%cache%\deno.log" 2>&1 || exit /b 0
-set "digest="
-for /f "skip=1 delims=" %%H in ('certutil -hashfile "%fresh%\deno.zip" SHA256') do if not defined digest set "digest=%%H"
-if not defined digest exit /b 0
-set "digest=%digest: =%"
+call curl -fsSL --proto =https -o "%fresh%\deno.zip" "%url%" >>"%cache%\deno.log" 2>&1 || exit /b 0
+call curl -fsSL --proto =https -o "%fresh%\digest" "%url%.sha256sum" >>"%cache%\deno.log" 2>&1 || exit /b 0
+call :digest "%fresh%\deno.zip"
 findstr /i /c:"%digest%" "%fresh%\digest" >nul || (
   call :say "Cannot use the Deno that was fetched: its SHA-256 is not the release's"
   exit /b 0
 )
-tar -xf "%fresh%\deno.zip" -C "%fresh%" deno.exe >>"%cache%\deno.log" 2>&1
+call tar -xf "%fresh%\deno.zip" -C "%fresh%" deno.exe >>"%cache%\deno.log" 2>&1
 call :keep "%fresh%\deno.exe"
 exit /b 0
 
-rem keep FILE: it becomes the Deno of the cache, at one stroke.
+rem digest FILE: its SHA-256 in %digest%.
+:digest
+set "digest="
+for /f "skip=1 delims=" %%H in ('certutil -hashfile "%~1" SHA256') do if not defined digest set "digest=%%H"
+if defined digest set "digest=%digest: =%"
+if not defined digest set "digest=unknown"
+exit /b 0
+
+rem keep FILE: it becomes the Deno of the cache, at one stroke, if it is what it should be.
 :keep
 if not exist "%~1" exit /b 0
+call :digest "%~1"
+if /i not "%digest%"=="%known%" (
+  call :say "Cannot use the Deno that was fetched: its SHA-256 is not %known%"
+  exit /b 0
+)
 move /y "%~1" "%cache%\deno-%wanted%.exe" >nul || exit /b 0
 call :use "%cache%\deno-%wanted%.exe"
 exit /b 0

@@ -20,6 +20,7 @@ import { DEVICE_FLAGS, DOCTOR_FLAGS, type DoctorFlags } from "./flags.ts";
 import { describeKernels } from "./tune.ts";
 import { pick } from "./model_options.ts";
 import { print, tell } from "./print.ts";
+import { ProgressBar } from "./progress_bar.ts";
 
 const MOST_BYTES = 48e9;
 
@@ -29,11 +30,13 @@ const OUTCOMES = { passed: "ok     ", failed: "FAILED ", skipped: "skipped" } as
 
 export async function runDoctor(flags: DoctorFlags): Promise<number> {
   const adapter = pick(flags, DEVICE_FLAGS);
+  // A driver may take half a minute to compile one kernel.
+  const bar = ProgressBar.ofLongWork();
   const report = await inspectDevice({
     ...adapter,
     ...pick(flags, { dumpFolder: DOCTOR_FLAGS.dumpFolder }),
     tuning: "cached",
-  });
+  }, ({ name, fraction }) => bar.show(fraction, "Checking", name)).finally(() => bar.clear());
   print(describeReport(report));
   const listing = listVulkanAdapters();
   const gpus = usableAdapters(listing?.adapters ?? [], flags.forceSoftware);

@@ -1,10 +1,20 @@
 /** Opens files and pages with the programs that the desktop has for them. */
+import { resolve } from "node:path";
 
-const OPENERS: Readonly<Record<string, readonly string[]>> = {
-  darwin: ["open"],
-  // start is a word of cmd; its first quoted word would be a title.
-  windows: ["cmd", "/c", "start", ""],
-};
+/** A program that opens something, and its arguments. */
+export function openCommand(
+  target: string,
+  os: string = Deno.build.os,
+): [string, Omit<Deno.CommandOptions, "signal">] {
+  // A name such as -x.png would be a flag.
+  const named = URL.canParse(target) && /^https?:/.test(target) ? target : resolve(target);
+  if (os === "windows") {
+    // start is a word of cmd; its first quoted word is a title. Quoted, & is no sign of cmd's either.
+    const line = `"start "" "${named}""`;
+    return ["cmd", { args: ["/d", "/s", "/c", line], windowsRawArguments: true }];
+  }
+  return [os === "darwin" ? "open" : "xdg-open", { args: [named] }];
+}
 
 /**
  * Opens a file or an address.
@@ -12,9 +22,9 @@ const OPENERS: Readonly<Record<string, readonly string[]>> = {
  * @throws {Error} when no program of the desktop can be started
  */
 export async function openFile(target: string): Promise<void> {
-  const [program = "", ...args] = OPENERS[Deno.build.os] ?? ["xdg-open"];
+  const [program, options] = openCommand(target);
   const child = new Deno.Command(program, {
-    args: [...args, target],
+    ...options,
     stdin: "null",
     stdout: "null",
     stderr: "null",

@@ -29,8 +29,8 @@ export class ProgressBar {
     this.#linesEvery = linesEvery;
   }
 
-  /** A bar of a download, of which logs have lines, too. */
-  static ofDownload(terminal?: ProgressTerminal): ProgressBar {
+  /** A bar of what takes minutes, of which logs have lines, too. */
+  static ofLongWork(terminal?: ProgressTerminal): ProgressBar {
     return new ProgressBar(terminal, LINES_EVERY);
   }
 
@@ -75,7 +75,7 @@ const LOADING: Readonly<Record<string, string>> = {
 /** Shows how far the loading of a model is. Weights come in while kernels are compiled: one bar tells of both. */
 export function loadingBar(bar: ProgressBar): NonNullable<LoadModelOptions["onLoadProgress"]> {
   const shares = new Map<string, number>();
-  const downloads = bar.isDrawn ? bar : ProgressBar.ofDownload();
+  const downloads = bar.isDrawn ? bar : ProgressBar.ofLongWork();
   let kernels = "";
   return ({ stage, fraction, done, total }) => {
     const own = LOADING[stage];

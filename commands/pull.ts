@@ -26,7 +26,7 @@ interface Watched {
 
 /** Fetches a model, `org/name`, `org/name:file` or a name of the catalogue, into the cache, as far as it is not there. */
 export async function runPull(id: string, flags: PullFlags): Promise<number> {
-  const bar = ProgressBar.ofDownload();
+  const bar = ProgressBar.ofLongWork();
   using stop = new StopSignals();
   const watched = {
     signal: stop.signal,

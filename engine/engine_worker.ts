@@ -114,6 +114,7 @@ const CLOSE_MS = 30_000;
 const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
   "note",
   "tuning",
+  "checking",
   "loading",
   "compiling",
   "tokenizing",

@@ -7,7 +7,8 @@ import type { DeviceReport } from "./reports.ts";
 
 export async function inspect(
   options: DeviceSettings,
-  { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string } = {},
+  { tuning, dumpFolder }: { tuning?: TuningSettings; dumpFolder?: string },
+  onCheck: (name: string, fraction: number) => void,
 ): Promise<DeviceReport> {
   using device = tuning
     ? await openChosenDevice(options, tuning.folder, () => {})
@@ -35,7 +36,7 @@ export async function inspect(
       ...Object.entries(optional).filter(([, works]) => works).map(([name]) => name),
       `${schedule} kernels`,
     ],
-    selfTests: await runSelfTests(device),
+    selfTests: await runSelfTests(device, undefined, onCheck),
     kernels: listChoices(target),
     ...(dumpFolder !== undefined && {
       dump: { folder: dumpFolder, files: await dumpKernels(target, dumpFolder) },

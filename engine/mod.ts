@@ -138,8 +138,10 @@ export async function measureDevice(options: AdapterOptions, wantedBytes: number
   return (await measureAdapter(options, wantedBytes)).bytes;
 }
 
+/** @param onCheck told of each check of the self-test before it begins, with the share of those that are done */
 export async function inspectDevice(
   options: AdapterOptions & Pick<EngineOptions, "tuning"> & { dumpFolder?: string } = {},
+  onCheck?: (check: Answer<"checking">) => void,
 ): Promise<DeviceReport> {
   const { dumpFolder } = options;
   const answer = await askOnce({
@@ -147,6 +149,8 @@ export async function inspectDevice(
     device: deviceSettings(options),
     ...tuningSettings(options),
     ...(dumpFolder !== undefined && { dumpFolder }),
+  }, (event) => {
+    if (event.type === "checking") onCheck?.(event);
   });
   return (answer as Answer<"inspected">).report;
 }

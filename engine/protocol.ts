@@ -147,6 +147,7 @@ export type Answer<Type> = Extract<FromWorker, { type: Type }>;
 export type FromWorker =
   | { readonly type: "note"; readonly line: string }
   | { readonly type: "tuning"; readonly fraction: number; readonly line: string }
+  | { readonly type: "checking"; readonly name: string; readonly fraction: number }
   | { readonly type: "loading"; readonly fraction: number }
   | { readonly type: "compile"; readonly task: CompileTask }
   | { readonly type: "compiling"; readonly done: number; readonly total: number }

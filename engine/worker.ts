@@ -88,7 +88,14 @@ scope.onmessage = async ({ data }): Promise<void> => {
       case "plan":
         return await plan(data);
       case "inspect":
-        return post({ type: "inspected", report: await inspect(data.device, data) });
+        return post({
+          type: "inspected",
+          report: await inspect(
+            data.device,
+            data,
+            (name, fraction) => post({ type: "checking", name, fraction }),
+          ),
+        });
       case "measure":
         return await measure(data);
       case "tune":

@@ -1,4 +1,5 @@
 /** What Node and Bun give the program, by the names of `platform/mod.ts`; see there. */
+import { execFileSync } from "node:child_process";
 import {
   closeSync,
   fstatSync,
@@ -12,6 +13,8 @@ import { mkdir, readdir, readFile as read, rename, rm, writeFile as write } from
 import { freemem, tmpdir, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import process from "node:process";
+import { patiently } from "../platform/links.ts";
+import { VM_STAT, withCachedFiles } from "../platform/mac_memory.ts";
 import { exists } from "../platform/stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "../platform/types.ts";
 
@@ -48,11 +51,20 @@ export function setEnv(name: string, value: string | undefined): void {
 }
 
 export function hostMemory(): HostMemory {
-  return {
+  const memory = {
     total: totalmem(),
     available: process.availableMemory?.() ?? freemem(),
     free: freemem(),
   };
+  return OS === "darwin" ? withCachedFiles(memory, vmStat()) : memory;
+}
+
+function vmStat(): string {
+  try {
+    return execFileSync(VM_STAT, { encoding: "utf8" });
+  } catch {
+    return "";
+  }
 }
 
 export function sharedBytes(byteLength: number): ArrayBufferLike {
@@ -200,7 +212,7 @@ export async function writeText(path: string, text: string): Promise<void> {
   await makeFolder(dirname(path));
   try {
     await write(fresh, text);
-    await rename(fresh, path);
+    await patiently(() => rename(fresh, path));
   } catch (error) {
     await removeFile(fresh);
     throw error;

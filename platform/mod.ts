@@ -4,6 +4,8 @@
  */
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { patiently } from "./links.ts";
+import { VM_STAT, withCachedFiles } from "./mac_memory.ts";
 import { exists } from "./stat.ts";
 import type { FileInfo, FileSource, GpuName, HostMemory } from "./types.ts";
 
@@ -42,7 +44,18 @@ export function setEnv(name: string, value: string | undefined): void {
 }
 
 export function hostMemory(): HostMemory {
-  return Deno.systemMemoryInfo();
+  const memory = Deno.systemMemoryInfo();
+  return OS === "darwin" ? withCachedFiles(memory, vmStat()) : memory;
+}
+
+function vmStat(): string {
+  const { state } = Deno.permissions.querySync({ name: "run", command: VM_STAT });
+  if (state !== "granted") return "";
+  try {
+    return new TextDecoder().decode(new Deno.Command(VM_STAT).outputSync().stdout);
+  } catch {
+    return "";
+  }
 }
 
 /** Memory that threads share. */
@@ -76,12 +89,18 @@ export const NotFoundError: new (message: string, options?: ErrorOptions) => Err
 
 /** Whether the file system said that something is not there. */
 export function isAbsence(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+  return error instanceof Deno.errors.NotADirectory || isNotFound(error);
+}
+
+/** A name that Windows cannot have is an error without a class. */
+function isNotFound(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    (error as { code?: unknown } | null)?.code === "ENOENT";
 }
 
 /** Why the file system refused, in words that follow a colon, such as `it does not exist`. */
 export function describeFileError(error: unknown): string {
-  if (error instanceof Deno.errors.NotFound) return "it does not exist";
+  if (isNotFound(error)) return "it does not exist";
   if (error instanceof Deno.errors.NotADirectory) return "a part of its path is not a folder";
   if (error instanceof Deno.errors.PermissionDenied) return "this user may not read it";
   if (error instanceof Deno.errors.NotCapable) return "Deno was not given leave to read it";
@@ -177,7 +196,7 @@ export async function writeText(path: string, text: string): Promise<void> {
   await makeFolder(dirname(path));
   try {
     await Deno.writeTextFile(fresh, text);
-    await Deno.rename(fresh, path);
+    await patiently(() => Deno.rename(fresh, path));
   } catch (error) {
     await removeFile(fresh);
     throw error;

@@ -33,7 +33,7 @@ export async function readMachine(): Promise<Machine> {
 async function cpuName(): Promise<string> {
   if (Deno.build.os === "darwin") return await outputOf("sysctl", "-n", "machdep.cpu.brand_string");
   if (Deno.build.os === "windows") return Deno.env.get("PROCESSOR_IDENTIFIER") ?? "";
-  return /^model name\s*:\s*(.*)$/m.exec(await textOf("/proc/cpuinfo"))?.[1] ?? "";
+  return /^(?:model name|Model)\s*:\s*(.*)$/m.exec(await textOf("/proc/cpuinfo"))?.[1] ?? "";
 }
 
 async function textOf(path: string): Promise<string> {

@@ -14,14 +14,20 @@ interface SelfTestResult {
 /** Cases that are run of an op without checks of its own. */
 const CASES_PER_OP = 2;
 
+/** @param onCheck told of each check before it begins, with the share of those that are done */
 export async function runSelfTests(
   device: Device,
   ops: readonly Op[] = OPS,
+  onCheck: (name: string, fraction: number) => void = () => {},
 ): Promise<SelfTestResult[]> {
   const results: SelfTestResult[] = [];
-  for (const { name, suites, checks } of ops) {
-    const all = checks ?? [{ name, cases: suites[0]!.cases.slice(0, CASES_PER_OP) }];
-    for (const check of all) results.push(await runCheck(device, name, check));
+  const all = ops.flatMap(({ name: op, suites, checks }) =>
+    (checks ?? [{ name: op, cases: suites[0]!.cases.slice(0, CASES_PER_OP) }])
+      .map((check) => ({ op, check }))
+  );
+  for (const { op, check } of all) {
+    onCheck(check.name, results.length / all.length);
+    results.push(await runCheck(device, op, check));
   }
   return results;
 }

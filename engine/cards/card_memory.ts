@@ -1,6 +1,6 @@
 /** How much memory a card has, without taking it: WebGPU does not tell, but drivers and systems do. */
 
-import { OS } from "../../platform/mod.ts";
+import { ARCH, OS } from "../../platform/mod.ts";
 import { usableHostBytes } from "../../runtime/mod.ts";
 import { listVulkanAdapters, type VulkanAdapter } from "./vulkan_adapters.ts";
 
@@ -13,11 +13,11 @@ let listed: readonly VulkanAdapter[] | undefined;
 export function likelyBytes(
   name: string,
   adapters: readonly VulkanAdapter[] = listed ??= listVulkanAdapters()?.adapters ?? [],
-  os: string = OS,
+  { os, arch }: { readonly os: string; readonly arch: string } = { os: OS, arch: ARCH },
 ): number | undefined {
   const adapter = adapters.find((each) => each.name === name);
   if (adapter?.kind === "discrete") return Math.floor(adapter.memoryBytes * USABLE_SHARE);
   const usesSystemMemory = adapter?.kind === "integrated" || adapter?.kind === "cpu" ||
-    os === "darwin";
+    (os === "darwin" && arch === "aarch64");
   return usesSystemMemory ? usableHostBytes() : undefined;
 }

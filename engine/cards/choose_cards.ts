@@ -1,6 +1,6 @@
 /** From the adapters of a machine to the cards of a server. */
 
-import { OS } from "../../platform/mod.ts";
+import { ARCH, OS } from "../../platform/mod.ts";
 import type { CardAddress } from "../options.ts";
 import { listVulkanAdapters, type VulkanAdapter, type VulkanListing } from "./vulkan_adapters.ts";
 
@@ -24,6 +24,8 @@ interface Machine {
   readonly listing?: VulkanListing | undefined;
   /** The operating system, as in `OS`. */
   readonly os?: string;
+  /** The processor, as in `ARCH`. */
+  readonly arch?: string;
   /** Whether software adapters are wanted though there are GPUs. */
   readonly isSoftware?: boolean | undefined;
 }
@@ -48,10 +50,10 @@ export function chooseCards(
   wanted: WantedCards,
   machine: Machine = {},
 ): CardPlan[] {
-  const { os = OS } = machine;
+  const { os = OS, arch = ARCH } = machine;
   const listing = "listing" in machine ? machine.listing : listVulkanAdapters();
   const adapters = usableAdapters(listing?.adapters ?? [], machine.isSoftware);
-  if (adapters.length === 0) return chooseByPreference(wanted, os);
+  if (adapters.length === 0) return chooseByPreference(wanted, os, arch);
   const isSoftware = adapters[0]!.kind === "cpu";
   const gpus = "gpus" in wanted
     ? wanted.gpus
@@ -69,7 +71,7 @@ export function chooseCards(
   }
   const all = listing!.adapters;
   const isChoice = all.length > 1;
-  if (isChoice && os !== "linux") return chooseByPreference(wanted, os);
+  if (isChoice && os !== "linux") return chooseByPreference(wanted, os, arch);
   if (isChoice && !listing!.canSelect) {
     throw new RangeError(
       "Cannot choose among GPUs: Mesa's device-select layer for Vulkan is not installed (Debian's package " +
@@ -134,8 +136,14 @@ function selecting(
 }
 
 /** Where nothing lists adapters, or nothing chooses among them: the faster one, and the one that saves power. */
-function chooseByPreference(wanted: WantedCards, os: string): CardPlan[] {
+function chooseByPreference(wanted: WantedCards, os: string, arch: string): CardPlan[] {
   const gpus = "gpus" in wanted ? wanted.gpus : Array.from({ length: wanted.count }, (_, i) => i);
+  const second = gpus.find((gpu) => gpu > 0);
+  if (second !== undefined && os === "darwin" && arch === "aarch64") {
+    throw new RangeError(
+      `Cannot use GPU ${second}: a Mac with a processor of Apple has one, GPU 0`,
+    );
+  }
   const beyond = gpus.find((gpu) => gpu > 1);
   if (beyond !== undefined) {
     throw new RangeError(

@@ -93,11 +93,14 @@ Deno.test("groupCards() makes one plan of cards that work together, and leaves n
 });
 
 Deno.test("chooseCards() goes by preference where nothing lists adapters", () => {
-  const mac = { listing: undefined, os: "darwin" };
+  const mac = { listing: undefined, os: "darwin", arch: "x86_64" };
   const plan = chooseCards({ count: 2 }, mac);
   assert.deepEqual(plan.map(({ address }) => address.powerPreference), [
     "high-performance",
     "low-power",
   ]);
   assert.throws(() => chooseCards({ count: 3 }, mac), /on darwin WebGPU offers two/);
+  const apple = { ...mac, arch: "aarch64" };
+  assert.equal(chooseCards({ count: 1 }, apple).length, 1);
+  assert.throws(() => chooseCards({ gpus: [1] }, apple), /Cannot use GPU 1: a Mac .* has one/);
 });

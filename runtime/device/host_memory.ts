@@ -113,9 +113,14 @@ export function isUnified(
   { os, arch }: { readonly os: string; readonly arch: string } = { os: OS, arch: ARCH },
 ): boolean {
   if (isSoftware || (os === "darwin" && arch === "aarch64")) return true;
-  const isOf = (maker: readonly string[]) => maker.includes(vendor.toLowerCase());
+  // Metal tells no maker.
+  const isTold = !["", "0"].includes(vendor);
+  const isOf = (maker: readonly string[]) =>
+    isTold
+      ? maker.includes(vendor.toLowerCase())
+      : new RegExp(`\\b${maker.at(-1)}\\b`, "i").test(name);
   if (isOf(makers.intel)) return !INTEL_CARD.test(name);
   if (isOf(makers.amd)) return AMD_PROCESSOR.test(name) && !AMD_CARD.test(name);
   if (isOf(makers.nvidia)) return NVIDIA_PROCESSOR.test(name);
-  return vendor !== "";
+  return isTold;
 }

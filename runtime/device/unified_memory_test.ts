@@ -21,6 +21,11 @@ Deno.test("isUnified() tells cards from parts of processors by maker and name", 
     ["32902", "Intel(R) UHD Graphics 770 (ADL-S GT1)", true],
     ["5045", "Mali-G610", true],
     ["", "unnamed adapter", false],
+    // By Metal, on Macs with processors of Intel.
+    ["0", "AMD Radeon Pro 5500M", false],
+    ["0", "NVIDIA GeForce GT 750M", false],
+    ["0", "Intel(R) UHD Graphics 630", true],
+    ["0", "unnamed adapter", false],
   ];
   for (const [vendor, name, expected] of names) {
     assert.equal(isUnified({ vendor, name, isSoftware: false }, LINUX), expected, name);

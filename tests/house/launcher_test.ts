@@ -4,7 +4,9 @@
  */
 
 import { strict as assert } from "node:assert";
+import { rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { isFileSync } from "../../platform/mod.ts";
 
 const LAUNCHER = fileURLToPath(new URL("../../denoise", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
@@ -43,13 +45,32 @@ cat > "$2/deno" <<'X'
 ${DENO(version)}
 X`;
 
-/** What the launcher expects of the program for Linux on x86-64. */
-const PINNED = /^sha256_linux_x86_64=([0-9a-f]{64})$/m.exec(Deno.readTextFileSync(LAUNCHER))![1]!;
+/** What the launcher expects of the program for a system and a processor, as `uname` names them. */
+const PINNED: ReadonlyMap<string, string> = new Map(
+  [...Deno.readTextFileSync(LAUNCHER).matchAll(/^sha256_(\w+?)_(\w+)=([0-9a-f]{64})$/gm)]
+    .map(([, system, processor, digest]) => [`${system} ${processor}`, digest!]),
+);
+/** Machines for which there is a Deno, and how its release names them. */
+const MACHINES: Readonly<Record<string, string>> = {
+  "Linux x86_64": "x86_64-unknown-linux-gnu",
+  "Linux aarch64": "aarch64-unknown-linux-gnu",
+  "Darwin x86_64": "x86_64-apple-darwin",
+  "Darwin arm64": "aarch64-apple-darwin",
+};
+
+function pinned(machine: string): string {
+  return PINNED.get(machine.toLowerCase())!;
+}
 
 interface Outcome {
   code: number;
   out: string;
   err: string;
+}
+
+function programPath(name: string): string | undefined {
+  return (Deno.env.get("PATH") ?? "").split(":").map((folder) => `${folder}/${name}`)
+    .find(isFileSync);
 }
 
 class Sandbox {
@@ -63,28 +84,18 @@ class Sandbox {
     for (
       const name of [
         ...["dirname", "basename", "readlink", "mkdir", "mktemp", "sed", "id", "ls", "chmod"],
-        ...["mv", "rm", "cat", "sh", "sha256sum"],
+        ...["mv", "rm", "cat", "sh", "sha256sum", "printf"],
       ]
     ) {
-      this.program(name, `exec ${this.#system(name)} "$@"`);
+      const path = programPath(name);
+      if (path === undefined) throw new Error(`Cannot test the launcher: ${name} is not on PATH`);
+      this.program(name, `exec ${path} "$@"`);
     }
     // A machine whose programs have no digest in the launcher.
-    this.program("uname", `[ "$1" = -m ] && echo aarch64 || echo Linux`);
+    this.machine("Linux riscv64");
     this.program("sudo", "exit 1");
     Deno.mkdirSync(`${this.home}/data/vulkan/icd.d`, { recursive: true });
     Deno.writeTextFileSync(`${this.home}/data/vulkan/icd.d/fake.json`, "{}");
-  }
-
-  #system(name: string): string {
-    for (const folder of (Deno.env.get("PATH") ?? "").split(":")) {
-      const path = `${folder}/${name}`;
-      try {
-        if (Deno.statSync(path).isFile) return path;
-      } catch {
-        continue;
-      }
-    }
-    throw new Error(`Cannot test the launcher: ${name} is not on PATH`);
   }
 
   program(name: string, body: string, folder = this.bin): void {
@@ -92,9 +103,19 @@ class Sandbox {
     Deno.writeTextFileSync(`${folder}/${name}`, `#!/bin/sh\n${body}\n`, { mode: 0o755 });
   }
 
-  run(args: string[], env: Record<string, string> = {}, launcher = LAUNCHER): Outcome {
-    const { code, stdout, stderr } = new Deno.Command("/bin/sh", {
-      args: [launcher, ...args],
+  machine(name: string): void {
+    const [system, processor] = name.split(" ");
+    this.program("uname", `[ "$1" = -m ] && echo ${processor} || echo ${system}`);
+  }
+
+  run(
+    args: string[],
+    env: Record<string, string> = {},
+    launcher = LAUNCHER,
+    [shell = "", ...options]: readonly string[] = ["/bin/sh"],
+  ): Outcome {
+    const { code, stdout, stderr } = new Deno.Command(shell, {
+      args: [...options, launcher, ...args],
       cwd: this.home,
       clearEnv: true,
       env: {
@@ -104,6 +125,8 @@ class Sandbox {
         LD_LIBRARY_PATH: this.home,
         DENOISE_SYSTEM_ROOT: `${this.home}/system`,
         TMPDIR: `${this.home}/tmp`,
+        // GNU's programs then take no options after their files, as those of BSD and macOS do not.
+        POSIXLY_CORRECT: "1",
         ...env,
       },
     }).outputSync();
@@ -216,28 +239,69 @@ launcherTest("denoise starts the program behind npm's script, not the script", (
   assert.match(box.run(["serve"]).out, /version=2\.9\.7/);
 });
 
-launcherTest("denoise takes Deno's release where there is no npm, and checks its digest", (box) => {
-  box.program("curl", CURL("a".repeat(64)));
-  box.program("unzip", UNZIP("2.9.6"));
-  const refused = box.run(["serve"]);
-  assert.equal(refused.code, 1);
-  assert.match(refused.err, /Fetching Deno 2\.9\.6 from its release/);
-  assert.match(
-    refused.err,
-    /Cannot use the Deno that was fetched: its SHA-256 is not the release's/,
-  );
-  box.program("sha256sum", `cat > /dev/null; echo "${"a".repeat(64)}  -"`);
-  assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+for (const [machine, target] of Object.entries(MACHINES)) {
+  const TELLS_PINNED = `cat > /dev/null; echo "${pinned(machine)}  -"`;
+
+  launcherTest(`denoise takes Deno's release for ${machine}, and checks its digest`, (box) => {
+    box.machine(machine);
+    box.program("curl", `${CURL(pinned(machine))}\necho "$4" >> "$HOME/fetched"`);
+    box.program("unzip", UNZIP("2.9.6"));
+    const refused = box.run(["serve"]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.err, /Fetching Deno 2\.9\.6 from its release/);
+    assert.match(
+      refused.err,
+      /Cannot use the Deno that was fetched: its SHA-256 is not the release's/,
+    );
+    assert.match(
+      Deno.readTextFileSync(`${box.home}/fetched`),
+      new RegExp(`/deno-${target}\\.zip\n`),
+    );
+    box.program("sha256sum", TELLS_PINNED);
+    assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+  });
+
+  launcherTest(`denoise refuses a Deno for ${machine} with another digest than it knows`, (box) => {
+    box.program("npm", NPM("2.9.6"));
+    box.machine(machine);
+    const refused = box.run(["serve"]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.err, new RegExp(`its SHA-256 is not ${pinned(machine)}`));
+    box.program("sha256sum", TELLS_PINNED);
+    assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+  });
+}
+
+launcherTest("denoise on macOS looks for no driver, and takes shasum for a digest", (box) => {
+  const calls = withoutDriver(box, 501);
+  box.machine("Darwin arm64");
+  for (const name of ["deno", "sha256sum"]) Deno.removeSync(`${box.bin}/${name}`);
+  box.program("npm", NPM("2.9.6"));
+  box.program("shasum", `cat > /dev/null; echo "${pinned("Darwin arm64")}  -"`);
+  const { out, err } = box.run(["serve"], { LD_LIBRARY_PATH: "" });
+  assert.match(out, /version=2\.9\.6 backend= runtime=\n/);
+  assert.match(err, /^denoise: Fetching Deno 2\.9\.6 from npm into .*, once\n$/);
+  assert.deepEqual(calls(), []);
 });
 
-launcherTest("denoise refuses a fetched Deno with another digest than the one it knows", (box) => {
+/** Shells of other systems: macOS has bash 3.2 as `sh`, or zsh. */
+const SHELLS = [["bash", "--posix"], ["zsh", "--emulate", "sh"], ["mksh"], [
+  "ksh",
+]];
+
+launcherTest("denoise starts in every other shell that is here", (box) => {
   box.program("npm", NPM("2.9.6"));
-  box.program("uname", `[ "$1" = -m ] && echo x86_64 || echo Linux`);
-  const refused = box.run(["serve"]);
-  assert.equal(refused.code, 1);
-  assert.match(refused.err, new RegExp(`its SHA-256 is not ${PINNED}`));
-  box.program("sha256sum", `cat > /dev/null; echo "${PINNED}  -"`);
-  assert.match(box.run(["serve"]).out, /version=2\.9\.6/);
+  for (const [name = "", ...options] of SHELLS) {
+    const shell = programPath(name);
+    if (shell === undefined) continue;
+    rmSync(`${box.home}/.cache`, { recursive: true, force: true });
+    for (const wanted of [/^denoise: Fetching Deno 2\.9\.6 from npm into .*, once\n$/, /^$/]) {
+      const { code, out, err } = box.run(["list", "a  b"], {}, LAUNCHER, [shell, ...options]);
+      assert.match(err, wanted, `${name}: ${err}`);
+      assert.match(out, /^version=2\.9\.6 backend=vulkan .*\narg=list\narg=a {2}b\n$/ms, name);
+      assert.equal(code, 7, name);
+    }
+  }
 });
 
 /** A program that must not run. */
@@ -264,6 +328,7 @@ launcherTest("denoise does not run what others may have put into its cache", (bo
   assert.match(out, /version=2\.9\.6/);
   assert.doesNotMatch(err, /attacker/);
   assert.equal(Deno.statSync(cache).mode! & 0o777, 0o755, "and shuts it");
+  assert.doesNotMatch(err, /Not using/);
 });
 
 launcherTest("denoise leaves a cache in a folder in which others may replace it", (box) => {
@@ -430,4 +495,6 @@ Deno.test("the launcher of Windows wants the Deno that the other one wants", asy
   const numbers = (text: string, names: readonly string[]) =>
     names.map((name) => new RegExp(`${name}=([\\d.]+)`).exec(text)?.[1]);
   assert.deepEqual(numbers(windows!, ["wanted", "lowest"]), numbers(unix!, ["version", "lowest"]));
+  const digests = [...windows!.matchAll(/sha256_win32_(\w+)=[0-9a-f]{64}"/g)].map(([, of]) => of);
+  assert.deepEqual(digests, ["x64", "arm64"]);
 });

@@ -10,6 +10,8 @@ interface Wanted {
   readonly suite?: string;
   /** Whether all that the packages need comes along, as if nothing were installed. */
   readonly complete: boolean;
+  /** Whose programs they are, in Debian's words; this machine's by default. */
+  readonly architecture?: "amd64" | "arm64";
 }
 
 /**
@@ -43,6 +45,8 @@ export async function unpackPackages(wanted: Wanted): Promise<string | undefined
     "APT::Sandbox::User=",
     "APT::Install-Recommends=false",
     "Debug::NoLocking=true",
+    `APT::Architecture=${wanted.architecture ?? "amd64"}`,
+    `APT::Architectures=${wanted.architecture ?? "amd64"}`,
   ].flatMap((option) => ["-o", option]);
   await must("apt-get", [...options, "-qq", "update"], folder);
   const get = wanted.complete ? ["-y", "--download-only", "install"] : ["download"];

@@ -1,7 +1,8 @@
 /** Dawn, the WebGPU of Chromium, as a native addon: waits without Deno's 10 ms, faster uploads, matrix units. */
 import { dirname, env, join, OS } from "../../../platform/mod.ts";
-import { copyFileSync } from "node:fs";
+import { copyFileSync, existsSync, linkSync, rmSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
+import process from "node:process";
 import { NoAdapterError } from "../../errors.ts";
 import { findDawn, HERE } from "./dawn_package.ts";
 
@@ -29,7 +30,10 @@ export function dawnGpu(): GPU {
 
 function load(): GPU {
   const path = findDawn(HERE);
-  if (OS === "windows") bringVulkan(dirname(path));
+  if (OS === "windows") {
+    bringVulkan(dirname(path));
+    bringRuntime(dirname(path));
+  }
   try {
     const addon = createRequire(import.meta.url)(path) as DawnAddon;
     calmPolling();
@@ -49,6 +53,32 @@ function bringVulkan(folder: string): void {
     copyFileSync(join(env("SystemRoot") ?? "C:\\Windows", "System32", name), join(folder, name));
   } catch {
     // There is none, or it lies there and is in use; Dawn has Direct3D besides.
+  }
+}
+
+/**
+ * On Windows the addon calls functions of a file named node.exe, and the first one of that name counts: Node's own on PATH,
+ * or a copy of Deno, in which nothing has started. A hard link is the program that runs, to Windows too.
+ */
+export function bringRuntime(folder: string, program: string = process.execPath): void {
+  const path = join(folder, "node.exe");
+  const identity = (file: string) => {
+    const { dev, ino } = statSync(file, { bigint: true });
+    return `${dev}:${ino}`;
+  };
+  try {
+    if (existsSync(path)) {
+      if (identity(path) === identity(program)) return;
+      rmSync(path);
+    }
+    linkSync(program, path);
+  } catch (error) {
+    throw new NoAdapterError(
+      `Cannot use Dawn: ${path} cannot be made a hard link to ${program}, which the addon needs ` +
+        `(${
+          (error as Error).message
+        }); have both on one drive, by DENO_DIR or DENOISE_DAWN, or use --gpu-backend deno`,
+    );
   }
 }
 
