@@ -67,7 +67,10 @@ export const MEMORY_FLAGS = {
 
 export const PART_FLAGS = {
   transformer: flag("path", "replaces the transformer: file, folder, hub id, org/name:file"),
-  transformer2: flag("path", "replaces the low-noise transformer of models with two"),
+  transformer2: flag(
+    "path",
+    "replaces the second transformer of models with two: for low noise, or without text",
+  ),
   textEncoder: flag("path", "replaces the text encoder"),
   textEncoder2: flag("path", "replaces the second text encoder of models with several"),
   textEncoder3: flag("path", "replaces the third text encoder of models with three, or none"),

@@ -124,6 +124,21 @@ const FLUX3 = {
   unreadBytes: 2.6e9,
   vae: "FLUX.2's",
 } as const;
+const IDEOGRAM4 = {
+  ...IMAGES,
+  family: "Ideogram 4",
+  goodFor: "posters, signs and layouts, by prompts in JSON",
+  licence: "Ideogram non-commercial",
+  isGated: true,
+  // Of each of two transformers in fp8, which have as many bytes as one in bf16.
+  parameters: 9.28e9,
+  textEncoder: "Qwen3-VL-8B",
+  // In fp8, too.
+  textEncoderBytes: 7e9,
+  // With the vision tower.
+  unreadBytes: 1.6e9,
+  vae: "FLUX.2's",
+} as const;
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -241,6 +256,7 @@ const KINDS: Readonly<
   "Anima": ANIMA,
   "ERNIE-Image": ERNIE_IMAGE,
   "FLUX.3": FLUX3,
+  "Ideogram 4": IDEOGRAM4,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -360,6 +376,7 @@ qwen-image-2.1                 | Qwen-Image-2.1              | Qwen-Image-2.1   
 krea-2-turbo                   | Krea 2 Turbo                | Krea 2             | krea/Krea-2-Turbo                               | Abiray/Krea-2-Turbo-GGUF
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
+ideogram-4                     | Ideogram 4                  | Ideogram 4         | ideogram-ai/ideogram-4-fp8
 ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
 ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF

@@ -77,6 +77,7 @@ export async function readModelIndex(folder: string): Promise<ModelIndex> {
 /** What we call components that the file names otherwise. */
 const OUR_NAMES: Readonly<Record<string, string>> = {
   unet: "transformer",
+  unconditional_transformer: "transformer_2",
   text_conditioner: "text_encoder_2",
   t5_tokenizer: "tokenizer_2",
 };

@@ -8,6 +8,7 @@ import { ERNIE_IMAGE } from "./families/ernie_image/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { FLUX3 } from "./families/flux3/pipeline.ts";
+import { IDEOGRAM4 } from "./families/ideogram4/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
@@ -90,6 +91,7 @@ export const FAMILIES: readonly Family[] = [
     KREA2,
     ANIMA,
     ERNIE_IMAGE,
+    IDEOGRAM4,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
     STABLE_DIFFUSION_3,

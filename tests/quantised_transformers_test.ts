@@ -28,6 +28,7 @@ const KREA2 = [new Golden("krea2/pipeline")] as const;
 const ERNIE = [new Golden("ernie_image/pipeline")] as const;
 const FLUX2 = [new Golden("flux2/dev")] as const;
 const FLUX3 = [new Golden("flux3/pipeline")] as const;
+const IDEOGRAM4 = [new Golden("ideogram4/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
@@ -47,6 +48,7 @@ const MODELS: readonly (readonly [
   ["ERNIE-Image", ERNIE[0], (use) => withComposed(ERNIE, use)],
   ["FLUX.2 dev", FLUX2[0], (use) => withComposed(FLUX2, use)],
   ["FLUX.3", FLUX3[0], (use) => withComposed(FLUX3, use)],
+  ["Ideogram 4", IDEOGRAM4[0], (use) => withComposed(IDEOGRAM4, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>

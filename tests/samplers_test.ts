@@ -17,6 +17,7 @@ const MODELS = [
   "flux2/pipeline",
   "flux2/dev",
   "flux3/pipeline",
+  "ideogram4/pipeline",
   "wan/pipeline-ti2v",
   "stable_diffusion/pipeline",
   "stable_diffusion_3/pipeline",

@@ -14,6 +14,8 @@ import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
 import { FLUX1_FILES } from "../families/flux1/layouts.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
+import { IDEOGRAM4_TRANSFORMER_CONFIG } from "../families/ideogram4/config.ts";
+import { IDEOGRAM4_FILES } from "../families/ideogram4/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
 import { FLUX3_TRANSFORMER_CONFIG } from "../families/flux3/config.ts";
@@ -43,6 +45,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
+  ...[IDEOGRAM4_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -56,6 +59,7 @@ const SCHEMAS = {
   FluxTransformer2DModel: FLUX1_TRANSFORMER_CONFIG,
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   Flux3Transformer2DModel: FLUX3_TRANSFORMER_CONFIG,
+  Ideogram4Transformer2DModel: IDEOGRAM4_TRANSFORMER_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,

@@ -330,6 +330,8 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["Z-Image", "lora_unet_layers_0_feed_forward_w1"],
   ["ERNIE-Image", "diffusion_model.layers.0.self_attention.to_q"],
   ["ERNIE-Image", "lora_unet_layers_0_mlp_linear_fc2"],
+  ["Ideogram 4", "diffusion_model.layers.0.adaln_modulation"],
+  ["Ideogram 4", "conditional_transformer.layers.0.attention.o"],
   ["Qwen-Image", "transformer.transformer_blocks.0.img_mlp.net.2"],
   ["Qwen-Image", "lora_unet_transformer_blocks_0_txt_mod_1"],
   ["Qwen-Image-2.1", "diffusion_model.transformer_blocks.0.img_mlp.gate_layer"],

@@ -8,7 +8,6 @@ import {
   f32,
   type Inputs,
   type Shape,
-  type Tensor,
   writing,
 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
@@ -19,7 +18,7 @@ import { isSteered } from "./control_units.ts";
 import { previewSteps, type SampleDecoder, tracePreviews } from "./decoding.ts";
 import type { CommonShape } from "./family.ts";
 import type { CombinedGuidance, Guidance } from "./guidance.ts";
-import { traceKept } from "./inpainting.ts";
+import { type Noise, traceKept } from "./inpainting.ts";
 import { isFinite, OverflowError } from "./non_finite.ts";
 import { Passes, type PassOptions } from "./passes.ts";
 import type { Work } from "./work.ts";
@@ -30,8 +29,8 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly sample: DeviceTensor;
   /** What a step writes, as u32; its index by default. */
   readonly step?: { readonly shape: Shape; values(i: number): ArrayLike<number> };
-  /** Noise for samplers that add it, as the generator draws it, and as the sample has it. */
-  readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
+  /** Noise for samplers that add it. */
+  readonly noise: Noise;
   /** Latents of the first image without noise, of the shape of the sample, where a request is masked. */
   readonly kept?: DeviceTensor | undefined;
   readonly guidance?: CombinedGuidance | undefined;

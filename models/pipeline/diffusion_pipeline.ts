@@ -425,7 +425,7 @@ export function adaptedParts<P extends Parts>(
   const adapt = (part: Component | undefined, target: AdaptableComponent["target"], names: Names) =>
     part && new AdaptedComponent(part.weights, { target, ...names });
   const { transformer, transformer2, textEncoder, textEncoder2, textEncoder3 } = parts;
-  const { family, layouts } = lora.transformer;
+  const { family, layouts, isFirstAlone } = lora.transformer;
   const own = { family, layouts: typeof layouts === "function" ? layouts(parts) : layouts };
   const text = { family: lora.textEncoder, layouts: lora.textEncoderLayouts ?? [] };
   const text2 = {
@@ -439,7 +439,7 @@ export function adaptedParts<P extends Parts>(
   return {
     adapted: [
       adapt(transformer, "transformer", own),
-      adapt(transformer2, "transformer_2", own),
+      isFirstAlone ? undefined : adapt(transformer2, "transformer_2", own),
       adapt(textEncoder, "text_encoder", text),
       adapt(textEncoder2, "text_encoder_2", text2),
       adapt(textEncoder3, "text_encoder_3", { family: lora.textEncoder3 ?? "", layouts: [] }),

@@ -50,6 +50,8 @@ export interface Family<P extends Parts = Parts, Own = unknown> {
     readonly transformer: {
       readonly family: string;
       readonly layouts: readonly Layout[] | ((parts: P) => readonly Layout[]);
+      /** Whether adapters are for the first of two transformers. */
+      readonly isFirstAlone?: boolean;
     };
     readonly textEncoder: string;
     readonly textEncoderLayouts?: AdaptableComponent["layouts"];

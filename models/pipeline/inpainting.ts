@@ -20,8 +20,18 @@ interface KeptOptions {
   readonly sample: DeviceTensor;
   /** The given image's latents without noise, of the shape of the sample. */
   readonly kept: DeviceTensor;
-  /** Noise as the generator draws it, [..., rows, columns], and as the sample has it. */
-  readonly noise: { readonly shape: Shape; arrange(noise: Tensor): Tensor };
+  readonly noise: Noise;
+}
+
+/** Noise as the generator draws it, and as the sample has it. */
+export interface Noise extends Arranged {
+  /** A mask, [..., rows, columns], and how it broadcasts over the sample, where noise is not drawn by rows and columns. */
+  readonly mask?: Arranged;
+}
+
+interface Arranged {
+  readonly shape: Shape;
+  arrange(x: Tensor): Tensor;
 }
 
 interface KeptLatents {
@@ -32,12 +42,13 @@ interface KeptLatents {
 
 export function traceKept(
   stage: Stage,
-  { sample, kept, noise: { shape, arrange } }: KeptOptions,
+  { sample, kept, noise: drawn }: KeptOptions,
 ): KeptLatents {
+  const { mask: painted = drawn } = drawn;
   const begin = stage.program(
     "mask",
-    { noise: f32(...shape), mask: f32(...shape) },
-    ({ noise, mask }) => ({ noise: arrange(noise), mask: arrange(mask) }),
+    { noise: f32(...drawn.shape), mask: f32(...painted.shape) },
+    ({ noise, mask }) => ({ noise: drawn.arrange(noise), mask: painted.arrange(mask) }),
   );
   const keep = stage.program(
     "keep",
@@ -51,7 +62,7 @@ export function traceKept(
     begin({ mask, width, height }, noise) {
       const [own] = mask ?? [];
       if (!own) throw new Error("Cannot keep a part of the image: the request has no mask");
-      return begin.call({ noise, mask: maskLatents(own, { width, height }, shape) });
+      return begin.call({ noise, mask: maskLatents(own, { width, height }, painted.shape) });
     },
     call: (signal, sigma) => keep.call({ signal: [signal], sigma: [sigma] }),
   };

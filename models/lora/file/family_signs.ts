@@ -81,6 +81,7 @@ const SIGNS: readonly Sign[] = [
     lacks: [/transformer_blocks_\d/],
   },
   { family: "ERNIE-Image", has: [/layers_\d+_(self_attention_to_|mlp_linear_fc2)/] },
+  { family: "Ideogram 4", has: [/layers_\d+_(attention_o_lora|adaln_modulation)/] },
   {
     family: "Z-Image",
     has: [/layers_\d+_(attention_(qkv|out|to_|to_out)|feed_forward_w[123]|adaLN_modulation)/],
