@@ -22,8 +22,12 @@ export type FileRef = string | URL | Blob;
 export type ModelFiles =
   & { readonly transformer: FileRef }
   & {
-    readonly [Part in Exclude<keyof ModelParts, "predictionType" | "rescaleBetasZeroSnr">]?:
-      FileRef;
+    readonly [
+      Part in Exclude<
+        keyof ModelParts,
+        "predictionType" | "rescaleBetasZeroSnr" | "steersWhenAsked"
+      >
+    ]?: FileRef;
   };
 
 /**
@@ -42,8 +46,12 @@ export interface BrowserOptions extends
   readonly cache?: CacheMode;
   /** Files of parts in place of the model's own; hub ids as `org/name:file`. */
   readonly parts?: {
-    readonly [Part in Exclude<keyof ModelParts, "predictionType" | "rescaleBetasZeroSnr">]?:
-      FileRef;
+    readonly [
+      Part in Exclude<
+        keyof ModelParts,
+        "predictionType" | "rescaleBetasZeroSnr" | "steersWhenAsked"
+      >
+    ]?: FileRef;
   };
   /** LoRAs by names that requests may give as their paths. */
   readonly loras?: Readonly<Record<string, Blob>>;

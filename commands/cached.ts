@@ -151,9 +151,10 @@ function namesOf(id: string): string[] {
 }
 
 const USED = "models use the one that was pulled, unless a flag names another or none";
+const SERVED = "models of a server's cache use those that were pulled";
 const PART_TITLES: Readonly<Record<CataloguePart["part"], string>> = {
-  controlnet: "ControlNets, for --controlnet",
-  ipAdapter: "IP-Adapters, for --ip-adapter",
+  controlnet: `ControlNets, for --controlnet; ${SERVED}`,
+  ipAdapter: `IP-Adapters, for --ip-adapter; ${SERVED}`,
   upscaler: `Upscalers; ${USED}`,
   frameInterpolator: `Frame interpolators; ${USED}`,
   tinyDecoder: `Tiny decoders for previews; ${USED}`,

@@ -96,7 +96,9 @@ async function pullPart(
   });
   const use = isAutomatic(part)
     ? "models that it fits use it from their next start on"
-    : `use it with ${flagOf(part, PART_FLAGS[part])} ${name}`;
+    : `use it with ${
+      flagOf(part, PART_FLAGS[part])
+    } ${name}; a server opens models of its cache with it`;
   watched.onNote(`${name} is here; ${use}`);
   print(path);
 }

@@ -92,10 +92,11 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
   const own = named && "own" in named ? named.own : undefined;
   const modelPath = own?.model ?? options.modelPath;
   const parts: ModelParts = { ...own?.parts, ...options.parts };
-  const { predictionType, rescaleBetasZeroSnr } = parts;
+  const { predictionType, rescaleBetasZeroSnr, steersWhenAsked } = parts;
   const found: ModelParts = {
     ...(predictionType && { predictionType }),
     ...(rescaleBetasZeroSnr && { rescaleBetasZeroSnr }),
+    ...(steersWhenAsked && { steersWhenAsked }),
   };
   let path: string;
   if (named && "entry" in named) {

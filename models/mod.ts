@@ -118,7 +118,10 @@ export async function openPipeline(
   const families = FAMILIES.map(({ files }) => files);
   const opened = await openModelFiles(model, parts, families, OPTIONAL_FORMATS);
   const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
-  if (family) return await openFamily(family, opened, { ranks, embeddings: parts.embeddings });
+  if (family) {
+    const { embeddings, steersWhenAsked } = parts;
+    return await openFamily(family, opened, { ranks, embeddings, steersWhenAsked });
+  }
   opened[Symbol.dispose]();
   throw new TypeError(
     `Cannot open "${model}": its model_index.json names the pipeline class ${

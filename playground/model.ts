@@ -13,6 +13,12 @@ export interface Setting {
   defaults: Record<string, unknown>;
 }
 
+export interface Addable {
+  id: string;
+  /** Whether the model was opened with it. */
+  in_use: boolean;
+}
+
 export interface Model {
   id: string;
   supported_task_types: string[];
@@ -27,6 +33,13 @@ export interface Model {
   /** With what a picture may show, where it must be said. */
   ip_adapters: string[];
   control_nets: { name: string; modes: string[] | null }[];
+  /** ControlNets and IP-Adapters of the server's machine that the model takes. */
+  parts: {
+    control_nets: Addable[];
+    ip_adapters: Addable[];
+    max_control_nets: number;
+    max_ip_adapters: number;
+  };
   sizes: string[];
   defaults: { size: string; num_frames: number; fps: number };
   limits: {

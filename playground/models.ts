@@ -8,6 +8,7 @@ import { percent, t } from "./texts.ts";
 export interface Entry {
   id: string;
   title: string;
+  family: string;
   good_for: string;
   makes: "images" | "videos";
   licence: string;
@@ -26,7 +27,7 @@ export interface Entry {
 /** A part of models, such as an upscaler. */
 export interface Part {
   id: string;
-  part: "upscaler" | "frameInterpolator" | "tinyDecoder";
+  part: "controlnet" | "ipAdapter" | "upscaler" | "frameInterpolator" | "tinyDecoder";
   /** Models that it is for; none for all. */
   families: string[];
   automatic: boolean;

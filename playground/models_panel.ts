@@ -33,7 +33,13 @@ function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string,
     pull: pulls.findLast((pull) => nameOf(pull) === entry.id),
   });
   const known = catalogue.data.map(ofEntry);
-  const additions = catalogue.parts.filter(({ automatic }) => automatic).map((part): Row => ({
+  const families = catalogue.data.filter(({ state }) => state !== "absent").map((entry) =>
+    entry.family
+  );
+  // Of the many that steer results, those for the models that are here.
+  const isOffered = ({ automatic, state, families: wanted }: Part) =>
+    automatic || state === "present" || wanted.some((family) => families.includes(family));
+  const additions = catalogue.parts.filter(isOffered).map((part): Row => ({
     ...{ id: part.id, title: part.id, part },
     pull: pulls.findLast((pull) => nameOf(pull) === part.id),
   }));

@@ -54,6 +54,7 @@ const NEEDS: Readonly<Record<string, string>> = {
 /** The page has the scale in their place. */
 const HIDDEN: readonly string[] = ["negative_prompt", "hires_width", "hires_height"];
 
+const SteeringPanel = lazy(async () => (await import("./steering_panel.ts")).SteeringPanel);
 const Presets = lazy(async () => (await import("./presets.ts")).Presets);
 
 export function SettingsPanel({ model }: { model: Model }): VNode {
@@ -69,6 +70,7 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
   const references = givenReferences(model, state);
   const first = settings.filter(({ name }) => FIRST.test(name));
   const [hasPresets, setPresets] = useState(false);
+  const [hasSteering, setSteering] = useState(false);
   const [isExpert, setExpert] = useState(memory.read("expert", false));
   const others = settings.filter(({ name }) => !FIRST.test(name));
   const hidden = others.filter(({ name }) => !PLAIN.test(name) && !(name in state.settings));
@@ -126,6 +128,14 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
       })
       : null,
     model.takes_loras ? h(Loras, { model, state }) : null,
+    model.parts.control_nets.length + model.parts.ip_adapters.length > 0
+      ? h(
+        "details",
+        { class: "more", onToggle: ({ currentTarget: { open } }) => setSteering(open) },
+        h("summary", {}, t("steeringParts")),
+        hasSteering ? h(SteeringPanel, { model }) : null,
+      )
+      : null,
     h(
       "details",
       { class: "more" },

@@ -9,6 +9,7 @@ import { getPath } from "hono/utils/url";
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
 import { isAutomatic } from "../hub/cached_parts.ts";
+import { isSteering } from "../hub/steering_parts.ts";
 import { partNamed } from "../hub/catalogue_parts.ts";
 import { type HubSettings, hubSettings } from "../hub/hub_settings.ts";
 import { onBehalfOf } from "../media/isolated/slots.ts";
@@ -124,7 +125,9 @@ export function createService(options: AppOptions): { app: App; services: Servic
       onDone: (name) => {
         const part = partNamed(name)?.part;
         if (!part) void options.found?.refresh(true);
-        else if (isAutomatic(part)) whenIdle(queue, () => void options.found?.reload());
+        else if (isAutomatic(part) || isSteering(part)) {
+          whenIdle(queue, () => void options.found?.reload());
+        }
       },
     }),
     found: options.found,

@@ -13,6 +13,7 @@
  * @module
  */
 
+export type { Steering } from "../hub/steering_parts.ts";
 export type { DeviceOptions, ModelParts, OffloadableComponent } from "../engine/options.ts";
 export type { Engine, ModelInfo } from "../engine/types.ts";
 export type { LoraTargetName, MergeMode } from "../generation/lora_words.ts";
@@ -33,6 +34,7 @@ export { isLoopback } from "./http/access.ts";
 export type {
   EngineOpener,
   FoundSource,
+  FoundSteering,
   OtherSource,
   RunningServer,
   Start,

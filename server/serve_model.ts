@@ -6,13 +6,18 @@ import { Scheduler } from "../engine/cards/scheduler.ts";
 import { groupSize } from "../engine/worker_group.ts";
 import type { DeviceOptions, EngineOptions, ModelParts } from "../engine/options.ts";
 import { folderOf, namedLoras, openModel } from "../generation/open_model.ts";
+import { findCacheFolder } from "../hub/cache.ts";
+import { CATALOGUE } from "../hub/catalogue.ts";
 import { servableModels } from "../hub/servable.ts";
+import { cachedSteering } from "../hub/steering_parts.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/start_loras.ts";
+import { SteeringChoices } from "./models/steering_choices.ts";
 import { startServer } from "./serve.ts";
 import type {
   EngineOpener,
+  FoundSource,
   OtherSource,
   RunningServer,
   Start,
@@ -128,21 +133,26 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
     path,
     ...loraPlaces(path),
     ...(rest.loraFolders ? { loraFolders: rest.loraFolders } : {}),
-    open: (...how) =>
-      open({
-        name,
-        modelPath: path,
-        ...(parts?.embeddings !== undefined && { parts: { embeddings: parts.embeddings } }),
-      }, ...how),
+    open: (...how) => open({ name, modelPath: path, parts: forAll }, ...how),
   });
+  const forAll = parts?.embeddings === undefined ? undefined : { embeddings: parts.embeddings };
   const bundled = { name: BUNDLED_MODEL, modelPath: BUNDLED_MODEL, aliases: [], version: "" };
-  const find = async () =>
-    [bundled, ...await servableModels()].map((model) => ({
-      ...sourceOf(model),
-      aliases: model.aliases,
-      version: model.version,
-      close: () => cards.remove(model.name),
-    }));
+  const choices = new SteeringChoices(options.log);
+  const find = async () => {
+    const there = await cachedSteering(findCacheFolder());
+    return [bundled, ...await servableModels()].map((model): FoundSource => {
+      const { name, modelPath, aliases, version } = model;
+      const source = { ...sourceOf(model), aliases, version, close: () => cards.remove(name) };
+      const entry = CATALOGUE.find(({ name }) => name === modelPath);
+      if (!entry) return source;
+      return choices.steered(
+        source,
+        entry,
+        there,
+        (steering, how) => open({ name, modelPath, parts: { ...forAll, ...steering } }, ...how),
+      );
+    });
+  };
   const all: StartOnCards = {
     ...loraPlaces(modelPath),
     ...rest,

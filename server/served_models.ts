@@ -1,6 +1,7 @@
 /** The models of a server, and the engine of each while it loads, once it is there, and when it could not be loaded. */
 
 import type { Engine } from "../engine/types.ts";
+import type { FoundSteering } from "./start_options.ts";
 import { ApiError, ServiceError } from "./contract/errors.ts";
 import { shorten } from "../generation/texts.ts";
 import type { ServerLoras } from "./loras/server_loras.ts";
@@ -83,6 +84,8 @@ export interface ServedModel {
   /** LoRAs by names that clients may give in place of their paths. */
   readonly namedLoras: Readonly<Record<string, string>>;
   readonly engine: EngineState;
+  /** ControlNets and IP-Adapters that may be others. */
+  readonly steering?: FoundSteering | undefined;
   /** LoRAs that are loaded and set on it. */
   readonly loras: ServerLoras;
 }

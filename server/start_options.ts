@@ -2,6 +2,7 @@
 
 import type { Scheduler } from "../engine/cards/scheduler.ts";
 import type { Engine } from "../engine/types.ts";
+import type { Steering } from "../hub/steering_parts.ts";
 import type { PromptEnhancer } from "./prompts/enhancer.ts";
 import type { Log } from "./log.ts";
 import type { StartLora } from "./loras/start_loras.ts";
@@ -28,8 +29,28 @@ export interface OtherSource {
   readonly open: EngineOpener;
 }
 
+/** ControlNets and IP-Adapters of a model that may be others. */
+export interface FoundSteering {
+  /** Those of this machine that the model takes. */
+  readonly available: Steering;
+  /** How many it is opened with at most. */
+  readonly most: Readonly<Record<keyof Steering, number>>;
+  /** Those that it was opened with. */
+  readonly used: Steering;
+  /**
+   * Says which it is opened with from now on.
+   *
+   * @param wanted names of the catalogue
+   * @returns takes that back
+   * @throws {RangeError} for what is not there, or too much
+   */
+  choose(wanted: Steering): () => void;
+}
+
 /** A model of this machine that a server was not told of. */
 export interface FoundSource extends OtherSource {
+  /** Absent where it takes none. */
+  readonly steering?: FoundSteering;
   /** Other names of the model, such as the id of its repository. */
   readonly aliases: readonly string[];
   /** Another text where its files are others. */

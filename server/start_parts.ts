@@ -154,9 +154,9 @@ export function localModels({ engine, others, found, settings, log }: LocalModel
 
 /** A model with LoRAs of its own. */
 export function localModel(
-  { name, path, namedLoras = {}, loraFolders, aliases = [] }:
+  { name, path, namedLoras = {}, loraFolders, aliases = [], steering }:
     & Omit<OtherSource, "open">
-    & Pick<ServedModel, "aliases">,
+    & Pick<ServedModel, "aliases" | "steering">,
   engine: EngineState,
   { loraFolders: usual, loraMergeMode, allowHubLoras: allowHub }: ServerSettings,
   log: Log,
@@ -164,7 +164,7 @@ export function localModel(
   const folders = loraFolders ?? usual;
   const files = new LoraFiles({ folders, named: namedLoras, allowHub, log });
   const loras = new ServerLoras(engine, files, loraMergeMode);
-  return { name, path, aliases, namedLoras, engine, loras };
+  return { name, path, aliases, namedLoras, engine, loras, steering };
 }
 
 export function engineState(engine: Engine | Promise<Engine> | EngineState): EngineState {

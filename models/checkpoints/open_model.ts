@@ -87,6 +87,8 @@ export interface ModelParts {
   predictionType?: "epsilon" | "v_prediction" | "sample";
   /** Whether its noise schedule ends in noise alone (zero terminal SNR). */
   rescaleBetasZeroSnr?: boolean;
+  /** Whether ControlNets and IP-Adapters wait for requests that use them; by default each request is expected to. */
+  steersWhenAsked?: boolean;
 }
 
 interface PartRow {

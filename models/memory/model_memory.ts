@@ -43,6 +43,8 @@ export interface RequestKind<Session> {
 export interface MemoryOptions {
   /** Components that are freed after their stage in any case, by name. */
   readonly offloaded?: ReadonlySet<string>;
+  /** Components that come to the device with the first request that uses them, by name. */
+  readonly waiting?: ReadonlySet<string>;
   /** Whether weights that are not kept on the device are kept in host memory, as the device wants them. */
   readonly isPinned?: boolean;
   /** Takes a line for the log. */
@@ -237,7 +239,9 @@ export class ModelMemory<Session extends PlannedSession> {
 
   async #wantedBetweenRequests({ plan, budgetBytes }: Planned): Promise<ReadonlySet<DeviceTensor>> {
     if (!plan.isTogether) return plan.kept;
-    const all = new Set(this.#weights());
+    const { waiting = new Set() } = this.#options;
+    const likely = Object.entries(this.#components).filter(([name]) => !waiting.has(name));
+    const all = new Set(likely.flatMap(([, weights]) => [...weights.deviceTensors]));
     const bytes = plan.peakBytes + bytesOf(all) - bytesOf(plan.kept);
     const hasRoom = bytes <= Math.max(budgetBytes, await this.#budget(bytes));
     return hasRoom ? all : plan.kept;

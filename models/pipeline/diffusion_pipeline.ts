@@ -57,6 +57,9 @@ import type {
 } from "./types.ts";
 import { type Attempt, Work } from "./work.ts";
 
+/** Components that a request may do without. */
+const STEERING = /^(?:controlnet|ip_?adapter|image_?encoder)/i;
+
 /** Tokens of a prompt of one sentence. */
 const SHORT_PROMPT = 12;
 
@@ -71,13 +74,14 @@ interface TracedRequest {
 export async function openFamily<P extends Parts, Own>(
   family: Family<P, Own>,
   files: ModelFiles,
-  { ranks, embeddings }: {
+  { ranks, embeddings, steersWhenAsked }: {
     readonly ranks?: Ranks | undefined;
     readonly embeddings?: string | undefined;
+    readonly steersWhenAsked?: boolean | undefined;
   } = {},
 ): Promise<DiffusionPipeline<P, Own>> {
   const parts = await openParts(files, family.parts, embeddings) as unknown as P;
-  return new DiffusionPipeline(family, parts, files.className, ranks);
+  return new DiffusionPipeline(family, parts, files.className, ranks, steersWhenAsked);
 }
 
 export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implements Pipeline {
@@ -90,9 +94,17 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   readonly #operands = new Operands();
   readonly #ranks: Ranks;
   readonly #usualLength: number;
+  readonly #steersWhenAsked: boolean;
 
-  constructor(family: Family<P, Own>, parts: P, className: string, ranks = ALONE) {
+  constructor(
+    family: Family<P, Own>,
+    parts: P,
+    className: string,
+    ranks = ALONE,
+    steersWhenAsked = false,
+  ) {
     this.#ranks = ranks;
+    this.#steersWhenAsked = steersWhenAsked;
     this.#family = family;
     this.#parts = parts;
     const { adapted, critic } = adaptedParts(parts, family.lora);
@@ -143,8 +155,8 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   ): Promise<void> {
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
-    const smallest = (task: TaskType) =>
-      this.#kindWithPrompts(target, smallestRequest(this.info, task), { tokens: 1, maxLength: 1 });
+    const smallest = (task: TaskType, info: PipelineInfo = this.info) =>
+      this.#kindWithPrompts(target, smallestRequest(info, task), { tokens: 1, maxLength: 1 });
     // Tracing declares weights: a request from every kind of input uses all that any request does.
     for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
       const { trace, variants } = smallest(task);
@@ -152,9 +164,18 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     }
     // Of several GPUs that share the layers, each declares its own.
     if (!this.#ranks.layers) this.#parts.transformer.weights.refuseMoreBlocks();
-    const likeliest = this.#kindWithPrompts(target, usualRequest(this.info));
-    const kinds = [likeliest, smallest(defaultTask)];
-    const upload = () => this.#memory.load(device, kinds, options, onProgress);
+    const { referenceSide: _, ...plain } = { ...this.info, controlNets: [] };
+    const likely = this.#steersWhenAsked ? plain : this.info;
+    const kinds = [
+      this.#kindWithPrompts(target, usualRequest(likely)),
+      smallest(defaultTask, likely),
+    ];
+    const waiting = new Set(
+      this.#steersWhenAsked
+        ? Object.keys(this.#parts.components).filter((name) => STEERING.test(name))
+        : [],
+    );
+    const upload = () => this.#memory.load(device, kinds, { ...options, waiting }, onProgress);
     await compileKernels(device, this.#kernelsOf(target, options.prepared), options, upload);
   }
 

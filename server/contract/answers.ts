@@ -28,6 +28,11 @@ const error = z.object({
   problems: z.array(z.string()).optional().describe("All that is wrong with a LoRA"),
 });
 
+const steeringPart = z.strictObject({
+  id: z.string(),
+  in_use: z.boolean().describe("Whether the model was opened with it"),
+});
+
 const model = z.strictObject({
   id: z.string().describe("The model's public name"),
   object: z.literal("model"),
@@ -57,6 +62,14 @@ const model = z.strictObject({
       "What `control_mode` may be, where the ControlNet asks what its picture shows",
     ),
   })),
+  parts: z.strictObject({
+    control_nets: z.array(steeringPart),
+    ip_adapters: z.array(steeringPart),
+    max_control_nets: z.int().describe("How many it may be opened with"),
+    max_ip_adapters: z.int().describe("How many it may be opened with"),
+  }).describe(
+    "ControlNets and IP-Adapters of this machine that it takes, by their names in the catalogue",
+  ),
   native_sides: z.strictObject({ least: z.int(), most: z.int() }).nullable().describe(
     "Shortest and longest side that the model was made for; results of more than twice the pixels of the longest " +
       "squared are drawn with such sides and enlarged",

@@ -1,4 +1,4 @@
-/** The bodies of `POST /v1/pulls` and `POST /v1/jobs/archive`. */
+/** The bodies of `POST /v1/pulls`, `POST /v1/models/{id}/parts` and `POST /v1/jobs/archive`. */
 
 import { z } from "zod";
 import { type FieldTable, ignoredFields, refuseField } from "./fields.ts";
@@ -11,6 +11,9 @@ const MAX_RESULTS = 1000;
 const PULL_FIELDS = { model: z.string().min(1).max(500), stream: flag() };
 const ARCHIVE_FIELDS = { results: z.array(z.string().max(60)).min(1).max(MAX_RESULTS) };
 
+const names = () => z.array(z.string().max(100)).max(16).nullish();
+const PARTS_FIELDS = { control_nets: names(), ip_adapters: names() };
+
 /** Unknown fields are kept. */
 export const pullSchema: z.ZodObject<typeof PULL_FIELDS, z.core.$loose> = z.looseObject(
   PULL_FIELDS,
@@ -19,6 +22,11 @@ export const archiveSchema: z.ZodObject<typeof ARCHIVE_FIELDS, z.core.$loose> = 
   ARCHIVE_FIELDS,
 );
 
+export const partsSchema: z.ZodObject<typeof PARTS_FIELDS, z.core.$loose> = z.looseObject(
+  PARTS_FIELDS,
+);
+
+export const partsFieldTable: FieldTable = tableOf(PARTS_FIELDS);
 export const pullFieldTable: FieldTable = tableOf(PULL_FIELDS);
 export const archiveFieldTable: FieldTable = tableOf(ARCHIVE_FIELDS);
 
@@ -26,6 +34,11 @@ export const PULL_FIELD_NOTES: Readonly<Record<string, string>> = {
   model: "An `id` of the catalogue, also with a precision as `z-image-turbo:q4_k`, or a hub id, " +
     "`org/name` or `org/name:file`; required",
   stream: "Answer with server-sent events until the pull ends",
+};
+export const PARTS_FIELD_NOTES: Readonly<Record<string, string>> = {
+  control_nets:
+    "ControlNets that it has from now on, by the ids of its `parts`; no change by default, none with an empty list",
+  ip_adapters: "IP-Adapters that it has from now on; no change by default",
 };
 export const ARCHIVE_FIELD_NOTES: Readonly<Record<string, string>> = {
   results:
@@ -44,6 +57,20 @@ export function readPull(
   const body = validate(pullSchema, readScalars(json, pullSchema));
   const { model, stream } = body;
   return { model, stream: stream === true, ignored: findIgnored(body, pullFieldTable, policy) };
+}
+
+export function readParts(json: unknown, policy: Policy): {
+  controlNets: readonly string[] | undefined;
+  ipAdapters: readonly string[] | undefined;
+  ignored: readonly string[];
+} {
+  const body = validate(partsSchema, json);
+  const { control_nets, ip_adapters } = body;
+  return {
+    controlNets: control_nets ?? undefined,
+    ipAdapters: ip_adapters ?? undefined,
+    ignored: findIgnored(body, partsFieldTable, policy),
+  };
 }
 
 export function readArchive(

@@ -2,6 +2,7 @@
 
 import { CATALOGUE } from "../../hub/catalogue.ts";
 import { nearNames } from "../../hub/near_names.ts";
+import type { Steering } from "../../hub/steering_parts.ts";
 import { EngineState, type FurtherModels, type ServedModel } from "../served_models.ts";
 import type { Engine } from "../../engine/types.ts";
 import type { Log } from "../log.ts";
@@ -75,6 +76,25 @@ export class FoundModels implements FurtherModels {
     const gone = this.remove([...this.#models.keys()]);
     await this.refresh(true);
     await gone;
+  }
+
+  /** Opens a model again with other ControlNets and IP-Adapters. @throws {RangeError} for what it does not take; it is as before then */
+  async steer(name: string, wanted: Steering): Promise<void> {
+    const undo = this.#models.get(name)!.source.steering!.choose(wanted);
+    const failure = await this.#reopen(name);
+    if (!failure) return;
+    undo();
+    await this.#reopen(name);
+    throw new RangeError(failure.message, { cause: failure });
+  }
+
+  async #reopen(name: string): Promise<Error | undefined> {
+    const gone = this.remove([name]);
+    await this.refresh(true);
+    await gone;
+    const again = this.#models.get(name)?.served.engine;
+    await again?.settled;
+    return again?.failure;
   }
 
   advise(name: string): string | undefined {

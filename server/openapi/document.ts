@@ -24,6 +24,9 @@ import {
   ARCHIVE_FIELD_NOTES,
   archiveFieldTable,
   archiveSchema,
+  PARTS_FIELD_NOTES,
+  partsFieldTable,
+  partsSchema,
   PULL_FIELD_NOTES,
   pullFieldTable,
   pullSchema,
@@ -83,6 +86,7 @@ const BODIES: Readonly<Record<BodyName, Body>> = {
     notes: LORA_FIELD_NOTES,
   },
   PullModel: { schema: pullSchema, table: pullFieldTable, notes: PULL_FIELD_NOTES },
+  ChangeParts: { schema: partsSchema, table: partsFieldTable, notes: PARTS_FIELD_NOTES },
   ArchiveResults: {
     schema: archiveSchema,
     table: archiveFieldTable,

@@ -9,6 +9,7 @@ export type BodyName =
   | "SetLora"
   | "MergeLora"
   | "UnmergeLora"
+  | "ChangeParts"
   | "PullModel"
   | "ArchiveResults";
 

@@ -11,6 +11,7 @@ const EXAMPLE_BODIES: Readonly<Partial<Record<BodyName, object>>> = {
   SetLora: { lora_nickname: "style", lora_path: "style.safetensors", strength: 0.8 },
   MergeLora: { strength: 0.8 },
   UnmergeLora: { target: "all" },
+  ChangeParts: { control_nets: ["control_v11p_sd15_canny"] },
   PullModel: { model: "z-image-turbo" },
   ArchiveResults: { results: ["img_…"] },
 };

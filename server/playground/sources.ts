@@ -70,6 +70,8 @@ import settingsPanel from "../../playground/settings_panel.ts" with { type: "tex
 // @ts-types="./text.d.ts"
 import sizePicker from "../../playground/size_picker.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import steeringPanel from "../../playground/steering_panel.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import stage from "../../playground/stage.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import store from "../../playground/store.ts" with { type: "text" };
@@ -147,6 +149,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "session.ts": session,
   "settings_panel.ts": settingsPanel,
   "size_picker.ts": sizePicker,
+  "steering_panel.ts": steeringPanel,
   "stage.ts": stage,
   "store.ts": store,
   "view.ts": view,

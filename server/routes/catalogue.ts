@@ -12,8 +12,11 @@ import { freeBytes, takeStock } from "../../hub/stock.ts";
 import { shorten } from "../../generation/texts.ts";
 import { NotFoundError } from "../../platform/mod.ts";
 import type { CatalogueAnswer, ModelPull } from "../contract/answers.ts";
-import { ApiError } from "../contract/errors.ts";
-import { readPull } from "../contract/small_requests.ts";
+import { ApiError, badRequest } from "../contract/errors.ts";
+import { isAutomatic } from "../../hub/cached_parts.ts";
+import { isSteering } from "../../hub/steering_parts.ts";
+import { modelCard } from "./model_card.ts";
+import { readParts, readPull } from "../contract/small_requests.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
 import { catalogueEntries, measuredModels, partEntries } from "../models/catalogue_entries.ts";
@@ -127,8 +130,47 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
     });
   }
   await found?.refresh(true);
+  if (part && (isAutomatic(part.part) || isSteering(part.part))) await found?.reload();
   services.log(`Deleted ${id}: ${(freed / 1e9).toFixed(1)} GB are free again`);
   return c.json({ id, object: "model", deleted: true, freed_bytes: freed });
+}
+
+/** Opens a model again with other ControlNets and IP-Adapters, when no job needs it. */
+export async function changeParts(c: Context<AppEnv>, services: Services): Promise<Response> {
+  checkMay(c, services, "change the parts of models");
+  const { models, found, settings, enhancer } = services;
+  const id = c.req.param("id") ?? "";
+  const body = await readAnyJson(c.req.raw, { maxBytes: MAX_BODY, share: c.get("share") });
+  const { ignored, ...wanted } = readParts(body, settings);
+  await models.seek(id);
+  const model = models.find(id) ?? models.refuse(id, false);
+  if (!found || !model.steering) {
+    throw new ApiError(
+      409,
+      `Cannot change the parts of ${model.name}: ${
+        found?.all.includes(model)
+          ? "the catalogue does not know the model"
+          : "this server was started with it; name them then, with --controlnet and --ip-adapter"
+      }`,
+      { param: "id", code: "parts_fixed" },
+    );
+  }
+  if (await isAwaited(model.name, services)) {
+    throw new ApiError(
+      409,
+      `Cannot change the parts of ${model.name}: jobs wait for it or run; try again when they have ended`,
+      { param: "id", code: "model_in_use" },
+    );
+  }
+  const { used } = model.steering;
+  const { controlNets = used.controlNets, ipAdapters = used.ipAdapters } = wanted;
+  try {
+    await found.steer(model.name, { controlNets, ipAdapters });
+  } catch (error) {
+    throw error instanceof RangeError ? badRequest(error.message, "control_nets") : error;
+  }
+  nameIgnored(c, ignored, services);
+  return c.json(modelCard(models.find(model.name)!, settings, enhancer !== undefined));
 }
 
 /** Longest body of a pull, in bytes. */

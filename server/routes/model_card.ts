@@ -6,6 +6,7 @@ import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
 import type { ModelCard } from "../contract/answers.ts";
+import { NO_STEERING, type Steering } from "../../hub/steering_parts.ts";
 import { type ServedModel, stateOf } from "../served_models.ts";
 import type { ServerSettings } from "../settings.ts";
 
@@ -26,7 +27,7 @@ export function pipelineName({ className }: ModelInfo): string {
 
 /** The record of a model. */
 export function modelCard(
-  model: Pick<ServedModel, "name" | "engine" | "namedLoras">,
+  model: Pick<ServedModel, "name" | "engine" | "namedLoras" | "steering">,
   settings: Pick<ServerSettings, "numGpus">,
   canEnhance: boolean,
   info: ModelInfo = model.engine.engine.info,
@@ -51,6 +52,12 @@ export function modelCard(
     max_controls: info.maxControls ?? 1,
     ip_adapters: (info.ipAdapters ?? []).map(({ name }) => name),
     control_nets: info.controlNets.map(({ name, modes }) => ({ name, modes: modes ?? null })),
+    parts: {
+      control_nets: partsOf(model, "controlNets"),
+      ip_adapters: partsOf(model, "ipAdapters"),
+      max_control_nets: model.steering?.most.controlNets ?? 0,
+      max_ip_adapters: model.steering?.most.ipAdapters ?? 0,
+    },
     dit_precision: precisionName(info.precisions.transformer),
     vae_precision: precisionName(info.precisions.vae),
     pipeline_name: pipelineName(info),
@@ -78,6 +85,11 @@ export function modelCard(
     loras: info.loraTargets.length > 0 ? Object.keys(model.namedLoras) : [],
     can_enhance: canEnhance,
   };
+}
+
+function partsOf({ steering }: Pick<ServedModel, "steering">, kind: keyof Steering) {
+  const { available, used } = steering ?? { available: NO_STEERING, used: NO_STEERING };
+  return available[kind].map((id) => ({ id, in_use: used[kind].includes(id) }));
 }
 
 /** Sizes of common shapes, of about the pixels of the model's own size, or of its sides; its own first. */

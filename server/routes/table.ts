@@ -258,6 +258,14 @@ export const ROUTES: readonly Route[] = [
     discovery.changeModel("unload"),
   ),
   model(
+    "POST /v1/models/{id}/parts",
+    "changeModelParts",
+    "Open a model of this machine again, with other ControlNets and IP-Adapters",
+    { json: "Model" },
+    models.changeParts,
+    { body: { schema: "ChangeParts", types: [JSON_TYPE] } },
+  ),
+  model(
     "GET /v1/models/{id}",
     "retrieveModel",
     "Look at a model",

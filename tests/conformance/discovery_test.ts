@@ -33,6 +33,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
     max_controls: 1,
     ip_adapters: [],
     control_nets: [],
+    parts: { control_nets: [], ip_adapters: [], max_control_nets: 0, max_ip_adapters: 0 },
     dit_precision: "fp16",
     vae_precision: "fp32",
     pipeline_name: "Gradient",

@@ -1,5 +1,7 @@
 /** Models that the server was not told of: they come and go while it runs. */
 import { strict as assert } from "node:assert";
+import { partNamed } from "../../hub/catalogue_parts.ts";
+import { SteeringChoices } from "../../server/models/steering_choices.ts";
 import { FoundModels } from "../../server/models/found_models.ts";
 import type { ServedModel } from "../../server/served_models.ts";
 import { engineState } from "../../server/start_parts.ts";
@@ -104,4 +106,108 @@ Deno.test("FoundModels.reload() opens the models again, and frees the ones befor
   await found.settle();
   assert.ok(before!.closed);
   assert.deepEqual([found.all.length, engines.length, engines[0]!.closed], [1, 1, false]);
+});
+
+Deno.test("a found model is opened with ControlNets and IP-Adapters of this machine, and with others by POST /v1/models/{id}/parts", async () => {
+  const opened: string[][] = [];
+  let refused = "sdxl-controlnet-canny";
+  const choices = new SteeringChoices((line) => lines.push(line));
+  const lines: string[] = [];
+  const there = [
+    ...["control_v11p_sd15_canny", "control_v11f1p_sd15_depth", "control_v11p_sd15_openpose"],
+    ...["control_v11p_sd15_lineart", "control_v11p_sd15_scribble", "sdxl-controlnet-canny"],
+    ...["sdxl-t2i-adapter-sketch", "ip-adapter_sdxl_vit-h", "ip-adapter_sdxl"],
+  ].map((name) => partNamed(name)!);
+  const steered = (name: string, family: string) =>
+    choices.steered(source(name, new FakeEngine()), { name, family }, there, (parts) => {
+      const { steersWhenAsked = false, ...files } = parts;
+      const names = Object.values(files) as string[];
+      opened.push([name, ...names]);
+      assert.equal(steersWhenAsked, names.length > 0);
+      if (names.includes(refused)) return Promise.reject(new Error("it does not fit"));
+      const controlNets = names.filter((each) => !each.startsWith("ip-")).map((name) => ({ name }));
+      return Promise.resolve(new FakeEngine({ info: { controlNets } }));
+    });
+  const server = await startServer({
+    openEngine: () => Promise.resolve(new FakeEngine()),
+    find: () => Promise.resolve([steered("sd-1.5", "SD 1 or SD 2"), steered("sdxl-base", "SDXL")]),
+    ...{ modelPath: "fake/gradients", servedModelName: "gradients", outputPath: "", port: 0 },
+    log: (line) => lines.push(line),
+  });
+  const change = async (model: string, body: object) => {
+    const response = await fetch(`${server.url}/v1/models/${model}/parts`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return [response.status, await response.json()] as const;
+  };
+  try {
+    await server.ready;
+    const cards = async () => {
+      const { data } = await (await fetch(`${server.url}/v1/models`)).json();
+      return new Map<string, Awaited<ReturnType<typeof change>>[1]>(
+        data.map((card: { id: string }) => [card.id, card]),
+      );
+    };
+    await until(async () => (await cards()).size === 3);
+    const used = (card: { parts: Record<string, { id: string; in_use: boolean }[]> }) =>
+      [...card.parts["control_nets"]!, ...card.parts["ip_adapters"]!].filter(({ in_use }) => in_use)
+        .map(({ id }) => id);
+    const before = await cards();
+    assert.deepEqual(used(before.get("sd-1.5")), there.slice(0, 4).map(({ name }) => name));
+    assert.equal(before.get("sd-1.5").parts.control_nets.length, 5);
+    assert.equal(before.get("sd-1.5").control_nets.length, 4);
+    assert.deepEqual(used(before.get("sdxl-base")), [], "what does not go with it is omitted");
+    assert.match(
+      lines.join(),
+      /Serves sdxl-base without sdxl-controlnet-canny, ip-adapter_sdxl_vit-h: it does not fit/,
+    );
+    assert.deepEqual(used(before.get("gradients")), []);
+
+    refused = "control_v11p_sd15_lineart";
+    const scribble = { control_nets: ["control_v11p_sd15_scribble"] };
+    const [status, card] = await change("sd-1.5", scribble);
+    assert.deepEqual([status, used(card)], [200, scribble.control_nets]);
+    assert.deepEqual(opened.at(-1), ["sd-1.5", ...scribble.control_nets]);
+    const adapters = {
+      control_nets: ["sdxl-t2i-adapter-sketch"],
+      ip_adapters: ["ip-adapter_sdxl"],
+    };
+    const [, sdxl] = await change("sdxl-base", adapters);
+    assert.deepEqual(used(sdxl), ["sdxl-t2i-adapter-sketch", "ip-adapter_sdxl"]);
+    for (
+      const [model, body, wanted, message] of [
+        ["sd-1.5", { control_nets: [refused] }, 400, /^it does not fit$/],
+        [
+          "sd-1.5",
+          { control_nets: ["sdxl-controlnet-canny"] },
+          400,
+          /^Cannot use the ControlNet sdxl/,
+        ],
+        [
+          "sd-1.5",
+          { control_nets: there.slice(0, 5).map(({ name }) => name) },
+          400,
+          /takes 4; omit/,
+        ],
+        [
+          "sdxl-base",
+          { ip_adapters: ["ip-adapter_sdxl", "ip-adapter_sdxl_vit-h"] },
+          400,
+          /by ViT-bigG and ViT-H/,
+        ],
+        ["gradients", { control_nets: [] }, 409, /was started with it/],
+        ["none", {}, 404, /none/],
+      ] as const
+    ) {
+      const [status, { error }] = await change(model, body);
+      assert.equal(status, wanted, JSON.stringify(error));
+      assert.match(error.message, message);
+    }
+    assert.deepEqual(used((await cards()).get("sd-1.5")), scribble.control_nets, "as before");
+    assert.deepEqual(used((await change("sd-1.5", { control_nets: [] }))[1]), []);
+  } finally {
+    await server.close();
+  }
 });

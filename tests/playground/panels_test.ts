@@ -3,7 +3,11 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { Page } from "playwright-core";
+import type { ModelParts } from "../../engine/options.ts";
+import { partNamed } from "../../hub/catalogue_parts.ts";
 import { decodeImage } from "../../media/decode.ts";
+import { SteeringChoices } from "../../server/models/steering_choices.ts";
+import { startServer } from "../../server/serve.ts";
 import { FakeEngine } from "../fakes/engine.ts";
 import { FAKE_LAYERS, loraFile } from "../fakes/loras.ts";
 import { FAKE_INFO } from "../fakes/model_info.ts";
@@ -25,6 +29,13 @@ const INPAINTING = {
 };
 
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+
+/** A server that is closed with its test. */
+async function closing(starting: ReturnType<typeof startServer>) {
+  const { url, ready, close } = await starting;
+  await ready;
+  return { url: `${url}/`, [Symbol.asyncDispose]: close };
+}
 
 /** What a download holds. */
 async function downloaded(page: Page, name: string): Promise<Uint8Array<ArrayBuffer>> {
@@ -161,6 +172,50 @@ browserTest(
     await page.getByText("5 of 6 done").waitFor();
     await page.locator(".sheet-grid img").nth(4).waitFor();
     await page.locator(".sheet-grid .cell").getByText("–").waitFor();
+  },
+);
+
+browserTest(
+  "a model of this machine is opened with the ControlNets that are chosen",
+  async (browser) => {
+    const names = ["control_v11p_sd15_canny", "control_v11f1p_sd15_depth"];
+    const choices = new SteeringChoices();
+    const opened: ModelParts[] = [];
+    const engine = () => Promise.resolve(new FakeEngine({ info: SUPPORT }));
+    const source = {
+      ...{ name: "sd-1.5", path: "sd-1.5", aliases: [], version: "", open: engine },
+      close: () => Promise.resolve(),
+    };
+    const model = { name: "sd-1.5", family: "SD 1 or SD 2" };
+    const find = () =>
+      Promise.resolve([
+        choices.steered(source, model, names.map((name) => partNamed(name)!), (parts) => {
+          opened.push(parts);
+          const nets = Object.values(parts).filter((name) => names.includes(name));
+          const info = { ...INPAINTING, controlNets: nets.map((name) => ({ name })) };
+          return Promise.resolve(new FakeEngine({ info }));
+        }),
+      ]);
+    await using server = await closing(startServer({
+      ...{ openEngine: engine, find, modelPath: "first", outputPath: "", port: 0 },
+    }));
+    const page = await browser.open(server.url, { draft: { size: "64x48" } });
+    await page.locator("header .model select").selectOption("sd-1.5");
+    await page.getByText("ControlNets and IP-Adapters").click();
+    const net = page.getByRole("switch", { name: names[0]! });
+    assert.ok(await net.isChecked());
+    const steer = page.locator("button[title='Add a control picture']");
+    await steer.waitFor();
+    await net.uncheck();
+    await until(() => opened.length === 2);
+    await page.getByText("Choose which ones the model is opened with").waitFor();
+    await page.getByRole("switch", { name: names[1]! }).uncheck();
+    await steer.waitFor({ state: "detached" });
+    assert.deepEqual(opened, [
+      { controlnet: names[0], controlnet2: names[1], steersWhenAsked: true },
+      { controlnet: names[1], steersWhenAsked: true },
+      {},
+    ]);
   },
 );
 

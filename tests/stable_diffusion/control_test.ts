@@ -1,10 +1,11 @@
 /** Stable Diffusion with ControlNets against diffusers. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { openPipeline } from "../../models/mod.ts";
+import { type ModelParts, openPipeline } from "../../models/mod.ts";
 import { withComposed } from "../support/composed.ts";
 import { checkControlled, controlRequest } from "../support/controlled.ts";
 import { Golden } from "../support/golden.ts";
+import { openTestDevice } from "../support/model_run.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 
 const SD = new Golden("stable_diffusion/pipeline");
@@ -29,7 +30,7 @@ Deno.test("StableDiffusionPipeline.generate() is steered by two ControlNets of u
   checkControlled(t, [new Golden("controlnets/sd15_several"), SD15, SD], [
     "guided",
     "holed",
-  ]));
+  ], { steersWhenAsked: true }));
 
 Deno.test("StableDiffusionXLPipeline.generate() is steered by a ControlNet-LLLite as kohya's formula has it", (t) =>
   checkControlled(t, [new Golden("controlnets/sdxl_lllite"), XL], undefined, {
@@ -70,6 +71,25 @@ for (const [words, goldens] of Object.entries(SLOW)) {
     fn: (t) => checkControlled(t, goldens),
   });
 }
+
+Deno.test("a ControlNet that waits for requests takes no memory when the model is loaded", async () => {
+  const loadedBytes = async (folder: string, parts: ModelParts) => {
+    const device = await openTestDevice();
+    try {
+      using pipeline = await openPipeline(folder, parts);
+      await pipeline.load(device);
+      return device.allocatedBytes;
+    } finally {
+      device.destroy();
+    }
+  };
+  const controlnet = join(SD15.folder, "controlnet");
+  await withComposed([SD], async (folder) => {
+    const without = await loadedBytes(folder, {});
+    assert.ok(await loadedBytes(folder, { controlnet }) > without);
+    assert.equal(await loadedBytes(folder, { controlnet, steersWhenAsked: true }), without);
+  });
+});
 
 Deno.test("openPipeline() refuses a ControlNet-LLLite whose projections the UNet lacks", () =>
   withComposed([new Golden("controlnets/sdxl_lllite"), SD], (folder) =>

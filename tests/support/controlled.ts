@@ -94,7 +94,9 @@ export async function checkControlled(
   await withComposed(goldens, async (folder) => {
     const device = await openTestDevice();
     try {
-      const paths = Object.entries(parts).map(([part, path]) => [part, join(folder, path)]);
+      const paths = Object.entries(parts).map(([part, path]) => [
+        ...[part, typeof path === "string" ? join(folder, path) : path],
+      ]);
       using pipeline = await openPipeline(folder, Object.fromEntries(paths));
       await pipeline.load(device);
       for (const call of golden.calls.filter(({ name }) => names?.includes(name) ?? true)) {
