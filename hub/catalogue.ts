@@ -114,8 +114,7 @@ const FLUX3 = {
   ...IMAGES,
   family: "FLUX.3",
   goodFor: "pictures and edits of many images, with many steps; for LoRAs",
-  licence: "FLUX Kommunity, non-commercial",
-  isGated: true,
+  ...FLUX_LICENCE,
   parameters: 5.55e9,
   textEncoder: "Qwen3-VL-4B",
   // Of all but the last four layers.
