@@ -127,7 +127,7 @@ const IDEOGRAM4 = {
   ...IMAGES,
   family: "Ideogram 4",
   goodFor: "posters, signs and layouts, by prompts in JSON",
-  licence: "Ideogram non-commercial",
+  licence: "own, non-commercial",
   isGated: true,
   // Of each of two transformers in fp8, which have as many bytes as one in bf16.
   parameters: 9.28e9,
