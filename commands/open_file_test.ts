@@ -25,10 +25,12 @@ Deno.test({
     await Deno.writeTextFile(script, `@echo off\r\necho seen>"${seen}"\r\nexit\r\n`);
     const [program, options] = openCommand(script);
     await new Deno.Command(program, { ...options, stdin: "null" }).output();
-    for (let left = 100; left > 0 && !await Deno.stat(seen).catch(() => undefined); left--) {
+    let text = "";
+    for (let left = 100; left > 0 && text === ""; left--) {
       await new Promise((resolve) => setTimeout(resolve, 100));
+      text = await Deno.readTextFile(seen).catch(() => "");
     }
-    assert.equal((await Deno.readTextFile(seen)).trim(), "seen");
+    assert.equal(text.trim(), "seen");
     await Deno.remove(folder, { recursive: true }).catch(() => {});
   },
 });

@@ -7,6 +7,9 @@ import { describeWriteError } from "../generation/write_error.ts";
 
 const MAX_LENGTH = 150;
 
+/** Characters of a name on NTFS at most. */
+const MAX_WINDOWS_NAME = 255;
+
 /** What `--output` names for standard output. */
 export const STANDARD_OUTPUT = "-";
 
@@ -49,7 +52,10 @@ export function checkOutput(path: string): void {
     while (statOf(existing) === undefined && dirname(existing) !== existing) {
       existing = dirname(existing);
     }
-    if (existing !== resolve(path) && !statOf(existing)?.isDirectory()) {
+    // On Windows the drive itself may be missing.
+    const parent = statOf(existing);
+    if (parent === undefined) throw Object.assign(new Error(), { code: "ENOENT" });
+    if (existing !== resolve(path) && !parent.isDirectory()) {
       throw Object.assign(new Error(), { code: "ENOTDIR" });
     }
     accessSync(existing, constants.W_OK);
@@ -66,6 +72,12 @@ export function checkWindowsName(path: string): void {
     const device = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i.exec(part)?.[0];
     if (sign !== undefined) {
       throw new Error(`Cannot write ${path}: Windows allows no ${sign} in names; choose another`);
+    }
+    if (part.length > MAX_WINDOWS_NAME) {
+      throw new Error(
+        `Cannot write ${path}: a name of Windows has ${MAX_WINDOWS_NAME} characters at most, ` +
+          `not ${part.length}; choose a shorter one`,
+      );
     }
     if (device !== undefined) {
       throw new Error(

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { checkWindowsName, nameForPrompt, outputPaths } from "./output_name.ts";
+import { checkOutput, checkWindowsName, nameForPrompt, outputPaths } from "./output_name.ts";
 
 Deno.test("outputPaths() numbers the files only when there are several", () => {
   assert.deepEqual(outputPaths("a/b.png", 1), ["a/b.png"]);
@@ -26,4 +26,17 @@ Deno.test("checkWindowsName() refuses what Windows cannot write", () => {
   for (const path of ["con.png", "C:\\x\\NUL", "lpt1.a.png"]) {
     assert.throws(() => checkWindowsName(path), /is a device of Windows/, path);
   }
+  checkWindowsName(`C:\\${"x".repeat(255)}`);
+  assert.throws(() => checkWindowsName("x".repeat(300)), /255 characters at most, not 300/);
+});
+
+Deno.test({
+  name: "checkOutput() says of a drive that is missing that the folder is not there",
+  ignore: Deno.build.os !== "windows",
+  fn() {
+    assert.throws(
+      () => checkOutput("Q:\\x.png"),
+      /Cannot write Q:.x\.png: its folder is not there/,
+    );
+  },
 });

@@ -1,7 +1,7 @@
 /**
- * Runs denoise on systems that this machine is not (`deno task test:platforms windows|arm64 [PATH…]`): Windows under Wine, and
- * Linux on ARM64 under qemu, which are fetched once. Where no path is given, all that a system has of checks; `run` and the
- * arguments of a command run that alone, as do `page` and `fetch` the page of a server and the launcher's fetching on Windows.
+ * Runs denoise on systems that this machine is not: Windows under Wine, and Linux on ARM64 under qemu, which are fetched once.
+ * `deno task test:platforms windows|arm64` runs all checks, `… windows fetch page` two of them by name, `… arm64 run ARGUMENTS` a
+ * command, and `… windows PATH` the tests under a path.
  */
 import { ARM64 } from "./platforms/arm64.ts";
 import type { System } from "./platforms/system.ts";

@@ -51,6 +51,9 @@ Deno.test("inspectForeignImage() names what is wrong, and more than 2^25 pixels 
   assert.equal((await inspectForeignImage(plainWebp(64, 64))).width, 64, "it goes on");
 });
 
+/** Starting a process stops the thread that does; Wine takes most of a second for it. */
+const LONGEST_PAUSE_MS = Deno.build.os === "windows" ? 1500 : 300;
+
 Deno.test("fitForeignImage() leaves this thread free, and ends at its signal", async () => {
   const how = { cover: { width: 8, height: 8 } };
   const controller = new AbortController();
@@ -73,8 +76,8 @@ Deno.test("fitForeignImage() leaves this thread free, and ends at its signal", a
     for (const end of ends) {
       assert.equal(end.status === "rejected" && end.reason.name, "AbortError");
     }
-    assert.ok(took < 900, `it took ${took} ms to end`);
-    assert.ok(longest < 300, `nothing else went on for ${longest} ms`);
+    assert.ok(took < 600 + LONGEST_PAUSE_MS, `it took ${took} ms to end`);
+    assert.ok(longest < LONGEST_PAUSE_MS, `nothing else went on for ${longest} ms`);
     assert.equal(await running(), 0, "processes are left");
   } finally {
     clearInterval(timer);

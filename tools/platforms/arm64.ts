@@ -14,7 +14,7 @@ import {
   inNamespaces,
   linkFolders,
   namespaceObstacle,
-  runSteps,
+  runChecks,
   sameImage,
   type Step,
   type System,
@@ -59,6 +59,8 @@ cp /deno/deno "$2/node_modules/@deno/linux-arm64-glibc/deno"
 
 /** Tests of what differs between processors and systems. */
 const TESTS = ["commands", "hub", "media", "tests/house/launcher_test.ts"];
+/** Tests of commands that draw: each would take qemu minutes, and the images above show as much. */
+const DRAWING = ["generate", "plan", "run"].map((name) => `commands/${name}_test.ts`);
 
 /** One step of the smallest image: qemu compiles each kernel for a second. */
 const IMAGE = ["a yellow star", "--num-inference-steps", "1", "--size", "64x64", "--seed", "3"];
@@ -75,7 +77,7 @@ export const ARM64: System = {
       `${MOUNT_FORMATS} && test -w /proc/sys/fs/binfmt_misc/register`,
       "formats of programs in user namespaces (Linux 6.7 or later has them)",
     ),
-  async test([first, ...rest]) {
+  async test(args) {
     const qemu = await fetchQemu();
     const [packages, program] = [await filledNpmCache(), await denoFor("linux-arm64-glibc")];
     const roots = new Map<string, Root>();
@@ -94,21 +96,22 @@ export const ARM64: System = {
     const denoise = (...args: string[]) => start("sh", "denoise", ...args);
     const tests = (...paths: string[]) =>
       start("/deno/deno", "test", "-A", "--no-check", "--quiet", ...paths);
-    if (first === "run") return await denoise(...rest);
-    if (first !== undefined) return await tests(first, ...rest);
-    return await runSteps([
-      expectStatus("the launcher", 0, () => denoise("--version")),
-      fetchingDeno(roots.get(SUITES[0])!),
-      expectStatus("a wrong command line", 2, () => denoise("frobnicate")),
-      ...[...roots].map(([suite, { folder, start }]) =>
+    const groups = {
+      launcher: [
+        expectStatus("the launcher", 0, () => denoise("--version")),
+        fetchingDeno(roots.get(SUITES[0])!),
+        expectStatus("a wrong command line", 2, () => denoise("frobnicate")),
+      ],
+      image: [...roots].map(([suite, { folder, start }]) =>
         sameImage(`an image with the driver of Debian's ${suite}`, IMAGE, async () => ({
           code: await start("sh", "denoise", "generate", ...IMAGE, "--output", "/tmp/image.png"),
           path: join(folder, "tmp/image.png"),
         }))
       ),
-      expectStatus("doctor", 0, () => denoise("doctor")),
-      expectStatus("the tests", 0, () => tests(...TESTS)),
-    ]);
+      doctor: [expectStatus("doctor", 0, () => denoise("doctor"))],
+      tests: [expectStatus("the tests", 0, () => tests(`--ignore=${DRAWING.join()}`, ...TESTS))],
+    };
+    return await runChecks({ groups, run: denoise, tests }, args);
   },
 };
 

@@ -19,8 +19,26 @@ export interface Step {
   run(): Promise<string | undefined>;
 }
 
-/** Runs checks one after the other. @returns 0 where all held, else 1 */
-export async function runSteps(steps: readonly Step[]): Promise<number> {
+/** Checks by name, and what runs a command and tests of the repository; each gives an exit status. */
+interface Checks {
+  readonly groups: Readonly<Record<string, readonly Step[]>>;
+  run(...args: string[]): Promise<number>;
+  tests(...paths: string[]): Promise<number>;
+}
+
+/** Runs the checks that arguments name, all of them, a command after `run`, or the tests under paths. */
+export async function runChecks(
+  { groups, run, tests }: Checks,
+  args: readonly string[],
+): Promise<number> {
+  if (args[0] === "run") return await run(...args.slice(1));
+  if (args.some((name) => groups[name] === undefined)) return await tests(...args);
+  const names = args.length > 0 ? args : Object.keys(groups);
+  return await runSteps(names.flatMap((name) => groups[name]!));
+}
+
+/** Runs checks one after the other, and gives 0 where all held, else 1. */
+async function runSteps(steps: readonly Step[]): Promise<number> {
   let failed = 0;
   for (const { name, run } of steps) {
     const start = performance.now();

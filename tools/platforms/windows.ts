@@ -19,7 +19,7 @@ import {
   linkFolders,
   namespaceObstacle,
   npmPackage,
-  runSteps,
+  runChecks,
   sameImage,
   type Step,
   type System,
@@ -83,7 +83,7 @@ type Start = (...args: string[]) => Deno.ChildProcess;
 
 export const WINDOWS: System = {
   obstacle: () => namespaceObstacle("true", "user namespaces"),
-  async test([first, ...rest]) {
+  async test(args) {
     const start = await prepare();
     const wine = async (...args: string[]) => (await start(...args).status).code;
     const tests = (...paths: string[]) =>
@@ -95,35 +95,50 @@ export const WINDOWS: System = {
         "--preload",
         "tools/platforms/wine.ts",
       ], ...paths);
-    const launcher = (line: string) => wine("cmd", "/c", `denoise.cmd ${line}`);
-    if (first === "page") return await drawOnPage(start);
-    if (first === "fetch") return await runSteps(await fetchingSteps(wine));
-    if (first === "run") return await launcher(rest.join(" "));
-    if (first !== undefined) return await tests(first, ...rest);
-    return await runSteps([
-      expectStatus("the launcher", 0, () => launcher("--version")),
-      expectStatus("a wrong command line", 2, () => launcher("frobnicate")),
-      expectStatus(
-        "a name that Windows does not allow",
-        1,
-        () => launcher("generate x -o a?b.png"),
-      ),
-      sameImage("an image", [PROMPT, ...IMAGE], async () => ({
-        code: await launcher(`generate "${PROMPT}" ${IMAGE.join(" ")} -o Z:\\tmp\\image.png`),
-        path: join(driversFolder(), "wine/root/tmp/image.png"),
-      })),
-      ...await fetchingSteps(wine),
-      expectStatus("doctor through Dawn", 0, () => wine("cmd", "/c", "Z:\\webgpu\\doctor.cmd")),
-      expectStatus("the page of a server", 0, () => drawOnPage(start)),
-      expectStatus("the tests", 0, () => tests(...TESTS)),
-    ]);
+    /** Runs a line of cmd, from a file: Wine would put quotes of its own around it. */
+    const line = async (text: string) => {
+      await Deno.writeTextFile(
+        join(rootFolder(), "tmp/line.cmd"),
+        `@echo off\r\n${text.replaceAll("%", "%%")}\r\n`,
+      );
+      return await wine("cmd", "/c", "Z:\\tmp\\line.cmd");
+    };
+    const launcher = (...args: string[]) => line(`denoise.cmd ${args.join(" ")}`);
+    const groups = {
+      launcher: [
+        expectStatus("the launcher", 0, () => launcher("--version")),
+        expectStatus("a wrong command line", 2, () => launcher("frobnicate")),
+        expectStatus(
+          "a name that Windows does not allow",
+          1,
+          () => launcher("generate", "x", "-o", "a?b.png"),
+        ),
+      ],
+      image: [
+        sameImage("an image", [PROMPT, ...IMAGE], async () => ({
+          code: await launcher("generate", `"${PROMPT}"`, ...IMAGE, "-o", "Z:\\tmp\\image.png"),
+          path: join(rootFolder(), "tmp/image.png"),
+        })),
+      ],
+      fetch: await fetchingSteps(wine),
+      dawn: [
+        expectStatus("doctor through Dawn", 0, () => wine("cmd", "/c", "Z:\\webgpu\\doctor.cmd")),
+      ],
+      page: [expectStatus("the page of a server", 0, () => drawOnPage(start))],
+      tests: [expectStatus("the tests", 0, () => tests(...TESTS))],
+    };
+    return await runChecks({ groups, run: launcher, tests }, args);
   },
 };
 
+function rootFolder(): string {
+  return join(driversFolder(), "wine", "root");
+}
+
 /** A root with Wine, and Windows' Deno. */
-export async function prepare(): Promise<Start> {
+async function prepare(): Promise<Start> {
   const folder = join(driversFolder(), "wine");
-  const root = join(folder, "root");
+  const root = rootFolder();
   if (!existsSync(join(folder, "ready"))) {
     console.error(`Fetching Wine from Debian ${SUITE} into ${folder}, once (about 400 MB)`);
     if (
@@ -148,7 +163,10 @@ export async function prepare(): Promise<Start> {
   const [packages, program] = [await filledNpmCache(), await denoFor("win32-x64")];
   // On the disk of the root, as Dawn's addon needs a hard link to it.
   await Deno.mkdir(join(root, "deno"), { recursive: true });
-  await Deno.copyFile(join(program, "deno.exe"), join(root, "deno", "deno.exe"));
+  const copy = join(root, "deno", "deno.exe");
+  // Another run may have it open.
+  await Deno.copyFile(join(program, "deno.exe"), `${copy}.new`);
+  await Deno.rename(`${copy}.new`, copy);
   await bringDawn(join(root, "webgpu"));
   return (...args) => inNamespaces(INSIDE, [root, fileURLToPath(ROOT), packages, ...args]).spawn();
 }
@@ -171,7 +189,7 @@ async function bringDawn(folder: string): Promise<void> {
 /** The launcher fetches Deno from its release and from npm, checks it and starts it; refuses what is another. */
 async function fetchingSteps(wine: (...args: string[]) => Promise<number>): Promise<Step[]> {
   const program = await denoFor("win32-x64");
-  const root = join(driversFolder(), "wine", "root");
+  const root = rootFolder();
   const [folder, cache] = [join(root, STAND_INS), join(root, "fetched")];
   const kept = join(cache, "denoise", `deno-${Deno.version.deno}.exe`);
   const deno = await Deno.readFile(join(program, "deno.exe"));
