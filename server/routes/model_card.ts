@@ -6,7 +6,7 @@ import { SETTING_FIELDS, SETTING_NAMES } from "../../generation/fields.ts";
 import { type Size, sizeLike } from "../../generation/size.ts";
 import { outputOf } from "../../generation/task.ts";
 import type { ModelCard } from "../contract/answers.ts";
-import { NO_STEERING, type Steering } from "../../hub/steering_parts.ts";
+import type { Steering } from "../../hub/steering_parts.ts";
 import { type ServedModel, stateOf } from "../served_models.ts";
 import type { ServerSettings } from "../settings.ts";
 
@@ -88,8 +88,8 @@ export function modelCard(
 }
 
 function partsOf({ steering }: Pick<ServedModel, "steering">, kind: keyof Steering) {
-  const { available, used } = steering ?? { available: NO_STEERING, used: NO_STEERING };
-  return available[kind].map((id) => ({ id, in_use: used[kind].includes(id) }));
+  const { available, used } = steering ?? {};
+  return available?.[kind].map((id) => ({ id, in_use: used?.[kind].includes(id) === true })) ?? [];
 }
 
 /** Sizes of common shapes, of about the pixels of the model's own size, or of its sides; its own first. */

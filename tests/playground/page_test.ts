@@ -340,6 +340,10 @@ browserTest(
     await page.locator(".composer").getByText("Sides are multiples of 16.").waitFor();
     await page.getByRole("button", { name: "Use the nearest" }).click();
     await page.locator(".problem").waitFor({ state: "detached" });
+    // The server's words have the page's names.
+    await page.getByRole("spinbutton", { name: "Steps" }).fill("999");
+    await draw(page, "too many");
+    await page.locator(".notice").getByText("Steps must be at most 50, got 999").waitFor();
     await page.fill("#prompt", "");
     await page.keyboard.press("Control+Enter");
     await page.getByText("Write what you want to see.").waitFor();

@@ -211,6 +211,7 @@ browserTest(
     await page.getByText("Choose which ones the model is opened with").waitFor();
     await page.getByRole("switch", { name: names[1]! }).uncheck();
     await steer.waitFor({ state: "detached" });
+    assert.deepEqual(await seriousIn(page), []);
     assert.deepEqual(opened, [
       { controlnet: names[0], controlnet2: names[1], steersWhenAsked: true },
       { controlnet: names[1], steersWhenAsked: true },
