@@ -1,7 +1,12 @@
-/** Kernels through AMD's and Intel's compilers, without a card: what the rules choose spills nothing, and nothing got worse than the committed tables say. */
+/** Kernels through the compilers of AMD's, Intel's and NVIDIA's GPUs, without a card: what the rules choose spills nothing, and nothing got worse than the committed tables say. */
 import assert from "node:assert/strict";
-import { compileKernels, tablePath, TARGETS } from "../tools/compile_kernels.ts";
-import { NoCompilerError, openNullGpu, type StartOnNullGpu } from "../tools/kernels/null_gpu.ts";
+import { compileKernels, tablePath } from "../tools/compile_kernels.ts";
+import {
+  NoCompilerError,
+  NULL_GPUS,
+  openNullGpu,
+  type StartOnNullGpu,
+} from "../tools/kernels/null_gpu.ts";
 import { compare, readTable, rowsOf } from "../tools/kernels/table.ts";
 
 const folder = await Deno.makeTempDir();
@@ -16,7 +21,7 @@ async function openOrExplain(): Promise<StartOnNullGpu | string> {
   }
 }
 
-for (const target of TARGETS) {
+for (const target of Object.keys(NULL_GPUS)) {
   Deno.test({
     name: `the compiler of ${target} spills nothing of what is chosen, and makes nothing worse${
       typeof start === "string" ? `: ${start}` : ""

@@ -1,5 +1,5 @@
 /**
- * Compiles kernels for AMD's and Intel's GPUs without having one, and prints what Mesa's compilers say of them
+ * Compiles kernels for GPUs of AMD, Intel and NVIDIA without having one, and prints what Mesa's compilers say of them
  * (`deno task kernels:compile [--target navi31,navi21] [--only gemm] [--each] [--asm FOLDER] [--save] [--steps]`); see
  * docs/kernel-compilers.md.
  */
@@ -8,13 +8,10 @@ import { parseArgs } from "node:util";
 import { alignColumns } from "./bench/history.ts";
 import { findLoops, type Loop } from "./kernels/assembly.ts";
 import type { CompiledKernel } from "./kernels/compile.ts";
-import { INTEL_GPUS, openNullGpu, type StartOnNullGpu } from "./kernels/null_gpu.ts";
+import { NULL_GPUS, openNullGpu, type StartOnNullGpu } from "./kernels/null_gpu.ts";
 import { compare, printRows, readTable, rowsOf, writeTable } from "./kernels/table.ts";
 import { stepsTable } from "./kernels/steps.ts";
 import { ROOT } from "./root.ts";
-
-/** GPUs of RDNA 3, RDNA 2, GCN 5 and RDNA 4, as RADV names them, and of Xe HPG and Xe 2. */
-export const TARGETS: readonly string[] = ["navi31", "navi21", "vega10", "gfx1200", ...INTEL_GPUS];
 
 /** Where the committed table of a target lies. */
 export function tablePath(target: string): URL {
@@ -58,7 +55,7 @@ async function writeAssembly(
     const file = `${kernel.split(" ")[0]!.replaceAll("/", "_")}.${i + 1}`;
     await Deno.writeTextFile(join(path, `${file}.wgsl`), `// ${kernel}: ${name}\n${wgsl}`);
     await Deno.writeTextFile(join(path, `${file}.asm`), `; ${kernel}: ${name}\n${assembly}`);
-    if (INTEL_GPUS.includes(target) || !each && name.startsWith("case ")) continue;
+    if ((NULL_GPUS[target] ?? "amd") !== "amd" || !each && name.startsWith("case ")) continue;
     for (const loop of findLoops(assembly, target, subgroupSize)) {
       if (loop.products === 0) continue;
       const cells = cellsOf(loop);
@@ -107,7 +104,7 @@ async function main(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      target: { type: "string", default: TARGETS.join() },
+      target: { type: "string", default: Object.keys(NULL_GPUS).join() },
       only: { type: "string" },
       asm: { type: "string" },
       each: { type: "boolean", default: false },

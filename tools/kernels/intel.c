@@ -1,99 +1,20 @@
-/*
- * Stands in for the kernel's i915 and an Intel GPU that is not there, so that Mesa's ANV opens it and compiles for it: loaded
- * before libdrm, it lists one GPU and answers every request of DRM. Nothing runs. DENOISE_INTEL_GPU names the GPU.
- */
-#define _GNU_SOURCE
-#include <drm.h>
-#include <errno.h>
+/* Stands in for the kernel's i915 and a GPU of Intel's, so that Mesa's ANV opens it and compiles for it. */
+#define VENDOR 0x8086
+#define DRIVER "i915"
+#define VERSION 1, 0, 0
+/* Arc A770 and Arc 140V: subslices, and execution units of each. */
+#define GPUS {"dg2", 0x56a0, 16ull << 30, {32, 16}}, {"lnl", 0x64a0, 0, {8, 8}}
+#include "null_gpu.h"
 #include <i915_drm.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <xf86drm.h>
 
-/* PCI device, subslices, execution units of each, and bytes of memory of its own. */
-static const struct gpu {
-  const char *name;
-  uint16_t device;
-  int subslices, units;
-  uint64_t memory;
-} GPUS[] = {
-    {"dg2", 0x56a0, 32, 16, 16ull << 30}, /* Arc A770 */
-    {"lnl", 0x64a0, 8, 8, 0},             /* Arc 140V */
-};
-static const uint64_t HOST_BYTES = 32ull << 30, FILE_BYTES = 1ull << 40, ADDRESSES = 1ull << 48;
-enum { MAX_BUFFERS = 1 << 16, TIMESTAMP_HZ = 19200000, REVISION = 8, PAGE = 65536 };
+static const uint64_t HOST_BYTES = 32ull << 30, ADDRESSES = 1ull << 48;
+enum { TIMESTAMP_HZ = 19200000 };
 /* Of protected content, as the kernel's header has it since 6.12. */
 enum { I915_PXP_STATUS = 58 };
 
-static const struct gpu *gpu;
-/* What stands for the device's node is a file, in which each buffer has its place, so that mapping works. */
-static int file = -1;
-static char path[64];
-static uint32_t handles;
-static uint64_t used, places[MAX_BUFFERS];
-
-__attribute__((constructor)) static void start(void) {
-  const char *name = getenv("DENOISE_INTEL_GPU");
-  for (size_t i = 0; name && i < sizeof GPUS / sizeof *GPUS; i++)
-    if (!strcmp(name, GPUS[i].name)) gpu = &GPUS[i];
-  if (!gpu) return;
-  file = memfd_create("gpu", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, FILE_BYTES) != 0) abort();
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), file);
-}
-
-static uint32_t new_handle(uint64_t bytes) {
-  uint32_t handle = __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST);
-  uint64_t rounded = (bytes + PAGE - 1) / PAGE * PAGE;
-  places[handle % MAX_BUFFERS] = __atomic_fetch_add(&used, rounded, __ATOMIC_SEQ_CST);
-  return handle;
-}
-
-/* Of libdrm: the list of devices. */
-
-static drmDevicePtr new_device(void) {
-  struct all {
-    drmDevice device;
-    char *nodes[DRM_NODE_MAX];
-    drmPciBusInfo bus;
-    drmPciDeviceInfo info;
-  } *all = calloc(1, sizeof *all);
-  if (!all) abort();
-  all->bus.bus = 2;
-  all->info = (drmPciDeviceInfo){.vendor_id = 0x8086, .device_id = gpu->device, .revision_id = REVISION};
-  all->nodes[DRM_NODE_RENDER] = path;
-  all->device.nodes = all->nodes;
-  all->device.available_nodes = 1 << DRM_NODE_RENDER;
-  all->device.bustype = DRM_BUS_PCI;
-  all->device.businfo.pci = &all->bus;
-  all->device.deviceinfo.pci = &all->info;
-  return &all->device;
-}
-int drmGetDevices2(uint32_t flags, drmDevicePtr devices[], int count) {
-  if (devices && count > 0) devices[0] = new_device();
-  return 1;
-}
-int drmGetDevice2(int fd, uint32_t flags, drmDevicePtr *device) {
-  *device = new_device();
-  return 0;
-}
-void drmFreeDevice(drmDevicePtr *device) {
-  free(*device);
-  *device = NULL;
-}
-void drmFreeDevices(drmDevicePtr devices[], int count) {
-  for (int i = 0; i < count; i++) drmFreeDevice(&devices[i]);
-}
-
 /* Queries: the first time with length 0, for which they tell how long their answer is. */
 
-static void answer(struct drm_i915_query_item *item, const void *data, size_t bytes) {
+static void answer_item(struct drm_i915_query_item *item, const void *data, size_t bytes) {
   if (item->length > 0) memcpy((void *)(uintptr_t)item->data_ptr, data, bytes);
   item->length = (int32_t)bytes;
 }
@@ -104,21 +25,21 @@ static void answer_topology(struct drm_i915_query_item *item) {
     struct drm_i915_query_topology_info info;
     uint8_t bytes[512];
   } all = {0};
-  const int mask = (gpu->subslices + 7) / 8, stride = (gpu->units + 7) / 8;
+  const int mask = (gpu->units[0] + 7) / 8, stride = (gpu->units[1] + 7) / 8;
   all.info.max_slices = 1;
-  all.info.max_subslices = gpu->subslices;
-  all.info.max_eus_per_subslice = gpu->units;
+  all.info.max_subslices = gpu->units[0];
+  all.info.max_eus_per_subslice = gpu->units[1];
   all.info.subslice_offset = 1;
   all.info.subslice_stride = mask;
   all.info.eu_offset = 1 + mask;
   all.info.eu_stride = stride;
   uint8_t *data = all.bytes + sizeof all.info;
   data[0] = 1;
-  for (int i = 0; i < gpu->subslices; i++) {
+  for (int i = 0; i < gpu->units[0]; i++) {
     data[1 + i / 8] |= 1 << i % 8;
-    for (int unit = 0; unit < gpu->units; unit++) data[1 + mask + i * stride + unit / 8] |= 1 << unit % 8;
+    for (int unit = 0; unit < gpu->units[1]; unit++) data[1 + mask + i * stride + unit / 8] |= 1 << unit % 8;
   }
-  answer(item, &all, sizeof all.info + 1 + mask + gpu->subslices * stride);
+  answer_item(item, &all, sizeof all.info + 1 + mask + gpu->units[0] * stride);
 }
 
 static void answer_memory(struct drm_i915_query_item *item) {
@@ -134,7 +55,7 @@ static void answer_memory(struct drm_i915_query_item *item) {
     region->probed_size = region->unallocated_size = sizes[i];
     region->probed_cpu_visible_size = region->unallocated_cpu_visible_size = sizes[i];
   }
-  answer(item, &all, sizeof all.list + all.list.num_regions * sizeof *all.list.regions);
+  answer_item(item, &all, sizeof all.list + all.list.num_regions * sizeof *all.list.regions);
 }
 
 static void answer_query(struct drm_i915_query *query) {
@@ -160,42 +81,19 @@ static int parameter(int asked) {
   }
 }
 
-static void answer_version(struct drm_version *version) {
-  static const char NAME[] = "i915";
-  if (version->name && version->name_len >= strlen(NAME)) memcpy(version->name, NAME, strlen(NAME));
-  version->name_len = strlen(NAME);
-  version->date_len = version->desc_len = 0;
-  version->version_major = 1;
-}
-
-/* Requests of DRM; all others go to the kernel. */
-int ioctl(int fd, unsigned long request, ...) {
-  va_list list;
-  va_start(list, request);
-  void *argument = va_arg(list, void *);
-  va_end(list);
-  if (_IOC_TYPE(request) != DRM_IOCTL_BASE || !gpu) return syscall(SYS_ioctl, fd, request, argument);
-#define ANSWER(name, type, ...) \
-  case _IOC_NR(DRM_IOCTL_##name): { \
-    struct type *asked = argument; \
-    __VA_ARGS__; \
-    return 0; \
-  }
-  switch (_IOC_NR(request)) {
-    ANSWER(VERSION, drm_version, answer_version(asked))
-    ANSWER(GET_CAP, drm_get_cap, asked->value = 1)
-    ANSWER(SYNCOBJ_CREATE, drm_syncobj_create, asked->handle = new_handle(0))
-    ANSWER(I915_QUERY, drm_i915_query, answer_query(asked))
-    ANSWER(I915_GEM_CONTEXT_CREATE, drm_i915_gem_context_create, asked->ctx_id = new_handle(0))
-    ANSWER(I915_GEM_CONTEXT_GETPARAM, drm_i915_gem_context_param,
+static int answer_driver(unsigned number, void *argument) {
+  switch (number) {
+    ANSWER(DRM_I915_QUERY, drm_i915_query, answer_query(asked))
+    ANSWER(DRM_I915_GEM_CONTEXT_CREATE, drm_i915_gem_context_create, asked->ctx_id = new_handle(0))
+    ANSWER(DRM_I915_GEM_CONTEXT_GETPARAM, drm_i915_gem_context_param,
            asked->value = asked->param == I915_CONTEXT_PARAM_GTT_SIZE ? ADDRESSES : 0)
-    ANSWER(I915_GEM_CREATE, drm_i915_gem_create, asked->handle = new_handle(asked->size))
-    ANSWER(I915_GEM_CREATE_EXT, drm_i915_gem_create_ext, asked->handle = new_handle(asked->size))
-    ANSWER(I915_GEM_USERPTR, drm_i915_gem_userptr, asked->handle = new_handle(0))
-    ANSWER(I915_GEM_MMAP_OFFSET, drm_i915_gem_mmap_offset, asked->offset = places[asked->handle % MAX_BUFFERS])
-    ANSWER(I915_GEM_GET_APERTURE, drm_i915_gem_get_aperture,
+    ANSWER(DRM_I915_GEM_CREATE, drm_i915_gem_create, asked->handle = new_handle(asked->size))
+    ANSWER(DRM_I915_GEM_CREATE_EXT, drm_i915_gem_create_ext, asked->handle = new_handle(asked->size))
+    ANSWER(DRM_I915_GEM_USERPTR, drm_i915_gem_userptr, asked->handle = new_handle(0))
+    ANSWER(DRM_I915_GEM_MMAP_GTT, drm_i915_gem_mmap_offset, asked->offset = places[asked->handle % MAX_BUFFERS])
+    ANSWER(DRM_I915_GEM_GET_APERTURE, drm_i915_gem_get_aperture,
            asked->aper_size = asked->aper_available_size = ADDRESSES)
-    case _IOC_NR(DRM_IOCTL_I915_GETPARAM): {
+    case DRM_I915_GETPARAM: {
       const struct drm_i915_getparam *asked = argument;
       if (asked->param == I915_PXP_STATUS) return errno = ENODEV, -1;
       *asked->value = parameter(asked->param);

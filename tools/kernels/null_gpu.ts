@@ -1,6 +1,6 @@
 /**
- * GPUs that are not there: Mesa's drivers for AMD's and Intel's, of which only the compilers work, opened through `layer.c`;
- * the kernel that Intel's driver talks to is `intel.c`.
+ * GPUs that are not there: Mesa's drivers for AMD's, Intel's and NVIDIA's, of which only the compilers work, opened through
+ * `layer.c`; `intel.c` and `nvidia.c` are the kernels that the latter two talk to.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -14,10 +14,24 @@ export class NoCompilerError extends Error {
   override readonly name = "NoCompilerError";
 }
 
-/** Intel's GPUs, as `intel.c` names them. */
-export const INTEL_GPUS: readonly string[] = ["dg2", "lnl"];
+/** Who makes a GPU. */
+export type Maker = "amd" | "intel" | "nvidia";
 
-/** What starts one of our programs on a GPU, named as RADV does, such as `navi31`, or one of Intel's. */
+/** The GPUs with tables: AMD's as RADV names them, the others as `intel.c` and `nvidia.c` do. */
+export const NULL_GPUS: Readonly<Record<string, Maker>> = {
+  ...{ navi31: "amd", navi21: "amd", vega10: "amd", gfx1200: "amd" },
+  ...{ dg2: "intel", lnl: "intel" },
+  ...{ ga102: "nvidia" },
+};
+
+/** Mesa's drivers. */
+const DRIVERS: Readonly<Record<Maker, string>> = {
+  amd: "radeon",
+  intel: "intel",
+  nvidia: "nouveau",
+};
+
+/** What starts one of our programs on a GPU: one of {@linkcode NULL_GPUS}, or any that RADV knows. */
 export type StartOnNullGpu = (
   family: string,
   args: readonly string[],
@@ -36,22 +50,26 @@ export async function openNullGpu(folder: string): Promise<StartOnNullGpu> {
     await fetchPackage("libdrm-dev", "0.3 MB", false),
   ].map((root) => join(root, "usr", "include"));
   const layer = await buildLibrary("layer", [vulkan!], folder);
-  const intel = await buildLibrary("intel", [drm!, join(drm!, "libdrm")], folder);
+  const kernels: Record<string, string> = {};
+  for (const maker of ["intel", "nvidia"]) {
+    kernels[maker] = await buildLibrary(maker, [drm!, join(drm!, "libdrm")], folder);
+  }
   await writeLayerManifest(layer, folder);
   // Mesa 25 is the last that opens AMD's such GPUs.
   const mesa = await fetchPackage("mesa-vulkan-drivers", "66 MB", true);
   const libraries = join(mesa, "usr", "lib", "x86_64-linux-gnu");
   const manifests = join(folder, "drivers");
   await Deno.mkdir(manifests);
-  for (const driver of ["radeon", "intel"]) {
+  for (const driver of Object.values(DRIVERS)) {
     const library = join(libraries, `libvulkan_${driver}.so`);
     await writeDriverManifest(join(manifests, `${driver}.json`), library, "1.4.0");
   }
   return (family, args, { wantsAssembly }) => {
-    const isIntel = INTEL_GPUS.includes(family);
+    const maker = NULL_GPUS[family] ?? "amd";
+    const kernel = kernels[maker];
     return new Deno.Command(join(libraries, "ld-linux-x86-64.so.2"), {
       args: [
-        ...(isIntel ? ["--preload", intel] : []),
+        ...(kernel ? ["--preload", kernel] : []),
         ...["--library-path", libraries, DENO, "run", "-A", "--no-check", ...args],
       ],
       cwd: ROOT,
@@ -59,10 +77,10 @@ export async function openNullGpu(folder: string): Promise<StartOnNullGpu> {
       stdout: "piped",
       stderr: "piped",
       env: {
-        [isIntel ? "DENOISE_INTEL_GPU" : "RADV_FORCE_FAMILY"]: family,
+        [kernel ? "DENOISE_NULL_GPU" : "RADV_FORCE_FAMILY"]: family,
         MESA_SHADER_CACHE_DISABLE: "true",
         DENO_WEBGPU_BACKEND: "vulkan",
-        VK_DRIVER_FILES: join(manifests, isIntel ? "intel.json" : "radeon.json"),
+        VK_DRIVER_FILES: join(manifests, `${DRIVERS[maker]}.json`),
         VK_LAYER_PATH: folder,
         VK_INSTANCE_LAYERS: LAYER,
         // Mesa's own layer, which the system may have in another version.

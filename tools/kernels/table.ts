@@ -1,6 +1,7 @@
 /** Tables of what a compiler says of kernels: printed, committed, and compared. */
 import { alignColumns } from "../bench/history.ts";
 import type { CompiledKernel } from "./compile.ts";
+import type { Maker } from "./null_gpu.ts";
 
 /** What a compiler says of a kernel. */
 export interface Figures {
@@ -38,31 +39,43 @@ export interface SavedTable {
   readonly rows: ReadonlyMap<string, Figures>;
 }
 
-/** The names of figures in the drivers' statistics. */
-const NAMES: Readonly<Record<"amd" | "intel", Readonly<Record<keyof Figures, readonly string[]>>>> =
-  {
-    amd: {
-      vgprs: ["VGPRs"],
-      spills: ["Spilled VGPRs", "Spilled SGPRs"],
-      scratch: ["Scratch size"],
-      lds: ["LDS size"],
-      waves: ["Subgroups per SIMD"],
-      code: ["Code size"],
-      cost: ["Inverse Throughput"],
-    },
-    intel: {
-      vgprs: ["Max live registers"],
-      spills: ["Spill Count"],
-      scratch: ["Scratch Memory Size"],
-      lds: ["Workgroup Memory Size"],
-      waves: ["Max dispatch width"],
-      code: ["Instruction Count"],
-      cost: ["Cycle Count"],
-    },
-  };
+/** The names of figures in the drivers' statistics; 0 stands for a figure that a driver does not tell. */
+const NAMES: Readonly<Record<Maker, Readonly<Record<keyof Figures, readonly string[]>>>> = {
+  amd: {
+    vgprs: ["VGPRs"],
+    spills: ["Spilled VGPRs", "Spilled SGPRs"],
+    scratch: ["Scratch size"],
+    lds: ["LDS size"],
+    waves: ["Subgroups per SIMD"],
+    code: ["Code size"],
+    cost: ["Inverse Throughput"],
+  },
+  intel: {
+    vgprs: ["Max live registers"],
+    spills: ["Spill Count"],
+    scratch: ["Scratch Memory Size"],
+    lds: ["Workgroup Memory Size"],
+    waves: ["Max dispatch width"],
+    code: ["Instruction Count"],
+    cost: ["Cycle Count"],
+  },
+  nvidia: {
+    vgprs: ["Number of GPRs"],
+    spills: [],
+    scratch: ["SLM Size"],
+    lds: [],
+    waves: [],
+    code: ["Code Size"],
+    cost: ["Instruction count"],
+  },
+};
+
+/** Waves of NVIDIA's SIMDs, which have 512 registers for each of 32 lanes, given in eights. */
+const wavesOf = (registers: number) =>
+  Math.min(12, Math.floor(512 / (8 * Math.ceil(registers / 8))));
 
 export function figuresOf({ statistics }: Pick<CompiledKernel, "statistics">): Figures {
-  const names = NAMES["Max dispatch width" in statistics ? "intel" : "amd"];
+  const names = NAMES[makerOf(statistics)];
   const entries = COLUMNS.map((column) => {
     const values = names[column].map((name) => {
       const found = statistics[name];
@@ -71,7 +84,13 @@ export function figuresOf({ statistics }: Pick<CompiledKernel, "statistics">): F
     });
     return [column, values.reduce((sum, value) => sum + value, 0)];
   });
-  return Object.fromEntries(entries) as unknown as Figures;
+  const figures = Object.fromEntries(entries) as unknown as Figures;
+  return names.waves.length > 0 ? figures : { ...figures, waves: wavesOf(figures.vgprs) };
+}
+
+function makerOf(statistics: CompiledKernel["statistics"]): Maker {
+  if ("Number of GPRs" in statistics) return "nvidia";
+  return "Max dispatch width" in statistics ? "intel" : "amd";
 }
 
 function worst(a: Figures, b: Figures): Figures {

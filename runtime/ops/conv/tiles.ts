@@ -103,10 +103,10 @@ function tilesVariant(
 ): ConvVariant {
   const shapeOf = (problem: ConvProblem, { features }: Target) => {
     const tile = tileOf(problem);
-    if (!hasFewRegisters(features)) return tile;
     // Inputs that are no whole words, as images, need registers for the places of four elements.
-    const isNarrow = tile.channels === 4 || problem.inChannels % 4 !== 0;
-    return isNarrow ? { ...tile, channels: 4, pixels: 4 } : { ...tile, channels: 4 };
+    const isNarrow = problem.inChannels % 4 !== 0;
+    if (!hasFewRegisters(features)) return isNarrow ? { ...tile, pixels: 4 } : tile;
+    return { ...tile, channels: 4, pixels: isNarrow || tile.channels === 4 ? 4 : tile.pixels };
   };
   return {
     name,

@@ -9,7 +9,6 @@
 //#param ASKS: bool = false // both are bound whether there are any or not, and the dispatch says so
 
 //#let WORDS = HEAD_DIM / 4
-//#let CAN_HIDE = CAUSAL || BIAS // a key before the end of the loop over keys may be hidden from some query
 //#buffer read       q             4 // [batch, lq, heads, HEAD_DIM]
 //#buffer read       k             4 // [batch, lk, kv_heads, HEAD_DIM]
 //#buffer read       v             4 // likewise
@@ -38,14 +37,19 @@
 //#endif
 
 const LOG2_E = 1.4426950408889634;
-// Stands for the logit of a hidden key. What lies at or below HIDDEN_BELOW hides, too: a bias of
-// minus infinity.
+// Stands for the logit of a hidden key. What lies below LOWEST hides, too: a bias of minus infinity. LOWEST is where
+// the maximum of a query begins, so that the weight exp2(logit - maximum) of a hidden key is zero.
 const HIDDEN = -3.0e38;
-const HIDDEN_BELOW = -1.0e30;
+const LOWEST = -0.9999999e30;
+
+// Whether key j is early enough for query i, where that counts.
+fn sees(row: u32, key: u32) -> bool {
+  return key + params.lq <= row + params.lk;
+}
 
 // From a scaled product to a logit, in units of log2(e); HIDDEN for keys that the query does not
 // see. What follows the key comes from attention/keys.wgsl.
-fn logit(sum: f32, row: u32, key: u32, bias_start: u32, length: u32, last_bias: f32) -> f32 {
+fn logit(sum: f32, row: u32, key: u32, is_seen: bool, bias_start: u32, length: u32, last_bias: f32) -> f32 {
   var s = sum;
   //#if LAST_KEY_BIAS
   s = s + select(0.0, last_bias, key + 1u == length);
@@ -54,7 +58,7 @@ fn logit(sum: f32, row: u32, key: u32, bias_start: u32, length: u32, last_bias: 
   s = s + bias_at(bias_start + min(row, params.lq - 1u) * params.lk + key) * LOG2_E;
   //#endif
   //#if CAUSAL
-  s = select(HIDDEN, s, key + params.lq <= row + params.lk);
+  s = select(HIDDEN, s, is_seen);
   //#endif
   return s;
 }

@@ -89,7 +89,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
   //#endfor
 
   //#for P in 0..PASSES
-  var top_P = HIDDEN;
+  var top_P = LOWEST;
   var total_P = 0.0;
   //#endfor
   //#for I in 0..ROW_UNITS, J in 0..COLUMN_UNITS
@@ -160,7 +160,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       let key_H = key0 + 4u * word_H;
       //#for E in 0..4
       let seen_H_E = min(key_H + E, end - 1u);
-      let s_H_E = logit(d_H[E] * params.scale, row0 + row, seen_H_E, bias_start, length, last_bias);
+      let is_seen_H_E = sees(row0 + row, seen_H_E);
+      let s_H_E = logit(d_H[E] * params.scale, row0 + row, seen_H_E, is_seen_H_E, bias_start, length, last_bias);
       let l_H_E = select(HIDDEN, s_H_E, key_H + E < end);
       //#endfor
       let l_H = vec4<f32>(l_H_0, l_H_1, l_H_2, l_H_3);
@@ -171,12 +172,12 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>, subgroup: u32) {
       let l = l_0;
       //#endif
       let best = row_max(max(max(l.x, l.y), max(l.z, l.w)));
-      let is_first = top_P <= HIDDEN_BELOW;
+      let is_first = top_P == LOWEST;
       let is_over = best > top_P + SLACK;
       let fade = select(1.0, exp2(max(top_P - best, -200.0)), is_over && !is_first);
       top_P = select(top_P, best, is_over);
       //#for H in 0..SHARE
-      let w_H = vec4<ELEMENT>(select(vec4<f32>(), exp2(l_H - top_P), l_H > vec4<f32>(HIDDEN_BELOW)));
+      let w_H = vec4<ELEMENT>(exp2(l_H - top_P));
       weights[row * WEIGHT_STEP + word_H] = w_H;
       //#endfor
       //#if SHARE == 2

@@ -25,7 +25,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let row = row0 + local.x;
   //#include "attention/keys.wgsl" LAST_ROW="row0 + LANES * ROWS - 1u"
   //#for R in 0..ROWS
-  var top_R = HIDDEN;
+  var top_R = LOWEST;
   var total_R = 0.0;
   //#endfor
   //#for S in 0..SLOTS
@@ -83,7 +83,9 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#endfor
     //#endfor
     //#for R in 0..ROWS, I in 0..BLOCK
-    var s_R_I = select(HIDDEN, logit(d_R[I], row + R * LANES, key_I, bias_start, length, last_bias), key0 + I < end);
+    let row_R_I = row + R * LANES;
+    let logit_R_I = logit(d_R[I], row_R_I, key_I, sees(row_R_I, key_I), bias_start, length, last_bias);
+    var s_R_I = select(HIDDEN, logit_R_I, key0 + I < end);
     //#endfor
     //#else
     // Logits enter the last slot, the first in.
@@ -112,7 +114,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
       s_R_BEFORE = s_R_I;
       //#endfor
       let sum_R = d_R.x + d_R.y + (d_R.z + d_R.w);
-      s_R_LAST = logit(sum_R, row + R * LANES, key, bias_start, length, last_bias);
+      s_R_LAST = logit(sum_R, row + R * LANES, key, sees(row + R * LANES, key), bias_start, length, last_bias);
       //#endfor
     }
     //#endif
@@ -124,11 +126,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     let fade_R = exp2(max(top_R - next_R, -200.0));
     var weight_R = 0.0;
     //#for I in 0..BLOCK
-    //#if CAN_HIDE
-    s_R_I = select(0.0, exp2(s_R_I - next_R), s_R_I > HIDDEN_BELOW);
-    //#else
     s_R_I = exp2(s_R_I - next_R);
-    //#endif
     weight_R = weight_R + s_R_I;
     //#endfor
     total_R = total_R * fade_R + weight_R;

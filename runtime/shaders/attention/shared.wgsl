@@ -66,8 +66,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let row0 = wg.x * QUERIES;
   //#include "attention/keys.wgsl" LAST_ROW="row0 + QUERIES - 1u"
   //#for I in 0..ROWS
-  let row_I = local.y + I * DOWN;
-  var top_I = HIDDEN;
+  var top_I = LOWEST;
   var total_I = 0.0;
   //#for C in 0..STRIPS
   var o_C_I = vec4<f32>();
@@ -89,7 +88,13 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#if TAIL > 0
   var next_tail = vec4<f32>();
   //#endif
-  for (var key0 = 0u; key0 < end; key0 = key0 + KEYS) {
+  // NVIDIA's open compiler has to know that all of a subgroup turn as often: else it spills hundreds of registers.
+  //#if SHUFFLED > 0
+  let stop = subgroupBroadcastFirst(end);
+  //#else
+  let stop = end;
+  //#endif
+  for (var key0 = 0u; key0 < stop; key0 = key0 + KEYS) {
     //#for I in 0..KEY_LOADS
     let key_start_I = kv_start + min(key0 + load_row + I * LOADED, end - 1u) * kv_step;
     //#endfor
@@ -124,11 +129,15 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
 
     //#include "attention/shared_values.wgsl" FIRST=key0
     let key = key0 + 4u * local.x;
+    // Query i sees its key j if j is at most `reach`, less what both add as constants.
+    let reach = i32(row0 + local.y + params.lk) - i32(key + params.lq);
     //#for I in 0..ROWS, J in 0..EACH
     //#let AHEAD = J / 4 * FOURS_KEYS + J % 4
-    s_I_J = logit(s_I_J * params.scale, row0 + row_I, min(key + AHEAD, end - 1u), bias_start, length, last_bias);
+    let key_I_J = min(key + AHEAD, end - 1u);
+    let is_seen_I_J = reach >= i32(AHEAD) - i32(I * DOWN);
+    s_I_J = logit(s_I_J * params.scale, row0 + local.y + I * DOWN, key_I_J, is_seen_I_J, bias_start, length, last_bias);
     //#endfor
-    if (key0 + KEYS > end) {
+    if (key0 + KEYS > stop) {
       //#for I in 0..ROWS, J in 0..EACH
       //#let AHEAD = J / 4 * FOURS_KEYS + J % 4
       s_I_J = select(HIDDEN, s_I_J, key + AHEAD < end);
@@ -146,12 +155,12 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#if PARTS > 1
     if (local.x % PART == 0u) {
       //#for I in 0..ROWS
-      row_values[row_I * PARTS + local.x / PART] = own_I;
+      row_values[(local.y + I * DOWN) * PARTS + local.x / PART] = own_I;
       //#endfor
     }
     workgroupBarrier();
     //#for I in 0..ROWS, X in 0..PARTS
-    own_I = max(own_I, row_values[row_I * PARTS + X]);
+    own_I = max(own_I, row_values[(local.y + I * DOWN) * PARTS + X]);
     //#endfor
     //#endif
     //#for I in 0..ROWS
@@ -171,18 +180,14 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
     //#let C = 4 * H + 2
     //#let D = 4 * H + 3
     let s_I_of_H = vec4<f32>(s_I_A, s_I_B, s_I_C, s_I_D);
-    //#if CAN_HIDE
-    let p_I_H = select(vec4<f32>(), exp2(s_I_of_H - next_I), s_I_of_H > vec4<f32>(HIDDEN_BELOW));
-    //#else
     let p_I_H = exp2(s_I_of_H - next_I);
-    //#endif
     total_I = total_I + (p_I_H.x + p_I_H.y + (p_I_H.z + p_I_H.w));
     //#if !IS_PARTLY
     tile_qw[I][local.y * WEIGHT_STRIDE + H * ACROSS + local.x] = p_I_H;
     //#endif
     //#endfor
     //#endfor
-    let parts = min(KEYS / VALUES, (end - key0 + VALUES - 1u) / VALUES);
+    let parts = min(KEYS / VALUES, (stop - key0 + VALUES - 1u) / VALUES);
     for (var part = 0u; part < parts; part = part + 1u) {
       //#if IS_PARTLY
       if (part % PARTS_OF_CHUNK == 0u) {
@@ -232,14 +237,14 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#if PARTS > 1
   if (local.x % PART == 0u) {
     //#for I in 0..ROWS
-    row_values[row_I * PARTS + local.x / PART] = total_I;
+    row_values[(local.y + I * DOWN) * PARTS + local.x / PART] = total_I;
     //#endfor
   }
   workgroupBarrier();
   //#for I in 0..ROWS
-  total_I = row_values[row_I * PARTS];
+  total_I = row_values[(local.y + I * DOWN) * PARTS];
   //#for X in 1..PARTS
-  total_I = total_I + row_values[row_I * PARTS + X];
+  total_I = total_I + row_values[(local.y + I * DOWN) * PARTS + X];
   //#endfor
   //#endfor
   //#endif
@@ -251,8 +256,8 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#endfor
   workgroupBarrier();
   //#endif
-  if (row0 + row_I < params.lq) {
-    let at = q_start + (row0 + row_I) * q_step + local.x;
+  if (row0 + (local.y + I * DOWN) < params.lq) {
+    let at = q_start + (row0 + (local.y + I * DOWN)) * q_step + local.x;
     //#for C in 0..STRIPS
     if (C * ACROSS + local.x < WORDS) { y_put(at + C * ACROSS, o_C_I * norm_I); }
     //#endfor
