@@ -30,6 +30,9 @@ const PAGE = { "playground.js": "browser/playground/playground.ts" };
 
 const BUNDLED = "models/bundled/";
 
+/** A module of Node that a script loads at once. */
+const NODE_IMPORT = /\b(?:from|import)\s*"(node:[\w/]+)"/;
+
 /** The import map of a bundle: packages by their versions, and modules that stand for others. */
 function importsWith(swapped: Readonly<Record<string, string>>): Record<string, string> {
   const packages = Object.entries(importMap()).flatMap(([name, target]) => [
@@ -77,6 +80,14 @@ export async function bundleAll(
     if (!success) {
       const paths = Object.values(entries).join(", ");
       throw new Error(`Cannot bundle ${paths}: ${new TextDecoder().decode(stderr)}`);
+    }
+    for (const { name } of platform === "browser" ? Deno.readDirSync(made) : []) {
+      if (!name.endsWith(".js")) continue;
+      const [, lacked] = NODE_IMPORT.exec(await Deno.readTextFile(`${made}/${name}`)) ?? [];
+      if (lacked === undefined) continue;
+      throw new Error(
+        `Cannot bundle ${name} for browsers: it imports ${lacked}, which tabs lack; import less, or add a row to SWAPS`,
+      );
     }
     await Deno.mkdir(folder, { recursive: true });
     const base = commonFolder(Object.values(entries)).length;
