@@ -206,7 +206,9 @@ function referenceFields(
   const face = units.find((unit) => FACE_MODULE.test(moduleOf(unit)));
   if (face) {
     throw refused(
-      `the preprocessor '${shorten(moduleOf(face))}': it recognises faces, which nothing here does`,
+      `the preprocessor '${
+        shorten(moduleOf(face))
+      }': it recognises faces, which nothing here does; use a plus-face IP-Adapter with 'ip-adapter-auto'`,
     );
   }
   const masks = units.map(({ effective_region_mask: mask }) => mask ? addressOf(mask) : undefined);

@@ -120,8 +120,8 @@ function foreign({ path, names }: TensorSource): TypeError {
   return new TypeError(
     `Cannot use "${path}": it is ${
       isFace
-        ? "an IP-Adapter FaceID, which needs the face recognition of InsightFace; that is not supported"
+        ? "an IP-Adapter FaceID, which sees faces by the face recognition of InsightFace; that is not here"
         : "an IP-Adapter of a kind that is not known"
-    }; name an IP-Adapter, IP-Adapter Plus or IP-Adapter Full Face`,
+    }; name an IP-Adapter, IP-Adapter Plus or IP-Adapter Full Face, of which "plus-face" and "full-face" see faces by CLIP`,
   );
 }

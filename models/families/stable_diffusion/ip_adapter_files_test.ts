@@ -184,7 +184,7 @@ Deno.test("IP-Adapters of faces are refused by name, for they need another progr
   for (const face of faces) {
     assert.throws(
       () => opened({ ...face, ...attentions(SD1) }),
-      /it is an IP-Adapter FaceID, which needs the face recognition of InsightFace/,
+      /it is an IP-Adapter FaceID, which sees faces by .* InsightFace; .* "plus-face" and "full-face"/,
     );
   }
 });
