@@ -110,13 +110,14 @@ async function download(
   if (have > 0) onBytes(have);
   for (let attempt = 1; have !== file.size || file.size === undefined; attempt++) {
     try {
-      let answer = await ask(file, have);
+      // The browser's own cache would keep a second copy, and ask for parts again.
+      let answer = await ask(file, have, "no-store");
       if (have > 0 && startOf(answer) !== have) {
         onBytes(-have);
         access.truncate(have = 0);
         if (answer.status !== 200) {
           await answer.body?.cancel();
-          answer = await ask(file, 0);
+          answer = await ask(file, 0, "no-store");
         }
       }
       for await (const part of answer.body as ReadableStream<Uint8Array>) {
@@ -160,8 +161,13 @@ class FullError extends Error {
   }
 }
 
-async function ask({ url }: RemoteFile, start: number): Promise<Response> {
-  const answer = await fetch(url, start > 0 ? { headers: { range: `bytes=${start}-` } } : {});
+async function ask(
+  { url }: RemoteFile,
+  start: number,
+  cache: RequestCache = "default",
+): Promise<Response> {
+  const headers = start > 0 ? { range: `bytes=${start}-` } : undefined;
+  const answer = await fetch(url, { cache, ...(headers && { headers }) });
   if (answer.ok || (start > 0 && answer.status === NO_SUCH_RANGE)) return answer;
   await answer.body?.cancel();
   throw new RefusedError(`Cannot fetch ${url}: its server says ${answer.status}`);
