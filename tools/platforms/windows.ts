@@ -54,7 +54,7 @@ mount --bind "$repository" "$root/denoise"
 mount --bind "$packages" "$root/packages/npm"
 exec chroot "$root" env -i PATH=/usr/lib/wine:/usr/bin WINELOADER=/usr/lib/wine/wine64 HOME=/root LANG=C.UTF-8 DISPLAY=:77 WINEDEBUG=-all NO_COLOR=1 \\
   WINEDLLOVERRIDES=mscoree,mshtml= VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json DENO_WEBGPU_BACKEND=vulkan \\
-  DENO_DIR='Z:\\packages' DENOISE_DENO='Z:\\deno\\deno.exe' DENOISE_CACHE=off DENOISE_NO_SERVER=true DENOISE_TEST_PRELOAD='Z:\\denoise\\tools\\platforms\\wine.ts' \\
+  DENO_DIR='Z:\\packages' DENOISE_DENO='Z:\\deno\\deno.exe' DENOISE_CACHE=off DENOISE_NO_SERVER=true DENOISE_EMULATOR=wine DENOISE_TEST_PRELOAD='Z:\\denoise\\tools\\platforms\\wine.ts' \\
   sh -c 'rm -f /tmp/.X77-lock /tmp/.X11-unix/X77
     Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 & display=$!
     for _ in 1 2 3 4 5 6 7 8 9 10; do [ -S /tmp/.X11-unix/X77 ] && break; sleep 0.5; done
