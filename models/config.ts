@@ -63,6 +63,11 @@ export function checkOutChannels(
   refuse(context, "out_channels", `it must be in_channels = ${in_channels}`);
 }
 
+/** Whether attention takes heads of so many elements: whole words, and results that fit the registers. */
+export function headFits(headDim: number): boolean {
+  return headDim % 4 === 0 && headDim <= 128;
+}
+
 export function refuse(context: z.RefinementCtx, key: string, message: string): void {
   context.addIssue({ code: "custom", path: [key], message });
 }

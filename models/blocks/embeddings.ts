@@ -34,6 +34,16 @@ export function timestepConstant(
   return graph.constant("timesteps", [timesteps.length, dim], "f32", values);
 }
 
+/** A scheduler's timestep as transformers take it, 0 to 1 in f32. */
+export function unitTimestep(timestep: number): number {
+  return Math.fround(timestep / 1000);
+}
+
+/** A scheduler's timestep, there and back through [0, 1] in f32. */
+export function roundedTimestep(timestep: number): number {
+  return Math.fround(unitTimestep(timestep) * 1000);
+}
+
 /** Cosines and sines of rotary position embeddings, each [tokens, headDim/2]. */
 export interface RotaryTables {
   readonly cos: Float32Array<ArrayBuffer>;

@@ -18,6 +18,7 @@ import { affine, clipLayer } from "../blocks/clip_layer.ts";
 import { forEachSample, linearLayer, patchEmbeddingLayer } from "../blocks/layers.ts";
 import { rearrange } from "../rearrange.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
+import { headFits } from "../config.ts";
 import { type ComponentFormat, countLayers, shapeOf } from "../checkpoints/component_format.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPVisionConfig`. */
@@ -35,8 +36,7 @@ export const CLIP_VISION_CONFIG = z.object({
   hidden_act: z.enum(["gelu", "quick_gelu"]).default("quick_gelu"),
   layer_norm_eps: z.number().positive().max(1).default(1e-5),
 }).refine(
-  ({ hidden_size, num_attention_heads: heads }) =>
-    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  ({ hidden_size, num_attention_heads: heads }) => headFits(hidden_size / heads),
   { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
 ).refine(
   ({ image_size, patch_size }) => image_size % patch_size === 0,

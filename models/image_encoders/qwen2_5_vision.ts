@@ -20,6 +20,7 @@ import { rotaryConstants } from "../blocks/embeddings.ts";
 import { linearLayer, patchEmbeddingLayer } from "../blocks/layers.ts";
 import type { RgbImage } from "../../media/image.ts";
 import { resize } from "../../media/resize.ts";
+import { headFits } from "../config.ts";
 import { toClipPixels } from "./clip_vision.ts";
 
 /** Patches along a side of what becomes one token. */
@@ -165,8 +166,7 @@ export const QWEN2_5_VISION_CONFIG = z.object({
   fullatt_block_indexes: z.array(z.int().nonnegative()).default([7, 15, 23, 31]),
   hidden_act: z.literal("silu").default("silu"),
 }).refine(
-  ({ hidden_size, num_heads: heads }) =>
-    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  ({ hidden_size, num_heads: heads }) => headFits(hidden_size / heads),
   { path: ["num_heads"], message: "heads must be multiples of 4 up to 128 wide" },
 ).refine(
   ({ window_size, patch_size }) => window_size % (PATCHES_PER_SIDE * patch_size) === 0,

@@ -20,7 +20,7 @@ import {
 import type { RgbImage } from "../../media/image.ts";
 import { rotaryConstants } from "../blocks/embeddings.ts";
 import { linearLayer } from "../blocks/layers.ts";
-import { refuse } from "../config.ts";
+import { headFits, refuse } from "../config.ts";
 import {
   embeddedPatches,
   FRAMES,
@@ -50,7 +50,7 @@ export const QWEN3_VISION_CONFIG = z.object({
   hidden_act: z.literal("gelu_pytorch_tanh").default("gelu_pytorch_tanh"),
 }).superRefine((config, context) => {
   const { hidden_size, num_heads: heads, depth, num_position_embeddings: places } = config;
-  if (hidden_size % (4 * heads) !== 0 || hidden_size / heads > 128) {
+  if (!headFits(hidden_size / heads)) {
     refuse(context, "num_heads", "heads must be multiples of 4 up to 128 wide");
   }
   if (!Number.isInteger(Math.sqrt(places))) {

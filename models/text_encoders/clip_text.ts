@@ -16,6 +16,7 @@ import {
 } from "../../runtime/mod.ts";
 import { affine, clipLayer } from "../blocks/clip_layer.ts";
 import { linearLayer } from "../blocks/layers.ts";
+import { headFits } from "../config.ts";
 import { checkDepth, padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 /** What `config.json` may say; defaults are those of transformers' `CLIPTextConfig`. */
@@ -32,8 +33,7 @@ export const CLIP_TEXT_CONFIG = z.object({
   layer_norm_eps: z.number().positive().max(1).default(1e-5),
   eos_token_id: z.int().nonnegative().nullish(),
 }).refine(
-  ({ hidden_size, num_attention_heads: heads }) =>
-    hidden_size % (4 * heads) === 0 && hidden_size / heads <= 128,
+  ({ hidden_size, num_attention_heads: heads }) => headFits(hidden_size / heads),
   { path: ["num_attention_heads"], message: "heads must be multiples of 4 up to 128 wide" },
 );
 

@@ -1,7 +1,7 @@
 /** Qwen2.5-VL as text encoder; `qwen.ts` computes it. Source: transformers `Qwen2_5_VLForConditionalGeneration`. */
 import { z } from "zod";
 import { isObject } from "../../hub/json_file.ts";
-import { refuse } from "../config.ts";
+import { headFits, refuse } from "../config.ts";
 import { QWEN2_5_VISION_CONFIG } from "../image_encoders/qwen2_5_vision.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
@@ -37,7 +37,7 @@ const LANGUAGE_CONFIG = z.object({
 }).superRefine((config, context) => {
   const { hidden_size: dim, num_attention_heads: heads, num_key_value_heads: kvHeads } = config;
   const headDim = dim / heads;
-  if (headDim % 4 !== 0 || headDim > 128) {
+  if (!headFits(headDim)) {
     refuse(context, "num_attention_heads", "it must give heads of a multiple of 4, up to 128");
   }
   if (heads % kvHeads !== 0) {

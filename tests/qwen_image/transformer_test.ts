@@ -11,7 +11,7 @@ import {
   TIMESTEP_CHANNELS,
   TIMESTEP_SCALE,
 } from "../../models/families/qwen_image/modulation.ts";
-import { modelTimestep } from "../../models/families/qwen_image/sampling.ts";
+import { unitTimestep } from "../../models/blocks/embeddings.ts";
 import { qwenImageContext } from "../../models/families/qwen_image/blocks.ts";
 import { qwenImageTransformer } from "../../models/families/qwen_image/transformer.ts";
 import { type Device, slice, type Weights } from "../../runtime/mod.ts";
@@ -27,7 +27,7 @@ async function checkCall(
   weights: Weights,
   { name, args }: GoldenCall,
 ): Promise<void> {
-  const timestep = modelTimestep(args["timestep"] as number);
+  const timestep = unitTimestep(args["timestep"] as number);
   // The second row of the tables, to see that a step finds its own; the last one is of the end.
   const times = timestepEmbedding([0.5, timestep, 0], TIMESTEP_CHANNELS, TIMESTEP_SCALE);
   const [grid, ...referenceGrids] = (args["grids"] as number[][]).map(([rows, columns]) => ({

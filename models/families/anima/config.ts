@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
-import { refuse } from "../../config.ts";
+import { headFits, refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, USUAL_SEQUENCE_LENGTH, usualSize } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -65,7 +65,7 @@ export const ANIMA_CONDITIONER_CONFIG = z.object({
     refuse(context, "model_dim", `it must be target_dim = ${target_dim}`);
   }
   const headDim = model_dim / heads;
-  if (headDim % 4 !== 0 || headDim > 128) {
+  if (!headFits(headDim)) {
     refuse(context, "num_attention_heads", "it must give heads of a multiple of 4, up to 128");
   }
 }).transform((config) => ({

@@ -3,7 +3,7 @@
  * Source: diffusers `AnimaModularPipeline`; masks as in `QwenImageInpaintPipeline`.
  */
 import { elementwise, f32, type Tensor, u32 } from "../../../runtime/mod.ts";
-import { timestepConstant } from "../../blocks/embeddings.ts";
+import { timestepConstant, unitTimestep } from "../../blocks/embeddings.ts";
 import { hiddenSize } from "../../config.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -117,7 +117,7 @@ export const ANIMA = defineFamily({
       "begin",
       { noise: f32(...latents), moments: encoder?.moments[0] },
       ({ noise, moments }, graph) => {
-        const times = Array.from(timesteps, (t) => Math.fround(t / 1000));
+        const times = Array.from(timesteps, unitTimestep);
         const embedded = timestepConstant(graph, times, hiddenSize(config));
         const image = moments && imagePatches(posteriorMode(moments));
         return {

@@ -4,6 +4,7 @@
  * taken for what it is meant to be: https://github.com/huggingface/diffusers/issues/13619.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { roundedTimestep } from "../../blocks/embeddings.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
@@ -23,7 +24,6 @@ import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { imageSchedule, imageSteps } from "../../schedulers/mod.ts";
 import { t5TextEncoder } from "../../text_encoders/t5.ts";
-import { modelTimestep } from "../flux2/schedule.ts";
 import { flux1Context } from "../flux1/blocks.ts";
 import { flux1Transformer } from "../flux1/transformer.ts";
 import { CHROMA_PARTS, chromaInfo } from "./config.ts";
@@ -89,7 +89,7 @@ export const CHROMA = defineFamily({
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept } = begin.outputs;
     const images = klImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
-    const times = Array.from(schedule.timesteps, modelTimestep);
+    const times = Array.from(schedule.timesteps, roundedTimestep);
     const loop = session.stage("denoise", { repeats: times.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { FLUX2_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
-import { checkOutChannels, refuse } from "../../config.ts";
+import { checkOutChannels, headFits, refuse } from "../../config.ts";
 import { type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -37,7 +37,7 @@ export const ERNIE_IMAGE_TRANSFORMER_CONFIG = z.object({
 }).superRefine(checkOutChannels).superRefine((config, context) => {
   const { hidden_size, num_attention_heads, rope_axes_dim } = config;
   const headDim = hidden_size / num_attention_heads;
-  if (headDim % 4 !== 0 || headDim > 128) {
+  if (!headFits(headDim)) {
     refuse(context, "num_attention_heads", "it must give heads of a multiple of 4, up to 128");
   } else if (rope_axes_dim.reduce((sum, dim) => sum + dim, 0) !== headDim) {
     refuse(context, "rope_axes_dim", `its sum must be the width of a head, ${headDim}`);

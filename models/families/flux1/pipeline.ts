@@ -5,7 +5,7 @@
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
-import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
+import { roundedTimestep, timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
@@ -20,7 +20,6 @@ import { flux1Prompt } from "./blocks.ts";
 import { FLUX1_PARTS, FLUX1_PIPELINES, flux1Info } from "./config.ts";
 import { traceControlBranch } from "./control.ts";
 import { GivenImage, givenShape } from "./given.ts";
-import { modelTimestep } from "../flux2/schedule.ts";
 import { FLUX1_FILES, FLUX1_LORA } from "./layouts.ts";
 import {
   EMBEDDING_CHANNELS,
@@ -103,7 +102,7 @@ export const FLUX1 = defineFamily({
         const begun = shape.given.isDrawn || shape.isMasked ? image : undefined;
         // Fill keeps what it shall by itself.
         const isMasked = shape.isMasked && !conditions;
-        const times = Array.from(timesteps, modelTimestep);
+        const times = Array.from(timesteps, roundedTimestep);
         const embedded = timestepConstant(graph, times, EMBEDDING_CHANNELS);
         return {
           ...beginSample(packed(noise), begun, { schedule, isMasked }),

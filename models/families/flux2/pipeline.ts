@@ -14,7 +14,7 @@ import {
   unpackLatents,
 } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
+import { roundedTimestep, timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
@@ -34,7 +34,7 @@ import { FLUX2_PARTS, flux2Info } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
 import { modulationTable } from "./modulation.ts";
 import { flux2Prompts, flux2TextEncoder } from "./prompt.ts";
-import { flux2Schedule, modelTimestep } from "./schedule.ts";
+import { flux2Schedule } from "./schedule.ts";
 import { flux2Context, flux2Transformer } from "./transformer.ts";
 import { hiddenSize } from "../../config.ts";
 
@@ -100,7 +100,7 @@ export const FLUX2 = defineFamily({
         guidance: isGuided ? f32(1, channels) : undefined,
       },
       ({ noise, images, guidance }, graph) => {
-        const times = Array.from(schedule.timesteps, modelTimestep);
+        const times = Array.from(schedule.timesteps, roundedTimestep);
         const embedded = timestepConstant(graph, times, channels);
         const noisy = rearrange(noise, "1 c y x -> 1 (y x) c");
         // The image that is kept in part comes first, and is seen like the others.

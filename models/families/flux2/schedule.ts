@@ -26,8 +26,3 @@ export function flux2Schedule(
   const sigmas = options.sigmas ?? linspace(1, 1 / steps, steps);
   return scheduler.setTimesteps(steps, { ...options, sigmas, mu: empiricalMu(tokens, steps) });
 }
-
-/** The timestep that the transformer embeds: the scheduler's, there and back through [0, 1] in f32. */
-export function modelTimestep(timestep: number): number {
-  return Math.fround(Math.fround(timestep / 1000) * 1000);
-}

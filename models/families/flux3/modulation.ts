@@ -12,11 +12,10 @@ import {
   takeVectors,
   type Vectors,
 } from "../../blocks/double_stream.ts";
-import { timestepConstant } from "../../blocks/embeddings.ts";
+import { roundedTimestep, timestepConstant } from "../../blocks/embeddings.ts";
 import { embeddingLayers, linearLayer } from "../../blocks/layers.ts";
 import { hiddenSize } from "../../config.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
-import { modelTimestep } from "../flux2/schedule.ts";
 import type { Flux3TransformerConfig } from "./config.ts";
 
 /** What tokens are of: the text, the result, and input images if there are any. */
@@ -53,7 +52,7 @@ export function modulationTable(
   const embedded = (name: string, times: ArrayLike<number>) =>
     embeddingLayers(
       weights.scope(name),
-      timestepConstant(graph, Array.from(times, modelTimestep), config.timestep_channels),
+      timestepConstant(graph, Array.from(times, roundedTimestep), config.timestep_channels),
       dim,
     );
   const target = config.flow_map

@@ -16,7 +16,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { takeVectors } from "../../blocks/double_stream.ts";
-import { angleConstants } from "../../blocks/embeddings.ts";
+import { angleConstants, unitTimestep } from "../../blocks/embeddings.ts";
 import { gluLayer, linearLayer, linearLayers, wideAttention } from "../../blocks/layers.ts";
 import { hiddenSize } from "../../config.ts";
 import { tokenCount, type TokenGrid } from "../../pipeline/latents.ts";
@@ -82,7 +82,7 @@ export function timestepTable(
     return Float32Array.from({ length: timesteps.length * dim }, (_, i) => {
       const [row, column] = [Math.floor(i / dim), i % dim];
       // The model's time goes from noise, 0, to the image, 1.
-      const time = fround(1 - fround(timesteps[row]! / 1000));
+      const time = fround(1 - unitTimestep(timesteps[row]!));
       const frequency = fround(Math.exp(fround(column % half * slope)));
       const angle = fround(fround(TIME_SCALE * time) * frequency);
       return column < half ? Math.sin(angle) : Math.cos(angle);

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { QWEN_IMAGE_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
-import { checkRotaryAxes, refuse } from "../../config.ts";
+import { checkRotaryAxes, headFits, refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable } from "../../pipeline/components.ts";
 import { type FamilyInfo, usualSize } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
@@ -40,7 +40,7 @@ export const KREA2_TRANSFORMER_CONFIG = z.object({
 }).superRefine(checkRotaryAxes).superRefine((config, context) => {
   const { num_attention_heads, text_num_attention_heads, text_hidden_dim } = config;
   const headDim = text_hidden_dim / text_num_attention_heads;
-  if (headDim % 4 !== 0 || headDim > 128) {
+  if (!headFits(headDim)) {
     const heads = `text_hidden_dim = ${text_hidden_dim} must give heads`;
     refuse(context, "text_num_attention_heads", `${heads} of a multiple of 4, up to 128`);
   }

@@ -3,7 +3,7 @@
  * Source: diffusers `Krea2Pipeline`; images and masks as in `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
-import { timestepConstant } from "../../blocks/embeddings.ts";
+import { roundedTimestep, timestepConstant } from "../../blocks/embeddings.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { type Guidance, guidedPrompts } from "../../pipeline/guidance.ts";
@@ -29,8 +29,6 @@ import { krea2Context, krea2Transformer, timestepTable } from "./transformer.ts"
 
 /** The shift of models that were distilled to few steps, whatever the size. */
 const DISTILLED_MU = 1.15;
-
-const { fround } = Math;
 
 export const KREA2 = defineFamily({
   classNames: ["Krea2Pipeline"],
@@ -100,7 +98,7 @@ export const KREA2 = defineFamily({
       "begin",
       { noise: f32(...latents), ...start.inputs },
       ({ noise, ...image }, graph) => {
-        const times = Array.from(timesteps, (t) => fround(fround(t / 1000) * 1000));
+        const times = Array.from(timesteps, roundedTimestep);
         const embedded = timestepConstant(graph, times, config.timestep_embed_dim);
         return {
           ...beginSample(toPatches(noise), start.trace(image), {

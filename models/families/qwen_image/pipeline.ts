@@ -5,7 +5,7 @@
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
-import { timestepConstant } from "../../blocks/embeddings.ts";
+import { timestepConstant, unitTimestep } from "../../blocks/embeddings.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
@@ -30,13 +30,7 @@ import {
 import { traceControlBranch } from "./control.ts";
 import { editRules, imageCounts, layerRules } from "./edit.ts";
 import { givenShape, templateTokens, traceGiven, wholePrompt } from "./given.ts";
-import {
-  guidanceOf,
-  modelTimestep,
-  NORMED_GUIDANCE,
-  qwenImageGuidance,
-  qwenImageSchedule,
-} from "./sampling.ts";
+import { guidanceOf, NORMED_GUIDANCE, qwenImageGuidance, qwenImageSchedule } from "./sampling.ts";
 import { qwenImages } from "./images.ts";
 import { qwenImageInfo } from "./info.ts";
 import { QWEN_IMAGE_FILES } from "./layouts.ts";
@@ -125,7 +119,7 @@ export const QWEN_IMAGE = defineFamily({
       ({ noise, others, ...own }, graph) => {
         const image = start.trace(own);
         const seen = [image, others].filter((part) => part !== undefined);
-        const times = [...Array.from(timesteps, modelTimestep), ...config.zero_cond_t ? [0] : []];
+        const times = [...Array.from(timesteps, unitTimestep), ...config.zero_cond_t ? [0] : []];
         const embedded = timestepConstant(graph, times, TIMESTEP_CHANNELS, TIMESTEP_SCALE);
         return {
           ...beginSample(patchify(noise), image, { schedule, isMasked: isKept }),

@@ -36,11 +36,6 @@ export function qwenImageSchedule(
   return own.setTimesteps(steps, { ...options, sigmas, mu });
 }
 
-/** The timestep that the transformer takes, 0 to 1. */
-export function modelTimestep(timestep: number): number {
-  return Math.fround(timestep / 1000);
-}
-
 export function guidanceOf(
   { trueCfgScale, guidanceScale }: Pick<PipelineRequest, "trueCfgScale" | "guidanceScale">,
 ): number {

@@ -3,6 +3,7 @@
  * Source: diffusers `QwenImage21Pipeline`; images and masks as in `QwenImageImg2ImgPipeline` and `QwenImageInpaintPipeline`.
  */
 import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { roundedTimestep } from "../../blocks/embeddings.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
@@ -34,8 +35,6 @@ import {
   qwenImage21Transformer,
   timestepTable,
 } from "./transformer.ts";
-
-const { fround } = Math;
 
 export const QWEN_IMAGE_21 = defineFamily({
   classNames: ["QwenImage21Pipeline"],
@@ -136,7 +135,7 @@ export const QWEN_IMAGE_21 = defineFamily({
       "begin",
       { noise: f32(...latents), ...start.inputs },
       ({ noise, ...image }, graph) => {
-        const times = Array.from(timesteps, (t) => fround(fround(t / 1000) * 1000));
+        const times = Array.from(timesteps, roundedTimestep);
         return {
           ...beginSample(toTokens(noise), start.trace(image), {
             schedule,

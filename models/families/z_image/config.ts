@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { KL_VAE_CONFIG, scaleFactor } from "../../autoencoders/kl/config.ts";
 import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
-import { refuse } from "../../config.ts";
+import { headFits, refuse } from "../../config.ts";
 import { optionalPart, type PartsOf, partsTable, sameSizes } from "../../pipeline/components.ts";
 import { controlNetInfos, controlSettings } from "../../pipeline/control_units.ts";
 import { isInpainting } from "../../pipeline/inpainting.ts";
@@ -45,7 +45,7 @@ export const Z_IMAGE_TRANSFORMER_CONFIG = z.object({
 }).superRefine((config, context) => {
   const { dim, n_heads, n_kv_heads, axes_dims, all_patch_size, all_f_patch_size } = config;
   const headDim = dim / n_heads;
-  if (headDim % 4 !== 0 || headDim > 128) {
+  if (!headFits(headDim)) {
     refuse(context, "n_heads", `dim = ${dim} must give heads of a multiple of 4, up to 128`);
   }
   if ((n_kv_heads ?? n_heads) !== n_heads) {
