@@ -12,8 +12,11 @@ export interface Pass {
   readonly size: Size;
   /** The size at which the model draws, where it is another than the request's. */
   readonly drawnAt?: Size | undefined;
-  /** What it gives: frames; frames that are cut, not stretched, where their shape is another; or latents alone. */
-  readonly result: "frames" | "covering" | "latents";
+  /**
+   * What it gives: frames, stretched where their shape is another; frames that are cut then; the middle of frames; or
+   * latents alone.
+   */
+  readonly result: "frames" | "covering" | "middle" | "latents";
   readonly previews: number;
   /** Its part of the whole progress; all of it by default. */
   readonly part?: ProgressPart;
@@ -25,7 +28,10 @@ export function passesOf(request: GenerateRequest, info: ModelInfo, previews: nu
   const drawnAt = request.cropSize ?? drawnSize(request, info);
   const hires = hiresSize(request, info);
   const size = resultSize({ ...request, ...hires });
-  if (!hires) return [{ request, size, drawnAt, result: "frames", previews }];
+  if (!hires) {
+    const isMiddle = request.cropSize && request.paddingMaskCrop === undefined;
+    return [{ request, size, drawnAt, result: isMiddle ? "middle" : "frames", previews }];
+  }
   const upscaler = hiresUpscaler(request, info);
   const [first, second] = [firstPass(request), secondPass(request, info)];
   const [steps, hiresSteps] = [

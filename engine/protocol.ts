@@ -116,7 +116,7 @@ export type ToWorker =
     /** The size of the frames that are sent: of the request, or enlarged. */
     readonly size: Size;
     /** What is sent: frames; frames that are cut, not stretched, where their shape is another; or latents alone. */
-    readonly result: "frames" | "covering" | "latents";
+    readonly result: "frames" | "covering" | "middle" | "latents";
     readonly loras: LoraMessage;
     readonly previews: number;
     /** The memory of `FrameFlow`. */

@@ -137,6 +137,20 @@ export function resizePixels(
   return resize(image, to.width, to.height, filter).data as Uint8Array<ArrayBuffer>;
 }
 
+/** The middle of an image that may be enlarged since: what lay in a frame before its edges were mirrored. */
+export function middleOf(
+  data: Uint8Array,
+  drawn: Size,
+  middle: Size,
+  scale: number,
+): Uint8Array<ArrayBuffer> {
+  const left = Math.floor((drawn.width - middle.width) / 2) * scale;
+  const top = Math.floor((drawn.height - middle.height) / 2) * scale;
+  const { width, height } = scaledSize(middle, scale);
+  const image = { ...scaledSize(drawn, scale), data };
+  return crop(image, left, top, width, height).data as Uint8Array<ArrayBuffer>;
+}
+
 export const IMAGE_TASKS: readonly TaskType[] = ["T2I", "TI2I"];
 
 /**

@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import type { PipelineRequest } from "../models/mod.ts";
 import { resize } from "../media/resize.ts";
-import { drawnSize, shrinkRequest, toPipelineRequest } from "./result_size.ts";
+import { drawnSize, middleOf, shrinkRequest, toPipelineRequest } from "./result_size.ts";
+import { passesOf } from "./passes.ts";
 import { openEngine } from "./mod.ts";
 import type { GenerateRequest, Image, ModelInfo } from "./types.ts";
 import { FAKE_INFO } from "../tests/fakes/model_info.ts";
@@ -60,6 +61,35 @@ Deno.test("shrinkRequest() shrinks what has the size of the result", () => {
   assert.deepEqual(video, [expected]);
   const imageLimits = { multiple: 16, maxPixels: 1e6, minSide: 64, maxAspect: 8 };
   assert.deepEqual(shrinkRequest(request, size, { imageLimits }).images, [IMAGE]);
+});
+
+Deno.test("middleOf() cuts out what lay within mirrored edges, also of what is enlarged since", () => {
+  const [drawn, middle] = [{ width: 6, height: 4 }, { width: 3, height: 4 }];
+  for (const scale of [1, 2]) {
+    const size = { width: 6 * scale, height: 4 * scale };
+    const columns = Uint8Array.from(
+      { length: size.width * size.height * 3 },
+      (_, i) => Math.floor(i / 3) % size.width,
+    );
+    const cut = middleOf(columns, drawn, middle, scale);
+    assert.equal(cut.length, 3 * scale * 4 * scale * 3);
+    // One column is left out before it, and two behind.
+    assert.deepEqual([cut[0], cut.at(-1)], [scale, 4 * scale - 1]);
+  }
+});
+
+Deno.test("passesOf() takes the middle of a size that is drawn for no mask", () => {
+  const request = {
+    ...BUNDLED_REQUEST,
+    width: 70,
+    height: 50,
+    cropSize: { width: 80, height: 64 },
+  };
+  const [pass, ...others] = passesOf(request, FAKE_INFO, 0);
+  assert.deepEqual([pass!.result, pass!.drawnAt, pass!.size, others], [
+    ...["middle", request.cropSize, { width: 70, height: 50 }, []],
+  ]);
+  assert.equal(passesOf({ ...request, paddingMaskCrop: 8 }, FAKE_INFO, 0)[0]!.result, "frames");
 });
 
 const BUNDLED_REQUEST: GenerateRequest = {

@@ -130,7 +130,10 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   seed: number;
   /** What to make of the inputs; follows from them by default. */
   taskType?: TaskType;
-  /** The size at which the area around a mask is drawn, where `paddingMaskCrop` asks for it; the result has the image's. */
+  /**
+   * The size that is drawn, where the result has another: with `paddingMaskCrop` that of the area around the mask; without
+   * it the result is the middle of what is drawn, as of a single image with its edges mirrored.
+   */
   cropSize?: Size;
   /**
    * Images to start from or to edit, in the order given: of the size of the result, or within the model's

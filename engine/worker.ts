@@ -22,6 +22,7 @@ import { type AskedHelpers, compileHelpers } from "./compile_threads.ts";
 import {
   drawnSize,
   IMAGE_TASKS,
+  middleOf,
   nearestFrames,
   resizePixels,
   scaledSize,
@@ -247,10 +248,12 @@ async function generate(
   const scale = request.enableUpscaling ? pipeline.info.upscalerScale! : 1;
   const show = (type: "frame" | "preview", values: Float32Array, index: number) => {
     const isFrame = type === "frame";
-    const made = isFrame ? scaledSize(request, scale) : request;
+    const isMiddle = result === "middle";
+    const made = scaledSize(isMiddle ? asked : request, isFrame ? scale : 1);
     const wanted = isFrame ? size : asked;
     const isWanted = made.width === wanted.width && made.height === wanted.height;
-    const bytes = toBytes(values);
+    const all = toBytes(values);
+    const bytes = isMiddle ? middleOf(all, request, asked, isFrame ? scale : 1) : all;
     // What a second pass begins with has no alpha, and what is opaque needs none; layers are all alike.
     const isRgba = bytes.length === 4 * made.width * made.height && !pipeline!.info.layers;
     const pixels = isRgba && (result === "covering" || isOpaque(bytes)) ? onWhite(bytes) : bytes;

@@ -12,6 +12,8 @@ import type {
 } from "../engine/types.ts";
 import { type Fit, grownSize } from "../media/fit.ts";
 import type { MaskWay } from "../media/mask.ts";
+import { hiresSize } from "../engine/hires.ts";
+import type { HiresSettings } from "../models/pipeline/settings.ts";
 import { checkControlMask, checkControls, checkSeen, controlSize } from "./control.ts";
 import { checkPrompt, type GivenSettings } from "./field_values.ts";
 import type { FitMode } from "./fields.ts";
@@ -23,6 +25,7 @@ import {
   fitMasked,
   fitOf,
   fitToResult,
+  keepWhole,
   maskedRules,
   referenceFit,
   type Size,
@@ -98,7 +101,7 @@ export interface Prepared<Kept> extends SamplingSettings {
   width: number;
   /** Number of rows. */
   height: number;
-  /** The size at which the area around the mask is drawn, where that is another. */
+  /** The size that is drawn, where it is another: of the area around the mask, or of an image with its edges mirrored. */
   cropSize?: Size;
   /** Images to edit or to start from, of the sizes in which the model takes them. */
   images: Kept[];
@@ -152,8 +155,9 @@ export async function prepareImages<T extends InputTypes>(
   if (mask && !grows) checked("mask", () => checkMaskShape(mask, first!));
   const pictures: T["open"][] = [];
   for (const picture of asked.control ?? []) pictures.push(await reader.open(picture));
+  const isAlone = count === 1;
   const ownSize = (isMasked: boolean): Size => {
-    if (first) return (isMasked ? sizeFromMasked : sizeFromImage)(first, info);
+    if (first) return isMasked ? sizeFromMasked(first, info) : sizeFromImage(first, info, isAlone);
     return pictures[0] ? controlSize(pictures[0], info) : info.defaults;
   };
   const sizeOf = async (isMasked: boolean) => {
@@ -177,7 +181,10 @@ export async function prepareImages<T extends InputTypes>(
     return { mask, image: (await reader.fit(own!, how)).image };
   };
   const fitUsually = (image: T["open"]) =>
-    reader.fit(image, checked("images", () => fitOf(image, size, info, asked.fit)));
+    reader.fit(
+      image,
+      checked("images", () => fitOf(image, size, info, { mode: asked.fit, isAlone })),
+    );
   let kept = mask && await keep(mask, asked.maskWay);
   const usual = own && !kept ? await fitUsually(own) : undefined;
   // An image with holes, alone, is its own mask.
@@ -192,7 +199,8 @@ export async function prepareImages<T extends InputTypes>(
   const isFitted = controls > 0 || masks.length > 0 || first && (!info.imageLimits || kept);
   const { paddingMaskCrop, maskBlur, ...others } = settings;
   const isCropped = kept !== undefined && paddingMaskCrop !== undefined;
-  const result = isCropped ? wholeSize(first!, info) : size;
+  const padded = own && !kept ? paddedSize(own, asked, settings, info) : undefined;
+  const result = isCropped ? wholeSize(first!, info) : padded ?? size;
   const control: T["kept"][] = [];
   for (const picture of pictures) {
     control.push((await reader.fit(picture, fitToResult(result, asked.fit))).image);
@@ -205,7 +213,8 @@ export async function prepareImages<T extends InputTypes>(
   return {
     request: {
       ...others,
-      ...(isCropped && { paddingMaskCrop, cropSize: size }),
+      ...(isCropped && { paddingMaskCrop }),
+      ...(result !== size && { cropSize: size }),
       ...(kept && maskBlur !== undefined && { maskBlur }),
       ...result,
       prompt: asked.prompt,
@@ -237,6 +246,21 @@ export async function prepareImages<T extends InputTypes>(
       },
     ),
   };
+}
+
+/** The size of a single image that is drawn with its edges mirrored, where no size was asked; nothing if they need not be. */
+function paddedSize<T extends InputTypes>(
+  image: Size,
+  { images, width, height }: Pick<Asked<T>, "images" | "width" | "height">,
+  settings: HiresSettings,
+  info: ModelInfo,
+): Size | undefined {
+  if (images.length !== 1 || (width ?? height ?? undefined) !== undefined) return undefined;
+  const whole = keepWhole(image, info);
+  if (!whole || hiresSize({ ...whole.mirrored, ...settings }, info)) return undefined;
+  const { scaled, mirrored } = whole;
+  const isPadded = scaled.width !== mirrored.width || scaled.height !== mirrored.height;
+  return isPadded ? scaled : undefined;
 }
 
 /** What the engine is asked for one output; LoRAs and inputs are the caller's. */

@@ -119,7 +119,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
   await checkRoom(room, asked, by);
   const images: T["kept"][] = [];
   for (const image of opened) {
-    const how = checked("images", () => fitOf(image, size, info, asked.fit));
+    const how = checked("images", () => fitOf(image, size, info, { mode: asked.fit }));
     images.push((await reader.fit(image, how)).image);
   }
   const isMaskTaken = info.takesMasks === true && taskType === "V2V";

@@ -165,7 +165,7 @@ type Told = Pick<
   | "loras"
 >;
 
-/** The size that a request says: before the second pass of a hires fix, and before upscaling. */
+/** The size that a request says: before the second pass of a hires fix, before upscaling, and before a part was taken. */
 export function askedSize(
   { width, height, drawnAt, enableUpscaling, upscalingScale = DEFAULT_UPSCALING }:
     & Size
@@ -174,7 +174,10 @@ export function askedSize(
 ): Size {
   if (isHires && drawnAt) return drawnAt;
   const scale = enableUpscaling ? upscalingScale : 1;
-  return { width: Math.round(width / scale), height: Math.round(height / scale) };
+  const size = { width: Math.round(width / scale), height: Math.round(height / scale) };
+  // A model draws smaller what is enlarged then.
+  const isPart = drawnAt && drawnAt.width >= size.width && drawnAt.height >= size.height;
+  return isPart ? drawnAt : size;
 }
 
 /** How an image was made, as WebUI writes it into `parameters` of PNG files: prompt, negative prompt, a line of settings. */

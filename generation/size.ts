@@ -7,6 +7,7 @@ import type { Fit } from "../media/fit.ts";
 import type { PixelImage, RgbImage } from "../media/image.ts";
 import type { FitMode } from "./fields.ts";
 import { maskOf, type MaskWay, paintedShare } from "../media/mask.ts";
+import { roundHalfEven } from "../models/schedulers/spacing.ts";
 
 /** A size in pixels. */
 export interface Size {
@@ -156,17 +157,67 @@ export function keepOwnSize({ width, height }: Size, limits: ImageLimits): OwnSi
   return { scaled, cut: { width: floor(scaled.width), height: floor(scaled.height) } };
 }
 
+/** How an image is kept whole: scaled, then filled up by its own reflections. */
+interface WholeSize {
+  /** Size of the image after scaling; as it came unless it is too large. */
+  scaled: Size;
+  /** Size with its reflections around it. */
+  mirrored: Size;
+  /** Whether these begin with its last pixels again: an image of less than a multiple has too few others. */
+  isEdgeRepeated: boolean;
+}
+
+/** How much smaller an image is made at a time whose size, rounded up, still has too many pixels. */
+const STEP_DOWN = 0.995;
+
+/**
+ * How a single image is kept whole, as far as a model does that.
+ *
+ * Source: diffusers `Flux3ImageProcessor`, its mode `fill`.
+ *
+ * @param size as it came
+ * @param rules of the model, and most pixels that the machine makes
+ * @returns both sizes; nothing where the model keeps none whole
+ */
+export function keepWhole(
+  { width, height }: Size,
+  { imageLimits, maxPixels: most }: Pick<ImageRules, "imageLimits" | "maxPixels">,
+): WholeSize | undefined {
+  if (!imageLimits?.alone) return undefined;
+  const { multiple, alone: { minSide, maxSide, ...alone } } = imageLimits;
+  const maxPixels = Math.max(minSide ** 2, Math.min(alone.maxPixels, most));
+  const whole = (side: number) =>
+    Math.min(maxSide, Math.max(minSide, Math.ceil(side / multiple) * multiple));
+  let scale = Math.min(
+    1,
+    Math.sqrt(maxPixels / (width * height)),
+    maxSide / Math.max(width, height),
+  );
+  for (;; scale *= STEP_DOWN) {
+    const side = (length: number) => Math.max(1, roundHalfEven(length * scale));
+    const scaled = { width: side(width), height: side(height) };
+    const mirrored = { width: whole(scaled.width), height: whole(scaled.height) };
+    if (mirrored.width * mirrored.height > maxPixels) continue;
+    return { scaled, mirrored, isEdgeRepeated: Math.min(scaled.width, scaled.height) <= multiple };
+  }
+}
+
 export type ImageRules = Pick<
   ModelInfo,
   "imageLimits" | "defaults" | "sizeMultiple" | "maxPixels" | "layers" | "givesAlpha"
 >;
 
-/** The size of a result for which none was asked: the image's own where the model keeps it, else the model's pixels in its shape. */
-export function sizeFromImage(image: Size, rules: ImageRules): Size {
+/**
+ * The size at which a result is drawn for which none was asked: the image's own where the model keeps it, else the model's
+ * pixels in its shape.
+ */
+export function sizeFromImage(image: Size, rules: ImageRules, isAlone = false): Size {
   const { imageLimits, defaults, layers } = rules;
   const like = (sizeMultiple = rules.sizeMultiple) =>
     sizeLike(image, defaults, { ...rules, sizeMultiple });
   if (!imageLimits) return like(layers?.shapeMultiple);
+  const whole = isAlone && keepWhole(image, rules);
+  if (whole) return whole.mirrored;
   const { cut } = keepOwnSize(image, imageLimits);
   return imageLimits.shapeMultiple ? like(imageLimits.shapeMultiple) : cut;
 }
@@ -175,10 +226,14 @@ export function sizeFromImage(image: Size, rules: ImageRules): Size {
 export function fitOf(
   image: Size,
   result: Size,
-  { imageLimits, layers, givesAlpha }: ImageRules,
-  mode?: FitMode,
+  rules: ImageRules,
+  { mode, isAlone = false }: { readonly mode?: FitMode | undefined; readonly isAlone?: boolean } =
+    {},
 ): Fit {
-  const how = imageLimits ? keepOwnSize(image, imageLimits) : fitToResult(result, mode);
+  const { imageLimits, layers, givesAlpha } = rules;
+  const how = imageLimits
+    ? isAlone && keepWhole(image, rules) || keepOwnSize(image, imageLimits)
+    : fitToResult(result, mode);
   return { ...how, ...((layers || givesAlpha) && { keepsAlpha: true }) };
 }
 

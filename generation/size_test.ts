@@ -3,6 +3,7 @@ import {
   checkSize,
   fitMasked,
   keepOwnSize,
+  keepWhole,
   nearestSize,
   parseSize,
   sizeFromImage,
@@ -104,6 +105,60 @@ Deno.test("keepOwnSize() cuts sides to multiples, scales down what has too many 
     name: "RangeError",
     message: /100x801: for this model one side may be at most 8 times/,
   });
+});
+
+const WHOLE = { multiple: 16, maxPixels: 1024 ** 2, minSide: 64, maxAspect: 8 };
+const ALONE = {
+  imageLimits: { ...WHOLE, alone: { maxPixels: 2048 ** 2, minSide: 64, maxSide: 4096 } },
+  maxPixels: 4096 ** 2,
+};
+
+Deno.test("keepWhole() rounds sides up, and scales down as the reference does what has too many pixels then", () => {
+  const sizes: [from: [number, number], scaled: [number, number], mirrored: [number, number]][] = [
+    [[70, 50], [70, 50], [80, 64]],
+    [[64, 96], [64, 96], [64, 96]],
+    [[2048, 2048], [2048, 2048], [2048, 2048]],
+    // Of its own size it would have 2064x2048 pixels.
+    [[2049, 2047], [2039, 2037], [2048, 2048]],
+    [[8191, 100], [4096, 50], [4096, 64]],
+    [[4097, 8194], [1434, 2867], [1440, 2880]],
+    [[5000, 1], [4096, 1], [4096, 64]],
+  ];
+  for (const [[width, height], scaled, mirrored] of sizes) {
+    const whole = keepWhole({ width, height }, ALONE)!;
+    assert.deepEqual([whole.scaled.width, whole.scaled.height], scaled, `${width}x${height}`);
+    assert.deepEqual([whole.mirrored.width, whole.mirrored.height], mirrored);
+  }
+  const isEdgeRepeated = (side: number) =>
+    keepWhole({ width: 100, height: side }, ALONE)!.isEdgeRepeated;
+  assert.deepEqual([16, 17].map(isEdgeRepeated), [true, false]);
+  assert.equal(keepWhole({ width: 70, height: 50 }, { ...ALONE, imageLimits: WHOLE }), undefined);
+  // A machine that makes fewer pixels, however few, still has a size for it.
+  for (const [maxPixels, side] of [[1024 ** 2, 1024], [1, 64]] as const) {
+    const { mirrored } = keepWhole({ width: 3000, height: 3000 }, { ...ALONE, maxPixels })!;
+    assert.deepEqual(mirrored, { width: side, height: side });
+  }
+});
+
+Deno.test("keepWhole() never enlarges, stays within its limits, and mirrors less than a multiple but at the shortest side", () => {
+  const side = fc.integer({ min: 1, max: 20_000 });
+  fc.assert(fc.property(side, side, (width, height) => {
+    const { scaled, mirrored } = keepWhole({ width, height }, ALONE)!;
+    assert.ok(mirrored.width * mirrored.height <= 2048 ** 2);
+    for (
+      const [own, kept, full] of [
+        [width, scaled.width, mirrored.width],
+        [height, scaled.height, mirrored.height],
+      ] as const
+    ) {
+      assert.ok(kept >= 1 && kept <= own && kept <= full && full <= 4096 && full % 16 === 0);
+      assert.ok(full === 64 || full - kept < 16);
+    }
+    assert.deepEqual(
+      sizeFromImage({ width, height }, { ...rules, ...ALONE }, true),
+      mirrored,
+    );
+  }));
 });
 
 const defaults = {

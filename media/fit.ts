@@ -23,7 +23,9 @@ type FitWay =
   /** Scales the image and cuts out its middle; with Lanczos's filter unless another is named. */
   | { readonly scaled: Sides; readonly cut: Sides; readonly filter?: ResizeFilter }
   /** Shows all of the image in the middle of a black frame. */
-  | { readonly contain: Sides };
+  | { readonly contain: Sides }
+  /** Scales the image with Lanczos's filter, and mirrors its edges until it fills a frame around it. */
+  | { readonly scaled: Sides; readonly mirrored: Sides; readonly isEdgeRepeated: boolean };
 
 /** Brings an image to a size; what is transparent in it lies on white. */
 export function fit(image: PixelImage, how: Fit): RgbImage {
@@ -67,11 +69,49 @@ function grown<Image extends PixelImage>(
 function fitPixels(image: PixelImage, how: Fit): PixelImage {
   if ("cover" in how) return cover(image, how.cover.width, how.cover.height);
   if ("contain" in how) return contain(image, how.contain);
+  if ("mirrored" in how) {
+    const { scaled, mirrored, isEdgeRepeated } = how;
+    return mirrorEdges(resize(image, scaled.width, scaled.height), mirrored, isEdgeRepeated);
+  }
   const { scaled, cut, filter } = how;
   const resized = resize(image, scaled.width, scaled.height, filter);
   const left = Math.floor((scaled.width - cut.width) / 2);
   const top = Math.floor((scaled.height - cut.height) / 2);
   return crop(resized, left, top, cut.width, cut.height);
+}
+
+/** An image in the middle of a frame that its reflections fill, with its last pixels once or twice at each edge. */
+function mirrorEdges(image: PixelImage, frame: Sides, isEdgeRepeated: boolean): PixelImage {
+  const left = Math.floor((frame.width - image.width) / 2);
+  const top = Math.floor((frame.height - image.height) / 2);
+  const step = channelsOf(image);
+  const data = new Uint8Array(frame.width * frame.height * step);
+  const columns = reflections(image.width, left, frame.width, isEdgeRepeated);
+  const rows = reflections(image.height, top, frame.height, isEdgeRepeated);
+  let to = 0;
+  for (const row of rows) {
+    for (const column of columns) {
+      const from = (row * image.width + column) * step;
+      data.set(image.data.subarray(from, from + step), to);
+      to += step;
+    }
+  }
+  return { ...image, ...frame, data };
+}
+
+/** Where each of `total` positions comes from in a row of `count`, which begins behind `before` reflected ones. */
+function reflections(
+  count: number,
+  before: number,
+  total: number,
+  isEdgeRepeated: boolean,
+): Int32Array {
+  const edge = isEdgeRepeated ? 0 : 1;
+  const period = Math.max(1, 2 * (count - edge));
+  return Int32Array.from({ length: total }, (_, i) => {
+    const place = (((i - before) % period) + period) % period;
+    return place < count ? place : period - 1 + edge - place;
+  });
 }
 
 /** The size of an image that was scaled until it fits into a frame. */

@@ -19,6 +19,20 @@ Deno.test("fit() with `contain` shows all of an image in the middle of black", (
   assert.deepEqual(greys(image), [0, 0, 0, 0, 0, 80, 160, 240, 0, 0, 0, 0]);
 });
 
+Deno.test("fit() mirrors edges as often as a frame needs, with the last pixels once or twice", () => {
+  const how = { scaled: ROW, mirrored: { width: 11, height: 1 } };
+  assert.deepEqual(
+    greys(fit(ROW, { ...how, isEdgeRepeated: false })),
+    [...[240, 160, 80], ...[0, 80, 160, 240], ...[160, 80, 0, 80]],
+  );
+  assert.deepEqual(
+    greys(fit(ROW, { ...how, isEdgeRepeated: true })),
+    [...[160, 80, 0], ...[0, 80, 160, 240], ...[240, 160, 80, 0]],
+  );
+  const tall = { scaled: ROW, mirrored: { width: 4, height: 3 }, isEdgeRepeated: false };
+  assert.deepEqual(greys(fit(ROW, tall)), [...greys(ROW), ...greys(ROW), ...greys(ROW)]);
+});
+
 Deno.test("fit() stretches where it scales to a frame and cuts nothing", () => {
   const frame = { width: 4, height: 2 };
   assert.deepEqual(greys(fit(ROW, { scaled: frame, cut: frame })), [

@@ -194,7 +194,8 @@ function checkImages(
         `Cannot start from an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
       );
     }
-    const { multiple, maxPixels } = imageLimits;
+    const { multiple, alone } = imageLimits;
+    const { maxPixels } = images.length === 1 && alone ? alone : imageLimits;
     const isWhole = [image.width, image.height].every((side) =>
       side >= multiple && side % multiple === 0
     );

@@ -234,6 +234,15 @@ export interface ImageLimits {
    * are multiples of this many pixels. It has their size by default.
    */
   readonly shapeMultiple?: number;
+  /**
+   * A single image is kept whole, whatever its shape: its edges are mirrored up to the multiple, and to the shortest side.
+   * With more pixels, or a longer side, it is scaled down first. By default it is treated like one of several.
+   */
+  readonly alone?: {
+    readonly maxPixels: number;
+    readonly minSide: number;
+    readonly maxSide: number;
+  };
 }
 
 /** The layers of a model that splits images. */

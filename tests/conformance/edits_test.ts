@@ -292,6 +292,33 @@ Deno.test("POST /v1/images/edits draws the area around a mask at the size, and k
   await unmasked.body?.cancel();
 });
 
+Deno.test("POST /v1/images/edits keeps a single image whole where the model does, and gives its size back", async () => {
+  const limits = { multiple: 16, maxPixels: 96 * 96, minSide: 64, maxAspect: 4 };
+  const imageLimits = { ...limits, alone: { maxPixels: 128 * 128, minSide: 64, maxSide: 256 } };
+  await using service = await testService({ engine: painter({ imageLimits, maxImages: 2 }) });
+  const image = new Blob([await makePng(110, 51)]);
+  const sent = async (fields: Parameters<typeof post>[1]) => {
+    const response = await post(service, { prompt: "a", ...fields });
+    assert.equal(response.status, 200, await response.clone().text());
+    await response.body?.cancel();
+    const { width, height, cropSize, images } = service.engine.requests.at(-1)!;
+    return [[width, height], cropSize, ...images!.map(({ width, height }) => [width, height])];
+  };
+  const padded = { width: 112, height: 64 };
+  assert.deepEqual(await sent({ image }), [[110, 51], padded, [112, 64]]);
+  assert.deepEqual(await sent({ image, size: "64x80" }), [[64, 80], undefined, [112, 64]]);
+  const whole = new Blob([await makePng(112, 80)]);
+  assert.deepEqual(await sent({ image: whole }), [[112, 80], undefined, [112, 80]]);
+  // Several are cut, and a mask's image has the size of the result.
+  assert.deepEqual(await sent({ "image[]": [whole, whole] }), [
+    ...[[112, 80], undefined, [112, 80], [112, 80]],
+  ]);
+  const mask = await makeMask(112, 80);
+  assert.deepEqual((await sent({ image: whole, mask, size: "64x80" })).slice(1), [
+    ...[undefined, [64, 80]],
+  ]);
+});
+
 Deno.test("POST /v1/images/edits grows an image to its sides, repeats its edges, and masks what is added", async () => {
   await using service = await testService({ engine: painter() });
   const image = new Blob([await makePng(64, 48)]);

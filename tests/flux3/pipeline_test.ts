@@ -1,5 +1,8 @@
 /** Whole FLUX.3 Image klein pipelines against diffusers: same folder, prompt, images and seed, from text to pixels. */
 import assert from "node:assert/strict";
+import { readRecipe } from "../../generation/read_recipe.ts";
+import { recipeText } from "../../generation/recipe.ts";
+import { loadModel } from "../../mod.ts";
 import { withComposed } from "../support/composed.ts";
 import type { Golden, GoldenCall } from "../support/golden.ts";
 import { checkImage } from "../support/golden_image.ts";
@@ -12,6 +15,8 @@ const requestOf = (golden: Golden, call: GoldenCall) => editRequest(golden, call
 const cases = new ImagePipelineCases("flux3/pipeline", requestOf);
 const { golden } = cases;
 const distilled = new ImagePipelineCases("flux3/distilled", requestOf);
+/** Most that a pixel of eight bits may differ from the reference's, rounded. */
+const LEVELS = 1;
 /** Diffusers' names of what trainers name otherwise. */
 const ADAPTED: readonly (readonly [string, string])[] = [
   ["diffusion_model.", "transformer."],
@@ -42,6 +47,29 @@ Deno.test("Flux3ModularPipeline.generate() gives the reference's latents and ima
       [{ trueCfgScale: 3 }, /trueCfgScale/],
     ]);
   }, { folder: golden.folder });
+});
+
+Deno.test("Model.generate() keeps a single input image whole and gives its size back, as the reference does", async () => {
+  await using model = await loadModel(golden.folder, { tuning: "off" });
+  const { args } = golden.call("whole");
+  const { shape: [height, width], data } = golden.tensor("whole", "image0");
+  const options = {
+    prompt: args["prompt"] as string,
+    seed: args["seed"] as number,
+    numInferenceSteps: args["num_inference_steps"] as number,
+    guidanceScale: args["guidance_scale"] as number,
+    images: [{ width: width!, height: height!, data: Uint8Array.from(data) }],
+  };
+  const [image] = await model.generate(options);
+  assert.deepEqual([image.width, image.height], [70, 50]);
+  const expected = golden.tensor("whole", "image").data;
+  const apart = Array.from(image.data, (value, i) => Math.abs(value - expected[i]! * 255));
+  assert.equal(image.data.length, expected.length);
+  assert.ok(Math.max(...apart) <= LEVELS, `${Math.max(...apart)} levels apart`);
+  // Whoever makes the image again asks for the size that was drawn.
+  const { denoise } = recipeText(image.recipe, "png");
+  const again = readRecipe({ denoise: denoise! })!;
+  assert.deepEqual([again.width, again.height], [72, 64]);
 });
 
 Deno.test("Flux3DistilledModularPipeline.generate() gives the reference's edit without guidance, whatever is asked for", (t) =>

@@ -242,6 +242,8 @@ def pipeline_calls(folder, seed):
         image_call(pipe, "several", 12, num_inference_steps=2, images=[picture(rng, 64, 83), picture(rng, 101, 66)], **guided,
                    height=48, width=40),
         masked_call(pipe, "masked", 13, [picture(rng, 80, 96), picture(rng, 64, 72)], mask, 0.7, 4, prompt=PROMPT),
+        # Kept whole: its edges are mirrored, and the result is cut to its size.
+        image_call(pipe, "whole", 15, prompt="paint it red", num_inference_steps=2, images=[picture(generator(seed + 10), 50, 70)]),
     ]
     pipe.load_lora_weights(folder / "adapter.safetensors", adapter_name="one")
     pipe.transformer.set_adapters("one", 0.7)

@@ -16,8 +16,11 @@ const MAX_PROMPT_TOKENS = 8192;
 /** What a prompt may have unless a request says more; one that a language model wrote at length has fewer. */
 const USUAL_PROMPT_TOKENS = 2048;
 const MAX_IMAGES = 10;
-/** What the reference allows of several input images: most pixels; and the shortest side and the longest shape of any. */
-const IMAGE_LIMITS = { maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 } as const;
+/** Of several input images: most pixels, as in the reference; shortest side and longest shape, as in FLUX.2's. Of one: the reference's. */
+const IMAGE_LIMITS = {
+  ...{ maxPixels: 1024 * 1024, minSide: 64, maxAspect: 8 },
+  alone: { maxPixels: 2048 * 2048, minSide: 64, maxSide: 4096 },
+} as const;
 
 const size = (value: number) => z.int().positive().default(value);
 
