@@ -113,7 +113,7 @@ function sharedReduction(across: number, { features }: Target) {
   return { shuffled, parts: across / 2 ** shuffled };
 }
 
-/** Bytes of workgroup memory of `shared`, at most: keys or values, queries or weights, ends of values, maxima. */
+/** Bytes of workgroup memory of `shared`, at most: keys or values, queries or weights, ends of values, where keys end, maxima. */
 function sharedBytes(problem: AttentionProblem, target: Target): number {
   const { across, down, rows, each } = sharedShape(problem, target);
   const { parts } = sharedReduction(across, target);
@@ -123,7 +123,7 @@ function sharedBytes(problem: AttentionProblem, target: Target): number {
   const queries = rows * down;
   const weights = queries * (queries * across * each > 2048 ? 9 : across * each / 4 + 1);
   const tail = down * across * 3 / 4;
-  return 16 * (Math.max(keys, values) + weights + tail) +
+  return 16 * (Math.max(keys, values) + weights + tail + 1) +
     (parts > 1 ? 4 * queries * parts : 0);
 }
 

@@ -53,6 +53,7 @@ var<workgroup> tile_qw: array<array<vec4<f32>, WEIGHT_BLOCK>, ROWS>;
 //#let TAIL_BLOCK = VALUES / 4 * TAIL_WIDTH
 var<workgroup> tails: array<array<f32, TAIL_BLOCK>, 4>;
 //#endif
+var<workgroup> last: u32;
 //#let PART = ACROSS / PARTS
 //#if PARTS > 1
 var<workgroup> row_values: array<f32, QUERIES * PARTS>;
@@ -88,12 +89,9 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   //#if TAIL > 0
   var next_tail = vec4<f32>();
   //#endif
-  // NVIDIA's open compiler has to know that all of a subgroup turn as often: else it spills hundreds of registers.
-  //#if SHUFFLED > 0
-  let stop = subgroupBroadcastFirst(end);
-  //#else
-  let stop = end;
-  //#endif
+  // NVIDIA's open compiler has to be shown that all turn as often: else it spills hundreds of registers.
+  if (thread == 0u) { last = end; }
+  let stop = workgroupUniformLoad(&last);
   for (var key0 = 0u; key0 < stop; key0 = key0 + KEYS) {
     //#for I in 0..KEY_LOADS
     let key_start_I = kv_start + min(key0 + load_row + I * LOADED, end - 1u) * kv_step;
