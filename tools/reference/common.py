@@ -223,7 +223,7 @@ def text_of(document):
 
 def check_golden(folder, calls, tolerance=1e-5):
     """Compares fresh calls with the stored tensors; returns the worst difference, relative to each
-    tensor's largest magnitude."""
+    tensor's largest magnitude. Pixels of 16 bits may be a step apart: another CPU rounds what lies between two otherwise."""
     stored = load_file(pathlib.Path(folder) / "golden.safetensors")
     fresh = {name: tensor for call in calls for name, tensor in call.tensors()}
     assert stored.keys() == fresh.keys(), stored.keys() ^ fresh.keys()
@@ -232,6 +232,8 @@ def check_golden(folder, calls, tolerance=1e-5):
         got = fresh[name]
         assert want.shape == got.shape and want.dtype == got.dtype, (name, want.shape, got.shape)
         difference = (want.double() - got.double()).abs().max().item()
+        if want.dtype == torch.uint16:
+            difference = max(0, difference - 1)
         relative = difference / max(want.double().abs().max().item(), 1e-9)
         assert relative <= tolerance, (name, relative)
         worst = max(worst, relative)
