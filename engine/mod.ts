@@ -98,6 +98,8 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
     ...(rescaleBetasZeroSnr && { rescaleBetasZeroSnr }),
     ...(steersWhenAsked && { steersWhenAsked }),
   };
+  const given = (Object.keys(PART_COMPONENTS) as PartName[])
+    .filter((part) => parts[part] !== undefined);
   let path: string;
   if (named && "entry" in named) {
     const measure = async (wantedBytes: number) => {
@@ -106,10 +108,13 @@ async function obtain(options: EngineOptions): Promise<{ path: string; parts: Mo
       if (isSoftware) onNote?.(SOFTWARE_NOTE);
       return bytes;
     };
-    const obtained = await obtainNamed(named, { ...pull, measure, ...(onNote && { onNote }) });
+    const obtained = await obtainNamed(named, {
+      ...{ ...pull, given, measure },
+      ...(onNote && { onNote }),
+    });
     path = obtained.path;
     Object.assign(found, obtained.parts);
-  } else path = await obtainModel(modelPath, pull, noteOf(modelPath));
+  } else path = await obtainModel(modelPath, { ...pull, given }, noteOf(modelPath));
   const entry = named && "entry" in named ? named.entry : undefined;
   const cache = findCacheFolder();
   if (cache !== undefined) Object.assign(found, await automaticParts(path, entry, cache));

@@ -82,6 +82,12 @@ const OUR_NAMES: Readonly<Record<string, string>> = {
   t5_tokenizer: "tokenizer_2",
 };
 
+/** Folders that repositories may have for a component. */
+export function foldersOf(component: string): string[] {
+  const others = Object.entries(OUR_NAMES).filter(([, own]) => own === component);
+  return [component, ...others.map(([name]) => name)];
+}
+
 /** A model whose only text encoder is the second, as SDXL's refiner, has it as its first. */
 export function takeSecondEncoder<Part>(components: Map<string, Part>): void {
   if (components.has("text_encoder")) return;

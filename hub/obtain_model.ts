@@ -6,23 +6,49 @@ import { findSnapshot, isHubId } from "./cache.ts";
 import { partNamed } from "./catalogue_parts.ts";
 import { chooseFiles, withoutVariants } from "./choose_files.ts";
 import type { HubFile } from "./hub_client.ts";
-import { kindOfPart, PART_COMPONENTS, type PartName } from "./model_index.ts";
+import {
+  foldersOf,
+  kindOfPart,
+  PART_COMPONENTS,
+  type PartName,
+  readModelIndex,
+} from "./model_index.ts";
 import { partOf } from "./parts.ts";
 import { pullModel, type PullOptions } from "./pull.ts";
 import { resolveModel } from "./resolve.ts";
 import { parseHubFile } from "./cache.ts";
 
+export interface ObtainOptions extends PullOptions {
+  /** Parts that come from elsewhere: a repository's own are not fetched. */
+  readonly given?: readonly PartName[];
+}
+
+/** Components that lie elsewhere. */
+export function componentsOf({ given = [] }: Pick<ObtainOptions, "given">): string[] {
+  return given.map((part) => PART_COMPONENTS[part]);
+}
+
+/** What a model needs of a repository's files, without some components. */
+export function chooseWithout(without: readonly string[]): NonNullable<PullOptions["choose"]> {
+  const folders = without.flatMap(foldersOf);
+  return (id, files) =>
+    chooseFiles(id, files)
+      .filter(({ path }) => !folders.some((folder) => path.startsWith(`${folder}/`)));
+}
+
 /** Finds a model, or fetches what the cache lacks of it; of `org/name:file` that file with its other parts. */
 export async function obtainModel(
   pathOrId: string,
-  options: PullOptions = {},
+  options: ObtainOptions = {},
   onPull?: () => void,
   part?: PartName,
 ): Promise<string> {
   const cache = { cacheFolder: options.settings?.cacheFolder };
   const hubFile = parseHubFile(pathOrId);
   try {
-    return await resolveModel(pathOrId, cache);
+    const path = await resolveModel(pathOrId, cache);
+    const isOfHub = !hubFile && isHubId(pathOrId) && !await exists(pathOrId);
+    if (!isOfHub || await hasComponents(path, componentsOf(options))) return path;
   } catch (error) {
     const isMissing = error instanceof NotFoundError &&
       (hubFile !== undefined || isHubId(pathOrId));
@@ -34,8 +60,21 @@ export async function obtainModel(
     partOf(hubFile.file)?.pattern ?? hubFile.file,
     ...part && kindOfPart(part) === "ipAdapter" ? encoderFiles(hubFile.file) : [],
   ];
-  await pullModel(hubFile?.id ?? pathOrId, { ...options, ...(include && { include }) });
+  const chosen = include ? { include } : { choose: chooseWithout(componentsOf(options)) };
+  await pullModel(hubFile?.id ?? pathOrId, { ...options, ...chosen });
   return await resolveModel(pathOrId, cache);
+}
+
+/** Whether a folder has what its index names of the components that may be left out, but those. */
+async function hasComponents(path: string, without: readonly string[]): Promise<boolean> {
+  // Whoever opens it says what is wrong with its index.
+  const index = await readModelIndex(path).catch(() => undefined);
+  for (const component of Object.values(PART_COMPONENTS)) {
+    const folder = index?.components.get(component)?.folder;
+    if (folder === undefined || without.includes(component)) continue;
+    if (!await exists(join(path, folder))) return false;
+  }
+  return true;
 }
 
 /** Files of the image encoder of an IP-Adapter's file, in the folders of h94/IP-Adapter. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
 import { CONTROLNETS, IP_ADAPTERS } from "./catalogue_parts.ts";
+import type { PartName } from "./model_index.ts";
 import { obtainModel, obtainPart } from "./obtain_model.ts";
 
 const FILES = { "model_index.json": "{}", "vae/model.safetensors": "weights" };
@@ -21,6 +22,41 @@ Deno.test("obtainModel() fetches a hub id once, and the rest of one that is not 
     await obtain();
     assert.equal(pulls, 2);
     assert.equal(hub.filesSeen.length, 2, "blobs that were there are fetched again");
+  } finally {
+    await Deno.remove(cacheFolder, { recursive: true });
+  }
+});
+
+Deno.test("obtainModel() leaves out what comes from elsewhere, under the repository's own names, and fetches it once it does not", async () => {
+  const cacheFolder = await Deno.makeTempDir();
+  try {
+    const component = ["diffusers", "Ideogram4Transformer2DModel"];
+    await using hub = new FakeHub({
+      "some-org/pair": {
+        "model_index.json": JSON.stringify({
+          _class_name: "Ideogram4Pipeline",
+          transformer: component,
+          unconditional_transformer: component,
+        }),
+        "transformer/model.safetensors": "seeing",
+        "unconditional_transformer/model.safetensors": "blind",
+      },
+    });
+    const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
+    let pulls = 0;
+    const obtain = (given: readonly PartName[]) =>
+      obtainModel("some-org/pair", { settings, given }, () => pulls++);
+    const folders = (path: string) => [...Deno.readDirSync(path)].map(({ name }) => name).sort();
+    const path = await obtain(["transformer2"]);
+    assert.deepEqual(folders(path), ["model_index.json", "transformer"]);
+    await obtain(["transformer2"]);
+    assert.equal(pulls, 1);
+    await obtain([]);
+    await obtain([]);
+    assert.equal(pulls, 2);
+    assert.deepEqual(folders(path), [
+      ...["model_index.json", "transformer", "unconditional_transformer"],
+    ]);
   } finally {
     await Deno.remove(cacheFolder, { recursive: true });
   }

@@ -5,8 +5,8 @@ import { join, resolve } from "node:path";
 import { exists, fileInfo, NotFoundError } from "../platform/mod.ts";
 import { findSnapshot } from "./cache.ts";
 import { CATALOGUE, type CatalogueModel } from "./catalogue.ts";
-import { chooseFiles } from "./choose_files.ts";
-import { readModelIndex } from "./model_index.ts";
+import { type PartName, readModelIndex } from "./model_index.ts";
+import { chooseWithout, componentsOf, type ObtainOptions } from "./obtain_model.ts";
 import { type OwnModel, readOwnModels } from "./own_models.ts";
 import {
   choosePrecision,
@@ -33,7 +33,7 @@ interface ObtainedModel {
   readonly precision: string;
 }
 
-interface ObtainNamedOptions extends PullOptions {
+interface ObtainNamedOptions extends ObtainOptions {
   /** Bytes that the GPU can give, of so many that are wanted. */
   readonly measure: (wantedBytes: number) => Promise<number>;
   /** Told in whole sentences what is about to be fetched. */
@@ -72,13 +72,20 @@ export async function obtainNamed(
   const note = () => options.onNote?.(describe(entry, precision));
   const told = once(note);
   if (isQuantised) {
-    const marks = quantised.experts ?? [""];
-    const files = await obtainFiles(quantised.repository, precision, marks, options, told);
-    files.forEach((file, i) => parts[i === 0 ? "transformer" : "transformer2"] = file);
+    const wanted = (quantised.experts ?? [""])
+      .map((mark, i) => ({
+        mark,
+        part: i === 0 ? "transformer" as const : "transformer2" as const,
+      }))
+      .filter(({ part }) => !options.given?.includes(part));
+    const marks = wanted.map(({ mark }) => mark);
+    const files = marks.length === 0
+      ? []
+      : await obtainFiles(quantised.repository, precision, marks, options, told);
+    files.forEach((file, i) => parts[wanted[i]!.part] = file);
   }
-  const left = isQuantised
-    ? ["transformer", ...(parts["transformer2"] ? ["transformer_2"] : [])]
-    : [];
+  const own = Object.keys(parts) as PartName[];
+  const left = componentsOf({ given: [...own, ...options.given ?? []] });
   const path = await obtainRepository(entry.repository, left, options, told);
   return { path, parts, precision };
 }
@@ -162,10 +169,7 @@ async function obtainRepository(
   told();
   await pullModel(id, {
     ...options,
-    choose: (id, files) =>
-      chooseFiles(id, files).filter(({ path }) =>
-        !without.some((component) => path.startsWith(`${component}/`))
-      ),
+    choose: chooseWithout(without),
     onChosen: noteOf(id, options),
   });
   return resolve(await snapshotOf(id, options));

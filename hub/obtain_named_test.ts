@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { FakeHub } from "../tests/fakes/hub.ts";
+import type { PartName } from "./model_index.ts";
 import { findNamed, type NamedModel, obtainNamed } from "./obtain_named.ts";
 
 const INDEX = JSON.stringify({
@@ -36,7 +37,11 @@ const HUB = {
 /** Obtains models by name from a hub of our own, with a GPU of so many bytes. */
 async function withHub(
   use: (
-    obtain: (name: string, bytes?: number) => ReturnType<typeof obtainNamed>,
+    obtain: (
+      name: string,
+      bytes?: number,
+      given?: readonly PartName[],
+    ) => ReturnType<typeof obtainNamed>,
     hub: FakeHub,
     notes: string[],
   ) => Promise<void>,
@@ -46,10 +51,11 @@ async function withHub(
     await using hub = new FakeHub(HUB);
     const settings = { endpoint: hub.endpoint, isOffline: false, cacheFolder };
     const notes: string[] = [];
-    const obtain = async (name: string, bytes = 8e9) => {
+    const obtain = async (name: string, bytes = 8e9, given: readonly PartName[] = []) => {
       const named = await findNamed(name) as Extract<NamedModel, { entry: unknown }>;
       return await obtainNamed(named, {
         settings,
+        given,
         measure: () => Promise.resolve(bytes),
         onNote: (line) => notes.push(line),
       });
@@ -106,6 +112,21 @@ Deno.test("obtainNamed() brings both transformers of a pair", () =>
       [...Deno.readDirSync(path)].map(({ name }) => name).sort(),
       ["model_index.json", "text_encoder", "vae"],
     );
+  }));
+
+Deno.test("obtainNamed() leaves out what comes from elsewhere, and fetches it once it does not", () =>
+  withHub(async (obtain, hub) => {
+    const { parts, path } = await obtain("wan2.2-t2v-a14b", 12e9, ["transformer2", "vae"]);
+    assert.deepEqual(Object.keys(parts), ["transformer"]);
+    const folders = () => [...Deno.readDirSync(path)].map(({ name }) => name).sort();
+    assert.deepEqual(folders(), ["model_index.json", "text_encoder"]);
+    assert.ok(!hub.filesSeen.some((seen) => seen.includes("LowNoise")));
+    const again = await obtain("wan2.2-t2v-a14b", 12e9);
+    assert.deepEqual(Object.keys(again.parts), ["transformer", "transformer2"]);
+    assert.deepEqual(folders(), ["model_index.json", "text_encoder", "vae"]);
+    const seen = hub.seen.length;
+    await obtain("wan2.2-t2v-a14b", 12e9, ["transformer", "transformer2"]);
+    assert.equal(hub.seen.length, seen);
   }));
 
 Deno.test("findNamed() knows no paths, hub ids and unknown names, and a user's own first", async () => {
