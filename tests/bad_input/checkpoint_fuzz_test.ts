@@ -187,7 +187,9 @@ for (const name of ["plain.pt", "legacy.pt"]) {
 
   Deno.test(`Checkpoint.open() refuses ${name} of torch.save that ends early, wherever that is`, () => {
     assert.equal(openOrRefuseFile(torch), "opened");
-    for (let length = 0; length < torch.length; length++) {
+    // Every length with DENOISE_SLOW, which takes minutes beside other tests.
+    const step = Deno.env.has("DENOISE_SLOW") ? 1 : 7;
+    for (let length = 0; length < torch.length; length += step) {
       assert.equal(openOrRefuseFile(torch.slice(0, length)), "refused", `${length} bytes`);
     }
   });
