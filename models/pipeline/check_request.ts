@@ -133,7 +133,7 @@ export function checkInputs(request: PipelineRequest, info: PipelineInfo): void 
 }
 
 function checkMask(
-  { task, mask, width, height, images = [] }: PipelineRequest,
+  { task, mask, width, height }: PipelineRequest,
   info: PipelineInfo,
 ): void {
   if (!mask) return;
@@ -145,12 +145,6 @@ function checkMask(
   if (mask.length < 1 || mask.length > most) {
     throw new RangeError(`Cannot do ${task} with ${mask.length} masks: omit them`);
   }
-  const [image] = images;
-  if (task === "TI2I" && image && (image.width !== width || image.height !== height)) {
-    throw new RangeError(
-      `Cannot keep a part of an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
-    );
-  }
   const wrong = mask.find(({ length }) => length !== width * height);
   if (!wrong) return;
   throw new RangeError(
@@ -159,7 +153,7 @@ function checkMask(
 }
 
 function checkImages(
-  { task, width, height, images = [] }: PipelineRequest,
+  { task, width, height, images = [], mask }: PipelineRequest,
   info: PipelineInfo,
 ): void {
   const { minImages = 1, imageLimits, visionSide, animates } = info;
@@ -179,7 +173,7 @@ function checkImages(
       }: it takes ${range}`,
     );
   }
-  for (const image of images) {
+  for (const [i, image] of images.entries()) {
     if (!image.latents) checkBytes(image.data, image);
     else if (!info.startsFromLatents) {
       throw new RangeError(
@@ -188,7 +182,8 @@ function checkImages(
     }
     checkAlpha(image);
     if (visionSide) checkVision(image, visionSide);
-    if (!imageLimits) {
+    // What a mask keeps a part of has the size of the result.
+    if (!imageLimits || mask && i === 0) {
       if (image.width === width && image.height === height) continue;
       throw new RangeError(
         `Cannot start from an image of ${image.width}x${image.height}: the result has ${width}x${height}; scale it first`,
