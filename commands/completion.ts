@@ -1,6 +1,6 @@
 /** `denoise completion`: scripts that complete commands, flags and names in a shell. */
 
-import { hubCacheFolder } from "../hub/cache.ts";
+import { findCacheFolder } from "../hub/cache.ts";
 import { listCachedModels } from "../hub/cached_models.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { CATALOGUE_PARTS } from "../hub/catalogue_parts.ts";
@@ -22,9 +22,14 @@ interface OwnNames {
   readonly cached: readonly string[];
 }
 
+/** A shell reads this at its start: where a file cannot be read, the names that are known everywhere do. */
 async function ownNames(): Promise<OwnNames> {
-  const cached = await listCachedModels(hubCacheFolder());
-  return { models: [...(await readOwnModels()).keys()], cached: cached.map(({ id }) => id) };
+  const folder = findCacheFolder();
+  const [cached, own] = await Promise.all([
+    folder === undefined ? [] : listCachedModels(folder).catch(() => []),
+    readOwnModels().catch(() => new Map()),
+  ]);
+  return { models: [...own.keys()], cached: cached.map(({ id }) => id) };
 }
 
 export async function runCompletion(

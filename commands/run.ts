@@ -20,7 +20,7 @@ import { promptLines } from "./prompt_lines.ts";
 import { StopSignals } from "./stop_signals.ts";
 
 const HELP = `Type what to make, or:
-  /again             the last prompt with another seed
+  /again             the last prompt with another seed, or the one of /seed
   /edit PROMPT       change the last image
   /video PROMPT      make a video
   /set FLAG VALUE    a flag of denoise generate for what follows, such as /set steps 8
@@ -149,7 +149,9 @@ class Session {
 
   async #setFlag(words: string): Promise<void> {
     const [, name = "", rest = ""] = /^(\S*)\s*(.*)$/s.exec(words)!;
-    if (name === "") throw new UsageError(`Cannot set a flag: its name is missing; ${HELP_SET}`);
+    if (!/[a-z]/i.test(name)) {
+      throw new UsageError(`Cannot set a flag: its name is missing; ${HELP_SET}`);
+    }
     const [flag = "", joined] = normalizeArgs([dashed(name)])[0]!.split(/=(.*)/s);
     const row = Object.entries(RUN_FLAGS).find(([row, each]) => flagOf(row, each) === flag);
     if (row && !(row[0] in ASK_FLAGS)) {

@@ -90,6 +90,7 @@ Deno.test("runRun() says what is wrong with a line and goes on", async () => {
     ["/open", /^Cannot go on from the last result/, 2],
     ["/draw", /^Cannot do \/draw: there is no such command/, 2],
     ["/set", /^Cannot set a flag: its name is missing/, 2],
+    ["/set -- x", /^Cannot set a flag: its name is missing/, 2],
     ["/set vae x", /^Cannot set --vae: the model is loaded with it/, 2],
     ["/set stepz 4", /unknown option '--stepz'/, 2],
     ["/set steps none", /^Cannot set --num-inference-steps none: .*argument 'none' is invalid/, 2],

@@ -2,7 +2,8 @@
 
 import { cachedPart } from "./cached_parts.ts";
 import type { CatalogueModel } from "./catalogue.ts";
-import { CATALOGUE_PARTS, type CataloguePart } from "./catalogue_parts.ts";
+import { CATALOGUE_PARTS, type CataloguePart, partNamed } from "./catalogue_parts.ts";
+import { NotFoundError } from "../platform/mod.ts";
 import { CONTROLNET_PARTS, IP_ADAPTER_PARTS } from "./model_index.ts";
 
 /** ControlNets and IP-Adapters by their names in the catalogue. */
@@ -104,4 +105,19 @@ export function steeringParts({ controlNets, ipAdapters }: Steering): Record<str
     ...placed(controlNets, CONTROLNET_PARTS),
     ...placed(ipAdapters, IP_ADAPTER_PARTS),
   ]);
+}
+
+/** The places of such parts, so that opening a model fetches nothing. @throws {NotFoundError} for a part that is gone meanwhile */
+export async function steeringPlaces<Parts extends object>(
+  parts: Parts,
+  cacheFolder: string | undefined,
+): Promise<Parts> {
+  const places = Object.entries(parts).map(async ([part, name]) => {
+    const row = typeof name === "string" ? partNamed(name) : undefined;
+    if (!row) return [part, name];
+    const place = await cachedPart(row, cacheFolder);
+    if (place !== undefined) return [part, place];
+    throw new NotFoundError(`Cannot open the model with ${name}: it was deleted`);
+  });
+  return Object.fromEntries(await Promise.all(places));
 }

@@ -9,7 +9,7 @@ import { folderOf, namedLoras, openModel } from "../generation/open_model.ts";
 import { findCacheFolder } from "../hub/cache.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { servableModels } from "../hub/servable.ts";
-import { cachedSteering } from "../hub/steering_parts.ts";
+import { cachedSteering, steeringPlaces } from "../hub/steering_parts.ts";
 import { BUNDLED_MODEL } from "../models/lora/bundled.ts";
 import { readEnhancer } from "./prompts/enhancer.ts";
 import { defaultLoraFolders } from "./loras/start_loras.ts";
@@ -149,7 +149,10 @@ export async function serve(options: ServeOptions = {}): Promise<RunningServer> 
         source,
         entry,
         there,
-        (steering, how) => open({ name, modelPath, parts: { ...forAll, ...steering } }, ...how),
+        async (steering, how) => {
+          const places = await steeringPlaces(steering, findCacheFolder());
+          return await open({ name, modelPath, parts: { ...forAll, ...places } }, ...how);
+        },
       );
     });
   };
