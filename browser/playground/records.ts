@@ -148,10 +148,9 @@ export class TabResults
     return await read<Blob | undefined>(FILES, (files) => files.get(name));
   }
 
-  async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
+  async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const found = await this.file(file);
-    if (found) return new Uint8Array(await found.arrayBuffer());
-    throw new ServiceError("storage_failed", `Cannot read ${file.name}: it is gone`);
+    return found && new Uint8Array(await found.arrayBuffer());
   }
 
   async remove({ name }: FilePlace): Promise<void> {

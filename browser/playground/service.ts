@@ -284,8 +284,9 @@ export class TabService {
 
   async #content(c: Context<AppEnv>): Promise<Response> {
     const job = await this.#store.get(c.req.param("id")!);
-    const file = resultsOf(job?.result).get(Number(c.req.query("variant") ?? 0));
-    return await this.#file(file, "Image");
+    const files = resultsOf(job?.result);
+    const [first = 0] = files.keys();
+    return await this.#file(files.get(Number(c.req.query("variant") ?? first)), "Image");
   }
 
   async #input(c: Context<AppEnv>): Promise<Response> {

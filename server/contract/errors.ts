@@ -76,6 +76,12 @@ export function formTooLarge(why: string): ApiError {
   return new ApiError(413, `Cannot read the form: ${why}`, { code: "body_too_large" });
 }
 
+/** A request is sent again whose job, or all that it made, was deleted. */
+export function wasDeleted(id: string): ApiError {
+  const message = `Cannot answer with ${id}: it was deleted meanwhile`;
+  return new ApiError(409, message, { code: "conflict" });
+}
+
 /** What needs results that are kept, on a server that keeps none; `what` is such as `make a video`. */
 export function noStorage(what: string): ApiError {
   return badRequest(

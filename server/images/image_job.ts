@@ -5,7 +5,8 @@ import { engineRequest } from "../../generation/prepare.ts";
 import { recipeOf, recipeText } from "../../generation/recipe.ts";
 import { type PixelImage, toRgb } from "../../media/image.ts";
 import { encodeOwnImage } from "../../media/isolated/images.ts";
-import { filesOf, keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
+import { ServiceError, wasDeleted } from "../contract/errors.ts";
+import { filesOf, keepInputs, type KeptInput, resultsOf } from "../inputs/kept_inputs.ts";
 import { readGiven, readImage } from "../inputs/references.ts";
 import type { JobContext } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
@@ -14,13 +15,15 @@ import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import { type ImageRequest, outputSeeds } from "./image_request.ts";
 
 export interface ImageOutput {
+  /** Which of the request's outputs it is, from 0. */
+  index: number;
   bytes: Uint8Array<ArrayBuffer>;
   /** File of the image; absent when results are not kept. */
   file?: StoredFile;
 }
 
 export interface ImageOutcome extends JobFacts {
-  /** Outputs in the order of the seeds; of each all layers, where there are some. */
+  /** Outputs in the order of the seeds, without those that were deleted; of each all layers, where there are some. */
   outputs: ImageOutput[];
   prompt: string;
 }
@@ -87,8 +90,8 @@ export async function runImageJob(job: ImageJob, context: JobContext): Promise<I
         const place = index * made.frames.length + layer;
         const name = `${context.id}${total > 1 ? `_${place}` : ""}.${extension}`;
         const file = await storage?.write(name, bytes, contentType);
-        outputs[place] = file ? { bytes, file } : { bytes };
-        context.output({ index: place, ...outputs[place] });
+        outputs[place] = { index: place, bytes, ...(file && { file }) };
+        context.output(outputs[place]);
       }
     });
     const { prompt } = request;
@@ -104,15 +107,31 @@ export function toImageResult({ outputs, prompt: _, ...facts }: ImageOutcome): J
   return { ...facts, files: outputs.flatMap(({ file }) => file ?? []) };
 }
 
-/** The outcome of a job that another process has completed, with the files' bytes. */
+/**
+ * The outcome of a job that another process has completed, with the bytes of the files that are left.
+ *
+ * @throws {ApiError} 409 where all of them were deleted
+ * @throws {ServiceError} when no file is there, or one cannot be read
+ */
 export async function restoreImages(
-  { result, revisedPrompt }: JobRecord,
+  { id, result, revisedPrompt }: JobRecord,
   request: ImageRequest,
   storage: ResultStorage | undefined,
 ): Promise<ImageOutcome> {
-  const { files, ...facts } = result as JobResult;
+  const { files: _, deleted: __, ...facts } = result as JobResult;
   const outputs: ImageOutput[] = [];
-  for (const file of storage ? files : []) outputs.push({ bytes: await storage!.read(file), file });
+  if (storage) {
+    const left = resultsOf(result);
+    if (left.size === 0) throw wasDeleted(id);
+    for (const [index, file] of left) {
+      const bytes = await storage.read(file);
+      if (bytes) outputs.push({ index, bytes, file });
+    }
+    if (outputs.length === 0) {
+      const message = "Cannot read the result: its file is not where results are kept";
+      throw new ServiceError("storage_failed", message);
+    }
+  }
   return { ...facts, outputs, prompt: revisedPrompt ?? request.prompt };
 }
 

@@ -44,10 +44,19 @@ export async function keepInputs(
   }
 }
 
-/** All files that the record of a job leads to. */
+/** All files that the record of a job leads to, with results that were deleted: a server may have died before it removed them. */
 export function filesOf(result: unknown): StoredFile[] {
+  const { files = [], inputs = [] } = (result ?? {}) as {
+    files?: StoredFile[];
+    inputs?: KeptInput[];
+  };
+  return [...files, ...inputs];
+}
+
+/** Bytes that are kept of a job. */
+export function bytesOf(result: unknown): number {
   const { inputs = [] } = (result ?? {}) as { inputs?: KeptInput[] };
-  return [...resultsOf(result).values(), ...inputs];
+  return [...resultsOf(result).values(), ...inputs].reduce((sum, { size }) => sum + size, 0);
 }
 
 /** Results of a job by their places, without those that were deleted. */

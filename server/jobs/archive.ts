@@ -18,6 +18,11 @@ interface Entry {
   readonly file: StoredFile;
 }
 
+interface ReadEntry {
+  readonly name: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
 /** Where results are found. */
 interface Archived {
   readonly store: Pick<JobStore, "get">;
@@ -50,7 +55,22 @@ export async function archiveOf(results: readonly string[], from: Archived): Pro
     "content-type": "application/zip",
     "x-content-type-options": "nosniff",
   };
-  return new Response(zipOf([...entries.values()], from), { headers });
+  const files = readEntries([...entries.values()], from);
+  // A stream that has begun can be no 404 any more.
+  const first = await files.next();
+  if (first.done) throw notFound("the results: their files are gone");
+  return new Response(zipOf(first.value, files), { headers });
+}
+
+/** What is still there, read one after the other: others may delete results meanwhile. */
+async function* readEntries(
+  entries: readonly Entry[],
+  { storage }: Archived,
+): AsyncGenerator<ReadEntry, undefined> {
+  for (const { name, file } of entries) {
+    const bytes = await storage.read(file);
+    if (bytes) yield { name, bytes };
+  }
 }
 
 async function find(
@@ -76,16 +96,21 @@ async function find(
 }
 
 function missing(result: string): ApiError {
-  const message = `Cannot archive ${result}: there is no such result; list them with GET /v1/jobs`;
+  return notFound(`${result}: there is no such result`);
+}
+
+function notFound(what: string): ApiError {
+  const message = `Cannot archive ${what}; list what there is with GET /v1/jobs`;
   return new ApiError(404, message, { param: "results", code: "not_found" });
 }
 
 /** Files are stored as they are: images and videos do not get smaller. */
 function zipOf(
-  entries: Entry[],
-  { storage }: Archived,
+  first: ReadEntry,
+  others: AsyncGenerator<ReadEntry, undefined>,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   let zip: Zip;
+  let next: ReadEntry | undefined = first;
   return new ReadableStream({
     start(controller) {
       zip = new Zip((error, bytes, isLast) => {
@@ -95,12 +120,12 @@ function zipOf(
       });
     },
     async pull() {
-      const entry = entries.shift();
+      const entry = next ?? (await others.next()).value;
+      next = undefined;
       if (!entry) return zip.end();
-      const bytes = await storage.read(entry.file);
       const part = new ZipPassThrough(entry.name);
       zip.add(part);
-      part.push(bytes, true);
+      part.push(entry.bytes, true);
     },
   });
 }

@@ -7,7 +7,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import type { Context } from "hono";
-import { ApiError, badRequest } from "../contract/errors.ts";
+import { ApiError, badRequest, wasDeleted } from "../contract/errors.ts";
 import type { UploadedFile } from "../inputs/multipart.ts";
 import {
   type JobRecord,
@@ -93,11 +93,7 @@ export async function once(
     );
   }
   const job = await store.get(repeated.id);
-  if (!job) {
-    throw new ApiError(409, `Cannot answer with ${repeated.id}: it was deleted meanwhile`, {
-      code: "conflict",
-    });
-  }
+  if (!job) throw wasDeleted(repeated.id);
   c.set("job", job.id);
   c.get("share").release();
   c.header("idempotent-replayed", "true");

@@ -7,8 +7,9 @@ import type { ResultStorage } from "../storage/result_storage.ts";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isEnd } from "./job.ts";
+import type { JobResult } from "./outputs.ts";
 import { InputFolder } from "../inputs/input_folder.ts";
-import { filesOf } from "../inputs/kept_inputs.ts";
+import { bytesOf, filesOf } from "../inputs/kept_inputs.ts";
 
 /** Records of one sweep that are read at once. */
 const BATCH = 100;
@@ -88,14 +89,16 @@ function slowClock(): () => number {
   };
 }
 
-/** Whether a file among the results came of a job that did not get to its end: no record leads to it, and none will. */
+/** Whether a file among the results came of a job that did not get to its end, or was deleted: no record leads to it, and none will. */
 export async function isLeftOver(name: string, store: Pick<JobStore, "get">): Promise<boolean> {
   const id = /^((?:img|video)_[0-9a-f-]{36})[_.]/.exec(name)?.[1];
   if (id === undefined) return false;
-  const { status, error } = await store.get(id) ?? {};
+  const { status, error, result } = await store.get(id) ?? {};
   // Nobody knows any more what became of that job.
   if (error?.code === DAMAGED.code) return false;
   if (status === "failed" || status === "cancelled") return true;
+  const { files = [], deleted = [] } = (result ?? {}) as Partial<JobResult>;
+  if (deleted.some((index) => files[index]?.name === name)) return true;
   // A job that is to run again writes its file again.
   return name.endsWith(".part") && status !== "in_progress";
 }
@@ -128,7 +131,7 @@ async function jobsBeyond(store: JobStore, bytes: number): Promise<JobEntry[]> {
     });
     for (const job of jobs) {
       await stretch.pause();
-      for (const { size } of filesOf(job.result)) total += size;
+      total += bytesOf(job.result);
       if (total > bytes) beyond.push(job);
     }
     after = jobs.at(-1)?.id;

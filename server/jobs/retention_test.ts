@@ -22,6 +22,12 @@ Deno.test("isLeftOver() takes files of jobs that failed, and halves that nobody 
     assert.equal(await isLeftOver(`${id}_1.png`, store), whole, status);
     assert.equal(await isLeftOver(`${id}.png.${part}`, store), half, status);
   }
+  const deleting = `img_${crypto.randomUUID()}`;
+  await store.insert({ id: deleting, kind: "image", request: {}, summary: null });
+  const files = [0, 1].map((index) => ({ name: `${deleting}_${index}.png`, size: 1 }));
+  await store.update(deleting, { status: "completed", result: { files, deleted: [1] } });
+  assert.equal(await isLeftOver(`${deleting}_0.png`, store), false);
+  assert.equal(await isLeftOver(`${deleting}_1.png`, store), true);
   const unknown = `video_${crypto.randomUUID()}`;
   assert.equal(await isLeftOver(`${unknown}.mp4`, store), false);
   assert.equal(await isLeftOver(`${unknown}.mp4.${part}`, store), true);

@@ -51,7 +51,7 @@ interface AskedFile {
   readonly files: ReadonlyMap<number, StoredFile>;
   /** Word for the results, such as `Video`. */
   readonly what: string;
-  /** Which of them, from 0; the first when it is omitted. */
+  /** Which of them, from 0; the first that is left when it is omitted. */
   readonly variant: string | undefined;
 }
 
@@ -61,7 +61,9 @@ async function serveResult(
   { files, what, variant }: AskedFile,
   { storage }: Services,
 ): Promise<Response> {
-  const file = files.get(/^\d{1,4}$/.test(variant ?? "0") ? Number(variant ?? 0) : -1);
+  const [first] = files.keys();
+  const index = variant === undefined ? first : /^\d{1,4}$/.test(variant) ? Number(variant) : -1;
+  const file = files.get(index ?? -1);
   if (!file || !storage) {
     throw notFound(`${what} variant ${variant?.slice(0, 40) ?? "None"} not found`);
   }
@@ -74,14 +76,13 @@ export async function videoContent(c: Context<AppEnv>, services: Services): Prom
   const job = await findVideo(c, services);
   // The generic API's word for the video itself, beside its previews.
   const asked = c.req.query("variant");
-  const variant = asked === "video" ? "0" : asked;
+  const variant = asked === "video" ? undefined : asked;
   if (isEnd(job.status)) return await whole(c, job, variant, services);
   const { isFragmented, seeds = [] } = (job.request ?? {}) as Partial<VideoRequest>;
-  const index = Number(variant ?? 0);
-  if (!isFragmented || !(index in seeds)) {
+  if (!isFragmented || !(Number(variant ?? 0) in seeds)) {
     throw notFound("Generation is still in-progress");
   }
-  return await unfinished(c, job, index, services);
+  return await unfinished(c, job, variant, services);
 }
 
 function whole(
@@ -98,9 +99,10 @@ function whole(
 async function unfinished(
   c: Context<AppEnv>,
   { id }: JobRecord,
-  index: number,
+  variant: string | undefined,
   services: Services,
 ): Promise<Response> {
+  const index = Number(variant ?? 0);
   const headers = {
     "cache-control": "no-store",
     "content-disposition": `attachment; filename="${id}${index > 0 ? `_${index}` : ""}.mp4"`,
@@ -119,5 +121,5 @@ async function unfinished(
   const stream = await runners.unfinished.follow(id, index, { isOver, signal });
   if (stream) return c.body(stream, 200, headers);
   if (!job) throw notFound("Video not found");
-  return await whole(c, job, String(index), services);
+  return await whole(c, job, variant, services);
 }

@@ -28,12 +28,11 @@ interface ImagePlaces {
   readonly cloudLink?: string | null;
 }
 
-/** The part of an answer that holds the image, of this index in the request, or leads to it. */
+/** The part of an answer that holds the image, or leads to it. */
 export function imageItem(
   id: string,
   request: Pick<ImageRequest, "responseFormat" | "seeds" | "layers">,
-  output: ImageOutput,
-  index: number,
+  { index, bytes }: ImageOutput,
   { publicUrl = "", cloudLink = null }: ImagePlaces = {},
 ): ImageItem {
   const { responseFormat } = request;
@@ -41,7 +40,7 @@ export function imageItem(
   const variant = seeds.length > 1 ? `?variant=${index}` : "";
   const link = () => cloudLink ?? `${publicUrl}/v1/images/${id}/content${variant}`;
   return {
-    b64_json: responseFormat === "url" ? null : new Base64(output.bytes),
+    b64_json: responseFormat === "url" ? null : new Base64(bytes),
     url: responseFormat === "b64_json" ? null : link(),
     seed: seeds[index]!,
   };

@@ -46,19 +46,20 @@ export async function streamImages(
     news.push({ type: `${kind}.${type}`, created_at: created, ...shape, ...fields });
   };
   const told = new Set<number>();
-  const tell = (output: ImageOutput, index: number) => {
+  const tell = (output: ImageOutput) => {
+    const { index } = output;
     if (told.has(index)) return;
     told.add(index);
-    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output, index);
+    const item = imageItem(id, { ...request, responseFormat: "b64_json" }, output);
     push("completed", { ...item, b64_json: String(item.b64_json), usage: null });
   };
   const stop = services.queue.watch(id, (event) => {
     // What cannot be read now comes with the others, at the end.
     if (event.type === "output") {
-      const { index, file } = event;
-      if (event.bytes) tell({ ...event, bytes: event.bytes }, index);
+      const { index, bytes, file } = event;
+      if (bytes) tell({ index, bytes });
       else if (file) {
-        services.storage?.read(file).then((bytes) => tell({ bytes, file }, index), () => {});
+        services.storage?.read(file).then((bytes) => bytes && tell({ index, bytes }), () => {});
       }
     }
     if (event.type !== "preview") return;

@@ -210,11 +210,11 @@ async function imagesResponse(
   outcome: ImageOutcome,
   { settings: { publicUrl }, storage }: Services,
 ) {
-  const data = outcome.outputs.map(async (output, index) => {
-    const { file } = output;
+  const data = outcome.outputs.map(async (output) => {
+    const { index, file } = output;
     const cloudLink = file && storage ? await storage.link(file) : null;
     return {
-      ...imageItem(id, request, output, index, { publicUrl, cloudLink }),
+      ...imageItem(id, request, output, { publicUrl, cloudLink }),
       revised_prompt: promptOf(
         { ...request, prompt: outcome.prompt },
         outputSeeds(request)[index]!,

@@ -41,13 +41,23 @@ export async function remove(c: Context<AppEnv>, services: JobServices): Promise
   return c.json({ ...await show(job, c, services), deleted: true });
 }
 
-/** Jobs whose outputs are being removed, one after the other. */
+/** What removes jobs and their outputs, of each job one after the other. */
 const removals = new Map<string, Promise<unknown>>();
+
+async function inTurn<T>(id: string, remove: () => Promise<T>): Promise<T> {
+  const removal = (removals.get(id) ?? Promise.resolve()).catch(() => {}).then(remove);
+  removals.set(id, removal);
+  try {
+    return await removal;
+  } finally {
+    if (removals.get(id) === removal) removals.delete(id);
+  }
+}
 
 /** Removes one result of a finished job, or the job with its last one. */
 export async function removeOutput(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const id = c.req.param("id") ?? "";
-  const removal = (removals.get(id) ?? Promise.resolve()).catch(() => {}).then(async () => {
+  return await inTurn(id, async () => {
     const job = await services.store.get(id);
     if (!job) throw noJob();
     if (!isEnd(job.status)) {
@@ -66,21 +76,16 @@ export async function removeOutput(c: Context<AppEnv>, services: JobServices): P
       });
     }
     if (outputs.size === 1) {
-      const removed = await removeJob(job, services);
-      return { ...await show(removed, c, services), deleted: true };
+      const removed = await removeInTurn(job, services);
+      return c.json({ ...await show(removed, c, services), deleted: true });
     }
-    await services.storage?.remove(file);
     const { deleted = [], ...result } = job.result as JobResult;
     const change = { result: { ...result, deleted: [...deleted, Number(index)] } };
-    await services.store.update(id, change);
-    return { ...await show({ ...job, ...change }, c, services), deleted: false };
+    // First the record: it must not lead to a file that is gone.
+    if (!await services.store.update(id, change)) throw noJob();
+    await services.storage?.remove(file);
+    return c.json({ ...await show({ ...job, ...change }, c, services), deleted: false });
   });
-  removals.set(id, removal);
-  try {
-    return c.json(await removal);
-  } finally {
-    if (removals.get(id) === removal) removals.delete(id);
-  }
 }
 
 export async function cancel(c: Context<AppEnv>, services: JobServices): Promise<Response> {
@@ -179,7 +184,11 @@ export async function cancelJob(
 }
 
 /** Cancels a job, and removes its record, which is given as it was at its end, and its files. @throws {ApiError} 409 while a worker works on it */
-export async function removeJob(job: JobRecord, services: JobServices): Promise<JobRecord> {
+export function removeJob(job: JobRecord, services: JobServices): Promise<JobRecord> {
+  return inTurn(job.id, () => removeInTurn(job, services));
+}
+
+async function removeInTurn(job: JobRecord, services: JobServices): Promise<JobRecord> {
   if (!await services.queue.cancelAndWait(job.id)) {
     throw new ApiError(
       409,
@@ -188,6 +197,11 @@ export async function removeJob(job: JobRecord, services: JobServices): Promise<
     );
   }
   const ended = await services.store.get(job.id) ?? job;
+  const { files = [], ...result } = (ended.result ?? {}) as Partial<JobResult>;
+  if (files.length > 0) {
+    const deleted = [...files.keys()];
+    await services.store.update(job.id, { result: { ...result, files, deleted } });
+  }
   // The record goes last: it is what leads to files that could not be removed.
   for (const file of filesOf(ended.result)) await services.storage?.remove(file);
   await services.store.delete(job.id);

@@ -5,6 +5,7 @@ import { theirName } from "./fields.ts";
 import { version } from "../../generation/version.ts";
 import { nameOf, WEBUI_SAMPLERS, webuiText } from "../../generation/recipe.ts";
 import type { ApiError } from "../contract/errors.ts";
+import type { ImageOutput } from "../images/image_job.ts";
 import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { timestamp } from "./current.ts";
 
@@ -36,10 +37,12 @@ export function embeddingsOf({ embeddings = [] }: ModelInfo): Record<string, unk
 export function infoOf(
   request: ImageRequest,
   model: string,
-  count: number,
+  outputs: readonly Pick<ImageOutput, "index">[],
 ): Record<string, unknown> {
   const { prompt, negativePrompt, width, height } = request;
-  const seeds = outputSeeds(request).slice(0, Math.max(1, count));
+  const made = outputs.length > 0 ? outputs : [{ index: 0 }];
+  const all = outputSeeds(request);
+  const seeds = made.map(({ index }) => all[index]!);
   const texts = seeds.map((seed) => webuiText({ ...request, model, seed }));
   return {
     prompt,

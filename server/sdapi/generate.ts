@@ -147,9 +147,9 @@ async function readOutputs(
   outputs: readonly JobOutput[],
   { storage }: Services,
 ): Promise<ImageOutput[]> {
-  const found = await Promise.all(outputs.map(async ({ bytes, file }) => {
+  const found = await Promise.all(outputs.map(async ({ index, bytes, file }) => {
     const read = bytes ?? (file && await storage?.read(file).catch(() => undefined));
-    return read ? [{ bytes: read }] : [];
+    return read ? [{ index, bytes: read }] : [];
   }));
   return found.flat();
 }
@@ -164,7 +164,7 @@ function send(
   const { body, headers } = base64Json({
     images: webui.sendsImages ? outputs.map(({ bytes }) => new Base64(bytes)) : [],
     parameters: webui.told,
-    info: JSON.stringify(infoOf(request, model.name, outputs.length)),
+    info: JSON.stringify(infoOf(request, model.name, outputs)),
   });
   return c.body(body, 200, headers);
 }

@@ -90,11 +90,12 @@ export class LocalStorage implements ResultStorage {
     return Promise.resolve(url ?? null);
   }
 
-  async read({ name }: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
+  async read({ name }: StoredFile): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
       return await Deno.readFile(this.path(name));
     } catch (cause) {
-      const message = "Cannot read the result: its file is not where results are kept";
+      if (isGone(cause)) return undefined;
+      const message = "Cannot read the result: the disk does not give its file";
       throw new ServiceError("storage_failed", message, { cause });
     }
   }

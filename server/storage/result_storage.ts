@@ -60,8 +60,8 @@ export interface ResultStorage {
   /** An address in a cloud that works for whoever gets it, for an hour at least; null where the file is on this machine. */
   link(file: StoredFile): Promise<string | null>;
 
-  /** @throws {ServiceError} when it is gone or cannot be reached */
-  read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>>;
+  /** The bytes of a file; undefined when it is gone. @throws {ServiceError} when it cannot be read or reached */
+  read(file: StoredFile): Promise<Uint8Array<ArrayBuffer> | undefined>;
 
   remove(file: FilePlace): Promise<void>;
 

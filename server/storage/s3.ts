@@ -85,7 +85,7 @@ export class S3Storage implements ResultStorage {
     return this.#isOurs(file) ? await this.#presign(file, "GET") : await this.#local.link(file);
   }
 
-  async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer>> {
+  async read(file: StoredFile): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (!this.#isOurs(file)) return await this.#local.read(file);
     try {
       const response = await fetch(await this.#presign(file, "GET"), {
@@ -93,6 +93,7 @@ export class S3Storage implements ResultStorage {
       });
       if (response.ok) return new Uint8Array(await response.arrayBuffer());
       await response.body?.cancel();
+      if (response.status === 404) return undefined;
       throw new Error(`the store answered ${response.status}`);
     } catch (cause) {
       const message = "Cannot read the result: the store does not give its file";

@@ -140,6 +140,76 @@ Deno.test("DELETE /v1/jobs/{id}/outputs/{index} removes one result; the others k
   assert.equal((await remove(0))[1].error.message, "Job not found");
 });
 
+Deno.test("DELETE /v1/jobs/{id}/outputs/{index} records what is deleted before its file goes", async () => {
+  const order: unknown[] = [];
+  let id = "";
+  await using testee = await testService({
+    storage: (local) => {
+      const remove = local.remove.bind(local);
+      local.remove = async (file) => {
+        const { result } = (await testee.store.get(id))!;
+        order.push([file.name.at(-5), (result as { deleted?: number[] }).deleted]);
+        await remove(file);
+      };
+      return local;
+    },
+  });
+  ({ id } = await start(testee, { prompt: "a", n: 2 }));
+  await ended(testee, id);
+  const remove = async (index: number) => {
+    const answer = await testee.get(`/v1/jobs/${id}/outputs/${index}`, { method: "DELETE" });
+    await answer.body?.cancel();
+    return answer.status;
+  };
+  assert.equal(await remove(1), 200);
+  assert.deepEqual(order, [["1", [1]]]);
+  assert.equal(await remove(0), 200);
+  assert.deepEqual(order.slice(1), [["0", [0, 1]], ["1", [0, 1]]]);
+});
+
+Deno.test("DELETE /v1/jobs/{id}/outputs/{index} of a job that another server deletes meanwhile is a 404", async () => {
+  await using testee = await testService();
+  const { id } = await start(testee, { prompt: "a", n: 2 });
+  await ended(testee, id);
+  const update = testee.store.update.bind(testee.store);
+  testee.store.update = async (...change) => {
+    await testee.store.delete(id);
+    return await update(...change);
+  };
+  const answer = await testee.get(`/v1/jobs/${id}/outputs/0`, { method: "DELETE" });
+  assert.equal(answer.status, 404);
+  assert.equal((await answer.json()).error.message, "Job not found");
+});
+
+Deno.test("DELETE /v1/jobs/{id}/outputs/{index} waits for a removal of the job that is under way", async () => {
+  const removing = Promise.withResolvers<void>();
+  const mayRemove = Promise.withResolvers<void>();
+  await using testee = await testService({
+    storage: (local) => {
+      const remove = local.remove.bind(local);
+      local.remove = async (file) => {
+        removing.resolve();
+        await mayRemove.promise;
+        await remove(file);
+      };
+      return local;
+    },
+  });
+  const { id } = await start(testee, { prompt: "a", n: 2 });
+  await ended(testee, id);
+  const remove = async (end: string) => {
+    const answer = await testee.get(`/v1/jobs/${id}${end}`, { method: "DELETE" });
+    const { deleted, error } = await answer.json();
+    return [answer.status, deleted ?? error.message];
+  };
+  const whole = remove("");
+  await removing.promise;
+  const one = remove("/outputs/0");
+  mayRemove.resolve();
+  assert.deepEqual(await Promise.all([whole, one]), [[200, true], [404, "Job not found"]]);
+  assert.deepEqual([...Deno.readDirSync(`${testee.folder}/results`)], []);
+});
+
 Deno.test("DELETE /v1/jobs/{id}/outputs/{index} of a job that runs is a 409", async () => {
   await using testee = await testService({ engine: new FakeEngine({ stepMs: 20 }) });
   const { id } = await start(testee, { prompt: "a", num_inference_steps: 50 });
@@ -297,6 +367,28 @@ Deno.test("POST /v1/jobs/archive gives results of several jobs as one ZIP file, 
       /^Cannot archive \S+: there is no such result/,
     );
   }
+});
+
+Deno.test("POST /v1/jobs/archive has the files that are left, and is a 404 where there are none", async () => {
+  await using testee = await testService();
+  const { id } = await start(testee, { prompt: "a", n: 3, seed: 5 });
+  await ended(testee, id);
+  const files = [...Deno.readDirSync(`${testee.folder}/results`)].map(({ name }) => name).sort();
+  const gone = async (index: number) =>
+    await Deno.remove(`${testee.folder}/results/${files[index]}`);
+  const archive = () => testee.post("/v1/jobs/archive", { results: [id] });
+  for (const [index, left] of [[0, ["1", "2"]], [2, ["1"]]] as const) {
+    await gone(index);
+    const zip = unzipSync(await (await archive()).bytes());
+    assert.deepEqual(Object.keys(zip).map((name) => name.at(-5)), left);
+  }
+  await gone(1);
+  const refused = await archive();
+  assert.equal(refused.status, 404);
+  assert.match(
+    (await refused.json()).error.message,
+    /^Cannot archive the results: their files are gone/,
+  );
 });
 
 Deno.test("GET /v1/jobs/{id}/events tells a job's place in the queue whenever that changes", async () => {

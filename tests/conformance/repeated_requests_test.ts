@@ -147,6 +147,52 @@ Deno.test("WebUI's routes know a request that is sent again, too", async () => {
   assert.deepEqual(shown(again.body), shown(first.body));
 });
 
+Deno.test("a request that is sent again has the results that are left, each with its own seed, prompt and link", async () => {
+  await using service = await testService();
+  const body = { prompt: "a {red|green|blue} fox", wildcards: true, n: 3, seed: [9, 1, 4] };
+  const ask = () => answerOf(service.post(IMAGES, body, keyed("one")));
+  const first = await ask();
+  const { id, data } = first.body;
+  const remove = async (index: number) => {
+    const path = `/v1/jobs/${id}/outputs/${index}`;
+    await (await service.get(path, { method: "DELETE" })).body?.cancel();
+  };
+  await remove(0);
+  const again = await ask();
+  assert.deepEqual([again.status, again.isReplayed], [200, true]);
+  assert.deepEqual(again.body.data, data.slice(1));
+  const content = await service.get(`/v1/images/${id}/content`);
+  assert.equal((await content.bytes()).toBase64(), data[1].b64_json);
+  await remove(1);
+  assert.deepEqual((await ask()).body.data, data.slice(2));
+  // A server that dies while it deletes a job may leave a record without results.
+  const { result } = (await service.store.get(id))!;
+  await service.store.update(id, { result: { ...result as object, deleted: [0, 1, 2] } });
+  const { status, body: refused } = await ask();
+  assert.deepEqual([status, refused.error.code], [409, "conflict"]);
+  assert.equal((await service.get(`/v1/images/${id}/content`)).status, 404);
+});
+
+Deno.test("a stream and WebUI's routes that are asked again have what is left", async () => {
+  await using service = await testService();
+  const removeFirst = async (id: string) => {
+    const path = `/v1/jobs/${id}/outputs/0`;
+    await (await service.get(path, { method: "DELETE" })).body?.cancel();
+  };
+  const streamed = { prompt: "a", n: 2, seed: 5, stream: true };
+  const stream = async () => await (await service.post(IMAGES, streamed, keyed("stream"))).text();
+  const seedsIn = (text: string) => [...text.matchAll(/"seed":(\d+)/g)].map(([, seed]) => seed);
+  assert.deepEqual(seedsIn(await stream()), ["5", "6"]);
+  await removeFirst((await service.store.list())[0]!.id);
+  assert.deepEqual(seedsIn(await stream()), ["6"]);
+  const webui = { prompt: "a", batch_size: 2, seed: 5 };
+  const ask = () => answerOf(service.post("/sdapi/v1/txt2img", webui, keyed("webui")));
+  const { body: { images } } = await ask();
+  await removeFirst((await service.store.list())[0]!.id);
+  const { body } = await ask();
+  assert.deepEqual([body.images, JSON.parse(body.info).all_seeds], [images.slice(1), [6]]);
+});
+
 Deno.test("Idempotency-Key is refused where it is empty, too long, or nothing is kept", async () => {
   await using service = await testService();
   for (const key of ["", '""', "k".repeat(256)]) {

@@ -90,6 +90,12 @@ Deno.test("POST /v1/videos makes n videos with counting seeds", async () => {
     assert.equal(response.status, status, variant);
     await response.body?.cancel();
   }
+  const second = await (await testee.get(`${PATH}/${id}/content?variant=1`)).bytes();
+  const removed = await testee.get(`/v1/jobs/${id}/outputs/0`, { method: "DELETE" });
+  assert.equal((await removed.json()).outputs.length, 1);
+  for (const query of ["", "?variant=video"]) {
+    assert.deepEqual(await (await testee.get(`${PATH}/${id}/content${query}`)).bytes(), second);
+  }
 });
 
 Deno.test("POST /v1/videos says what is wrong before it queues", async () => {
