@@ -12,6 +12,12 @@ browserTest("words are chosen by the seed, and arrows bring prompts back", async
   await using server = listen(service);
   const page = await browser.open(server.url, { draft: { size: "64x48" } });
   const seed = page.getByRole("spinbutton", { name: "Seed" });
+  await seed.waitFor();
+  const openAll =
+    "document.querySelectorAll('.settings details').forEach((each) => each.open = true)";
+  await page.evaluate(openAll);
+  const isWhole = "document.documentElement.scrollHeight <= innerHeight";
+  assert.ok(await page.evaluate(isWhole), "the settings scroll, and not the page beside them");
   await page.getByRole("spinbutton", { name: "Images" }).fill("2");
   await seed.fill("5");
   await draw(page, "a {red|green|blue} {fox|hen}");
