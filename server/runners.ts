@@ -9,11 +9,12 @@ import {
 } from "./images/image_job.ts";
 import { type ImageRequest, outputSeeds } from "./images/image_request.ts";
 import { filesOf } from "./inputs/kept_inputs.ts";
+import type { Engine } from "../engine/types.ts";
 import { resultSize } from "../engine/result_size.ts";
 import { type PromptEnhancer, PromptRewrite } from "./prompts/enhancer.ts";
 import { endOf, isStopping, jobSummary, type NewJob } from "./jobs/job.ts";
 import { DAMAGED, INTERRUPTED, type JobError, type JobRecord } from "./jobs/job_store.ts";
-import type { ServedModel, ServedModels } from "./served_models.ts";
+import type { ServedModels } from "./served_models.ts";
 import type { ServerSettings } from "./settings.ts";
 import type { ResultStorage } from "./storage/result_storage.ts";
 import type { Ffmpeg } from "../media/video/mod.ts";
@@ -24,7 +25,7 @@ import { runVideoJob } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 import { toApiError } from "./http/respond.ts";
-import type { Services } from "./services.ts";
+import { loaded, type Services } from "./services.ts";
 
 interface RunnerServices {
   readonly models: ServedModels;
@@ -47,6 +48,10 @@ export interface JobOf<T> {
   readonly queuedAt?: number;
 }
 
+interface OfModel {
+  readonly model?: string;
+}
+
 /** What is kept of a request to go on its trace. */
 interface Traced {
   /** Leads to the span of the request. */
@@ -66,7 +71,7 @@ export class Runners {
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<ImageRequest>,
   ): NewJob<ImageOutcome> {
     const { storage, enhancer } = this.#services;
-    const { name, engine } = this.#modelOf(request);
+    const name = this.#nameOf(request);
     const task = request.images.length > 0 ? "image_edit" : "image";
     const rewrite = new PromptRewrite(request, { enhancer, task, revisedPrompt });
     const traced = this.#traced({ id, kind: "image", model: name }, request, queuedAt);
@@ -83,9 +88,9 @@ export class Runners {
       ),
       prepare: (signal) => rewrite.prepare(signal),
       work: (context) =>
-        tracedJob(this.#services.tracing, traced, (stages) =>
+        tracedJob(this.#services.tracing, traced, async (stages) =>
           runImageJob({
-            engine: engine.engine,
+            engine: await this.#engineOf(request, context.signal),
             request: rewrite.request,
             model: name,
             storage,
@@ -102,7 +107,7 @@ export class Runners {
     { id, request, owner = "", revisedPrompt, queuedAt }: JobOf<VideoRequest>,
   ): NewJob<JobResult> {
     const { storage, ffmpeg, enhancer } = this.#services;
-    const { name, engine } = this.#modelOf(request);
+    const name = this.#nameOf(request);
     const rewrite = new PromptRewrite(request, { enhancer, task: "video", revisedPrompt });
     const traced = this.#traced({ id, kind: "video", model: name }, request, queuedAt);
     return {
@@ -116,7 +121,7 @@ export class Runners {
       work: (context) =>
         tracedJob(this.#services.tracing, traced, async (stages) =>
           await runVideoJob({
-            engine: engine.engine,
+            engine: await this.#engineOf(request, context.signal),
             request: rewrite.request,
             storage: storage!,
             ffmpeg: await ffmpeg(),
@@ -141,10 +146,17 @@ export class Runners {
     return { ...job, queuedAt, traceparent };
   }
 
-  /** The model of a job; the first one where a server before this one had it, and this one has not. */
-  #modelOf({ model }: { readonly model?: string }): ServedModel {
+  /** What the model of a job is called, also where it is gone. */
+  #nameOf({ model }: OfModel): string {
     const { models } = this.#services;
-    return (model === undefined ? undefined : models.find(model)) ?? models.first;
+    return models.choose(model)?.name ?? model ?? models.first.name;
+  }
+
+  /** The model of a job that runs. @throws {ApiError} 404 where it is gone */
+  async #engineOf({ model }: OfModel, signal: AbortSignal): Promise<Engine> {
+    const { models } = this.#services;
+    await models.seek(model);
+    return await loaded(models.pick(model).engine, signal);
   }
 
   /** The job of a record, to be run again; nothing for a kind that this version does not know. */

@@ -14,15 +14,31 @@ export class EngineState {
   #failure: Error | undefined;
   #progress = 0;
   #isDownload = false;
+  #opening: unknown;
   /** Resolves when loading has ended, well or not. */
-  readonly settled: Promise<void>;
+  settled: Promise<void>;
 
   constructor(engine: Engine | Promise<Engine>) {
     if (!(engine instanceof Promise)) this.#engine = engine;
-    this.settled = Promise.resolve(engine).then(
-      (loaded) => void (this.#engine = loaded),
-      (error) => void (this.#failure = error instanceof Error ? error : new Error(String(error))),
-    );
+    this.settled = this.#follow(engine);
+  }
+
+  /** It is loading again; whatever was being loaded no longer counts. */
+  reopen(engine: Promise<Engine>): void {
+    this.#engine = this.#failure = undefined;
+    this.note(0);
+    this.settled = this.#follow(engine);
+  }
+
+  async #follow(opening: Engine | Promise<Engine>): Promise<void> {
+    this.#opening = opening;
+    try {
+      const engine = await opening;
+      if (this.#opening === opening) this.#engine = engine;
+    } catch (error) {
+      if (this.#opening !== opening) return;
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+    }
   }
 
   protected get loaded(): Engine | undefined {
@@ -139,9 +155,14 @@ export class ServedModels {
 
   /** A server started with one model takes the names of OpenAI's models for it, which many clients cannot but send. @throws {ApiError} 404 */
   pick(name: unknown): ServedModel {
+    return this.choose(name) ?? this.refuse(String(name));
+  }
+
+  /** The same, and nothing where there is none. */
+  choose(name: unknown): ServedModel | undefined {
     if (typeof name !== "string" || name === "") return this.first;
     const isForeign = this.#all().length === 1 && FOREIGN_MODEL.test(name) && !this.#isKnown(name);
-    return this.find(name) ?? (isForeign ? this.first : this.refuse(name));
+    return this.find(name) ?? (isForeign ? this.first : undefined);
   }
 
   find(name: string): ServedModel | undefined {

@@ -87,9 +87,19 @@ export async function engineOf(
   { engine }: ServedModel,
   signal: AbortSignal,
 ): Promise<Engine> {
-  const isBehind = engine.status === "loading" && models.first.engine.status === "ready";
-  if (isBehind && settings.waitsForModels) await unlessAborted(signal, engine.settled);
-  return engine.engine;
+  const isBehind = models.first.engine.status === "ready";
+  return isBehind && settings.waitsForModels ? await loaded(engine, signal) : engine.engine;
+}
+
+/** An engine, when it is loaded. @throws {ServiceError} when it cannot be */
+export async function loaded(state: EngineState, signal: AbortSignal): Promise<Engine> {
+  let last: Promise<void> | undefined;
+  // It may be opened again just when it is there.
+  while (state.status === "loading" && state.settled !== last) {
+    last = state.settled;
+    await unlessAborted(signal, last);
+  }
+  return state.engine;
 }
 
 /** The model that a request names and the settings that count. @throws {ApiError} 404 for none of ours; 503 until the first is loaded */
@@ -101,7 +111,7 @@ export async function requestContext(
   const { models, settings, enhancer, storage } = services;
   await models.seek(model);
   const picked = models.pick(model);
-  const { name, engine, loras } = picked;
+  const { name, loras } = picked;
   return {
     info: (await engineOf(services, picked, signal)).info,
     servedModelName: name,
@@ -113,10 +123,13 @@ export async function requestContext(
     ...(settings.webhookSecret === undefined
       ? {}
       : { readWebhook: (url) => readWebhookUrl(url, settings.allowPrivateUrls) }),
-    findLoras: (items) => loras.resolve(items, signal),
+    findLoras: async (items) => {
+      await engineOf(services, picked, signal);
+      return await loras.resolve(items, signal);
+    },
     checkRoom: async (request) => {
       try {
-        await engine.engine.checkRoom(request);
+        await (await engineOf(services, picked, signal)).checkRoom(request);
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
         // The table that may follow is for those who own the machine.

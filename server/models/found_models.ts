@@ -6,7 +6,7 @@ import type { Steering } from "../../hub/steering_parts.ts";
 import { EngineState, type FurtherModels, type ServedModel } from "../served_models.ts";
 import type { Engine } from "../../engine/types.ts";
 import type { Log } from "../log.ts";
-import type { FoundSource } from "../start_options.ts";
+import type { FoundSource, FoundSteering } from "../start_options.ts";
 
 /** How often it is looked for them at most, in milliseconds. */
 const LOOK_MS = 1000;
@@ -16,7 +16,6 @@ const SETTLE_MS = 2000;
 interface Found {
   readonly source: FoundSource;
   readonly served: ServedModel;
-  readonly opened: PromiseWithResolvers<Engine>;
 }
 
 interface FoundOptions {
@@ -71,30 +70,42 @@ export class FoundModels implements FurtherModels {
     await Promise.all(gone.map(({ source }) => source.close()));
   }
 
-  /** Opens all of them again, with parts that have come. */
-  async reload(): Promise<void> {
-    const gone = this.remove([...this.#models.keys()]);
-    await this.refresh(true);
-    await gone;
+  /** Opens all of them again, with parts that have come; requests wait for that. */
+  reload(): Promise<void> {
+    return this.#look = this.#look.then(() => this.#lookAround(true));
   }
 
-  /** Opens a model again with other ControlNets and IP-Adapters. @throws {RangeError} for what it does not take; it is as before then */
-  async steer(name: string, wanted: Steering): Promise<void> {
-    const undo = this.#models.get(name)!.source.steering!.choose(wanted);
-    const failure = await this.#reopen(name);
-    if (!failure) return;
-    undo();
-    await this.#reopen(name);
-    throw new RangeError(failure.message, { cause: failure });
-  }
-
-  async #reopen(name: string): Promise<Error | undefined> {
-    const gone = this.remove([name]);
-    await this.refresh(true);
-    await gone;
-    const again = this.#models.get(name)?.served.engine;
-    await again?.settled;
-    return again?.failure;
+  /**
+   * Opens a model again with other ControlNets and IP-Adapters, when what was to be opened before is there; requests wait
+   * for it. `choose` says which, in its turn, and `show` makes the answer before the next one.
+   *
+   * @returns nothing where the model is gone
+   * @throws {RangeError} for what it does not take; it is as before then
+   */
+  steer<T>(
+    name: string,
+    choose: (steering: FoundSteering) => Promise<Steering>,
+    show: (served: ServedModel, engine: Engine) => T,
+  ): Promise<T | undefined> {
+    return this.#inTurn(async () => {
+      const steering = this.#models.get(name)?.source.steering;
+      if (!steering) return undefined;
+      const wanted = await choose(steering);
+      const found = this.#models.get(name);
+      if (!found) return undefined;
+      const undo = steering.choose(wanted);
+      let refusal: Error | undefined;
+      const opened = this.#openAgain(found).catch((error) => {
+        refusal = error;
+        undo();
+        return this.#openAgain(found);
+      });
+      found.served.engine.reopen(opened);
+      const engine = await opened.catch(() => undefined);
+      if (!this.#isThere(found)) return undefined;
+      if (refusal) throw new RangeError(refusal.message, { cause: refusal });
+      return engine && show(found.served, engine);
+    });
   }
 
   advise(name: string): string | undefined {
@@ -118,7 +129,7 @@ export class FoundModels implements FurtherModels {
     return [...this.#options.asked, ...this.all.map(({ name }) => name)];
   }
 
-  async #lookAround(): Promise<void> {
+  async #lookAround(again = false): Promise<void> {
     const { find, asked, serve, log } = this.#options;
     let sources: readonly FoundSource[];
     try {
@@ -135,29 +146,64 @@ export class FoundModels implements FurtherModels {
       if (isOver) void this.remove([served.name]);
     }
     for (const source of sources) {
-      if (this.#models.has(source.name)) continue;
+      const { name } = source;
+      const before = this.#models.get(name);
+      if (before && !again) continue;
       const opened = Promise.withResolvers<Engine>();
-      const found = { source, opened, served: serve(source, new EngineState(opened.promise)) };
-      this.#models.set(source.name, found);
-      this.#opening = this.#opening.then(() => this.#open(found));
+      const engine = before?.served.engine ?? new EngineState(opened.promise);
+      const found = { source, served: serve(source, engine) };
+      this.#models.set(name, found);
+      if (before) engine.reopen(opened.promise);
+      opened.resolve(this.#inTurn(async () => {
+        // Cards know models by their names.
+        if (before && this.#isThere(found)) await before.source.close();
+        return await this.#open(found);
+      }));
     }
   }
 
-  async #open({ source: { name, open }, served, opened }: Found): Promise<void> {
+  /** Models are opened one after the other. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#opening.then(work);
+    this.#opening = done.then(() => {}, () => {});
+    return done;
+  }
+
+  /** Whether a model is served still; what opens it may be another by now. */
+  #isThere({ served: { name, engine } }: Found): boolean {
+    return this.#models.get(name)?.served.engine === engine;
+  }
+
+  async #openAgain(found: Found): Promise<Engine> {
+    await found.source.close();
+    return await this.#open(found);
+  }
+
+  async #open(found: Found): Promise<Engine> {
+    const { source: { name, open, close }, served } = found;
     const { first, log } = this.#options;
     const { signal } = this.#stop;
     try {
       await first.settled;
       signal.throwIfAborted();
       if (first.failure) throw first.failure;
-      opened.resolve(await open((...progress) => served.engine.note(...progress), signal));
-      await served.engine.settled;
+      if (!this.#isThere(found)) throw gone(name);
+      const engine = await open((...progress) => served.engine.note(...progress), signal);
+      if (!this.#isThere(found)) {
+        await close();
+        throw gone(name);
+      }
       log(`Serves ${name}, too`);
+      return engine;
     } catch (error) {
-      opened.reject(error);
-      if (!signal.aborted && !first.failure) {
+      if (!signal.aborted && !first.failure && this.#isThere(found)) {
         log(`Cannot serve ${name}: ${(error as Error).message}`, { level: "warning" });
       }
+      throw error;
     }
   }
+}
+
+function gone(name: string): Error {
+  return new Error(`Cannot open ${name}: it was removed`);
 }

@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import { isHubId, parseHubFile } from "../../hub/cache.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
-import { removeCachedModel } from "../../hub/cached_models.ts";
+import { listCachedModels, removeCachedModel } from "../../hub/cached_models.ts";
 import { CATALOGUE, repositoriesOf } from "../../hub/catalogue.ts";
 import { partNamed } from "../../hub/catalogue_parts.ts";
 import { USUAL_BYTES } from "../../hub/precision.ts";
@@ -20,8 +20,10 @@ import { readParts, readPull } from "../contract/small_requests.ts";
 import { maySteward } from "../http/access.ts";
 import { readAnyJson } from "../http/body.ts";
 import { catalogueEntries, measuredModels, partEntries } from "../models/catalogue_entries.ts";
+import type { JobSummary } from "../jobs/job.ts";
 import { isOver } from "../models/pulls.ts";
 import type { AppEnv, Services } from "../services.ts";
+import type { FoundSteering } from "../start_options.ts";
 import { nameIgnored } from "./image_item.ts";
 import { News, openStream } from "./news.ts";
 
@@ -113,23 +115,29 @@ export async function removeModel(c: Context<AppEnv>, services: Services): Promi
     throw new ApiError(409, `Cannot delete ${id}: ${why}`, { param: "id", code: "model_in_use" });
   }
   await services.pulls.end(names);
-  await found?.remove(names);
   const { cacheFolder } = await services.hub();
-  let freed: number | undefined;
-  for (const repository of repositories) {
-    const removed = await removeCachedModel(repository, cacheFolder).catch((error) => {
-      if (error instanceof NotFoundError) return undefined;
-      throw error;
-    });
-    if (removed) freed = (freed ?? 0) + removed.bytes;
-  }
-  if (freed === undefined) {
-    throw new ApiError(404, `Cannot delete ${shorten(id)}: nothing of it is on this machine`, {
+  const nothing = () =>
+    new ApiError(404, `Cannot delete ${shorten(id)}: nothing of it is on this machine`, {
       param: "id",
       code: "model_not_found",
     });
+  const cached = (await listCachedModels(cacheFolder)).map((model) => model.id);
+  if (!repositories.some((each) => cached.includes(each))) throw nothing();
+  await found?.remove(names);
+  let freed: number | undefined;
+  try {
+    for (const repository of repositories) {
+      const removed = await removeCachedModel(repository, cacheFolder).catch((error) => {
+        if (error instanceof NotFoundError) return undefined;
+        throw error;
+      });
+      if (removed) freed = (freed ?? 0) + removed.bytes;
+    }
+  } finally {
+    // What could not be removed is served on.
+    await found?.refresh(true);
   }
-  await found?.refresh(true);
+  if (freed === undefined) throw nothing();
   if (part && (isAutomatic(part.part) || isSteering(part.part))) await found?.reload();
   services.log(`Deleted ${id}: ${(freed / 1e9).toFixed(1)} GB are free again`);
   return c.json({ id, object: "model", deleted: true, freed_bytes: freed });
@@ -155,22 +163,27 @@ export async function changeParts(c: Context<AppEnv>, services: Services): Promi
       { param: "id", code: "parts_fixed" },
     );
   }
-  if (await isAwaited(model.name, services)) {
-    throw new ApiError(
-      409,
-      `Cannot change the parts of ${model.name}: jobs wait for it or run; try again when they have ended`,
-      { param: "id", code: "model_in_use" },
-    );
-  }
-  const { used } = model.steering;
-  const { controlNets = used.controlNets, ipAdapters = used.ipAdapters } = wanted;
-  try {
-    await found.steer(model.name, { controlNets, ipAdapters });
-  } catch (error) {
+  const choose = async ({ used }: FoundSteering) => {
+    if (await isAwaited(model.name, services)) {
+      throw new ApiError(
+        409,
+        `Cannot change the parts of ${model.name}: jobs wait for it or run; try again when they have ended`,
+        { param: "id", code: "model_in_use" },
+      );
+    }
+    const { controlNets = used.controlNets, ipAdapters = used.ipAdapters } = wanted;
+    return { controlNets, ipAdapters };
+  };
+  const card = await found.steer(
+    model.name,
+    choose,
+    (served, { info }) => modelCard(served, settings, enhancer !== undefined, info),
+  ).catch((error) => {
     throw error instanceof RangeError ? badRequest(error.message, "control_nets") : error;
-  }
+  });
+  if (!card) models.refuse(model.name, false);
   nameIgnored(c, ignored, services);
-  return c.json(modelCard(models.find(model.name)!, settings, enhancer !== undefined));
+  return c.json(card);
 }
 
 /** Longest body of a pull, in bytes. */
@@ -179,8 +192,10 @@ const MAX_BODY = 16 * 2 ** 10;
 /** Whether a job for a model waits or runs. */
 async function isAwaited(name: string, { queue, store }: Services): Promise<boolean> {
   for (const id of [...queue.running, ...queue.order()]) {
-    const request = (await store.get(id))?.request as { readonly model?: string } | undefined;
-    if (request?.model === name) return true;
+    // The request may have another name of it.
+    if (((await store.get(id))?.summary as Partial<JobSummary> | undefined)?.model === name) {
+      return true;
+    }
   }
   return false;
 }

@@ -5,11 +5,10 @@ import { type ImageRequest, outputSeeds } from "../images/image_request.ts";
 import { Buffer } from "node:buffer";
 import type { Context } from "hono";
 import { headerOfNames } from "../contract/fields.ts";
-import type { CutPrompt } from "../../engine/types.ts";
+import type { CutPrompt, Engine } from "../../engine/types.ts";
 import type { AppEnv, Services } from "../services.ts";
 import { drawnSize } from "../../engine/result_size.ts";
 import type { Size } from "../../generation/size.ts";
-import type { ServedModel } from "../served_models.ts";
 
 /** What an answer says of one image. */
 interface ImageItem {
@@ -134,8 +133,8 @@ function headerOfCuts(cuts: readonly CutPrompt[]): string {
 export function nameDrawnSize(
   c: Context<AppEnv>,
   size: Size,
-  { engine }: Pick<ServedModel, "engine">,
+  { info }: Pick<Engine, "info">,
 ): void {
-  const drawnAt = drawnSize(size, engine.engine.info);
+  const drawnAt = drawnSize(size, info);
   if (drawnAt) c.header("x-drawn-at", `${drawnAt.width}x${drawnAt.height}`);
 }

@@ -18,7 +18,7 @@ import { asQueued, type NewJob, ownerOf, type QueuedJob, unlessAborted } from ".
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
 import type { JobOf } from "../runners.ts";
-import { type AppEnv, requestContext, type Services } from "../services.ts";
+import { type AppEnv, engineOf, requestContext, type Services } from "../services.ts";
 import { toApiError } from "../http/respond.ts";
 import { base64Json, imageItem, nameCuts, nameDrawnSize, nameIgnored } from "./image_item.ts";
 import { streamImages } from "./image_stream.ts";
@@ -96,7 +96,8 @@ async function answer(
   // What waits for the GPU has its images on the disk.
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
-  nameDrawnSize(c, request, services.models.pick(request.model));
+  const model = services.models.pick(request.model);
+  nameDrawnSize(c, request, await engineOf(services, model, c.req.raw.signal));
   const client = c.get("client");
   const owner = ownerOf(client, services.settings.apiKeys);
   const job = {
@@ -126,9 +127,8 @@ async function answerAgain(
 ): Promise<Response> {
   const { id, revisedPrompt } = record;
   const request = record.request as ImageRequest;
-  const { models } = services;
-  const model = request.model === undefined ? models.first : models.find(request.model);
-  if (model?.engine.status === "ready") nameDrawnSize(c, request, model);
+  const model = services.models.choose(request.model);
+  if (model?.engine.status === "ready") nameDrawnSize(c, request, model.engine.engine);
   if (respondsAsync(c)) return await showJob(c, record, services);
   const job = services.runners.image({ id, request, revisedPrompt });
   return await answerWithImages(c, { id, request, isLeft: true }, services, () => {

@@ -13,7 +13,7 @@ import { isForm, readForm, type UploadedFile } from "../inputs/multipart.ts";
 import { asQueued, isOwn, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobEntry, JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
-import { type AppEnv, requestContext, type Services } from "../services.ts";
+import { type AppEnv, engineOf, requestContext, type Services } from "../services.ts";
 import { toApiError } from "../http/respond.ts";
 import { videoRecord } from "../videos/video_record.ts";
 import { VIDEO_SPELLINGS, withInputNames } from "../contract/fields.ts";
@@ -109,7 +109,8 @@ async function queue(
   c.set("job", id);
   nameIgnored(c, request.ignored, services);
   if (request.rounded) c.header("x-rounded-fields", request.rounded.join(", "));
-  nameDrawnSize(c, request, services.models.find(request.model) ?? services.models.first);
+  const served = services.models.pick(request.model);
+  nameDrawnSize(c, request, await engineOf(services, served, signal));
   // A client that has gone would never learn the id.
   signal.throwIfAborted();
   const client = c.get("client");

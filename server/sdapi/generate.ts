@@ -13,7 +13,7 @@ import { badSource } from "../inputs/sources.ts";
 import { type JobOutput, ownerOf, unlessAborted } from "../jobs/job.ts";
 import type { JobRecord, RequestKey } from "../jobs/job_store.ts";
 import { once, requestKeyOf } from "../jobs/repeated_requests.ts";
-import { type AppEnv, requestContext, type Services } from "../services.ts";
+import { type AppEnv, engineOf, requestContext, type Services } from "../services.ts";
 import type { Style } from "./styles.ts";
 import { Base64, base64Json, nameCuts, nameDrawnSize, nameIgnored } from "../routes/image_item.ts";
 import { infoOf } from "./answers.ts";
@@ -116,7 +116,7 @@ async function answer(
   c.set("job", id);
   c.get("share").release();
   nameIgnored(c, request.ignored, services);
-  nameDrawnSize(c, request, model);
+  nameDrawnSize(c, request, await engineOf(services, model, c.req.raw.signal));
   const client = c.get("client");
   let outputs: readonly ImageOutput[] = [];
   if (webui.rounded) c.header("x-rounded-fields", webui.rounded);

@@ -3,7 +3,11 @@ import { strict as assert } from "node:assert";
 import { partNamed } from "../../hub/catalogue_parts.ts";
 import { SteeringChoices } from "../../server/models/steering_choices.ts";
 import { FoundModels } from "../../server/models/found_models.ts";
-import type { ServedModel } from "../../server/served_models.ts";
+import type { ImageRequest } from "../../server/images/image_request.ts";
+import type { ServerLoras } from "../../server/loras/server_loras.ts";
+import { Runners } from "../../server/runners.ts";
+import { type ServedModel, ServedModels } from "../../server/served_models.ts";
+import { DEFAULT_SETTINGS } from "../../server/settings.ts";
 import { engineState } from "../../server/start_parts.ts";
 import { startServer } from "../../server/serve.ts";
 import type { FoundSource } from "../../server/start_options.ts";
@@ -210,4 +214,121 @@ Deno.test("a found model is opened with ControlNets and IP-Adapters of this mach
   } finally {
     await server.close();
   }
+});
+
+Deno.test("changes of a model's parts go one after the other; requests wait for it, a refused DELETE leaves it, and one that is gone is a 404", async () => {
+  const names = ["control_v11p_sd15_canny", "control_v11f1p_sd15_depth"];
+  const open: FakeEngine[] = [];
+  let [mostOpen, opened, isThere] = [0, 0, true];
+  let gate: Promise<void> = Promise.resolve();
+  const choices = new SteeringChoices();
+  const painter = choices.steered(
+    {
+      ...source("sd-1.5", new FakeEngine()),
+      close: async () => {
+        await Promise.all(open.splice(0).map((engine) => engine.close()));
+      },
+    },
+    { name: "sd-1.5", family: "SD 1 or SD 2" },
+    names.map((name) => partNamed(name)!),
+    async ({ steersWhenAsked: _, ...parts }) => {
+      opened++;
+      await gate;
+      const controlNets = (Object.values(parts) as string[]).map((name) => ({ name }));
+      mostOpen = Math.max(mostOpen, open.push(new FakeEngine({ info: { controlNets } })));
+      return open.at(-1)!;
+    },
+  );
+  const cache = await Deno.makeTempDir();
+  const before = Deno.env.get("HF_HUB_CACHE");
+  Deno.env.set("HF_HUB_CACHE", cache);
+  const server = await startServer({
+    openEngine: () => Promise.resolve(new FakeEngine()),
+    find: () => Promise.resolve(isThere ? [painter] : []),
+    ...{ modelPath: "fake/gradients", servedModelName: "gradients", outputPath: "", port: 0 },
+  });
+  const url = `${server.url}/v1/models/sd-1.5`;
+  const send = async (path: string, body: object) => {
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+    return [response.status, await response.json()] as const;
+  };
+  const change = (...control_nets: string[]) => send(`${url}/parts`, { control_nets });
+  const draw = () => send(`${server.url}/v1/images/generations`, { prompt: "a", model: "sd-1.5" });
+  const nets = async (): Promise<string[]> => {
+    const { control_nets } = await (await fetch(url)).json();
+    return control_nets.map(({ name }: { name: string }) => name);
+  };
+  const remove = async () => {
+    const response = await fetch(url, { method: "DELETE" });
+    await response.body?.cancel();
+    return response.status;
+  };
+  try {
+    await server.ready;
+    assert.deepEqual(await nets(), names);
+
+    const eight = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => change(names[i % 2]!)),
+    );
+    for (const [i, [status, card]] of eight.entries()) {
+      assert.equal(status, 200, JSON.stringify(card));
+      assert.deepEqual(card.control_nets.map(({ name }: { name: string }) => name), [names[i % 2]]);
+    }
+    assert.deepEqual([await nets(), opened, mostOpen], [[names[1]], 9, 1]);
+
+    const during = async <T>(work: () => Promise<T>) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      [gate, opened] = [promise, 0];
+      const switched = change(names[0]!);
+      await until(() => opened === 1);
+      const worked = work();
+      return { switched, worked, resolve };
+    };
+    const drawn = await during(draw);
+    assert.equal(await remove(), 404, "nothing of it is in the cache");
+    drawn.resolve();
+    assert.equal((await drawn.switched)[0], 200);
+    const [status, body] = await drawn.worked;
+    assert.equal(status, 200, JSON.stringify(body));
+    assert.equal(open[0]!.requests.length, 1, "by the model that came");
+    assert.deepEqual(await nets(), [names[0]]);
+
+    const hub = `${cache}/models--stable-diffusion-v1-5--stable-diffusion-v1-5/blobs`;
+    await Deno.mkdir(hub, { recursive: true });
+    const gone = await during(async () => {
+      isThere = false;
+      return await remove();
+    });
+    assert.equal(await gone.worked, 200);
+    gone.resolve();
+    const [refused, { error }] = await gone.switched;
+    assert.deepEqual([refused, error.code], [404, "model_not_found"]);
+    assert.match(error.message, /^The model 'sd-1\.5' does not exist/);
+    assert.equal((await draw())[0], 404);
+    assert.equal(open.length, 0, "what came too late is freed");
+  } finally {
+    await server.close();
+    if (before === undefined) Deno.env.delete("HF_HUB_CACHE");
+    else Deno.env.set("HF_HUB_CACHE", before);
+    await Deno.remove(cache, { recursive: true });
+  }
+});
+
+Deno.test("a job whose model is gone fails, and no other model runs it", async () => {
+  const engine = new FakeEngine();
+  const state = engineState(engine);
+  const model = { name: "gradients", path: "fake/gradients", namedLoras: {}, engine: state };
+  const runners = new Runners({
+    models: new ServedModels([{ ...model, loras: {} as ServerLoras }]),
+    ...{ settings: DEFAULT_SETTINGS, storage: undefined, enhancer: undefined },
+    ffmpeg: () => Promise.reject(new Error("Cannot make videos here")),
+  });
+  const request = { model: "painter", prompt: "a", images: [], seeds: [1], loras: [] };
+  const job = runners.image({ id: "img_1", request: request as unknown as ImageRequest });
+  assert.equal(job.model, "painter");
+  const { signal } = new AbortController();
+  const context = { id: "img_1", signal, progress() {}, preview() {}, output() {} };
+  await assert.rejects(job.work(context), /^ApiError: The model 'painter' does not exist/);
+  assert.deepEqual(engine.requests, []);
 });
