@@ -1,6 +1,6 @@
 /** The models of a server, and the engine of each while it loads, once it is there, and when it could not be loaded. */
 
-import type { Engine } from "../engine/types.ts";
+import type { Engine, ModelInfo } from "../engine/types.ts";
 import type { FoundSteering } from "./start_options.ts";
 import { ApiError, ServiceError } from "./contract/errors.ts";
 import { shorten } from "../generation/texts.ts";
@@ -15,6 +15,7 @@ export class EngineState {
   #progress = 0;
   #isDownload = false;
   #opening: unknown;
+  #lastInfo: ModelInfo | undefined;
   /** Resolves when loading has ended, well or not. */
   settled: Promise<void>;
 
@@ -25,6 +26,7 @@ export class EngineState {
 
   /** It is loading again; whatever was being loaded no longer counts. */
   reopen(engine: Promise<Engine>): void {
+    this.#lastInfo = this.info;
     this.#engine = this.#failure = undefined;
     this.note(0);
     this.settled = this.#follow(engine);
@@ -48,6 +50,11 @@ export class EngineState {
   get status(): EngineStatus {
     if (this.loaded) return "ready";
     return this.#failure ? "failed" : "loading";
+  }
+
+  /** What is known of the model: also while it is opened again, as it was. */
+  get info(): ModelInfo | undefined {
+    return this.loaded?.info ?? this.#lastInfo;
   }
 
   /** Loaded share of the model, 0 to 1. */

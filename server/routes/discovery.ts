@@ -18,7 +18,7 @@ const card = (model: ServedModel, { settings, enhancer }: Services) =>
 export async function listModels(c: Context<AppEnv>, services: Services): Promise<Response> {
   await services.models.settle();
   const [first, ...others] = services.models.all;
-  const known = others.filter(({ engine }) => engine.status === "ready");
+  const known = others.filter(({ engine }) => engine.status !== "failed" && engine.info);
   return c.json({
     object: "list",
     data: [first, ...known].map((model) => card(model, services)),

@@ -30,7 +30,7 @@ export function modelCard(
   model: Pick<ServedModel, "name" | "engine" | "namedLoras" | "steering">,
   settings: Pick<ServerSettings, "numGpus">,
   canEnhance: boolean,
-  info: ModelInfo = model.engine.engine.info,
+  info: ModelInfo = model.engine.info ?? model.engine.engine.info,
 ): ModelCard {
   const { defaults } = info;
   return {

@@ -92,13 +92,17 @@ Deno.test("models that come are listed and serve requests, those that go are fre
   }
 });
 
-Deno.test("FoundModels.reload() opens the models again, and frees the ones before", async () => {
+Deno.test("FoundModels.reload() opens the models again, knows them as they were meanwhile, and frees the ones before", async () => {
   const engines: FakeEngine[] = [];
+  let gate = Promise.resolve();
   const found = new FoundModels({
     find: () =>
       Promise.resolve([{
         ...source("painter", new FakeEngine()),
-        open: () => Promise.resolve(engines[engines.push(new FakeEngine()) - 1]!),
+        open: async () => {
+          await gate;
+          return engines[engines.push(new FakeEngine()) - 1]!;
+        },
         close: () => engines.shift()!.close(),
       }]),
     serve: ({ name, path }, engine) => ({ name, path, engine }) as unknown as ServedModel,
@@ -106,7 +110,13 @@ Deno.test("FoundModels.reload() opens the models again, and frees the ones befor
   });
   await found.settle();
   const [before] = engines;
-  await found.reload();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  gate = promise;
+  const reloaded = found.reload();
+  await until(() => found.all[0]?.engine.status === "loading");
+  assert.equal(found.all[0]!.engine.info, before!.info);
+  resolve();
+  await reloaded;
   await found.settle();
   assert.ok(before!.closed);
   assert.deepEqual([found.all.length, engines.length, engines[0]!.closed], [1, 1, false]);
