@@ -18,17 +18,17 @@ import { type CacheMode, type RemoteFile, storedBytes } from "./store.ts";
 /** A file: its address, or the file itself as the user picked it, which is read from the disk and copied nowhere. */
 export type FileRef = string | URL | Blob;
 
+/** Parts of a model by their names, each a safetensors or GGUF file. */
+export type FileParts = {
+  readonly [
+    Part in Exclude<keyof ModelParts, "predictionType" | "rescaleBetasZeroSnr" | "steersWhenAsked">
+  ]?: FileRef;
+};
+
 /** A model by its parts, each a safetensors or GGUF file. */
 export type ModelFiles =
   & { readonly transformer: FileRef }
-  & {
-    readonly [
-      Part in Exclude<
-        keyof ModelParts,
-        "predictionType" | "rescaleBetasZeroSnr" | "steersWhenAsked"
-      >
-    ]?: FileRef;
-  };
+  & FileParts;
 
 /**
  * A model: `"bundled"`; a hub id, `org/name` or `org/name:file`; a folder in the diffusers layout as an `<input>` with
@@ -45,14 +45,7 @@ export interface BrowserOptions extends
   /** Whether files are kept for the next visit; `opfs` by default. */
   readonly cache?: CacheMode;
   /** Files of parts in place of the model's own; hub ids as `org/name:file`. */
-  readonly parts?: {
-    readonly [
-      Part in Exclude<
-        keyof ModelParts,
-        "predictionType" | "rescaleBetasZeroSnr" | "steersWhenAsked"
-      >
-    ]?: FileRef;
-  };
+  readonly parts?: FileParts;
   /** LoRAs by names that requests may give as their paths. */
   readonly loras?: Readonly<Record<string, Blob>>;
   /** Address of the hub; Hugging Face's by default. */

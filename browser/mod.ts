@@ -25,6 +25,7 @@ export {
   type BrowserOptions,
   type Estimate,
   estimate,
+  type FileParts,
   type FileRef,
   type ModelFiles,
   type ModelSource,

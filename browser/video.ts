@@ -2,14 +2,12 @@
 import { fit } from "../media/fit.ts";
 import type { ReadVideoOptions } from "../media/video/read.ts";
 import type { VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
+import { checkVideoWork, VideoError } from "../media/video/video_work.ts";
 import { bytesOf, find, mount, TEMPORARY } from "./files.ts";
 
+export { checkVideoWork, VideoError };
 export { crfOfQuality } from "../media/video/quality.ts";
 export type { VideoFormat, VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
-
-export class VideoError extends Error {
-  override readonly name = "VideoError";
-}
 
 export class FfmpegError extends Error {}
 
@@ -32,30 +30,13 @@ export function findFfmpeg(): Promise<Ffmpeg> {
   return Promise.resolve("WebCodecs");
 }
 
-/** Most pixels of all frames together that are decoded, as under Deno. */
-const MAX_WORK = 2 ** 33;
-
 /** @throws {VideoError} for a file that this browser does not read */
 export async function probeVideo(_: Ffmpeg, path: string): Promise<VideoInfo> {
   const blob = await blobOf(path);
   return await asVideoError(async () => await (await reader()).probe(blob));
 }
 
-export function checkVideoWork(
-  info: VideoInfo,
-  { fps, maxFrames }: Pick<ReadVideoOptions, "fps" | "maxFrames">,
-): void {
-  const stored = fps === undefined ? maxFrames : Math.ceil(maxFrames / fps * info.fps);
-  const frames = Math.min(info.frames, stored);
-  if (frames * info.width * info.height <= MAX_WORK) return;
-  throw new VideoError(
-    `Cannot read video: ${frames} frames of ${info.width}x${info.height} would have to be decoded, and at most ${
-      Math.floor(MAX_WORK / (info.width * info.height))
-    } of that size are; scale it down or cut it first`,
-  );
-}
-
-/** Frames of a size, in order; with a rate each is the one that is shown at its time. */
+/** Decodes a file into frames of one size. With `fps` each frame is the one that the file shows at its time. */
 export async function* readVideo(
   _: Ffmpeg,
   path: string,

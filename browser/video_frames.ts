@@ -5,7 +5,7 @@ import { mount, TEMPORARY, unmount } from "./files.ts";
 
 /** How frames of a video file are taken. */
 export interface VideoFramesOptions {
-  /** Frames per second of the result: frames are repeated or left out. The file's own by default. */
+  /** Frames per second of the result: frames are repeated or skipped. The file's own by default. */
   readonly fps?: number;
   /** No more frames than this come out; all by default. */
   readonly maxFrames?: number;

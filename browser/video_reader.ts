@@ -66,7 +66,7 @@ export async function read(
         const { displayWidth: width, displayHeight: height, timestamp, duration } = sample;
         canvas ??= new OffscreenCanvas(width, height);
         const context = canvas.getContext("2d", { willReadFrequently: true })!;
-        // What is transparent lies on white.
+        // Transparent pixels become white.
         context.fillStyle = "white";
         context.fillRect(0, 0, width, height);
         sample.draw(context, 0, 0, width, height);

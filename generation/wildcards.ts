@@ -31,7 +31,7 @@ export function chooseWords(prompt: string, seed: number): string {
       close((words) => words.length > 1 ? choose(words) : `{${words[0]}}`);
     } else group.word += piece;
   }
-  // A brace that nothing closes is text. Joined one by one: engines share the parts of such texts, which may nest deeply.
+  // A brace that nothing closes is text. join() would copy the inner text at every depth; concatenation does not.
   while (open.length > 1) close((words) => `{${words.reduce((text, word) => `${text}|${word}`)}`);
   return open[0]!.word;
 }

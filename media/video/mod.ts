@@ -3,7 +3,7 @@
 export { type Ffmpeg, FfmpegError } from "./ffmpeg.ts";
 export { findFfmpeg, type FindFfmpegOptions } from "./find_ffmpeg.ts";
 export { probeVideo, type VideoInfo } from "./probe.ts";
-export { checkVideoWork, readVideo, type ReadVideoOptions } from "./read.ts";
-export { VideoError } from "./video_file.ts";
+export { readVideo, type ReadVideoOptions } from "./read.ts";
+export { checkVideoWork, VideoError } from "./video_work.ts";
 export { crfOfQuality, DEFAULT_X264_PRESET, X264_PRESETS, type X264Preset } from "./quality.ts";
 export { type VideoFormat, type VideoWriter, writeVideo, type WriteVideoOptions } from "./write.ts";

@@ -3,13 +3,8 @@
 import { converterOf, namedSpace } from "../color/color_space.ts";
 import { Slots } from "../isolated/slots.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
-import {
-  MAX_VIDEO_PIXELS,
-  openUntrusted,
-  PROBE_LIMITS,
-  VideoError,
-  videoError,
-} from "./video_file.ts";
+import { MAX_VIDEO_PIXELS, openUntrusted, PROBE_LIMITS, videoError } from "./video_file.ts";
+import { VideoError } from "./video_work.ts";
 
 export interface VideoInfo {
   /** Pixels per row as they are shown, before any rotation that the file asks for. */

@@ -4,38 +4,19 @@ import { converterOf, namedSpace } from "../color/color_space.ts";
 import { onWhite } from "../image.ts";
 import type { Ffmpeg } from "./ffmpeg.ts";
 import type { VideoInfo } from "./probe.ts";
-import { openUntrusted, READ_LIMITS, VideoError, videoError } from "./video_file.ts";
+import { openUntrusted, READ_LIMITS, videoError } from "./video_file.ts";
+import { checkVideoWork, VideoError } from "./video_work.ts";
 
 export interface ReadVideoOptions {
   readonly width: number;
   readonly height: number;
-  /** Frames per second of the result: frames are repeated or left out. The file's own by default. */
+  /** Frames per second of the result: frames are repeated or skipped. The file's own by default. */
   readonly fps?: number | undefined;
   /** No more frames than this come out. */
   readonly maxFrames: number;
   /** Whether all of the image is shown, in the middle of a black frame. */
   readonly isContained?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
-}
-
-/** Most pixels of all frames together that are decoded: 8 s of 4096 x 4096 at 60 frames per second. */
-const MAX_WORK = 2 ** 33;
-
-/** Checks that what is wanted of a video can be decoded in reasonable time. */
-export function checkVideoWork(
-  info: VideoInfo,
-  { fps, maxFrames }: Pick<ReadVideoOptions, "fps" | "maxFrames">,
-): void {
-  const stored = fps === undefined ? maxFrames : Math.ceil(maxFrames / fps * info.fps);
-  const frames = Math.min(info.frames, stored);
-  if (frames * info.width * info.height <= MAX_WORK) return;
-  throw new VideoError(
-    `Cannot read video: ${frames} frames of ${info.width}x${info.height} would have to be decoded, ` +
-      `and at most ${
-        Math.floor(MAX_WORK / (info.width * info.height))
-      } of that size are; scale it ` +
-      "down or cut it first",
-  );
 }
 
 /**

@@ -1,11 +1,7 @@
 /** What FFmpeg is allowed to do with files that came from outside, and how their faults are named. */
 
 import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
-
-/** Thrown when foreign bytes cannot be used as a video; a server answers it with a client error. */
-export class VideoError extends Error {
-  override readonly name = "VideoError";
-}
+import { VideoError } from "./video_work.ts";
 
 /** Containers that are read: none names other files or addresses, as playlists do. */
 const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf";

@@ -3,8 +3,8 @@ import { makeGap, makeHugeFrame, makeVideo } from "../../tests/support/hostile_v
 import { FfmpegError } from "./ffmpeg.ts";
 import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
-import { checkVideoWork, readVideo } from "./read.ts";
-import { VideoError } from "./video_file.ts";
+import { readVideo } from "./read.ts";
+import { checkVideoWork, VideoError } from "./video_work.ts";
 import { crfOfQuality, X264_PRESETS } from "./quality.ts";
 import { writeVideo, type WriteVideoOptions } from "./write.ts";
 

@@ -33,11 +33,14 @@ export interface ImageGroup {
 }
 
 /** Images of one IP-Adapter with equal settings are seen together, as in diffusers; others by themselves. */
-export function imageGroups(request: ReferenceRequest, adapters: Adapters): ImageGroup[] {
-  const { references = [], referenceMasks } = request;
-  const isMasked = referenceMasks !== undefined;
+export function imageGroups(
+  request: ReferenceRequest,
+  adapters: Adapters,
+  count: number = request.references?.length ?? 0,
+): ImageGroup[] {
+  const isMasked = request.referenceMasks !== undefined;
   const groups: (ImageGroup & { readonly images: number[] })[] = [];
-  for (const i of references.keys()) {
+  for (let i = 0; i < count; i++) {
     const of = <T>(values: readonly T[] = []) => values.length === 1 ? values[0] : values[i];
     const own = {
       adapter: adapterOf(of(request.ipAdapterName), i, adapters),
@@ -118,9 +121,7 @@ export function referenceProblem(
         "with ipAdapterName which sees each image",
     );
   }
-  const pictures = new Array(count).fill({ width: 0, height: 0, data: new Uint8Array() });
-  const late = imageGroups({ ...request, references: pictures }, ipAdapters)
-    .find(({ start, end }) => start >= end);
+  const late = imageGroups(request, ipAdapters, count).find(({ start, end }) => start >= end);
   if (!late) return undefined;
   return problem(
     "ipAdapterStart",
