@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { type TensorSource, Weights } from "../../runtime/mod.ts";
 import { type LowRankForm, openLowRank } from "../checkpoints/low_rank_source.ts";
 import type { ComponentFiles, ConfigFile, ModelFiles } from "../checkpoints/model_files.ts";
-import { COMPONENTS } from "../checkpoints/open_model.ts";
+import { COMPONENTS } from "../checkpoints/model_parts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import {
   CONTROLNET_PARTS,

@@ -10,6 +10,7 @@ import {
   type Tensor,
 } from "../../runtime/mod.ts";
 import { posteriorLatents } from "../autoencoders/kl/posterior.ts";
+import { rearrange } from "../rearrange.ts";
 import { TorchGenerator } from "../schedulers/noise.ts";
 import type { Schedule } from "../schedulers/mod.ts";
 import type { PipelineRequest } from "./types.ts";
@@ -113,4 +114,9 @@ function scaledNoise(noise: Tensor, { noiseScale: scale }: Schedule): Tensor {
   if (scale === 1) return noise;
   const factor = noise.graph.constant("noise scale", [1], "f32", [scale]);
   return elementwise("x * factor", { x: noise, factor }, { name: "noise" });
+}
+
+/** A latent image, [1, channels, rows, columns], as tokens. */
+export function gridTokens(image: Tensor): Tensor {
+  return rearrange(image, "1 c y x -> 1 (y x) c");
 }

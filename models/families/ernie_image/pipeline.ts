@@ -2,25 +2,17 @@
  * Images with ERNIE-Image: from text, from an input image by strength, and with a mask.
  * Source: diffusers `ErnieImagePipeline`; input images are encoded as in `Flux2KleinInpaintPipeline`.
  */
-import { f32, type Tensor } from "../../../runtime/mod.ts";
-import {
-  denormaliseTokens,
-  normaliseTokens,
-  PACKED_SIDE,
-  packLatents,
-  unpackLatents,
-} from "../../autoencoders/kl/packing.ts";
+import { f32 } from "../../../runtime/mod.ts";
+import { normaliseTokens, PACKED_SIDE, packLatents } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec } from "../../pipeline/kl_coders.ts";
-import { beginSample, gridOf, latentSize, noiseOf } from "../../pipeline/latents.ts";
+import { beginSample, gridOf, gridTokens, latentSize, noiseOf } from "../../pipeline/latents.ts";
+import { packedDecoder, tokenResult } from "../../pipeline/packed_coders.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { rearrange } from "../../rearrange.ts";
 import { imageSteps, linspace } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { BATCH_NORM_EPS, ERNIE_IMAGE_PARTS, ernieImageInfo } from "./config.ts";
@@ -58,7 +50,6 @@ export const ERNIE_IMAGE = defineFamily({
     const size = { ...latentSize(grid, PACKED_SIDE), tileSide };
     const latents = [1, config.in_channels, grid.rows, grid.columns];
     const statistics = { ...vae.config, batch_norm_eps: BATCH_NORM_EPS };
-    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
 
     // 1. Encode: the input image; the prompts.
     const encoder = shape.startsFromImage
@@ -82,7 +73,7 @@ export const ERNIE_IMAGE = defineFamily({
         const image = moments &&
           normaliseTokens(statistics, vae.weights.root, packLatents(posteriorMode(moments)));
         return {
-          ...beginSample(toTokens(noise), image, { schedule, isMasked: shape.isMasked }),
+          ...beginSample(gridTokens(noise), image, { schedule, isMasked: shape.isMasked }),
           times: timestepTable(graph, config, weights, schedule.timesteps),
         };
       },
@@ -90,26 +81,21 @@ export const ERNIE_IMAGE = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, kept, times } = begin.outputs;
-    const decoder = tiledDecoder(klCodec(vae), size);
-    const decoded = (tokens: Tensor) =>
-      unpackLatents(denormaliseTokens(statistics, vae.weights.root, tokens), grid.rows);
+    const preview = packedDecoder({ ...vae, config: statistics }, size, grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,
-      noise: { shape: latents, arrange: toTokens },
+      noise: { shape: latents, arrange: gridTokens },
       passes: text.context.map((context) => ({ context, times })),
       predict: (inputs, graph) =>
         ernieImageTransformer(graph, config, weights, { ...inputs, grid, ranks: session.ranks }),
-      preview: { decoder, decoded },
+      preview,
     });
 
     // 4. Decode.
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(sample, "1 (y x) c -> 1 c y x", { y: grid.rows }),
-    }));
+    const result = tokenResult(session, sample, preview, grid.rows);
 
     return async (work) => {
       const { guidanceScale } = work.request;

@@ -2,33 +2,23 @@
  * Images with FLUX.2, klein and dev: from text, and from input images as a text says; a mask may keep a part of the first.
  * Source: diffusers `Flux2KleinPipeline`, `Flux2KleinInpaintPipeline` and `Flux2Pipeline`.
  */
-import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
-import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
-import { ImageEncoder } from "../../pipeline/image_encoder.ts";
-import { klCodec } from "../../pipeline/kl_coders.ts";
-import {
-  denormaliseTokens,
-  normaliseTokens,
-  PACKED_SIDE,
-  packLatents,
-  unpackLatents,
-} from "../../autoencoders/kl/packing.ts";
-import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
+import { f32, gather, slice } from "../../../runtime/mod.ts";
+import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { roundedTimestep, timestepConstant, timestepEmbedding } from "../../blocks/embeddings.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree } from "../../pipeline/guidance.ts";
 import {
   beginSample,
   gridOf,
+  gridTokens,
   latentSize,
   noiseOf,
   tokenCount,
   type TokenGrid,
 } from "../../pipeline/latents.ts";
+import { packedDecoder, packedImages, tokenResult } from "../../pipeline/packed_coders.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { rearrange } from "../../rearrange.ts";
 import { imageSteps } from "../../schedulers/mod.ts";
 import { FLUX2_PARTS, flux2Info } from "./config.ts";
 import { FLUX2_FILES, ORIGINAL_FLUX2 } from "./layouts.ts";
@@ -77,13 +67,7 @@ export const FLUX2 = defineFamily({
     const { guidance_embeds: isGuided, timestep_guidance_channels: channels } = config;
 
     // 1. Encode: the input images, as tokens one after the other; the prompts.
-    const images = references.length > 0
-      ? new ImageEncoder(session, klCodec(vae), references.map(sizeOf))
-      : undefined;
-    const tokens = images?.stage.program("tokens", { all: images.moments }, ({ all }) => {
-      const packed = all.map((moments) => packLatents(posteriorMode(moments)));
-      return normaliseTokens(vae.config, vae.weights.root, concat(packed, 1));
-    });
+    const given = packedImages(session, vae, references.map(sizeOf));
     const text = new PromptEncoder(session, flux2TextEncoder(parts), shape, {
       trace: ({ states }) => {
         const all = flux2Context(config, weights, states);
@@ -96,17 +80,16 @@ export const FLUX2 = defineFamily({
       "begin",
       {
         noise: f32(...latents),
-        images: shape.isMasked ? tokens?.outputs : undefined,
+        images: shape.isMasked ? given.tokens : undefined,
         guidance: isGuided ? f32(1, channels) : undefined,
       },
       ({ noise, images, guidance }, graph) => {
         const times = Array.from(schedule.timesteps, roundedTimestep);
         const embedded = timestepConstant(graph, times, channels);
-        const noisy = rearrange(noise, "1 c y x -> 1 (y x) c");
         // The image that is kept in part comes first, and is seen like the others.
         const image = images && slice(images, 1, 0, tokenCount(grid));
         return {
-          ...beginSample(noisy, image, { schedule, isMasked: shape.isMasked }),
+          ...beginSample(gridTokens(noise), image, { schedule, isMasked: shape.isMasked }),
           modulation: modulationTable(weights, embedded, hiddenSize(config), guidance),
         };
       },
@@ -114,16 +97,14 @@ export const FLUX2 = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation, kept } = begin.outputs;
-    const decoder = tiledDecoder(klCodec(vae), sizeOf(grid));
-    const decoded = (tokens: Tensor) =>
-      unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
+    const preview = packedDecoder(vae, sizeOf(grid), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,
-      noise: { shape: latents, arrange: (noise) => rearrange(noise, "1 c y x -> 1 (y x) c") },
-      passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
+      noise: { shape: latents, arrange: gridTokens },
+      passes: text.context.map((context) => ({ context, modulation, references: given.tokens })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         flux2Transformer(graph, config, weights, {
           ...inputs,
@@ -132,14 +113,11 @@ export const FLUX2 = defineFamily({
           ranks: session.ranks,
           modulation: gather(modulation, step),
         }),
-      preview: { decoder, decoded },
+      preview,
     });
 
     // 4. Decode.
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(sample, "1 (y x) c -> 1 c y x", { y: grid.rows }),
-    }));
+    const result = tokenResult(session, sample, preview, grid.rows);
 
     return async (work) => {
       const { guidanceScale, trueCfgScale = 1 } = work.request;
@@ -149,8 +127,7 @@ export const FLUX2 = defineFamily({
         : undefined;
       const draw = noiseOf(work.request, latents);
       const noise = draw();
-      await images?.run(work);
-      if (tokens) await work.run([tokens.call({})]);
+      await given.run(work);
       await text.run(work);
       await work.run([begin.call({ noise, guidance })]);
       await denoiser.run(work, classifierFree(scale, prompts), draw, { noise });

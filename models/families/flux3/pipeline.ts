@@ -2,32 +2,22 @@
  * Images with FLUX.3 Image klein: from text, and from input images as a text says; a mask may keep a part of the first.
  * Source: diffusers `Flux3ModularPipeline` and `Flux3DistilledModularPipeline`; masks as in `Flux2KleinInpaintPipeline`.
  */
-import { concat, f32, gather, slice, type Tensor } from "../../../runtime/mod.ts";
-import {
-  denormaliseTokens,
-  normaliseTokens,
-  PACKED_SIDE,
-  packLatents,
-  unpackLatents,
-} from "../../autoencoders/kl/packing.ts";
-import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
-import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
+import { f32, gather, slice } from "../../../runtime/mod.ts";
+import { PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
-import { ImageEncoder } from "../../pipeline/image_encoder.ts";
-import { klCodec } from "../../pipeline/kl_coders.ts";
 import {
   beginSample,
   gridOf,
+  gridTokens,
   latentSize,
   noiseOf,
   tokenCount,
   type TokenGrid,
 } from "../../pipeline/latents.ts";
+import { packedDecoder, packedImages, tokenResult } from "../../pipeline/packed_coders.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { rearrange } from "../../rearrange.ts";
 import { imageSteps, linspace } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
 import { qwen3ChatPrompt } from "../../tokenizers/mod.ts";
@@ -78,16 +68,9 @@ export const FLUX3 = defineFamily({
     const schedule = scheduler.setTimesteps(steps, { ...shape, sigmas });
     const sizeOf = (grid: TokenGrid) => ({ ...latentSize(grid, PACKED_SIDE), tileSide });
     const latents = [1, config.in_channels, grid.rows, grid.columns];
-    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
 
     // 1. Encode: the input images, as tokens one after the other; the prompts.
-    const images = references.length > 0
-      ? new ImageEncoder(session, klCodec(vae), references.map(sizeOf))
-      : undefined;
-    const tokens = images?.stage.program("tokens", { all: images.moments }, ({ all }) => {
-      const packed = all.map((moments) => packLatents(posteriorMode(moments)));
-      return normaliseTokens(vae.config, vae.weights.root, concat(packed, 1));
-    });
+    const given = packedImages(session, vae, references.map(sizeOf));
     const layers = textLayers(config.joint_attention_dim, textEncoder.config.hidden_size);
     const options = { isRaw: true, padPosition: PAD_POSITION };
     const qwen3 = qwenTextEncoder(textEncoder, tokenizer.padId, layers, options);
@@ -100,13 +83,13 @@ export const FLUX3 = defineFamily({
     // 2. Noise, as tokens; modulation of all timesteps.
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      { noise: f32(...latents), images: isMasked ? tokens?.outputs : undefined },
+      { noise: f32(...latents), images: isMasked ? given.tokens : undefined },
       ({ noise, images }, graph) => {
         // The image that is kept in part comes first, and is seen like the others.
         const image = images && slice(images, 1, 0, tokenCount(grid));
         const modes = modesOf(references.length > 0);
         return {
-          ...beginSample(toTokens(noise), image, { schedule, isMasked }),
+          ...beginSample(gridTokens(noise), image, { schedule, isMasked }),
           modulation: modulationTable(graph, config, weights, schedule, modes),
         };
       },
@@ -114,16 +97,14 @@ export const FLUX3 = defineFamily({
 
     // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
     const { sample, modulation, kept } = begin.outputs;
-    const decoder = tiledDecoder(klCodec(vae), sizeOf(grid));
-    const decoded = (tokens: Tensor) =>
-      unpackLatents(denormaliseTokens(vae.config, vae.weights.root, tokens), grid.rows);
+    const preview = packedDecoder(vae, sizeOf(grid), grid.rows);
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
       kept,
-      noise: { shape: latents, arrange: toTokens },
-      passes: text.context.map((context) => ({ context, modulation, references: tokens?.outputs })),
+      noise: { shape: latents, arrange: gridTokens },
+      passes: text.context.map((context) => ({ context, modulation, references: given.tokens })),
       predict: ({ modulation, step, ...inputs }, graph) =>
         flux3Transformer(graph, config, weights, {
           ...inputs,
@@ -132,21 +113,17 @@ export const FLUX3 = defineFamily({
           ranks: session.ranks,
           modulation: gather(modulation, step),
         }),
-      preview: { decoder, decoded },
+      preview,
     });
 
     // 4. Decode.
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(sample, "1 (y x) c -> 1 c y x", { y: grid.rows }),
-    }));
+    const result = tokenResult(session, sample, preview, grid.rows);
 
     return async (work) => {
       const { guidanceScale } = work.request;
       const draw = noiseOf(work.request, latents);
       const noise = draw();
-      await images?.run(work);
-      if (tokens) await work.run([tokens.call({})]);
+      await given.run(work);
       await text.run(work);
       await work.run([begin.call({ noise })]);
       await denoiser.run(work, classifierFree(guidanceScale, prompts), draw, { noise });

@@ -6,12 +6,12 @@ import { f32, type Tensor } from "../../../runtime/mod.ts";
 import { denormaliseTokens, normaliseTokens, PACKED_SIDE } from "../../autoencoders/kl/packing.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { tiledDecoder } from "../../autoencoders/tiled_coder.ts";
-import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { klCodec } from "../../pipeline/kl_coders.ts";
 import { beginSample, gridOf, latentSize, noiseOf, tokenCount } from "../../pipeline/latents.ts";
+import { tokenResult } from "../../pipeline/packed_coders.ts";
 import { PromptEncoder } from "../../pipeline/prompts.ts";
 import { rearrange } from "../../rearrange.ts";
 import { imageSteps } from "../../schedulers/mod.ts";
@@ -89,13 +89,15 @@ export const IDEOGRAM4 = defineFamily({
 
     // 3. Denoise: a pass of each transformer, guidance, the solver.
     const { sample, kept, times } = begin.outputs;
-    const decoder = tiledDecoder(klCodec(vae), size);
-    const decoded = (tokens: Tensor) =>
-      rearrange(
-        denormaliseTokens(vae.config, vae.weights.root, tokens),
-        "1 (y x) (i j c) -> 1 (y i) (x j) c",
-        sides,
-      );
+    const preview = {
+      decoder: tiledDecoder(klCodec(vae), size),
+      decoded: (tokens: Tensor) =>
+        rearrange(
+          denormaliseTokens(vae.config, vae.weights.root, tokens),
+          "1 (y x) (i j c) -> 1 (y i) (x j) c",
+          sides,
+        ),
+    };
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
@@ -115,14 +117,11 @@ export const IDEOGRAM4 = defineFamily({
         const own = { ...inputs, grid, ranks: session.ranks };
         return ideogram4Transformer(graph, config, weights.root, own);
       },
-      preview: { decoder, decoded },
+      preview,
     });
 
     // 4. Decode.
-    const result = new ResultDecoder(session, { sample }, decoder, ({ sample }) => ({
-      decoded: decoded(sample),
-      latents: rearrange(sample, "1 (y x) c -> 1 c y x", { y: grid.rows }),
-    }));
+    const result = tokenResult(session, sample, preview, grid.rows);
 
     return async (work) => {
       const { guidanceScale } = work.request;

@@ -12,6 +12,7 @@ import { isInpainting } from "../../pipeline/inpainting.ts";
 import {
   beginSample,
   gridOf,
+  gridTokens,
   latentSize,
   noiseOf,
   StartImage,
@@ -83,7 +84,6 @@ export const QWEN_IMAGE_21 = defineFamily({
     });
     const size = { ...latentSize(grid, 1), tileSide };
     const latents = [1, vae.config.z_dim, size.height, size.width];
-    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
     const imageTokens = (x: Tensor) => rearrange(scaleLatents(vae, x), "1 y x c -> 1 (y x) c");
     const rows = { y: grid.rows };
     const images = wanImages(parts, size, (x) => rearrange(x, "1 (y x) c -> y x c", rows));
@@ -137,7 +137,7 @@ export const QWEN_IMAGE_21 = defineFamily({
       ({ noise, ...image }, graph) => {
         const times = Array.from(timesteps, roundedTimestep);
         return {
-          ...beginSample(toTokens(noise), start.trace(image), {
+          ...beginSample(gridTokens(noise), start.trace(image), {
             schedule,
             isMasked: shape.isMasked,
           }),
@@ -153,7 +153,7 @@ export const QWEN_IMAGE_21 = defineFamily({
       schedule,
       sample,
       kept,
-      noise: { shape: latents, arrange: toTokens },
+      noise: { shape: latents, arrange: gridTokens },
       passes: text.context.prompts.map((context) => ({
         context,
         before: text.context.before[0],

@@ -12,9 +12,8 @@ import { defineFamily } from "../../pipeline/family.ts";
 import { guidedPrompts } from "../../pipeline/guidance.ts";
 import { klCodec, klImages } from "../../pipeline/kl_coders.ts";
 import { imageGroups } from "../../pipeline/references.ts";
-import { beginSample, gridOf, latentSize, noiseOf } from "../../pipeline/latents.ts";
+import { beginSample, gridOf, gridTokens, latentSize, noiseOf } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { rearrange } from "../../rearrange.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { solverHistory } from "../../schedulers/solver.ts";
 import { clipPromptEncoder } from "../../text_encoders/clip_prompt.ts";
@@ -123,7 +122,6 @@ const STABLE_DIFFUSION = defineFamily({
     const { height, width } = size;
     const channels = vae.config.latent_channels;
     const latents = [1, channels, height, width];
-    const toTokens = (x: Tensor) => rearrange(x, "1 c y x -> 1 (y x) c");
     const toImage = (x: Tensor) => x.reshape(1, height, width, x.dim(-1));
     const exact = isXl && vae.config.force_upcast ? { operands: "f32" as const } : {};
     const codec = { ...klCodec(vae), ...exact };
@@ -224,7 +222,7 @@ const STABLE_DIFFUSION = defineFamily({
           };
         };
         return {
-          sample: beginSample(toTokens(noise), givenKind.isNoise ? undefined : start, {
+          sample: beginSample(gridTokens(noise), givenKind.isNoise ? undefined : start, {
             schedule,
             isMasked: false,
           }).sample,
@@ -253,7 +251,7 @@ const STABLE_DIFFUSION = defineFamily({
       schedule,
       sample,
       kept,
-      noise: { shape: latents, arrange: toTokens },
+      noise: { shape: latents, arrange: gridTokens },
       guidance: shape.isRescaled ? RESCALED_GUIDANCE : undefined,
       preview: images.preview,
       ...history && { history },
