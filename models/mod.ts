@@ -1,6 +1,7 @@
 /** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
-import { type ModelParts, openModelFiles } from "./checkpoints/open_model.ts";
+import type { ModelParts } from "./checkpoints/model_parts.ts";
+import { openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
 import { ANIMA } from "./families/anima/pipeline.ts";
 import { CHROMA } from "./families/chroma/pipeline.ts";
@@ -39,7 +40,7 @@ export type { ComponentReport, MemoryReport, StageReport } from "./memory/memory
 export { memoryTable } from "./memory/memory_report.ts";
 export type { Ranks } from "./sharing/ranks.ts";
 export { type MemoryOptions, type PlanRoom, roomOf } from "./memory/model_memory.ts";
-export type { ModelParts } from "./checkpoints/open_model.ts";
+export type { ModelParts } from "./checkpoints/model_parts.ts";
 export { mostImages } from "./pipeline/check_request.ts";
 export { Composition, isInpainting } from "./pipeline/inpainting.ts";
 export type { PromptSyntax } from "./prompt_syntax/parse_prompt.ts";

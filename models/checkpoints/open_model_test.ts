@@ -5,7 +5,8 @@ import { encodeGguf } from "../../tests/support/gguf.ts";
 import { withFolder } from "../../tests/support/safetensors.ts";
 import { WAN_FILES } from "../families/wan/layouts.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
-import { type ModelParts, openModelFiles } from "./open_model.ts";
+import type { ModelParts } from "./model_parts.ts";
+import { openModelFiles } from "./open_model.ts";
 
 const FILES = new Golden("single_files/wan").folder;
 const FOLDER = new Golden("wan/pipeline-t2v").folder;

@@ -1,6 +1,6 @@
 /** Files as people have them: names and shapes of published checkpoints, without their numbers. */
 import assert from "node:assert/strict";
-import { repeated } from "../../tests/support/published_shapes.ts";
+import { prefixed, repeated } from "../../tests/support/published_shapes.ts";
 import { type MemoryTensor, memoryTensors } from "../../tests/support/memory_tensors.ts";
 import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { QWEN_IMAGE_21_VAE_CONFIG, WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
@@ -98,10 +98,6 @@ function assertConfig(shapes: Shapes, className: string, expected: Record<string
     assert.deepEqual(component!.config[key], value, key);
   }
   return component!.tensors;
-}
-
-function prefixed(prefix: string, shapes: Shapes): Shapes {
-  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
 }
 
 function zImage(): Shapes {

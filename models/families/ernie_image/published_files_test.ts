@@ -1,9 +1,13 @@
 /** ERNIE-Image's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
-import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
-import { recognise } from "../../checkpoints/recognise.ts";
+import {
+  languageModel,
+  layer,
+  openPublished,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { MINISTRAL3_CONFIG } from "../../text_encoders/ministral3.ts";
 import { qwenEncoder } from "../../text_encoders/qwen.ts";
 import { ERNIE_IMAGE_TRANSFORMER_CONFIG } from "./config.ts";
@@ -48,41 +52,26 @@ function transformer(): Shapes {
 function textEncoder(prefix: string): Shapes {
   return {
     "vision_tower.ln_pre.weight": [1024],
-    [`${prefix}embed_tokens.weight`]: [131072, TEXT_DIM],
-    [`${prefix}norm.weight`]: [TEXT_DIM],
-    ...repeated(26, (i) => {
-      const [attention, mlp] = ["self_attn", "mlp"].map((part) => `${prefix}layers.${i}.${part}`);
-      return {
-        [`${attention}.q_proj.weight`]: [4096, TEXT_DIM],
-        [`${attention}.k_proj.weight`]: [1024, TEXT_DIM],
-        [`${attention}.v_proj.weight`]: [1024, TEXT_DIM],
-        [`${attention}.o_proj.weight`]: [TEXT_DIM, 4096],
-        [`${mlp}.gate_proj.weight`]: [9216, TEXT_DIM],
-        [`${mlp}.up_proj.weight`]: [9216, TEXT_DIM],
-        [`${mlp}.down_proj.weight`]: [TEXT_DIM, 9216],
-        [`${prefix}layers.${i}.input_layernorm.weight`]: [TEXT_DIM],
-        [`${prefix}layers.${i}.post_attention_layernorm.weight`]: [TEXT_DIM],
-      };
-    }),
+    ...prefixed(
+      prefix,
+      languageModel({
+        layers: 26,
+        vocabulary: 131072,
+        dim: TEXT_DIM,
+        wide: 9216,
+        queries: 4096,
+        keys: 1024,
+      }),
+    ),
   };
 }
 
-function opened(shapes: Shapes) {
-  const [found, ...others] = recognise(memoryTensors(shapes), ERNIE_IMAGE_FILES.formats);
-  assert.deepEqual(others, []);
-  const graph = new Graph("test", LARGE);
-  const input = (shape: number[], dtype: "f32" | "u32" = "f32") =>
-    graph.use(new DeviceTensor("input", shape, dtype));
-  const json = found!.format.config(found!.tensors);
-  return { graph, input, json, weights: new Weights(found!.tensors) };
-}
+const opened = (shapes: Shapes) => openPublished(shapes, ERNIE_IMAGE_FILES.formats);
 
 Deno.test("ERNIE-Image's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
   assert.equal(Object.keys(transformer()).length, 409);
   for (const prefix of ["", "model.diffusion_model."]) {
-    const shapes = Object.fromEntries(
-      Object.entries(transformer()).map(([name, shape]) => [prefix + name, shape]),
-    );
+    const shapes = prefixed(prefix, transformer());
     const { graph, input, weights: { root }, weights, json } = opened(shapes);
     const config = ERNIE_IMAGE_TRANSFORMER_CONFIG.parse(json);
     const { hidden_size, num_attention_heads, num_layers, text_in_dim } = config;

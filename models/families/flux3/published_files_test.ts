@@ -1,8 +1,13 @@
 /** FLUX.3's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
-import { DeviceTensor, Graph, slice, Weights } from "../../../runtime/mod.ts";
+import {
+  openPublished,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
+import { slice } from "../../../runtime/mod.ts";
 import { recognise } from "../../checkpoints/recognise.ts";
 import { FLUX3_TRANSFORMER_CONFIG } from "./config.ts";
 import { FLUX3_FILES } from "./layouts.ts";
@@ -58,24 +63,18 @@ for (const isDistilled of [false, true]) {
   Deno.test(`FLUX.3 Image ${kind}'s single file loads with nothing unmatched and nothing missing, with or without a prefix`, () => {
     assert.equal(Object.keys(transformer(isDistilled)).length, isDistilled ? 359 : 357);
     for (const prefix of ["", "model.diffusion_model."]) {
-      const shapes = Object.fromEntries(
-        Object.entries(transformer(isDistilled)).map(([name, shape]) => [prefix + name, shape]),
-      );
-      const [found, ...others] = recognise(memoryTensors(shapes), FLUX3_FILES.formats);
-      assert.deepEqual(others, []);
-      const config = FLUX3_TRANSFORMER_CONFIG.parse(found!.format.config(found!.tensors));
+      const shapes = prefixed(prefix, transformer(isDistilled));
+      const { graph, weights, json, input } = openPublished(shapes, FLUX3_FILES.formats);
+      const config = FLUX3_TRANSFORMER_CONFIG.parse(json);
       assert.deepEqual(config, FLUX3_TRANSFORMER_CONFIG.parse({ flow_map: isDistilled }));
-      const graph = new Graph("test", LARGE);
-      const weights = new Weights(found!.tensors);
-      const input = (...shape: number[]) => graph.use(new DeviceTensor("input", shape, "f32"));
       const schedule = { timesteps: Float64Array.of(1000, 500) };
       const table = modulationTable(graph, config, weights.root, schedule, modesOf(true));
       const grid = { rows: 2, columns: 3 };
       flux3Transformer(graph, config, weights.root, {
-        context: flux3Context(config, weights.root, input(1, 5, 20480)),
-        sample: input(1, 6, 128),
+        context: flux3Context(config, weights.root, input([1, 5, 20480])),
+        sample: input([1, 6, 128]),
         grid,
-        references: input(1, 6, 128),
+        references: input([1, 6, 128]),
         referenceGrids: [grid],
         modulation: slice(table, 0, 0, 1),
       });

@@ -1,9 +1,12 @@
 /** Ideogram 4's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
-import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
-import { recognise } from "../../checkpoints/recognise.ts";
+import {
+  layer,
+  openPublished,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { IDEOGRAM4_TRANSFORMER_CONFIG, TEXT_LAYERS } from "./config.ts";
 import { IDEOGRAM4_FILES } from "./layouts.ts";
 import { ideogram4Context, ideogram4Transformer, timestepTable } from "./transformer.ts";
@@ -45,17 +48,10 @@ function transformer(): Shapes {
 
 Deno.test("Ideogram 4's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
   for (const prefix of ["", "model.diffusion_model.", "unconditional_transformer."]) {
-    const shapes = Object.fromEntries(
-      Object.entries(transformer()).map(([name, shape]) => [prefix + name, shape]),
-    );
-    const [found, ...others] = recognise(memoryTensors(shapes), IDEOGRAM4_FILES.formats);
-    assert.deepEqual(others, []);
-    const config = IDEOGRAM4_TRANSFORMER_CONFIG.parse(found!.format.config(found!.tensors));
+    const shapes = prefixed(prefix, transformer());
+    const { graph, weights, json, input } = openPublished(shapes, IDEOGRAM4_FILES.formats);
+    const config = IDEOGRAM4_TRANSFORMER_CONFIG.parse(json);
     assert.deepEqual(config, IDEOGRAM4_TRANSFORMER_CONFIG.parse({}));
-    const graph = new Graph("test", LARGE);
-    const weights = new Weights(found!.tensors);
-    const input = (shape: number[], dtype: "f32" | "u32" = "f32") =>
-      graph.use(new DeviceTensor("input", shape, dtype));
     const states = input([1, 5, FEATURES]);
     ideogram4Transformer(graph, config, weights.root, {
       context: ideogram4Context(graph, config, weights.root, states, TEXT_LAYERS.length),

@@ -1,9 +1,13 @@
 /** Krea 2's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
-import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
-import { recognise } from "../../checkpoints/recognise.ts";
+import {
+  languageModel,
+  layer,
+  openPublished,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { qwenEncoder } from "../../text_encoders/qwen.ts";
 import { QWEN3_VL_CONFIG } from "../../text_encoders/qwen3_vl.ts";
 import { KREA2_TRANSFORMER_CONFIG, textLayers } from "./config.ts";
@@ -57,48 +61,30 @@ function transformer(): Shapes {
 function textEncoder(prefix: string): Shapes {
   return {
     "model.visual.deepstack_merger_list.0.norm.weight": [4096],
-    [`${prefix}embed_tokens.weight`]: [151936, TEXT_DIM],
-    [`${prefix}norm.weight`]: [TEXT_DIM],
-    ...repeated(36, (i) => {
-      const [attention, mlp] = ["self_attn", "mlp"].map((part) => `${prefix}layers.${i}.${part}`);
-      return {
-        [`${attention}.q_proj.weight`]: [4096, TEXT_DIM],
-        [`${attention}.k_proj.weight`]: [1024, TEXT_DIM],
-        [`${attention}.v_proj.weight`]: [1024, TEXT_DIM],
-        [`${attention}.o_proj.weight`]: [TEXT_DIM, 4096],
-        [`${attention}.q_norm.weight`]: [128],
-        [`${attention}.k_norm.weight`]: [128],
-        [`${mlp}.gate_proj.weight`]: [9728, TEXT_DIM],
-        [`${mlp}.up_proj.weight`]: [9728, TEXT_DIM],
-        [`${mlp}.down_proj.weight`]: [TEXT_DIM, 9728],
-        [`${prefix}layers.${i}.input_layernorm.weight`]: [TEXT_DIM],
-        [`${prefix}layers.${i}.post_attention_layernorm.weight`]: [TEXT_DIM],
-      };
-    }),
+    ...prefixed(
+      prefix,
+      languageModel({
+        layers: 36,
+        vocabulary: 151936,
+        dim: TEXT_DIM,
+        wide: 9728,
+        queries: 4096,
+        keys: 1024,
+      }),
+    ),
+    ...repeated(36, (i) => ({
+      [`${prefix}layers.${i}.self_attn.q_norm.weight`]: [128],
+      [`${prefix}layers.${i}.self_attn.k_norm.weight`]: [128],
+    })),
   };
 }
 
-function opened(shapes: Shapes) {
-  const [found, ...others] = recognise(memoryTensors(shapes), KREA2_FILES.formats);
-  assert.deepEqual(others, []);
-  const graph = new Graph("test", LARGE);
-  const input = (shape: number[], dtype: "f32" | "u32" = "f32") =>
-    graph.use(new DeviceTensor("input", shape, dtype));
-  return {
-    graph,
-    input,
-    weights: new Weights(found!.tensors),
-    className: found!.format.className,
-    json: found!.format.config(found!.tensors),
-  };
-}
+const opened = (shapes: Shapes) => openPublished(shapes, KREA2_FILES.formats);
 
 Deno.test("Krea 2's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
   assert.equal(Object.keys(transformer()).length, 430);
   for (const prefix of ["", "model.diffusion_model."]) {
-    const shapes = Object.fromEntries(
-      Object.entries(transformer()).map(([name, shape]) => [prefix + name, shape]),
-    );
+    const shapes = prefixed(prefix, transformer());
     const { graph, input, weights, json } = opened(shapes);
     const config = KREA2_TRANSFORMER_CONFIG.parse(json);
     assert.deepEqual(config, KREA2_TRANSFORMER_CONFIG.parse({}));

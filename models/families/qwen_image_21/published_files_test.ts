@@ -1,10 +1,13 @@
 /** Qwen-Image-2.1's files as people have them: every tensor's name and shape, without its numbers. */
 import assert from "node:assert/strict";
-import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
-import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
+import {
+  layer,
+  openPublished,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { QWEN_IMAGE_21_VAE_CONFIG } from "../../autoencoders/wan/config.ts";
-import { recognise } from "../../checkpoints/recognise.ts";
 import { QWEN3_VISION_CONFIG, qwen3Vision } from "../../image_encoders/qwen3_vision.ts";
 import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import { QWEN3_VL_CONFIG } from "../../text_encoders/qwen3_vl.ts";
@@ -108,22 +111,12 @@ function autoencoder(): Shapes {
   };
 }
 
-function opened(shapes: Shapes) {
-  const [found, ...others] = recognise(memoryTensors(shapes), QWEN_IMAGE_21_FILES.formats);
-  assert.deepEqual(others, []);
-  const graph = new Graph("test", LARGE);
-  const input = (shape: number[], dtype: "f32" | "u32" = "f32") =>
-    graph.use(new DeviceTensor("input", shape, dtype));
-  const json = found!.format.config(found!.tensors);
-  return { graph, input, json, weights: new Weights(found!.tensors) };
-}
+const opened = (shapes: Shapes) => openPublished(shapes, QWEN_IMAGE_21_FILES.formats);
 
 Deno.test("Qwen-Image-2.1's single file loads with nothing unmatched and nothing missing, with or without a prefix", () => {
   assert.equal(Object.keys(transformer()).length, 297);
   for (const prefix of ["", "model.diffusion_model."]) {
-    const shapes = Object.fromEntries(
-      Object.entries(transformer()).map(([name, shape]) => [prefix + name, shape]),
-    );
+    const shapes = prefixed(prefix, transformer());
     const { graph, input, weights: { root }, weights, json } = opened(shapes);
     const config = QWEN_IMAGE_21_TRANSFORMER_CONFIG.parse(json);
     assert.deepEqual(config, QWEN_IMAGE_21_TRANSFORMER_CONFIG.parse({}));

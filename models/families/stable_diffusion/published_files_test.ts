@@ -1,6 +1,12 @@
 /** Files as people have them: all names and shapes of published single files of Stable Diffusion, without their numbers. */
 import assert from "node:assert/strict";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import {
+  LARGE,
+  layer,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
 import { DeviceTensor, Graph, type TensorSource, Weights } from "../../../runtime/mod.ts";
 import { klDecoder, klEncoder } from "../../autoencoders/kl/coder.ts";
@@ -242,10 +248,6 @@ function openClip(): Shapes {
   };
 }
 
-function below(prefix: string, shapes: Shapes): Shapes {
-  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
-}
-
 const DENOISER = "model.diffusion_model.";
 
 /** What GGUF files of a UNet name as their architecture. */
@@ -313,9 +315,9 @@ function unusedOfText({ config: json, tensors }: { config: JsonObject; tensors: 
 
 Deno.test("all tensors of a file of SD 1.5 are known and used, and its configuration is the published one", () => {
   const file = read({
-    ...below(DENOISER, ldmUnet(SD1)),
-    ...below("first_stage_model.", ldmVae()),
-    ...below("cond_stage_model.transformer.text_model.", clip()),
+    ...prefixed(DENOISER, ldmUnet(SD1)),
+    ...prefixed("first_stage_model.", ldmVae()),
+    ...prefixed("cond_stage_model.transformer.text_model.", clip()),
     "alphas_cumprod": [1000],
     "model_ema.decay": [],
   });
@@ -351,10 +353,10 @@ Deno.test("all tensors of a file of SD 1.5 are known and used, and its configura
 Deno.test("all tensors of a file of SDXL are known and used, and its configuration is the published one", () => {
   // As SDXL base, Pony, Illustrious and NoobAI have it, which differ in numbers alone.
   const shapes = {
-    ...below(DENOISER, ldmUnet(SDXL)),
-    ...below("first_stage_model.", ldmVae()),
-    ...below("conditioner.embedders.0.transformer.text_model.", clip()),
-    ...below("conditioner.embedders.1.model.", openClip()),
+    ...prefixed(DENOISER, ldmUnet(SDXL)),
+    ...prefixed("first_stage_model.", ldmVae()),
+    ...prefixed("conditioner.embedders.0.transformer.text_model.", clip()),
+    ...prefixed("conditioner.embedders.1.model.", openClip()),
   };
   assert.equal(Object.keys(shapes).length, 2515);
   const file = read({ ...shapes, "denoiser.sigmas": [1000], "v_pred": [0], "ztsnr": [0] });
@@ -387,9 +389,9 @@ Deno.test("all tensors of a file of SDXL are known and used, and its configurati
 
 Deno.test("all tensors of a file of SDXL's refiner are known and used, and its configuration is the published one", () => {
   const file = read({
-    ...below(DENOISER, ldmUnet(REFINER)),
-    ...below("first_stage_model.", ldmVae()),
-    ...below("conditioner.embedders.0.model.", openClip()),
+    ...prefixed(DENOISER, ldmUnet(REFINER)),
+    ...prefixed("first_stage_model.", ldmVae()),
+    ...prefixed("conditioner.embedders.0.model.", openClip()),
   });
   assert.deepEqual([...file.keys()], [
     "UNet2DConditionModel",
@@ -417,13 +419,13 @@ Deno.test("UNets alone are known: of SD 2, for inpainting, of pruned SDXL", () =
   assert.equal(typeOf("v2-1_768-ema-pruned.safetensors"), "v_prediction");
   assert.equal(typeOf("v2-1_512-ema-pruned.safetensors"), "epsilon");
 
-  const inpainting = read(below(DENOISER, ldmUnet({ ...SD1, inChannels: 9 })))
+  const inpainting = read(prefixed(DENOISER, ldmUnet({ ...SD1, inChannels: 9 })))
     .get("UNet2DConditionModel")!;
   assert.equal(inpainting.config["in_channels"], 9);
 
   const classes = [[SD1, ""], [SDXL, "XL"]] as const;
   for (const [sizes, kind] of classes) {
-    const { config } = read(below(DENOISER, ldmUnet({ ...sizes, inChannels: 8 })))
+    const { config } = read(prefixed(DENOISER, ldmUnet({ ...sizes, inChannels: 8 })))
       .get("UNet2DConditionModel")!;
     const { className } = SD_FILES.defaults(config, "edit.safetensors");
     assert.equal(className, `StableDiffusion${kind}InstructPix2PixPipeline`);
@@ -503,7 +505,7 @@ Deno.test("all tensors of ControlNets for SD 1.5 and SDXL are known and used, un
     [ldmControlNet(SDXL), 844, 1_251_014_160],
   ] as const;
   for (const [shapes, tensors, parameters] of files) {
-    const original = read(below("control_model.", shapes)).get("ControlNetModel")!;
+    const original = read(prefixed("control_model.", shapes)).get("ControlNetModel")!;
     const renamed = [...original.tensors.names].map((name) =>
       [name, original.tensors.find(name)!.shape] as const
     );
@@ -541,7 +543,7 @@ function controlLora(sizes: UnetSizes, rank: number): Shapes {
 }
 
 Deno.test("all tensors of a Control-LoRA for SDXL are known and used, and change what the UNet beside it has", () => {
-  const base = read(below(DENOISER, ldmUnet(SDXL))).get("UNet2DConditionModel")!;
+  const base = read(prefixed(DENOISER, ldmUnet(SDXL))).get("UNet2DConditionModel")!;
   const file = read(controlLora(SDXL, 128)).get("ControlNetModel")!;
   const { tensors, change } = openLowRank(file.tensors, base.tensors, CONTROL_LORA);
   assert.deepEqual(unusedOf(CONTROL_LORA.config(file.config, base.config), tensors), []);
@@ -555,7 +557,7 @@ Deno.test("all tensors of a Control-LoRA for SDXL are known and used, and change
     change.changes.map(({ module }) => `${module}.weight`).toSorted(),
     weights.toSorted(),
   );
-  const other = read(below(DENOISER, ldmUnet(SD1))).get("UNet2DConditionModel")!;
+  const other = read(prefixed(DENOISER, ldmUnet(SD1))).get("UNet2DConditionModel")!;
   assert.throws(
     () => openLowRank(file.tensors, other.tensors, CONTROL_LORA),
     /which the model lacks|of another size/,

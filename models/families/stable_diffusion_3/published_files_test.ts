@@ -1,7 +1,13 @@
 /** Files as people have them: all names and shapes of published checkpoints of Stable Diffusion 3, without their numbers. */
 import assert from "node:assert/strict";
 import { memoryTensors } from "../../../tests/support/memory_tensors.ts";
-import { LARGE, layer, repeated, type Shapes } from "../../../tests/support/published_shapes.ts";
+import {
+  LARGE,
+  layer,
+  prefixed,
+  repeated,
+  type Shapes,
+} from "../../../tests/support/published_shapes.ts";
 import { DeviceTensor, Graph, Weights } from "../../../runtime/mod.ts";
 import { formatsFor, recognise } from "../../checkpoints/recognise.ts";
 import { parseConfig } from "../../config.ts";
@@ -114,10 +120,6 @@ function diffusers({ blocks, side, dual, isNormed }: Kind): Shapes {
     ...layer("norm_out.linear", 2 * dim, dim),
     ...layer("proj_out", 64, dim),
   };
-}
-
-function prefixed(prefix: string, shapes: Shapes): Shapes {
-  return Object.fromEntries(Object.entries(shapes).map(([name, shape]) => [prefix + name, shape]));
 }
 
 /** Billions of parameters of the transformer, as the model cards round them; tables of positions are none. */
