@@ -117,7 +117,7 @@ export const STEERING_FIELDS: {
   },
   ipAdapterMode: {
     text:
-      "What is seen of the reference images (SDXL): `all` (default), their `style`, their `layout`, or `style_layout`; or one mode for each",
+      "What results take from the reference images (SDXL): `all` (default), `style`, `layout`, `style_layout`; or one mode for each image",
     ...someOf(IP_ADAPTER_MODES),
     placeholder: "mode...",
     idle: unlessTaken("ipAdapterMode"),

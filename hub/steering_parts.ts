@@ -1,4 +1,4 @@
-/** ControlNets and IP-Adapters of this machine, which models take where a request asks for them: which there are, and how many at once. */
+/** ControlNets and IP-Adapters in this machine's cache: which there are, and how many a model is opened with. */
 
 import { cachedPart } from "./cached_parts.ts";
 import type { CatalogueModel } from "./catalogue.ts";

@@ -244,7 +244,7 @@ export async function cancel(id: string): Promise<void> {
 
 /** How long a deletion can be taken back, in milliseconds. */
 const UNDO_MS = 8000;
-/** Ids of jobs, and of single results with a space and their place, that the list does not show any more; those of a page that was left before they were deleted are deleted now. */
+/** Keys of jobs and results, as `removeSoon()` takes them, that the list shows no more. Those of a page that was left before are deleted now. */
 const removedKeys = new Set<string>(memory.read<string[]>("removed", []));
 
 /** Jobs with their results, without what is deleted. */
@@ -299,7 +299,7 @@ let removal:
 const countOf = (list: readonly Job[]) =>
   list.reduce((sum, { outputs }) => sum + Math.max(1, outputs?.length ?? 0), 0);
 
-/** Takes jobs, by their ids, and single results, each an id, a space and its place, from the list, and deletes them a little later; what goes wrong is told in a sentence. */
+/** Takes jobs and single results from the list, and deletes them a little later. A key is a job's id, or an id, a space and a result's place. */
 export function removeSoon(keys: readonly string[], tell: (sentence: string) => void): void {
   removal?.work();
   const { list, linked } = jobs.state;

@@ -76,8 +76,8 @@ export class FoundModels implements FurtherModels {
   }
 
   /**
-   * Opens a model again with other ControlNets and IP-Adapters, when what was to be opened before is there; requests wait
-   * for it. `choose` says which, in its turn, and `show` makes the answer before the next one.
+   * Opens a model again with other ControlNets and IP-Adapters; requests for it wait. Changes run one after the other:
+   * `choose` names the parts, and `show` makes the answer before the next change.
    *
    * @returns nothing where the model is gone
    * @throws {RangeError} for what it does not take; it is as before then

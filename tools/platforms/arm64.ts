@@ -164,12 +164,12 @@ async function unpack(
 
 /** The launcher fetches Deno, checks its digest and starts it. */
 function fetchingDeno({ folder, start }: Root): Step {
-  const cache = join(folder, "root/fetched");
+  const cache = join(folder, "tmp/fetched");
   return {
     name: "the launcher without Deno",
     run: async () => {
       await Deno.remove(cache, { recursive: true }).catch(() => {});
-      const unset = ["-u", "DENOISE_DENO", "XDG_CACHE_HOME=/root/fetched"];
+      const unset = ["-u", "DENOISE_DENO", "XDG_CACHE_HOME=/tmp/fetched"];
       const code = await start("env", ...unset, "sh", "denoise", "--version");
       if (code !== 0) return `exit status ${code}`;
       return existsSync(join(cache, "denoise", `deno-${Deno.version.deno}`))

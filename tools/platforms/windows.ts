@@ -59,12 +59,12 @@ exec chroot "$root" env -i PATH=/usr/lib/wine:/usr/bin WINELOADER=/usr/lib/wine/
     Xvfb :77 -screen 0 640x480x24 >/dev/null 2>&1 & display=$!
     for _ in 1 2 3 4 5 6 7 8 9 10; do [ -S /tmp/.X11-unix/X77 ] && break; sleep 0.5; done
     # A registry that is killed while it is written is broken, so each run has a copy of its own.
-    export WINEPREFIX=/root/prefix
-    if [ ! -e /root/prefix.ready ]; then
-      rm -rf /root/prefix
-      wine64 wineboot -i && wineserver -w && touch /root/prefix.ready
+    export WINEPREFIX=$HOME/prefix
+    if [ ! -e $HOME/prefix.ready ]; then
+      rm -rf $HOME/prefix
+      wine64 wineboot -i && wineserver -w && touch $HOME/prefix.ready
     fi
-    WINEPREFIX=$(mktemp -d); cp -a /root/prefix/. "$WINEPREFIX"
+    WINEPREFIX=$(mktemp -d); cp -a $HOME/prefix/. "$WINEPREFIX"
     cd /denoise; wine64 "$@" || status=$?
     wineserver -k 2>/dev/null; wineserver -w; kill $display 2>/dev/null
     rm -rf "$WINEPREFIX"; exit \${status:-0}' sh "$@"`;

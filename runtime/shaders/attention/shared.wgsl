@@ -66,6 +66,7 @@ fn kernel(wg: vec3<u32>, local: vec3<u32>) {
   let load_word = thread % DEPTH;
   let row0 = wg.x * QUERIES;
   //#include "attention/keys.wgsl" LAST_ROW="row0 + QUERIES - 1u"
+  // Row local.y + I * DOWN has no name: it would keep a register for each I through the loop.
   //#for I in 0..ROWS
   var top_I = LOWEST;
   var total_I = 0.0;
