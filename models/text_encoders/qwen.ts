@@ -43,7 +43,7 @@ export interface QwenConfig {
 }
 
 interface QwenInputs {
-  /** f32 [batch, tokens, hidden_size] of {@linkcode qwenEmbeddings}; rows are padded at their end. */
+  /** f32 [batch, tokens, hidden_size] of {@linkcode tokenEmbeddings}; rows are padded at their end. */
   readonly embeddings: Tensor;
   /** u32 [batch]: real tokens per row; keys beyond are not attended. */
   readonly lengths: Tensor;
@@ -59,14 +59,15 @@ interface QwenInputs {
 
 const WRAPPERS = ["model", "model.language_model", "language_model", "language_model.model"];
 
-function modules(weights: WeightScope): WeightScope {
+/** Where the layers of a language model are among its file's tensors. */
+export function languageModules(weights: WeightScope): WeightScope {
   const wrapper = WRAPPERS.find((name) => weights.has(`${name}.embed_tokens.weight`));
   return wrapper === undefined ? weights : weights.scope(wrapper);
 }
 
 /** Rows of the embedding table, [ids, hidden_size], read from the file: it is too large for the device. */
-export function qwenEmbeddings(
-  config: QwenConfig,
+export function tokenEmbeddings(
+  config: Pick<QwenConfig, "vocab_size" | "hidden_size">,
   weights: Weights,
   ids: readonly number[],
 ): Float32Array<ArrayBuffer> {
@@ -76,7 +77,7 @@ export function qwenEmbeddings(
       `Cannot embed token ${unknown}: the text encoder's vocab_size is ${config.vocab_size}`,
     );
   }
-  const name = `${modules(weights.root).scope("embed_tokens").path}.weight`;
+  const name = `${languageModules(weights.root).scope("embed_tokens").path}.weight`;
   return weights.readRows(name, [config.vocab_size, config.hidden_size], ids);
 }
 
@@ -95,7 +96,7 @@ export function qwenEncoder(
       `Cannot take the states after layer ${wrong}: the text encoder has ${count} layers`,
     );
   }
-  const model = modules(weights);
+  const model = languageModules(weights);
   checkDepth(model.scope("layers"), count, "input_layernorm.weight");
   const tokens = embeddings.dim(1);
   const { frequencies, rope_theta } = config;
@@ -208,7 +209,7 @@ export function qwenTextEncoder(
         Array.from({ length: rows }, (_, i) => [i < length ? i : padPosition ?? i])
       );
       return {
-        embeddings: qwenEmbeddings(config, weights, ids),
+        embeddings: tokenEmbeddings(config, weights, ids),
         lengths: tokens.map(({ length }) => length),
         ...(padPosition !== undefined && rotaryTables(positions, [head_dim], rope_theta)),
         ...(padsLeft && {

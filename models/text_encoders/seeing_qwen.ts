@@ -1,7 +1,7 @@
 /** Qwen's language models with images in their prompts. Source: transformers `Qwen2_5_VLModel` and `Qwen3VLModel`, `get_rope_index`. */
 import { concat, type DeviceTensor, f32, gather, type Tensor, u32 } from "../../runtime/mod.ts";
 import { PATCHES_PER_SIDE, type PatchGrid, tokensOf } from "../image_encoders/qwen2_5_vision.ts";
-import { type QwenConfig, qwenEmbeddings, qwenEncoder } from "./qwen.ts";
+import { type QwenConfig, qwenEncoder, tokenEmbeddings } from "./qwen.ts";
 import { padded, type TextEncoder, type TextEncoderParts } from "./text_encoder.ts";
 
 interface SeenImages {
@@ -63,7 +63,7 @@ export function seeingQwenEncoder(
         return ids.map((id) => (id === imageToken && place < count ? ++place : 0));
       });
       return {
-        embeddings: qwenEmbeddings(config, weights, filled.flat()),
+        embeddings: tokenEmbeddings(config, weights, filled.flat()),
         lengths: tokens.map(({ length }) => length),
         sources: places.map((place, i) => (place > 0 ? own + place - 1 : i)),
         ...(deepstack.length > 0 && { places }),

@@ -6,6 +6,7 @@
 import { excerpt } from "../../hub/json_file.ts";
 import { bytesOfCharacters } from "./byte_level.ts";
 import type { JsonReader } from "./json_fields.ts";
+import { bytesOfPiece, pieceOfByte, utf8 } from "./byte_pieces.ts";
 
 /** Ids are below this: two of them make one exact number. */
 const MAX_IDS = 2 ** 22;
@@ -20,6 +21,10 @@ interface BytePairOptions {
   readonly keepsWholePieces: boolean;
   /** What the last character of a piece of text ends with in the vocabulary, such as `</w>`; nothing by default. */
   readonly suffix?: string;
+  /** Whether a character that the vocabulary lacks becomes an id for each of its bytes, such as `<0x0A>`, as in SentencePiece. */
+  readonly byteFallback?: boolean;
+  /** The id of what else is unknown, and whether several in a row become one; they are omitted by default. */
+  readonly unknown?: { readonly id: number; readonly isFused: boolean } | undefined;
 }
 
 export class BytePairEncoding {
@@ -28,8 +33,13 @@ export class BytePairEncoding {
   readonly #suffix: string;
   readonly #ranks = new Map<number, number>();
   readonly #merged: Int32Array;
+  readonly #byteFallback: boolean;
+  readonly #unknown: BytePairOptions["unknown"];
 
-  constructor({ ids, merges, keepsWholePieces, suffix = "" }: BytePairOptions) {
+  constructor({ ids, merges, keepsWholePieces, ...options }: BytePairOptions) {
+    const { suffix = "", byteFallback = false, unknown } = options;
+    this.#byteFallback = byteFallback;
+    this.#unknown = unknown;
     this.#ids = ids;
     this.#suffix = suffix;
     this.#keepsWholePieces = keepsWholePieces;
@@ -50,7 +60,7 @@ export class BytePairEncoding {
     });
   }
 
-  /** The ids of a piece; characters that the vocabulary lacks are omitted. */
+  /** The ids of a piece. */
   encode(text: string): number[] {
     if (text === "") return [];
     const whole = this.#keepsWholePieces ? this.#ids.get(text) : undefined;
@@ -58,15 +68,28 @@ export class BytePairEncoding {
     const ids: number[] = [];
     const characters = [...text];
     characters.push(characters.pop()! + this.#suffix);
+    let isUnknown = false;
     for (const character of characters) {
       const id = this.#ids.get(character);
-      if (id !== undefined) ids.push(id);
+      const known = id === undefined ? this.#bytesIn(character) : [id];
+      const repeats = isUnknown && this.#unknown?.isFused;
+      isUnknown = known === undefined;
+      if (known) ids.push(...known);
+      else if (this.#unknown && !repeats) ids.push(this.#unknown.id);
     }
     this.#join(ids);
     return ids.filter((id) => id !== NONE);
   }
 
-  bytesOf(piece: string): number[] {
+  /** An id for each byte of a character, where the vocabulary has all of them. */
+  #bytesIn(character: string): number[] | undefined {
+    if (!this.#byteFallback) return undefined;
+    const ids = [...utf8(character)].map((byte) => this.#ids.get(pieceOfByte(byte)));
+    return ids.every((id) => id !== undefined) ? ids as number[] : undefined;
+  }
+
+  bytesOf(piece: string): Iterable<number> {
+    if (this.#byteFallback) return bytesOfPiece(piece, true);
     const isEnd = this.#suffix !== "" && piece.endsWith(this.#suffix);
     return bytesOfCharacters(isEnd ? `${piece.slice(0, -this.#suffix.length)} ` : piece);
   }
@@ -148,9 +171,6 @@ export function readBytePairEncoding(
     const value = json.fields[key] ?? "";
     if (value !== "" && value !== 0) throw json.error(key, "is set, which is not supported");
   }
-  if (json.boolean("byte_fallback", false)) {
-    throw json.error("byte_fallback", "is set, which is not supported for BPE");
-  }
   const vocabulary = json.object("vocab");
   const ids = new Map<string, number>();
   const pieces: string[] = [];
@@ -173,10 +193,23 @@ export function readBytePairEncoding(
   });
   const keepsWholePieces = json.boolean("ignore_merges", false);
   const suffix = json.fields["end_of_word_suffix"] ? json.string("end_of_word_suffix") : "";
+  const byteFallback = json.boolean("byte_fallback", false);
+  const unknown = readUnknown(json, ids);
+  const options = { ids, merges, keepsWholePieces, suffix, byteFallback, unknown };
   try {
-    return { model: new BytePairEncoding({ ids, merges, keepsWholePieces, suffix }), pieces };
+    return { model: new BytePairEncoding(options), pieces };
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw json.error("merges", `cannot be used: ${cause.message}`);
   }
+}
+
+function readUnknown(
+  json: JsonReader,
+  ids: ReadonlyMap<string, number>,
+): BytePairOptions["unknown"] {
+  if ((json.fields["unk_token"] ?? null) === null) return undefined;
+  const id = ids.get(json.string("unk_token"));
+  // Byte-level vocabularies name a token that no text can need.
+  return id === undefined ? undefined : { id, isFused: json.boolean("fuse_unk", false) };
 }

@@ -65,16 +65,20 @@ function metaspace(json: JsonReader): PreTokenizer {
   };
 }
 
-/** Pieces are what a pattern matches and what lies between (`Isolated`), or matches alone (`Removed` inverted). */
+/**
+ * Pieces are what a pattern matches and what lies between (`Isolated`), matches alone (`Removed` inverted), or what lies
+ * between with the match after it (`MergedWithPrevious`).
+ */
 function split(json: JsonReader): PreTokenizer {
   const behavior = json.string("behavior");
   const keepsMatches = behavior === "Removed" && json.boolean("invert", false);
-  if (behavior !== "Isolated" && !keepsMatches) {
+  const merges = behavior === "MergedWithPrevious";
+  if (behavior !== "Isolated" && !merges && !keepsMatches) {
     throw json.error(
       "behavior",
       `is ${
         excerpt(behavior)
-      }, which is not supported; supported are Isolated and Removed inverted`,
+      }, which is not supported; supported are Isolated, MergedWithPrevious and Removed inverted`,
     );
   }
   const pattern = json.object("pattern");
@@ -82,7 +86,7 @@ function split(json: JsonReader): PreTokenizer {
   const regex = typeof text === "string"
     ? new RegExp(RegExp.escape(text), "gu")
     : compilePattern(pattern, "Regex");
-  return keepsMatches ? matchesOf(regex) : isolate(regex);
+  return keepsMatches ? matchesOf(regex) : merges ? endWith(regex) : isolate(regex);
 }
 
 /** Pieces are what a pattern matches; what lies between is dropped. */
@@ -92,6 +96,17 @@ function matchesOf(regex: RegExp): PreTokenizer {
       text: match[0],
       first: first && match.index === 0,
     })).filter((piece) => piece.text !== "");
+}
+
+/** Pieces end with what a pattern matches; of several matches in a row each later one is a piece. */
+function endWith(regex: RegExp): PreTokenizer {
+  return ({ text, first }) => {
+    const ends = Array.from(text.matchAll(regex), (match) => match.index + match[0].length);
+    const starts = [0, ...ends];
+    return [...ends, text.length]
+      .map((end, i) => ({ text: text.slice(starts[i]!, end), first: first && i === 0 }))
+      .filter((piece) => piece.text !== "");
+  };
 }
 
 function isolate(regex: RegExp): PreTokenizer {

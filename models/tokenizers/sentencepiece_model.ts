@@ -5,7 +5,8 @@ import type { Normalizer } from "./normalizers.ts";
 import { PieceTrie } from "./piece_trie.ts";
 import { specialTokenIds, type SpecialTokens } from "./special_tokens.ts";
 import { PipelineTokenizer, type Tokenizer } from "./tokenizer.ts";
-import { SPACE_MARK, Unigram } from "./unigram.ts";
+import { SPACE_MARK } from "./byte_pieces.ts";
+import { Unigram } from "./unigram.ts";
 
 /** `ModelProto.SentencePiece.Type`. */
 const PieceType = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };

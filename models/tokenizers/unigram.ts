@@ -3,9 +3,8 @@
  * decides between equal ones. Source: Kudo 2018, "Subword Regularization".
  */
 
+import { byteOfPiece, bytesOfPiece, utf8 } from "./byte_pieces.ts";
 import { PieceTrie } from "./piece_trie.ts";
-
-export const SPACE_MARK = "\u2581";
 
 /** How far below the rarest piece an unknown character scores, in natural log units. */
 const UNKNOWN_PENALTY = 10;
@@ -75,10 +74,8 @@ export class Unigram {
     return reversed.reverse();
   }
 
-  /** The bytes of a piece: with byte fallback the one that `<0x0A>` stands for, else its UTF-8 with spaces for marks. */
   bytesOf(piece: string): Iterable<number> {
-    const byte = this.#bytes && byteOfPiece(piece);
-    return byte === undefined ? utf8(piece.replaceAll(SPACE_MARK, " ")) : [byte];
+    return bytesOfPiece(piece, this.#bytes !== undefined);
   }
 
   /** The start and the id of the last piece of the best path, for every end of a character. */
@@ -134,12 +131,6 @@ export class Unigram {
   }
 }
 
-const encoder = new TextEncoder();
-
-function utf8(text: string): Uint8Array {
-  return encoder.encode(text);
-}
-
 function byteIds(pieces: readonly string[]): Int32Array {
   const table = new Int32Array(256).fill(-1);
   for (let id = 0; id < pieces.length; id++) {
@@ -147,9 +138,4 @@ function byteIds(pieces: readonly string[]): Int32Array {
     if (byte !== undefined) table[byte] = id;
   }
   return table;
-}
-
-function byteOfPiece(piece: string): number | undefined {
-  const match = /^<0x([0-9A-F]{2})>$/.exec(piece);
-  return match === null ? undefined : parseInt(match[1]!, 16);
 }

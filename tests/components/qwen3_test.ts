@@ -1,7 +1,7 @@
 /** The Qwen3 text encoder against the reference. */
 import { strict as assert } from "node:assert";
 import { parseConfig } from "../../models/config.ts";
-import { qwenEmbeddings, qwenEncoder } from "../../models/text_encoders/qwen.ts";
+import { qwenEncoder, tokenEmbeddings } from "../../models/text_encoders/qwen.ts";
 import { QWEN3_CONFIG } from "../../models/text_encoders/qwen3.ts";
 import { type Checkpoint, type Device, type DeviceOptions, Weights } from "../../runtime/mod.ts";
 import { assertClose, Golden, type GoldenCall, rowsOf, transpose } from "../support/golden.ts";
@@ -23,7 +23,7 @@ async function checkCall(
   const { shape, data } = golden.tensor(name, "input_ids");
   const embeddings = {
     shape: [...shape, config.hidden_size],
-    data: qwenEmbeddings(config, weights, Array.from(data)),
+    data: tokenEmbeddings(config, weights, Array.from(data)),
   };
   using run = await ModelRun.prepare(
     device,
@@ -92,13 +92,13 @@ Deno.test({
   },
 });
 
-Deno.test("qwenEmbeddings() refuses ids outside the vocabulary", () => {
+Deno.test("tokenEmbeddings() refuses ids outside the vocabulary", () => {
   const golden = new Golden("qwen3/tiny");
   using checkpoint = golden.checkpoint();
   const config = parseConfig(QWEN3_CONFIG, golden.config(), "config.json");
   for (const id of [97, -1, NaN]) {
     assert.throws(
-      () => qwenEmbeddings(config, new Weights(checkpoint), [3, id]),
+      () => tokenEmbeddings(config, new Weights(checkpoint), [3, id]),
       {
         name: "RangeError",
         message: `Cannot embed token ${id}: the text encoder's vocab_size is 97`,
