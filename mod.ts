@@ -64,6 +64,7 @@ export type {
   Size,
   TaskDefaults,
   TaskType,
+  Waveform,
 } from "./engine/types.ts";
 export type { OutputFormat } from "./media/encode.ts";
 export type { RgbaImage } from "./media/image.ts";
@@ -72,7 +73,12 @@ export type { ComponentReport, MemoryReport, StageReport } from "./models/mod.ts
 export type { BackendChoice, ExchangedBytes } from "./runtime/mod.ts";
 export { CONTROL_BALANCES, HIRES_UPSCALERS } from "./models/pipeline/settings.ts";
 export { NOISE_SCHEDULES, SAMPLERS } from "./models/schedulers/names.ts";
-export { type VideoFormat, X264_PRESETS, type X264Preset } from "./media/video/mod.ts";
+export {
+  type AudioFile,
+  type VideoFormat,
+  X264_PRESETS,
+  type X264Preset,
+} from "./media/video/mod.ts";
 export {
   type DeviceOptions,
   FieldError,

@@ -115,6 +115,26 @@ Deno.test("Model.generateVideo() gives frames, and a file of them", () =>
     });
   }));
 
+Deno.test("Model.generateVideo() gives the model's sound as long as the frames, and its file has it", () =>
+  inFolder(async (folder) => {
+    const model = new Model(new FakeEngine({ info: { givesAudio: true } }));
+    const options = { prompt: "a", numFrames: 9, fps: 8 };
+    const video = await model.generateVideo(options);
+    const { sampleRate, channels } = video.audio!;
+    assert.deepEqual([sampleRate, channels.map(({ length }) => length)], [24_000, [
+      27_000,
+      27_000,
+    ]]);
+    const codecs = async (path: string) => (await probeVideo(await findFfmpeg(), path)).audioCodec;
+    await video.save(`${folder}/a.mp4`);
+    await model.saveVideo(`${folder}/b.mp4`, options);
+    await model.saveVideo(`${folder}/c.mp4`, { ...options, enableAudio: false });
+    assert.deepEqual(
+      await Promise.all(["a", "b", "c"].map((name) => codecs(`${folder}/${name}.mp4`))),
+      ["aac", "aac", undefined],
+    );
+  }));
+
 Deno.test("Model.saveVideo() writes frames as they come, and leaves no file where it fails", () =>
   inFolder(async (folder) => {
     const fake = engine();

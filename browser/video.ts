@@ -3,11 +3,18 @@ import { fit } from "../media/fit.ts";
 import type { ReadVideoOptions } from "../media/video/read.ts";
 import type { VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
 import { checkVideoWork, VideoError } from "../media/video/video_work.ts";
+import { fitWaveform, type Waveform } from "../media/waveform.ts";
+import type { VideoFile } from "./video_file.ts";
 import { bytesOf, find, mount, TEMPORARY } from "./files.ts";
 
 export { checkVideoWork, VideoError };
 export { crfOfQuality } from "../media/video/quality.ts";
-export type { VideoFormat, VideoWriter, WriteVideoOptions } from "../media/video/write.ts";
+export type {
+  AudioFile,
+  VideoFormat,
+  VideoWriter,
+  WriteVideoOptions,
+} from "../media/video/write.ts";
 
 export class FfmpegError extends Error {}
 
@@ -105,14 +112,22 @@ export function writeVideo(_: Ffmpeg, { path, ...options }: WriteVideoOptions): 
   if (!path.startsWith(TEMPORARY)) {
     throw new VideoError("a browser tab has no file system; use toBlob()");
   }
-  const opening = (async () => {
+  const { seconds } = options;
+  let sound: Waveform | undefined;
+  let opening: Promise<VideoFile> | undefined;
+  const open = async () => {
     const script: string = new URL("./video_file.js", import.meta.url).href;
     const { openVideoFile } = await import(script) as typeof import("./video_file.ts");
-    return await openVideoFile(options);
-  })();
-  opening.catch(() => {});
+    return await openVideoFile({ ...options, sound });
+  };
   return {
-    write: async (frame) => await (await opening).write(frame),
-    finish: async () => mount(path, { kind: "blob", blob: await (await opening).finish() }),
+    addAudio: (audio) => {
+      sound = seconds === undefined ? audio : fitWaveform(audio, seconds);
+      return Promise.resolve();
+    },
+    write: async (frame) => await (await (opening ??= open())).write(frame),
+    finish: async () => {
+      mount(path, { kind: "blob", blob: await (await (opening ??= open())).finish() });
+    },
   };
 }

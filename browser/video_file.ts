@@ -1,17 +1,22 @@
 /** Frames to MP4 and WebM by WebCodecs: a bundle of its own, which a tab loads with its first video. */
 import {
+  AudioSample,
+  AudioSampleSource,
   BufferTarget,
   canEncodeVideo,
+  getFirstEncodableAudioCodec,
   Mp4OutputFormat,
   Output,
+  type OutputFormat,
   type VideoCodec,
   VideoSample,
   VideoSampleSource,
   WebMOutputFormat,
 } from "mediabunny";
+import type { Waveform } from "../media/waveform.ts";
 import type { VideoFormat, WriteVideoOptions } from "../media/video/write.ts";
 
-interface VideoFile {
+export interface VideoFile {
   /** Adds a frame of RGB, row by row. */
   write(frame: Uint8Array): Promise<void>;
   finish(): Promise<Blob>;
@@ -25,6 +30,9 @@ const OTHER: Readonly<Record<VideoFormat, VideoFormat>> = { mp4: "webm", webm: "
 
 /** Bits per pixel at x264's factor 25, where quality is 50; six less of it are twice the bits. */
 const BITS_PER_PIXEL = 0.2;
+
+/** Bits per second of sound. */
+const AUDIO_BITRATE = 128_000;
 
 /** Seconds from one frame that stands alone to the next. */
 const KEY_FRAME_SECONDS = 2;
@@ -52,9 +60,38 @@ function toYuv(rgb: Uint8Array, width: number, height: number, planes: Uint8Arra
   }
 }
 
+async function audioSource(
+  { sampleRate, channels: { length: numberOfChannels } }: Waveform,
+  format: OutputFormat,
+): Promise<AudioSampleSource> {
+  const bitrate = AUDIO_BITRATE;
+  const options = { numberOfChannels, sampleRate, bitrate };
+  const codec = await getFirstEncodableAudioCodec(format.getSupportedAudioCodecs(), options);
+  if (codec) return new AudioSampleSource({ codec, bitrate });
+  throw new Error(
+    "Cannot encode the sound: this browser encodes none that the file may have; set enableAudio to false",
+  );
+}
+
+function toSample({ sampleRate, channels }: Waveform): AudioSample {
+  const [{ length } = new Float32Array()] = channels;
+  const data = new Float32Array(channels.length * length);
+  channels.forEach((samples, i) => data.set(samples, i * length));
+  const numberOfChannels = channels.length;
+  return new AudioSample({
+    data,
+    format: "f32-planar",
+    numberOfChannels,
+    sampleRate,
+    timestamp: 0,
+  });
+}
+
 /** @throws {Error} where this browser has no encoder for the format */
 export async function openVideoFile(
-  { width, height, fps, crf, format = "mp4", signal }: Omit<WriteVideoOptions, "path">,
+  { width, height, fps, crf, format = "mp4", sound, signal }:
+    & Omit<WriteVideoOptions, "path" | "audio">
+    & { readonly sound?: Waveform | undefined },
 ): Promise<VideoFile> {
   const [codec, name] = CODECS[format];
   const bitrate = Math.ceil(width * height * fps * BITS_PER_PIXEL * 2 ** ((25 - crf) / 6));
@@ -75,7 +112,15 @@ export async function openVideoFile(
   });
   const source = new VideoSampleSource({ codec, bitrate, keyFrameInterval: KEY_FRAME_SECONDS });
   output.addVideoTrack(source, { frameRate: fps });
+  const track = sound && await audioSource(sound, output.format);
+  if (track) output.addAudioTrack(track);
   await output.start();
+  if (track) {
+    const sample = toSample(sound);
+    await track.add(sample);
+    sample.close();
+    track.close();
+  }
   const pixels = new Uint8Array(width * height * 3 / 2);
   let count = 0;
   return {

@@ -225,7 +225,7 @@ export const ASK_FLAGS = {
     },
   ),
   video: flag("file", "input video: to change, to follow, to be controlled by, or to continue"),
-  audio: off("drop the sound of the input video"),
+  audio: off("make a video without sound, of the model or of the input video"),
   output: flag(
     "file",
     "file to write: .png, .jpg, .webp, or .mp4 for a video; - writes a PNG to standard output (default: named for the prompt)",

@@ -120,6 +120,7 @@ const EVENTS: ReadonlySet<FromWorker["type"]> = new Set([
   "tokenizing",
   "progress",
   "preview",
+  "audio",
   "frame",
 ]);
 

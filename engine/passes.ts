@@ -13,10 +13,10 @@ export interface Pass {
   /** The size at which the model draws, where it is another than the request's. */
   readonly drawnAt?: Size | undefined;
   /**
-   * What it gives: frames, stretched where their shape is another; frames that are cut then; the middle of frames; or
-   * latents alone.
+   * What it gives: frames, stretched where their shape is another; frames that are cut then; the middle of frames;
+   * latents alone; or sound alone.
    */
-  readonly result: "frames" | "covering" | "middle" | "latents";
+  readonly result: "frames" | "covering" | "middle" | "latents" | "audio";
   readonly previews: number;
   /** Its part of the whole progress; all of it by default. */
   readonly part?: ProgressPart;
@@ -30,7 +30,8 @@ export function passesOf(request: GenerateRequest, info: ModelInfo, previews: nu
   const size = resultSize({ ...request, ...hires });
   if (!hires) {
     const isMiddle = request.cropSize && request.paddingMaskCrop === undefined;
-    return [{ request, size, drawnAt, result: isMiddle ? "middle" : "frames", previews }];
+    const result = request.audioAlone ? "audio" : isMiddle ? "middle" : "frames";
+    return [{ request, size, drawnAt, result, previews }];
   }
   const upscaler = hiresUpscaler(request, info);
   const [first, second] = [firstPass(request), secondPass(request, info)];

@@ -1,5 +1,6 @@
 /** What the main thread and the worker that owns the GPU say to each other. */
 import { type LifelineMessage, sharedBytes } from "../platform/mod.ts";
+import type { Waveform } from "../media/waveform.ts";
 import { LoraError } from "../models/lora/lora_error.ts";
 import type { AdaptableComponent, AppliedLora, Lora } from "../models/lora/types.ts";
 import type {
@@ -19,6 +20,7 @@ import {
   NoAdapterError,
   OutOfMemoryError,
 } from "../runtime/errors.ts";
+import type { Pass } from "./passes.ts";
 import type { DeviceReport, ModelPlan, TuningReport } from "./reports.ts";
 import type { Size } from "./types.ts";
 
@@ -115,8 +117,8 @@ export type ToWorker =
     readonly drawnAt?: Size;
     /** The size of the frames that are sent: of the request, or enlarged. */
     readonly size: Size;
-    /** What is sent: frames; frames that are cut, not stretched, where their shape is another; or latents alone. */
-    readonly result: "frames" | "covering" | "middle" | "latents";
+    /** What is sent, beside sound. */
+    readonly result: Pass["result"];
     readonly loras: LoraMessage;
     readonly previews: number;
     /** The memory of `FrameFlow`. */
@@ -160,6 +162,8 @@ export type FromWorker =
     /** Frames and previews are counted by themselves, from 0. */
     readonly index: number;
   }
+  /** Sound, before the first frame; transferred. */
+  | { readonly type: "audio"; readonly audio: Waveform }
   | {
     /** Answers `open` and `describe`. */
     readonly type: "opened";

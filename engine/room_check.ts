@@ -89,7 +89,7 @@ export function leastOf(request: RoomRequest, rules: Rules): PlanRequest[] {
 function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
   const { width, height } = request.cropSize ?? drawnSize(request, rules) ?? request;
   const { taskType, numFrames = 1, images = 0, references = 0, previews = 0 } = request;
-  const { controls = 0 } = request;
+  const { controls = 0, fps, enableAudio } = request;
   const settings = ROOM_SETTINGS.filter((name) => request[name] !== undefined)
     .map((name) => [name, request[name]] as const);
   const side = rules.imageLimits?.multiple;
@@ -102,6 +102,8 @@ function leastOfPass(request: RoomRequest, rules: Rules): PlanRequest {
     width,
     height,
     numFrames,
+    ...(fps !== undefined && { fps }),
+    ...(enableAudio !== undefined && { enableAudio }),
     previews,
     task: taskType,
     promptTokens: 1,

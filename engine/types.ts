@@ -7,7 +7,9 @@ import type {
   SamplingSettings,
   TaskType,
 } from "../models/mod.ts";
+import type { Waveform } from "../media/waveform.ts";
 
+export type { Waveform } from "../media/waveform.ts";
 export type {
   ControlBalance,
   ControlNetInfo,
@@ -126,6 +128,12 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
   height: number;
   /** 1 for an image; the model's own by default. */
   numFrames?: number;
+  /** Frames per second, which motion and sound of some models follow; the model's own by default. */
+  fps?: number;
+  /** Whether a model with `givesAudio` makes sound; true by default. */
+  enableAudio?: boolean;
+  /** Whether the sound of a model with `givesAudio` is all that is made, without frames. */
+  audioAlone?: boolean;
   /** Seed of the initial noise, a non-negative integer. */
   seed: number;
   /** What to make of the inputs; follows from them by default. */
@@ -161,7 +169,14 @@ export interface GenerateRequest extends Omit<SamplingSettings, "negativePrompt"
 export interface RoomRequest extends
   Pick<
     GenerateRequest,
-    "width" | "height" | "cropSize" | "numFrames" | "upscalingScale" | RoomSetting
+    | "width"
+    | "height"
+    | "cropSize"
+    | "numFrames"
+    | "fps"
+    | "enableAudio"
+    | "upscalingScale"
+    | RoomSetting
   > {
   /** The task of the request. */
   taskType: TaskType;
@@ -188,6 +203,8 @@ export interface GenerationControl {
    * while the promises of those before are pending and hold much memory.
    */
   onFrame?: (frame: Image) => void | Promise<void>;
+  /** Given the sound of a model with `givesAudio`, before the first frame; the result then holds none. */
+  onAudio?: (audio: Waveform) => void;
   /** Which job it is a part of: where there are several cards, jobs share them. */
   job?: string;
   /** How many times the unfinished image is shown to `onPreview`, evenly over the steps. */
@@ -227,6 +244,8 @@ export interface Frames {
   frames: Uint8Array[];
   /** Bytes per pixel of frames that are RGBA. */
   channels?: 4;
+  /** Sound of a model that makes it; as long as the frames, but for a part of a frame. */
+  audio?: Waveform;
   /** Frames per second that the model was made for. */
   fps: number;
   /** Seconds by stage. */

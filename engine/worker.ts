@@ -283,7 +283,10 @@ async function generate(
     onNote: events.note,
     onTokenizing: (isOver) => post({ type: "tokenizing", isOver }),
     onFrame: (values) => show("frame", values, frames++),
+    onAudio: (audio) =>
+      post({ type: "audio", audio }, audio.channels.map(({ buffer }) => buffer as ArrayBuffer)),
     isLatent,
+    isAudioAlone: result === "audio",
     previews,
     onPreview: (values, index) => show("preview", values, index),
   });

@@ -19,6 +19,7 @@ import type {
   ModelInfo,
   Residence,
   RoomRequest,
+  Waveform,
 } from "./types.ts";
 import { deviceSettings, memorySettings, tuningSettings } from "./worker_settings.ts";
 
@@ -230,7 +231,7 @@ export class WorkerEngine implements CardEngine {
 
   async #generate(
     request: GenerateRequest,
-    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl,
+    { signal, onProgress, onFrame, onAudio, previews = 0, onPreview }: GenerationControl,
   ): Promise<Frames> {
     signal?.throwIfAborted();
     if (this.residence !== "loaded") onProgress?.(LOADING);
@@ -249,6 +250,7 @@ export class WorkerEngine implements CardEngine {
     };
     signal?.addEventListener("abort", abort);
     const clock = new ProgressClock();
+    let audio: Waveform | undefined;
     let shown = 0;
     let tokenizing: ReturnType<typeof setTimeout> | undefined;
     const watchTokenizer = (isOver: boolean) => {
@@ -284,6 +286,10 @@ export class WorkerEngine implements CardEngine {
           onPreview?.({ width, height, data: event.data }, shownBefore + event.index);
           shown++;
         }
+        if (event.type === "audio") {
+          if (onAudio) onAudio(event.audio);
+          else audio = event.audio;
+        }
         if (event.type !== "frame") return;
         const { byteLength } = event.data;
         const go = () => flow.take(byteLength);
@@ -315,6 +321,7 @@ export class WorkerEngine implements CardEngine {
         ...(request.enableUpscaling && this.info.upscaler && { upscaler: this.info.upscaler }),
         frames,
         ...(isRgba && { channels: 4 }),
+        ...(audio && { audio }),
         fps: this.info.defaults.fps,
         timings: secondsOf(answers),
         peakBytes: Math.max(...answers.map(({ peakBytes }) => peakBytes)),

@@ -92,6 +92,19 @@ Deno.test("WorkerEngine.generate() hands frames and previews to those who watch,
     assert.equal(seen.length, 3);
   }));
 
+Deno.test("WorkerEngine.generate() hands out sound before frames, and else keeps it", () =>
+  withEngine(async ({ engine }) => {
+    const seen: unknown[] = [];
+    const { audio } = await engine.generate(request("sound"), {
+      onAudio: ({ sampleRate, channels }) => seen.push(sampleRate, channels),
+      onFrame: ({ data }) => void seen.push(text(data)),
+    });
+    assert.deepEqual(seen, [8, [new Float32Array([0, 1])], "sound"]);
+    assert.equal(audio, undefined);
+    const kept = await engine.generate(request("sound"));
+    assert.deepEqual(kept.audio, { sampleRate: 8, channels: [new Float32Array([0, 1])] });
+  }));
+
 Deno.test("WorkerEngine.generate() has no more large frames made than are taken", () =>
   withEngine(async ({ engine }) => {
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -9,13 +9,15 @@ import {
   resolve,
   temporaryPath,
 } from "../platform/mod.ts";
-import type { Size } from "../engine/types.ts";
+import type { Size, Waveform } from "../engine/types.ts";
 import { resolveQuality } from "../media/encode.ts";
 import {
+  type AudioFile,
   crfOfQuality,
   DEFAULT_X264_PRESET,
   findFfmpeg,
   type VideoFormat,
+  type VideoWriter,
   writeVideo,
   X264_PRESETS,
   type X264Preset,
@@ -50,8 +52,8 @@ export interface GeneratedVideoParts {
   frames: readonly Uint8Array[];
   /** Frames per second. */
   fps: number;
-  /** A file whose first audio track the video's file gets, and that track's codec. */
-  audio?: { readonly path: string; readonly codec: string };
+  /** Its sound; or a file whose first audio track the video's file gets, and that track's codec. */
+  audio?: Waveform | AudioFile;
 }
 
 /** A video, with all that is needed to make it again. */
@@ -66,7 +68,9 @@ export class GeneratedVideo {
   readonly fps: number;
   /** How the video was made. */
   readonly recipe: Recipe;
-  readonly #audio: GeneratedVideoParts["audio"];
+  /** Its sound, where the model made one. */
+  readonly audio?: Waveform;
+  readonly #audioFile: AudioFile | undefined;
 
   /**
    * Puts a video together.
@@ -79,7 +83,8 @@ export class GeneratedVideo {
     this.recipe = recipe;
     this.frames = frames;
     this.fps = fps;
-    this.#audio = audio;
+    if (audio && "channels" in audio) this.audio = audio;
+    else this.#audioFile = audio;
   }
 
   /**
@@ -100,8 +105,8 @@ export class GeneratedVideo {
   }
 
   /**
-   * Writes the video to an H.264 MP4 file; folders on the way are made. The sound of the video that it was made from, if
-   * there was one, is kept. FFmpeg of the system is used, or the slower one that comes along where there is none.
+   * Writes the video to an H.264 MP4 file; folders on the way are made. The file has the sound that the model made, or that
+   * of the video that it was made from. FFmpeg of the system is used, or the slower one that comes along where there is none.
    *
    * @param path ends with `.mp4`
    * @param options quality and effort
@@ -134,9 +139,11 @@ export class GeneratedVideo {
 
   async #write(path: string, options: SaveVideoOptions, how: HowToSave = {}): Promise<void> {
     const { width, height, fps } = this;
-    const audio = this.#audio && { ...this.#audio, seconds: this.frames.length / fps };
-    await saveFrames(path, { width, height, fps, audio }, { ...options, ...how }, async (write) => {
-      for (const frame of this.frames) await write(frame);
+    const seconds = this.frames.length / fps;
+    const stream = { width, height, fps, seconds, audio: this.#audioFile };
+    await saveFrames(path, stream, { ...options, ...how }, async (file) => {
+      if (this.audio) await file.addAudio(this.audio);
+      for (const frame of this.frames) await file.write(frame);
     });
   }
 }
@@ -145,10 +152,10 @@ export class GeneratedVideo {
 export interface VideoStream extends Size {
   /** Frames per second. */
   readonly fps: number;
-  /** A file whose first audio track the video's file gets, that track's codec, and the seconds that the frames last. */
-  readonly audio?:
-    | Required<GeneratedVideoParts>["audio"] & { readonly seconds: number }
-    | undefined;
+  /** How long it lasts. */
+  readonly seconds: number;
+  /** A file whose first audio track the video's file gets, and that track's codec. */
+  readonly audio?: AudioFile | undefined;
 }
 
 interface HowToSave {
@@ -157,12 +164,12 @@ interface HowToSave {
   readonly what?: string;
 }
 
-/** Writes frames to a file as they come: `give` calls `write` for each in order. What was written goes when it fails. */
+/** Writes frames and sound to a file as `give` hands them to it. What was written goes when it fails. */
 export async function saveFrames(
   path: string,
   stream: VideoStream,
   options: SaveVideoOptions & HowToSave,
-  give: (write: (frame: Uint8Array) => Promise<void>) => Promise<void>,
+  give: (file: Pick<VideoWriter, "addAudio" | "write">) => Promise<void>,
 ): Promise<void> {
   const { preset = DEFAULT_X264_PRESET, isFragmented, format, what = path, signal } = options;
   if (!X264_PRESETS.includes(preset)) {
@@ -177,20 +184,16 @@ export async function saveFrames(
   try {
     await makeFolder(dirname(path));
     const ffmpeg = await findFfmpeg();
-    const { width, height, fps, audio } = stream;
     const file = writeVideo(ffmpeg, {
+      ...stream,
       path: resolve(path),
       format,
-      width,
-      height,
-      fps,
-      audio,
       crf,
       preset,
       isFragmented,
       signal: own,
     });
-    await give((frame) => file.write(frame)).catch((error) => {
+    await give(file).catch((error) => {
       failure = { error };
       stop.abort();
     });

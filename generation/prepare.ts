@@ -265,13 +265,21 @@ function paddedSize<T extends InputTypes>(
 
 /** What the engine is asked for one output; LoRAs and inputs are the caller's. */
 export function engineRequest(
-  request: Prepared<unknown> & { readonly numFrames?: number },
+  request:
+    & Prepared<unknown>
+    & Pick<GenerateRequest, "numFrames" | "fps" | "enableAudio" | "audioAlone">,
   seed: number,
 ): GenerateRequest {
-  const { width, height, cropSize, numFrames = 1, taskType } = request;
+  const { width, height, cropSize, numFrames = 1, fps, enableAudio, audioAlone, taskType } =
+    request;
   const size = { width, height, ...(cropSize && { cropSize }) };
   const prompt = promptOf(request, seed);
-  return { ...settingsOf(request), ...size, prompt, numFrames, seed, taskType };
+  const rate = fps !== undefined && { fps };
+  const sound = {
+    ...(enableAudio === false && { enableAudio }),
+    ...(audioAlone && { audioAlone }),
+  };
+  return { ...settingsOf(request), ...size, prompt, numFrames, ...rate, ...sound, seed, taskType };
 }
 
 export function chooseTask<T extends InputTypes>(

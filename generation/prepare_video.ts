@@ -50,6 +50,7 @@ export interface VideoWork {
 export interface AskedVideo<T extends VideoInputTypes>
   extends Omit<Asked<T>, "mask" | "maskWay" | "control">, GivenDuration {
   readonly fps?: number | null | undefined;
+  readonly enableAudio?: boolean | null | undefined;
   readonly video?: T["clipSource"] | undefined;
   readonly mask?: T["clipSource"] | undefined;
 }
@@ -63,6 +64,8 @@ export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" |
   numFrames: number;
   /** Frames per second of the result, before frames are put between. */
   fps: number;
+  /** Whether the result has sound: that which the model makes, else that of the given video; true by default. */
+  enableAudio?: boolean;
   /** The video to start from, to steer by, or to go on from. */
   video?: Clip;
   /** Which part of the video is redrawn. */
@@ -115,7 +118,13 @@ export async function prepareVideo<T extends VideoInputTypes>(
     const decoded = taskType === "F2V" ? wholeLength(video.info, fps) : numFrames;
     reader.checkClip(asked.video, video, { fps, numFrames: decoded });
   }
-  const room = { ...settings, ...size, taskType, numFrames, images: count, references };
+  const enableAudio = asked.enableAudio ?? true;
+  const room = {
+    ...settings,
+    ...size,
+    ...{ taskType, numFrames, images: count, references },
+    ...(info.givesAudio && { fps, enableAudio }),
+  };
   await checkRoom(room, asked, by);
   const images: T["kept"][] = [];
   for (const image of opened) {
@@ -133,6 +142,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
       taskType,
       numFrames,
       fps,
+      enableAudio,
       images,
       ...await visionsOf(opened, by),
       ...(video && { video }),
@@ -162,17 +172,23 @@ export function videoShape(
   return { width, height, fps, numFrames: length, isEnd, isContained: animates === true };
 }
 
-/** Size, rate and sound of the result; what goes on after a video has no sound yet. */
+/** Size, rate, length and given sound of the result; what goes on after a video has no sound yet. */
 export function videoStream(
   request: PreparedVideo<unknown, { readonly path?: string; readonly info: VideoInfo }>,
-  keepsAudio: boolean,
 ): VideoStream {
-  const { video, taskType, numFrames, fps } = request;
-  const codec = video?.info.audioCodec;
-  const audio = keepsAudio && taskType !== "F2V" && video?.path !== undefined && codec !== undefined
-    ? { path: video.path, codec, seconds: numFrames / fps }
+  const { enableAudio, video, numFrames, fps } = request;
+  const audio = enableAudio !== false && video?.path !== undefined && keepsAudio(request)
+    ? { path: video.path, codec: video.info.audioCodec! }
     : undefined;
-  return { ...resultSize(request), fps: resultRate(fps, request), audio };
+  const seconds = numFrames / fps;
+  return { ...resultSize(request), fps: resultRate(fps, request), seconds, audio };
+}
+
+/** Whether the result has the sound of the given video; what goes on after one has none yet. */
+export function keepsAudio(
+  { video, taskType }: PreparedVideo<unknown, { readonly info: VideoInfo }>,
+): boolean {
+  return video?.info.audioCodec !== undefined && taskType !== "F2V";
 }
 
 function checkLeastImages(

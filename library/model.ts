@@ -28,6 +28,7 @@ import {
   videoStream,
   withVisions,
 } from "../generation/mod.ts";
+import { fitWaveform } from "../media/waveform.ts";
 import type {
   GenerateOptions,
   GenerateVideoOptions,
@@ -152,7 +153,8 @@ export class Model implements AsyncDisposable {
   async generateVideo(options: GenerateVideoOptions): Promise<GeneratedVideo> {
     const { request, stream, control, recipeOf } = await this.#videoRequest(options);
     const result = await this.#engine.generate(request, control);
-    const { fps, audio } = stream;
+    const { fps } = stream;
+    const audio = result.audio ? fitWaveform(result.audio, stream.seconds) : stream.audio;
     return new GeneratedVideo({
       recipe: recipeOf(result),
       frames: result.frames,
@@ -181,15 +183,19 @@ export class Model implements AsyncDisposable {
     const { signal } = options;
     let frameCount = 0;
     let result: Frames | undefined;
-    await saveFrames(path, stream, { ...file, ...(signal ? { signal } : {}) }, async (write) => {
+    await saveFrames(path, stream, { ...file, ...(signal ? { signal } : {}) }, async (writer) => {
       let last: Promise<void> = Promise.resolve();
+      const add = (add: () => Promise<void>) => {
+        last = last.then(add);
+        last.catch(() => {});
+        return last;
+      };
       result = await this.#engine.generate(request, {
         ...control,
+        onAudio: (audio) => void add(() => writer.addAudio(audio)),
         onFrame: ({ data }) => {
           frameCount++;
-          last = last.then(() => write(data));
-          last.catch(() => {});
-          return last;
+          return add(() => writer.write(data));
         },
       });
       await last;
@@ -204,7 +210,7 @@ export class Model implements AsyncDisposable {
     readonly control: GenerationControl;
     readonly recipeOf: (result: Frames) => Recipe;
   }> {
-    const { signal, onProgress, loras, enableAudio = true } = options;
+    const { signal, onProgress, loras, enableAudio } = options;
     const [seed] = resolveSeeds(options.seed, 1) as [number];
     const { fps, numFrames, seconds } = options;
     const { request, idle } = await prepareVideo<LocalInputs>(
@@ -213,6 +219,7 @@ export class Model implements AsyncDisposable {
         fps,
         numFrames,
         seconds,
+        enableAudio,
         video: options.video,
         mask: options.mask,
       },
@@ -230,7 +237,7 @@ export class Model implements AsyncDisposable {
         ...(video && { video: await video.read(shape) }),
         ...(mask && "read" in mask && { mask: await mask.read(request) }),
       },
-      stream: videoStream(request, enableAudio),
+      stream: videoStream(request),
       control: {
         ...(signal && { signal }),
         ...(onProgress && { onProgress }),

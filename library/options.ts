@@ -100,7 +100,7 @@ export interface GenerateVideoOptions extends SamplingOptions {
   fps?: number;
   /** The video to change, to steer by, to follow or to go on from: the path of a file, whose sound is kept, or frames. */
   video?: VideoSource;
-  /** Whether the sound of that file is kept; true by default. */
+  /** Whether the video has sound: that which a model with `info.givesAudio` makes, else that of the file; true by default. */
   enableAudio?: boolean;
   /**
    * Which pixels of the video are redrawn, where `info.takesMasks`: the white ones of a video, or of a single image

@@ -45,8 +45,8 @@ export class ScheduledModel implements Engine {
   }
 
   generate(request: GenerateRequest, control: GenerationControl = {}): Promise<Frames> {
-    const { signal, job, onFrame, onProgress } = control;
-    // A generation may be made twice: progress never falls, and a frame that was given is not given again.
+    const { signal, job, onFrame, onAudio, onProgress } = control;
+    // A generation may be made twice: progress never falls, and what was given is not given again.
     let [hasGiven, fraction] = [false, 0];
     const watched: GenerationControl = {
       ...control,
@@ -54,6 +54,12 @@ export class ScheduledModel implements Engine {
         onFrame: (frame) => {
           hasGiven = true;
           return onFrame(frame);
+        },
+      }),
+      ...(onAudio && {
+        onAudio: (audio) => {
+          hasGiven = true;
+          onAudio(audio);
         },
       }),
       ...(onProgress && {

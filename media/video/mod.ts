@@ -6,4 +6,10 @@ export { probeVideo, type VideoInfo } from "./probe.ts";
 export { readVideo, type ReadVideoOptions } from "./read.ts";
 export { checkVideoWork, VideoError } from "./video_work.ts";
 export { crfOfQuality, DEFAULT_X264_PRESET, X264_PRESETS, type X264Preset } from "./quality.ts";
-export { type VideoFormat, type VideoWriter, writeVideo, type WriteVideoOptions } from "./write.ts";
+export {
+  type AudioFile,
+  type VideoFormat,
+  type VideoWriter,
+  writeVideo,
+  type WriteVideoOptions,
+} from "./write.ts";

@@ -4,7 +4,7 @@ import { FfmpegError, type FfmpegLimits, FfmpegTimeError } from "./ffmpeg.ts";
 import { VideoError } from "./video_work.ts";
 
 /** Containers that are read: none names other files or addresses, as playlists do. */
-const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf";
+const CONTAINERS = "mov,matroska,avi,gif,mpeg,mpegts,flv,ogg,asf,wav";
 
 /** Decoders of what cameras, phones and editors write and wrote; only libvpx reads the alpha of VP8 and VP9. */
 const VIDEO_DECODERS = `

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { makeGap, makeHugeFrame, makeVideo } from "../../tests/support/hostile_videos.ts";
-import { FfmpegError } from "./ffmpeg.ts";
+import { tone } from "../../tests/fakes/engine.ts";
+import { type Ffmpeg, FfmpegError } from "./ffmpeg.ts";
 import { bundledFfmpeg, findFfmpeg, systemFfmpeg } from "./find_ffmpeg.ts";
 import { Listing, probeVideo } from "./probe.ts";
 import { readVideo } from "./read.ts";
@@ -24,6 +25,23 @@ function frame(index: number): Uint8Array {
     bytes.set(isLeft ? [20 * index, 20 * index, 20 * index] : [200, 30, 30], 3 * i);
   }
   return bytes;
+}
+
+/** Two channels of 24 000 samples per second, from the time 0 on: encoders begin before it. */
+async function readSound(ffmpeg: Ffmpeg, path: string): Promise<[Float32Array, Float32Array]> {
+  const stream = ffmpeg.decode({
+    inputs: [path],
+    arguments: ({ inputs, output }) => [
+      ...["-copyts", "-i", inputs[0]!, "-map", "0:a:0", "-af", "atrim=start=0"],
+      ...["-f", "f32le", "-c:a", "pcm_f32le", output],
+    ],
+  });
+  const all = new Float32Array(
+    await new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer(),
+  );
+  const channel = (first: number) =>
+    Float32Array.from({ length: all.length / 2 }, (_, i) => all[2 * i + first]!);
+  return [channel(0), channel(1)];
 }
 
 async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
@@ -81,6 +99,38 @@ for (const { name, ffmpeg } of BUILDS) {
         assert.deepEqual(tags, [0, 1, 0, 1, 0, 1]);
       }),
   );
+
+  for (const isFragmented of [false, true]) {
+    Deno.test(
+      `writeVideo() keeps the sound in step, ${isFragmented ? "in fragments" : "whole"} (${name})`,
+      { ignore },
+      () =>
+        inFolder(async (folder) => {
+          const path = `${folder}/video.mp4`;
+          const sound = tone(1.4);
+          const shape = { path, ...SIZE, fps: 12, crf: 30, isFragmented };
+          const writer = writeVideo(ffmpeg!, { ...shape, seconds: 2 });
+          await writer.addAudio(sound);
+          for (let i = 0; i < 24; i++) await writer.write(frame(i % 12));
+          await assert.rejects(writer.addAudio(sound), /frames went before/);
+          await writer.finish();
+          const { frames, fps, audioCodec } = await probeVideo(ffmpeg!, path);
+          assert.deepEqual([frames, fps, audioCodec], [24, 12, "aac"]);
+          const [left, right] = await readSound(ffmpeg!, path);
+          const length = left!.length;
+          // AAC comes in pieces of 1024 samples.
+          assert.ok(Math.abs(length - 2 * 24_000) <= 2 * 1024, `${length} samples`);
+          // AAC of 128 kbit/s: far closer to its own channel than to the other, and silent at the end.
+          const error = (is: Float32Array, of: Float32Array) =>
+            of.reduce((sum, value, i) => sum + (is[i]! - value) ** 2, 0) / of.length;
+          for (const [i, is] of [left!, right!].entries()) {
+            const worst = error(is, sound.channels[i]!);
+            assert.ok(worst < 1e-4, `channel ${i}: ${worst}`);
+            assert.ok(is.subarray(1.5 * 24_000).every((value) => Math.abs(value) < 1e-3));
+          }
+        }),
+    );
+  }
 
   Deno.test(
     `writeVideo() can be played while it writes, where fragments are asked for (${name})`,

@@ -62,7 +62,8 @@ export class ResultDecoder<Own extends Inputs> {
   ): Promise<void> {
     const { count, firstResult } = this.#decoder;
     if (!this.#isFirst) return;
-    if (work.control.isLatent) return await this.#runLatent(work);
+    const { isLatent, isAudioAlone } = work.control;
+    if (isLatent || isAudioAlone) return await this.#runLatent(work);
     const total = count * this.#images.length;
     const channels = firstResult.shape.at(-1)!;
     for (const [i, own] of this.#images.entries()) {

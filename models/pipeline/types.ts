@@ -1,4 +1,5 @@
 /** What every family's pipeline offers to the engine. */
+import type { Waveform } from "../../media/waveform.ts";
 import type { Device, RunControl } from "../../runtime/mod.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
 import type { MemoryOptions, PlanRoom } from "../memory/model_memory.ts";
@@ -70,6 +71,10 @@ export interface PipelineRequest extends Readonly<SamplingSettings> {
   readonly height: number;
   /** Frames of the video; the tasks that make an image give one, whatever is said here. */
   readonly numFrames: number;
+  /** Frames per second, for models whose motion and sound follow it; the model's own by default. */
+  readonly fps?: number;
+  /** Whether a model that gives audio makes it; true by default. */
+  readonly enableAudio?: boolean;
   readonly seed: number;
   /** Whether both prompts go in one pass, or one after the other in half the memory; by default whichever fits. */
   readonly guidancePasses?: "batched" | "sequential";
@@ -109,6 +114,8 @@ export interface PlanRequest extends
       | "width"
       | "height"
       | "numFrames"
+      | "fps"
+      | "enableAudio"
       | "images"
       | "mask"
       | "references"
@@ -144,6 +151,8 @@ export interface PipelineControl extends RunControl {
    * larger than the request by the upscaler's own factor, whatever `upscalingScale` says.
    */
   onFrame?(frame: Float32Array): void;
+  /** Takes the sound, before the first frame; the result then holds none. */
+  onAudio?(audio: Waveform): void;
   /** Takes a line for the log. */
   onNote?(line: string): void;
   /** Told before the prompts are cut into tokens, and after: a damaged tokenizer may take for ever. */
@@ -152,6 +161,8 @@ export interface PipelineControl extends RunControl {
   readonly previews?: number;
   /** Whether the latents are all that is wanted, and nothing is decoded. */
   readonly isLatent?: boolean;
+  /** Whether the sound is all that is wanted, and no frame is decoded. */
+  readonly isAudioAlone?: boolean;
   /** Takes each preview: a frame, RGB in [0, 1], as it would be if the rest of the noise were gone. */
   onPreview?(frame: Float32Array, index: number): void;
 }
@@ -163,6 +174,8 @@ export interface PipelineResult {
    * the back first.
    */
   readonly frames: Float32Array[];
+  /** Sound of a model that gives audio; as long as the frames, but for a part of a frame. */
+  readonly audio?: Waveform;
   /** Final latents in the transformer's normalised units. */
   readonly latents: Float32Array;
   /** Milliseconds per stage. */
@@ -328,6 +341,8 @@ export interface PipelineInfo {
   readonly layers?: LayerLimits;
   /** Whether its images have alpha, those that it is given too. */
   readonly givesAlpha?: true;
+  /** Whether its videos have sound that it makes. */
+  readonly givesAudio?: true;
   /** Its ControlNets, of which requests choose. */
   readonly controlNets: readonly ControlNetInfo[];
   /** Most control pictures of a request, where it takes some; default 1. */

@@ -1,4 +1,5 @@
 /** A request at work: what it asks for, the queue that its programs go through, and what comes out. */
+import type { Waveform } from "../../media/waveform.ts";
 import type { Components } from "../memory/residency.ts";
 import type { Phase } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
@@ -13,6 +14,8 @@ import type { PipelineControl, PipelineRequest, PipelineResult } from "./types.t
 export interface Attempt {
   denoised?: Float32Array;
   frames: number;
+  /** Whether its sound was given. */
+  hasAudio?: boolean;
 }
 
 interface WorkOptions extends
@@ -59,6 +62,7 @@ export class Work {
   #latents: Float32Array | undefined;
   readonly #frames: Float32Array[] = [];
   #frameCount = 0;
+  #audio: Waveform | undefined;
 
   constructor(options: WorkOptions) {
     this.request = options.request;
@@ -150,6 +154,19 @@ export class Work {
     if (!isFinite(latents)) throw this.nonFinite("the transformer");
   }
 
+  /** Takes the sound, which goes before the frames: the file that they are written to begins with it. */
+  takeAudio(audio: Waveform): void {
+    if (this.#frameCount > 0) {
+      throw new Error(
+        `Cannot take the sound: ${this.#frameCount} frames went before; decode it before them`,
+      );
+    }
+    if (!audio.channels.every(isFinite)) throw this.nonFinite("the vocoder", "vocoder");
+    if (!this.control.onAudio) this.#audio = audio;
+    else if (!this.attempt.hasAudio) this.control.onAudio(audio);
+    this.attempt.hasAudio = true;
+  }
+
   /** Takes decoded pixels, [frames, height, width, channels] in [-1, 1]; masks and upscalers know no alpha. */
   takeFrames(
     pixels: Float32Array,
@@ -175,7 +192,8 @@ export class Work {
 
   result(): Omit<PipelineResult, "timings" | "cutPrompts"> {
     if (!this.#options.isFirst) return { frames: [], latents: new Float32Array() };
-    const lacksFrames = this.#frameCount === 0 && !this.control.isLatent;
+    const { isLatent, isAudioAlone } = this.control;
+    const lacksFrames = this.#frameCount === 0 && !isLatent && !isAudioAlone;
     if (lacksFrames || !this.#latents) {
       throw new Error(
         `Cannot finish: the family's pipeline gave ${this.#frameCount} frames and ${
@@ -183,7 +201,8 @@ export class Work {
         } latents; run its ResultDecoder last`,
       );
     }
-    return { frames: this.#frames, latents: this.#latents };
+    const audio = this.#audio;
+    return { frames: this.#frames, ...(audio && { audio }), latents: this.#latents };
   }
 
   nonFinite(stage: string, component?: string): Error {

@@ -53,7 +53,7 @@ interface Output {
   /** Has the engine make it; LoRAs are those of the job. */
   generate(
     request: Omit<GenerateRequest, "loras">,
-    onFrame?: NonNullable<GenerationControl["onFrame"]>,
+    taker?: Pick<GenerationControl, "onFrame" | "onAudio">,
   ): Promise<Frames>;
 }
 
@@ -68,7 +68,7 @@ export async function makeOutputs(
   let peakBytes = 0;
   let cutPrompts: readonly CutPrompt[] = [];
   const generating =
-    (index: number, signal: AbortSignal): Output["generate"] => async (request, onFrame) => {
+    (index: number, signal: AbortSignal): Output["generate"] => async (request, taker) => {
       const previews = new PreviewEncoder(index, context);
       stages.enter("prepare");
       const made = await engine.generate({ ...request, loras: toLoraUses(loras) }, {
@@ -78,7 +78,8 @@ export async function makeOutputs(
           stages.enter(progress.stage);
           context.progress(all.update(progress, index));
         },
-        ...(onFrame && { onFrame }),
+        ...(taker?.onFrame && { onFrame: taker.onFrame }),
+        ...(taker?.onAudio && { onAudio: taker.onAudio }),
         previews: count,
         onPreview: (image, preview) => previews.encode(image, preview),
       }).catch((error) => explainEngineFailure(error, loras));

@@ -43,7 +43,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   url: "Address of an image to edit: http, https or data",
   seconds: "Duration in whole seconds",
   x264_preset: "Effort of the H.264 encoder (default: `fast`)",
-  enable_audio: "Keep the sound of the input video (default: true); not with `F2V`",
+  enable_audio:
+    "Sound, of a model that makes it, else of the input video (default: true); not with `F2V`",
   fragmented:
     "Write a file that plays while it is written; `/content` then answers before its end (default: false)",
   input_reference: "Image or video to start from: a file, or an address",

@@ -4,7 +4,13 @@ import { withVisions } from "../../generation/size.ts";
 import { engineRequest } from "../../generation/prepare.ts";
 import { videoShape, videoStream } from "../../generation/prepare_video.ts";
 import { readFrames } from "../../generation/video_frames.ts";
-import type { Engine, GenerateRequest, Image } from "../../engine/types.ts";
+import type {
+  Engine,
+  GenerateRequest,
+  GenerationControl,
+  Image,
+  Waveform,
+} from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
@@ -53,10 +59,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
         const writer = new FrameWriter(job, path, signal);
         const ended = request.isFragmented ? unfinished?.begin(context.id, index, path) : undefined;
         try {
-          await generate(
-            { ...engineRequest(request, seed), ...inputs },
-            (frame) => writer.write(frame),
-          );
+          await generate({ ...engineRequest(request, seed), ...inputs }, writer);
           await writer.finish();
           ended?.(true);
         } catch (error) {
@@ -74,22 +77,26 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
   }
 }
 
-/** Frames arrive when they arrive; the file takes them one after the other. */
-class FrameWriter {
+/** Frames and sound arrive when they arrive; the file takes them one after the other. */
+class FrameWriter implements Pick<GenerationControl, "onFrame" | "onAudio"> {
   readonly #stop = new AbortController();
   readonly #file: VideoWriter;
   #last: Promise<void> = Promise.resolve();
 
   constructor({ request, ffmpeg }: VideoJob, path: string, jobSignal: AbortSignal) {
-    const { crf, preset, keepsAudio, isFragmented } = request;
-    const stream = videoStream(request, keepsAudio);
+    const { crf, preset, isFragmented } = request;
+    const stream = videoStream(request);
     const signal = AbortSignal.any([jobSignal, this.#stop.signal]);
     this.#file = writeVideo(ffmpeg, { ...stream, path, crf, preset, isFragmented, signal });
   }
 
   /** Resolves when the encoder has the frame. */
-  write(frame: Image): Promise<void> {
-    this.#last = this.#last.then(() => this.#file.write(frame.data));
+  readonly onFrame = (frame: Image): Promise<void> => this.#add(() => this.#file.write(frame.data));
+
+  readonly onAudio = (audio: Waveform): void => void this.#add(() => this.#file.addAudio(audio));
+
+  #add(add: () => Promise<void>): Promise<void> {
+    this.#last = this.#last.then(add);
     // `finish` reports it.
     this.#last.catch(() => {});
     return this.#last;

@@ -24,7 +24,7 @@ const REQUEST: VideoRequest = {
   numFrames: 5,
   fps: 8,
   images: [],
-  keepsAudio: true,
+  enableAudio: true,
   crf: 20,
   preset: "fast",
   ignored: [],

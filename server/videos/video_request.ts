@@ -1,6 +1,7 @@
 /** From a video request, as JSON or as a form, to what has to be done, with every mistake found before any work begins. */
 
 import {
+  keepsAudio,
   type PreparedVideo,
   prepareVideo,
   type VideoInputTypes,
@@ -51,8 +52,6 @@ export interface VideoRequest extends PreparedVideo<string, GivenVideo>, Request
   model: string;
   /** The served name; records of older versions have none. */
   servedModel?: string;
-  /** Whether the given video's sound is kept. */
-  keepsAudio: boolean;
   /** Constant rate factor of the file. */
   crf: number;
   preset: X264Preset;
@@ -129,7 +128,7 @@ export async function readVideoRequest<
   const n = fields.num_outputs_per_prompt ?? fields.n;
   const { asked, options, spell, paramOf } = readGeneration({ ...fields, n }, context);
   const { fps, num_frames: numFrames, seconds } = fields;
-  const length = { fps, numFrames, seconds };
+  const length = { fps, numFrames, seconds, enableAudio: fields.enable_audio };
   const { ready: { request, isRounded }, idle } = await prepared(
     () =>
       prepareVideo<RequestInputs<Upload, File, Open>>(
@@ -145,11 +144,10 @@ export async function readVideoRequest<
     ...(references.length > 0 && { reference: "given" }),
     ...unread.fields,
   };
-  const hasSound = request.video?.info.audioCodec !== undefined && request.taskType !== "F2V";
   const ignored = findIgnored(seen, videoFieldTable, context, {
     ...idle,
     ...unread.idle,
-    enable_audio: !hasSound,
+    enable_audio: !info.givesAudio && !keepsAudio(request),
     // It is repeated in the record.
     model: false,
   });
@@ -164,7 +162,6 @@ export async function readVideoRequest<
     model: fields.model || context.servedModelName,
     servedModel: context.servedModelName,
     ...(hasInputs && inputs.folder !== undefined ? { inputs: inputs.folder } : {}),
-    keepsAudio: fields.enable_audio !== false,
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
     ...(fields.fragmented ? { isFragmented: true } : {}),

@@ -154,6 +154,23 @@ Deno.test("POST /v1/videos keeps a video's sound unless enable_audio is false, o
   }
 });
 
+Deno.test("POST /v1/videos gives the sound that a model makes, as long as the frames, unless enable_audio is false", async () => {
+  await using testee = await service(new FakeEngine({ info: { givesAudio: true } }));
+  for (const enable_audio of [true, false]) {
+    const fields = { prompt: "a", size: "32x32", num_frames: 17, fps: 8, enable_audio };
+    const response = await testee.post(PATH, fields);
+    assert.equal(response.headers.get("x-ignored-fields"), null);
+    const { id } = await response.json();
+    assert.equal((await ended(testee, id))["status"], "completed");
+    const path = `${testee.folder}/got.mp4`;
+    await Deno.writeFile(path, await (await testee.get(`${PATH}/${id}/content`)).bytes());
+    const { frames, audioCodec } = await probeVideo(ffmpeg, path);
+    assert.deepEqual([frames, audioCodec], [17, enable_audio ? "aac" : undefined]);
+  }
+  const [first, second] = testee.engine.requests;
+  assert.deepEqual([first!.fps, first!.enableAudio, second!.enableAudio], [8, undefined, false]);
+});
+
 Deno.test("POST /v1/videos refuses a video of which too much would have to be decoded", async () => {
   await using testee = await service();
   const path = `${testee.folder}/fast.mp4`;

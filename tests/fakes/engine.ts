@@ -14,6 +14,7 @@ import type {
   ModelInfo,
   Residence,
   RoomRequest,
+  Waveform,
 } from "../../engine/types.ts";
 import { OutOfMemoryError } from "../../runtime/errors.ts";
 import { colourOf, FAKE_COMPONENTS } from "./loras.ts";
@@ -73,7 +74,7 @@ export class FakeEngine implements CardEngine {
 
   async generate(
     request: GenerateRequest,
-    { signal, onProgress, onFrame, previews = 0, onPreview }: GenerationControl = {},
+    { signal, onProgress, onFrame, onAudio, previews = 0, onPreview }: GenerationControl = {},
   ): Promise<Frames> {
     const { width, height, numFrames = this.info.defaults.numFrames } = request;
     this.requests.push(request);
@@ -109,7 +110,11 @@ export class FakeEngine implements CardEngine {
       ? (numFrames - 1) * 2 ** frameInterpolationExp + 1
       : numFrames;
     const size = resultSize({ ...request, ...hiresSize(request, this.info) });
-    const all = Array.from(
+    const audio = this.info.givesAudio && request.enableAudio !== false
+      ? tone((numFrames - 0.5) / (request.fps ?? this.info.defaults.fps))
+      : undefined;
+    if (audio) onAudio?.(audio);
+    const all = request.audioAlone ? [] : Array.from(
       { length: this.info.layers ? request.layers! : length },
       (_, frame) => gradient({ ...request, ...size }, frame + colour),
     ).map((rgb) => this.info.layers ? toRgba({ ...size, data: rgb }).data : rgb);
@@ -118,6 +123,7 @@ export class FakeEngine implements CardEngine {
     return {
       ...{ ...size, ...(drawnAt && { drawnAt }) },
       ...{ frames: onFrame ? [] : all, ...(this.info.layers && { channels: 4 as const }) },
+      ...(audio && !onAudio && { audio }),
       fps: this.info.defaults.fps,
       timings: { denoise: 0.001 },
       peakBytes: width * height * 12,
@@ -169,6 +175,17 @@ export class FakeEngine implements CardEngine {
     this.closed = true;
     return Promise.resolve();
   }
+}
+
+/** Two sines, 440 Hz at the left and 660 Hz at the right. */
+export function tone(seconds: number, sampleRate = 24_000): Waveform {
+  const channels = [440, 660].map((hertz) =>
+    Float32Array.from(
+      { length: Math.round(seconds * sampleRate) },
+      (_, i) => 0.5 * Math.sin(2 * Math.PI * hertz * i / sampleRate),
+    )
+  );
+  return { sampleRate, channels };
 }
 
 /** Red grows to the right, green downwards; blue is the seed's, the prompt's and the frame's. */

@@ -136,6 +136,9 @@ function generate(
   const data = prompt === "colour"
     ? Uint8Array.from({ length: width * height * 3 }, (_, index) => colour >> (index % 3 * 8))
     : new TextEncoder().encode(prompt === "count releases" ? `${releases}` : prompt);
+  if (prompt === "sound") {
+    post({ type: "audio", audio: { sampleRate: 8, channels: [new Float32Array([0, 1])] } });
+  }
   post({ type: "frame", data, index: 0 });
   post({
     type: "generated",
