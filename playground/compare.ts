@@ -6,7 +6,7 @@ import { h, icon, type VNode } from "./elements.ts";
 import type { Entry } from "./history.ts";
 import { type Recipe, recipeAt, recipeOf, resultAt } from "./jobs.ts";
 import { blobOf } from "./media.ts";
-import { settingName, t } from "./texts.ts";
+import { fieldName, t, valueText } from "./texts.ts";
 import { type Comparison, comparison, type Side } from "./view.ts";
 
 async function sideOf({ result }: Entry, name: string): Promise<Side> {
@@ -33,11 +33,9 @@ export async function compareEdit(before: Blob, after: Entry): Promise<void> {
 }
 
 function differences(one: Recipe, other: Recipe): Comparison["differences"] {
-  const text = (value: unknown) =>
-    value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
   return [...new Set([...Object.keys(one), ...Object.keys(other)])]
-    .filter((name) => text(one[name]) !== text(other[name]))
-    .map((name) => [settingName(name), text(one[name]), text(other[name])] as const);
+    .map((name) => [fieldName(name), valueText(one[name]), valueText(other[name])] as const)
+    .filter(([, first, second]) => first !== second);
 }
 
 function close(): void {

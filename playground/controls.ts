@@ -1,7 +1,7 @@
 /** Controls that settings are chosen with. */
 
-import type { ComponentChildren } from "preact";
-import { useId, useState } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
 import { t } from "./texts.ts";
 
@@ -61,6 +61,20 @@ export function Segments<T extends string>(
   );
 }
 
+/** Gives a part of the page the focus when it appears; who has it when the part goes finds it at another one. */
+export function useFocus(own: RefObject<HTMLElement | null>, back: string): void {
+  useEffect(() => {
+    const part = own.current!;
+    const inner = part.querySelector<HTMLElement>("[tabindex='0']") ?? part;
+    inner.focus({ preventScroll: true });
+    return () => {
+      // The part has left the page already, and its focus is nowhere.
+      const isLost = [null, document.body].includes(document.activeElement as HTMLElement | null);
+      if (isLost) document.querySelector<HTMLElement>(back)?.focus();
+    };
+  }, []);
+}
+
 /** A mark that is pressed to read what a setting does, and the sentence when it was. */
 export function useHint(name: string, text: string | undefined): [VNode | null, VNode | null] {
   const [isOpen, setOpen] = useState(false);
@@ -72,6 +86,12 @@ export function useHint(name: string, text: string | undefined): [VNode | null, 
       "aria-label": t("about", { name }),
       "aria-expanded": isOpen,
       onClick: () => setOpen(!isOpen),
+      onKeyDown: (event) => {
+        if (event.key !== "Escape" || !isOpen) return;
+        // The drawer that it is in stays open.
+        event.stopPropagation();
+        setOpen(false);
+      },
     }, "?"),
     isOpen ? h("p", { class: "hint" }, text) : null,
   ];

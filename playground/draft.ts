@@ -1,6 +1,7 @@
 /** What is being composed: the next request. */
 
 import type { Model, Output } from "./model.ts";
+import { session } from "./session.ts";
 import { memory, Store } from "./store.ts";
 
 export interface LoraUse {
@@ -107,6 +108,25 @@ export function chooseReference(key: string, name: string, value: unknown): void
   });
   draft.set({ references });
 }
+
+/** What was chosen for models that were chosen before. */
+const lorasOf = new Map<string, LoraUse[]>();
+let lastModel = session.state.modelId;
+
+// LoRAs are made for a model: another one has its own, and keeps those that it knows, too.
+session.follow(() => {
+  const { modelId, models } = session.state;
+  if (modelId === lastModel || modelId === "") return;
+  const { loras } = draft.state;
+  if (lastModel !== "") {
+    lorasOf.set(lastModel, loras);
+    const known = models.find(({ id }) => id === modelId)?.loras ?? [];
+    draft.set({
+      loras: lorasOf.get(modelId) ?? loras.filter(({ path }) => known.includes(path)),
+    });
+  }
+  lastModel = modelId;
+});
 
 let files = 0;
 

@@ -280,6 +280,13 @@ export const english = {
   set_hires_scheduler: "Hires scheduler",
 
   // What settings do to the picture, and good values.
+  hint_size:
+    "How large the result is, in pixels. The model draws best at its own sizes; larger ones take longer and more memory.",
+  hint_seed:
+    "The number that the picture grows from: the same number with the same settings draws the same picture.",
+  hint_n: "How many are drawn of this prompt, each with a seed of its own.",
+  hint_loras:
+    "Small files that teach a model a style, a person or a thing. 0.6 to 1 is a usual strength.",
   hint_negative_prompt: "What the picture must not show. It works where guidance is above 1.",
   hint_num_inference_steps:
     "How often the picture is refined. More steps give finer details and take longer. 20 to 30 suit most models; keep the default of fast ones, 4 to 9.",
@@ -375,7 +382,8 @@ export const english = {
     "The bundled model draws plain shapes, such as a red heart, and nothing else. For photos, choose a model at the top.",
   modelsHere: "Here",
   modelsToDownload: "To download",
-  modelsFit: "Fit this GPU",
+  modelsFit: "Fit this GPU: their parts take turns in its memory",
+  modelsFitMemory: "Fit this memory: their parts take turns in it",
   modelsLarger: "Larger: parts of them wait in memory, which is slow",
   looking: "Looking.",
   otherModel: "Another model of the hub",
@@ -384,6 +392,7 @@ export const english = {
   softwareGpu:
     "No graphics card is in use: the driver computes on the CPU, and these models take minutes to hours for a picture.",
   gpuHas: "The GPU has {size}.",
+  modelsMayUse: "They may use {size} of memory.",
   diskHas: "The disk has {size} free.",
   mayNotPull: "This server lets nobody here fetch or delete models.",
   use: "Use",
@@ -401,6 +410,8 @@ export const english = {
   ipAdapter: "Follows a reference image",
   partHasCome:
     "{name} is here. Downloaded models use it from now on, the others after a restart of the server.",
+  partToChoose:
+    "{name} is here. Switch it on under “ControlNets and IP-Adapters” in the settings of a model that takes it.",
   measured: "{time} for {size} on this machine",
   downloadOf: "Download of {name}",
   makesImages: "images",
@@ -487,8 +498,7 @@ export const english = {
   sheetValues: "{name}: values",
   sheetWords: "Words of the prompt",
   sheetWordsExample: "fox, hen: the first stands in the prompt",
-  sheetNumbers: "4, 8, 12",
-  sheetNoValues: "Write values of {name}, such as 4, 8, 12.",
+  sheetNoValues: "Write values of {name}, such as {example}.",
   sheetNoWords: "The prompt has no “{words}”, which is the first value.",
   sheetBadValue: "{name} cannot be {value}.",
   sheetSame: "Columns and rows are the same setting.",

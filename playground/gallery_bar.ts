@@ -1,6 +1,7 @@
 /** Above the results: the search, the stars, and what is done with those that are selected. */
 
-import { iconButton } from "./controls.ts";
+import { useRef } from "preact/hooks";
+import { iconButton, useFocus } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Entry, history, keyOf } from "./history.ts";
 import { jobs, removeSoon, undoRemoval } from "./jobs.ts";
@@ -90,8 +91,15 @@ export function UndoRemoval(): VNode | null {
           {},
           removed.count > 1 ? t("deletedCount", { count: removed.count }) : t("deleted"),
         ),
-        h("button", { class: "own", onClick: undoRemoval }, t("undo")),
+        h(UndoButton, {}),
       ]
       : null,
   );
+}
+
+/** It has the focus of the button that deleted: the next one in its place would delete, too. */
+function UndoButton(): VNode {
+  const own = useRef<HTMLButtonElement>(null);
+  useFocus(own, ".stage");
+  return h("button", { ref: own, class: "own", onClick: undoRemoval }, t("undo"));
 }

@@ -273,6 +273,13 @@ export const german: Words = {
   set_hires_sampler: "Hires-Sampler",
   set_hires_scheduler: "Hires-Scheduler",
 
+  hint_size:
+    "Wie groß das Ergebnis ist, in Pixeln. In den eigenen Größen zeichnet das Modell am besten; größere brauchen mehr Zeit und Speicher.",
+  hint_seed:
+    "Die Zahl, aus der das Bild entsteht: Dieselbe Zahl mit denselben Einstellungen zeichnet dasselbe Bild.",
+  hint_n: "Wie viele Ergebnisse dieser Prompt bekommt, jedes mit eigenem Seed.",
+  hint_loras:
+    "Kleine Dateien, die einem Modell einen Stil, eine Person oder eine Sache beibringen. Üblich ist eine Stärke von 0,6 bis 1.",
   hint_negative_prompt: "Was das Bild nicht zeigen soll. Wirkt, wenn die Guidance über 1 liegt.",
   hint_num_inference_steps:
     "Wie oft das Bild verfeinert wird. Mehr Schritte bringen feinere Details und dauern länger. Für die meisten Modelle passen 20 bis 30; bei schnellen die Vorgabe von 4 bis 9 lassen.",
@@ -368,7 +375,8 @@ export const german: Words = {
     "Das mitgelieferte Modell zeichnet nur einfache Formen, etwa ein rotes Herz. Für Fotos wähle oben ein Modell.",
   modelsHere: "Vorhanden",
   modelsToDownload: "Zum Herunterladen",
-  modelsFit: "Passen auf diese GPU",
+  modelsFit: "Passen auf diese GPU: Ihre Teile wechseln sich in deren Speicher ab",
+  modelsFitMemory: "Passen in diesen Speicher: Ihre Teile wechseln sich darin ab",
   modelsLarger: "Größer: Teile davon warten im Arbeitsspeicher, das ist langsam",
   looking: "Wird nachgesehen.",
   otherModel: "Ein anderes Modell vom Hub",
@@ -377,6 +385,7 @@ export const german: Words = {
   softwareGpu:
     "Es ist keine Grafikkarte in Gebrauch: Der Treiber rechnet auf der CPU, und diese Modelle brauchen Minuten bis Stunden für ein Bild.",
   gpuHas: "Die GPU hat {size}.",
+  modelsMayUse: "Sie dürfen {size} Arbeitsspeicher nutzen.",
   diskHas: "Auf dem Datenträger sind {size} frei.",
   mayNotPull: "Auf diesem Server darf von hier niemand Modelle holen oder löschen.",
   use: "Verwenden",
@@ -394,6 +403,8 @@ export const german: Words = {
   ipAdapter: "Folgt einem Referenzbild",
   partHasCome:
     "{name} ist da. Heruntergeladene Modelle nutzen es ab jetzt, die anderen nach einem Neustart des Servers.",
+  partToChoose:
+    "{name} ist da. Schalte es unter „ControlNets und IP-Adapter“ in den Einstellungen eines Modells ein, das es nimmt.",
   measured: "{time} für {size} auf diesem Rechner",
   downloadOf: "Download von {name}",
   makesImages: "Bilder",
@@ -475,8 +486,7 @@ export const german: Words = {
   sheetValues: "{name}: Werte",
   sheetWords: "Wörter des Prompts",
   sheetWordsExample: "fox, hen: das erste steht im Prompt",
-  sheetNumbers: "4, 8, 12",
-  sheetNoValues: "Schreibe Werte für {name}, etwa 4, 8, 12.",
+  sheetNoValues: "Schreibe Werte für {name}, etwa {example}.",
   sheetNoWords: "Im Prompt steht „{words}“ nicht; das ist der erste Wert.",
   sheetBadValue: "{name} kann nicht {value} sein.",
   sheetSame: "Spalten und Zeilen haben dieselbe Einstellung.",

@@ -238,7 +238,7 @@ export function GivenInputs({ model, state }: { model: Model; state: Draft }): V
 /** Opens an editor of the first image, in the middle of the page. */
 function editButton(editing: "mask" | "outpaint", isPressed: boolean, text: string): VNode {
   return h("button", {
-    class: "mask-button",
+    class: `mask-button edit-${editing}`,
     "aria-pressed": isPressed,
     onClick: () => view.set({ editing }),
   }, [icon(editing === "mask" ? "brush" : "screen"), text]);

@@ -275,6 +275,11 @@ export const japanese: Words = {
   set_hires_sampler: "高解像度サンプラー",
   set_hires_scheduler: "高解像度スケジューラー",
 
+  hint_size:
+    "結果の大きさ（ピクセル）。モデル本来のサイズが最もきれいに描けます。大きいほど時間とメモリーが必要です。",
+  hint_seed: "画像のもとになる数。同じ数と同じ設定なら同じ画像になります。",
+  hint_n: "このプロンプトで描く数。それぞれ別のシードになります。",
+  hint_loras: "画風や人物、物をモデルに教える小さなファイル。強さは 0.6～1 が普通です。",
   hint_negative_prompt: "画像に出したくないもの。ガイダンスが 1 より大きいときに効きます。",
   hint_num_inference_steps:
     "画像を仕上げていく回数。多いほど細部が細かくなり、時間もかかります。多くのモデルでは 20～30、高速モデルは既定の 4～9 のままで。",
@@ -366,7 +371,8 @@ export const japanese: Words = {
     "内蔵モデルが描けるのは、赤いハートのような単純な図形だけです。写真には上でモデルを選んでください。",
   modelsHere: "取得済み",
   modelsToDownload: "ダウンロード可能",
-  modelsFit: "この GPU に収まるもの",
+  modelsFit: "この GPU に収まるもの：各部分が交代でメモリーを使います",
+  modelsFitMemory: "このメモリーに収まるもの：各部分が交代で使います",
   modelsLarger: "大きいもの：一部をメモリーに置くため遅くなります",
   looking: "調べています。",
   otherModel: "ハブの別のモデル",
@@ -375,6 +381,7 @@ export const japanese: Words = {
   softwareGpu:
     "グラフィックカードは使われていません。ドライバーが CPU で計算するため、これらのモデルは1枚に数分から数時間かかります。",
   gpuHas: "GPU メモリーは {size} です。",
+  modelsMayUse: "モデルが使えるメモリーは {size} です。",
   diskHas: "ディスクの空きは {size} です。",
   mayNotPull: "このサーバーでは、ここからモデルを取得・削除できません。",
   use: "使う",
@@ -392,6 +399,8 @@ export const japanese: Words = {
   ipAdapter: "参照画像に従います",
   partHasCome:
     "{name} の準備ができました。ダウンロードしたモデルは今から、その他のモデルはサーバーの再起動後に使います。",
+  partToChoose:
+    "{name} の準備ができました。対応するモデルの設定の「ControlNet と IP-Adapter」でオンにしてください。",
   measured: "このマシンで {size} に {time}",
   downloadOf: "{name} のダウンロード",
   makesImages: "画像",
@@ -472,8 +481,7 @@ export const japanese: Words = {
   sheetValues: "{name}：値",
   sheetWords: "プロンプトの語",
   sheetWordsExample: "fox, hen：最初の語はプロンプト内のもの",
-  sheetNumbers: "4, 8, 12",
-  sheetNoValues: "{name}の値を書いてください（例：4, 8, 12）。",
+  sheetNoValues: "{name}の値を書いてください（例：{example}）。",
   sheetNoWords: "最初の値「{words}」がプロンプトにありません。",
   sheetBadValue: "{name}を {value} にはできません。",
   sheetSame: "列と行が同じ設定です。",

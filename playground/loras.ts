@@ -1,22 +1,24 @@
 /** LoRAs of the next request, each with its strength. */
 
 import { useId, useState } from "preact/hooks";
-import { iconButton, NumberSlider } from "./controls.ts";
+import { iconButton, NumberSlider, useHint } from "./controls.ts";
 import { type Draft, draft, type LoraUse } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { dropped } from "./lora_files.ts";
 import type { Model } from "./model.ts";
 import { useStore } from "./store.ts";
-import { t } from "./texts.ts";
+import { settingHint, t } from "./texts.ts";
 
 export function Loras({ model, state }: { model: Model; state: Draft }): VNode {
   const lines = useStore(dropped, ({ lines }) => lines);
+  const [mark, sentence] = useHint(t("loras"), settingHint("loras"));
   const replace = (index: number, ...others: LoraUse[]) =>
     draft.set({ loras: state.loras.toSpliced(index, 1, ...others) });
   return h(
     "fieldset",
     { class: "loras" },
-    h("legend", { class: "name" }, t("loras")),
+    h("legend", { class: "name" }, t("loras"), mark),
+    sentence,
     h(
       "ul",
       {},

@@ -9,7 +9,8 @@ import { h, type VNode } from "./elements.ts";
 import { Gallery } from "./gallery.ts";
 import { UndoRemoval } from "./gallery_bar.ts";
 import { takeFiles } from "./inputs.ts";
-import { isPending, jobs, live, refreshSoon, watch } from "./jobs.ts";
+import { isPending, jobs, live, refreshSoon, undoRemoval, watch } from "./jobs.ts";
+import { keepInputs } from "./kept_inputs.ts";
 import { lazy } from "./lazy.ts";
 import { ModelsButton } from "./models_button.ts";
 import { chooseModel, currentModel, type Session, session, useKey } from "./session.ts";
@@ -32,8 +33,14 @@ function App(): VNode {
   const { Corner } = host.current;
   useTitle();
   useEffect(() => {
-    const onKeyDown = ({ key }: KeyboardEvent) => {
-      if (key === "Escape") view.set({ hasSettings: false });
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key === "Escape") view.set({ hasSettings: false });
+      const isUndo = event.key === "z" && (event.ctrlKey || event.metaKey);
+      const isTyping = event.target instanceof HTMLElement &&
+        event.target.matches("textarea, input:not([type=range], [type=checkbox], [type=radio])");
+      if (!isUndo || isTyping || event.defaultPrevented || !jobs.state.removed) return;
+      event.preventDefault();
+      undoRemoval();
     };
     const onPaste = (event: ClipboardEvent) => {
       const files = event.clipboardData?.files;
@@ -223,7 +230,7 @@ function KeyDialog({ isWrong }: { isWrong: boolean }): VNode {
   );
 }
 
-await speak();
+await Promise.all([speak(), keepInputs()]);
 language.follow(draw);
 followAddress();
 draw();

@@ -1,21 +1,32 @@
 /** Painting the mask of an image: the part to redraw. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { iconButton } from "./controls.ts";
+import { iconButton, useFocus } from "./controls.ts";
 import { choose, draft, type GivenFile } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { t } from "./texts.ts";
-import { view } from "./view.ts";
+import { endEditing } from "./view.ts";
 
-/** Strokes of the images that were masked, so that they can be gone on with. */
-const kept = new Map<string, Stroke[]>();
+/** What was painted over images, so that it can be gone on with. */
+const kept = new Map<string, Painting>();
+
+interface Painting {
+  strokes: readonly Stroke[];
+  /** A mask that came with the image, opaque where it redraws. */
+  ground: HTMLCanvasElement | undefined;
+}
 
 /** How far an arrow key moves the brush, as a share of the image. */
 const KEY_STEP = 0.03;
 
 export function MaskEditor({ source }: { source: GivenFile }): VNode {
+  const own = useRef<HTMLDivElement>(null);
+  useFocus(own, ".edit-mask");
   const layer = useRef<HTMLCanvasElement>(null);
-  const [strokes, setStrokes] = useState(kept.get(source.key) ?? []);
+  const [painting, setPainting] = useState(
+    kept.get(source.key) ?? { strokes: [], ground: undefined },
+  );
+  const { strokes, ground } = painting;
   const [brush, setBrush] = useState(0.12);
   const [erases, setErases] = useState(false);
   const [size, setSize] = useState({ width: 1, height: 1 });
@@ -24,18 +35,25 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
 
   useEffect(() => {
     const context = layer.current?.getContext("2d");
-    if (context) drawMask(context, [...strokes, ...current.current ? [current.current] : []]);
+    const drawn = [...strokes, ...current.current ? [current.current] : []];
+    if (context) drawMask(context, { ground, strokes: drawn });
   });
-  const change = (next: Stroke[]) => {
+  useEffect(() => {
+    const { mask } = draft.state;
+    if (!mask || kept.has(source.key)) return;
+    groundOf(mask).then((ground) => setPainting(({ strokes }) => ({ strokes, ground })), () => {});
+  }, []);
+  const change = (change: Partial<Painting>) => {
+    const next = { ...painting, ...change };
     kept.set(source.key, next);
-    setStrokes(next);
+    setPainting(next);
     void maskBlob(size, next).then((mask) => {
       draft.set({ mask });
       // What is added is the mask, where there is one.
       if (mask) choose("outpaint", undefined);
     });
   };
-  const undo = () => change(strokes.slice(0, -1));
+  const undo = () => change({ strokes: strokes.slice(0, -1) });
   const place = (event: PointerEvent): [number, number] => {
     const box = layer.current!.getBoundingClientRect();
     return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
@@ -44,12 +62,15 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
     if (!current.current) return;
     const events = event.getCoalescedEvents?.() ?? [];
     for (const one of events.length > 0 ? events : [event]) current.current.points.push(place(one));
-    drawMask(layer.current!.getContext("2d")!, [...strokes, current.current]);
+    drawMask(layer.current!.getContext("2d")!, {
+      ground,
+      strokes: [...strokes, current.current],
+    });
   };
   const finish = () => {
     const stroke = current.current;
     current.current = null;
-    if (stroke) change([...strokes, stroke]);
+    if (stroke) change({ strokes: [...strokes, stroke] });
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const [x, y] = cursor;
@@ -60,19 +81,26 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       ArrowDown: [0, KEY_STEP],
     }[event.key];
     if ((event.ctrlKey || event.metaKey) && event.key === "z") undo();
-    else if (event.key === " ") change([...strokes, { points: [cursor], brush, erases }]);
-    else if (move) {
+    else if (event.key === " ") {
+      change({ strokes: [...strokes, { points: [cursor], brush, erases }] });
+    } else if (move) {
       const clamp = (value: number) => Math.min(1, Math.max(0, value));
       const next: [number, number] = [clamp(x + move[0]!), clamp(y + move[1]!)];
       setCursor(next);
-      if (event.shiftKey) change([...strokes, { points: [cursor, next], brush, erases }]);
+      if (event.shiftKey) {
+        change({ strokes: [...strokes, { points: [cursor, next], brush, erases }] });
+      }
     } else return;
     event.preventDefault();
   };
 
   return h(
     "div",
-    { class: "mask-editor" },
+    {
+      ref: own,
+      class: "mask-editor",
+      onKeyDown: ({ key }) => key === "Escape" && endEditing(),
+    },
     h(
       "div",
       {
@@ -142,12 +170,12 @@ export function MaskEditor({ source }: { source: GivenFile }): VNode {
       iconButton({ label: t("undo"), disabled: strokes.length === 0, onClick: undo }, icon("undo")),
       h("button", {
         class: "quiet",
-        disabled: strokes.length === 0,
-        onClick: () => change([]),
+        disabled: strokes.length === 0 && !ground,
+        onClick: () => change({ strokes: [], ground: undefined }),
       }, t("clear")),
       h("button", {
         class: "quiet strong",
-        onClick: () => view.set({ editing: null }),
+        onClick: endEditing,
       }, t("done")),
     ),
   );
@@ -163,11 +191,18 @@ interface Stroke {
 
 function drawMask(
   context: CanvasRenderingContext2D,
-  strokes: readonly Stroke[],
+  { ground, strokes }: Painting,
   colour = "#ff4d6d",
 ): void {
   const { width, height } = context.canvas;
   context.clearRect(0, 0, width, height);
+  if (ground) {
+    context.drawImage(ground, 0, 0, width, height);
+    context.globalCompositeOperation = "source-in";
+    context.fillStyle = colour;
+    context.fillRect(0, 0, width, height);
+    context.globalCompositeOperation = "source-over";
+  }
   context.lineCap = context.lineJoin = "round";
   context.strokeStyle = colour;
   for (const { points, brush, erases } of strokes) {
@@ -183,17 +218,31 @@ function drawMask(
   context.globalCompositeOperation = "source-over";
 }
 
+/** A mask's white as what is opaque. */
+async function groundOf(mask: Blob): Promise<HTMLCanvasElement> {
+  const image = await createImageBitmap(mask);
+  const sheet = document.createElement("canvas");
+  Object.assign(sheet, { width: image.width, height: image.height });
+  const context = sheet.getContext("2d")!;
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, image.width, image.height);
+  for (let i = 0; i < pixels.data.length; i += 4) pixels.data[i + 3] = pixels.data[i]!;
+  context.putImageData(pixels, 0, 0);
+  return sheet;
+}
+
 /** The mask as a file, white where the image is redrawn; null where nothing was painted. */
 async function maskBlob(
   { width, height }: { width: number; height: number },
-  strokes: readonly Stroke[],
+  painting: Painting,
 ): Promise<Blob | null> {
-  if (strokes.length === 0) return null;
+  if (painting.strokes.length === 0 && !painting.ground) return null;
   const sheet = document.createElement("canvas");
   Object.assign(sheet, { width, height });
   const context = sheet.getContext("2d")!;
-  drawMask(context, strokes, "#fff");
+  drawMask(context, painting, "#fff");
   context.globalCompositeOperation = "destination-over";
+  context.fillStyle = "#000";
   context.fillRect(0, 0, width, height);
   return await new Promise((resolve) => sheet.toBlob(resolve, "image/png"));
 }

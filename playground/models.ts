@@ -131,17 +131,17 @@ function note(pull: Pull): void {
   void attempt(look);
   if (pull.status !== "completed") return;
   const name = nameOf(pull);
-  const isPart = models.state.catalogue?.parts.some(({ id }) => id === name);
-  void attempt(() => isPart ? usePart(name) : choose(name));
+  const part = models.state.catalogue?.parts.find(({ id }) => id === name);
+  void attempt(() => part ? usePart(part) : choose(name));
 }
 
 /** How often the server is asked for a model that has come, and for how long, in milliseconds. */
 const [ASK_MS, WAIT_MS] = [500, 30_000];
 
-/** Models that use a part are opened again. */
-async function usePart(name: string): Promise<void> {
+/** Models that use a part are opened again; others are chosen in the settings. */
+async function usePart({ id: name, automatic }: Part): Promise<void> {
   await connect();
-  models.set({ news: t("partHasCome", { name }) });
+  models.set({ news: t(automatic ? "partHasCome" : "partToChoose", { name }) });
 }
 
 /** Chooses a model that has just come, once the server has looked at it. */

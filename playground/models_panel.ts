@@ -55,7 +55,13 @@ function rowsOf(catalogue: Catalogue, pulls: Pull[], served: string[]): [string,
   return [
     [t("modelsHere"), [...here, ...more]],
     [
-      t(catalogue.device_bytes === null ? "modelsToDownload" : "modelsFit"),
+      t(
+        catalogue.device_bytes === null
+          ? "modelsToDownload"
+          : catalogue.is_software
+          ? "modelsFitMemory"
+          : "modelsFit",
+      ),
       away.filter(({ entry }) => entry?.fits !== false),
     ],
     [
@@ -133,7 +139,7 @@ function machineOf(catalogue: Catalogue): string {
   const { device_bytes: device, free_bytes: free, can_pull: can, is_software } = catalogue;
   return [
     is_software ? t("softwareGpu") : "",
-    device === null ? "" : t("gpuHas", { size: sized(device) }),
+    device === null ? "" : t(is_software ? "modelsMayUse" : "gpuHas", { size: sized(device) }),
     free === null ? "" : t("diskHas", { size: sized(free) }),
     can ? "" : t("mayNotPull"),
   ].join(" ");
@@ -148,9 +154,11 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
   const [isSure, setSure] = useState(false);
   const own = useRef<HTMLLIElement>(null);
   useEffect(() => {
-    if (held !== id || document.activeElement?.closest(".model-row")) return;
-    own.current?.querySelector("button")?.focus();
-  }, []);
+    // A button that went away, or with its row to another section, leaves the focus to nobody.
+    const focused = document.activeElement;
+    if (held !== id || focused?.closest(".model-row, input") || !own.current) return;
+    (own.current.querySelector<HTMLElement>(".act:enabled") ?? own.current).focus();
+  });
   const isOnItsWay = now !== undefined && isActive(now);
   const isServed = served.some((model) => model.id === id);
   const isPart = entry ? entry.state === "partial" : now?.status === "stopped";
@@ -168,7 +176,13 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
   const canRemove = catalogue.can_pull && (known ? known.state !== "absent" : id.includes("/"));
   return h(
     "li",
-    { class: "model-row", ref: own, onFocusIn: () => held = id },
+    {
+      class: "model-row",
+      ref: own,
+      tabIndex: -1,
+      "aria-label": title,
+      onFocusIn: () => held = id,
+    },
     h(
       "div",
       {},
@@ -203,7 +217,7 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
       word && (isServed || catalogue.can_pull)
         ? h("button", {
           key: "act",
-          class: isFetch && entry?.first_choice ? "generate" : "quiet",
+          class: isFetch && entry?.first_choice ? "act generate" : "act quiet",
           "aria-label": t("actOn", { act: word, name: title }),
           disabled: !isFetch && !isOnItsWay && id === modelId || isFetch && problem !== undefined,
           onClick: () => void act(),

@@ -1,17 +1,20 @@
 /** The frame around the image to edit, which grows where it is dragged: what is added is drawn. */
 
 import { useRef, useState } from "preact/hooks";
+import { useFocus } from "./controls.ts";
 import { choose, draft, type GivenFile, outpaintOf, SIDES } from "./draft.ts";
 import { h, type VNode } from "./elements.ts";
 import type { Model } from "./model.ts";
 import { useStore } from "./store.ts";
 import { t } from "./texts.ts";
-import { view } from "./view.ts";
+import { endEditing } from "./view.ts";
 
 /** The longest that an image grows to one side, as the API has it, in pixels. */
 const MAX_SIDE = 4096;
 
 export function OutpaintEditor({ source, model }: { source: GivenFile; model: Model }): VNode {
+  const own = useRef<HTMLDivElement>(null);
+  useFocus(own, ".edit-outpaint");
   const frame = useRef<HTMLDivElement>(null);
   const sides = useStore(draft, outpaintOf) ?? [0, 0, 0, 0];
   const [image, setImage] = useState({ width: 1, height: 1 });
@@ -49,7 +52,11 @@ export function OutpaintEditor({ source, model }: { source: GivenFile; model: Mo
   const share = (pixels: number, all: number) => `${100 * pixels / all}%`;
   return h(
     "div",
-    { class: "mask-editor" },
+    {
+      ref: own,
+      class: "mask-editor",
+      onKeyDown: ({ key }) => key === "Escape" && endEditing(),
+    },
     h(
       "div",
       {
@@ -117,7 +124,7 @@ export function OutpaintEditor({ source, model }: { source: GivenFile; model: Mo
       }, t("clear")),
       h("button", {
         class: "quiet strong",
-        onClick: () => view.set({ editing: null }),
+        onClick: endEditing,
       }, t("done")),
     ),
   );

@@ -2,9 +2,9 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { h, icon, type VNode } from "./elements.ts";
-import type { Words } from "./english.ts";
 import { history, keyOf, toggleStar } from "./history.ts";
 import { type Job, type Recipe, recipeAt, recipeOf, removeSoon, resultAt } from "./jobs.ts";
+import type { LoraUse } from "./draft.ts";
 import { lazy } from "./lazy.ts";
 import { download, downloadArchive, fileName } from "./media.ts";
 import { does, maxImages, type Model } from "./model.ts";
@@ -19,7 +19,7 @@ import {
 } from "./request.ts";
 import { sheetOf, sheets } from "./sheets.ts";
 import { useStore } from "./store.ts";
-import { duration, numeral, settingName, t } from "./texts.ts";
+import { duration, fieldName, t, valueText } from "./texts.ts";
 import { attempt, show, tell, view } from "./view.ts";
 
 const CopyAs = lazy(async () => (await import("./snippets.ts")).CopyAs);
@@ -123,7 +123,7 @@ export function ResultBar(
         { class: "notice", role: "status" },
         read === 0
           ? t("negativeUnread")
-          : t("promptCut", { prompt: nameOf(prompt), tokens, read, unread }),
+          : t("promptCut", { prompt: fieldName(prompt), tokens, read, unread }),
       )
     ),
     recipe
@@ -158,22 +158,7 @@ function focusPrompt(): void {
   field?.select();
 }
 
-/** The name of a field of a recipe. */
-function nameOf(field: string): string {
-  const key = { size: "size", num_frames: "frames", fps: "fps", prompt: "prompt", model: "model" }[
-    field
-  ] as keyof Words | undefined;
-  return key ? t(key) : settingName(field);
-}
-
 const HIDDEN = ["prompt", "seed", "n", "loras", "output_format"];
-
-function valueText(value: unknown): string {
-  if (typeof value === "object") return JSON.stringify(value);
-  return typeof value === "number"
-    ? numeral(value, { useGrouping: false, maximumFractionDigits: 6 })
-    : String(value);
-}
 
 function isTold(name: string, value: unknown): boolean {
   return !HIDDEN.includes(name) && !name.startsWith("input_") && value !== "";
@@ -182,19 +167,20 @@ function isTold(name: string, value: unknown): boolean {
 function recipeView(job: Job, index: number, recipe: Recipe): VNode {
   const seed = resultAt(job, index)?.seed ?? recipe["seed"];
   const seconds = job.ended_at && job.started_at ? job.ended_at - job.started_at : 0;
+  const loras = recipe["loras"] as LoraUse[];
   const short = [
+    ...recipe["model"] === undefined ? [] : [String(recipe["model"])],
+    ...loras.map(({ path }) => `+ ${path}`),
     String(recipe["size"]).replace("x", " × "),
     t("seedIs", { seed: String(seed) }),
     t("stepsAre", { count: Number(recipe["num_inference_steps"]) }),
     ...seconds > 0 ? [duration(seconds)] : [],
   ];
-  const loras = (recipe["loras"] as { path: string; strength: number }[])
-    .map(({ path, strength }) => `${path} (${strength})`);
   const rows = [
     [t("seed"), seed],
     ...Object.entries(recipe).filter(([name, value]) => isTold(name, value))
-      .map(([name, value]) => [nameOf(name), value]),
-    ...loras.length > 0 ? [[t("loras"), loras.join(", ")]] : [],
+      .map(([name, value]) => [fieldName(name), value]),
+    ...loras.length > 0 ? [[t("loras"), loras]] : [],
   ];
   return h(
     "details",

@@ -1,12 +1,12 @@
 /** The seed of what is drawn next: its number, and whether it stays. */
 
 import { useId } from "preact/hooks";
-import { iconButton } from "./controls.ts";
+import { iconButton, useHint } from "./controls.ts";
 import { type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { jobs } from "./jobs.ts";
 import { useStore } from "./store.ts";
-import { t } from "./texts.ts";
+import { settingHint, t } from "./texts.ts";
 import { selectedResult, view } from "./view.ts";
 
 export function Seed({ state }: { state: Draft }): VNode {
@@ -15,6 +15,7 @@ export function Seed({ state }: { state: Draft }): VNode {
   const last = useStore(jobs, ({ list }) => selectedResult(list)?.seed ?? null);
   const { keepsSeed, usesSeed } = state;
   const seed = keepsSeed || usesSeed ? state.seed : last;
+  const [mark, sentence] = useHint(t("seed"), settingHint("seed"));
   const hint = t(keepsSeed ? "seedLocked" : usesSeed ? "seedOnce" : "seedNew");
   return h(
     "div",
@@ -23,6 +24,7 @@ export function Seed({ state }: { state: Draft }): VNode {
       "div",
       { class: "row" },
       h("label", { class: "name", for: field }, t("seed")),
+      mark,
       h("input", {
         id: field,
         class: keepsSeed || usesSeed ? "number seed" : "number seed muted",
@@ -52,5 +54,6 @@ export function Seed({ state }: { state: Draft }): VNode {
       }, icon(keepsSeed ? "locked" : "unlocked")),
     ),
     h("p", { class: "hint", id: `${field}hint` }, hint),
+    sentence,
   );
 }

@@ -229,6 +229,7 @@ function Count({ state }: { state: Draft }): VNode {
   return h(NumberSlider, {
     id: "n",
     name: t(state.output === "video" ? "videos" : "images"),
+    hint: settingHint("n"),
     value: state.count,
     own: 1,
     least: 1,

@@ -9,7 +9,14 @@ import { save, useMedia } from "./media.ts";
 import type { Model } from "./model.ts";
 import { send } from "./request.ts";
 import { session } from "./session.ts";
-import { type Axis, type AxisChoice, axisChoices, valuesOf, withValue } from "./sheet_axes.ts";
+import {
+  type Axis,
+  type AxisChoice,
+  axisChoices,
+  axisName,
+  valuesOf,
+  withValue,
+} from "./sheet_axes.ts";
 import { sheetImage } from "./sheet_image.ts";
 import { keepSheet, type Sheet, sheets } from "./sheets.ts";
 import { memory, Store, useStore } from "./store.ts";
@@ -37,13 +44,12 @@ async function start(
   axes: readonly [Axis, Axis],
   columns: readonly string[],
   rows: readonly string[],
-  names: readonly [string, string],
 ): Promise<void> {
   const own = ++round;
   const seed = (draft.state.keepsSeed || draft.state.usesSeed ? draft.state.seed : null) ??
     Math.floor(Math.random() * 2 ** 32);
   const base: Draft = { ...draft.state, count: 1, keepsSeed: true, seed };
-  let sheet: Sheet = { names, columns, rows, ids: [] };
+  let sheet: Sheet = { axes: [axes[0].id, axes[1].id], columns, rows, ids: [] };
   keepSheet(sheet);
   current.set({ isSending: true, problem: "" });
   try {
@@ -163,8 +169,7 @@ export function SheetPanel({ model }: { model: Model }): VNode {
         onSubmit: (event) => {
           event.preventDefault();
           if (wrong || isRunning || !Array.isArray(columns) || !Array.isArray(rows)) return;
-          const names = chosen.map(({ name }) => name) as [string, string];
-          void start(model, known, columns, rows, names);
+          void start(model, known, columns, rows);
         },
       },
       h(
@@ -244,11 +249,7 @@ function AxisFields({ label, axis, choice, choices, onChange }: {
     h("input", {
       "aria-label": t("sheetValues", { name: label }),
       value: axis.text,
-      placeholder: choice.choices.length > 0
-        ? choice.choices.slice(0, 3).join(", ")
-        : choice.id === "prompt"
-        ? t("sheetWordsExample")
-        : t("sheetNumbers"),
+      placeholder: choice.example,
       autocomplete: "off",
       spellcheck: false,
       onInput: ({ currentTarget: { value } }) => onChange({ id: choice.id, text: value }),
@@ -263,7 +264,7 @@ type SheetJobs = readonly (Job | null | undefined)[];
 function Grid(
   { sheet, list, isSending }: { sheet: Sheet; list: SheetJobs; isSending: boolean },
 ): VNode {
-  const { names, columns, rows, ids } = sheet;
+  const { axes, columns, rows, ids } = sheet;
   const jobAt = (place: number) => {
     const isComing = isSending || place < ids.length;
     return list[place] ?? (isComing && list[place] !== null ? undefined : null);
@@ -282,7 +283,7 @@ function Grid(
           {},
           h("td", {}),
           ...columns.map((value) =>
-            h("th", { key: value, scope: "col" }, h("small", {}, names[0]), value)
+            h("th", { key: value, scope: "col" }, h("small", {}, axisName(axes[0])), value)
           ),
         ),
       ),
@@ -293,7 +294,9 @@ function Grid(
           h(
             "tr",
             { key: value },
-            value === "" ? h("td", {}) : h("th", { scope: "row" }, h("small", {}, names[1]), value),
+            value === ""
+              ? h("td", {})
+              : h("th", { scope: "row" }, h("small", {}, axisName(axes[1])), value),
             ...columns.map((column, x) =>
               h("td", { key: column }, h(Cell, { job: jobAt(y * columns.length + x) }))
             ),

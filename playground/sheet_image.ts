@@ -2,6 +2,7 @@
 
 import type { Job } from "./jobs.ts";
 import { blobOf } from "./media.ts";
+import { axisName } from "./sheet_axes.ts";
 import type { Sheet } from "./sheets.ts";
 import { t } from "./texts.ts";
 
@@ -9,7 +10,7 @@ import { t } from "./texts.ts";
 const MAX_SIDE = 8192;
 
 export async function sheetImage(
-  { names, columns, rows }: Sheet,
+  { axes, columns, rows }: Sheet,
   list: readonly (Job | null | undefined)[],
 ): Promise<Blob> {
   const images = await Promise.all(list.map(async (job) => {
@@ -45,11 +46,16 @@ export async function sheetImage(
     context.fillText(text, x, y);
   };
   columns.forEach((value, x) =>
-    write(`${names[0]}: ${value}`, side + (x + 0.5) * width, label, width - label / 2)
+    write(`${axisName(axes[0])}: ${value}`, side + (x + 0.5) * width, label, width - label / 2)
   );
   rows.forEach((value, y) => {
     if (value === "") return;
-    write(names[1], side / 2, 2 * label + (y + 0.5) * height - label * 0.4, side - label / 2);
+    write(
+      axisName(axes[1]),
+      side / 2,
+      2 * label + (y + 0.5) * height - label * 0.4,
+      side - label / 2,
+    );
     write(value, side / 2, 2 * label + (y + 0.5) * height + label * 0.4, side - label / 2);
   });
   images.forEach((image, i) => {

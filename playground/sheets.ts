@@ -2,9 +2,9 @@
 
 import { memory, Store } from "./store.ts";
 
-/** Names of the settings, their values, and for each pair the id of its job, row by row. */
+/** The settings by their ids, their values, and for each pair the id of its job, row by row. */
 export interface Sheet {
-  names: readonly [string, string];
+  axes: readonly [string, string];
   columns: readonly string[];
   rows: readonly string[];
   ids: readonly string[];

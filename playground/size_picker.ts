@@ -1,20 +1,22 @@
 /** The size of the result: the shapes that the model advertises, or any other that it can make. */
 
 import { useId, useState } from "preact/hooks";
-import { iconButton } from "./controls.ts";
+import { iconButton, useHint } from "./controls.ts";
 import { type Draft, draft } from "./draft.ts";
 import { h, icon, type VNode } from "./elements.ts";
 import { type Model, nearestSize, sizeProblem } from "./model.ts";
-import { t } from "./texts.ts";
+import { settingHint, t } from "./texts.ts";
 
 export function SizePicker({ model, state }: { model: Model; state: Draft }): VNode {
   const group = useId();
   const hasInput = state.images.length > 0 || state.clip !== null;
+  const [mark, sentence] = useHint(t("size"), settingHint("size"));
   const shown = state.size || (hasInput ? "" : model.defaults.size);
   return h(
     "fieldset",
     { class: "sizes" },
-    h("legend", { class: "name" }, t("size")),
+    h("legend", { class: "name" }, t("size"), mark),
+    sentence,
     h(
       "div",
       { class: "size-tiles" },

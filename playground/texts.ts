@@ -43,11 +43,15 @@ export function t(
   values: Readonly<Record<string, string | number>> = {},
 ): string {
   const { tag, words } = language.state;
-  return words[key].replace(SLOT, (_, name: string, one?: string, others?: string) => {
+  const text = words[key];
+  return text.replace(SLOT, (slot, name: string, one: string, others: string, at: number) => {
     const value = values[name]!;
-    const text = typeof value === "number" ? numeral(value) : value;
-    if (one === undefined) return text;
-    return `${text} ${new Intl.PluralRules(tag).select(Number(value)) === "one" ? one : others}`;
+    const written = typeof value === "number" ? numeral(value) : value;
+    // An abbreviation at the end of a sentence has its full stop.
+    if (one === undefined) {
+      return text[at + slot.length] === "." ? written.replace(/\.$/, "") : written;
+    }
+    return `${written} ${new Intl.PluralRules(tag).select(Number(value)) === "one" ? one : others}`;
   });
 }
 
@@ -61,6 +65,12 @@ export function settingName(id: string): string {
   const { words } = language.state;
   const plain = id.replaceAll("_", " ");
   return words[`set_${id}` as keyof Words] ?? plain.charAt(0).toUpperCase() + plain.slice(1);
+}
+
+/** The name of a field of a recipe. */
+export function fieldName(field: string): string {
+  const own = { num_frames: "frames" }[field] ?? field;
+  return language.state.words[own as keyof Words] ?? settingName(field);
 }
 
 /** What a setting does to the picture. */
@@ -119,6 +129,17 @@ export function sized(bytes: number): string {
 
 export function rate(bytesPerSecond: number): string {
   return withUnit(bytesPerSecond / 1e6, "megabyte-per-second", 1);
+}
+
+/** A value of a recipe. */
+export function valueText(value: unknown): string {
+  if (Array.isArray(value)) return value.map(valueText).join(", ");
+  if (typeof value === "number") {
+    return numeral(value, { useGrouping: false, maximumFractionDigits: 6 });
+  }
+  if (typeof value !== "object" || value === null) return String(value ?? "");
+  const { path, strength } = value as { path?: string; strength?: number };
+  return path === undefined ? JSON.stringify(value) : `${path} (${valueText(strength)})`;
 }
 
 /** A share from 0 to 1 as whole percents, never more than is done. */

@@ -58,6 +58,11 @@ export function enlarge(id: string, index: number): void {
   view.set({ id, index, editing: null, isEnlarged: true });
 }
 
+/** Ends the editing of the first image. */
+export function endEditing(): void {
+  view.set({ editing: null });
+}
+
 export function tell(notice: string): void {
   view.set({ notice });
 }

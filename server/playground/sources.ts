@@ -100,6 +100,8 @@ import japanese from "../../playground/japanese.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import texts from "../../playground/texts.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
+import keptInputs from "../../playground/kept_inputs.ts" with { type: "text" };
+// @ts-types="./text.d.ts"
 import lazy from "../../playground/lazy.ts" with { type: "text" };
 // @ts-types="./text.d.ts"
 import modelsButton from "../../playground/models_button.ts" with { type: "text" };
@@ -167,6 +169,7 @@ export const MODULES: Readonly<Record<string, string>> = {
   "sheet_axes.ts": sheetAxes,
   "sheet_image.ts": sheetImage,
   "models_button.ts": modelsButton,
+  "kept_inputs.ts": keptInputs,
   "lazy.ts": lazy,
   "english.ts": english,
   "german.ts": german,

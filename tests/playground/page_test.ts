@@ -70,12 +70,18 @@ browserTest("Reuse and Vary draw with the model that a result was made with", as
   const [engine, painter] = [new FakeEngine({ info }), new FakeEngine({ info })];
   await using service = await testService({ engine, others: { painter } });
   await using server = listen(service);
-  const page = await browser.open(server.url);
+  const loras = [{ path: "own.safetensors", strength: 1 }];
+  const page = await browser.open(server.url, { draft: { size: "64x48", loras } });
   const model = page.getByLabel("Model");
+  const chosen = page.locator(".loras li");
+  await chosen.waitFor();
   await model.selectOption("painter");
+  await chosen.waitFor({ state: "detached" });
   await draw(page, "first");
   await page.locator(".tile.completed").waitFor();
+  await page.locator(".recipe summary").getByText(/^painter\s+·/).waitFor();
   await model.selectOption("gradients");
+  await chosen.waitFor();
   await page.getByRole("button", { name: "Vary" }).click();
   await page.locator(".tile.completed").nth(1).waitFor();
   assert.equal(await model.inputValue(), "gradients", "Vary leaves the draft's model");
@@ -390,12 +396,35 @@ browserTest("the page is used by keyboard alone", async (browser) => {
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Paint a mask" }).focus();
   await page.keyboard.press("Enter");
-  await page.locator("canvas.mask").focus();
+  await until(() => page.evaluate("document.activeElement.matches('canvas.mask')"));
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Space");
-  await page.getByRole("button", { name: "Mask", exact: true }).waitFor();
+  const mask = page.getByRole("button", { name: "Mask", exact: true });
+  await mask.waitFor();
   await page.keyboard.press("Control+z");
   await page.getByRole("button", { name: "Paint a mask" }).waitFor();
+  await page.keyboard.press("Space");
+  await mask.waitFor();
+  await page.keyboard.press("Escape");
+  await until(() => page.evaluate("document.activeElement.matches('.edit-mask')"));
+
+  // The image and its mask outlive a reload, and the mask is gone on with.
+  await page.reload();
+  await mask.click();
+  const painted = `(() => {
+    const { width, height } = document.querySelector("canvas.mask");
+    const { data } = document.querySelector("canvas.mask").getContext("2d")
+      .getImageData(0, 0, width, height);
+    return data.some((value, i) => i % 4 === 3 && value > 0);
+  })()`;
+  await until(() => page.evaluate(painted));
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByRole("button", { name: "Paint a mask" }).waitFor();
+  const hint = page.getByRole("button", { name: "About Seed" });
+  await hint.click();
+  await page.getByText("The number that the picture grows from").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByText("The number that the picture grows from").waitFor({ state: "detached" });
 });
 
 browserTest(

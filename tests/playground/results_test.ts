@@ -206,8 +206,10 @@ browserTest(
     await fox.first().click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     await count(3);
-    await page.getByRole("button", { name: "Undo" }).click();
+    await until(() => page.evaluate("document.activeElement.textContent === 'Undo'"));
+    await page.keyboard.press("Control+z");
     await count(4);
+    await until(() => page.evaluate("document.activeElement.matches('.stage')"));
     await fox.last().click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     await count(3);

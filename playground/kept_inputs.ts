@@ -1,0 +1,68 @@
+/** What the next request brings, kept by this browser: a reload loses nothing. */
+
+import { type Draft, draft, givenFile } from "./draft.ts";
+
+/** A file, as a browser stores it. */
+interface KeptFile {
+  name: string;
+  blob: Blob;
+}
+
+/** Inputs, as `Draft` has them. */
+type Inputs = Pick<Draft, (typeof NAMES)[number]>;
+
+const NAMES = ["images", "clip", "continues", "mask", "controls", "references"] as const;
+
+const [DATABASE, TABLE, KEY] = ["denoise", "inputs", "draft"];
+
+async function table(mode: IDBTransactionMode): Promise<IDBObjectStore> {
+  const opening = indexedDB.open(DATABASE);
+  opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE);
+  return (await resultOf(opening)).transaction(TABLE, mode).objectStore(TABLE);
+}
+
+function resultOf<T>(request: IDBRequest<T>): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  request.onsuccess = () => resolve(request.result);
+  request.onerror = () => reject(request.error);
+  return promise;
+}
+
+/** Gives the draft what it had before the reload, and keeps it from then on. */
+export async function keepInputs(): Promise<void> {
+  try {
+    const kept = await resultOf<Inputs | undefined>((await table("readonly")).get(KEY));
+    if (kept && isEmpty(draft.state)) draft.set(renewed(kept));
+  } catch {
+    // The browser keeps nothing, as in some private windows.
+    return;
+  }
+  let last: Inputs = draft.state;
+  draft.follow(() => {
+    const now = draft.state;
+    if (NAMES.every((name) => now[name] === last[name])) return;
+    last = now;
+    const inputs = Object.fromEntries(NAMES.map((name) => [name, now[name]]));
+    // What does not fit is not kept.
+    table("readwrite").then((store) => resultOf(store.put(inputs, KEY))).catch(() => {});
+  });
+}
+
+function isEmpty({ images, clip, controls, references }: Inputs): boolean {
+  return images.length + controls.length + references.length === 0 && clip === null;
+}
+
+/** The same with addresses of this visit. */
+function renewed({ images, clip, controls, references, ...others }: Inputs): Inputs {
+  const again = <T extends KeptFile>(file: T) => ({ ...file, ...givenFile(file.blob, file.name) });
+  return {
+    ...others,
+    images: images.map(again),
+    clip: clip && again(clip),
+    controls: controls.map((file) => file.isPainted ? file : again(file)),
+    references: references.map(({ mask, ...file }) => ({
+      ...again(file),
+      ...(mask && { mask: again(mask) }),
+    })),
+  };
+}
