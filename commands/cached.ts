@@ -100,7 +100,10 @@ export function describeStock(stock: readonly StockedModel[], availableBytes: nu
   const groups = [
     ["On this machine", of("present")],
     ["A part is on this machine; pull fetches the rest", of("partial")],
-    [`Fit ${gigabytes(availableBytes)} of GPU memory`, away.filter(({ fits }) => fits)],
+    [
+      `Fit ${gigabytes(availableBytes)} of GPU memory, where their parts take turns`,
+      away.filter(({ fits }) => fits),
+    ],
     ["Larger: parts of them wait in memory, which is slow", away.filter(({ fits }) => !fits)],
   ] as const;
   const head = ["name", "GB, type", "makes", "licence"];

@@ -30,7 +30,10 @@ Deno.test("describeStock() names every model within 80 columns, what fits, and o
     text,
     /^On this machine:\n {2}sd-1\.5 +5\.0 BF16 +images .*\nA part .*\n {2}sdxl-base /m,
   );
-  assert.match(text, /^Fit 8\.0 GB of GPU memory:\n {2}z-image-turbo +13\.4 Q6_K +images +Apache/m);
+  assert.match(
+    text,
+    /^Fit 8\.0 GB of GPU memory, where their parts take turns:\n {2}z-image-turbo +13\.4 Q6_K +images +Apache/m,
+  );
   assert.match(text, /^Begin with z-image-turbo: photos .*\n {2}denoise run z-image-turbo "/m);
   assert.match(describeStock(stockOf(4e9), 4e9), /^Begin with sd-1\.5: small cards/m);
 });

@@ -73,7 +73,8 @@ export async function runGenerate(
   const request = await readRequest(given, watch);
   const { flags, media, name } = request;
   try {
-    if (flags.url === undefined) tellToy(flags.modelPath, watch);
+    const isEdit = flags.image !== undefined || flags.video !== undefined;
+    if (flags.url === undefined && !isEdit) tellToy(flags.modelPath, watch, request.options.prompt);
     const server = await findServer(flags);
     if (server) {
       if (server.model !== undefined) {

@@ -72,7 +72,7 @@ Deno.test("runGenerate() edits images", () =>
 Deno.test("runGenerate() lets each seed choose words with --wildcards, which the file names", () =>
   inFolder(async (folder) => {
     const flags = { prompt: "a {red|green|blue} fox", numOutputs: 2, seed: [5] };
-    const { engine, printed } = await run(folder, {
+    const { engine, printed, said } = await run(folder, {
       ...flags,
       output: `${folder}/a.png`,
       wildcards: true,
@@ -83,6 +83,7 @@ Deno.test("runGenerate() lets each seed choose words with --wildcards, which the
       printed.map(async (path) => recipeIn(await Deno.readFile(path)).prompt),
     );
     assert.deepEqual(named, wanted);
+    assert.ok(said.includes(`${printed[1]}: ${wanted[1]}`), `${said}`);
     const plain = await run(folder, { ...flags, output: `${folder}/b.png` });
     assert.equal(plain.engine.requests[0]!.prompt, flags.prompt);
   }));

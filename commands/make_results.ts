@@ -5,7 +5,7 @@ import { formatOfPath, type Image, type Model } from "../mod.ts";
 import { nearestFrames } from "../engine/result_size.ts";
 import { wantedFrames } from "../generation/duration.ts";
 import { escapeControls } from "../generation/texts.ts";
-import { BUNDLED_DRAWS, BUNDLED_MODEL } from "../models/lora/bundled.ts";
+import { BUNDLED_DRAWS, BUNDLED_MODEL, BUNDLED_SHAPES } from "../models/lora/bundled.ts";
 import { UsageError } from "./failure.ts";
 import type { GenerateFlags } from "./flags.ts";
 import { type FilledFlags, fitToModel } from "./from_file.ts";
@@ -72,12 +72,26 @@ export function tellUnused(
   onNote(`Note: not used of ${from}: ${unused.map(escapeControls).join("; ")}`);
 }
 
-/** Says once what the bundled model cannot draw, and what can. */
-export function tellToy(modelPath: string, { onNote }: Pick<CommandWatch, "onNote">): void {
-  if (modelPath !== BUNDLED_MODEL) return;
+/** Says what the bundled model cannot draw, and what can, where a prompt names nothing that it knows. */
+export function tellToy(
+  modelPath: string,
+  { onNote }: Pick<CommandWatch, "onNote">,
+  prompt = "",
+): void {
+  if (modelPath !== BUNDLED_MODEL || BUNDLED_SHAPES.test(prompt)) return;
   onNote(
     `Note: ${BUNDLED_DRAWS} For photos: denoise list --all shows models, denoise run NAME fetches one`,
   );
+}
+
+/** Says which words a result was made of. */
+export function tellWords(
+  { wildcards, numOutputs }: Pick<GenerateFlags, "wildcards" | "numOutputs">,
+  path: string,
+  prompt: string,
+  { onNote }: Pick<CommandWatch, "onNote">,
+): void {
+  if (wildcards && numOutputs > 1) onNote(`${path}: ${escapeControls(prompt)}`);
 }
 
 interface Work extends Omit<CommandRequest, "from" | "media" | "name">, CommandWatch {
@@ -151,6 +165,7 @@ async function makeImages(work: Work): Promise<Made> {
     else {
       await image.save(path, fileQuality(flags, "image"));
       print(path);
+      tellWords(flags, path, image.recipe.prompt, work);
     }
   }
   const kind = images[0].recipe.layer === undefined ? "image" : "layer";
@@ -200,6 +215,7 @@ async function makeVideos(work: Work): Promise<Made> {
     });
     bar.clear();
     print(paths[index]!);
+    tellWords(flags, paths[index]!, video.recipe.prompt, work);
     const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
     const frames = video.frameCount === 1 ? "1 frame" : `${video.frameCount} frames`;
     what = `${videos} of ${frames} of ${describeSize(video.recipe)}`;

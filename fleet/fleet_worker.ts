@@ -231,7 +231,7 @@ export class FleetWorker {
     const folder = new InputFolder(inputRoot, id);
     await database.use((sql) => readInputs(sql, id, folder.path));
     const moved = moveFiles(request, (file) => folder.pathOf(file)) as { loras?: JobLora[] };
-    const model = (name === undefined ? undefined : models.find(name)) ?? models.first;
+    const model = models.pick(name);
     const loras = await Promise.all((moved.loras ?? []).map(async (lora) => ({
       ...lora,
       file: await model.loras.find(lora.path),

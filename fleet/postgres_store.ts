@@ -131,8 +131,8 @@ export class PostgresJobStore implements JobStore {
     return row;
   }
 
-  async update(id: string, change: JobChange): Promise<boolean> {
-    return Object.keys(change).length === 0 || await this.#change(id, change);
+  async update(id: string, change: JobChange, expected?: unknown): Promise<boolean> {
+    return Object.keys(change).length === 0 || await this.#change(id, change, {}, expected);
   }
 
   get(id: string, { mayBeOld = false } = {}): Promise<JobRecord | undefined> {
@@ -252,11 +252,18 @@ export class PostgresJobStore implements JobStore {
     return Promise.resolve();
   }
 
-  async #change(id: string, change: JobChange, others: Columns = {}): Promise<boolean> {
+  async #change(
+    id: string,
+    change: JobChange,
+    others: Columns = {},
+    expected?: unknown,
+  ): Promise<boolean> {
     const { count } = await this.#database.use(
       (sql) =>
         sql`UPDATE denoise_jobs SET ${sql({ ...changesOf(sql, change), ...others })}
-          WHERE id = ${id}`,
+          WHERE id = ${id} ${
+          expected === undefined ? sql`` : sql`AND result = ${toJson(expected)}`
+        }`,
       PATIENCE_MS,
     );
     this.#known.forget(id);

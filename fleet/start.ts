@@ -257,7 +257,7 @@ async function reply(
   { method, model, args, isToPrepare }: Question,
   models: ServedModels,
 ): Promise<unknown> {
-  const { engine: { engine }, loras } = models.find(model) ?? models.first;
+  const { engine: { engine }, loras } = models.pick(model);
   if (method === "check_room") return await roomIn(engine, args as RoomRequest);
   if (method !== "check_loras") {
     await engine[method]();

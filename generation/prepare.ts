@@ -36,7 +36,7 @@ import {
   wholeSize,
 } from "./size.ts";
 import { checked, completeSettings, FieldError, refused, settingsOf } from "./settings.ts";
-import { promptOf } from "./wildcards.ts";
+import { chooseWords, promptOf } from "./wildcards.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
 export interface InputTypes {
@@ -298,11 +298,13 @@ export function chooseTask<T extends InputTypes>(
 
 /** The settings of a request, and those that change nothing. */
 export function completeRequest<T extends InputTypes>(
-  { prompt, given }: Asked<T>,
+  { prompt, wildcards, given }: Asked<T>,
   taskType: TaskType,
   { info, spell }: Pick<Preparation<T>, "info" | "spell">,
 ): ReturnType<typeof completeSettings> {
   checked("prompt", () => checkPrompt("prompt", prompt));
+  // All choices may be empty.
+  if (wildcards) checked("prompt", () => checkPrompt("prompt", chooseWords(prompt, 0)));
   return completeSettings(given, taskType, info, spell);
 }
 

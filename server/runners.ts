@@ -25,7 +25,7 @@ import { runVideoJob } from "./videos/video_job.ts";
 import { videoSummary } from "./videos/video_record.ts";
 import { VIDEO_PREVIEWS, type VideoRequest } from "./videos/video_request.ts";
 import { toApiError } from "./http/respond.ts";
-import { loaded, type Services } from "./services.ts";
+import { loadedModel, type Services } from "./services.ts";
 
 interface RunnerServices {
   readonly models: ServedModels;
@@ -156,7 +156,7 @@ export class Runners {
   async #engineOf({ model }: OfModel, signal: AbortSignal): Promise<Engine> {
     const { models } = this.#services;
     await models.seek(model);
-    return await loaded(models.pick(model).engine, signal);
+    return await loadedModel(models, models.pick(model), signal);
   }
 
   /** The job of a record, to be run again; nothing for a kind that this version does not know. */

@@ -84,15 +84,30 @@ export type App = Hono<AppEnv>;
  */
 export async function engineOf(
   { models, settings }: Pick<Services, "models" | "settings">,
-  { engine }: ServedModel,
+  model: ServedModel,
   signal: AbortSignal,
 ): Promise<Engine> {
   const isBehind = models.first.engine.status === "ready";
-  return isBehind && settings.waitsForModels ? await loaded(engine, signal) : engine.engine;
+  return isBehind && settings.waitsForModels
+    ? await loadedModel(models, model, signal)
+    : model.engine.engine;
 }
 
-/** An engine, when it is loaded. @throws {ServiceError} when it cannot be */
-export async function loaded(state: EngineState, signal: AbortSignal): Promise<Engine> {
+/** A model's engine, when it is loaded. @throws {ServiceError} when it cannot be; {ApiError} 404 where the model was removed meanwhile */
+export async function loadedModel(
+  models: ServedModels,
+  { name, engine }: Pick<ServedModel, "name" | "engine">,
+  signal: AbortSignal,
+): Promise<Engine> {
+  try {
+    return await loaded(engine, signal);
+  } catch (error) {
+    models.pick(name);
+    throw error;
+  }
+}
+
+async function loaded(state: EngineState, signal: AbortSignal): Promise<Engine> {
   let last: Promise<void> | undefined;
   // It may be opened again just when it is there.
   while (state.status === "loading" && state.settled !== last) {

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import type { Engine } from "../engine/types.ts";
 import { FakeEngine } from "../tests/fakes/engine.ts";
-import { EngineState, ServedModels } from "./served_models.ts";
+import { EngineState, type ServedModel, ServedModels } from "./served_models.ts";
 import { requestContext, type Services } from "./services.ts";
 import { DEFAULT_SETTINGS } from "./settings.ts";
 
@@ -12,11 +12,15 @@ function start(waitsForModels: boolean, first: Engine | Promise<Engine> = new Fa
     ...{ name, path: name, namedLoras: {}, loras: {} as never },
     engine: new EngineState(engine),
   });
-  const models = new ServedModels([model("one", first), model("two", second.promise)]);
+  const served: [ServedModel, ...ServedModel[]] = [
+    model("one", first),
+    model("two", second.promise),
+  ];
+  const models = new ServedModels(() => served);
   const services = { models, settings: { ...DEFAULT_SETTINGS, waitsForModels } } as Services;
   const ask = (name: string, signal = new AbortController().signal) =>
     requestContext(services, signal, { model: name });
-  return { second, ask };
+  return { served, second, ask };
 }
 
 Deno.test("requestContext() waits for a model that loads behind the first one, and no longer than its client", async () => {
@@ -34,6 +38,14 @@ Deno.test("requestContext() says that a model could not be loaded to those that 
   const waiting = ask("two");
   second.reject(new Error("no"));
   await assert.rejects(waiting, { failure: "model_failed" });
+});
+
+Deno.test("requestContext() says 404 to those that waited for a model which was removed", async () => {
+  const { served, second, ask } = start(true);
+  const waiting = ask("two");
+  served.pop();
+  second.reject(new Error("no"));
+  await assert.rejects(waiting, { status: 404, message: /^The model 'two' does not exist/ });
 });
 
 Deno.test("requestContext() waits for no first model, nor where the server was told not to", async () => {

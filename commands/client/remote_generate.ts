@@ -12,7 +12,7 @@ import { asUsage, UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
 import { type Media, mediaOfTask, present } from "../generate_flags.ts";
-import type { CommandRequest, CommandWatch } from "../make_results.ts";
+import { type CommandRequest, type CommandWatch, tellWords } from "../make_results.ts";
 import { flagsOfModels } from "../model_options.ts";
 import { outputPaths, STANDARD_OUTPUT } from "../output_name.ts";
 import { print, writeStandardOutput } from "../print.ts";
@@ -62,6 +62,7 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, bytes);
     print(path);
+    tellWords(flags, path, output.prompt ?? "", { onNote });
   }
   const what = outputs.length === 1 ? `1 ${media}` : `${outputs.length} ${media}s`;
   const seeds = outputs.map(({ seed }) => seed).join(", ");

@@ -8,6 +8,10 @@ export const BUNDLED_MODEL = "bundled";
 export const BUNDLED_DRAWS =
   "The bundled model draws plain shapes, such as a red heart, and nothing else.";
 
+/** Words for what it draws. */
+export const BUNDLED_SHAPES =
+  /\b(?:circle|square|triangle|star|heart|diamond|cross|ring|moon|flower)(?:e?s)?\b/i;
+
 /** Its folder. */
 export const BUNDLED_FOLDER: URL = new URL("models/bundled/", PROGRAM_FOLDER);
 const FOLDER = new URL("adapters/", BUNDLED_FOLDER);

@@ -112,8 +112,8 @@ export interface JobStore {
   /** The job that has the key of a request: for {@link REPEAT_MS}, unless it failed or was cancelled. */
   findRepeated(key: string): Promise<RepeatedRequest | undefined>;
 
-  /** Whether there is a job of that id. */
-  update(id: string, change: JobChange): Promise<boolean>;
+  /** Whether there is a job of that id. Records that several servers share change only while the job's result is `expected`, if that is given. */
+  update(id: string, change: JobChange, expected?: unknown): Promise<boolean>;
 
   /** `mayBeOld`: the record may be shown as it was seen last where it does not come at once. */
   get(id: string, options?: { readonly mayBeOld?: boolean }): Promise<JobRecord | undefined>;

@@ -41,10 +41,16 @@ export async function remove(c: Context<AppEnv>, services: JobServices): Promise
   return c.json({ ...await show(job, c, services), deleted: true });
 }
 
-/** What removes jobs and their outputs, of each job one after the other. */
-const removals = new Map<string, Promise<unknown>>();
+/** What removes jobs and their outputs, of each job of a server one after the other. */
+const removalsOf = new WeakMap<JobServices["store"], Map<string, Promise<unknown>>>();
 
-async function inTurn<T>(id: string, remove: () => Promise<T>): Promise<T> {
+async function inTurn<T>(
+  id: string,
+  { store }: JobServices,
+  remove: () => Promise<T>,
+): Promise<T> {
+  const removals = removalsOf.get(store) ?? new Map<string, Promise<unknown>>();
+  removalsOf.set(store, removals);
   const removal = (removals.get(id) ?? Promise.resolve()).catch(() => {}).then(remove);
   removals.set(id, removal);
   try {
@@ -57,34 +63,36 @@ async function inTurn<T>(id: string, remove: () => Promise<T>): Promise<T> {
 /** Removes one result of a finished job, or the job with its last one. */
 export async function removeOutput(c: Context<AppEnv>, services: JobServices): Promise<Response> {
   const id = c.req.param("id") ?? "";
-  return await inTurn(id, async () => {
-    const job = await services.store.get(id);
-    if (!job) throw noJob();
-    if (!isEnd(job.status)) {
-      throw new ApiError(
-        409,
-        `Cannot delete an output of the ${job.kind}: it is not finished; wait for it, or delete the job`,
-        { code: "still_running" },
-      );
+  return await inTurn(id, services, async () => {
+    for (;;) {
+      const job = await services.store.get(id);
+      if (!job) throw noJob();
+      if (!isEnd(job.status)) {
+        throw new ApiError(
+          409,
+          `Cannot delete an output of the ${job.kind}: it is not finished; wait for it, or delete the job`,
+          { code: "still_running" },
+        );
+      }
+      const [index = ""] = /^\d{1,4}$/.exec(c.req.param("index") ?? "") ?? [];
+      const outputs = resultsOf(job.result);
+      const file = outputs.get(index === "" ? -1 : Number(index));
+      if (!file) {
+        throw new ApiError(404, "Output not found: it was deleted, or the job has no such output", {
+          code: "not_found",
+        });
+      }
+      if (outputs.size === 1) {
+        const removed = await removeInTurn(job, services);
+        return c.json({ ...await show(removed, c, services), deleted: true });
+      }
+      const { deleted = [], ...result } = job.result as JobResult;
+      const change = { result: { ...result, deleted: [...deleted, Number(index)] } };
+      // First the record: it must not lead to a file that is gone. Another server may delete of the same job.
+      if (!await services.store.update(id, change, job.result)) continue;
+      await services.storage?.remove(file);
+      return c.json({ ...await show({ ...job, ...change }, c, services), deleted: false });
     }
-    const [index = ""] = /^\d{1,4}$/.exec(c.req.param("index") ?? "") ?? [];
-    const outputs = resultsOf(job.result);
-    const file = outputs.get(index === "" ? -1 : Number(index));
-    if (!file) {
-      throw new ApiError(404, "Output not found: it was deleted, or the job has no such output", {
-        code: "not_found",
-      });
-    }
-    if (outputs.size === 1) {
-      const removed = await removeInTurn(job, services);
-      return c.json({ ...await show(removed, c, services), deleted: true });
-    }
-    const { deleted = [], ...result } = job.result as JobResult;
-    const change = { result: { ...result, deleted: [...deleted, Number(index)] } };
-    // First the record: it must not lead to a file that is gone.
-    if (!await services.store.update(id, change)) throw noJob();
-    await services.storage?.remove(file);
-    return c.json({ ...await show({ ...job, ...change }, c, services), deleted: false });
   });
 }
 
@@ -185,7 +193,7 @@ export async function cancelJob(
 
 /** Cancels a job, and removes its record, which is given as it was at its end, and its files. @throws {ApiError} 409 while a worker works on it */
 export function removeJob(job: JobRecord, services: JobServices): Promise<JobRecord> {
-  return inTurn(job.id, () => removeInTurn(job, services));
+  return inTurn(job.id, services, () => removeInTurn(job, services));
 }
 
 async function removeInTurn(job: JobRecord, services: JobServices): Promise<JobRecord> {

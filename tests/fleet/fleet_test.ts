@@ -119,6 +119,17 @@ test("a fleet answers like one server, from whichever server is asked", async (f
   const path = `/v1/jobs/${asked.body.id}`;
   await until(async () => (await get(other, path)).body.status === "completed");
   assert.equal((await get(one, "/v1/jobs")).body.data.length, 2);
+  // Both servers delete outputs of one job at once.
+  const several = await post(one, IMAGES, { prompt: "c", n: 4 });
+  const deleted = await Promise.all([0, 1, 2, 3].map(async (index) => {
+    const { url } = index % 2 ? one : other;
+    const outputs = `${url}/v1/jobs/${several.body.id}/outputs/${index}`;
+    const response = await fetch(outputs, { method: "DELETE" });
+    return [response.status, (await response.json()).deleted];
+  }));
+  const expected = [[200, false], [200, false], [200, false], [200, true]];
+  assert.deepEqual(deleted.toSorted((a, b) => Number(a[1]) - Number(b[1])), expected);
+  assert.equal((await get(one, `/v1/jobs/${several.body.id}`)).status, 404);
 });
 
 test("a worker of a fleet with several GPUs works with all of them, and each is told of", async (fleet) => {
