@@ -2,7 +2,7 @@
 /** Part of the longest side of a tile that neighbours share at least. */
 const OVERLAP = 0.25;
 
-interface Span {
+export interface Span {
   readonly start: number;
   readonly size: number;
   /** Positions at its beginning that the span before has too. */
@@ -22,9 +22,13 @@ export function tilesOf(height: number, width: number, side: number): Tile[] {
   return spansOf(height, side).flatMap((rows) => columns.map((columns) => ({ rows, columns })));
 }
 
-function spansOf(length: number, side: number): Span[] {
+/** As few spans as cover a length, of one size up to `side`; neighbours share `overlap` positions at least. */
+export function spansOf(
+  length: number,
+  side: number,
+  overlap: number = Math.floor(side * OVERLAP),
+): Span[] {
   if (length <= side) return [{ start: 0, size: length, before: 0, after: 0 }];
-  const overlap = Math.floor(side * OVERLAP);
   const count = Math.ceil((length - overlap) / (side - overlap));
   const size = Math.ceil((length + (count - 1) * overlap) / count);
   const starts = Array.from(
@@ -66,11 +70,12 @@ export function seamShares({ size, before, after }: Span): Float64Array {
   );
 }
 
-/** Adds a tile, [rows, columns, channels], by its share to `whole`, zeros at first, [height, width, channels]. */
+/** Adds a tile, [rows, columns, channels], by its share to `whole`, zeros at first, [height, width, channels]; in time, too. */
 export function addTile(
   whole: { readonly data: Float32Array; readonly width: number },
   { rows, columns }: Tile,
   values: Float32Array,
+  inTime = 1,
 ): void {
   const channels = values.length / (rows.size * columns.size);
   const down = seamShares(rows);
@@ -79,7 +84,7 @@ export function addTile(
   for (let y = 0; y < rows.size; y++) {
     let to = ((rows.start + y) * whole.width + columns.start) * channels;
     for (let x = 0; x < columns.size; x++) {
-      const share = down[y]! * right[x]!;
+      const share = down[y]! * right[x]! * inTime;
       for (let c = 0; c < channels; c++) whole.data[to++]! += share * values[from++]!;
     }
   }

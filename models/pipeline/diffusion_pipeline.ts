@@ -8,6 +8,7 @@ import {
 } from "../../runtime/mod.ts";
 import { AdaptedComponent } from "../lora/adapted_component.ts";
 import type { AdaptableComponent, AppliedLora, Lora } from "../lora/types.ts";
+import { hasSide } from "../autoencoders/require_encoder.ts";
 import { tileSides } from "../autoencoders/tiling.ts";
 import type { ModelFiles } from "../checkpoints/model_files.ts";
 import type { MemoryReport } from "../memory/memory_report.ts";
@@ -115,7 +116,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const info = completeInfo(said);
     this.#usualLength = Math.min(usualSequenceLength, info.maxSequenceLength);
     const fromText = info.supportedTasks.filter((task) => INPUTS[task] === "text");
-    const lacksEncoder = !parts.vae.weights.has("encoder.conv_in.weight") &&
+    const lacksEncoder = !hasSide(parts.vae.weights, "encoder") &&
       fromText.includes(info.defaultTask);
     this.info = {
       ...info,

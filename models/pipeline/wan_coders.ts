@@ -253,7 +253,8 @@ export function traceVideoEncoder(
   };
 }
 
-function placesOf(
+/** Where in a tile each position of the whole lies, and how much of it counts there: nothing outside the tile. */
+export function placesOf(
   tile: Tile,
   height: number,
   width: number,
@@ -269,7 +270,7 @@ function placesOf(
 }
 
 /** A tile of several frames of `width` pixels, one after the other, in [-1, 1]. */
-function toPixels(
+export function toPixels(
   frames: readonly ReturnType<VideoFrames["at"]>[],
   { rows, columns }: Tile,
   width: number,

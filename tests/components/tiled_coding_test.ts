@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { tiledDecoder, tiledEncoder } from "../../models/autoencoders/tiled_coder.ts";
 import { klCodec } from "../../models/pipeline/kl_coders.ts";
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
-import type { Decoder, TiledSize } from "../../models/autoencoders/tiled_coder.ts";
+import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
 import {
   traceVideoEncoder,
@@ -14,57 +14,13 @@ import {
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_PARTS } from "../../models/families/wan/config.ts";
-import { Session, type Stage } from "../../models/memory/session.ts";
-import { SessionRunner } from "../../models/memory/session_runner.ts";
 import { openParts } from "../../models/pipeline/components.ts";
 import type { Work } from "../../models/pipeline/work.ts";
-import { type Device, Weights, writing } from "../../runtime/mod.ts";
+import { Weights } from "../../runtime/mod.ts";
 import { Golden } from "../support/golden.ts";
+import { code, runSession } from "../support/coder_run.ts";
 import { openTestDevice } from "../support/model_run.ts";
 import { psnr } from "../support/pixels.ts";
-
-/** Runs what is traced, to its end. */
-async function runSession(
-  device: Device,
-  weights: Weights,
-  trace: (session: Session) => (work: Pick<Work, "run">) => Promise<void>,
-): Promise<void> {
-  const session = new Session(device.target);
-  const run = trace(session);
-  const runner = new SessionRunner(session, { model: weights });
-  await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
-  try {
-    await runner.run(run);
-  } finally {
-    runner.destroy();
-  }
-}
-
-/** All that a coder gives for an input. */
-async function code(
-  device: Device,
-  weights: Weights,
-  input: Float32Array,
-  trace: (stage: Stage, name: string) => Decoder,
-): Promise<Float32Array> {
-  const told: number[] = [];
-  const results: Float32Array[] = [];
-  await runSession(device, weights, (session) => {
-    const coder = trace(session.stage("decode"), "code");
-    return (work) =>
-      coder.run(work, {
-        first: [writing(coder.input, input)],
-        received: (done, result) => {
-          told.push(done);
-          if (result) results.push(result);
-          if (done === coder.count) {
-            assert.deepEqual(told, Array.from({ length: done }, (_, i) => i + 1));
-          }
-        },
-      });
-  });
-  return Float32Array.from(results.flatMap((result) => [...result]));
-}
 
 /** A tile of an image, channels last. */
 function crop(

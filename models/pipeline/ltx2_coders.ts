@@ -1,0 +1,252 @@
+/** LTX-2's video autoencoder in a pipeline: in one piece, or in tiles and spans of time whose seams are blended. */
+import {
+  type Call,
+  clearing,
+  copyTo,
+  type DeviceTensor,
+  elementwise,
+  f32,
+  gather,
+  type Tensor,
+  u32,
+  type Weights,
+} from "../../runtime/mod.ts";
+import type { Session, Stage } from "../memory/session.ts";
+import type { Decoder } from "../autoencoders/tiled_coder.ts";
+import {
+  addTile,
+  scaleTile,
+  seamShares,
+  type Span,
+  spansOf,
+  tilePositions,
+  tilesOf,
+} from "../autoencoders/tiling.ts";
+import { ltx2Scale, type Ltx2VideoVaeConfig } from "../autoencoders/ltx2/video_config.ts";
+import {
+  ltx2VideoDecoder,
+  ltx2VideoEncoder,
+  scaleVideoLatents,
+  unscaleVideoLatents,
+} from "../autoencoders/ltx2/video_coder.ts";
+import { placesOf, toPixels, type VideoFrames, type VideoSize } from "./wan_coders.ts";
+import type { Work } from "./work.ts";
+
+export interface Ltx2VideoVae {
+  readonly config: Ltx2VideoVaeConfig;
+  readonly weights: Weights;
+}
+
+/** Latent frames that neighbouring spans of time share, and those of the shortest span. */
+const SHARED_FRAMES = 3;
+const LEAST_FRAMES = 6;
+
+/** Spans of latent frames that are decoded at a time: all in one piece, or about as many as a tile is half as wide. */
+function timesOf({ frames, height, width, tileSide }: VideoSize): Span[] {
+  const isWhole = tileSide >= Math.max(height, width);
+  const most = isWhole ? frames : Math.max(LEAST_FRAMES, Math.floor(tileSide / 2) + 1);
+  return spansOf(frames, most, SHARED_FRAMES);
+}
+
+/** Frames of a span of latent frames: the first is one frame, whatever stands before it. */
+function framesOf({ start, size, before, after }: Span, scale: number): Span {
+  const count = (latents: number) => latents === 0 ? 0 : (latents - 1) * scale + 1;
+  return { start: start * scale, size: count(size), before: count(before), after: count(after) };
+}
+
+/** From latents, [frames, height, width, channels], to frames, some at a time. */
+export function ltx2Frames(
+  { config, weights }: Ltx2VideoVae,
+  size: VideoSize,
+): {
+  readonly decoder: (stage: Stage, name: string) => Decoder;
+  /** What the decoder takes of normalised latents, channels last. */
+  readonly scaled: (latents: Tensor) => Tensor;
+} {
+  return {
+    decoder: (stage, name) => new Ltx2VideoDecoder(stage, name, { config, weights }, size),
+    scaled: (latents) => unscaleVideoLatents(config, weights.root, latents),
+  };
+}
+
+class Ltx2VideoDecoder implements Decoder {
+  readonly input: DeviceTensor;
+  readonly count: number;
+  readonly #size: VideoSize;
+  readonly #scale: ReturnType<typeof ltx2Scale>;
+  readonly #times: readonly Span[];
+  readonly #tiles: ReturnType<typeof tilesOf>;
+  readonly #decode;
+  readonly #show;
+
+  constructor(stage: Stage, name: string, { config, weights }: Ltx2VideoVae, size: VideoSize) {
+    const { frames, height, width, tileSide } = size;
+    const { latent_channels: channels } = config;
+    this.#size = size;
+    this.#scale = ltx2Scale(config);
+    this.#times = timesOf(size);
+    this.#tiles = tilesOf(height, width, tileSide);
+    this.input = stage.tensor(`${name} input`, [frames, height, width, channels]);
+    const [time] = this.#times as [Span];
+    const { rows, columns } = this.#tiles[0]!;
+    const isWhole = this.#times.length * this.#tiles.length === 1;
+    const inputs = {
+      latents: this.input,
+      positions: isWhole ? undefined : u32(time.size, rows.size, columns.size),
+    };
+    this.#decode = stage.program(name, inputs, ({ latents, positions }, graph) => {
+      const part = positions ? gather(latents.reshape(-1, channels), positions) : latents;
+      const pixels = ltx2VideoDecoder(
+        graph,
+        config,
+        weights.root,
+        part.reshape(1, time.size, rows.size, columns.size, channels),
+      );
+      return pixels.reshape(pixels.dim(1), -1);
+    });
+    const pixels = this.#decode.outputs;
+    // All at once would fill the host's memory.
+    const shown = Math.min(this.#scale.temporal, pixels.shape[0]!);
+    this.#show = stage.program(
+      `${name} frames`,
+      { pixels, places: u32(shown) },
+      ({ pixels, places }) => gather(pixels, places),
+    );
+    stage.willRead(this.#show.outputs);
+    this.count = this.#times.length * this.#tiles.length * Math.ceil(pixels.shape[0]! / shown);
+    stage.repeats = Math.max(stage.repeats, this.#times.length * this.#tiles.length);
+  }
+
+  get firstResult(): DeviceTensor {
+    return this.#show.outputs;
+  }
+
+  async run(
+    work: Parameters<Decoder["run"]>[0],
+    { first = [], reads = [], begin, received }: Parameters<Decoder["run"]>[1],
+  ): Promise<void> {
+    const { height, width } = this.#size;
+    const { spatial, temporal } = this.#scale;
+    const [shown] = this.#show.outputs.shape as [number];
+    const isWhole = this.#times.length * this.#tiles.length === 1;
+    const frameSize = height * spatial * width * spatial * 3;
+    // Frames that not all spans and tiles have been added to, from `base` on.
+    const open: Float32Array<ArrayBuffer>[] = [];
+    let base = 0;
+    let done = 0;
+    for (const [t, time] of this.#times.entries()) {
+      const span = framesOf(time, temporal);
+      const shares = seamShares(span);
+      for (const [k, tile] of this.#tiles.entries()) {
+        const isFirst = t === 0 && k === 0;
+        const corner = tilePositions(tile, width);
+        const positions = isWhole ? undefined : Uint32Array.from(
+          { length: time.size * corner.length },
+          (_, i) =>
+            (time.start + Math.floor(i / corner.length)) * height * width +
+            corner[i % corner.length]!,
+        );
+        const before: Call[] = isFirst ? [{ write: () => begin?.() }, ...first] : [];
+        for (let from = 0; from < span.size; from += shown) {
+          const count = Math.min(shown, span.size - from);
+          const places = Uint32Array.from({ length: shown }, (_, i) => from + i);
+          const decode = from === 0 ? [...before, this.#decode.call({ positions })] : [];
+          const own = isFirst && from === 0 ? reads : [];
+          const isLastTile = k === this.#tiles.length - 1;
+          await work.run([...decode, this.#show.call({ places })], {
+            reads: [...own, this.#show.outputs],
+            finished: (contents) => {
+              const values = contents.at(-1)!;
+              const size = values.length / shown;
+              const rest = contents.slice(0, -1);
+              if (isWhole) return received(++done, values.subarray(0, count * size), rest);
+              for (let i = 0; i < count; i++) {
+                const data = open[span.start + from + i - base] ??= new Float32Array(frameSize);
+                const part = values.subarray(i * size, (i + 1) * size);
+                const whole = { data, width: width * spatial };
+                addTile(whole, scaleTile(tile, spatial), part, shares[from + i]);
+              }
+              const complete = isLastTile
+                ? Math.min(span.start + from + count, span.start + span.size - span.after) - base
+                : 0;
+              if (complete <= 0) return received(++done, undefined, rest);
+              base += complete;
+              received(++done, joined(open.splice(0, complete), frameSize), rest);
+            },
+          });
+        }
+      }
+    }
+  }
+}
+
+function joined(frames: readonly Float32Array[], frameSize: number): Float32Array {
+  const all = new Float32Array(frames.length * frameSize);
+  frames.forEach((frame, i) => all.set(frame, i * frameSize));
+  return all;
+}
+
+export interface Ltx2VideoEncoder {
+  readonly stage: Stage;
+  /** Normalised, [frames, height, width, channels]; complete when `run` is. */
+  readonly latents: DeviceTensor;
+  /** Encodes an image or a video; the last frame stands still where there are too few. */
+  run(work: Work, video: VideoFrames): Promise<void>;
+}
+
+/** Encodes `frames` latent frames in tiles; an image is one. */
+export function traceLtx2Encoder(
+  session: Session,
+  { config, weights }: Ltx2VideoVae,
+  { frames, height, width, tileSide }: VideoSize,
+  { name = "encode", runs = 1 }: { readonly name?: string; readonly runs?: number } = {},
+): Ltx2VideoEncoder {
+  const { spatial, temporal } = ltx2Scale(config);
+  const { latent_channels: channels } = config;
+  const tiles = tilesOf(height, width, tileSide);
+  const { rows, columns } = scaleTile(tiles[0]!, spatial);
+  const length = (frames - 1) * temporal + 1;
+  const stage = session.stage("encode", { name, repeats: tiles.length * runs });
+  session.encodeSteps += tiles.length * runs;
+  const latents = stage.tensor("video latents", [frames, height, width, channels]);
+  const program = stage.program(
+    name,
+    {
+      pixels: f32(1, length, rows.size, columns.size, 3),
+      // Where in the tile each latent of a frame lies, and how much it counts: nothing outside the tile.
+      positions: u32(frames, height, width),
+      shares: f32(1, height, width, 1),
+      latents,
+    },
+    ({ pixels, positions, shares, latents: sum }, graph) => {
+      const means = ltx2VideoEncoder(graph, config, weights.root, pixels);
+      const own = scaleVideoLatents(config, weights.root, means);
+      const x = gather(own.reshape(-1, channels), positions);
+      copyTo(elementwise("sum + shares * x", { sum, shares, x }), latents);
+    },
+  );
+  return {
+    stage,
+    latents,
+    async run(work, video) {
+      const seen = Array.from(
+        { length },
+        (_, i) => video.at(Math.min(i, video.length - 1)),
+      );
+      for (const [i, tile] of tiles.entries()) {
+        const places = placesOf(tile, height, width);
+        const inTile = tile.rows.size * tile.columns.size;
+        const positions = Uint32Array.from(
+          { length: frames * height * width },
+          (_, k) =>
+            Math.floor(k / (height * width)) * inTile + places.positions[k % (height * width)]!,
+        );
+        const pixels = toPixels(seen, scaleTile(tile, spatial), width * spatial);
+        await work.run([
+          ...i === 0 ? [clearing([latents])] : [],
+          program.call({ pixels, positions, shares: places.shares }),
+        ], { finished: () => work.encodeDone() });
+      }
+    },
+  };
+}
