@@ -4,17 +4,20 @@ import type { Decoder } from "../../models/autoencoders/tiled_coder.ts";
 import { Session, type Stage } from "../../models/memory/session.ts";
 import { SessionRunner } from "../../models/memory/session_runner.ts";
 import type { Work } from "../../models/pipeline/work.ts";
-import { type Device, type Weights, writing } from "../../runtime/mod.ts";
+import { type Device, Weights, writing } from "../../runtime/mod.ts";
 
 /** Runs what is traced, to its end. */
 export async function runSession(
   device: Device,
-  weights: Weights,
+  weights: Weights | Readonly<Record<string, Weights>>,
   trace: (session: Session) => (work: Pick<Work, "run">) => Promise<void>,
 ): Promise<void> {
   const session = new Session(device.target);
   const run = trace(session);
-  const runner = new SessionRunner(session, { model: weights });
+  const runner = new SessionRunner(
+    session,
+    weights instanceof Weights ? { model: weights } : weights,
+  );
   await runner.allocate(device, runner.plan({ budgetBytes: Infinity }));
   try {
     await runner.run(run);

@@ -112,7 +112,9 @@ def audio_calls(frames):
         z = own.unflatten(2, (channels, -1)).transpose(1, 2)
         decoded = Call("decode", "mel from packed, normalised latents", {}, {"packed": packed}, {"mel": vae.decode(z).sample})
         mel = normal(rng, 1, vae.config.in_channels, 4 * frames - 3, bins)
-        encoded = Call("encode", "means", {}, {"mel": mel}, {"mean": vae.encode(mel).latent_dist.mean})
+        mean = vae.encode(mel).latent_dist.mean.transpose(1, 2).flatten(2)
+        outputs = {"packed": (mean - vae.latents_mean) / vae.latents_std}
+        encoded = Call("encode", "means, packed and normalised", {}, {"mel": mel}, outputs)
         return [decoded, encoded]
 
     return calls
@@ -146,8 +148,8 @@ def build_vocoder(kind, config, dtype):
             if "upsamplers" in name and parameter.ndim == 3:
                 common.multiply(parameter, 2.0)
         if kind is LTX2VocoderWithBWE:
-            common.multiply(vocoder.vocoder.conv_out.weight, 0.05)
-            common.multiply(vocoder.bwe_generator.conv_out.weight, 0.02)
+            common.multiply(vocoder.vocoder.conv_out.weight, 0.02)
+            common.multiply(vocoder.bwe_generator.conv_out.weight, 0.01)
             stft = vocoder.mel_stft
             time = torch.arange(16) / 16
             window = torch.hann_window(16)
@@ -169,6 +171,16 @@ def vocoder_calls(kind, frames):
         return [Call("waveform", "sound of a mel spectrogram", {}, {"mel": mel}, {"waveform": waveform})]
 
     return calls
+
+
+def sound_calls(folder, seed):
+    """Latents to sound, by the small autoencoder and vocoder of other goldens."""
+    vae = AutoencoderKLLTX2Audio.from_pretrained(with_weights(FOLDER / "audio-tiny"), torch_dtype=torch.float32).eval()
+    vocoder = LTX2Vocoder.from_pretrained(with_weights(FOLDER / "vocoder-tiny"), torch_dtype=torch.float32).eval()
+    packed = normal(generator(seed), 1, 5, 16)
+    z = (packed * vae.latents_std + vae.latents_mean).unflatten(2, (4, -1)).transpose(1, 2)
+    outputs = {"waveform": vocoder(vae.decode(z).sample)}
+    return [Call("sound", "sound of packed, normalised latents", {}, {"packed": packed}, outputs)]
 
 
 UPSAMPLER = dict(in_channels=8, mid_channels=32, num_blocks_per_stage=1)
@@ -217,6 +229,7 @@ GOLDENS = {
         "LTX2Vocoder with snake and wide levels, bfloat16", 970, build_vocoder(LTX2Vocoder, VOCODER_WIDE, BF16),
         vocoder_calls(LTX2Vocoder, 9),
     ),
+    "sound": ("audio-tiny, then vocoder-tiny", 975, None, sound_calls),
     "upsampler-rational": (
         "LTX2LatentUpsamplerModel, twice the size, float32", 980, build_upsampler(UPSAMPLER, F32), upsampler_calls,
     ),

@@ -7,7 +7,6 @@ import {
   concat,
   elementwise,
   gather,
-  type Graph,
   layerNorm,
   linear,
   rmsNorm,
@@ -16,6 +15,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
+import { sharedConstant } from "./shared_constant.ts";
 import type { DownLevel, UpLevel } from "./video_config.ts";
 
 /** What convolutions see where there is nothing. */
@@ -28,21 +28,18 @@ export interface Surroundings {
 
 type Five = [number, number, number, number, number];
 
-/** Frames and pixels that a mirrored map is made of, for each graph and size: many convolutions share one. */
-const mirrors = new WeakMap<Graph, Map<string, Tensor>>();
-
+/** Frames and pixels that a mirrored map is made of. */
 function mirrorIndices(x: Tensor, isCausal: boolean): Tensor {
   const [, frames, height, width] = x.shape as Five;
-  const { graph } = x;
-  const known = mirrors.get(graph) ?? new Map<string, Tensor>();
-  mirrors.set(graph, known);
-  const key = [frames, height, width].join("x") + (isCausal ? " causal" : "");
   const mirrored = (place: number, size: number) =>
     place < 0 ? -place : place >= size ? 2 * (size - 1) - place : place;
   const before = isCausal ? 2 : 1;
   const shape = [frames + 2, height + 2, width + 2] as const;
-  const tensor = known.get(key) ??
-    graph.constant(`mirrored ${key}`, shape, "u32", () => {
+  const key = `mirrored ${frames}x${height}x${width}${isCausal ? ", causal" : ""}`;
+  return sharedConstant(x.graph, key, {
+    shape,
+    dtype: "u32",
+    values: () => {
       const indices = new Uint32Array(shape[0] * shape[1] * shape[2]);
       let to = 0;
       for (let f = 0; f < shape[0]; f++) {
@@ -53,9 +50,8 @@ function mirrorIndices(x: Tensor, isCausal: boolean): Tensor {
         }
       }
       return indices;
-    });
-  known.set(key, tensor);
-  return tensor;
+    },
+  });
 }
 
 /** Convolution of 3 x 3 x 3 that keeps the size. */
