@@ -39,29 +39,37 @@ export function openLowRank(
 ): { readonly tensors: TensorSource; readonly change: Lora } {
   const kept = new Part(own, (name) => !FACTOR.test(name) && name !== MARKER);
   const tensors = new JoinedSource(kept, new Part(base, has));
-  const factors = [...own.names].filter((name) => name.endsWith(".up"));
-  const changes = factors.map((upName) => {
-    const theirs = upName.replace(FACTOR, "");
+  const factors = [...own.names].filter((name) => FACTOR.test(name));
+  const changed = new Set(factors.map((name) => name.replace(FACTOR, "")));
+  const changes = [...changed].map((theirs) => {
     const [ours] = toOurs(layout, theirs, 1) ?? [];
     const module = ours?.name ?? theirs;
-    const downName = `${theirs}.down`;
+    const [upName, downName] = [`${theirs}.up`, `${theirs}.down`];
     const weight = tensors.find(`${module}.weight`);
-    if (!weight || !own.find(downName)) {
+    const lacked = [upName, downName].find((name) => !own.find(name));
+    if (!weight || lacked) {
       throw new SyntaxError(
         `Cannot use "${own.path}": it changes "${theirs}", ${
           weight
-            ? `and lacks "${downName}"; fetch it again`
+            ? `and lacks "${lacked}"; fetch it again`
             : "which the model lacks; it is for another model"
         }`,
       );
     }
     const [up, down] = [own.find(upName)!.shape, own.find(downName)!.shape];
-    const changed = [up[0]!, elementCount(down) / down[0]!];
+    if (up[1] !== down[0]) {
+      throw new SyntaxError(
+        `Cannot use "${own.path}": "${upName}" has rank ${up[1]} and "${downName}" has ${
+          down[0]
+        }; fetch it again`,
+      );
+    }
+    const matrix = [up[0]!, elementCount(down) / down[0]!];
     const [rows] = weight.shape as [number];
-    if (changed[0] !== rows || changed[1] !== elementCount(weight.shape) / rows) {
+    if (matrix[0] !== rows || matrix[1] !== elementCount(weight.shape) / rows) {
       throw new SyntaxError(
         `Cannot use "${own.path}": it changes "${module}" as a matrix of ${
-          changed.join("x")
+          matrix.join("x")
         }, the model has one of another ` +
           `size, ${formatShape(weight.shape)}; it is for another model`,
       );
@@ -74,10 +82,7 @@ export function openLowRank(
     };
     return { target: "transformer" as const, module, weight: [change] };
   });
-  const byteLength = factors.reduce(
-    (sum, up) => sum + own.find(up)!.byteLength + own.find(up.replace(FACTOR, ".down"))!.byteLength,
-    0,
-  );
+  const byteLength = factors.reduce((sum, name) => sum + own.find(name)!.byteLength, 0);
   return { tensors, change: { dialect: "Control-LoRA", changes, unmatchedKeys: [], byteLength } };
 }
 
