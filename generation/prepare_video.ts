@@ -23,6 +23,7 @@ import {
   referencesOf,
   visionsOf,
 } from "./prepare.ts";
+import { nearestShape } from "../models/pipeline/shapes.ts";
 import { checked } from "./settings.ts";
 import { followedLength, type VideoShape, wholeLength } from "./video_frames.ts";
 
@@ -99,7 +100,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
   };
   const size = chooseSize(
     shape ? sizeWithin(shape, budget, info.sizeMultiple) : asked,
-    info.defaults,
+    opened[0] && info.imageSizes ? nearestShape(opened[0], info.imageSizes) : info.defaults,
     info,
   );
   const own = video && info.animates

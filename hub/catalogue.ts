@@ -170,6 +170,17 @@ const WAN = {
   unreadBytes: 2.1e9,
   vae: "Wan 2.1's",
 } as const;
+const HUNYUAN_VIDEO_15 = {
+  family: "HunyuanVideo 1.5",
+  makes: "videos",
+  licence: "Tencent Hunyuan Community",
+  parameters: 8.3e9,
+  textEncoder: "Qwen2.5-VL-7B, ByT5",
+  // Without the last two layers.
+  textEncoderBytes: 12.6e9,
+  unreadBytes: 2e9,
+  vae: "its own",
+} as const;
 const MOVES = { tasks: ["I2V", "F2V"], goodFor: "videos from a picture" } as const;
 const VACE = {
   tasks: ["T2I", "T2V", "I2V", "F2V", "V2V"],
@@ -308,6 +319,16 @@ const KINDS: Readonly<
     goodFor: "a person of a picture, moved as in a video",
     parameters: 16.4e9,
   },
+  "HunyuanVideo 1.5": {
+    ...HUNYUAN_VIDEO_15,
+    tasks: ["T2V"],
+    goodFor: "videos from text, with words in them",
+  },
+  "HunyuanVideo 1.5 I2V": {
+    ...HUNYUAN_VIDEO_15,
+    tasks: ["I2V"],
+    goodFor: "videos from a picture, with words in them",
+  },
   "VACE 1.3B": { ...WAN, ...VACE, parameters: 2.15e9 },
   "VACE 14B": { ...WAN, ...VACE, parameters: 17.3e9 },
 };
@@ -329,6 +350,7 @@ const GOOD_FOR: Readonly<Record<string, string>> = {
   "fastwan2.1-t2v-1.3b": "videos in 3 steps",
   "fastwan2.2-ti2v-5b": "videos in 3 steps",
   "wan2.1-t2v-1.3b": "videos on small cards",
+  "hunyuanvideo-1.5-480p-i2v-step-distilled": "videos from a picture in 12 steps",
 };
 
 /** Models that make nothing without a picture, of kinds that do. */
@@ -397,6 +419,14 @@ wan2.2-animate-2-14b           | Wan-Animate-2 14B           | Wan Animate      
 wan2.2-animate-2-14b-distilled | Wan-Animate-2 14B distilled | Wan Animate        | Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers
 wan2.1-vace-1.3b               | Wan 2.1 VACE 1.3B           | VACE 1.3B          | Wan-AI/Wan2.1-VACE-1.3B-diffusers
 wan2.1-vace-14b                | Wan 2.1 VACE 14B            | VACE 14B           | Wan-AI/Wan2.1-VACE-14B-diffusers                | QuantStack/Wan2.1_14B_VACE-GGUF
+hunyuanvideo-1.5-480p-t2v | HunyuanVideo 1.5 480p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v
+hunyuanvideo-1.5-480p-i2v | HunyuanVideo 1.5 480p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v
+hunyuanvideo-1.5-480p-i2v-step-distilled | HunyuanVideo 1.5 480p I2V step-distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_step_distilled
+hunyuanvideo-1.5-480p-t2v-distilled | HunyuanVideo 1.5 480p T2V distilled | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v_distilled
+hunyuanvideo-1.5-480p-i2v-distilled | HunyuanVideo 1.5 480p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_distilled
+hunyuanvideo-1.5-720p-t2v | HunyuanVideo 1.5 720p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_t2v
+hunyuanvideo-1.5-720p-i2v | HunyuanVideo 1.5 720p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v
+hunyuanvideo-1.5-720p-i2v-distilled | HunyuanVideo 1.5 720p I2V distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-720p_i2v_distilled
 z-image                        | Z-Image                     | Z-Image            | Tongyi-MAI/Z-Image                              | unsloth/Z-Image-GGUF
 flux.2-klein-base-4b           | FLUX.2 klein base 4B        | klein 4B           | black-forest-labs/FLUX.2-klein-base-4B          | leejet/FLUX.2-klein-base-4B-GGUF | q8_0 q4_0
 flux.2-klein-base-9b           | FLUX.2 klein base 9B        | klein 9B           | black-forest-labs/FLUX.2-klein-base-9B          | leejet/FLUX.2-klein-base-9B-GGUF | q8_0 q4_0

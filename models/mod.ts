@@ -9,6 +9,7 @@ import { ERNIE_IMAGE } from "./families/ernie_image/pipeline.ts";
 import { FLUX1 } from "./families/flux1/pipeline.ts";
 import { FLUX2 } from "./families/flux2/pipeline.ts";
 import { FLUX3 } from "./families/flux3/pipeline.ts";
+import { HUNYUAN_VIDEO_15 } from "./families/hunyuan_video_15/pipeline.ts";
 import { IDEOGRAM4 } from "./families/ideogram4/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
@@ -82,6 +83,8 @@ export const FAMILIES: readonly Family[] = [
   ...[
     WAN,
     WAN_ANIMATE,
+    // Its encoder of glyphs is a T5 with a tokenizer of its own, and comes before those of others.
+    HUNYUAN_VIDEO_15,
     Z_IMAGE,
     FLUX1,
     CHROMA,

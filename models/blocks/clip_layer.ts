@@ -5,7 +5,7 @@ import { linearLayer, linearLayers } from "./layers.ts";
 interface ClipLayerConfig {
   readonly intermediate_size: number;
   readonly num_attention_heads: number;
-  readonly hidden_act: "gelu" | "quick_gelu";
+  readonly hidden_act: "gelu" | "gelu_tanh" | "quick_gelu";
   readonly layer_norm_eps: number;
 }
 

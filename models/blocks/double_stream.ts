@@ -73,7 +73,7 @@ export function doubleBlock(
   weights: WeightScope,
   streams: Streams<Tensor>,
   modulation: Streams<StreamModulation>,
-  rotary: Streams<Rotation>,
+  rotary: Streams<Rotation | undefined>,
   feedForward: (weights: WeightScope, x: Tensor, modulation: StreamModulation) => Tensor,
   split: TokenSplit,
   names = FEED_FORWARDS,
@@ -85,7 +85,7 @@ export function doubleBlock(
     const joined = linearLayers(attn, LAYERS[kind].projections, x, x.dim(-1), {
       norm: { eps: config.eps, scale, shift },
     });
-    return headProjections(config, attn, LAYERS[kind].norms, joined, rotary[kind]!);
+    return headProjections(config, attn, LAYERS[kind].norms, joined, rotary[kind]);
   };
   const kinds: readonly StreamName[] = streams.reference
     ? ["text", "image", "reference"]

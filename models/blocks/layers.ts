@@ -185,15 +185,21 @@ const MAX_HEAD_DIM = 160;
 /** Bytes of attention scores that are held at a time for wider heads, unless one row takes more. */
 const SCORE_BYTES = 64 * 1024 * 1024;
 
-/** Attention, [batch, tokens, dim]; heads above 160 compute their scores by row tiles of `scoreBytes`. */
+interface WideAttentionOptions {
+  readonly scoreBytes?: number | undefined;
+  /** f32 [1, 1, keys]: added to the scores. */
+  readonly hidden?: Tensor | undefined;
+}
+
+/** Attention, [batch, tokens, dim]; heads above 160, and with `hidden` all, compute their scores by row tiles of `scoreBytes`. */
 export function wideAttention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
-  scoreBytes: number = SCORE_BYTES,
+  { scoreBytes = SCORE_BYTES, hidden }: WideAttentionOptions = {},
 ): Tensor {
   const [batch, tokens, dim] = query.shape as [number, number, number];
-  if (dim <= MAX_HEAD_DIM && dim % 4 === 0) {
+  if (dim <= MAX_HEAD_DIM && dim % 4 === 0 && !hidden) {
     const [q, k, v] = [query, key, value].map((x) => x.reshape(batch, x.dim(1), 1, dim)) as [
       Tensor,
       Tensor,
@@ -205,8 +211,9 @@ export function wideAttention(
   const tiles: Tensor[] = [];
   for (let start = 0; start < tokens; start += rows) {
     const part = slice(query, 1, start, Math.min(tokens, start + rows));
-    const scores = softmax(matmul(part, key, { transposeB: true, scale: dim ** -0.5 }));
-    tiles.push(matmul(scores, value));
+    const products = matmul(part, key, { transposeB: true, scale: dim ** -0.5 });
+    const scores = hidden ? elementwise("s + h", { s: products, h: hidden }) : products;
+    tiles.push(matmul(softmax(scores), value));
   }
   return tiles.length === 1 ? tiles[0]! : concat(tiles, 1);
 }

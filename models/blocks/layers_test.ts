@@ -52,7 +52,7 @@ Deno.test("wideAttention() equals attention for fused heads, wider heads, and sc
         undefined,
         { query, key, value },
         (graph, { query, key, value }) => {
-          const y = wideAttention(query!, key!, value!, scoreBytes);
+          const y = wideAttention(query!, key!, value!, { scoreBytes });
           const products = graph.dispatches.filter(({ kernel }) => kernel.name.includes("softmax"));
           assert.equal(products.length, tiles);
           return { y };

@@ -1,5 +1,5 @@
 /** The files of a model: a folder of diffusers, single files of any program, or parts from several places. */
-import { basename, join } from "../../platform/mod.ts";
+import { basename, exists, join } from "../../platform/mod.ts";
 import { type JsonObject, readJsonObject } from "../../hub/json_file.ts";
 import { componentFolder, MODEL_INDEX, type ModelIndex } from "../../hub/model_index.ts";
 import { Checkpoint, type TensorSource, Weights } from "../../runtime/mod.ts";
@@ -107,6 +107,16 @@ export class ModelFiles implements Disposable {
     const file = join(folder, "scheduler_config.json");
     const config = await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES });
     return { path: file, config: { ...config, ...noise } };
+  }
+
+  /** `settings`, with those that a folder has of its guidance. */
+  async allSettings(): Promise<JsonObject> {
+    const { index, path, settings } = this.#options;
+    const guider = index?.folder === path ? index.components.get("guider") : undefined;
+    if (!index || !guider) return settings;
+    const file = join(index.folder, guider.folder, "guider_config.json");
+    if (!await exists(file)) return settings;
+    return { ...settings, guider: await readJsonObject(file, { maxBytes: MAX_CONFIG_BYTES }) };
   }
 
   async tokenizer(name = "tokenizer"): Promise<Tokenizer> {

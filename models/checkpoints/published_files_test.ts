@@ -14,6 +14,10 @@ import { FLUX1_TRANSFORMER_CONFIG } from "../families/flux1/config.ts";
 import { FLUX1_FILES } from "../families/flux1/layouts.ts";
 import { FLUX2_TRANSFORMER_CONFIG } from "../families/flux2/config.ts";
 import { FLUX2_FILES } from "../families/flux2/layouts.ts";
+import { HUNYUAN_VIDEO_15_VAE_CONFIG } from "../autoencoders/hunyuan_video_15/config.ts";
+import { HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG } from "../families/hunyuan_video_15/config.ts";
+import { HUNYUAN_VIDEO_15_FILES } from "../families/hunyuan_video_15/layouts.ts";
+import { SIGLIP_VISION_CONFIG } from "../image_encoders/siglip_vision.ts";
 import { IDEOGRAM4_TRANSFORMER_CONFIG } from "../families/ideogram4/config.ts";
 import { IDEOGRAM4_FILES } from "../families/ideogram4/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
@@ -45,7 +49,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
-  ...[IDEOGRAM4_FILES],
+  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -60,6 +64,9 @@ const SCHEMAS = {
   Flux2Transformer2DModel: FLUX2_TRANSFORMER_CONFIG,
   Flux3Transformer2DModel: FLUX3_TRANSFORMER_CONFIG,
   Ideogram4Transformer2DModel: IDEOGRAM4_TRANSFORMER_CONFIG,
+  HunyuanVideo15Transformer3DModel: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
+  AutoencoderKLHunyuanVideo15: HUNYUAN_VIDEO_15_VAE_CONFIG,
+  SiglipVisionModel: SIGLIP_VISION_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,

@@ -340,6 +340,8 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["Anima", "lora_unet_blocks_0_cross_attn_output_proj"],
   ["Anima", "diffusion_model.blocks.0.self_attn.q_proj"],
   ["HunyuanVideo", "lora_unet_double_blocks_0_img_mod_linear"],
+  ["HunyuanVideo 1.5", "lora_unet_double_blocks_0_img_attn_q"],
+  ["HunyuanVideo 1.5", "transformer.transformer_blocks.53.ff_context.net.2"],
   ["LTX-Video or PixArt", "diffusion_model.transformer_blocks.0.attn2.to_q"],
   ["HiDream", "diffusion_model.double_stream_blocks.0.block.ff_t.w1"],
   ["a CLIP text encoder", "lora_te_text_model_encoder_layers_0_mlp_fc1"],

@@ -194,7 +194,7 @@ export async function openParts<Table extends PartsTable>(
   embeddings?: string,
 ): Promise<PartsOf<Table>> {
   try {
-    const settings = parseConfig(table.settings, files.settings, files.path);
+    const settings = parseConfig(table.settings, await files.allSettings(), files.path);
     const configs: Record<string, unknown> = {};
     const opening: [name: string, open: () => Omit<Component, "config">][] = [];
     for (const [name, words] of Object.entries(FAMILY_PARTS)) {

@@ -29,7 +29,7 @@ import {
   scaleVideoLatents,
   unscaleVideoLatents,
 } from "../autoencoders/ltx2/video_coder.ts";
-import { placesOf, toPixels, type VideoFrames, type VideoSize } from "./wan_coders.ts";
+import { placesOf, toPixels, type VideoFrames, type VideoSize } from "./video_coders.ts";
 import type { Work } from "./work.ts";
 
 export interface Ltx2VideoVae {

@@ -3,7 +3,7 @@ import { clearing, type DeviceTensor, gather, u32 } from "../../runtime/mod.ts";
 import type { Stage } from "../memory/session.ts";
 import type { Component } from "./components.ts";
 import type { Decoder, ImageCodec } from "../autoencoders/tiled_coder.ts";
-import type { VideoSize } from "./wan_coders.ts";
+import type { VideoSize } from "./video_coders.ts";
 import {
   type TinyDecoderConfig,
   tinySpatialScale,

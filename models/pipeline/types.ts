@@ -357,6 +357,8 @@ export interface PipelineInfo {
   readonly continuedFrames?: number;
   /** Side of the images that its image encoder takes, where it has one. */
   readonly visionSide?: number;
+  /** Sizes of videos that begin with an image and for which none is asked: that in the nearest shape. The default one elsewhere. */
+  readonly imageSizes?: readonly { readonly width: number; readonly height: number }[];
   /** Settings that a request may have beside those that every model takes. */
   readonly optionalSettings: readonly (keyof OptionalSettings)[];
   /** What `sampler`, `scheduler` and `sigmas` of a request may be, where the model has these settings. */

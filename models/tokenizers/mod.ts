@@ -2,6 +2,7 @@
 
 import { describeFileError, fileInfo, join, NotFoundError, readFile } from "../../platform/mod.ts";
 import { readJsonFile } from "../../hub/json_file.ts";
+import { BYTE_TOKENIZER, byteTokenizer } from "./bytes.ts";
 import { readSentencePieceModel } from "./sentencepiece_model.ts";
 import { readTokenizerConfig } from "./special_tokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -9,6 +10,7 @@ import { readTokenizerJson } from "./tokenizer_json.ts";
 import { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
 export type { AddedToken } from "./added_tokens.ts";
+export { byteTokenizer } from "./bytes.ts";
 export { qwen3ChatPrompt, requireQwenChat } from "./qwen3_chat.ts";
 export { readSentencePieceModel } from "./sentencepiece_model.ts";
 export { readTokenizerConfig, type SpecialTokens } from "./special_tokens.ts";
@@ -21,7 +23,7 @@ const MODEL_FILES = ["spiece.model", "tokenizer.model", "sentencepiece.bpe.model
 /** Far more than any vocabulary has. */
 const MAX_MODEL_BYTES = 64 * 2 ** 20;
 
-/** Loads a folder's `tokenizer.json`, `vocab.json` and `merges.txt`, or SentencePiece model, and its settings. */
+/** Loads a folder's `tokenizer.json`, `vocab.json` and `merges.txt`, or SentencePiece model, and its settings; of bytes, these alone. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const configPath = join(folder, "tokenizer_config.json");
   const config = await ifThere(readJsonFile(configPath));
@@ -29,6 +31,7 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   const jsonPath = join(folder, "tokenizer.json");
   const json = await ifThere(readJsonFile(jsonPath));
   if (json !== undefined) return readTokenizerJson(json, jsonPath, special);
+  if (special.className === BYTE_TOKENIZER) return byteTokenizer(special, configPath);
   const vocabularyPath = join(folder, "vocab.json");
   const mergesPath = join(folder, "merges.txt");
   const merges = await readModelFile(mergesPath);

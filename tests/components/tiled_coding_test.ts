@@ -6,11 +6,8 @@ import { klCodec } from "../../models/pipeline/kl_coders.ts";
 import { KL_VAE_CONFIG } from "../../models/autoencoders/kl/config.ts";
 import type { TiledSize } from "../../models/autoencoders/tiled_coder.ts";
 import { addTile, scaleTile, type Tile, tilesOf } from "../../models/autoencoders/tiling.ts";
-import {
-  traceVideoEncoder,
-  unscaleLatents,
-  wanVideoDecoder,
-} from "../../models/pipeline/wan_coders.ts";
+import { traceVideoEncoder, videoDecoder } from "../../models/pipeline/video_coders.ts";
+import { unscaleLatents, wanVideoCodec } from "../../models/pipeline/wan_coders.ts";
 import { openModelFiles } from "../../models/checkpoints/open_model.ts";
 import { parseConfig } from "../../models/config.ts";
 import { WAN_PARTS } from "../../models/families/wan/config.ts";
@@ -108,7 +105,7 @@ const MIN_PSNR = { latents: 24, pixels: 34 };
 
 Deno.test({
   name:
-    "WanVideoEncoder and WanVideoDecoder in tiles come near the whole, with the bundled model's autoencoder; with DENOISE_SLOW",
+    "traceVideoEncoder() and videoDecoder() in tiles come near the whole, with the bundled model's autoencoder; with DENOISE_SLOW",
   ignore: !Deno.env.has("DENOISE_SLOW"),
   fn: async () => {
     const device = await openTestDevice();
@@ -120,7 +117,7 @@ Deno.test({
     const encode = async (tileSide: number): Promise<Float32Array> => {
       let latents = new Float32Array();
       await runSession(device, vae.weights, (session) => {
-        const encoder = traceVideoEncoder(session, vae, { ...size, tileSide });
+        const encoder = traceVideoEncoder(session, wanVideoCodec(vae), { ...size, tileSide });
         const stage = session.stage("decode");
         const read = stage.program(
           "read",
@@ -139,7 +136,7 @@ Deno.test({
       return latents;
     };
     const decode = (tileSide: number, latents: Float32Array) =>
-      code(device, vae.weights, latents, wanVideoDecoder(vae, { ...size, tileSide }));
+      code(device, vae.weights, latents, videoDecoder(wanVideoCodec(vae), { ...size, tileSide }));
     try {
       await vae.weights.upload(device);
       const latents = await encode(size.height);

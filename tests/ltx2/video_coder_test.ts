@@ -8,7 +8,7 @@ import {
 } from "../../models/autoencoders/ltx2/video_coder.ts";
 import { addTile, scaleTile, tilesOf } from "../../models/autoencoders/tiling.ts";
 import { ltx2Frames, traceLtx2Encoder } from "../../models/pipeline/ltx2_coders.ts";
-import type { VideoSize } from "../../models/pipeline/wan_coders.ts";
+import type { VideoSize } from "../../models/pipeline/video_coders.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { elementwise, Weights } from "../../runtime/mod.ts";
 import { code, runSession } from "../support/coder_run.ts";

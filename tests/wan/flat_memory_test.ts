@@ -4,7 +4,8 @@
  */
 import { tinyVideoDecoder } from "../../models/pipeline/tiny_coders.ts";
 import { TAEHV_FORMAT, TINY_DECODER_CONFIG } from "../../models/autoencoders/tiny/config.ts";
-import { wanVideoDecoder } from "../../models/pipeline/wan_coders.ts";
+import { videoDecoder } from "../../models/pipeline/video_coders.ts";
+import { wanVideoCodec } from "../../models/pipeline/wan_coders.ts";
 import { WAN_VAE_CONFIG } from "../../models/autoencoders/wan/config.ts";
 import { recognise } from "../../models/checkpoints/recognise.ts";
 import { parseConfig } from "../../models/config.ts";
@@ -41,7 +42,10 @@ function wan(checkpoint: Checkpoint, golden: Golden): Decoding {
     const weights = new Weights(checkpoint);
     return {
       weights,
-      decoder: wanVideoDecoder({ config, weights }, { ...SIZE, frames })(stage, "decode"),
+      decoder: videoDecoder(wanVideoCodec({ config, weights }), { ...SIZE, frames })(
+        stage,
+        "decode",
+      ),
     };
   };
 }

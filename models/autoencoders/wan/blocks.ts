@@ -14,11 +14,13 @@ import {
 } from "../../../runtime/mod.ts";
 import { convolutionLayer, wideAttention } from "../../blocks/layers.ts";
 import { rearrange } from "../../rearrange.ts";
-import type { ChunkPlace, FrameHistory } from "./history.ts";
+import type { ChunkFrame, ChunkPlace, FrameHistory } from "./history.ts";
 
 export interface Stream {
   readonly place: ChunkPlace;
   readonly history: FrameHistory;
+  /** For autoencoders that see frames before the last ones; nothing of an image. */
+  readonly chunk?: ChunkFrame | undefined;
   /** Whether the autoencoder knows images alone: its kernels have no time. */
   readonly isFlat?: boolean;
 }

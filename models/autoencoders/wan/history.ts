@@ -14,6 +14,12 @@ import {
 /** Where a chunk stands in the stream: the `only` one (an image), the `first` of several, or a `next` one. */
 export type ChunkPlace = "only" | "first" | "next";
 
+/** Which latent frame, u32 [1], of how many a chunk is. */
+export interface ChunkFrame {
+  readonly frame: Tensor;
+  readonly frames: number;
+}
+
 /** The last input frames of every causal convolution, so that chunks give what one piece would; zero before a video. */
 export class FrameHistory {
   readonly #caches = new Map<string, DeviceTensor>();
@@ -66,6 +72,15 @@ export class FrameHistory {
   /** Only makes room for what later chunks will remember, for a convolution that sees nothing of the first. */
   reserve(place: ChunkPlace, key: string, frames: 1 | 2, x: Tensor): void {
     if (place !== "only") this.#cache(key, frames, x);
+  }
+
+  /** Further memory of what came before, cleared like the caches. */
+  tensor(key: string, shape: Shape): DeviceTensor {
+    const known = this.#caches.get(key);
+    if (known) return known;
+    const made = this.#declare(`history ${key}`, shape, "f32");
+    this.#caches.set(key, made);
+    return made;
   }
 
   #cache(key: string, frames: number, x: Tensor, dtype: DType = "f32"): DeviceTensor {

@@ -3,7 +3,8 @@
  * Source: diffusers `WanImageToVideoPipeline`.
  */
 import { concat, f32, type Tensor } from "../../../runtime/mod.ts";
-import { traceVideoEncoder } from "../../pipeline/wan_coders.ts";
+import { traceVideoEncoder } from "../../pipeline/video_coders.ts";
+import { wanVideoCodec } from "../../pipeline/wan_coders.ts";
 import { cubicResize } from "../../pipeline/cubic_resize.ts";
 import { clipVision, toClipPixels } from "../../image_encoders/clip_vision.ts";
 import type { Session } from "../../memory/session.ts";
@@ -21,7 +22,7 @@ export function traceChannels(
   const { frames, height, width } = shape;
   const temporal = vae.config.scale_factor_temporal;
   const pixelFrames = 1 + (frames - 1) * temporal;
-  const encoder = traceVideoEncoder(session, vae, shape);
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), shape);
   const channels = encoder.stage.program(
     "channels",
     { latents: encoder.latents, mask: f32(frames, height, width, temporal) },

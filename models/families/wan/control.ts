@@ -13,9 +13,10 @@ import {
 } from "../../../runtime/mod.ts";
 import {
   traceVideoEncoder,
+  type VideoEncoder,
   type VideoFrames,
-  type WanVideoEncoder,
-} from "../../pipeline/wan_coders.ts";
+} from "../../pipeline/video_coders.ts";
+import { wanVideoCodec } from "../../pipeline/wan_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { toSignedRange } from "../../pipeline/pixels.ts";
 import type { InputImage, PipelineRequest } from "../../pipeline/types.ts";
@@ -38,13 +39,15 @@ export function traceControl(
   const size = { width: width * scale, height: height * scale };
   const pixelFrames = 1 + (frames - 1) * temporal;
   const imageEncoder = references > 0
-    ? traceVideoEncoder(session, vae, { ...shape, frames: 1 }, {
+    ? traceVideoEncoder(session, wanVideoCodec(vae), { ...shape, frames: 1 }, {
       name: "references",
       runs: references,
     })
     : undefined;
-  const encoder = traceVideoEncoder(session, vae, shape, { runs: hasFrames ? 2 : 1 });
-  const keep = (name: string, { stage, latents }: WanVideoEncoder, target: DeviceTensor) =>
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), shape, {
+    runs: hasFrames ? 2 : 1,
+  });
+  const keep = (name: string, { stage, latents }: VideoEncoder, target: DeviceTensor) =>
     stage.program(`keep ${name}`, { latents }, ({ latents }) => copyTo(latents, target));
   const kept = encoder.stage.tensor("kept", encoder.latents.shape);
   const keepKept = keep("kept", encoder, kept);

@@ -1,6 +1,7 @@
 /** The programs that encode what a video is made from beside its prompts. */
 import { concat, slice } from "../../../runtime/mod.ts";
-import { traceVideoEncoder } from "../../pipeline/wan_coders.ts";
+import { traceVideoEncoder } from "../../pipeline/video_coders.ts";
+import { wanVideoCodec } from "../../pipeline/wan_coders.ts";
 import type { Session } from "../../memory/session.ts";
 import { traceChannels } from "./channels.ts";
 import type { WanParts } from "./config.ts";
@@ -19,7 +20,7 @@ export function traceGiven(session: Session, parts: WanParts, shape: GivenShape)
       : traceFirst(session, parts, shape, given.frames);
   }
   if (given.kind === "nothing") return { tokens: {}, run: () => Promise.resolve() };
-  const encoder = traceVideoEncoder(session, parts.vae, shape);
+  const encoder = traceVideoEncoder(session, wanVideoCodec(parts.vae), shape);
   const { latents: clip } = encoder;
   return { tokens: {}, clip, run: (work) => encoder.run(work, work.request.video!) };
 }
@@ -30,7 +31,7 @@ function traceMasked(
   { transformer: { config }, vae }: WanParts,
   shape: GivenShape,
 ): Given {
-  const encoder = traceVideoEncoder(session, vae, shape);
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), shape);
   const { latents: clip } = encoder;
   const tokens = encoder.stage.program("image", { clip }, ({ clip }) => ({
     first: patchifyClip(config, slice(clip, 0, 0, 1)),
@@ -54,7 +55,7 @@ function traceFirst(
   shape: GivenShape,
   frames: number,
 ): Given {
-  const encoder = traceVideoEncoder(session, vae, { ...shape, frames });
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), { ...shape, frames });
   const image = encoder.stage.program(
     "image",
     { latents: encoder.latents },
@@ -75,7 +76,9 @@ function traceEnds(
   { transformer: { config }, vae }: WanParts,
   shape: GivenShape,
 ): Given {
-  const encoder = traceVideoEncoder(session, vae, { ...shape, frames: 1 }, { runs: 2 });
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), { ...shape, frames: 1 }, {
+    runs: 2,
+  });
   const { latents, stage } = encoder;
   const last = stage.program(
     "last image",

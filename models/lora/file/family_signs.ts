@@ -31,6 +31,13 @@ const SIGNS: readonly Sign[] = [
   },
   { family: "HiDream", has: [/double_stream_blocks_\d|single_stream_blocks_\d/] },
   {
+    family: "HunyuanVideo 1.5",
+    has: [
+      // With the names of diffusers those of Stable Diffusion 3, which has fewer blocks.
+      /(byt5_in_|cond_type_embed|context_embedder_2_|double_blocks_\d+_(img|txt)_attn_[qkv]_lora|transformer_blocks_(3[89]|[45]\d)_ff(_context)?_net)/,
+    ],
+  },
+  {
     family: "HunyuanVideo",
     has: [
       /(individual_token_refiner|token_refiner_refiner_blocks|img_mlp_fc[12]|double_blocks_\d+_img_mod_linear|single_blocks_\d+_modulation_linear)/,

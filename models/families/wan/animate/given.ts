@@ -1,6 +1,7 @@
 /** The programs that encode the character's image, the driving video, and what a clip goes on from. */
 import { concat, type DeviceTensor, f32, type Tensor } from "../../../../runtime/mod.ts";
-import { traceVideoEncoder } from "../../../pipeline/wan_coders.ts";
+import { traceVideoEncoder } from "../../../pipeline/video_coders.ts";
+import { wanVideoCodec } from "../../../pipeline/wan_coders.ts";
 import { clipVision } from "../../../image_encoders/clip_vision.ts";
 import type { Session } from "../../../memory/session.ts";
 import type { Work } from "../../../pipeline/work.ts";
@@ -46,8 +47,13 @@ export function traceGiven(
   const { scale_factor_temporal: temporal, scale_factor_spatial: scale } = vae.config;
   const side = vision.config.image_size;
   const character = { name: "character" };
-  const imageEncoder = traceVideoEncoder(session, vae, { ...shape, frames: 1 }, character);
-  const encoder = traceVideoEncoder(session, vae, shape, { runs: 2 * shape.clips });
+  const imageEncoder = traceVideoEncoder(
+    session,
+    wanVideoCodec(vae),
+    { ...shape, frames: 1 },
+    character,
+  );
+  const encoder = traceVideoEncoder(session, wanVideoCodec(vae), shape, { runs: 2 * shape.clips });
   const { stage, latents } = encoder;
   const driving = stage.program("driving", { latents }, ({ latents }) => {
     const mask = given(latents, temporal);
