@@ -129,6 +129,21 @@ Deno.test("Model.generateVideo() gives the model's sound as long as the frames, 
     await video.save(`${folder}/a.mp4`);
     await model.saveVideo(`${folder}/b.mp4`, options);
     await model.saveVideo(`${folder}/c.mp4`, { ...options, enableAudio: false });
+    await video.save(`${folder}/d.wav`);
+    const { frameCount } = await model.saveVideo(`${folder}/e.wav`, options);
+    assert.equal(frameCount, 0);
+    assert.deepEqual(
+      await Deno.readFile(`${folder}/d.wav`),
+      await Deno.readFile(`${folder}/e.wav`),
+    );
+    const silent = new Model(new FakeEngine());
+    const refusal = /^Cannot write WAV: this model makes no sound; ask for a video in MP4$/;
+    await assert.rejects(silent.saveVideo(`${folder}/f.wav`, options), { message: refusal });
+    const mute = await silent.generateVideo(options);
+    await assert.rejects(
+      mute.save(`${folder}/f.wav`),
+      /the model made no sound; name it with .mp4/,
+    );
     assert.deepEqual(
       await Promise.all(["a", "b", "c"].map((name) => codecs(`${folder}/${name}.mp4`))),
       ["aac", "aac", undefined],
@@ -333,7 +348,7 @@ Deno.test("GeneratedVideo.save() refuses what it cannot write, and leaves nothin
     const refused: [() => Promise<void>, RegExp][] = [
       [
         () => video.save(`${folder}/a.webm`),
-        /Cannot write .*a\.webm: name it with \.mp4 at the end$/,
+        /Cannot write .*a\.webm: name it with \.mp4 at the end, or with \.wav for sound alone$/,
       ],
       [() => video.save(`${folder}/file/a.mp4`), /Cannot write .*: a part of its path is a file/],
       [() => video.save(`${folder}/a.mp4`, { quality: 101 }), /between 0 and 100/],

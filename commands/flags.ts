@@ -228,7 +228,7 @@ export const ASK_FLAGS = {
   audio: off("make a video without sound, of the model or of the input video"),
   output: flag(
     "file",
-    "file to write: .png, .jpg, .webp, or .mp4 for a video; - writes a PNG to standard output (default: named for the prompt)",
+    "file to write: .png, .jpg, .webp, .mp4 for a video, or .wav for its sound alone; - writes a PNG to standard output (default: named for the prompt)",
     { short: "-o" },
   ),
   outputPath: flag("folder", "folder for files that --output does not name", {

@@ -179,7 +179,7 @@ function mediaOfPath(path: string): Media {
       return "image";
     } catch {
       throw new RangeError(
-        `Cannot write ${path}: name it with .png, .jpg, .jpeg, .webp or, for a video, .mp4 at the end`,
+        `Cannot write ${path}: name it with .png, .jpg, .jpeg, .webp, for a video .mp4, or for its sound .wav at the end`,
       );
     }
   }

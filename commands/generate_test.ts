@@ -134,6 +134,24 @@ Deno.test("runGenerate() makes videos from texts, images and videos", () =>
     );
   }));
 
+Deno.test("runGenerate() writes the sound of a video alone, and videos without sound", () =>
+  inFolder(async (folder) => {
+    const [wav, mp4] = [`${folder}/a.wav`, `${folder}/a.mp4`];
+    const info = { givesAudio: true } as const;
+    const alone = await run(folder, { output: wav, numFrames: 5 }, info);
+    assert.match(alone.said.at(-1)!, /^Generated 1 sound in /);
+    assert.equal(alone.engine.requests[0]!.audioAlone, true);
+    assert.equal(new TextDecoder().decode((await Deno.readFile(wav)).slice(8, 12)), "WAVE");
+    for (const [audio, codec] of [[true, "aac"], [false, undefined]] as const) {
+      await run(folder, { output: mp4, numFrames: 5, audio }, info);
+      assert.equal((await probeVideo(await findFfmpeg(), mp4)).audioCodec, codec);
+    }
+    await assert.rejects(
+      run(folder, { output: wav, numFrames: 5 }),
+      { message: "Cannot write WAV: this model makes no sound; ask for a video in MP4" },
+    );
+  }));
+
 Deno.test("runGenerate() steers videos by masks, references and weights, and fits images", () =>
   inFolder(async (folder) => {
     const image = await writeImage(folder);
@@ -218,7 +236,7 @@ Deno.test("runGenerate() refuses bad inputs in a sentence, before the model is l
         /^Cannot do T2V for .*a\.png: it makes a video; name the output with \.mp4 at the end$/,
       ],
       [{ taskType: "T2I", numFrames: 3 }, /^Cannot use --num-frames for an image/],
-      [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4 at the end$/],
+      [{ output: `${folder}/a.avi` }, /a\.avi: name it with .*\.mp4, .* \.wav at the end$/],
     ];
     for (const [flags, message] of [...files, ...usage]) {
       const isUsage = usage.some(([own]) => own === flags);

@@ -216,9 +216,11 @@ async function makeVideos(work: Work): Promise<Made> {
     bar.clear();
     print(paths[index]!);
     tellWords(flags, paths[index]!, video.recipe.prompt, work);
-    const videos = paths.length === 1 ? "1 video" : `${paths.length} videos`;
+    const isSound = video.frameCount === 0;
+    const noun = isSound ? "sound" : "video";
+    const results = paths.length === 1 ? `1 ${noun}` : `${paths.length} ${noun}s`;
     const frames = video.frameCount === 1 ? "1 frame" : `${video.frameCount} frames`;
-    what = `${videos} of ${frames} of ${describeSize(video.recipe)}`;
+    what = isSound ? results : `${results} of ${frames} of ${describeSize(video.recipe)}`;
   }
   return { what };
 }

@@ -234,8 +234,8 @@ class Session {
 
   #lastImage(): string {
     const path = this.#lastPath();
-    if (path.endsWith(".mp4")) {
-      throw new UsageError(`Cannot edit ${path}: it is a video; make an image first`);
+    if (/\.(?:mp4|wav)$/.test(path)) {
+      throw new UsageError(`Cannot edit ${path}: it is no image; make one first`);
     }
     return path;
   }

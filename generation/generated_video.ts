@@ -8,9 +8,11 @@ import {
   removeFile,
   resolve,
   temporaryPath,
+  writeFile,
 } from "../platform/mod.ts";
 import type { Size, Waveform } from "../engine/types.ts";
 import { resolveQuality } from "../media/encode.ts";
+import { encodeWav } from "../media/waveform.ts";
 import {
   type AudioFile,
   crfOfQuality,
@@ -108,14 +110,20 @@ export class GeneratedVideo {
    * Writes the video to an H.264 MP4 file; folders on the way are made. The file has the sound that the model made, or that
    * of the video that it was made from. FFmpeg of the system is used, or the slower one that comes along where there is none.
    *
-   * @param path ends with `.mp4`
+   * @param path ends with `.mp4`; or with `.wav` for the sound that the model made, alone
    * @param options quality and effort
-   * @throws {RangeError} for another ending, a quality outside 0 to 100, or an unknown preset
+   * @throws {RangeError} for another ending, sound that the model did not make, a quality outside 0 to 100, or an unknown preset
    * @throws {Error} when the file cannot be written
    */
   async save(path: string, options: SaveVideoOptions = {}): Promise<void> {
     checkVideoPath(path);
-    await this.#write(path, options);
+    if (!isSoundPath(path)) return await this.#write(path, options);
+    if (!this.audio) {
+      throw new RangeError(
+        `Cannot write ${path}: the model made no sound; name it with .mp4 at the end`,
+      );
+    }
+    await saveSound(path, this.audio);
   }
 
   /**
@@ -207,8 +215,23 @@ export async function saveFrames(
   }
 }
 
-/** @throws {RangeError} unless it ends with `.mp4` */
+/** @throws {RangeError} unless it ends with `.mp4`, or `.wav` for sound alone */
 export function checkVideoPath(path: string): void {
-  if (/\.mp4$/i.test(path)) return;
-  throw new RangeError(`Cannot write ${path}: name it with .mp4 at the end`);
+  if (/\.mp4$/i.test(path) || isSoundPath(path)) return;
+  throw new RangeError(
+    `Cannot write ${path}: name it with .mp4 at the end, or with .wav for sound alone`,
+  );
+}
+
+export function isSoundPath(path: string): boolean {
+  return /\.wav$/i.test(path);
+}
+
+/** Writes sound to a WAV file; folders on the way are made. */
+export async function saveSound(path: string, audio: Waveform): Promise<void> {
+  try {
+    await writeFile(path, encodeWav(audio));
+  } catch (cause) {
+    throw new Error(`Cannot write ${path}: ${describeWriteError(cause)}`, { cause });
+  }
 }

@@ -52,6 +52,7 @@ export interface AskedVideo<T extends VideoInputTypes>
   extends Omit<Asked<T>, "mask" | "maskWay" | "control">, GivenDuration {
   readonly fps?: number | null | undefined;
   readonly enableAudio?: boolean | null | undefined;
+  readonly audioAlone?: boolean | undefined;
   readonly video?: T["clipSource"] | undefined;
   readonly mask?: T["clipSource"] | undefined;
 }
@@ -67,6 +68,8 @@ export interface PreparedVideo<Kept, Clip> extends Omit<Prepared<Kept>, "mask" |
   fps: number;
   /** Whether the result has sound: that which the model makes, else that of the given video; true by default. */
   enableAudio?: boolean;
+  /** Whether the sound that the model makes is all that is wanted. */
+  audioAlone?: true;
   /** The video to start from, to steer by, or to go on from. */
   video?: Clip;
   /** Which part of the video is redrawn. */
@@ -120,6 +123,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
     reader.checkClip(asked.video, video, { fps, numFrames: decoded });
   }
   const enableAudio = asked.enableAudio ?? true;
+  if (asked.audioAlone) checked("outputFormat", () => checkAudioAlone(enableAudio, info));
   const room = {
     ...settings,
     ...size,
@@ -144,6 +148,7 @@ export async function prepareVideo<T extends VideoInputTypes>(
       numFrames,
       fps,
       enableAudio,
+      ...(asked.audioAlone && { audioAlone: true }),
       images,
       ...await visionsOf(opened, by),
       ...(video && { video }),
@@ -190,6 +195,15 @@ export function keepsAudio(
   { video, taskType }: PreparedVideo<unknown, { readonly info: VideoInfo }>,
 ): boolean {
   return video?.info.audioCodec !== undefined && taskType !== "F2V";
+}
+
+function checkAudioAlone(enableAudio: boolean, { givesAudio }: ModelInfo): void {
+  if (!givesAudio) {
+    throw new RangeError("Cannot write WAV: this model makes no sound; ask for a video in MP4");
+  }
+  if (!enableAudio) {
+    throw new RangeError("Cannot write WAV without sound: switch the sound on, or ask for MP4");
+  }
 }
 
 function checkLeastImages(

@@ -14,6 +14,7 @@ import {
   GeneratedImage,
   GeneratedVideo,
   type Idle,
+  isSoundPath,
   type LocalInputs,
   localReader,
   prepareImages,
@@ -22,6 +23,7 @@ import {
   recipeOf,
   resolveSeeds,
   saveFrames,
+  saveSound,
   type SaveVideoOptions,
   videoShape,
   type VideoStream,
@@ -167,7 +169,8 @@ export class Model implements AsyncDisposable {
    * Makes a video and writes it to a file, each frame as soon as it is decoded: they are never all in memory, however
    * long the video is.
    *
-   * @param path ends with `.mp4`; folders on the way are made
+   * @param path ends with `.mp4`, or with `.wav` for the sound alone of a model with `info.givesAudio`, whose frames are
+   *   not decoded then; folders on the way are made
    * @param options the prompt, and what differs from the model's defaults
    * @param file quality and effort of the encoder; `signal` of the other options stops it, too
    * @returns what was written
@@ -179,7 +182,13 @@ export class Model implements AsyncDisposable {
     file: Omit<SaveVideoOptions, "signal"> = {},
   ): Promise<SavedVideo> {
     checkVideoPath(path);
-    const { request, stream, control, recipeOf } = await this.#videoRequest(options);
+    const audioAlone = isSoundPath(path);
+    const { request, stream, control, recipeOf } = await this.#videoRequest(options, audioAlone);
+    if (audioAlone) {
+      const made = await this.#engine.generate(request, control);
+      await saveSound(path, fitWaveform(made.audio!, stream.seconds));
+      return { recipe: recipeOf(made), fps: stream.fps, frameCount: 0 };
+    }
     const { signal } = options;
     let frameCount = 0;
     let result: Frames | undefined;
@@ -204,7 +213,7 @@ export class Model implements AsyncDisposable {
   }
 
   /** A video's request, checked, with its inputs read. */
-  async #videoRequest(options: GenerateVideoOptions): Promise<{
+  async #videoRequest(options: GenerateVideoOptions, audioAlone = false): Promise<{
     readonly request: GenerateRequest;
     readonly stream: VideoStream;
     readonly control: GenerationControl;
@@ -220,6 +229,7 @@ export class Model implements AsyncDisposable {
         numFrames,
         seconds,
         enableAudio,
+        audioAlone,
         video: options.video,
         mask: options.mask,
       },

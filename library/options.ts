@@ -117,6 +117,6 @@ export interface SavedVideo {
   recipe: Recipe;
   /** Frames per second. */
   fps: number;
-  /** How many frames it has. */
+  /** How many frames it has; 0 where the file is sound alone. */
   frameCount: number;
 }

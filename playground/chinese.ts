@@ -122,6 +122,7 @@ export const chinese: Words = {
   frame: "帧",
   loop: "循环",
   sound: "声音",
+  soundHint: "模型会为视频生成声音；关闭后文件无声。",
   aVideo: "一个视频",
   resultBefore: "上一个结果",
   resultAfter: "下一个结果",

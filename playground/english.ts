@@ -127,6 +127,7 @@ export const english = {
   frame: "Frame",
   loop: "Loop",
   sound: "Sound",
+  soundHint: "The model makes sound for its videos. Without it the file is silent.",
   aVideo: "A video",
   resultBefore: "Result before",
   resultAfter: "Result after",

@@ -125,6 +125,7 @@ export const german: Words = {
   frame: "Einzelbild",
   loop: "Wiederholen",
   sound: "Ton",
+  soundHint: "Das Modell macht Ton zu seinen Videos. Ohne ihn ist die Datei stumm.",
   aVideo: "Ein Video",
   resultBefore: "Voriges Ergebnis",
   resultAfter: "Nächstes Ergebnis",

@@ -125,6 +125,7 @@ export const japanese: Words = {
   frame: "フレーム",
   loop: "ループ",
   sound: "音声",
+  soundHint: "モデルは動画の音声も作ります。オフにすると無音になります。",
   aVideo: "動画",
   resultBefore: "前の結果",
   resultAfter: "次の結果",

@@ -54,6 +54,7 @@ export interface Model {
     max_references: number;
     takes_video_masks: boolean;
   };
+  gives_audio: boolean;
   settings: Setting[];
   takes_loras: boolean;
   loras: string[];

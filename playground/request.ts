@@ -232,6 +232,7 @@ function fieldsOf(model: Model, state: Draft): Record<string, unknown> {
   const known = settingsFor(model, task, isMasked(state)).map(({ name }) => name)
     .filter((name) => !isOfControl(model, name) && !isOfReferences(name));
   if (model.can_enhance) known.push("enhance_prompt");
+  if (model.gives_audio && state.output === "video") known.push("enable_audio");
   const chosen = Object.entries(state.settings).filter(([name]) => known.includes(name));
   // Layers have alpha, which JPEG cannot hold.
   const format = known.includes("layers") && state.format === "jpeg" ? "png" : state.format;
@@ -386,7 +387,7 @@ function draftOf(model: Model, job: Job, recipe: Recipe, inputs: Brought): Draft
   const own = model.settings.map(({ name }) => name).filter((name) =>
     !isOfControl(model, name) && !isOfReferences(name)
   );
-  const known = new Set([...own, "strength"]);
+  const known = new Set([...own, "strength", "enable_audio"]);
   const told = known.has("prompt_syntax") ? { prompt_syntax: "plain", ...recipe } : recipe;
   const settings = Object.fromEntries(
     Object.entries(told).filter(([name, value]) =>

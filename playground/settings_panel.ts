@@ -127,6 +127,14 @@ export function SettingsPanel({ model }: { model: Model }): VNode {
         onChange: (value) => choose("enhance_prompt", value),
       })
       : null,
+    model.gives_audio && state.output === "video"
+      ? h(Switch, {
+        name: t("sound"),
+        hint: t("soundHint"),
+        value: state.settings["enable_audio"] !== false,
+        onChange: (value) => choose("enable_audio", value === true ? undefined : false),
+      })
+      : null,
     model.takes_loras ? h(Loras, { model, state }) : null,
     model.parts.control_nets.length + model.parts.ip_adapters.length > 0
       ? h(

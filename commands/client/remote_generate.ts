@@ -5,7 +5,13 @@ import { basename, dirname, extname } from "node:path";
 import type { Client, GenerationRequest, Job } from "../../client/mod.ts";
 import { frameFields } from "../../client/request.ts";
 import { describeCut } from "../../engine/reports.ts";
-import { httpNames, loraFields, SETTING_FIELDS, SETTING_NAMES } from "../../generation/mod.ts";
+import {
+  httpNames,
+  isSoundPath,
+  loraFields,
+  SETTING_FIELDS,
+  SETTING_NAMES,
+} from "../../generation/mod.ts";
 import { formatOfPath, type Progress, type TaskType } from "../../mod.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
 import { asUsage, UsageError } from "../failure.ts";
@@ -32,7 +38,11 @@ export async function generateRemotely(work: RemoteWork): Promise<string> {
   const request = generationRequest(
     flags,
     media,
-    media === "video" ? undefined : file === STANDARD_OUTPUT ? "png" : formatOfPath(file),
+    media === "video"
+      ? isSoundPath(file) ? "wav" : undefined
+      : file === STANDARD_OUTPUT
+      ? "png"
+      : formatOfPath(file),
     work.model,
   );
   const own = flagsOfModels(flags);
@@ -162,6 +172,8 @@ export function generationRequest(
         seconds: flags.seconds,
         fps: flags.fps,
         x264_preset: flags.x264Preset,
+        output_format: format,
+        enable_audio: flags.audio ? undefined : false,
       }
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
   });

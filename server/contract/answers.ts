@@ -94,6 +94,7 @@ const model = z.strictObject({
     max_references: z.int().describe("Most images of what shall be seen in a result"),
     takes_video_masks: z.boolean(),
   }),
+  gives_audio: z.boolean().describe("Whether its videos have sound that it makes"),
   settings: z.array(z.strictObject({
     name: z.string().describe("As requests call it"),
     description: z.string(),

@@ -196,6 +196,7 @@ const VIDEO_FIELDS = {
   num_frames: integer(),
   x264_preset: text(),
   enable_audio: flag(),
+  output_format: text(),
   fragmented: flag(),
   input_reference: z.union(
     [z.string(), z.object({ image_url: z.string() })],

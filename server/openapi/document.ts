@@ -14,6 +14,7 @@ import {
   videoFieldTable,
   videoSchema,
 } from "../contract/generation_fields.ts";
+import { VIDEO_TYPES } from "../videos/video_request.ts";
 import {
   loraFieldTables,
   mergeLoraSchema,
@@ -72,12 +73,18 @@ interface Body {
   readonly table: FieldTable;
   /** What fields mean; {@link FIELD_NOTES} by default. */
   readonly notes?: Readonly<Record<string, string>>;
+  /** Values of fields that differ from {@link FIELD_VALUES}. */
+  readonly values?: Readonly<Record<string, FieldValues>>;
 }
 
 const BODIES: Readonly<Record<BodyName, Body>> = {
   ImageGeneration: { schema: imageGenerationSchema, table: imageFieldTable },
   ImageEdit: { schema: imageEditSchema, table: imageEditFieldTable },
-  VideoRequest: { schema: videoSchema, table: videoFieldTable },
+  VideoRequest: {
+    schema: videoSchema,
+    table: videoFieldTable,
+    values: { output_format: { enum: Object.keys(VIDEO_TYPES) } },
+  },
   SetLora: { schema: setLoraSchema, table: loraFieldTables.set, notes: LORA_FIELD_NOTES },
   MergeLora: { schema: mergeLoraSchema, table: loraFieldTables.merge, notes: LORA_FIELD_NOTES },
   UnmergeLora: {
@@ -231,12 +238,12 @@ function jsonSchema(schema: z.ZodType, io: "input" | "output"): JsonSchema {
 }
 
 function bodySchema(
-  { schema, table: { withoutEffect }, notes = FIELD_NOTES }: Body,
+  { schema, table: { withoutEffect }, notes = FIELD_NOTES, values: own }: Body,
 ): JsonSchema {
   const document = jsonSchema(schema, "input");
   for (const [name, field] of Object.entries(document.properties ?? {})) {
     field.description = withoutEffect.has(name) ? NO_EFFECT : notes[name] ?? name;
-    const values = FIELD_VALUES[name];
+    const values = own?.[name] ?? FIELD_VALUES[name];
     if (values) restrict(field, values);
   }
   return document;

@@ -36,7 +36,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   service_tier: "`flex` lets other clients' jobs go first, for at most ten minutes",
   response_format: "By default the answer has the file and, if the server keeps it, a link",
   background: "`transparent` chooses PNG; in a JPEG what is transparent lies on white",
-  output_format: "Format of the file (default: JPEG, PNG for layers)",
+  output_format:
+    "Format of the file (default: JPEG, PNG for layers); of videos `mp4` (default), or `wav` for the sound alone that a model makes",
   stream: "Answer with server-sent events while the images are made",
   partial_images: "Number of previews of each image, in a stream or in the events of a job",
   image: "Image to edit",

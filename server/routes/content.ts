@@ -8,7 +8,7 @@ import { resultsOf } from "../inputs/kept_inputs.ts";
 import type { StoredFile } from "../storage/result_storage.ts";
 import { isEnd, isOwn } from "../jobs/job.ts";
 import type { JobRecord } from "../jobs/job_store.ts";
-import type { VideoRequest } from "../videos/video_request.ts";
+import { VIDEO_TYPES, type VideoRequest } from "../videos/video_request.ts";
 import { openStream } from "./news.ts";
 import { findVideo } from "./videos.ts";
 
@@ -106,7 +106,7 @@ async function unfinished(
   const headers = {
     "cache-control": "no-store",
     "content-disposition": `attachment; filename="${id}${index > 0 ? `_${index}` : ""}.mp4"`,
-    "content-type": "video/mp4",
+    "content-type": VIDEO_TYPES.mp4,
     "x-content-type-options": "nosniff",
   };
   if (c.req.method === "HEAD") return c.body(null, 200, headers);

@@ -126,6 +126,8 @@ function requestFields({ request: asked, kind }: JobRecord): Record<string, unkn
         num_frames: request.numFrames,
         fps: request.fps,
         ...(request.isFragmented && { fragmented: true }),
+        ...(request.enableAudio === false && { enable_audio: false }),
+        ...(request.audioAlone && { output_format: "wav" }),
       }
       : { output_format: request.format }),
     input_images: images.length,

@@ -80,6 +80,7 @@ export function modelCard(
       max_references: info.maxReferences ?? 0,
       takes_video_masks: info.takesMasks === true,
     },
+    gives_audio: info.givesAudio === true,
     settings: settingsOffered(info),
     takes_loras: info.loraTargets.length > 0,
     loras: info.loraTargets.length > 0 ? Object.keys(model.namedLoras) : [],

@@ -130,7 +130,7 @@ export const ROUTES: readonly Route[] = [
     "GET /v1/videos/{id}/content",
     "videoContent",
     "Download a video; one that is `fragmented` while it is written",
-    { types: ["video/mp4"] },
+    { types: ["video/mp4", "audio/wav"] },
     videoContent,
     {
       query: [["variant", "string", "Which of several videos, from 0; `video` is the first"]],

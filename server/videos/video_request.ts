@@ -40,6 +40,12 @@ import { oneSource, type Source, sourcesOf } from "../inputs/sources.ts";
 /** How often the events of a video show it unfinished. */
 export const VIDEO_PREVIEWS = 3;
 
+/** Media types of the files by `output_format`, the default first; WAV is the sound alone. */
+export const VIDEO_TYPES = { mp4: "video/mp4", wav: "audio/wav" } as const;
+
+/** Fields that say how MP4 files are written. */
+const VIDEO_FILE_FIELDS = ["x264_preset", "output_quality", "output_compression", "fragmented"];
+
 /** A video on disk. */
 export interface GivenVideo {
   path: string;
@@ -114,6 +120,8 @@ export async function readVideoRequest<
   const fields = validate(videoSchema, readScalars(body, videoSchema));
   refusePaths(fields, PATH_FIELDS);
   checkChoice("x264_preset", fields.x264_preset, X264_PRESETS);
+  checkChoice("output_format", fields.output_format || undefined, Object.keys(VIDEO_TYPES));
+  const audioAlone = fields.output_format === "wav";
   const crf = crfOfQuality(readOutputQuality(fields, "video"));
   const files = await readSources(findSources(fields, uploads), info, inputs);
   const images = files.filter(({ kind }) => kind === "image");
@@ -128,11 +136,21 @@ export async function readVideoRequest<
   const n = fields.num_outputs_per_prompt ?? fields.n;
   const { asked, options, spell, paramOf } = readGeneration({ ...fields, n }, context);
   const { fps, num_frames: numFrames, seconds } = fields;
-  const length = { fps, numFrames, seconds, enableAudio: fields.enable_audio };
+  const sound = { enableAudio: fields.enable_audio, audioAlone };
+  const length = { fps, numFrames, seconds };
   const { ready: { request, isRounded }, idle } = await prepared(
     () =>
       prepareVideo<RequestInputs<Upload, File, Open>>(
-        { ...asked, ...length, images, video, mask, references, previews: VIDEO_PREVIEWS },
+        {
+          ...asked,
+          ...length,
+          ...sound,
+          images,
+          video,
+          mask,
+          references,
+          previews: VIDEO_PREVIEWS,
+        },
         { ...context, reader: inputs.reader, spell, howToSend: HOW_TO_SEND },
       ),
     (field) => field === "images" ? images[0]!.field : paramOf(field),
@@ -148,6 +166,7 @@ export async function readVideoRequest<
     ...idle,
     ...unread.idle,
     enable_audio: !info.givesAudio && !keepsAudio(request),
+    ...Object.fromEntries(VIDEO_FILE_FIELDS.map((field) => [field, audioAlone])),
     // It is repeated in the record.
     model: false,
   });
@@ -164,7 +183,7 @@ export async function readVideoRequest<
     ...(hasInputs && inputs.folder !== undefined ? { inputs: inputs.folder } : {}),
     crf,
     preset: (fields.x264_preset ?? DEFAULT_X264_PRESET) as X264Preset,
-    ...(fields.fragmented ? { isFragmented: true } : {}),
+    ...(fields.fragmented && !audioAlone ? { isFragmented: true } : {}),
     ...(isRounded ? { rounded: [made] } : {}),
     ignored,
   };

@@ -52,6 +52,7 @@ Deno.test("GET /v1/models lists one card with every field of the contract", asyn
       max_references: 0,
       takes_video_masks: false,
     },
+    gives_audio: false,
     settings: data[0].settings,
     takes_loras: true,
     loras: [],

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { ModelInfo } from "../../engine/types.ts";
 import { probeVideo, writeVideo } from "../../media/video/mod.ts";
 import { FakeEngine } from "../fakes/engine.ts";
-import { isErrorBody } from "../fakes/service.ts";
+import { isErrorBody, type TestService } from "../fakes/service.ts";
 import {
   create,
   ended,
@@ -169,6 +169,41 @@ Deno.test("POST /v1/videos gives the sound that a model makes, as long as the fr
   }
   const [first, second] = testee.engine.requests;
   assert.deepEqual([first!.fps, first!.enableAudio, second!.enableAudio], [8, undefined, false]);
+});
+
+Deno.test("POST /v1/videos gives the model's sound alone as WAV, and refuses that where there is none", async () => {
+  await using testee = await service(new FakeEngine({ info: { givesAudio: true } }));
+  const wav = { prompt: "a", size: "32x32", num_frames: 17, fps: 8, output_format: "wav" };
+  const response = await testee.post(PATH, { ...wav, x264_preset: "slow", fragmented: true });
+  assert.equal(response.headers.get("x-ignored-fields"), "x264_preset, fragmented");
+  const { id } = await response.json();
+  assert.equal((await ended(testee, id))["status"], "completed");
+  const [request] = testee.engine.requests;
+  assert.equal(request!.audioAlone, true);
+  const file = await testee.get(`${PATH}/${id}/content`);
+  assert.equal(file.headers.get("content-type"), "audio/wav");
+  const bytes = await file.bytes();
+  const view = new DataView(bytes.buffer);
+  assert.deepEqual([view.getUint16(22, true), view.getUint32(24, true)], [2, 24_000]);
+  assert.equal(bytes.length, 44 + 17 / 8 * 24_000 * 4);
+  const { request: recorded, outputs } = await (await testee.get(`/v1/jobs/${id}`)).json();
+  assert.deepEqual([recorded.output_format, outputs[0].content_type], ["wav", "audio/wav"]);
+  await using silent = await service();
+  const cases: [TestService, object, RegExp][] = [
+    [
+      testee,
+      { ...wav, enable_audio: false },
+      /^Cannot write WAV without sound: switch the sound on/,
+    ],
+    [silent, wav, /^Cannot write WAV: this model makes no sound; ask for a video in MP4$/],
+    [silent, { ...wav, output_format: "gif" }, /output_format/],
+  ];
+  for (const [server, fields, message] of cases) {
+    const refused = await server.post(PATH, fields);
+    const { error } = await refused.json();
+    assert.deepEqual([refused.status, error.param], [400, "output_format"]);
+    assert.match(error.message, message);
+  }
 });
 
 Deno.test("POST /v1/videos refuses a video of which too much would have to be decoded", async () => {
