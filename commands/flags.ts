@@ -77,6 +77,9 @@ export const PART_FLAGS = {
   imageEncoder: flag("path", "replaces the image encoder, also that of an IP-Adapter"),
   mmproj: flag("path", "vision tower, for a text encoder in a GGUF file"),
   vae: flag("path", "replaces the autoencoder"),
+  connectors: flag("path", "replaces the text connectors of LTX-2"),
+  audioVae: flag("path", "replaces the autoencoder of the sound"),
+  vocoder: flag("path", "replaces the vocoder"),
   tinyDecoder: flag("path", "tiny decoder for previews and --decoder tiny"),
   refiner: flag("path", "UNet of SDXL's refiner for the last steps: file, folder, hub id"),
   controlnet: flag(

@@ -105,11 +105,63 @@ export const SETTING_FIELDS: {
   },
   guidanceRescale: {
     text:
-      "Guidance rescale (Stable Diffusion): how far the guided prediction gets the standard deviation of the prompt's own",
+      "Guidance rescale (Stable Diffusion, LTX-2): how far the guided prediction gets the standard deviation of the prompt's own",
     ...numberWithin(0, 1),
     placeholder: "share",
     neutral: 0,
     idle: unlessTaken("guidanceRescale"),
+  },
+  stgScale: {
+    text:
+      "Scale of spatio-temporal guidance (LTX-2.3; default: 1, and 0 where `guidance_scale` is at most 1); costs one more pass",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("stgScale"),
+  },
+  stgBlocks: {
+    text: "Blocks that spatio-temporal guidance leaves without attention, from 0 (default: 28)",
+    kind: "integers",
+    http: ["stg_blocks", "spatio_temporal_guidance_blocks"],
+    placeholder: "block...",
+    check: (value, name) => {
+      if (value.length > 0 && value.every((block) => Number.isSafeInteger(block) && block >= 0)) {
+        return;
+      }
+      throw new RangeError(`${name} must be indices of blocks, from 0, got [${value}]`);
+    },
+    idle: unlessTaken("stgBlocks"),
+  },
+  modalityScale: {
+    text:
+      "Scale of guidance away from video and sound that do not see each other (LTX-2; default: 3, and 1, which does nothing, where `guidance_scale` is at most 1); costs one more pass",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("modalityScale"),
+  },
+  audioGuidanceScale: {
+    text:
+      "Guidance scale of the sound (LTX-2; default: 7, and `guidance_scale` where that is at most 1)",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("audioGuidanceScale"),
+  },
+  audioStgScale: {
+    text: "`stg_scale` of the sound (default: `stg_scale`)",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("audioStgScale"),
+  },
+  audioModalityScale: {
+    text: "`modality_scale` of the sound (default: `modality_scale`)",
+    ...GUIDANCE,
+    placeholder: "scale",
+    idle: unlessTaken("audioModalityScale"),
+  },
+  audioGuidanceRescale: {
+    text: "`guidance_rescale` of the sound (default: `guidance_rescale`)",
+    ...numberWithin(0, 1),
+    placeholder: "share",
+    idle: unlessTaken("audioGuidanceRescale"),
   },
   guidanceScale2: {
     text:

@@ -123,6 +123,19 @@ const FLUX3 = {
   unreadBytes: 2.6e9,
   vae: "FLUX.2's",
 } as const;
+const LTX2 = {
+  family: "LTX-2",
+  makes: "videos",
+  tasks: ["T2V", "I2V"],
+  goodFor: "videos with sound, from text or a picture",
+  licence: "LTX-2 Community",
+  parameters: 19e9,
+  textEncoder: "Gemma-3-12B",
+  textEncoderBytes: 21.5e9,
+  // With the vision tower.
+  unreadBytes: 2.8e9,
+  vae: "its own, and one of the sound",
+} as const;
 const IDEOGRAM4 = {
   ...IMAGES,
   family: "Ideogram 4",
@@ -294,6 +307,8 @@ const KINDS: Readonly<
     textEncoder: "OpenCLIP bigG",
     textEncoderBytes: 1.39e9,
   },
+  "LTX-2": LTX2,
+  "LTX-2.3": { ...LTX2, parameters: 22e9 },
   "Wan 1.3B": { ...WAN, parameters: 1.42e9 },
   "FastWan 1.3B": { ...WAN, parameters: 1.49e9 },
   "Wan 5B": {
@@ -347,6 +362,7 @@ const GOOD_FOR: Readonly<Record<string, string>> = {
   "sd-3.5-large-turbo": "varied pictures in 4 steps",
   "animagine-xl-4.0": "anime",
   "dreamshaper-8": "small cards, art and portraits",
+  "ltx-2.3-distilled": "videos with sound, in 8 steps",
   "fastwan2.1-t2v-1.3b": "videos in 3 steps",
   "fastwan2.2-ti2v-5b": "videos in 3 steps",
   "wan2.1-t2v-1.3b": "videos on small cards",
@@ -370,6 +386,9 @@ const MODELS = `
 z-image-turbo                  | Z-Image-Turbo               | Z-Image            | Tongyi-MAI/Z-Image-Turbo                        | leejet/Z-Image-Turbo-GGUF | q8_0 q6_k q5_0 q4_k q3_k q2_k
 flux.2-klein-4b                | FLUX.2 klein 4B             | klein 4B           | black-forest-labs/FLUX.2-klein-4B               | unsloth/FLUX.2-klein-4B-GGUF
 wan2.2-ti2v-5b                 | Wan 2.2 TI2V 5B             | Wan 5B             | Wan-AI/Wan2.2-TI2V-5B-Diffusers                 | QuantStack/Wan2.2-TI2V-5B-GGUF
+ltx-2.3-distilled              | LTX-2.3 distilled           | LTX-2.3            | diffusers/LTX-2.3-Distilled-Diffusers
+ltx-2.3                        | LTX-2.3                     | LTX-2.3            | diffusers/LTX-2.3-Diffusers
+ltx-2                          | LTX-2                       | LTX-2              | Lightricks/LTX-2
 flux.2-klein-9b                | FLUX.2 klein 9B             | klein 9B           | black-forest-labs/FLUX.2-klein-9B               | leejet/FLUX.2-klein-9B-GGUF | q8_0 q4_0
 flux.2-dev                     | FLUX.2 dev                  | FLUX.2 dev         | black-forest-labs/FLUX.2-dev                    | city96/FLUX.2-dev-gguf
 flux.3-klein                   | FLUX.3 Image klein          | FLUX.3             | black-forest-labs/flux-3-image-klein

@@ -185,6 +185,9 @@ export const PART_COMPONENTS = {
   textEncoder2: "text_encoder_2",
   textEncoder3: "text_encoder_3",
   vae: "vae",
+  connectors: "connectors",
+  audioVae: "audio_vae",
+  vocoder: "vocoder",
   tinyDecoder: "tiny_decoder",
   controlnet: "controlnet",
   // As diffusers names the folders of several.

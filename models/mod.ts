@@ -12,6 +12,7 @@ import { FLUX3 } from "./families/flux3/pipeline.ts";
 import { HUNYUAN_VIDEO_15 } from "./families/hunyuan_video_15/pipeline.ts";
 import { IDEOGRAM4 } from "./families/ideogram4/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
+import { LTX2 } from "./families/ltx2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
 import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
@@ -85,6 +86,7 @@ export const FAMILIES: readonly Family[] = [
     WAN_ANIMATE,
     // Its encoder of glyphs is a T5 with a tokenizer of its own, and comes before those of others.
     HUNYUAN_VIDEO_15,
+    LTX2,
     Z_IMAGE,
     FLUX1,
     CHROMA,

@@ -19,6 +19,12 @@ export interface ModelParts {
   textEncoder3?: string;
   /** The autoencoder. */
   vae?: string;
+  /** What leads from the text encoder's states to the transformer, in models of video and sound. */
+  connectors?: string;
+  /** The autoencoder of the sound. */
+  audioVae?: string;
+  /** The network that makes the sound of its spectrum. */
+  vocoder?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
   tinyDecoder?: string;
   /** A network that steers results by a control picture, for `control`. */
@@ -75,6 +81,9 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   imageEncoder: { words: "image encoder" },
   mmproj: { words: "vision tower" },
   vae: { words: "autoencoder", isNeeded: true },
+  connectors: { words: "text connectors" },
+  audioVae: { words: "autoencoder of the sound" },
+  vocoder: { words: "vocoder" },
   tinyDecoder: { words: "tiny decoder", isBeside: true },
   controlnet: { words: "ControlNet", isBeside: true },
   controlnet2: { words: "second ControlNet", isBeside: true },

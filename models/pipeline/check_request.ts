@@ -27,7 +27,7 @@ export function mostImages(
 /** Checks task, size, frames, steps and guidance; errors name the value and what the model takes. */
 export function checkSettings(request: PipelineRequest, info: PipelineInfo): void {
   const { task, width, height, numFrames, numInferenceSteps, guidanceScale } = request;
-  const { sizeMultiple, supportedTasks, lacksEncoder, maxFrames } = info;
+  const { sizeMultiple, leastSide = sizeMultiple, supportedTasks, lacksEncoder, maxFrames } = info;
   if (lacksEncoder && INPUTS[task] !== "text") {
     throw missingEncoder(`do ${task}`);
   }
@@ -37,8 +37,8 @@ export function checkSettings(request: PipelineRequest, info: PipelineInfo): voi
     );
   }
   for (const [name, value] of Object.entries({ width, height })) {
-    if (!Number.isInteger(value) || value < sizeMultiple || value % sizeMultiple !== 0) {
-      const nearest = Math.max(sizeMultiple, Math.round(value / sizeMultiple) * sizeMultiple);
+    if (!Number.isInteger(value) || value < leastSide || value % sizeMultiple !== 0) {
+      const nearest = Math.max(leastSide, Math.round(value / sizeMultiple) * sizeMultiple);
       throw new RangeError(
         `Cannot make ${width}x${height}: the ${name} must be a multiple of ${sizeMultiple}, for example ${nearest}`,
       );

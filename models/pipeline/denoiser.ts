@@ -82,7 +82,10 @@ export function traceDenoiser<Own extends Inputs>(
     if (combined) {
       const { guided, unguided } = combination!;
       const isGuided = isNeeded.every(Boolean);
-      return [...calls, isGuided ? guided.call({ numbers: combined.settings }) : unguided.call({})];
+      return [
+        ...calls,
+        isGuided ? guided.call({ numbers: combined.settings(i) }) : unguided.call({}),
+      ];
     }
     // The solver reads what counts nothing, too.
     const others = passes.outputs.filter((_, k) => !isNeeded[k]);
@@ -152,17 +155,16 @@ function traceNoise(stage: Stage, { shape, arrange }: DenoiserOptions<Inputs>["n
 
 function traceCombined(
   stage: Stage,
-  { settings, trace }: CombinedGuidance,
+  { settings, inputs, trace }: CombinedGuidance,
   { outputs }: Pick<Passes<Inputs>, "outputs">,
-  { shape }: DeviceTensor,
+  sample: DeviceTensor,
 ) {
-  const velocity = stage.tensor("guided", shape);
+  const velocity = stage.tensor("guided", sample.shape);
   const guided = stage.program(
     "guide",
-    { outputs, numbers: f32(1, 1, settings) },
-    ({ outputs, numbers }) => {
-      const [positive, negative] = splitOutputs(outputs);
-      copyTo(trace(positive!, negative!, numbers), velocity);
+    { outputs, numbers: f32(1, 1, settings), given: [{ ...inputs, sample }] },
+    ({ outputs, numbers, given }) => {
+      copyTo(trace(splitOutputs(outputs), numbers, given[0]!), velocity);
     },
   );
   // No pass for the negative prompt may have run before it.

@@ -97,7 +97,8 @@ export function usualRequest(
 }
 
 export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
-  const { sizeMultiple: side, frameMultiple } = info;
+  const { sizeMultiple, leastSide, frameMultiple } = info;
+  const side = leastSide ?? sizeMultiple;
   const numFrames = task === "T2I" || task === "TI2I" ? 1 : 1 + frameMultiple;
   // Samplers may have a number of steps of their own.
   const { sampler: _, ...usual } = usualRequest(info, task);

@@ -1,5 +1,5 @@
 /** Guidance: what the outputs for several prompts make together. */
-import { elementwise, type Tensor } from "../../runtime/mod.ts";
+import { type DeviceTensor, elementwise, type Tensor } from "../../runtime/mod.ts";
 import { sumOfAll } from "../blocks/sums.ts";
 import type { PipelineRequest } from "./types.ts";
 
@@ -7,14 +7,26 @@ export interface Guidance {
   /** Weights of the outputs in the velocity of step `i`, one for each prompt; a pass of weight 0 is omitted. */
   weights(i: number): readonly number[];
   /** Where {@linkcode CombinedGuidance} takes the place of the sum: its settings, and its weight in the velocity of step `i`. */
-  readonly combined?: { readonly settings: readonly number[]; weight(i: number): number };
+  readonly combined?: {
+    settings(i: number): readonly number[];
+    weight(i: number): number;
+  };
 }
 
 export interface CombinedGuidance {
   /** How many numbers a request gives. */
   readonly settings: number;
-  /** Of [1, tokens, features]; `settings` are f32 [1, 1, n]. */
-  trace(positive: Tensor, negative: Tensor, settings: Tensor): Tensor;
+  /** What it takes beside the outputs. */
+  readonly inputs?: Readonly<Record<string, DeviceTensor>>;
+  /**
+   * Of [1, tokens, features] each, one for each prompt and then those of further passes; `settings` are f32 [1, 1, n], and
+   * `given` has the sample and what `inputs` name.
+   */
+  trace(
+    outputs: readonly Tensor[],
+    settings: Tensor,
+    given: { readonly sample: Tensor } & Readonly<Record<string, Tensor>>,
+  ): Tensor;
 }
 
 /** n + scale · (p − n); p alone with one prompt. Source: Ho and Salimans 2022, "Classifier-Free Diffusion Guidance". */
@@ -61,21 +73,21 @@ const ZERO_STEPS = 1;
 export function cfgZeroStar(scale: number): Guidance {
   return {
     weights: () => [1, 1],
-    combined: { settings: [scale], weight: (i) => (i < ZERO_STEPS ? 0 : 1) },
+    combined: { settings: () => [scale], weight: (i) => (i < ZERO_STEPS ? 0 : 1) },
   };
 }
 
 /** What {@linkcode cfgZeroStar} makes of the outputs. The setting is the scale. */
 export const ZERO_STAR_GUIDANCE: CombinedGuidance = {
   settings: 1,
-  trace(positive, negative, settings) {
-    const product = sumOfAll(elementwise("p * n", { p: positive, n: negative }));
-    const square = sumOfAll(elementwise("n * n", { n: negative }));
+  trace([positive, negative], settings) {
+    const product = sumOfAll(elementwise("p * n", { p: positive!, n: negative! }));
+    const square = sumOfAll(elementwise("n * n", { n: negative! }));
     return elementwise("a / (s + 1e-8) * n + g * (p - a / (s + 1e-8) * n)", {
       a: product,
       s: square,
-      p: positive,
-      n: negative,
+      p: positive!,
+      n: negative!,
       g: settings,
     }, { name: "guided" });
   },

@@ -25,14 +25,14 @@ Deno.test("ZERO_STAR_GUIDANCE gives what diffusers' guider gives, and nothing in
     const inputs = {
       positive: { shape, data: Float32Array.from(positive) },
       negative: { shape, data: Float32Array.from(negative) },
-      settings: { shape: [1, 1, 1], data: Float32Array.from(guidance.settings) },
+      settings: { shape: [1, 1, 1], data: Float32Array.from(guidance.settings(1)) },
     };
     using run = await ModelRun.prepare(
       device,
       undefined,
       inputs,
       (_, { positive, negative, settings }) => ({
-        guided: ZERO_STAR_GUIDANCE.trace(positive!, negative!, settings!),
+        guided: ZERO_STAR_GUIDANCE.trace([positive!, negative!], settings!, { sample: positive! }),
       }),
     );
     await run.run();

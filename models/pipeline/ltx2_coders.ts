@@ -110,7 +110,10 @@ class Ltx2VideoDecoder implements Decoder {
     this.#show = stage.program(
       `${name} frames`,
       { pixels, places: u32(shown) },
-      ({ pixels, places }) => gather(pixels, places),
+      ({ pixels, places }) =>
+        gather(pixels, places).reshape(
+          ...[shown, rows.size * this.#scale.spatial, columns.size * this.#scale.spatial, 3],
+        ),
     );
     stage.willRead(this.#show.outputs);
     this.count = this.#times.length * this.#tiles.length * Math.ceil(pixels.shape[0]! / shown);

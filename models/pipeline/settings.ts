@@ -102,8 +102,22 @@ export interface OptionalSettings {
   guidanceLimit?: number;
   /** Weight of the input image beside that of the prompt, in models that edit by instructions, at least 0; default 1.5. */
   imageGuidanceScale?: number;
-  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0. */
+  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0, of LTX-2 0.7. */
   guidanceRescale?: number;
+  /** Weight of guidance away from what some blocks make without attention (spatio-temporal guidance), at least 0. */
+  stgScale?: number;
+  /** These blocks, from 0. */
+  stgBlocks?: readonly number[];
+  /** Weight of guidance away from a video and its sound that do not see each other, at least 0; 1 does nothing. */
+  modalityScale?: number;
+  /** Weight of classifier-free guidance of the sound beside a video, at least 0. */
+  audioGuidanceScale?: number;
+  /** `stgScale` of the sound. */
+  audioStgScale?: number;
+  /** `modalityScale` of the sound. */
+  audioModalityScale?: number;
+  /** `guidanceRescale` of the sound. */
+  audioGuidanceRescale?: number;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
@@ -185,6 +199,13 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   negativeAestheticScore: true,
   imageGuidanceScale: true,
   guidanceRescale: true,
+  stgScale: true,
+  stgBlocks: true,
+  modalityScale: true,
+  audioGuidanceScale: true,
+  audioStgScale: true,
+  audioModalityScale: true,
+  audioGuidanceRescale: true,
   guidanceLimit: true,
   guidanceEnd: true,
   guidanceScale2: true,
@@ -258,6 +279,11 @@ export type RoomSetting =
   | "numInferenceSteps"
   | "sampler"
   | "guidanceScale"
+  | "stgScale"
+  | "modalityScale"
+  | "audioGuidanceScale"
+  | "audioStgScale"
+  | "audioModalityScale"
   | "quality"
   | "decoder"
   | "layers"
@@ -283,6 +309,11 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   numInferenceSteps: true,
   sampler: true,
   guidanceScale: true,
+  stgScale: true,
+  modalityScale: true,
+  audioGuidanceScale: true,
+  audioStgScale: true,
+  audioModalityScale: true,
   quality: true,
   decoder: true,
   layers: true,

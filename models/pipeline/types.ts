@@ -308,6 +308,8 @@ export interface PipelineInfo {
   readonly taskDefaults: Readonly<Partial<Record<TaskType, TaskDefaults>>>;
   /** Sides must be multiples of this many pixels. */
   readonly sizeMultiple: number;
+  /** Shortest side that can be made, where it is longer than `sizeMultiple`. */
+  readonly leastSide?: number;
   /** Shortest and longest side that the model was made for, where it draws much larger ones badly; no limit here. */
   readonly nativeSides?: { readonly least: number; readonly most: number };
   /** Videos have `k * frameMultiple + 1` frames; other numbers are rounded. */

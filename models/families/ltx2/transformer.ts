@@ -21,7 +21,7 @@ import type { Ltx2Positions } from "./positions.ts";
 const OUT_EPS = 1e-6;
 
 /** What a modality has of something. */
-export type Both<T> = Readonly<Record<Modality, T>>;
+export type Both<T> = { readonly [Key in Modality]: T };
 
 interface Ltx2Inputs {
   /** Latents as tokens, [1, tokens, in_channels]. */

@@ -46,16 +46,16 @@ export function qwenImageGuidance(request: PipelineRequest, prompts: number): Gu
   if (prompts === 1) return { weights: () => [1] };
   return {
     weights: () => [1, 1],
-    combined: { settings: [guidanceOf(request)], weight: () => 1 },
+    combined: { settings: () => [guidanceOf(request)], weight: () => 1 },
   };
 }
 
 /** n + scale · (p − n), every token as long as p's own. Source: diffusers `QwenImagePipeline`, `true_cfg_scale`. */
 export const NORMED_GUIDANCE: CombinedGuidance = {
   settings: 1,
-  trace(positive, negative, settings) {
-    const predicted = elementwise("n + g * (p - n)", { p: positive, n: negative, g: settings });
-    const squared = { p: sumOfRows(squares(positive)), q: sumOfRows(squares(predicted)) };
+  trace([positive, negative], settings) {
+    const predicted = elementwise("n + g * (p - n)", { p: positive!, n: negative!, g: settings });
+    const squared = { p: sumOfRows(squares(positive!)), q: sumOfRows(squares(predicted)) };
     const factor = elementwise("sqrt(p / max(q, least))", squared, { scalars: { least: 1e-30 } });
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });
   },

@@ -33,7 +33,7 @@ export function sdGuidance(
   if (prompts === 1 || guidanceRescale === 0) return guidance;
   return {
     weights: () => [1, 1],
-    combined: { settings: [scale, guidanceRescale], weight: () => 1 },
+    combined: { settings: () => [scale, guidanceRescale], weight: () => 1 },
   };
 }
 
@@ -43,15 +43,15 @@ export function sdGuidance(
  */
 export const RESCALED_GUIDANCE: CombinedGuidance = {
   settings: 2,
-  trace(positive, negative, settings) {
+  trace([positive, negative], settings) {
     const guided = elementwise("n + g * (p - n)", {
-      p: positive,
-      n: negative,
+      p: positive!,
+      n: negative!,
       g: slice(settings, 2, 0, 1),
     });
     const factor = elementwise("1.0 - share + share * sqrt(p / max(q, 1e-30))", {
       share: slice(settings, 2, 1, 2),
-      p: variance(positive),
+      p: variance(positive!),
       q: variance(guided),
     });
     return elementwise("x * factor", { x: guided, factor }, { name: "guided" });

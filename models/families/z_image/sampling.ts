@@ -54,7 +54,7 @@ export function zImageGuidance(
   return {
     weights: (i) => (elapsedTime(timesteps[i]!) <= guidanceEnd ? [-1 - scale, scale] : [-1, 0]),
     ...(guidanceLimit !== undefined && {
-      combined: { settings: [scale, guidanceLimit], weight: () => -1 },
+      combined: { settings: () => [scale, guidanceLimit], weight: () => -1 },
     }),
   };
 }
@@ -78,12 +78,12 @@ export function checkGuidance({ guidanceLimit = 1, guidanceEnd = 1 }: PipelineRe
  */
 export const LIMITED_GUIDANCE: CombinedGuidance = {
   settings: 2,
-  trace(positive, negative, settings) {
+  trace([positive, negative], settings) {
     const scale = slice(settings, 2, 0, 1);
-    const predicted = elementwise("p + g * (p - n)", { p: positive, n: negative, g: scale });
+    const predicted = elementwise("p + g * (p - n)", { p: positive!, n: negative!, g: scale });
     const factor = elementwise("min(1.0, limit * sqrt(p / max(q, 1e-30)))", {
       limit: slice(settings, 2, 1, 2),
-      p: sumOfAll(squares(positive)),
+      p: sumOfAll(squares(positive!)),
       q: sumOfAll(squares(predicted)),
     });
     return elementwise("x * factor", { x: predicted, factor }, { name: "guided" });

@@ -94,14 +94,22 @@ const SIGNS: readonly Sign[] = [
     has: [/layers_\d+_(attention_(qkv|out|to_|to_out)|feed_forward_w[123]|adaLN_modulation)/],
   },
   {
-    family: "LTX-Video",
+    family: "LTX-2",
+    has: [/transformer_blocks_\d+_(audio_(attn[12]|ff|to_video_attn)|video_to_audio_attn)_/],
+  },
+  {
+    family: "LTX-Video or LTX-2",
     has: [
       /transformer_blocks_\d+_attn[12]_to_/,
-      /(patchify_proj|adaln_single|caption_projection|audio_)/,
+      /(patchify_proj|adaln_single|caption_projection)/,
     ],
     lacks: [UNET],
   },
-  { family: "LTX-Video or PixArt", has: [/transformer_blocks_\d+_attn2_to_/], lacks: [UNET] },
+  {
+    family: "LTX-Video or LTX-2 or PixArt",
+    has: [/transformer_blocks_\d+_attn2_to_/],
+    lacks: [UNET],
+  },
   { family: "CogVideoX", has: [/transformer_blocks_\d+_attn1_to_/], lacks: [UNET] },
   { family: "a CLIP text encoder", has: [/text_model_encoder_layers_\d/] },
   {

@@ -1,0 +1,123 @@
+/** The components of an LTX-2 model, what its models can do, and defaults: those of diffusers. */
+import { z } from "zod";
+import {
+  audioFeatures,
+  audioRate,
+  LTX2_AUDIO_VAE_CONFIG,
+} from "../../autoencoders/ltx2/audio_config.ts";
+import { LTX2_VIDEO_VAE_CONFIG, ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
+import { LTX2_VOCODERS_CONFIG } from "../../autoencoders/ltx2/vocoder_config.ts";
+import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import type { FamilyInfo } from "../../pipeline/family_info.ts";
+import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
+import { GEMMA3_CLASSES, GEMMA3_CONFIG } from "../../text_encoders/gemma3_config.ts";
+import { LTX2_CONNECTORS_CONFIG, LTX2_TRANSFORMER_CONFIG, projectedWidth } from "./config.ts";
+import { DISTILLED_SIGMAS } from "./schedule.ts";
+
+/** Tokens of a prompt, with the registers that fill it up. */
+const PROMPT_TOKENS = 1024;
+const FPS = 24;
+
+export const LTX2_PARTS = partsTable({
+  components: {
+    textEncoder: { classNames: GEMMA3_CLASSES, config: GEMMA3_CONFIG },
+    connectors: { classNames: ["LTX2TextConnectors"], config: LTX2_CONNECTORS_CONFIG },
+    transformer: {
+      classNames: ["LTX2VideoTransformer3DModel"],
+      config: LTX2_TRANSFORMER_CONFIG,
+    },
+    audioVae: { classNames: ["AutoencoderKLLTX2Audio"], config: LTX2_AUDIO_VAE_CONFIG },
+    vocoder: { classNames: ["LTX2Vocoder", "LTX2VocoderWithBWE"], config: LTX2_VOCODERS_CONFIG },
+    vae: { classNames: ["AutoencoderKLLTX2Video"], config: LTX2_VIDEO_VAE_CONFIG },
+  },
+  settings: z.object({}),
+  scheduler: { type: FlowMatchEulerScheduler },
+  equal: [
+    ["transformer.in_channels", "vae.latent_channels"],
+    ["connectors.caption_channels", "textEncoder.hidden_size"],
+  ],
+  fits: ({ transformer, connectors, textEncoder, vae, audioVae, vocoder }) => {
+    const { spatial, temporal } = ltx2Scale(vae);
+    const [frames, rows, columns] = transformer.vae_scale_factors;
+    const widths = transformer.use_prompt_embeddings
+      ? { video: transformer.caption_channels, audio: transformer.caption_channels }
+      : {
+        video: transformer.cross_attention_dim,
+        audio: transformer.audio_cross_attention_dim,
+      };
+    const checks: SizeCheck[] = [
+      {
+        "states that the text connectors take (text_proj_in_factor)":
+          connectors.text_proj_in_factor,
+        "text encoder's states, its embeddings among them": textEncoder.num_hidden_layers + 1,
+      },
+      { "transformer's frames for each latent": frames, "autoencoder's": temporal },
+      { "transformer's rows for each latent": rows, "autoencoder's": spatial },
+      { "transformer's columns for each latent": columns, "autoencoder's": spatial },
+      ...(["video", "audio"] as const).map((modality) => ({
+        [`text connectors' width for the ${modality}`]: projectedWidth(connectors, modality),
+        "transformer's": widths[modality],
+      })),
+    ];
+    const { audio_sampling_rate, audio_hop_length, audio_scale_factor } = transformer;
+    checks.push(
+      {
+        "transformer's audio_in_channels": transformer.audio_in_channels,
+        "features of the sound's latents": audioFeatures(audioVae),
+      },
+      {
+        "transformer's latents of a second of sound": audio_sampling_rate / audio_hop_length /
+          audio_scale_factor,
+        "autoencoder's of the sound": audioRate(audioVae),
+      },
+      {
+        "vocoder's in_channels": vocoder.in_channels,
+        "bands that the autoencoder of the sound gives": audioVae.output_channels *
+          audioVae.mel_bins,
+      },
+    );
+    return checks;
+  },
+});
+
+export type Ltx2Parts = PartsOf<typeof LTX2_PARTS>;
+
+/** Whether a model was distilled to few steps without guidance: nothing but its name tells. */
+export function isDistilled({ transformer: { path } }: Pick<Ltx2Parts, "transformer">): boolean {
+  return path.split(/[\\/]/).some((part) => /ltx/i.test(part) && /distilled/i.test(part));
+}
+
+export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
+  const { vae, transformer } = parts;
+  const { spatial, temporal } = ltx2Scale(vae.config);
+  const sampling = isDistilled(parts)
+    ? { numInferenceSteps: DISTILLED_SIGMAS.length, guidanceScale: 1 }
+    : { numInferenceSteps: 30, guidanceScale: 3 };
+  const most = transformer.config.pos_embed_max_pos * FPS;
+  return {
+    supportedTasks: ["T2V", "I2V"],
+    defaultTask: "T2V",
+    defaults: {
+      ...{ width: 24 * spatial, height: 16 * spatial, numFrames: 15 * temporal + 1, fps: FPS },
+      ...sampling,
+    },
+    givesAudio: true,
+    sizeMultiple: spatial,
+    // The autoencoder mirrors edges.
+    leastSide: 2 * spatial,
+    frameMultiple: temporal,
+    maxFrames: Math.floor(most / temporal) * temporal + 1,
+    minImages: 1,
+    maxImages: 1,
+    maxSequenceLength: PROMPT_TOKENS,
+    usualSequenceLength: PROMPT_TOKENS,
+    optionalSettings: [
+      ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
+      ...["guidanceRescale", "modalityScale"] as const,
+      ...["audioGuidanceScale", "audioGuidanceRescale", "audioModalityScale"] as const,
+      ...transformer.config.perturbed_attn
+        ? ["stgScale", "stgBlocks", "audioStgScale"] as const
+        : [],
+    ],
+  };
+}

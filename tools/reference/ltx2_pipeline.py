@@ -1,0 +1,213 @@
+"""Makes the goldens of whole LTX-2 pipelines under tests/goldens/ltx2.
+
+    python3 tools/reference/ltx2_pipeline.py                 # make all
+    python3 tools/reference/ltx2_pipeline.py NAME ...        # make some
+    python3 tools/reference/ltx2_pipeline.py --check [NAME]  # read the stored ones back and run them again
+
+Each is a folder as it is published, but for the weights, which are drawn from the seeds in the seeded.json of each component.
+Images are not compressed before they are encoded (`image_crf=0`).
+"""
+
+import json
+import shutil
+
+import numpy as np
+import torch
+from diffusers import (
+    AutoencoderKLLTX2Audio,
+    AutoencoderKLLTX2Video,
+    FlowMatchEulerDiscreteScheduler,
+    LTX2ImageToVideoPipeline,
+    LTX2Pipeline,
+)
+from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
+from PIL import Image
+from safetensors.torch import save_file
+from transformers import GemmaTokenizer
+
+import common
+from common import Call, generator, make_goldens, normal
+from gemma3 import text_encoder
+from ltx2 import CONNECTORS, TINY, TINY23, connectors, transformer
+from ltx2_coders import AUDIO, EXTENDED, PLAIN, build_audio, build_video, build_vocoder
+from ltx2_coders import TINY as VIDEO_TINY
+from qwen_image import picture, quiet
+from seeded import with_weights
+from unigram import OUT
+
+FOLDER = common.GOLDENS.parent / "ltx2"
+
+TEXT = dict(
+    vocab_size=904, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+    head_dim=32, sliding_window=16, query_pre_attn_scalar=32,
+    layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+    rope_parameters={
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    },
+)
+VIDEO = {**VIDEO_TINY, "latent_channels": 16}
+SCHEDULER = dict(num_train_timesteps=1000, use_dynamic_shifting=True, base_image_seq_len=1024, max_image_seq_len=4096,
+                 base_shift=0.95, max_shift=2.05, shift_terminal=0.1)
+WIDTHS = {"in_channels": 16, "out_channels": 16, "audio_in_channels": 16, "audio_out_channels": 16,
+          "vae_scale_factors": (8, 32, 32)}
+# Heads of 128 and 64, every width a multiple of 64.
+WIDE = {**TINY23, **WIDTHS, "num_attention_heads": 2, "attention_head_dim": 128, "cross_attention_dim": 256,
+        "audio_num_attention_heads": 2, "audio_attention_head_dim": 64, "audio_cross_attention_dim": 128}
+LATER = {**CONNECTORS, "caption_channels": 32, "text_proj_in_factor": 4, "per_modality_projections": True,
+         "video_hidden_dim": 256, "audio_hidden_dim": 128, "video_connector_num_attention_heads": 2,
+         "video_connector_attention_head_dim": 128, "audio_connector_num_attention_heads": 2,
+         "audio_connector_attention_head_dim": 64, "rope_type": "split", "video_gated_attn": True, "audio_gated_attn": True,
+         "proj_bias": True}
+FIRST = {**CONNECTORS, "caption_channels": 32, "text_proj_in_factor": 4, "video_connector_num_attention_heads": 2,
+         "video_connector_attention_head_dim": 16, "audio_connector_num_attention_heads": 2,
+         "audio_connector_attention_head_dim": 16}
+
+
+def coder(folder, seed, kind, build):
+    build(folder, seed)
+    return kind.from_pretrained(with_weights(folder), torch_dtype=torch.float32).eval()
+
+
+def components(folder, seed, is_later):
+    for name in ["text_encoder", "connectors", "transformer", "vae", "audio_vae", "vocoder", "scheduler", "tokenizer"]:
+        (folder / name).mkdir(exist_ok=True, parents=True)
+    for name in ["tokenizer.json", "tokenizer_config.json"]:
+        shutil.copy(OUT / "gemma" / name, folder / "tokenizer" / name)
+    kind, config = (LTX2VocoderWithBWE, EXTENDED) if is_later else (LTX2Vocoder, PLAIN)
+    coders = {
+        "vae": (AutoencoderKLLTX2Video, build_video(VIDEO, torch.bfloat16)),
+        "audio_vae": (AutoencoderKLLTX2Audio, build_audio(AUDIO, torch.bfloat16)),
+        "vocoder": (kind, build_vocoder(kind, config, torch.bfloat16)),
+    }
+    coders = {name: coder(folder / name, seed + 3 + i, *of) for i, (name, of) in enumerate(coders.items())}
+    scheduler = FlowMatchEulerDiscreteScheduler(**SCHEDULER)
+    scheduler.save_config(folder / "scheduler")
+    classes = {
+        "audio_vae": "AutoencoderKLLTX2Audio", "scheduler": "FlowMatchEulerDiscreteScheduler",
+        "transformer": "LTX2VideoTransformer3DModel", "vae": "AutoencoderKLLTX2Video",
+    }
+    index = {
+        "_class_name": "LTX2Pipeline",
+        "_diffusers_version": "0.42.1",
+        "connectors": ["ltx2", "LTX2TextConnectors"],
+        **{name: ["diffusers", kind] for name, kind in classes.items()},
+        "text_encoder": ["transformers", "Gemma3ForConditionalGeneration"],
+        "tokenizer": ["transformers", "GemmaTokenizerFast"],
+        "vocoder": ["ltx2", kind.__name__],
+    }
+    (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
+    encoder = text_encoder(folder / "text_encoder", seed, TEXT)
+    encoder.lm_head = torch.nn.Identity()
+    return {
+        "text_encoder": encoder,
+        "connectors": connectors(folder / "connectors", seed + 1, **(LATER if is_later else FIRST)),
+        "transformer": transformer(folder / "transformer", seed + 2, **(
+            WIDE if is_later else {**TINY, **WIDTHS, "caption_channels": 32})),
+        **coders,
+        "scheduler": scheduler,
+        "tokenizer": GemmaTokenizer.from_pretrained(folder / "tokenizer"),
+    }
+
+
+def video_call(pipeline, name, seed, inputs=None, args=None, **arguments):
+    """Final latents of the video in the transformer's units, its frames in [0, 1], and its sound."""
+    seen = {}
+
+    def keep(_pipeline, _step, _timestep, state):
+        seen["latents"] = state["latents"]
+        return state
+
+    video, audio = pipeline(
+        generator=generator(seed), output_type="np", callback_on_step_end=keep, return_dict=False, max_sequence_length=32,
+        **arguments,
+    )
+    frames = (arguments["num_frames"] - 1) // 8 + 1
+    rows, columns = arguments["height"] // 32, arguments["width"] // 32
+    latents = seen["latents"].unflatten(1, (frames, rows, columns)).permute(0, 4, 1, 2, 3)
+    print(f"  {name}: loudness {audio.std():.3f}, most {audio.abs().max():.3f}")
+    stored = {key: value for key, value in arguments.items() if key != "image"}
+    outputs = {"latents": latents.contiguous(), "frames": torch.from_numpy(np.ascontiguousarray(video[0])).float(),
+               "audio": audio[0].float()}
+    return Call(name, "a video with its sound", {"seed": seed, "max_sequence_length": 32, **stored, **(args or {})}, inputs or {},
+                outputs)
+
+
+PROMPT = "a bright red cat sleeps under the ancient mountain, soft wind"
+PLAIN_GUIDANCE = dict(stg_scale=0.0, modality_scale=1.0, guidance_rescale=0.0, audio_guidance_scale=1.0, audio_stg_scale=0.0,
+                      audio_modality_scale=1.0, audio_guidance_rescale=0.0)
+# Every scale another one.
+GUIDANCE = dict(guidance_scale=3.0, stg_scale=1.0, modality_scale=2.5, guidance_rescale=0.7, audio_guidance_scale=5.0,
+                audio_stg_scale=0.5, audio_modality_scale=3.0, audio_guidance_rescale=0.4, spatio_temporal_guidance_blocks=[1])
+SIZE = dict(height=64, width=96, num_frames=9, frame_rate=24.0)
+LONG = dict(height=64, width=64, num_frames=17, frame_rate=24.0)
+SMALL = dict(height=64, width=64, num_frames=9, frame_rate=12.5)
+
+# What trainers adapt, under the original names.
+ADAPTED = {
+    "transformer_blocks.0.attn1.to_q": "transformer_blocks.0.attn1.to_q",
+    "transformer_blocks.1.audio_attn2.to_out.0": "transformer_blocks.1.audio_attn2.to_out.0",
+    "transformer_blocks.0.audio_to_video_attn.to_v": "transformer_blocks.0.audio_to_video_attn.to_v",
+    "transformer_blocks.1.ff.net.2": "transformer_blocks.1.ff.net.2",
+    "patchify_proj": "proj_in",
+    "audio_adaln_single.linear": "audio_time_embed.linear",
+}
+
+
+def save_adapter(folder, model, seed):
+    """An adapter of rank 2 under the original names."""
+    rng = generator(seed)
+    tensors = {}
+    for name, module in ADAPTED.items():
+        rows, columns = model.get_submodule(module).weight.shape
+        tensors[f"diffusion_model.{name}.lora_A.weight"] = normal(rng, 2, columns, std=columns**-0.5).half()
+        tensors[f"diffusion_model.{name}.lora_B.weight"] = normal(rng, rows, 2, std=0.2).half()
+    save_file(tensors, folder / "adapter.safetensors")
+
+
+def build(is_later):
+    def write(folder, seed):
+        parts = components(folder, seed, is_later)
+        if is_later:
+            save_adapter(folder, parts["transformer"], seed + 20)
+
+    return write
+
+
+def calls23(folder, seed):
+    parts = components(folder, seed, True)
+    pipeline = quiet(LTX2Pipeline(**parts))
+    image = picture(generator(seed + 9), 64, 96)
+    calls = [
+        video_call(pipeline, "text", 3, prompt=PROMPT, num_inference_steps=3, guidance_scale=1.0, **PLAIN_GUIDANCE, **LONG),
+        video_call(pipeline, "guided", 4, prompt="a red cat", negative_prompt="blurry", num_inference_steps=3, **GUIDANCE, **SMALL),
+    ]
+    from_image = quiet(LTX2ImageToVideoPipeline(**parts))
+    calls.append(video_call(from_image, "image", 5, {"image": image}, prompt="a red cat", negative_prompt="", image_crf=0,
+                            image=Image.fromarray(image.numpy()), num_inference_steps=2, **GUIDANCE, **SIZE))
+    pipeline.load_lora_weights(folder / "adapter.safetensors", adapter_name="one")
+    pipeline.set_adapters("one", 0.7)
+    calls.append(video_call(pipeline, "adapted", 6, args={"strength": 0.7}, prompt="a red cat", num_inference_steps=2,
+                            guidance_scale=1.0, **PLAIN_GUIDANCE, **SMALL))
+    pipeline.unload_lora_weights()
+    return calls
+
+
+def calls20(folder, seed):
+    pipeline = quiet(LTX2Pipeline(**components(folder, seed, False)))
+    guidance = {**GUIDANCE, "stg_scale": 0.0, "audio_stg_scale": 0.0}
+    return [
+        video_call(pipeline, "guided", 4, prompt=PROMPT, negative_prompt="blurry", num_inference_steps=3, **guidance, **SMALL),
+        video_call(pipeline, "distilled", 7, prompt=" a red cat ", guidance_scale=1.0, num_inference_steps=3,
+                   sigmas=[1.0, 0.9, 0.4], **PLAIN_GUIDANCE, **SMALL),
+    ]
+
+
+GOLDENS = {
+    "pipeline23": ("LTX-2.3, pipeline", 461, build(True), calls23),
+    "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
+}
+
+
+if __name__ == "__main__":
+    make_goldens(FOLDER, GOLDENS)
