@@ -6,14 +6,20 @@ import { browserTest, openSite } from "./tab.ts";
 const SHAPE = { width: 96, height: 96, fps: 8 };
 
 /** Decodes a file as this program reads videos. */
-async function decode(base64: string, ending: string): Promise<Uint8Array[]> {
+async function decode(
+  base64: string,
+  ending: string,
+): Promise<{ frames: Uint8Array[]; audioCodec: string | undefined }> {
   const path = await Deno.makeTempFile({ suffix: ending });
   try {
     await Deno.writeFile(path, Uint8Array.fromBase64(base64));
     const ffmpeg = await findFfmpeg();
     const info = await probeVideo(ffmpeg, path);
     assert.deepEqual([info.width, info.height, info.fps], [96, 96, 8]);
-    return await Array.fromAsync(readVideo(ffmpeg, path, info, { ...SHAPE, maxFrames: 9 }));
+    const frames = await Array.fromAsync(
+      readVideo(ffmpeg, path, info, { ...SHAPE, maxFrames: 9 }),
+    );
+    return { frames, audioCodec: info.audioCodec };
   } finally {
     await Deno.remove(path);
   }
@@ -35,7 +41,7 @@ for (const browser of ["firefox", "chromium"] as const) {
       const { frames, files, played, refused } = await site.run(
         browser,
         `
-        const { loadModel } = await import("./denoise.js");
+        const { GeneratedVideo, loadModel } = await import("./denoise.js");
         const model = await loadModel();
         const video = await model.generateVideo({
           prompt: "a red heart", seed: 7, numInferenceSteps: 4, numFrames: 5, fps: 8,
@@ -49,6 +55,14 @@ for (const browser of ["firefox", "chromium"] as const) {
         })) {
           blobs[name] = await video.toBlob(options);
           files[name] = { type: blobs[name].type, data: base64(new Uint8Array(await blobs[name].arrayBuffer())) };
+        }
+        const { recipe, frames, fps } = video;
+        const tone = Float32Array.from({ length: 20_000 }, (_, i) => Math.sin(i / 10) / 2);
+        const audio = { sampleRate: 48_000, channels: [tone, tone] };
+        const loud = new GeneratedVideo({ recipe, frames, fps, audio });
+        for (const format of ["mp4", "webm"]) {
+          const blob = await loud.toBlob({ format });
+          files["loud " + format] = { type: blob.type, data: base64(new Uint8Array(await blob.arrayBuffer())) };
         }
         const player = document.createElement("video");
         player.muted = true;
@@ -74,7 +88,10 @@ for (const browser of ["firefox", "chromium"] as const) {
         { limitMs: 600_000 },
       ) as {
         frames: string[];
-        files: Record<"mp4" | "fine" | "webm", { type: string; data: string }>;
+        files: Record<
+          "mp4" | "fine" | "webm" | "loud mp4" | "loud webm",
+          { type: string; data: string }
+        >;
         played: number[];
         refused: string[];
       };
@@ -82,11 +99,12 @@ for (const browser of ["firefox", "chromium"] as const) {
       assert.equal(made.length, 5);
       for (const [name, { type, data }] of Object.entries(files)) {
         const ending = type.replace("video/", ".");
-        assert.equal(ending, name === "webm" ? ".webm" : ".mp4");
-        const decoded = await decode(data, ending);
+        assert.equal(ending, name.endsWith("webm") ? ".webm" : ".mp4");
+        const { frames: decoded, audioCodec } = await decode(data, ending);
+        assert.match(audioCodec ?? "none", name.startsWith("loud") ? /^(?:aac|opus)$/ : /^none$/);
         assert.equal(decoded.length, made.length, name);
         const found = decoded.map((frame, i) => psnr(frame, made[i]!));
-        const least = name === "mp4" ? 30 : 34;
+        const least = ["mp4", "loud mp4", "loud webm"].includes(name) ? 30 : 34;
         assert.ok(Math.min(...found) > least, `${name}: ${found} dB, not over ${least}`);
       }
       assert.ok(files.fine.data.length > 1.5 * files.mp4.data.length);

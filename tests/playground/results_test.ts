@@ -265,3 +265,29 @@ browserTest("each result has an address, which the back button goes back to", as
   await page.goto(`${server.url}#/r/img_gone`);
   await page.getByText("The result of this address is not here any more.").waitFor();
 });
+
+browserTest(
+  "a model's sound plays when it is switched on, and is switched off before it is made",
+  async (browser) => {
+    const engine = new FakeEngine({ info: { ...SUPPORT, givesAudio: true } });
+    await using service = await testService({ engine });
+    await using server = listen(service);
+    const page = await browser.open(server.url, { draft: { output: "video", size: "64x48" } });
+    const playing = (what: string) =>
+      page.evaluate<boolean>(`document.querySelector("video")?.${what}`);
+    await draw(page, "a bell");
+    await page.locator(".player video").waitFor({ timeout: 60_000 });
+    await until(() => playing("webkitVideoDecodedByteCount > 0"));
+    assert.equal(await playing("muted"), true);
+    const mute = page.locator(".player-bar").getByRole("button", { name: "Sound" });
+    assert.equal(await mute.getAttribute("aria-pressed"), "false");
+    await mute.click();
+    assert.equal(await playing("muted"), false);
+    assert.equal(await mute.getAttribute("aria-pressed"), "true");
+    await until(() => playing("webkitAudioDecodedByteCount > 1000"));
+    await page.locator(".settings").getByRole("switch", { name: "Sound" }).click();
+    await draw(page, "no bell");
+    await until(() => Promise.resolve(engine.requests.length === 2));
+    assert.deepEqual(engine.requests.map(({ enableAudio }) => enableAudio), [undefined, false]);
+  },
+);
