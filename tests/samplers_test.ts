@@ -19,6 +19,7 @@ const MODELS = [
   "flux3/pipeline",
   "ideogram4/pipeline",
   "wan/pipeline-ti2v",
+  "hunyuan_video_15/pipeline",
   "stable_diffusion/pipeline",
   "stable_diffusion_3/pipeline",
 ];
@@ -34,7 +35,8 @@ async function check(folder: string): Promise<void> {
   try {
     await pipeline.load(device);
     const latents = new Map<string, string>();
-    const { samplers, schedulers } = pipeline.info.sampling;
+    const { sampling: { samplers, schedulers }, supportedTasks } = pipeline.info;
+    const task = supportedTasks.includes("T2I") ? "T2I" : "T2V";
     const samplings: readonly Sampling[] = [
       ...samplers.map((sampler) => ({ sampler })),
       ...schedulers.map((scheduler) => ({ scheduler })),
@@ -44,7 +46,7 @@ async function check(folder: string): Promise<void> {
       const name = JSON.stringify(sampling);
       const made = await pipeline.generate({
         ...{
-          task: "T2I",
+          task,
           prompt: "a red cat",
           negativePrompt: "",
           width: 32,

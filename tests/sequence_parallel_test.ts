@@ -153,6 +153,12 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ...steered("controlnets/sd3_large", "guided", "stable_diffusion_3/pipeline"),
         [ulysses(1, 2), LAYERS],
       ] as const,
+      ["HunyuanVideo 1.5", golden("hunyuan_video_15/pipeline"), VIDEO, [
+        ulysses(2),
+        ulysses(1, 2),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
       ["ERNIE-Image", golden("ernie_image/pipeline"), IMAGE, [
         ulysses(2),
         ulysses(1, 2),

@@ -8,6 +8,7 @@ import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { DIFFUSERS_DIALECTS, ImagePipelineCases } from "../support/image_pipeline.ts";
 import { readTensors } from "../support/lora_files.ts";
+import { randomTensor } from "../support/lora_reference.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 import { psnr } from "../support/pixels.ts";
 import { tensorsOf } from "../support/single_files.ts";
@@ -59,6 +60,33 @@ async function check(
   }
 }
 
+/** Names of Tencent's code, and of ComfyUI's, for LoRAs; each with what it changes. */
+const OTHER_NAMES: readonly (readonly [key: string, rows: number, modules: readonly string[]])[] = [
+  ["lora_unet_double_blocks_0_img_attn_q", 256, ["attn.to_q"]],
+  ["diffusion_model.double_blocks.0.txt_attn_k", 256, ["attn.add_k_proj"]],
+  ["diffusion_model.double_blocks.0.img_mlp.fc1", 1024, ["ff.net.0.proj"]],
+  ["lora_unet_double_blocks_0_img_mod_linear", 1536, ["norm1.linear"]],
+  ["diffusion_model.double_blocks.0.txt_attn_qkv", 768, [
+    ...["attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"],
+  ]],
+  ["diffusion_model.double_blocks.0.img_attn.qkv", 768, [
+    ...["attn.to_q", "attn.to_k", "attn.to_v"],
+  ]],
+  ["lora_unet_double_blocks_0_txt_mlp_0", 1024, ["ff_context.net.0.proj"]],
+];
+
+async function checkOtherNames(pipeline: Pipeline): Promise<void> {
+  for (const [key, rows, modules] of OTHER_NAMES) {
+    const lora = await readTensors({
+      [`${key}.lora_down.weight`]: randomTensor([2, 256], 1),
+      [`${key}.lora_up.weight`]: randomTensor([rows, 2], 2),
+    }, pipeline.adaptable);
+    assert.deepEqual(lora.unmatchedKeys, []);
+    const names = lora.changes.map(({ module }) => module).sort();
+    assert.deepEqual(names, modules.map((name) => `transformer_blocks.0.${name}`).sort(), key);
+  }
+}
+
 Deno.test("HunyuanVideo15Pipeline.generate() gives the reference's videos, guided, with quotes, and reads its LoRA in any dialect", async (t) => {
   const cases = new ImagePipelineCases("hunyuan_video_15/pipeline", requestOf);
   await withPipeline(async ({ pipeline }) => {
@@ -67,8 +95,9 @@ Deno.test("HunyuanVideo15Pipeline.generate() gives the reference's videos, guide
     assert.deepEqual([sizeMultiple, frameMultiple, maxImages], [16, 4, 0]);
     assert.deepEqual([defaults.width, defaults.height], [112, 64]);
     assert.deepEqual([defaults.numInferenceSteps, defaults.guidanceScale], [50, 6]);
-    await check(t, text, pipeline, ["guided", ...ignore ? [] : ["plain", "negative"]]);
+    await check(t, text, pipeline, ["guided", ...ignore ? [] : ["text", "negative"]]);
     await cases.checkDialects(pipeline, DIFFUSERS_DIALECTS);
+    await checkOtherNames(pipeline);
     await cases.checkRefusals(pipeline, "guided", [
       [{ width: 72 }, /the width must be a multiple of 16, for example 80/],
       [{ task: "I2V" }, /Cannot do I2V/],

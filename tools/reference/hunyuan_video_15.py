@@ -227,7 +227,7 @@ def pipeline_calls(folder, seed):
     sign = 'a sign says "Open", and “déjà vu”, and "Open" again'
     calls = [
         run(pipe, "guided", seed + 4, sign, negative='the word "shut"', **size),
-        run(pipe, "plain", seed + 5, "a red fox runs through the snow", frames=9, guidance=1.0, **size),
+        run(pipe, "text", seed + 5, "a red fox runs through the snow", frames=9, guidance=1.0, **size),
         run(pipe, "negative", seed + 6, "", negative="blurry", **size),
     ]
     lora = adapter(folder, pipe.transformer, seed + 7)

@@ -10,6 +10,8 @@ import {
   type FamilyFiles,
   shapeOf,
 } from "../../checkpoints/component_format.ts";
+import { reshaped } from "../../checkpoints/derived_view.ts";
+import { viewLayout } from "../../checkpoints/layout_view.ts";
 import { SIGLIP_VISION_FORMAT } from "../../image_encoders/siglip_vision.ts";
 import { type Layout, type LayoutEntry, renamed, renamedIn, scaleNorms } from "../../layouts.ts";
 import { QWEN2_5_VL_FORMAT } from "../../text_encoders/qwen2_5_vl.ts";
@@ -152,6 +154,18 @@ export const COMFY_HUNYUAN_VIDEO_15: Layout = {
   ],
 };
 
+const PATCHES = "x_embedder.proj";
+
+/** GGUF files have no five dimensions: their kernels of 1 x 1 x 1 have fewer. */
+function withPatches(tensors: TensorSource): TensorSource {
+  const rows = tensors.find(`${PATCHES}.bias`)?.shape[0];
+  return reshaped(tensors, (name, shape) => {
+    if (name !== `${PATCHES}.weight` || shape.length === 5 || rows === undefined) return undefined;
+    const size = shape.reduce((product, side) => product * side, 1);
+    return [rows, size / rows, 1, 1, 1];
+  });
+}
+
 const GLYPHS = "byt5_in.fc1.weight";
 
 const TRANSFORMER: ComponentFormat = {
@@ -162,14 +176,18 @@ const TRANSFORMER: ComponentFormat = {
   namings: [
     {
       probes: [GLYPHS, "double_blocks.0.img_attn_q.weight"],
-      layout: ORIGINAL_HUNYUAN_VIDEO_15,
+      view: (tensors) => withPatches(viewLayout(tensors, ORIGINAL_HUNYUAN_VIDEO_15)),
     },
-    { probes: [GLYPHS, "double_blocks.0.img_attn.qkv.weight"], layout: COMFY_HUNYUAN_VIDEO_15 },
+    {
+      probes: [GLYPHS, "double_blocks.0.img_attn.qkv.weight"],
+      view: (tensors) => withPatches(viewLayout(tensors, COMFY_HUNYUAN_VIDEO_15)),
+    },
     {
       probes: [
         "context_embedder_2.linear_3.weight",
         "context_embedder.token_refiner.refiner_blocks.0.attn.to_q.weight",
       ],
+      view: withPatches,
     },
   ],
   config: transformerConfig,
