@@ -1,6 +1,9 @@
 /** The documents lead to files, headings and tests that are there, and each can be reached from the first page. */
 import { strict as assert } from "node:assert";
 import { dirname, join, normalize } from "node:path/posix";
+import { flagOf } from "../../commands/flag_command.ts";
+import * as flags from "../../commands/flags.ts";
+import type { Flags } from "../../generation/flag.ts";
 import { ROUTES } from "../../server/routes/table.ts";
 import { documentedPages } from "../../tools/docs.ts";
 import { exists, readTree } from "../../tools/root.ts";
@@ -60,6 +63,22 @@ Deno.test("READMEs name files that are there", () => {
     }
   }
   assert.deepEqual(missing, []);
+});
+
+Deno.test("commands in documents have flags that there are", () => {
+  const tables = Object.entries(flags).filter(([name]) => name.endsWith("_FLAGS"))
+    .flatMap(([, table]) => Object.entries(table as Flags));
+  // The launcher's `test` has one of its own.
+  const known = new Set(["--changed", ...tables.map(([name, flag]) => flagOf(name, flag))]);
+  const unknown: string[] = [];
+  for (const [file, text] of documents) {
+    const commands = text.replaceAll("\\\n", " ").matchAll(/^(?:\.\/)?denoise [a-z]+ .*$/gm);
+    for (const [command] of commands) {
+      const own = command.replaceAll(/"[^"]*"|'[^']*'/g, "").match(/(?<= )--[a-z][\w-]*/g) ?? [];
+      for (const flag of own) if (!known.has(flag)) unknown.push(`${file}: ${flag}`);
+    }
+  }
+  assert.deepEqual(unknown, []);
 });
 
 Deno.test("docs/http-api.md names every route", () => {
