@@ -100,38 +100,6 @@ for (const { name, ffmpeg } of BUILDS) {
       }),
   );
 
-  for (const isFragmented of [false, true]) {
-    Deno.test(
-      `writeVideo() keeps the sound in step, ${isFragmented ? "in fragments" : "whole"} (${name})`,
-      { ignore },
-      () =>
-        inFolder(async (folder) => {
-          const path = `${folder}/video.mp4`;
-          const sound = tone(1.4);
-          const shape = { path, ...SIZE, fps: 12, crf: 30, isFragmented };
-          const writer = writeVideo(ffmpeg!, { ...shape, seconds: 2 });
-          await writer.addAudio(sound);
-          for (let i = 0; i < 24; i++) await writer.write(frame(i % 12));
-          await assert.rejects(writer.addAudio(sound), /frames went before/);
-          await writer.finish();
-          const { frames, fps, audioCodec } = await probeVideo(ffmpeg!, path);
-          assert.deepEqual([frames, fps, audioCodec], [24, 12, "aac"]);
-          const [left, right] = await readSound(ffmpeg!, path);
-          const length = left!.length;
-          // AAC comes in pieces of 1024 samples.
-          assert.ok(Math.abs(length - 2 * 24_000) <= 2 * 1024, `${length} samples`);
-          // AAC of 128 kbit/s: far closer to its own channel than to the other, and silent at the end.
-          const error = (is: Float32Array, of: Float32Array) =>
-            of.reduce((sum, value, i) => sum + (is[i]! - value) ** 2, 0) / of.length;
-          for (const [i, is] of [left!, right!].entries()) {
-            const worst = error(is, sound.channels[i]!);
-            assert.ok(worst < 1e-4, `channel ${i}: ${worst}`);
-            assert.ok(is.subarray(1.5 * 24_000).every((value) => Math.abs(value) < 1e-3));
-          }
-        }),
-    );
-  }
-
   Deno.test(
     `writeVideo() can be played while it writes, where fragments are asked for (${name})`,
     { ignore },
@@ -217,6 +185,38 @@ for (const { name: build, ffmpeg } of BUILDS) {
   const isSlow = build === "wasm" && SYSTEM !== undefined;
   const name = isSlow ? `${build}; with DENOISE_SLOW` : build;
   const ignore = ffmpeg === undefined || isSlow && !Deno.env.has("DENOISE_SLOW");
+
+  for (const isFragmented of [false, true]) {
+    Deno.test(
+      `writeVideo() keeps the sound in step, ${isFragmented ? "in fragments" : "whole"} (${name})`,
+      { ignore },
+      () =>
+        inFolder(async (folder) => {
+          const path = `${folder}/video.mp4`;
+          const sound = tone(1.4);
+          const shape = { path, ...SIZE, fps: 12, crf: 30, isFragmented };
+          const writer = writeVideo(ffmpeg!, { ...shape, seconds: 2 });
+          await writer.addAudio(sound);
+          for (let i = 0; i < 24; i++) await writer.write(frame(i % 12));
+          await assert.rejects(writer.addAudio(sound), /frames went before/);
+          await writer.finish();
+          const { frames, fps, audioCodec } = await probeVideo(ffmpeg!, path);
+          assert.deepEqual([frames, fps, audioCodec], [24, 12, "aac"]);
+          const [left, right] = await readSound(ffmpeg!, path);
+          const length = left!.length;
+          // AAC comes in pieces of 1024 samples.
+          assert.ok(Math.abs(length - 2 * 24_000) <= 2 * 1024, `${length} samples`);
+          // AAC of 128 kbit/s: far closer to its own channel than to the other, and silent at the end.
+          const error = (is: Float32Array, of: Float32Array) =>
+            of.reduce((sum, value, i) => sum + (is[i]! - value) ** 2, 0) / of.length;
+          for (const [i, is] of [left!, right!].entries()) {
+            const worst = error(is, sound.channels[i]!);
+            assert.ok(worst < 1e-4, `channel ${i}: ${worst}`);
+            assert.ok(is.subarray(1.5 * 24_000).every((value) => Math.abs(value) < 1e-3));
+          }
+        }),
+    );
+  }
 
   Deno.test(
     `readVideo() does not fill a gap of years with frames (${name})`,

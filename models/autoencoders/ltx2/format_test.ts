@@ -47,7 +47,7 @@ const CASES: readonly [
   rename: (name: string) => string,
 ][] = [
   ["video-tiny", LTX2_VIDEO_VAE_FORMAT, LTX2_VIDEO_VAE_CONFIG, "vae.", videoName],
-  ["audio-wide", LTX2_AUDIO_VAE_FORMAT, LTX2_AUDIO_VAE_CONFIG, "audio_vae.", STATISTICS],
+  ["audio-tiny", LTX2_AUDIO_VAE_FORMAT, LTX2_AUDIO_VAE_CONFIG, "audio_vae.", STATISTICS],
   ["vocoder-tiny", LTX2_VOCODER_FORMAT, LTX2_VOCODERS_CONFIG, "vocoder.", vocoderName],
   ["vocoder-extended", LTX2_VOCODER_FORMAT, LTX2_VOCODERS_CONFIG, "vocoder.", vocoderName],
 ];

@@ -1,0 +1,67 @@
+/** A server with a small LTX-2: videos with sound, as files and in fragments, and the sound alone. */
+import assert from "node:assert/strict";
+import { findFfmpeg, probeVideo } from "../../media/video/mod.ts";
+import { startProcess } from "../e2e/server_process.ts";
+import { Golden } from "../support/golden.ts";
+import { withFolder } from "../support/safetensors.ts";
+
+const FIELDS = {
+  ...{ prompt: "a red circle", size: "64x64", num_frames: 9, fps: 8, seed: 7 },
+  ...{ num_inference_steps: 2, guidance_scale: 1 },
+};
+/** Samples per second of the golden's vocoder. */
+const RATE = 24_000;
+
+/** What FFmpeg says of the tracks, and the seconds and the mean loudness of the sound. */
+async function soundOf(path: string): Promise<{ said: string; seconds: number; loudness: number }> {
+  let said = "";
+  const stream = (await findFfmpeg()).decode({
+    inputs: [path],
+    arguments: ({ inputs, output }) => [
+      ...["-loglevel", "info", "-copyts", "-i", inputs[0]!, "-map", "0:a:0"],
+      ...["-af", "atrim=start=0", "-ac", "1", "-f", "f32le", "-c:a", "pcm_f32le", output],
+    ],
+    onSaid: (text) => said = text,
+  });
+  const bytes = await new Response(stream as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer();
+  const samples = new Float32Array(bytes);
+  const loudness = Math.sqrt(samples.reduce((sum, value) => sum + value ** 2, 0) / samples.length);
+  return { said, seconds: samples.length / RATE, loudness };
+}
+
+Deno.test("denoise serve makes videos with the sound of LTX-2, and the sound alone", () =>
+  withFolder({}, async (folder) => {
+    const model = new Golden("ltx2/pipeline").folder;
+    await using server = await startProcess(folder, ["--model-path", model, "--models", "named"]);
+    const make = async (fields: object): Promise<string> => {
+      const response = await fetch(`${server.url}/v1/videos`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ ...FIELDS, ...fields }),
+      });
+      const { id } = await response.json();
+      for (let isDone = false; !isDone;) {
+        const { status, error } = await (await fetch(`${server.url}/v1/videos/${id}`)).json();
+        assert.ok(["queued", "in_progress", "completed"].includes(status), error?.message);
+        isDone = status === "completed";
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      const content = await fetch(`${server.url}/v1/videos/${id}/content`);
+      const path = `${folder}/${id}.${content.headers.get("content-type")!.split("/")[1]}`;
+      await Deno.writeFile(path, await content.bytes());
+      return path;
+    };
+    const path = await make({ fragmented: true });
+    const { frames, fps, audioCodec } = await probeVideo(await findFfmpeg(), path);
+    assert.deepEqual([frames, fps, audioCodec], [9, 8, "aac"]);
+    const video = await soundOf(path);
+    assert.match(video.said, new RegExp(`Audio: aac.*, ${RATE} Hz, stereo`));
+    assert.ok(Math.abs(video.seconds - 9 / 8) < 2048 / RATE, `${video.seconds} s`);
+    assert.ok(video.loudness > 0.01, `loudness ${video.loudness}`);
+    const alone = await make({ output_format: "wav" });
+    assert.match(alone, /\.wav$/);
+    const { said, seconds, loudness } = await soundOf(alone);
+    assert.match(said, new RegExp(`Audio: pcm_s16le.*, ${RATE} Hz, (?:2 channels|stereo)`));
+    assert.equal(seconds, 9 / 8);
+    assert.ok(loudness > 0.01, `loudness ${loudness}`);
+  }));
