@@ -95,7 +95,7 @@ Deno.test("HunyuanVideo15Pipeline.generate() gives the reference's videos, guide
     assert.deepEqual([sizeMultiple, frameMultiple, maxImages], [16, 4, 0]);
     assert.deepEqual([defaults.width, defaults.height], [112, 64]);
     assert.deepEqual([defaults.numInferenceSteps, defaults.guidanceScale], [50, 6]);
-    await check(t, text, pipeline, ["guided", ...ignore ? [] : ["text", "negative"]]);
+    await check(t, text, pipeline, ["guided", ...ignore ? [] : ["text", "negative", "cut"]]);
     await cases.checkDialects(pipeline, DIFFUSERS_DIALECTS);
     await checkOtherNames(pipeline);
     await cases.checkRefusals(pipeline, "guided", [

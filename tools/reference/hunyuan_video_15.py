@@ -229,6 +229,7 @@ def pipeline_calls(folder, seed):
         run(pipe, "guided", seed + 4, sign, negative='the word "shut"', **size),
         run(pipe, "text", seed + 5, "a red fox runs through the snow", frames=9, guidance=1.0, **size),
         run(pipe, "negative", seed + 6, "", negative="blurry", **size),
+        run(pipe, "cut", seed + 9, "the red fox jumps over it; " * 300, steps=1, guidance=1.0, **size),
     ]
     lora = adapter(folder, pipe.transformer, seed + 7)
     pipe.transformer.load_lora_adapter(lora, prefix="transformer", adapter_name="golden")
