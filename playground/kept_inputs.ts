@@ -13,7 +13,8 @@ type Inputs = Pick<Draft, (typeof NAMES)[number]>;
 
 const NAMES = ["images", "clip", "continues", "mask", "controls", "references"] as const;
 
-const [DATABASE, TABLE, KEY] = ["denoise", "inputs", "draft"];
+// The library has `denoise`, where the page runs without a server.
+const [DATABASE, TABLE, KEY] = ["denoise.page", "inputs", "draft"];
 
 async function table(mode: IDBTransactionMode): Promise<IDBObjectStore> {
   const opening = indexedDB.open(DATABASE);
