@@ -105,7 +105,7 @@ export const SETTING_FIELDS: {
   },
   guidanceRescale: {
     text:
-      "Guidance rescale (Stable Diffusion, LTX-2): how far the guided prediction gets the standard deviation of the prompt's own",
+      "Guidance rescale (Stable Diffusion, LTX-2, Lumina 2): how far the guided prediction gets the standard deviation of the prompt's own; of Lumina 2 the norm of each row",
     ...numberWithin(0, 1),
     placeholder: "share",
     neutral: 0,
@@ -241,6 +241,13 @@ export const SETTING_FIELDS: {
     check: (value, name) => checkPrompt(name, value),
     idle: unlessTaken("promptRef"),
   },
+  systemPrompt: {
+    text: "Instruction before the prompt (Lumina 2; default: the model's own)",
+    kind: "text",
+    placeholder: "text",
+    check: (value, name) => checkPrompt(name, value),
+    idle: unlessTaken("systemPrompt"),
+  },
   layers: {
     text: "Number of layers with alpha (Qwen-Image-Layered); the back layer comes first",
     ...integerUpTo(({ layers }) => layers?.most ?? Infinity),
@@ -270,9 +277,9 @@ export const SETTING_FIELDS: {
   },
   guidanceEnd: {
     text:
-      "CFG truncation (Z-Image): share of the way from noise to image after which guidance stops, 0 to 1",
+      "CFG truncation: share of the way from noise to image (Z-Image), or of the steps (Lumina 2), after which guidance stops, 0 to 1",
     ...numberWithin(0, 1),
-    http: ["guidance_end", "cfg_truncation"],
+    http: ["guidance_end", "cfg_truncation", "cfg_trunc_ratio"],
     placeholder: "share",
     idle: unlessTaken("guidanceEnd"),
   },

@@ -151,6 +151,17 @@ const IDEOGRAM4 = {
   unreadBytes: 1.6e9,
   vae: "FLUX.2's",
 } as const;
+const LUMINA2 = {
+  ...IMAGES,
+  ...APACHE,
+  family: "Lumina 2",
+  goodFor: "pictures on small cards; base of anime models",
+  parameters: 2.61e9,
+  textEncoder: "Gemma-2-2B",
+  textEncoderBytes: 3.9e9,
+  unreadBytes: 1.3e9,
+  vae: "FLUX.1's",
+};
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -280,6 +291,7 @@ const KINDS: Readonly<
   "ERNIE-Image": ERNIE_IMAGE,
   "FLUX.3": FLUX3,
   "Ideogram 4": IDEOGRAM4,
+  "Lumina 2": LUMINA2,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -417,6 +429,7 @@ krea-2-turbo                   | Krea 2 Turbo                | Krea 2           
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
 ideogram-4                     | Ideogram 4                  | Ideogram 4         | ideogram-ai/ideogram-4-fp8
+lumina-image-2.0               | Lumina-Image 2.0            | Lumina 2           | Alpha-VLLM/Lumina-Image-2.0                     | calcuis/lumina-gguf | q8_0
 ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
 ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF
 qwen-image                     | Qwen-Image                  | Qwen-Image         | Qwen/Qwen-Image                                 | QuantStack/Qwen-Image-GGUF

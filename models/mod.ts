@@ -13,6 +13,7 @@ import { HUNYUAN_VIDEO_15 } from "./families/hunyuan_video_15/pipeline.ts";
 import { IDEOGRAM4 } from "./families/ideogram4/pipeline.ts";
 import { KREA2 } from "./families/krea2/pipeline.ts";
 import { LTX2 } from "./families/ltx2/pipeline.ts";
+import { LUMINA2 } from "./families/lumina2/pipeline.ts";
 import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
 import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
 import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
@@ -98,6 +99,7 @@ export const FAMILIES: readonly Family[] = [
     ANIMA,
     ERNIE_IMAGE,
     IDEOGRAM4,
+    LUMINA2,
     STABLE_DIFFUSION,
     STABLE_DIFFUSION_XL,
     STABLE_DIFFUSION_3,

@@ -30,6 +30,7 @@ const FLUX2 = [new Golden("flux2/dev")] as const;
 const FLUX3 = [new Golden("flux3/pipeline")] as const;
 const IDEOGRAM4 = [new Golden("ideogram4/pipeline")] as const;
 const HUNYUAN = [new Golden("hunyuan_video_15/pipeline")] as const;
+const LUMINA2 = [new Golden("lumina2/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
@@ -51,6 +52,7 @@ const MODELS: readonly (readonly [
   ["FLUX.3", FLUX3[0], (use) => withComposed(FLUX3, use)],
   ["Ideogram 4", IDEOGRAM4[0], (use) => withComposed(IDEOGRAM4, use)],
   ["HunyuanVideo 1.5", HUNYUAN[0], (use) => withComposed(HUNYUAN, use)],
+  ["Lumina 2", LUMINA2[0], (use) => withComposed(LUMINA2, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>

@@ -18,6 +18,7 @@ const MODELS = [
   "flux2/dev",
   "flux3/pipeline",
   "ideogram4/pipeline",
+  "lumina2/pipeline",
   "wan/pipeline-ti2v",
   "hunyuan_video_15/pipeline",
   "stable_diffusion/pipeline",

@@ -22,6 +22,8 @@ import { IDEOGRAM4_TRANSFORMER_CONFIG } from "../families/ideogram4/config.ts";
 import { IDEOGRAM4_FILES } from "../families/ideogram4/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
+import { LUMINA2_TRANSFORMER_CONFIG } from "../families/lumina2/config.ts";
+import { LUMINA2_FILES } from "../families/lumina2/layouts.ts";
 import { FLUX3_TRANSFORMER_CONFIG } from "../families/flux3/config.ts";
 import { FLUX3_FILES } from "../families/flux3/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
@@ -38,6 +40,7 @@ import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
 import { CLIP_TEXT_CONFIG } from "../text_encoders/clip_text.ts";
+import { GEMMA2_CONFIG } from "../text_encoders/gemma2.ts";
 import { MINISTRAL3_CONFIG } from "../text_encoders/ministral3.ts";
 import { QWEN2_5_VL_CONFIG } from "../text_encoders/qwen2_5_vl.ts";
 import { QWEN3_CONFIG } from "../text_encoders/qwen3.ts";
@@ -49,7 +52,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
-  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES],
+  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -67,6 +70,8 @@ const SCHEMAS = {
   HunyuanVideo15Transformer3DModel: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
   AutoencoderKLHunyuanVideo15: HUNYUAN_VIDEO_15_VAE_CONFIG,
   SiglipVisionModel: SIGLIP_VISION_CONFIG,
+  Lumina2Transformer2DModel: LUMINA2_TRANSFORMER_CONFIG,
+  Gemma2Model: GEMMA2_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,

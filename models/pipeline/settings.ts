@@ -102,7 +102,7 @@ export interface OptionalSettings {
   guidanceLimit?: number;
   /** Weight of the input image beside that of the prompt, in models that edit by instructions, at least 0; default 1.5. */
   imageGuidanceScale?: number;
-  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0, of LTX-2 0.7. */
+  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0, of LTX-2 0.7, of Lumina 2 1. */
   guidanceRescale?: number;
   /** Weight of guidance away from what some blocks make without attention (spatio-temporal guidance), at least 0. */
   stgScale?: number;
@@ -138,6 +138,8 @@ export interface OptionalSettings {
   clipLen?: number;
   /** What the driving video shows, in words, where a character is moved by one. */
   promptRef?: string;
+  /** What models that follow instructions are told before the prompt. */
+  systemPrompt?: string;
   /** How many layers an image is split into, where the model's `layers` says so. */
   layers?: number;
   /**
@@ -217,6 +219,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   riflex: true,
   clipLen: true,
   promptRef: true,
+  systemPrompt: true,
   layers: true,
   controlScale: true,
   controlStart: true,

@@ -7,6 +7,8 @@ import { recognise } from "../checkpoints/recognise.ts";
 import { parseConfig } from "../config.ts";
 import { CLIP_TEXT_FORMAT, OPEN_CLIP_G_FORMAT, OPEN_CLIP_H_FORMAT } from "./clip_formats.ts";
 import { CLIP_TEXT_CONFIG } from "./clip_text.ts";
+import { GEMMA2_FORMAT } from "./gemma2.ts";
+import { GEMMA3_FORMAT } from "./gemma3_config.ts";
 import { MINISTRAL3_CONFIG, MINISTRAL3_FORMAT, MISTRAL_SMALL_FORMAT } from "./ministral3.ts";
 import { QWEN2_5_VL_FORMAT } from "./qwen2_5_vl.ts";
 import { QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
@@ -323,5 +325,24 @@ Deno.test("MINISTRAL3_FORMAT takes the positions that a GGUF file states, and th
   for (const rope of [{ rope_type: "yarn" }, { rope_type: "linear", factor: 2 }]) {
     const parse = () => parseConfig(MINISTRAL3_CONFIG, { rope_scaling: rope }, "file");
     assert.throws(parse, { name: "SyntaxError" });
+  }
+});
+
+Deno.test("language models of Gemma, which name what others do, are known by norms behind the feed-forward", () => {
+  const others = [QWEN3_FORMAT, QWEN3_VL_FORMAT, MINISTRAL3_FORMAT, MISTRAL_SMALL_FORMAT];
+  const formats = [...others, GEMMA2_FORMAT, GEMMA3_FORMAT];
+  const known = (shapes: Shapes) => recognise(memoryTensors(shapes), formats)[0]?.format.className;
+  const gemma2 = qwen(2, (i) => ({ [`blk.${i}.post_ffw_norm.weight`]: [256] }));
+  assert.equal(known(gemma2), "Gemma2Model");
+  const gemma3 = { ...gemma2, "blk.0.attn_q_norm.weight": [HEAD] };
+  assert.equal(known(gemma3), GEMMA3_FORMAT.className);
+  const norms = { "pre_feedforward_layernorm.weight": [256], "self_attn.q_norm.weight": [HEAD] };
+  for (const prefix of ["", "model.", "model.language_model."]) {
+    const layer = Object.entries(norms).map((
+      [name, shape],
+    ) => [`${prefix}layers.0.${name}`, shape]);
+    const table = { [`${prefix}embed_tokens.weight`]: [100, 256] };
+    assert.equal(known({ ...table, ...Object.fromEntries(layer) }), GEMMA3_FORMAT.className);
+    assert.equal(known({ ...table, ...Object.fromEntries(layer.slice(0, 1)) }), "Gemma2Model");
   }
 });

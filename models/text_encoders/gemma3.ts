@@ -1,6 +1,8 @@
 /**
- * Gemma 3 as text encoder: all states, of a causal language model with heads of 256. Most layers see a window of the text alone.
- * Source: Gemma team 2025, "Gemma 3 Technical Report"; transformers `Gemma3TextModel`, whose module names are the weight names.
+ * Gemma 3 as text encoder, and Gemma 2: causal language models with heads of 256, of which many layers see a window of the text
+ * alone. Gemma 3 has an RMS norm per head before the positions, Gemma 2 caps the scores of attention.
+ * Source: Gemma team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", and 2025, "Gemma 3 Technical Report";
+ * transformers `Gemma2Model` and `Gemma3TextModel`, whose module names are the weight names.
  */
 import {
   elementwise,
@@ -22,12 +24,20 @@ import type { Gemma3Config } from "./gemma3_config.ts";
 import { languageModules, tokenEmbeddings } from "./qwen.ts";
 import { checkDepth } from "./text_encoder.ts";
 
+type Gemma3Own = "model_type" | "attn_logit_softcapping" | "sliding_window_pattern";
+
+interface GemmaConfig extends Omit<Gemma3Config, Gemma3Own> {
+  readonly model_type: "gemma2" | "gemma3_text";
+  /** What the scores of attention come close to, and do not reach. */
+  readonly attn_logit_softcapping?: number | null | undefined;
+}
+
 /** What hides a key, as softmax takes it: finite. */
 const HIDDEN = -1e30;
 
 /** Rows of the embedding table, scaled, [ids, hidden_size], read from the file: it is too large for the device. */
 export function gemma3Embeddings(
-  config: Gemma3Config,
+  config: GemmaConfig,
   weights: Weights,
   ids: readonly number[],
 ): Float32Array<ArrayBuffer> {
@@ -35,12 +45,16 @@ export function gemma3Embeddings(
   return tokenEmbeddings(config, weights, ids).map((value) => value * scale);
 }
 
-/** States of texts, [batch, tokens, hidden_size] each: the embeddings, and those after each layer; the last has passed the final norm. */
+/**
+ * States of texts, [batch, tokens, hidden_size] each: the embeddings, and those after each layer, of `last` layers if it is given;
+ * those after the model's last have passed the final norm.
+ */
 export function gemma3Encoder(
   graph: Graph,
-  config: Gemma3Config,
+  config: GemmaConfig,
   weights: WeightScope,
   embeddings: Tensor,
+  last?: number,
 ): Tensor[] {
   const { num_hidden_layers: count, head_dim } = config;
   const model = languageModules(weights);
@@ -57,14 +71,14 @@ export function gemma3Encoder(
   });
   const sights = new Map(kinds);
   const states = [embeddings];
-  for (let layer = 0; layer < count; layer++) {
+  for (let layer = 0; layer < (last ?? count); layer++) {
     const sight = sights.get(config.layer_types[layer]!)!;
     const scope = model.scope("layers").scope(layer);
     states.push(
       graph.scope(`layers.${layer}`, () => gemma3Layer(config, scope, states[layer]!, sight)),
     );
   }
-  states[count] = norm(config, model, "norm", states[count]!);
+  if (states[count]) states[count] = norm(config, model, "norm", states[count]);
   return states;
 }
 
@@ -79,7 +93,7 @@ function causalMask(graph: Graph, tokens: number, reach: number): Tensor {
 }
 
 /** Files of transformers hold what weights are above 1, those of llama.cpp the weights themselves. */
-function norm(config: Gemma3Config, weights: WeightScope, name: string, x: Tensor): Tensor {
+function norm(config: GemmaConfig, weights: WeightScope, name: string, x: Tensor): Tensor {
   const weight = weights.scope(name).tensor(x.graph, "weight", [x.dim(-1)]);
   return rmsNorm(x, {
     ...config.norms_from_one ? { scale: weight } : { weight },
@@ -89,7 +103,7 @@ function norm(config: Gemma3Config, weights: WeightScope, name: string, x: Tenso
 }
 
 function gemma3Layer(
-  config: Gemma3Config,
+  config: GemmaConfig,
   weights: WeightScope,
   x: Tensor,
   { rotary, mask }: { readonly rotary: Rotation; readonly mask: Tensor },
@@ -101,14 +115,20 @@ function gemma3Layer(
   const query = linearLayer(self, "q_proj", h, heads * headDim);
   const keyValue = linearLayers(self, ["k_proj", "v_proj"], h, kvHeads * headDim);
   const split = (projected: Tensor) => projected.reshape(batch, tokens, -1, headDim);
+  const normed = (name: string, projected: Tensor) =>
+    config.model_type === "gemma3_text" ? norm(config, self, name, projected) : projected;
   const placed = (name: string, projected: Tensor) =>
-    rope(norm(config, self, name, split(projected)), rotary.cos, rotary.sin, { style: "half" });
+    rope(normed(name, split(projected)), rotary.cos, rotary.sin, { style: "half" });
   const groups = { k: kvHeads };
   const q = rearrange(placed("q_norm", query), "b n (k g) d -> b k (g n) d", groups);
   const k = rearrange(placed("k_norm", slice(keyValue, 0, 0, 1)), "b n k d -> b k n d");
   const v = rearrange(split(slice(keyValue, 0, 1, 2)), "b n k d -> b k n d");
   const logits = matmul(q, k, { transposeB: true, scale: config.query_pre_attn_scalar ** -0.5 });
-  const seen = elementwise("x + mask", { x: logits.reshape(batch, -1, tokens, tokens), mask });
+  const scores = logits.reshape(batch, -1, tokens, tokens);
+  const cap = config.attn_logit_softcapping;
+  const seen = cap
+    ? elementwise("cap * act_tanh(x / cap) + mask", { x: scores, mask }, { scalars: { cap } })
+    : elementwise("x + mask", { x: scores, mask });
   const attended = matmul(softmax(seen).reshape(...logits.shape), v);
   const joined = rearrange(attended, "b k (g n) d -> b n (k g d)", { n: tokens });
   const output = linearLayer(self, "o_proj", joined, dim);

@@ -7,11 +7,11 @@
 import { z } from "zod";
 import { isObject, type JsonObject } from "../../hub/json_file.ts";
 import type { GgufValue, TensorSource } from "../../runtime/mod.ts";
-import { type ComponentFormat, shapeOf } from "../checkpoints/component_format.ts";
+import { type ComponentFormat, type FormatFile, shapeOf } from "../checkpoints/component_format.ts";
 import { Stated } from "../checkpoints/stated.ts";
 import { refuse } from "../config.ts";
 import type { Tokenizer } from "../tokenizers/mod.ts";
-import { languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
+import { isGemma, languageConfig, LLAMA_CPP_QWEN } from "./qwen3.ts";
 
 /** With a vision tower, which nothing here looks through, or without. */
 export const MINISTRAL3_CLASSES = [
@@ -128,7 +128,7 @@ export const MINISTRAL3_FORMAT: ComponentFormat = {
     { probes: ["layers.0.self_attn.q_proj.weight", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
-  fits: (tensors) => isPlain(tensors) && !isSmall(tensors),
+  fits: (tensors, file) => isPlain(tensors, file) && !isSmall(tensors),
   config,
 };
 
@@ -138,7 +138,7 @@ export const MISTRAL_SMALL_FORMAT: ComponentFormat = {
   name: "a Mistral Small text encoder",
   className: "MistralModel",
   architecture: "llama",
-  fits: (tensors) => isPlain(tensors) && isSmall(tensors),
+  fits: (tensors, file) => isPlain(tensors, file) && isSmall(tensors),
   config: (tensors, metadata) => {
     const { rope_parameters: _, ...sizes } = config(tensors, metadata);
     const stated = new Stated(tensors, metadata);
@@ -153,8 +153,8 @@ export const MISTRAL_SMALL_FORMAT: ComponentFormat = {
 };
 
 /** Qwen's have one of these tensors. */
-function isPlain(tensors: TensorSource): boolean {
-  return !["q_norm.weight", "q_proj.bias"]
+function isPlain(tensors: TensorSource, file: FormatFile): boolean {
+  return !isGemma(file) && !["q_norm.weight", "q_proj.bias"]
     .some((name) => tensors.find(`layers.0.self_attn.${name}`));
 }
 

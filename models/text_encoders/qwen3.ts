@@ -86,7 +86,7 @@ export const QWEN3_FORMAT: ComponentFormat = {
     { probes: ["layers.0.self_attn.q_norm.weight", "embed_tokens.weight"] },
     { probes: ["blk.0.attn_q_norm.weight", "token_embd.weight"], layout: LLAMA_CPP_QWEN },
   ],
-  fits: (_, file) => !isQwen3Vl(file),
+  fits: (_, file) => !isQwen3Vl(file) && !isGemma(file),
   config,
 };
 
@@ -94,6 +94,11 @@ export const QWEN3_FORMAT: ComponentFormat = {
 export function isQwen3Vl({ metadata, names }: FormatFile): boolean {
   return metadata?.get("general.architecture") === "qwen3vl" ||
     [...names].some((name) => /language_model\.layers\.|visual\.deepstack_/.test(name));
+}
+
+/** Whether a file's language model is one of Gemma's, which name what others have alike, and have norms behind the feed-forward. */
+export function isGemma({ names }: FormatFile): boolean {
+  return [...names].some((name) => /(post_ffw_norm|pre_feedforward_layernorm)\./.test(name));
 }
 
 function config(

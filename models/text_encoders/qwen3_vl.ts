@@ -10,7 +10,7 @@ import { type ComponentFormat, shapeOf } from "../checkpoints/component_format.t
 import { Stated } from "../checkpoints/stated.ts";
 import { qwen3VisionConfig } from "../image_encoders/mmproj_format.ts";
 import { QWEN3_VISION_CONFIG } from "../image_encoders/qwen3_vision.ts";
-import { isQwen3Vl, languageConfig, QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
+import { isGemma, isQwen3Vl, languageConfig, QWEN3_CONFIG, QWEN3_FORMAT } from "./qwen3.ts";
 
 export const QWEN3_VL_CLASSES = ["Qwen3VLModel", "Qwen3VLForConditionalGeneration"] as const;
 
@@ -57,7 +57,7 @@ export const QWEN3_VL_FORMAT: ComponentFormat = {
     { probes: [`model.${SAMPLE}`, `visual.${PATCHES}`] },
     ...QWEN3_FORMAT.namings,
   ],
-  fits: (_, file) => isQwen3Vl(file),
+  fits: (_, file) => isQwen3Vl(file) && !isGemma(file),
   config,
 };
 

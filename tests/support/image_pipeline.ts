@@ -36,7 +36,7 @@ export const DIFFUSERS_DIALECTS: readonly Rename[] = [
 ];
 
 /** The request of a call: from text, from the image `given` by strength, by a mask. */
-function imageRequest(golden: Golden, call: GoldenCall): PipelineRequest {
+export function imageRequest(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const size = { width: args["width"] as number, height: args["height"] as number };
   return {

@@ -8,6 +8,7 @@ const TIMESTEP_HIDDEN = 1024;
 
 /** Vectors of a block, in the order of the rows of its modulation layer. */
 const BLOCK = ["scale_msa", "gate_msa", "scale_mlp", "gate_mlp"] as const;
+export const VECTORS = BLOCK.length;
 
 /** What a block takes of one timestep, each [1, 1, dim]; gates are the arguments of a tanh. */
 export type BlockModulation = Readonly<Record<typeof BLOCK[number], Tensor>>;
@@ -20,7 +21,7 @@ export interface Modulation {
 }
 
 export function modulationRows({ n_refiner_layers, n_layers }: ZImageTransformerConfig): number {
-  return (n_refiner_layers + n_layers) * BLOCK.length + 1;
+  return (n_refiner_layers + n_layers) * VECTORS + 1;
 }
 
 /** The vectors of all timesteps, [timesteps, {@linkcode modulationRows} · dim]. */
@@ -75,7 +76,7 @@ function blockRows(
   return Object.entries(counts).flatMap(([name, count]) =>
     Array.from({ length: count }, (_, i) => {
       const block = weights.scope(name).scope(i);
-      return linearLayer(block, "adaLN_modulation.0", temb, BLOCK.length * dim);
+      return linearLayer(block, "adaLN_modulation.0", temb, VECTORS * dim);
     })
   );
 }
@@ -94,7 +95,7 @@ export function modulationVectors(config: ZImageTransformerConfig, row: Tensor):
 /** The vectors of blocks that follow each other, of a table [vectors, 1, dim]. */
 export function blockVectors(table: Tensor, first: number, count: number): BlockModulation[] {
   return Array.from({ length: count }, (_, i) => {
-    const start = (first + i) * BLOCK.length;
+    const start = (first + i) * VECTORS;
     return Object.fromEntries(
       BLOCK.map((name, j) => [name, slice(table, 0, start + j, start + j + 1, { name })] as const),
     ) as BlockModulation;

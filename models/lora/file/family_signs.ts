@@ -90,9 +90,13 @@ const SIGNS: readonly Sign[] = [
   { family: "ERNIE-Image", has: [/layers_\d+_(self_attention_to_|mlp_linear_fc2)/] },
   { family: "Ideogram 4", has: [/layers_\d+_(attention_o_lora|adaln_modulation)/] },
   {
-    family: "Z-Image",
-    has: [/layers_\d+_(attention_(qkv|out|to_|to_out)|feed_forward_w[123]|adaLN_modulation)/],
+    family: "Lumina 2",
+    has: [
+      /(layers_\d+_(attn_to_|feed_forward_linear_|norm1_linear|adaLN_modulation_1)|time_caption_embed)/,
+    ],
   },
+  { family: "Z-Image", has: [/layers_\d+_(attention_to_|adaLN_modulation_0)/] },
+  { family: "Z-Image or Lumina 2", has: [/layers_\d+_(attention_(qkv|out)|feed_forward_w[123])/] },
   {
     family: "LTX-2",
     has: [/transformer_blocks_\d+_(audio_(attn[12]|ff|to_video_attn)|video_to_audio_attn)_/],
@@ -125,14 +129,21 @@ const PREFIX =
 /** Columns of what cross-attention reads, by UNet. */
 const CONTEXT: Readonly<Record<number, string>> = { 768: "SD 1", 1024: "SD 2", 2048: "SDXL" };
 
+/** Columns of what the layers of a transformer read. */
+const WIDTH: Readonly<Record<number, string>> = { 2304: "Lumina 2", 3840: "Z-Image" };
+
 export function familyOf(tensors: ReadonlyMap<string, TensorEntry>): string | undefined {
   const flat = [...tensors.keys()].map((key) => key.replace(PREFIX, "").replaceAll(".", "_"));
   const some = (pattern: RegExp) => flat.some((key) => pattern.test(key));
   const found = SIGNS.find(({ has, lacks = [] }) => has.every(some) && !lacks.some(some))?.family;
-  if (found !== "SD 1 or SD 2" && found !== "SDXL") return found;
-  for (const [key, { shape }] of tensors) {
-    if (!/attn2[._]to_k.*(lora_down|lora_A|lora\.down|hada_w1_b)/.test(key)) continue;
-    const family = CONTEXT[shape[1] ?? 0];
+  const [layer, families] = found === "Z-Image or Lumina 2"
+    ? [/(attention[._]qkv|feed_forward[._]w[13])/, WIDTH]
+    : found === "SD 1 or SD 2" || found === "SDXL"
+    ? [/attn2[._]to_k/, CONTEXT]
+    : [];
+  for (const [key, { shape }] of layer ? tensors : []) {
+    if (!layer!.test(key) || !/(lora_down|lora_A|lora\.down|hada_w1_b)/.test(key)) continue;
+    const family = families![shape[1] ?? 0];
     if (family) return family;
   }
   return found;
