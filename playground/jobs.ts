@@ -37,6 +37,11 @@ export interface Job {
   cut_prompts?: { prompt: string; tokens: number; read: number; unread: string }[];
 }
 
+/** Whether it lasts: a video, or its sound alone, which players of videos play too. */
+export function plays({ content_type: type }: Result): boolean {
+  return /^(?:video|audio)\//.test(type);
+}
+
 export function resultAt({ outputs }: Job, index: number): Result | undefined {
   return outputs?.find((result) => result.index === index);
 }

@@ -40,6 +40,7 @@ export function ResultBar(
   const own = recipe && modelOf(recipe);
   const sheet = sheetOf(job.id);
   const isVideo = job.kind === "video";
+  const hasFrames = result?.content_type.startsWith("video/");
   const canEdit = model && result && !isVideo && maxImages(model, "image") > 0;
   const canAnimate = model && result && !isVideo && maxImages(model, "video") > 0;
   const act = (icon_: Parameters<typeof icon>[0], text: string, work: () => Promise<unknown>) =>
@@ -65,10 +66,10 @@ export function ResultBar(
       canAnimate
         ? act("animate", t("animate"), () => begin(() => startFrom(job, result, "video")))
         : null,
-      model && result && isVideo && does(model, "V2V")
+      model && result && hasFrames && does(model, "V2V")
         ? act("edit", t("change"), () => begin(() => startFrom(job, result, "video")))
         : null,
-      model && result && isVideo && does(model, "F2V")
+      model && result && hasFrames && does(model, "F2V")
         ? act("animate", t("continue"), () => begin(() => startFrom(job, result, "video", true)))
         : null,
       index !== null && several

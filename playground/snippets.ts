@@ -28,7 +28,7 @@ function snippetsOf({ kind }: Job, recipe: Recipe): [string, string][] {
   ].join(" ");
   const options = JSON.stringify({ url: server }).slice(0, -1) +
     (hasKey ? `,"apiKey":Deno.env.get("${KEY}")}` : "}");
-  const extension = kind === "video" ? "mp4" : recipe["output_format"];
+  const extension = recipe["output_format"] ?? (kind === "video" ? "mp4" : "png");
   const deno = `import { Client } from "denoise/client";
 
 const client = new Client(${options});

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { h, type VNode } from "./elements.ts";
-import { cancel, isPending, type Job, jobs, type Live, live, type Result } from "./jobs.ts";
+import { cancel, isPending, type Job, jobs, type Live, live, plays, type Result } from "./jobs.ts";
 import { lazy } from "./lazy.ts";
 import { useMedia } from "./media.ts";
 import type { Model } from "./model.ts";
@@ -157,7 +157,7 @@ function Finished({ job, model }: { job: Job; model: Model | undefined }): VNode
       ? h(Batch, { job, results: job.outputs! })
       : !result || !url
       ? h("div", { class: "frame waiting", style: shape })
-      : result.content_type.startsWith("video/")
+      : plays(result)
       ? h(Player, { key: `${job.id}${index}`, url, job, shape })
       : h(
         "button",
@@ -194,7 +194,7 @@ function BatchItem({ job, result, index }: { job: Job; result: Result; index: nu
   return h(
     "button",
     { onClick: () => show(job.id, index) },
-    result.content_type.startsWith("video/")
+    plays(result)
       ? h("video", { src: url, muted: true, "aria-label": t("resultAt", { place: index + 1 }) })
       : h("img", { src: url, alt: t("resultAt", { place: index + 1 }) }),
   );

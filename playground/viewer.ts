@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { iconButton } from "./controls.ts";
 import { h, icon, type VNode } from "./elements.ts";
-import { type Job, jobs, type Result } from "./jobs.ts";
+import { type Job, jobs, plays, type Result } from "./jobs.ts";
 import { useMedia } from "./media.ts";
 import { useStore } from "./store.ts";
 import { numeral, t } from "./texts.ts";
@@ -42,7 +42,7 @@ function Enlarged({ job, result }: { job: Job; result: Result }): VNode {
   const [zoom, setZoom] = useState(FITTED);
   const [sides, setSides] = useState<{ width: number; height: number }>();
   const url = useMedia(result);
-  const isVideo = result.content_type.startsWith("video/");
+  const isVideo = plays(result);
   const close = () => view.set({ isEnlarged: false });
   useEffect(() => {
     dialog.current!.showModal();

@@ -274,7 +274,7 @@ browserTest(
     await using server = listen(service);
     const page = await browser.open(server.url, { draft: { output: "video", size: "64x48" } });
     const playing = (what: string) =>
-      page.evaluate<boolean>(`document.querySelector("video")?.${what}`);
+      page.evaluate<boolean>(`document.querySelector(".player video")?.${what}`);
     await draw(page, "a bell");
     await page.locator(".player video").waitFor({ timeout: 60_000 });
     await until(() => playing("webkitVideoDecodedByteCount > 0"));
@@ -289,5 +289,12 @@ browserTest(
     await draw(page, "no bell");
     await until(() => Promise.resolve(engine.requests.length === 2));
     assert.deepEqual(engine.requests.map(({ enableAudio }) => enableAudio), [undefined, false]);
+    const alone = { prompt: "alone", size: "64x48", num_frames: 9, output_format: "wav" };
+    await service.post("/v1/videos", alone);
+    await page.reload();
+    await page.locator(".tile.completed video").nth(2).waitFor({ state: "attached" });
+    await page.locator(".tile button").first().click();
+    await page.getByText("alone").first().waitFor();
+    await until(() => playing("webkitAudioDecodedByteCount > 1000"));
   },
 );
