@@ -40,6 +40,12 @@ const MODELS: readonly (readonly [
         "limited in time and strength": { ...IMAGE, guidanceEnd: 0.5, guidanceLimit: 0.9 },
       }] as const,
       ["Qwen-Image", new Golden("qwen_image/pipeline").folder, { "normed": IMAGE }] as const,
+      ["LTX-2.3", new Golden("ltx2/pipeline23").folder, {
+        "in all ways": {
+          ...{ ...IMAGE, task: "T2V" as const, width: 64, height: 64, numFrames: 9 },
+          ...{ stgBlocks: [1], maxSequenceLength: 32 },
+        },
+      }] as const,
       ["Stable Diffusion", new Golden("stable_diffusion/pipeline").folder, {
         "classifier-free": IMAGE,
         "rescaled": { ...IMAGE, guidanceRescale: 0.7 },

@@ -31,6 +31,7 @@ const FLUX3 = [new Golden("flux3/pipeline")] as const;
 const IDEOGRAM4 = [new Golden("ideogram4/pipeline")] as const;
 const HUNYUAN = [new Golden("hunyuan_video_15/pipeline")] as const;
 const LUMINA2 = [new Golden("lumina2/pipeline")] as const;
+const LTX2 = [new Golden("ltx2/pipeline23")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
@@ -53,6 +54,7 @@ const MODELS: readonly (readonly [
   ["Ideogram 4", IDEOGRAM4[0], (use) => withComposed(IDEOGRAM4, use)],
   ["HunyuanVideo 1.5", HUNYUAN[0], (use) => withComposed(HUNYUAN, use)],
   ["Lumina 2", LUMINA2[0], (use) => withComposed(LUMINA2, use)],
+  ["LTX-2.3", LTX2[0], (use) => withComposed(LTX2, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>

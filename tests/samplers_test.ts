@@ -21,6 +21,7 @@ const MODELS = [
   "lumina2/pipeline",
   "wan/pipeline-ti2v",
   "hunyuan_video_15/pipeline",
+  "ltx2/pipeline23",
   "stable_diffusion/pipeline",
   "stable_diffusion_3/pipeline",
 ];
@@ -36,7 +37,8 @@ async function check(folder: string): Promise<void> {
   try {
     await pipeline.load(device);
     const latents = new Map<string, string>();
-    const { sampling: { samplers, schedulers }, supportedTasks } = pipeline.info;
+    const { sampling: { samplers, schedulers }, supportedTasks, leastSide: side = 32 } =
+      pipeline.info;
     const task = supportedTasks.includes("T2I") ? "T2I" : "T2V";
     const samplings: readonly Sampling[] = [
       ...samplers.map((sampler) => ({ sampler })),
@@ -46,15 +48,8 @@ async function check(folder: string): Promise<void> {
     for (const sampling of samplings) {
       const name = JSON.stringify(sampling);
       const made = await pipeline.generate({
-        ...{
-          task,
-          prompt: "a red cat",
-          negativePrompt: "",
-          width: 32,
-          height: 32,
-          numFrames: 1,
-          seed: 3,
-        },
+        ...{ prompt: "a red cat", negativePrompt: "", seed: 3 },
+        ...{ task, width: side, height: side, numFrames: 1 },
         ...{ numInferenceSteps: sampling.sampler === "dmd" ? DMD_STEPS : 4 },
         ...{ guidanceScale: 1, ...sampling },
       });

@@ -20,6 +20,8 @@ import { HUNYUAN_VIDEO_15_FILES } from "../families/hunyuan_video_15/layouts.ts"
 import { SIGLIP_VISION_CONFIG } from "../image_encoders/siglip_vision.ts";
 import { IDEOGRAM4_TRANSFORMER_CONFIG } from "../families/ideogram4/config.ts";
 import { IDEOGRAM4_FILES } from "../families/ideogram4/layouts.ts";
+import { LTX2_CONNECTORS_CONFIG, LTX2_TRANSFORMER_CONFIG } from "../families/ltx2/config.ts";
+import { LTX2_FILES } from "../families/ltx2/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
 import { LUMINA2_TRANSFORMER_CONFIG } from "../families/lumina2/config.ts";
@@ -39,6 +41,7 @@ import { Z_IMAGE_TRANSFORMER_CONFIG } from "../families/z_image/config.ts";
 import { Z_IMAGE_FILES } from "../families/z_image/layouts.ts";
 import type { JsonObject } from "../../hub/json_file.ts";
 import { CLIP_VISION_CONFIG } from "../image_encoders/clip_vision.ts";
+import { GEMMA3_CONFIG } from "../text_encoders/gemma3_config.ts";
 import { CLIP_TEXT_CONFIG } from "../text_encoders/clip_text.ts";
 import { GEMMA2_CONFIG } from "../text_encoders/gemma2.ts";
 import { MINISTRAL3_CONFIG } from "../text_encoders/ministral3.ts";
@@ -52,7 +55,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
-  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES],
+  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES, LTX2_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -76,6 +79,9 @@ const SCHEMAS = {
   Qwen2_5_VLForConditionalGeneration: QWEN2_5_VL_CONFIG,
   QwenImage21Transformer2DModel: QWEN_IMAGE_21_TRANSFORMER_CONFIG,
   AutoencoderKLQwenImage21: QWEN_IMAGE_21_VAE_CONFIG,
+  LTX2VideoTransformer3DModel: LTX2_TRANSFORMER_CONFIG,
+  LTX2TextConnectors: LTX2_CONNECTORS_CONFIG,
+  Gemma3ForConditionalGeneration: GEMMA3_CONFIG,
   Krea2Transformer2DModel: KREA2_TRANSFORMER_CONFIG,
   Qwen3VLModel: QWEN3_VL_CONFIG,
   CosmosTransformer3DModel: ANIMA_TRANSFORMER_CONFIG,

@@ -283,6 +283,7 @@ export type RoomSetting =
   | "sampler"
   | "guidanceScale"
   | "stgScale"
+  | "stgBlocks"
   | "modalityScale"
   | "audioGuidanceScale"
   | "audioStgScale"
@@ -313,6 +314,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   sampler: true,
   guidanceScale: true,
   stgScale: true,
+  stgBlocks: true,
   modalityScale: true,
   audioGuidanceScale: true,
   audioStgScale: true,

@@ -1,7 +1,14 @@
 /** Whole LTX-2 pipelines against diffusers: same folder, prompt, image and seed, from text to pixels and sound. */
 import assert from "node:assert/strict";
-import type { Pipeline, PipelineRequest } from "../../models/mod.ts";
+import { parseConfig } from "../../models/config.ts";
+import { LTX2_TRANSFORMER_CONFIG } from "../../models/families/ltx2/config.ts";
+import { checkLtx2Guidance, ltx2Passes } from "../../models/families/ltx2/guidance.ts";
+import type { Lora, Pipeline, PipelineRequest } from "../../models/mod.ts";
+import { checkBudgets } from "../support/budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
+import { kohya } from "../support/image_pipeline.ts";
+import { readTensors } from "../support/lora_files.ts";
+import { tensorsOf } from "../support/single_files.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 import { psnr } from "../support/pixels.ts";
@@ -11,7 +18,7 @@ const MIN_PSNR = 50;
 const MIN_SNR = 40;
 const LATENT_GATE = 1e-3;
 
-export function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
+function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const number = (key: string) => args[key] as number;
   const { width, height, ...request } = textRequest(call);
@@ -39,8 +46,14 @@ export function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   };
 }
 
-async function check(golden: Golden, pipeline: Pipeline, call: GoldenCall): Promise<void> {
-  const { frames, latents, audio } = await pipeline.generate(requestOf(golden, call));
+async function check(
+  golden: Golden,
+  pipeline: Pipeline,
+  call: GoldenCall,
+  change: Partial<PipelineRequest> = {},
+): Promise<void> {
+  const request = { ...requestOf(golden, call), ...change };
+  const { frames, latents, audio } = await pipeline.generate(request);
   const expected = golden.tensor(call.name, "latents");
   assertClose("latents", { shape: expected.shape, data: latents }, expected, LATENT_GATE);
   const video = golden.tensor(call.name, "frames");
@@ -61,13 +74,100 @@ async function check(golden: Golden, pipeline: Pipeline, call: GoldenCall): Prom
   assert.ok(clearness >= MIN_SNR, `${call.name}: sound ${clearness} dB`);
 }
 
-for (const name of ["ltx2/pipeline23", "ltx2/pipeline"]) {
-  const golden = new Golden(name);
-  Deno.test(`LTX2Pipeline.generate() gives the latents, frames and sound of diffusers: ${name}`, async (t) => {
-    await withPipeline(async ({ pipeline }) => {
-      for (const call of golden.calls.filter((call) => call.name !== "adapted")) {
-        await t.step(call.name, () => check(golden, pipeline, call));
-      }
-    }, { folder: golden.folder });
-  });
+const LATER = new Golden("ltx2/pipeline23");
+const FIRST = new Golden("ltx2/pipeline");
+const ignore = !Deno.env.has("DENOISE_SLOW");
+
+/** The golden's adapter, under the names of a dialect. */
+async function adapter({ adaptable }: Pipeline, rename: (key: string) => string): Promise<Lora> {
+  const stored = tensorsOf(`${LATER.folder}/adapter.safetensors`);
+  const tensors = [...stored].map(([name, { shape, bytes }]) =>
+    [rename(name), { dtype: "f16" as const, shape, bytes }] as const
+  );
+  const lora = await readTensors(Object.fromEntries(tensors), adaptable);
+  assert.deepEqual(lora.unmatchedKeys, []);
+  return lora;
 }
+
+Deno.test("LTX2Pipeline.generate() gives the latents, frames and sound of LTX-2.3 in diffusers, guided in every way, from an image, and with a LoRA in any dialect", async (t) => {
+  await withPipeline(async ({ pipeline }) => {
+    for (const call of LATER.calls.filter((call) => call.name !== "adapted")) {
+      await t.step(call.name, () => check(LATER, pipeline, call));
+    }
+    const [lora, ...others] = await Promise.all([
+      adapter(pipeline, (key) => key),
+      adapter(pipeline, (key) => key.replace("diffusion_model.", "base_model.model.")),
+      adapter(pipeline, kohya("diffusion_model.")),
+    ]);
+    for (const other of others) assert.deepEqual(other.changes, lora!.changes);
+    const call = LATER.call("adapted");
+    const strength = call.args["strength"] as number;
+    const targets = ["transformer"] as const;
+    const loras = [{ key: "adapter", lora: lora!, strength, mode: "dynamic" as const, targets }];
+    await t.step(call.name, () => check(LATER, pipeline, call, { loras }));
+  }, { folder: LATER.folder });
+});
+
+Deno.test("LTX2Pipeline.generate() gives those of LTX-2, makes no sound where none is wanted, the sound alone, and previews, and refuses what does not fit", async (t) => {
+  await withPipeline(async ({ pipeline }) => {
+    for (const call of FIRST.calls) await t.step(call.name, () => check(FIRST, pipeline, call));
+    const request = requestOf(FIRST, FIRST.call("guided"));
+    const previews: number[] = [];
+    const silent = await pipeline.generate({ ...request, enableAudio: false }, {
+      previews: 2,
+      onPreview: (frame, index) => {
+        assert.equal(frame.length, request.width * request.height * 3);
+        previews.push(index);
+      },
+    });
+    assert.equal(silent.audio, undefined);
+    assert.equal(silent.frames.length, request.numFrames);
+    assert.deepEqual(previews, [0, 1]);
+    const heard = await pipeline.generate(request, { isAudioAlone: true });
+    assert.equal(heard.frames.length, 0);
+    assert.ok(heard.audio);
+    const { info } = pipeline;
+    assert.deepEqual([info.givesAudio, info.defaults.numFrames, info.maxFrames], [true, 49, 49]);
+    const cases: readonly (readonly [Partial<PipelineRequest>, RegExp])[] = [
+      [{ width: 32 }, /the width must be a multiple of 32, for example 64/],
+      [{ maxSequenceLength: 24 }, /maxSequenceLength of 24: .*a multiple of their number, 16/],
+      [{ stgScale: 1 }, /stgScale/],
+      [{ task: "I2V" }, /Cannot do I2V with 0 input images/],
+      [{ numFrames: 57 }, /Cannot make 57 frames: the model has positions for 49/],
+    ];
+    for (const [change, message] of cases) {
+      await assert.rejects(pipeline.generate({ ...request, ...change }), { message });
+    }
+  }, { folder: FIRST.folder });
+});
+
+Deno.test("checkLtx2Guidance() names blocks that are not there, and guidance that the model does not know", () => {
+  const request = requestOf(FIRST, FIRST.call("guided"));
+  const config = parseConfig(LTX2_TRANSFORMER_CONFIG, { num_layers: 4 }, "config.json");
+  const check = (change: Partial<PipelineRequest>, perturbed_attn = true) =>
+    checkLtx2Guidance({ ...request, ...change }, { ...config, perturbed_attn });
+  check({ stgScale: 1, stgBlocks: [0, 3] });
+  assert.throws(() => check({ stgBlocks: [4] }), /block 4 away: the model has blocks 0 to 3/);
+  assert.throws(
+    () => check({ audioStgScale: 2 }, false),
+    /stgScale of 2: .*perturbed_attn is false/,
+  );
+});
+
+Deno.test("ltx2Passes() guides nothing that a request does not name where the prompt does not guide", () => {
+  const request = requestOf(FIRST, FIRST.call("guided"));
+  const { modalityScale: _, audioGuidanceScale: __, audioModalityScale: ___, ...plain } = request;
+  const config = parseConfig(LTX2_TRANSFORMER_CONFIG, { perturbed_attn: true }, "config.json");
+  const passes = (change: Partial<PipelineRequest>) => ltx2Passes({ ...plain, ...change }, config);
+  assert.deepEqual(passes({}), ["prompt", "negative", "perturbed", "isolated"]);
+  assert.deepEqual(passes({ guidanceScale: 1 }), ["prompt"]);
+  assert.deepEqual(passes({ guidanceScale: 1, audioGuidanceScale: 2 }), ["prompt", "negative"]);
+  assert.deepEqual(passes({ stgScale: 0, modalityScale: 1 }), ["prompt", "negative"]);
+});
+
+Deno.test({
+  name:
+    "LTX2Pipeline.generate() makes the same video within any budget that it fits; with DENOISE_SLOW",
+  ignore,
+  fn: () => checkBudgets(LATER.folder, requestOf(LATER, LATER.call("guided")), [0.7, 0.5]),
+});

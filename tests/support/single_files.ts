@@ -78,8 +78,12 @@ export function renamed(tensors: ReadonlyMap<string, Bytes>, layout: Layout): Ma
 }
 
 /** Writes a file with these tensors. */
-export function writeSafetensors(path: string, tensors: ReadonlyMap<string, Bytes>): void {
-  const header: Record<string, unknown> = {};
+export function writeSafetensors(
+  path: string,
+  tensors: ReadonlyMap<string, Bytes>,
+  metadata?: Readonly<Record<string, string>>,
+): void {
+  const header: Record<string, unknown> = metadata ? { __metadata__: metadata } : {};
   let offset = 0;
   for (const [name, { format, shape, bytes }] of tensors) {
     header[name] = { dtype: format, shape, data_offsets: [offset, offset += bytes.length] };

@@ -93,12 +93,14 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
   const sampling = isDistilled(parts)
     ? { numInferenceSteps: DISTILLED_SIGMAS.length, guidanceScale: 1 }
     : { numInferenceSteps: 30, guidanceScale: 3 };
-  const most = transformer.config.pos_embed_max_pos * FPS;
+  const seconds = transformer.config.pos_embed_max_pos;
+  const maxFrames = Math.floor(seconds * FPS / temporal) * temporal + 1;
   return {
     supportedTasks: ["T2V", "I2V"],
     defaultTask: "T2V",
     defaults: {
-      ...{ width: 24 * spatial, height: 16 * spatial, numFrames: 15 * temporal + 1, fps: FPS },
+      ...{ width: 24 * spatial, height: 16 * spatial, fps: FPS },
+      numFrames: Math.min(15 * temporal + 1, maxFrames),
       ...sampling,
     },
     givesAudio: true,
@@ -106,7 +108,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     // The autoencoder mirrors edges.
     leastSide: 2 * spatial,
     frameMultiple: temporal,
-    maxFrames: Math.floor(most / temporal) * temporal + 1,
+    maxFrames,
     minImages: 1,
     maxImages: 1,
     maxSequenceLength: PROMPT_TOKENS,
