@@ -126,8 +126,8 @@ const FLUX3 = {
 const LTX2 = {
   family: "LTX-2",
   makes: "videos",
-  tasks: ["T2V", "I2V"],
-  goodFor: "videos with sound, from text or a picture",
+  tasks: ["T2V", "I2V", "F2V"],
+  goodFor: "videos with sound, from text, a picture or a video",
   licence: "LTX-2 Community",
   parameters: 19e9,
   textEncoder: "Gemma-3-12B",

@@ -45,7 +45,7 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
   seconds: "Duration in whole seconds",
   x264_preset: "Effort of the H.264 encoder (default: `fast`)",
   enable_audio:
-    "Sound, of a model that makes it, else of the input video (default: true); not with `F2V`",
+    "Sound, of a model that makes it, else of the input video where it is not continued (default: true)",
   fragmented:
     "Write a file that plays while it is written; `/content` then answers before its end (default: false)",
   input_reference: "Image or video to start from: a file, or an address",

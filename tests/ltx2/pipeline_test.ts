@@ -22,6 +22,14 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
   const { name, args, inputs } = call;
   const number = (key: string) => args[key] as number;
   const { width, height, ...request } = textRequest(call);
+  const framesOf = (input: string) => {
+    const bytes = Uint8Array.from(golden.tensor(name, input).data);
+    const size = width * height * 3;
+    return Array.from(
+      { length: bytes.length / size },
+      (_, i) => bytes.slice(i * size, (i + 1) * size),
+    );
+  };
   return {
     ...request,
     width,
@@ -39,10 +47,10 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
     audioModalityScale: number("audio_modality_scale"),
     audioGuidanceRescale: number("audio_guidance_rescale"),
     ...(args["sigmas"] !== undefined && { sigmas: args["sigmas"] as number[] }),
-    ...(inputs.includes("image") && {
-      task: "I2V" as const,
-      images: [{ width, height, data: Uint8Array.from(golden.tensor(name, "image").data) }],
-    }),
+    ...(inputs.includes("image") && { task: "I2V" as const }),
+    ...(inputs.includes("video") && { task: "F2V" as const, video: framesOf("video") }),
+    images: ["image", "last_image"].filter((input) => inputs.includes(input)).flatMap(framesOf)
+      .map((data) => ({ width, height, data })),
   };
 }
 
@@ -128,11 +136,13 @@ Deno.test("LTX2Pipeline.generate() gives those of LTX-2, makes no sound where no
     assert.ok(heard.audio);
     const { info } = pipeline;
     assert.deepEqual([info.givesAudio, info.defaults.numFrames, info.maxFrames], [true, 49, 49]);
+    const image = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) };
     const cases: readonly (readonly [Partial<PipelineRequest>, RegExp])[] = [
       [{ width: 32 }, /the width must be a multiple of 32, for example 64/],
       [{ maxSequenceLength: 24 }, /maxSequenceLength of 24: .*a multiple of their number, 16/],
       [{ stgScale: 1 }, /stgScale/],
       [{ task: "I2V" }, /Cannot do I2V with 0 input images/],
+      [{ task: "I2V", images: [image, image], numFrames: 1 }, /begin and end 1 frames/],
       [{ numFrames: 57 }, /Cannot make 57 frames: the model has positions for 49/],
     ];
     for (const [change, message] of cases) {

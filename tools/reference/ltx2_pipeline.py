@@ -17,9 +17,11 @@ from diffusers import (
     AutoencoderKLLTX2Audio,
     AutoencoderKLLTX2Video,
     FlowMatchEulerDiscreteScheduler,
+    LTX2ConditionPipeline,
     LTX2ImageToVideoPipeline,
     LTX2Pipeline,
 )
+from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
 from PIL import Image
 from safetensors.torch import save_file
@@ -124,9 +126,10 @@ def video_call(pipeline, name, seed, inputs=None, args=None, **arguments):
     )
     frames = (arguments["num_frames"] - 1) // 8 + 1
     rows, columns = arguments["height"] // 32, arguments["width"] // 32
-    latents = seen["latents"].unflatten(1, (frames, rows, columns)).permute(0, 4, 1, 2, 3)
+    # Images that are no first frames are tokens of their own, after those of the video.
+    latents = seen["latents"][:, :frames * rows * columns].unflatten(1, (frames, rows, columns)).permute(0, 4, 1, 2, 3)
     print(f"  {name}: loudness {audio.std():.3f}, most {audio.abs().max():.3f}")
-    stored = {key: value for key, value in arguments.items() if key != "image"}
+    stored = {key: value for key, value in arguments.items() if key not in ("image", "conditions")}
     outputs = {"latents": latents.contiguous(), "frames": torch.from_numpy(np.ascontiguousarray(video[0])).float(),
                "audio": audio[0].float()}
     return Call(name, "a video with its sound", {"seed": seed, "max_sequence_length": 32, **stored, **(args or {})}, inputs or {},
@@ -185,6 +188,17 @@ def calls23(folder, seed):
     from_image = quiet(LTX2ImageToVideoPipeline(**parts))
     calls.append(video_call(from_image, "image", 5, {"image": image}, prompt="a red cat", negative_prompt="", image_crf=0,
                             image=Image.fromarray(image.numpy()), num_inference_steps=2, **GUIDANCE, **SIZE))
+    conditioned = quiet(LTX2ConditionPipeline(**parts))
+    given = lambda index, *images: LTX2VideoCondition(
+        frames=np.stack([image.numpy() for image in images]), index=index, crf=0)
+    rng = generator(seed + 10)
+    ends = [picture(rng, 64, 64) for _ in range(2)]
+    calls.append(video_call(conditioned, "ends", 8, {"image": ends[0], "last_image": ends[1]}, prompt="a red cat",
+                            negative_prompt="", conditions=[given(0, ends[0]), given(-1, ends[1])], num_inference_steps=2,
+                            **GUIDANCE, **SMALL))
+    clip = [picture(rng, 64, 64) for _ in range(9)]
+    calls.append(video_call(conditioned, "continued", 9, {"video": torch.stack(clip)}, prompt="a red cat",
+                            conditions=[given(0, *clip)], num_inference_steps=2, guidance_scale=1.0, **PLAIN_GUIDANCE, **LONG))
     pipeline.load_lora_weights(folder / "adapter.safetensors", adapter_name="one")
     pipeline.set_adapters("one", 0.7)
     calls.append(video_call(pipeline, "adapted", 6, args={"strength": 0.7}, prompt="a red cat", num_inference_steps=2,

@@ -9,6 +9,7 @@ import { squares, sumOfAll } from "../../blocks/sums.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
+import { type GivenTokens, withGiven } from "./given.ts";
 
 /** What a pass of the transformer is beside that of the prompt. */
 export type PassKind = "prompt" | "negative" | "perturbed" | "isolated";
@@ -110,20 +111,20 @@ function weightsOf({ guidance, stg, modality }: Scales, passes: readonly PassKin
   return passes.map((kind) => (kind === "prompt" ? own : -less[kind]));
 }
 
-/** Of tokens of the video, then of the sound; `first` are clean tokens that stand for the sample's first ones. */
+/** Of tokens of the video and of what it ends with, then of the sound; `given` stand for some of the sample's. */
 export function ltx2CombinedGuidance(
   passes: number,
-  videoTokens: number,
-  first: DeviceTensor | undefined,
+  { video, ends }: { readonly video: number; readonly ends: number },
+  { first, last }: GivenTokens<DeviceTensor>,
 ): CombinedGuidance {
   const own = 1 + passes;
   return {
     settings: 1 + 2 * own,
-    ...(first && { inputs: { first } }),
+    inputs: { ...(first && { first }), ...(last && { last }) },
     trace(outputs, settings, given) {
-      const sample = withFirst(given.sample, given["first"]);
+      const sample = withGiven(given.sample, given as GivenTokens<Tensor>, video);
       const sigma = slice(settings, 2, 0, 1);
-      const ranges = [[0, videoTokens], [videoTokens, sample.dim(1)]] as const;
+      const ranges = [[0, video + ends], [video + ends, sample.dim(1)]] as const;
       const parts = ranges.map(([start, end], i) => {
         const at = 1 + i * own;
         const part = (x: Tensor) => slice(x, 1, start, end);
@@ -143,11 +144,6 @@ export function ltx2CombinedGuidance(
       return concat(parts, 1);
     },
   };
-}
-
-/** The sample with clean tokens in the place of its first ones. */
-export function withFirst(sample: Tensor, first: Tensor | undefined): Tensor {
-  return first ? concat([first, slice(sample, 1, first.dim(1))], 1) : sample;
 }
 
 function estimate(x: Tensor, velocity: Tensor, sigma: Tensor): Tensor {

@@ -12,6 +12,7 @@ import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { GEMMA3_CLASSES, GEMMA3_CONFIG } from "../../text_encoders/gemma3_config.ts";
 import { LTX2_CONNECTORS_CONFIG, LTX2_TRANSFORMER_CONFIG, projectedWidth } from "./config.ts";
+import { CONTINUED_FRAMES } from "./given.ts";
 import { DISTILLED_SIGMAS } from "./schedule.ts";
 
 /** Tokens of a prompt, with the registers that fill it up. */
@@ -96,7 +97,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
   const seconds = transformer.config.pos_embed_max_pos;
   const maxFrames = Math.floor(seconds * FPS / temporal) * temporal + 1;
   return {
-    supportedTasks: ["T2V", "I2V"],
+    supportedTasks: ["T2V", "I2V", "F2V"],
     defaultTask: "T2V",
     defaults: {
       ...{ width: 24 * spatial, height: 16 * spatial, fps: FPS },
@@ -110,7 +111,8 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     frameMultiple: temporal,
     maxFrames,
     minImages: 1,
-    maxImages: 1,
+    maxImages: 2,
+    continuedFrames: CONTINUED_FRAMES,
     maxSequenceLength: PROMPT_TOKENS,
     usualSequenceLength: PROMPT_TOKENS,
     optionalSettings: [

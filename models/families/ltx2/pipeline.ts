@@ -1,11 +1,12 @@
 /**
- * Videos with their sound by LTX-2 and LTX-2.3: from text, or from text and a first frame.
- * Source: diffusers `LTX2Pipeline` and `LTX2ImageToVideoPipeline`.
+ * Videos with their sound by LTX-2 and LTX-2.3: from text, a first frame, a first and a last one, or the end of a video.
+ * Source: diffusers `LTX2Pipeline`, `LTX2ImageToVideoPipeline` and `LTX2ConditionPipeline`.
  */
 import {
   concat,
   copyTo,
   f32,
+  type Graph,
   type Rotation,
   slice,
   type Tensor,
@@ -16,13 +17,11 @@ import { ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
-import { ltx2Frames, traceLtx2Encoder } from "../../pipeline/ltx2_coders.ts";
-
+import { ltx2Frames } from "../../pipeline/ltx2_coders.ts";
 import { traceLtx2Sound } from "../../pipeline/ltx2_sound.ts";
 import { rearrange } from "../../rearrange.ts";
 import { isFirst } from "../../sharing/ranks.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
-import { TorchGenerator } from "../../schedulers/noise.ts";
 import {
   checkLtx2Guidance,
   isPromptGuided,
@@ -30,11 +29,12 @@ import {
   ltx2Guidance,
   ltx2Passes,
   stgBlocks,
-  withFirst,
 } from "./guidance.ts";
+import { givenOf, traceLtx2Given, withGiven } from "./given.ts";
 import { LTX2_FILES } from "./layouts.ts";
 import { type Ltx2Times, ltx2Times, MODALITIES } from "./modulation.ts";
 import { ORIGINAL_LTX2 } from "./names.ts";
+import { Ltx2Noise } from "./noise.ts";
 import { isDistilled, LTX2_PARTS, ltx2Info } from "./parts.ts";
 import { type Ltx2Positions, ltx2Positions, POSITIONS, videoTokens } from "./positions.ts";
 import { ltx2Schedule, soundLatents } from "./schedule.ts";
@@ -52,6 +52,14 @@ export const LTX2 = defineFamily({
 
   check(request, { transformer, connectors: { config } }) {
     checkLtx2Guidance(request, transformer.config);
+    const [temporal] = transformer.config.vae_scale_factors;
+    if ((request.images?.length ?? 0) > 1 && request.numFrames <= temporal) {
+      throw new RangeError(
+        `Cannot begin and end ${request.numFrames} frames with an image each: ask for ${
+          temporal + 1
+        } or more`,
+      );
+    }
     const { maxSequenceLength: tokens } = request;
     const registers = MODALITIES.map((modality) =>
       config[`${modality}_connector_num_learnable_registers`]
@@ -76,13 +84,16 @@ export const LTX2 = defineFamily({
       rows: height / spatial,
       columns: width / spatial,
     };
+    const given = givenOf(request, grid, temporal);
     const longest = Math.max(...lengths);
     const shape = {
       grid,
       fps,
       sound: soundLatents(numFrames, fps, audioRate(audioVae.config)),
       hasSound: request.enableAudio !== false,
-      hasFirst: request.task === "I2V",
+      given,
+      /** Of a first frame alone the noise is that of latents, as without one. */
+      drawsTokens: request.task === "F2V" || given.hasLast,
       steps: request.numInferenceSteps,
       isDistilled: isDistilled(parts),
       prompts: lengths.length,
@@ -98,45 +109,41 @@ export const LTX2 = defineFamily({
 
   trace(session, parts, shape) {
     const { transformer, vae, scheduler } = parts;
-    const { grid, fps, sound, guided, tileSide } = shape;
+    const { grid, fps, sound, guided, given, tileSide } = shape;
     const { config, weights: { root: weights } } = transformer;
-    const schedule = ltx2Schedule(scheduler, videoTokens(grid), shape.steps, shape);
-    const count = videoTokens(grid);
     const area = grid.rows * grid.columns;
+    const count = videoTokens(grid);
+    /** Tokens of the image that the video ends with. */
+    const ends = given.hasLast ? area : 0;
+    const schedule = ltx2Schedule(scheduler, count + ends, shape.steps, shape);
     const size = { frames: grid.frames, height: grid.rows, width: grid.columns, tileSide };
-    const channels = config.in_channels;
-    const videoShape = [1, channels, grid.frames, grid.rows, grid.columns];
+    const { in_channels: channels, vae_scale_factors: [temporal] } = config;
     const { latent_channels, mel_bins } = parts.audioVae.config;
-    const soundShape = [1, latent_channels, sound, mel_bins / AUDIO_SCALE];
 
-    // 1. Encode: the first frame; the prompts.
-    const first = shape.hasFirst
-      ? traceLtx2Encoder(session, vae, { ...size, frames: 1 })
-      : undefined;
+    // 1. Encode: what is given beside the prompts; the prompts.
+    const encoded = traceLtx2Given(session, parts, shape, temporal);
+    const isGiven = given.first > 0;
     const text = traceLtx2Prompts(session, parts, shape);
 
     // 2. Noise of both, as tokens one after the other; all timesteps; where tokens are.
-    const arrange = (noise: Tensor) => {
-      const [video, audio] = [
-        slice(noise, 0, 0, count * channels),
-        slice(noise, 0, count * channels),
-      ];
-      return concat([
-        rearrange(video.reshape(...videoShape), "1 c f y x -> 1 (f y x) c"),
-        rearrange(audio.reshape(...soundShape), "1 c t m -> 1 t (c m)"),
-      ], 1);
-    };
-    const total = (count + sound) * channels;
+    const source = shape.drawsTokens
+      ? new Ltx2Noise([1, count + ends, channels], [1, sound, channels])
+      : new Ltx2Noise(
+        [1, channels, grid.frames, grid.rows, grid.columns],
+        [1, latent_channels, sound, mel_bins / AUDIO_SCALE],
+      );
     const begin = session.stage("denoise", { name: "begin" }).program(
       "begin",
-      { noise: f32(total), first: first?.latents },
-      ({ noise, first }, graph) => {
+      { noise: f32(source.size), ...encoded.latents },
+      ({ noise, first, last }, graph) => {
+        // What is given is at timestep 0.
         const times = ltx2Times(
-          ...[graph, config, weights, [...schedule.timesteps], first ? [0] : []] as const,
+          ...[graph, config, weights, [...schedule.timesteps], isGiven ? [0] : []] as const,
         );
         return {
-          sample: arrange(noise),
-          first: first && first.reshape(1, area, channels),
+          sample: source.arrange(noise),
+          first: first?.reshape(1, -1, channels),
+          last: last?.reshape(1, -1, channels),
           times: MODALITIES.map((modality) => {
             const { text, ...others } = times[modality];
             return text ? { ...others, text } : others;
@@ -149,7 +156,7 @@ export const LTX2 = defineFamily({
       const dim = kind.endsWith("Cross")
         ? config.audio_cross_attention_dim
         : streamOf(config, isVideo ? "video" : "audio").dim;
-      const table = [isVideo ? count : sound, dim / 2];
+      const table = [isVideo ? count + ends : sound, dim / 2];
       return {
         cos: session.tensor(`${kind} cos`, table),
         sin: session.tensor(`${kind} sin`, table),
@@ -157,46 +164,49 @@ export const LTX2 = defineFamily({
     });
 
     // 3. Denoise: passes of the transformer for the prompts and for further guidance, the solver.
-    const { sample, first: clean, times } = begin.outputs;
+    const { sample, first, last, times } = begin.outputs;
     const loop = session.stage("denoise", { repeats: schedule.timesteps.length });
     const steps = schedule.timesteps.length;
     const shown = ltx2Frames(vae, { ...size, frames: 1 });
-    const frame = shape.hasFirst && grid.frames > 1 ? 1 : 0;
+    // Of the frames that are made the first.
+    const frame = Math.min(given.first, grid.frames - 1);
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
       sample,
-      noise: { shape: [total], arrange },
+      noise: { shape: [source.size], arrange: (noise) => source.arrange(noise) },
       passes: guided.map((kind) => ({
         context: [text.context[kind === "negative" ? 1 : 0]!],
         positions,
         times,
-        first: clean,
+        first,
+        last,
       })),
-      step: { shape: [shape.hasFirst ? 2 : 1], values: (i) => shape.hasFirst ? [i, steps] : [i] },
-      predict: ({ sample, step, context: [context], positions, times, first }, graph, { pass }) => {
-        const x = withFirst(sample, first);
+      step: { shape: [isGiven ? 2 : 1], values: (i) => isGiven ? [i, steps] : [i] },
+      predict: (
+        { sample, step, context: [context], positions, times, ...clean },
+        graph,
+        { pass },
+      ) => {
+        const x = withGiven(sample, clean, count);
         const at = Object.fromEntries(POSITIONS.map((kind, i) => [kind, positions[i]!]));
         const outputs = ltx2Transformer(graph, config, weights, {
-          sample: { video: slice(x, 1, 0, count), audio: slice(x, 1, count) },
+          sample: { video: slice(x, 1, 0, count + ends), audio: slice(x, 1, count + ends) },
           context: context!,
           positions: at as unknown as Ltx2Positions<Rotation>,
           times: { video: times[0]!, audio: times[1]! } as Ltx2Times<Tensor>,
           step: slice(step, 0, 0, 1),
-          ...(first && {
+          ...(isGiven && {
             videoSteps: step,
-            tokenTimes: graph.constant(
-              "token times",
-              [1, count],
-              "u32",
-              Uint32Array.from({ length: count }, (_, i) => Number(i < area)),
-            ),
+            tokenTimes: tokenTimes(graph, given.first * area, count, ends),
           }),
           perturbed: guided[pass] === "perturbed" ? shape.perturbed : [],
           isIsolated: guided[pass] === "isolated",
         });
         return concat([outputs.video, outputs.audio], 1);
       },
-      guidance: guided.length > 1 ? ltx2CombinedGuidance(guided.length, count, clean) : undefined,
+      guidance: guided.length > 1
+        ? ltx2CombinedGuidance(guided.length, { video: count, ends }, { first, last })
+        : undefined,
       preview: {
         decoder: shown.decoder,
         part: (x) => slice(x, 1, frame * area, (frame + 1) * area),
@@ -209,28 +219,21 @@ export const LTX2 = defineFamily({
       ? traceLtx2Sound(session, parts, sound)
       : undefined;
     const soundTokens = heard?.stage.program("sound tokens", { sample }, ({ sample }) => {
-      copyTo(slice(sample, 1, count).reshape(sound, channels), heard.input);
+      copyTo(slice(sample, 1, count + ends).reshape(sound, channels), heard.input);
     });
     const { decoder, scaled } = ltx2Frames(vae, size);
-    const result = new ResultDecoder(session, { sample, first: clean }, decoder, (last) => {
-      const video = slice(withFirst(last.sample, last.first), 1, 0, count)
+    const result = new ResultDecoder(session, { sample, first }, decoder, ({ sample, first }) => {
+      const video = slice(withGiven(sample, { first }, count), 1, 0, count)
         .reshape(grid.frames, grid.rows, grid.columns, channels);
       return { decoded: scaled(video), latents: rearrange(video, "f y x c -> 1 c f y x") };
     });
 
     return async (work) => {
       const { request } = work;
-      const generator = new TorchGenerator(request.seed);
-      // The reference draws the noise of the video first.
-      const draw = () => {
-        const noise = new Float32Array(total);
-        noise.set(generator.randn(count * channels));
-        noise.set(generator.randn(sound * channels), count * channels);
-        return noise;
-      };
+      const draw = source.draw(request.seed);
       const noise = draw();
-      const tables = ltx2Positions(config, grid, sound, fps);
-      await first?.run(work, { length: 1, at: () => request.images![0]!.data });
+      const tables = ltx2Positions(config, grid, sound, fps, given.hasLast);
+      await encoded.run(work);
       await text.run(work);
       await work.run([
         ...POSITIONS.flatMap((kind, i) => [
@@ -246,3 +249,12 @@ export const LTX2 = defineFamily({
     };
   },
 });
+
+/** Which tokens of the video are at timestep 0, u32 [1, tokens]: the first ones, and those of the image that it ends with. */
+function tokenTimes(graph: Graph, first: number, count: number, ends: number): Tensor {
+  const values = Uint32Array.from(
+    { length: count + ends },
+    (_, i) => Number(i < first || i >= count),
+  );
+  return graph.constant("token times", [1, values.length], "u32", values);
+}
