@@ -173,7 +173,7 @@ export function generationRequest(
         fps: flags.fps,
         x264_preset: flags.x264Preset,
         output_format: format,
-        enable_audio: flags.audio ? undefined : false,
+        enable_audio: flags.audio === false ? false : undefined,
       }
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
   });
