@@ -23,10 +23,14 @@ import {
   tilesOf,
 } from "../autoencoders/tiling.ts";
 import { ltx2Scale, type Ltx2VideoVaeConfig } from "../autoencoders/ltx2/video_config.ts";
+import { FrameMemory, type PiecePlace } from "../autoencoders/ltx2/frame_memory.ts";
 import {
-  ltx2VideoDecoder,
+  ltx2DecoderHead,
+  ltx2DecoderTail,
   ltx2VideoEncoder,
   scaleVideoLatents,
+  tailFrames,
+  tailPieces,
   unscaleVideoLatents,
 } from "../autoencoders/ltx2/video_coder.ts";
 import { placesOf, toPixels, type VideoFrames, type VideoSize } from "./video_coders.ts";
@@ -76,8 +80,9 @@ class Ltx2VideoDecoder implements Decoder {
   readonly #scale: ReturnType<typeof ltx2Scale>;
   readonly #times: readonly Span[];
   readonly #tiles: ReturnType<typeof tilesOf>;
-  readonly #decode;
-  readonly #show;
+  readonly #head;
+  /** The pieces of a span in order, some of them by one program: the last level holds few frames at a time. */
+  readonly #pieces;
 
   constructor(stage: Stage, name: string, { config, weights }: Ltx2VideoVae, size: VideoSize) {
     const { frames, height, width, tileSide } = size;
@@ -89,39 +94,61 @@ class Ltx2VideoDecoder implements Decoder {
     this.input = stage.tensor(`${name} input`, [frames, height, width, channels]);
     const [time] = this.#times as [Span];
     const { rows, columns } = this.#tiles[0]!;
-    const isWhole = this.#times.length * this.#tiles.length === 1;
     const inputs = {
       latents: this.input,
-      positions: isWhole ? undefined : u32(time.size, rows.size, columns.size),
+      positions: this.#isWhole ? undefined : u32(time.size, rows.size, columns.size),
     };
-    this.#decode = stage.program(name, inputs, ({ latents, positions }, graph) => {
+    this.#head = stage.program(name, inputs, ({ latents, positions }, graph) => {
       const part = positions ? gather(latents.reshape(-1, channels), positions) : latents;
-      const pixels = ltx2VideoDecoder(
-        graph,
-        config,
-        weights.root,
-        part.reshape(1, time.size, rows.size, columns.size, channels),
-      );
-      return pixels.reshape(pixels.dim(1), -1);
+      const own = part.reshape(1, time.size, rows.size, columns.size, channels);
+      return ltx2DecoderHead(graph, config, weights.root, own);
     });
-    const pixels = this.#decode.outputs;
-    // All at once would fill the host's memory.
-    const shown = Math.min(this.#scale.temporal, pixels.shape[0]!);
-    this.#show = stage.program(
-      `${name} frames`,
-      { pixels, places: u32(shown) },
-      ({ pixels, places }) =>
-        gather(pixels, places).reshape(
-          ...[shown, rows.size * this.#scale.spatial, columns.size * this.#scale.spatial, 3],
-        ),
-    );
-    stage.willRead(this.#show.outputs);
-    this.count = this.#times.length * this.#tiles.length * Math.ceil(pixels.shape[0]! / shown);
-    stage.repeats = Math.max(stage.repeats, this.#times.length * this.#tiles.length);
+    const features = this.#head.outputs;
+    const memory = new FrameMemory((...spec) => stage.tensor(...spec));
+    const lengths = tailPieces(config, tailFrames(config, time.size));
+    const placeOf = (i: number): PiecePlace =>
+      lengths.length === 1
+        ? "only"
+        : i === 0
+        ? "first"
+        : i === lengths.length - 1
+        ? "last"
+        : "next";
+    const trace = (place: PiecePlace, length: number) => {
+      const places = u32(length);
+      const program = stage.program(
+        place === "only" ? `${name} frames` : `${name} ${place} frames`,
+        { features, places },
+        ({ features, places }, graph) => {
+          const [, all, ...shape] = features.shape as [number, number, ...number[]];
+          const own = gather(features.reshape(all, -1), places).reshape(1, length, ...shape);
+          return ltx2DecoderTail(graph, config, weights.root, own, { place, memory });
+        },
+      );
+      stage.willRead(program.outputs);
+      return program;
+    };
+    const programs = new Map<PiecePlace, ReturnType<typeof trace>>();
+    let from = 0;
+    this.#pieces = lengths.map((length, i) => {
+      const place = placeOf(i);
+      const program = programs.get(place) ?? trace(place, length);
+      programs.set(place, program);
+      const places = Uint32Array.from({ length }, (_, k) => from + k);
+      from += length;
+      return { program, places };
+    });
+    const parts = this.#times.length * this.#tiles.length;
+    this.count = parts * lengths.length;
+    stage.repeats = Math.max(stage.repeats, this.count);
+  }
+
+  get #isWhole(): boolean {
+    return this.#times.length * this.#tiles.length === 1;
   }
 
   get firstResult(): DeviceTensor {
-    return this.#show.outputs;
+    return this.#pieces[0]!.program.outputs;
   }
 
   async run(
@@ -130,8 +157,6 @@ class Ltx2VideoDecoder implements Decoder {
   ): Promise<void> {
     const { height, width } = this.#size;
     const { spatial, temporal } = this.#scale;
-    const [shown] = this.#show.outputs.shape as [number];
-    const isWhole = this.#times.length * this.#tiles.length === 1;
     const frameSize = height * spatial * width * spatial * 3;
     // Frames that not all spans and tiles have been added to, from `base` on.
     const open: Float32Array<ArrayBuffer>[] = [];
@@ -141,36 +166,37 @@ class Ltx2VideoDecoder implements Decoder {
       const span = framesOf(time, temporal);
       const shares = seamShares(span);
       for (const [k, tile] of this.#tiles.entries()) {
-        const isFirst = t === 0 && k === 0;
         const corner = tilePositions(tile, width);
-        const positions = isWhole ? undefined : Uint32Array.from(
+        const positions = this.#isWhole ? undefined : Uint32Array.from(
           { length: time.size * corner.length },
           (_, i) =>
             (time.start + Math.floor(i / corner.length)) * height * width +
             corner[i % corner.length]!,
         );
-        const before: Call[] = isFirst ? [{ write: () => begin?.() }, ...first] : [];
-        for (let from = 0; from < span.size; from += shown) {
-          const count = Math.min(shown, span.size - from);
-          const places = Uint32Array.from({ length: shown }, (_, i) => from + i);
-          const decode = from === 0 ? [...before, this.#decode.call({ positions })] : [];
-          const own = isFirst && from === 0 ? reads : [];
-          const isLastTile = k === this.#tiles.length - 1;
-          await work.run([...decode, this.#show.call({ places })], {
-            reads: [...own, this.#show.outputs],
+        const isLastTile = k === this.#tiles.length - 1;
+        let from = 0;
+        for (const [i, { program, places }] of this.#pieces.entries()) {
+          const isFirst = t === 0 && k === 0 && i === 0;
+          const before: Call[] = isFirst ? [{ write: () => begin?.() }, ...first] : [];
+          if (i === 0) before.push(this.#head.call({ positions }));
+          const count = program.outputs.shape[1]!;
+          const start = from;
+          from += count;
+          await work.run([...before, program.call({ places })], {
+            reads: [...isFirst ? reads : [], program.outputs],
             finished: (contents) => {
               const values = contents.at(-1)!;
-              const size = values.length / shown;
               const rest = contents.slice(0, -1);
-              if (isWhole) return received(++done, values.subarray(0, count * size), rest);
-              for (let i = 0; i < count; i++) {
-                const data = open[span.start + from + i - base] ??= new Float32Array(frameSize);
-                const part = values.subarray(i * size, (i + 1) * size);
+              if (this.#isWhole) return received(++done, values, rest);
+              const size = values.length / count;
+              for (let j = 0; j < count; j++) {
+                const data = open[span.start + start + j - base] ??= new Float32Array(frameSize);
+                const part = values.subarray(j * size, (j + 1) * size);
                 const whole = { data, width: width * spatial };
-                addTile(whole, scaleTile(tile, spatial), part, shares[from + i]);
+                addTile(whole, scaleTile(tile, spatial), part, shares[start + j]);
               }
               const complete = isLastTile
-                ? Math.min(span.start + from + count, span.start + span.size - span.after) - base
+                ? Math.min(span.start + start + count, span.start + span.size - span.after) - base
                 : 0;
               if (complete <= 0) return received(++done, undefined, rest);
               base += complete;

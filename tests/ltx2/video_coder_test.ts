@@ -5,6 +5,8 @@ import {
   ltx2VideoDecoder,
   ltx2VideoEncoder,
   scaleVideoLatents,
+  tailFrames,
+  tailPieces,
 } from "../../models/autoencoders/ltx2/video_coder.ts";
 import { addTile, scaleTile, tilesOf } from "../../models/autoencoders/tiling.ts";
 import { ltx2Frames, traceLtx2Encoder } from "../../models/pipeline/ltx2_coders.ts";
@@ -52,12 +54,25 @@ for (const name of ["video-tiny", "video-unlike", "video-wide"]) {
   });
 }
 
+Deno.test("tailPieces() gives pieces of 8 frames, after a first one that reaches as far as the last level looks forward", () => {
+  const config = LTX2_VIDEO_VAE_CONFIG.parse({
+    ...{ decoder_causal: false, spatial_compression_ratio: 32, temporal_compression_ratio: 8 },
+  });
+  assert.equal(tailFrames(config, 16), 61);
+  assert.deepEqual(tailPieces(config, 61), [8, ...new Array(13).fill(4), 1]);
+  assert.deepEqual(tailPieces(config, 8), [8]);
+  assert.deepEqual(tailPieces({ ...config, decoder_causal: true }, 9), [4, 4, 1]);
+});
+
 /** What a decoder gives for latents, [frames, height, width, channels]. */
 type Decode = (size: VideoSize, latents: Float32Array) => Promise<Float32Array>;
 
-async function withDecoder(use: (decode: Decode, golden: Golden) => Promise<void>): Promise<void> {
+async function withDecoder(
+  use: (decode: Decode, golden: Golden) => Promise<void>,
+  name = "video-tiny",
+): Promise<void> {
   const device = await openTestDevice();
-  const golden = new Golden("ltx2_coders/video-tiny");
+  const golden = new Golden(`ltx2_coders/${name}`);
   const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
   using checkpoint = golden.checkpoint();
   const vae = { config, weights: new Weights(checkpoint) };
@@ -73,14 +88,17 @@ async function withDecoder(use: (decode: Decode, golden: Golden) => Promise<void
   }
 }
 
-Deno.test("ltx2Frames() gives the reference's frames, some at a time", () =>
-  withDecoder(async (decode, golden) => {
-    const { shape, data } = transpose(golden.tensor("decode", "z"), TO_CHANNELS_LAST);
-    const [, frames, height, width] = shape as [number, number, number, number];
-    const pixels = await decode({ frames, height, width, tileSide: 3 }, Float32Array.from(data));
-    const expected = transpose(golden.tensor("decode", "pixels"), TO_CHANNELS_LAST);
-    assertClose("frames", { shape: expected.shape, data: pixels }, expected, 1e-4);
-  }));
+for (const name of ["video-tiny", "video-unlike"]) {
+  Deno.test(`ltx2Frames() gives the reference's frames, some at a time: ${name}`, () =>
+    withDecoder(async (decode, golden) => {
+      const { shape, data } = transpose(golden.tensor("decode", "z"), TO_CHANNELS_LAST);
+      const [, frames, height, width] = shape as [number, number, number, number];
+      const size = { frames, height, width, tileSide: 3 };
+      const pixels = await decode(size, Float32Array.from(data));
+      const expected = transpose(golden.tensor("decode", "pixels"), TO_CHANNELS_LAST);
+      assertClose("frames", { shape: expected.shape, data: pixels }, expected, 1e-4);
+    }, name));
+}
 
 Deno.test("ltx2Frames() decodes every tile and span of time as if it were the whole, and blends the seams", () =>
   withDecoder(async (decode) => {

@@ -15,6 +15,7 @@ import {
   type WeightScope,
 } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
+import type { FrameMemory, PiecePlace } from "./frame_memory.ts";
 import { sharedConstant } from "./shared_constant.ts";
 import type { DownLevel, UpLevel } from "./video_config.ts";
 
@@ -24,18 +25,20 @@ export interface Surroundings {
   readonly isCausal: boolean;
   /** Beyond the edges of a frame: zeros, or its mirror image. */
   readonly padding: "zeros" | "reflect";
+  /** Where a piece of a video stands, and what is remembered from one to the next; all of it by default. */
+  readonly place?: PiecePlace;
+  readonly memory?: FrameMemory;
 }
 
 type Five = [number, number, number, number, number];
 
-/** Frames and pixels that a mirrored map is made of. */
-function mirrorIndices(x: Tensor, isCausal: boolean): Tensor {
+/** Frames and pixels that a map with mirrored edges is made of; the first and the last frame may stand still. */
+function mirrorIndices(x: Tensor, before: number, after: number): Tensor {
   const [, frames, height, width] = x.shape as Five;
   const mirrored = (place: number, size: number) =>
     place < 0 ? -place : place >= size ? 2 * (size - 1) - place : place;
-  const before = isCausal ? 2 : 1;
-  const shape = [frames + 2, height + 2, width + 2] as const;
-  const key = `mirrored ${frames}x${height}x${width}${isCausal ? ", causal" : ""}`;
+  const shape = [before + frames + after, height + 2, width + 2] as const;
+  const key = `mirrored ${before}+${frames}+${after}x${height}x${width}`;
   return sharedConstant(x.graph, key, {
     shape,
     dtype: "u32",
@@ -54,9 +57,9 @@ function mirrorIndices(x: Tensor, isCausal: boolean): Tensor {
   });
 }
 
-/** Convolution of 3 x 3 x 3 that keeps the size. */
+/** Convolution of 3 x 3 x 3 that keeps the size; of a piece that is not the last it lacks the frames that see the next piece. */
 export function convolve(
-  { isCausal, padding }: Surroundings,
+  { isCausal, padding, place = "only", memory }: Surroundings,
   weights: WeightScope,
   name: string,
   x: Tensor,
@@ -72,29 +75,46 @@ export function convolve(
     [outChannels, channels, 3, 3, 3],
     "channels-last",
   );
+  const before = place === "only" || place === "first" ? isCausal ? 2 : 1 : 0;
+  const after = !isCausal && (place === "only" || place === "last") ? 1 : 0;
   const options = {
     bias: scope.tensor(graph, "bias", [outChannels]),
     frontPadding: 0,
     name,
     ...(residual ? { residual } : {}),
   };
+  const kept = memory?.recall(place, scope.path, graph);
   if (padding === "reflect") {
     if (height < 2 || width < 2) {
       throw new RangeError(
         `Cannot mirror the edges of ${height}x${width} latents: two along each side are needed; ask for a larger size`,
       );
     }
-    const seen = gather(x.reshape(-1, channels), mirrorIndices(x, isCausal), {
+    const mirrored = gather(x.reshape(-1, channels), mirrorIndices(x, before, after), {
       name: `${name} input`,
     });
-    return causalConv3d(seen.reshape(1, ...seen.shape), weight, options);
+    const seen = mirrored.reshape(1, ...mirrored.shape);
+    const y = causalConv3d(seen, weight, { ...options, ...(kept && { cache: kept }) });
+    memory?.remember(place, scope.path, 2, seen);
+    return y;
   }
-  const at = (frame: number) => slice(x, 1, frame, frame + 1);
-  const first = at(0);
-  const edges = { ...options, padding: [1, 1, 1, 1] as const };
-  return isCausal
-    ? causalConv3d(x, weight, { ...edges, cache: concat([first, first], 1) })
-    : causalConv3d(concat([first, x, at(frames - 1)], 1), weight, edges);
+  const still = (frame: number, count: number) =>
+    new Array<Tensor>(count).fill(slice(x, 1, frame, frame + 1));
+  const seen = concat([x, ...still(frames - 1, after)], 1);
+  const cache = kept ?? concat(still(0, before), 1);
+  const y = causalConv3d(seen, weight, { ...options, padding: [1, 1, 1, 1], cache });
+  memory?.remember(place, scope.path, 2, seen);
+  return y;
+}
+
+/** Frames beside those that so many convolutions have given. */
+function beside(
+  { isCausal, place = "only", memory }: Surroundings,
+  key: string,
+  convolutions: number,
+  x: Tensor,
+): Tensor {
+  return memory?.delayed(place, key, isCausal ? 0 : convolutions, x) ?? x;
 }
 
 /** x / sqrt(mean(x²) + 1e-8) over the channels, then SiLU. */
@@ -127,7 +147,8 @@ export function residualBlock(
     });
   }
   const h = convolve(around, weights, "conv1", normSilu(x), outChannels);
-  return convolve(around, weights, "conv2", normSilu(h), outChannels, shortcut);
+  const own = beside(around, `${weights.path} shortcut`, 2, shortcut);
+  return convolve(around, weights, "conv2", normSilu(h), outChannels, own);
 }
 
 export function residualBlocks(
@@ -179,11 +200,12 @@ export function upsample(
   const cells = t * i * j;
   const unfold = (y: Tensor) => {
     const all = rearrange(y, "1 f y x (c t i j) -> 1 (f t) (y i) (x j) c", { t, i, j });
-    return t > 1 ? slice(all, 1, t - 1) : all;
+    const isBeginning = around.place !== "next" && around.place !== "last";
+    return t > 1 && isBeginning ? slice(all, 1, t - 1) : all;
   };
   const y = unfold(convolve(around, weights, "conv", x, x.dim(-1) * cells / factor));
   if (!isResidual) return y;
-  const own = unfold(x);
+  const own = unfold(beside(around, `${weights.path} shortcut`, 1, x));
   const repeats = y.dim(-1) / own.dim(-1);
   const b = own.reshape(-1, 1, own.dim(-1));
   const a = y.reshape(-1, repeats, own.dim(-1));
