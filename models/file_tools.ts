@@ -5,7 +5,7 @@ import {
   type QuantizeResult,
 } from "./checkpoints/quantize/mod.ts";
 import { type Inspection, inspectPath } from "./inspect/mod.ts";
-import { FAMILIES, OPTIONAL_FORMATS } from "./mod.ts";
+import { loadFamilies, OPTIONAL_FORMATS } from "./mod.ts";
 
 export type { FormatShare, InspectedComponent, InspectedLora, Inspection } from "./inspect/mod.ts";
 
@@ -15,13 +15,14 @@ export async function quantize(
   output: string,
   options: QuantizeOptions,
 ): Promise<QuantizeResult> {
-  const formats = [...FAMILIES.flatMap(({ files }) => files.formats), ...OPTIONAL_FORMATS];
+  const families = await loadFamilies();
+  const formats = [...families.flatMap(({ files }) => files.formats), ...OPTIONAL_FORMATS];
   return await quantizeCheckpoint(path, output, { ...options, formats });
 }
 
 /** Says what a file or folder is: a model, a part of one, or a LoRA, by headers and configurations. */
 export async function inspect(path: string): Promise<Inspection> {
-  const families = FAMILIES.map(({ lora, classNames, files }) => ({
+  const families = (await loadFamilies()).map(({ lora, classNames, files }) => ({
     name: lora.transformer.family,
     classNames,
     files,

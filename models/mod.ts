@@ -1,26 +1,10 @@
 /** Diffusion models: families, text encoders, autoencoders, schedulers, tokenizers. */
 import { excerpt } from "../hub/json_file.ts";
-import type { ModelParts } from "./checkpoints/model_parts.ts";
+import { readModelIndex } from "../hub/model_index.ts";
+import { fileInfo } from "../platform/mod.ts";
+import { type ModelParts, PARTS } from "./checkpoints/model_parts.ts";
 import { openModelFiles } from "./checkpoints/open_model.ts";
 import { TAEHV_FORMAT, TAESD_FORMAT } from "./autoencoders/tiny/config.ts";
-import { ANIMA } from "./families/anima/pipeline.ts";
-import { CHROMA } from "./families/chroma/pipeline.ts";
-import { ERNIE_IMAGE } from "./families/ernie_image/pipeline.ts";
-import { FLUX1 } from "./families/flux1/pipeline.ts";
-import { FLUX2 } from "./families/flux2/pipeline.ts";
-import { FLUX3 } from "./families/flux3/pipeline.ts";
-import { HUNYUAN_VIDEO_15 } from "./families/hunyuan_video_15/pipeline.ts";
-import { IDEOGRAM4 } from "./families/ideogram4/pipeline.ts";
-import { KREA2 } from "./families/krea2/pipeline.ts";
-import { LTX2 } from "./families/ltx2/pipeline.ts";
-import { LUMINA2 } from "./families/lumina2/pipeline.ts";
-import { QWEN_IMAGE } from "./families/qwen_image/pipeline.ts";
-import { QWEN_IMAGE_21 } from "./families/qwen_image_21/pipeline.ts";
-import { STABLE_DIFFUSION, STABLE_DIFFUSION_XL } from "./families/stable_diffusion/pipeline.ts";
-import { STABLE_DIFFUSION_3 } from "./families/stable_diffusion_3/pipeline.ts";
-import { WAN_ANIMATE } from "./families/wan/animate/pipeline.ts";
-import { WAN } from "./families/wan/pipeline.ts";
-import { Z_IMAGE } from "./families/z_image/pipeline.ts";
 import { RIFE_FORMAT } from "./frame_interpolators/ifnet.ts";
 import { openFamily } from "./pipeline/diffusion_pipeline.ts";
 import type { Family } from "./pipeline/family.ts";
@@ -80,31 +64,61 @@ export type {
   TaskType,
 } from "./pipeline/types.ts";
 
-/** Every family that is known; nothing else names one. */
-export const FAMILIES: readonly Family[] = [
-  ...[
-    WAN,
-    WAN_ANIMATE,
-    // Its encoder of glyphs is a T5 with a tokenizer of its own, and comes before those of others.
-    HUNYUAN_VIDEO_15,
-    LTX2,
-    Z_IMAGE,
-    FLUX1,
-    CHROMA,
-    FLUX2,
-    FLUX3,
-    QWEN_IMAGE,
-    QWEN_IMAGE_21,
-    KREA2,
-    ANIMA,
-    ERNIE_IMAGE,
-    IDEOGRAM4,
-    LUMINA2,
-    STABLE_DIFFUSION,
-    STABLE_DIFFUSION_XL,
-    STABLE_DIFFUSION_3,
+/**
+ * Every family that is known, by what the names of its pipeline classes begin with; nothing else names one. A family's modules
+ * are loaded when a model may be of it.
+ */
+const FAMILIES: readonly (readonly [prefix: string, load: () => Promise<unknown>])[] = [
+  ["Wan", async () => (await import("./families/wan/pipeline.ts")).WAN],
+  ["WanAnimate", async () => (await import("./families/wan/animate/pipeline.ts")).WAN_ANIMATE],
+  // Its encoder of glyphs is a T5 with a tokenizer of its own, and comes before those of others.
+  [
+    "HunyuanVideo15",
+    async () => (await import("./families/hunyuan_video_15/pipeline.ts")).HUNYUAN_VIDEO_15,
   ],
-].map((family) => family as Family);
+  ["LTX2", async () => (await import("./families/ltx2/pipeline.ts")).LTX2],
+  ["ZImage", async () => (await import("./families/z_image/pipeline.ts")).Z_IMAGE],
+  ["Flux", async () => (await import("./families/flux1/pipeline.ts")).FLUX1],
+  ["Chroma", async () => (await import("./families/chroma/pipeline.ts")).CHROMA],
+  ["Flux2", async () => (await import("./families/flux2/pipeline.ts")).FLUX2],
+  ["Flux3", async () => (await import("./families/flux3/pipeline.ts")).FLUX3],
+  ["QwenImage", async () => (await import("./families/qwen_image/pipeline.ts")).QWEN_IMAGE],
+  ["QwenImage21", async () => (await import("./families/qwen_image_21/pipeline.ts")).QWEN_IMAGE_21],
+  ["Krea2", async () => (await import("./families/krea2/pipeline.ts")).KREA2],
+  ["Anima", async () => (await import("./families/anima/pipeline.ts")).ANIMA],
+  ["ErnieImage", async () => (await import("./families/ernie_image/pipeline.ts")).ERNIE_IMAGE],
+  ["Ideogram4", async () => (await import("./families/ideogram4/pipeline.ts")).IDEOGRAM4],
+  ["Lumina2", async () => (await import("./families/lumina2/pipeline.ts")).LUMINA2],
+  [
+    "StableDiffusion",
+    async () => (await import("./families/stable_diffusion/pipeline.ts")).STABLE_DIFFUSION,
+  ],
+  [
+    "StableDiffusionXL",
+    async () => (await import("./families/stable_diffusion/pipeline.ts")).STABLE_DIFFUSION_XL,
+  ],
+  [
+    "StableDiffusion3",
+    async () => (await import("./families/stable_diffusion_3/pipeline.ts")).STABLE_DIFFUSION_3,
+  ],
+];
+
+/** Loads every family. */
+export async function loadFamilies(): Promise<readonly Family[]> {
+  return await Promise.all(FAMILIES.map(async ([, load]) => await load() as Family));
+}
+
+/** The family of a model in a folder to which nothing else is given; of other models all may be needed. */
+async function familiesFor(model: string, parts: ModelParts): Promise<readonly Family[]> {
+  const isWhole = PARTS.every((part) => parts[part] === undefined) &&
+    !(await fileInfo(model)).isFile;
+  if (!isWhole) return await loadFamilies();
+  const { className } = await readModelIndex(model);
+  const [nearest] = FAMILIES.filter(([prefix]) => className.startsWith(prefix))
+    .sort(([one], [other]) => other.length - one.length);
+  const family = await nearest?.[1]() as Family | undefined;
+  return family?.classNames.includes(className) ? [family] : await loadFamilies();
+}
 
 export const OPTIONAL_FORMATS = [
   TAEHV_FORMAT,
@@ -123,9 +137,10 @@ export async function openPipeline(
   parts: ModelParts = {},
   ranks?: Ranks,
 ): Promise<Pipeline> {
-  const families = FAMILIES.map(({ files }) => files);
-  const opened = await openModelFiles(model, parts, families, OPTIONAL_FORMATS);
-  const family = FAMILIES.find(({ classNames }) => classNames.includes(opened.className));
+  const families = await familiesFor(model, parts);
+  const files = families.map(({ files }) => files);
+  const opened = await openModelFiles(model, parts, files, OPTIONAL_FORMATS);
+  const family = families.find(({ classNames }) => classNames.includes(opened.className));
   if (family) {
     const { embeddings, steersWhenAsked } = parts;
     return await openFamily(family, opened, { ranks, embeddings, steersWhenAsked });
@@ -136,7 +151,7 @@ export async function openPipeline(
       excerpt(opened.className)
     }; ` +
       `this program knows ${
-        FAMILIES.map(({ classNames }) => classNames[0]).join(", ")
+        families.map(({ classNames }) => classNames[0]).join(", ")
       }, and those of the same families`,
   );
 }

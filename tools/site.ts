@@ -15,7 +15,7 @@ export const SWAPS: Readonly<Record<string, string>> = {
   "models/tokenizers/clip/merges.ts": "browser/clip_merges.ts",
 };
 
-/** Modules that pages and workers load, by the name of their bundle. */
+/** Modules that pages and workers load, by the name of their bundle; all lie in one folder. */
 export const ENTRIES: Readonly<Record<string, string>> = {
   "denoise.js": "browser/mod.ts",
   "worker.js": "browser/worker.ts",
@@ -128,8 +128,8 @@ async function copyModel(folder: string): Promise<void> {
 
 /** Makes the site in a folder; `issues` is where reports of GPUs may be posted, such as `https://…/issues/new`. */
 export async function makeSite(folder: string, issues = ""): Promise<void> {
-  await bundleAll(ENTRIES, folder);
-  await bundleAll(PAGE, folder, { splits: true });
+  // Bundles of one folder at a time: they name their parts by where they lie.
+  for (const entries of [ENTRIES, PAGE]) await bundleAll(entries, folder, { splits: true });
   await Deno.writeTextFile(`${folder}/playground.css`, Object.values(STYLES).join("\n"));
   for (const [name, [, bytes]] of appFiles(".")) await Deno.writeFile(`${folder}/${name}`, bytes);
   await copyModel(`${folder}/bundled`);

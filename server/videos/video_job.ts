@@ -13,6 +13,7 @@ import type {
 } from "../../engine/types.ts";
 import { type Ffmpeg, VideoError, type VideoWriter, writeVideo } from "../../media/video/mod.ts";
 import { encodeWav, fitWaveform } from "../../media/waveform.ts";
+import { writeFile } from "../../platform/mod.ts";
 import { badRequest } from "../contract/errors.ts";
 import { keepInputs, type KeptInput } from "../inputs/kept_inputs.ts";
 import { copyGiven, readImage } from "../inputs/references.ts";
@@ -60,7 +61,7 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
         files[index] = await storage.writeFrom(`${name}.wav`, VIDEO_TYPES.wav, async (path) => {
           const { audio } = await generate({ ...engineRequest(request, seed), ...inputs });
           const { seconds } = videoStream(request);
-          await Deno.writeFile(path, encodeWav(fitWaveform(audio!, seconds)));
+          await writeFile(path, encodeWav(fitWaveform(audio!, seconds)));
         });
         return signal.throwIfAborted();
       }
