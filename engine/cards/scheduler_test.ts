@@ -22,7 +22,7 @@ class TimedEngine extends FakeEngine {
 
   override async generate(
     request: GenerateRequest,
-    { signal, onFrame }: GenerationControl = {},
+    { signal, onFrame, onAudio }: GenerationControl = {},
   ): Promise<Frames> {
     assert.ok(!this.#isAtWork, "a card does one thing at a time");
     this.#isAtWork = true;
@@ -30,6 +30,7 @@ class TimedEngine extends FakeEngine {
     try {
       await this.clock.sleep(this.seconds * 1000, signal);
       const data = gradient(request);
+      onAudio?.({ sampleRate: 8, channels: [] });
       if (onFrame) await onFrame({ ...request, data });
       if (this.losses-- > 0) throw new DeviceLostError("Cannot go on: the device was lost");
       const { width, height } = request;
@@ -180,15 +181,16 @@ Deno.test("Scheduler: cards leave out a card that is lost three times in a row, 
   await two.clock.until(two.job("j30"));
 });
 
-Deno.test("ScheduledModel.generate() does not make again what has given a frame", async () => {
-  const { model, clock, engines } = await bench([1, 1]);
-  for (const engine of engines) engine.losses = 1;
-  const frames: unknown[] = [];
-  const made = model.generate({ ...REQUEST, seed: 1 }, {
-    onFrame: (frame) => void frames.push(frame),
-  });
-  await assert.rejects(clock.until(made), { name: "DeviceLostError" });
-  assert.equal(frames.length, 1);
+Deno.test("ScheduledModel.generate() does not make again what has given a frame or sound", async () => {
+  for (const taker of ["onFrame", "onAudio"] as const) {
+    const { model, clock, engines } = await bench([1, 1]);
+    for (const engine of engines) engine.losses = 1;
+    const given: unknown[] = [];
+    const take = (part: unknown) => void given.push(part);
+    const made = model.generate({ ...REQUEST, seed: 1 }, { [taker]: take });
+    await assert.rejects(clock.until(made), { name: "DeviceLostError" });
+    assert.equal(given.length, 1);
+  }
 });
 
 Deno.test("ScheduledModel.generate() gives up a request that loses two cards, and leaves others when it is aborted", async () => {

@@ -1,25 +1,33 @@
 import { strict as assert } from "node:assert";
+import type { Weights } from "../../runtime/mod.ts";
 import { PromptCache } from "./prompt_cache.ts";
-import type { PipelineRequest } from "./types.ts";
-import { Work } from "./work.ts";
+import type { PipelineControl, PipelineRequest } from "./types.ts";
+import { type Attempt, Work } from "./work.ts";
 
 const REQUEST: PipelineRequest = {
   ...{ task: "T2I", prompt: "", negativePrompt: "", width: 2, height: 1, numFrames: 1, seed: 0 },
   ...{ numInferenceSteps: 1, guidanceScale: 1 },
 };
 
-function workOf(encodeSteps: number, told: string[] = []): Work {
+function workOf(
+  encodeSteps: number,
+  told: string[] = [],
+  control: PipelineControl = {},
+  attempt: Attempt = { frames: 0 },
+): Work {
   return new Work({
     request: REQUEST,
     control: {
       onProgress: ({ stage, step, totalSteps }) => told.push(`${stage} ${step}/${totalSteps}`),
+      ...control,
     },
-    ...{ tokens: [], maxLength: 1, encoded: new PromptCache(), components: {}, encodeSteps },
+    ...{ tokens: [], maxLength: 1, encoded: new PromptCache(), encodeSteps },
+    components: { vocoder: { findNonFinite: () => undefined } as unknown as Weights },
     queue: {
       run: () => Promise.reject(new Error("nothing runs")),
       finish: () => Promise.resolve(),
     },
-    ...{ attempt: { frames: 0 }, isFirst: true },
+    ...{ attempt, isFirst: true },
     lap: () => {},
   });
 }
@@ -65,4 +73,37 @@ Deno.test("Work.result() refuses a request that gave no latents, or no frames", 
   const other = workOf(1);
   other.takeFrames(pixels);
   assert.throws(() => other.result(), /gave 1 frames and no latents/);
+});
+
+Deno.test("Work.takeAudio() gives sound once, before frames, and refuses what is no number", () => {
+  const sound = { sampleRate: 8, channels: [new Float32Array([0, 1])] };
+  const work = workOf(1);
+  work.takeAudio(sound);
+  work.takeLatents(new Float32Array(6));
+  work.takeFrames(new Float32Array(6));
+  assert.deepEqual(work.result().audio, sound);
+  assert.throws(() => work.takeAudio(sound), /^Error: Cannot take the sound: 1 frames went before/);
+  const heard: unknown[] = [];
+  const attempt = { frames: 0 };
+  // What is made a second time, as factors were beyond f16, was heard before.
+  for (let i = 0; i < 2; i++) {
+    const own = workOf(1, [], { onAudio: (audio) => heard.push(audio) }, attempt);
+    own.takeAudio(sound);
+    own.takeLatents(new Float32Array(6));
+    own.takeFrames(new Float32Array(6));
+    assert.equal(own.result().audio, undefined);
+  }
+  assert.deepEqual(heard, [sound]);
+  const broken = { ...sound, channels: [new Float32Array([NaN])] };
+  const silent = workOf(1);
+  assert.throws(
+    () => silent.takeAudio(broken),
+    /^Error: Cannot finish: the vocoder gave NaN or Inf/,
+  );
+});
+
+Deno.test("Work.result() needs no frames where sound alone is wanted", () => {
+  const work = workOf(1, [], { isAudioAlone: true });
+  work.takeLatents(new Float32Array(6));
+  assert.deepEqual(work.result().frames, []);
 });
