@@ -162,6 +162,17 @@ const LUMINA2 = {
   unreadBytes: 1.3e9,
   vae: "FLUX.1's",
 };
+const OVIS_IMAGE = {
+  ...IMAGES,
+  ...APACHE,
+  family: "Ovis-Image",
+  goodFor: "posters and signs with text",
+  parameters: 7.4e9,
+  textEncoder: "Ovis2.5-2B",
+  textEncoderBytes: 2.8e9,
+  unreadBytes: 0.6e9,
+  vae: "FLUX.1's",
+};
 const SDXL = {
   ...IMAGES,
   family: "SDXL",
@@ -292,6 +303,7 @@ const KINDS: Readonly<
   "FLUX.3": FLUX3,
   "Ideogram 4": IDEOGRAM4,
   "Lumina 2": LUMINA2,
+  "Ovis-Image": OVIS_IMAGE,
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -429,6 +441,7 @@ krea-2-turbo                   | Krea 2 Turbo                | Krea 2           
 krea-2-raw                     | Krea 2 Raw                  | Krea 2             | krea/Krea-2-Raw
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
 ideogram-4                     | Ideogram 4                  | Ideogram 4         | ideogram-ai/ideogram-4-fp8
+ovis-image                     | Ovis-Image                  | Ovis-Image         | AIDC-AI/Ovis-Image-7B                           | leejet/Ovis-Image-7B-GGUF | q4_0
 lumina-image-2.0               | Lumina-Image 2.0            | Lumina 2           | Alpha-VLLM/Lumina-Image-2.0                     | calcuis/lumina-gguf | q8_0
 ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
 ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF

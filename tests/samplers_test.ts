@@ -19,6 +19,7 @@ const MODELS = [
   "flux3/pipeline",
   "ideogram4/pipeline",
   "lumina2/pipeline",
+  "ovis_image/pipeline",
   "wan/pipeline-ti2v",
   "hunyuan_video_15/pipeline",
   "ltx2/pipeline23",

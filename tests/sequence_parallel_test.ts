@@ -175,6 +175,12 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         GUIDANCE,
         LAYERS,
       ]] as const,
+      ["Ovis-Image", golden("ovis_image/pipeline"), { ...IMAGE, maxSequenceLength: 31 }, [
+        ulysses(2),
+        ulysses(1, 2),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
       ["Ideogram 4", golden("ideogram4/pipeline"), IMAGE, [GUIDANCE, LAYERS]] as const,
       ["FLUX.2 dev", golden("flux2/dev"), { ...IMAGE, trueCfgScale: 2 }, [
         ulysses(2),

@@ -133,17 +133,21 @@ export function gluLayer(
   x: Tensor,
   features: number,
   activation: Activation,
+  options: Pick<LinearOptions, "norm"> = {},
 ): Tensor {
   const { schedule, limits } = x.graph.target;
   const shape = [features, x.dim(-1)];
   const fits = 4 * 2 * features * x.dim(-1) <= limits.maxBindingBytes;
-  const weight = schedule === "gpu" && features % 4 === 0 && fits
-    ? weights.stack(x.graph, names.map((name) => ({ name: `${name}.weight`, shape })))
-    : undefined;
-  if (!weight) {
+  const stack = (part: string, shape: readonly number[]) =>
+    weights.stack(x.graph, names.map((name) => ({ name: `${name}.${part}`, shape })));
+  const isOne = schedule === "gpu" && features % 4 === 0 && fits;
+  const isBiased = names.some((name) => weights.scope(name).has("bias"));
+  const weight = isOne ? stack("weight", shape) : undefined;
+  const bias = weight && isBiased ? stack("bias", [features]) : undefined;
+  if (!weight || (isBiased && !bias)) {
     const [gateName, upName] = names;
-    const gate = linearLayer(weights, gateName, x, features, { activation });
-    return linearLayer(weights, upName, x, features, { gate });
+    const gate = linearLayer(weights, gateName, x, features, { activation, ...options });
+    return linearLayer(weights, upName, x, features, { gate, ...options });
   }
   const lowRank = weights.lowRank(x.graph, { names, n: 2 * features, k: x.dim(-1), taps: 1 });
   return linear(x, weight, {
@@ -151,6 +155,8 @@ export function gluLayer(
     activation,
     glu: "first",
     ...(lowRank && { lowRank }),
+    ...(bias && { bias: bias.reshape(-1) }),
+    ...options,
   });
 }
 

@@ -28,6 +28,8 @@ import { LUMINA2_TRANSFORMER_CONFIG } from "../families/lumina2/config.ts";
 import { LUMINA2_FILES } from "../families/lumina2/layouts.ts";
 import { FLUX3_TRANSFORMER_CONFIG } from "../families/flux3/config.ts";
 import { FLUX3_FILES } from "../families/flux3/layouts.ts";
+import { OVIS_IMAGE_TRANSFORMER_CONFIG } from "../families/ovis_image/config.ts";
+import { OVIS_IMAGE_FILES } from "../families/ovis_image/layouts.ts";
 import { QWEN_IMAGE_TRANSFORMER_CONFIG } from "../families/qwen_image/config.ts";
 import { QWEN_IMAGE_FILES } from "../families/qwen_image/layouts.ts";
 import { QWEN_IMAGE_21_TRANSFORMER_CONFIG } from "../families/qwen_image_21/config.ts";
@@ -55,7 +57,7 @@ type Shapes = Record<string, readonly number[]>;
 
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
-  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES, LTX2_FILES],
+  ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES, LTX2_FILES, OVIS_IMAGE_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -73,6 +75,7 @@ const SCHEMAS = {
   HunyuanVideo15Transformer3DModel: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
   AutoencoderKLHunyuanVideo15: HUNYUAN_VIDEO_15_VAE_CONFIG,
   SiglipVisionModel: SIGLIP_VISION_CONFIG,
+  OvisImageTransformer2DModel: OVIS_IMAGE_TRANSFORMER_CONFIG,
   Lumina2Transformer2DModel: LUMINA2_TRANSFORMER_CONFIG,
   Gemma2Model: GEMMA2_CONFIG,
   QwenImageTransformer2DModel: QWEN_IMAGE_TRANSFORMER_CONFIG,

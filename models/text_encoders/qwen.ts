@@ -173,13 +173,15 @@ interface QwenOptions extends Pick<QwenInputs, "isRaw"> {
   readonly padPosition?: number;
   /** Whether prompts are filled up before their first token, where their states are taken, too: what fills them up attends to nothing. */
   readonly padsLeft?: boolean;
+  /** Whether the states of what fills prompts up are 0. */
+  readonly zeroesPadding?: boolean;
 }
 
 export function qwenTextEncoder(
   { config, weights }: TextEncoderParts<QwenConfig>,
   padId: number,
   layers: readonly number[],
-  { isRaw = false, padPosition, padsLeft = false }: QwenOptions = {},
+  { isRaw = false, padPosition, padsLeft = false, zeroesPadding = false }: QwenOptions = {},
 ): TextEncoder {
   const { hidden_size, head_dim, rope_theta } = config;
   return {
@@ -191,8 +193,9 @@ export function qwenTextEncoder(
         sin: f32(prompts, rows, head_dim / 2),
       }),
       ...(padsLeft && { attending: f32(prompts, rows, 1), sources: u32(prompts, rows) }),
+      ...(zeroesPadding && { mask: f32(prompts, rows, 1) }),
     }),
-    trace: ({ embeddings, lengths, cos, sin, attending, sources }, graph) => {
+    trace: ({ embeddings, lengths, cos, sin, attending, sources, mask }, graph) => {
       const states = qwenEncoder(graph, config, weights.root, {
         embeddings: embeddings!,
         lengths: lengths!,
@@ -201,21 +204,24 @@ export function qwenTextEncoder(
         ...(attending && { attending }),
       }, layers);
       const all = concat(states, -1);
-      return sources ? gather(all.reshape(-1, all.dim(-1)), sources) : all;
+      const seen = mask ? elementwise("x * mask", { x: all, mask }, { name: "text" }) : all;
+      return sources ? gather(seen.reshape(-1, seen.dim(-1)), sources) : seen;
     },
     values: (tokens, rows) => {
       const ids = padded(tokens, rows, padId).flat();
       const positions = tokens.flatMap(({ length }) =>
         Array.from({ length: rows }, (_, i) => [i < length ? i : padPosition ?? i])
       );
+      const mask = tokens.flatMap(({ length }) =>
+        Array.from({ length: rows }, (_, i) => Number(i < length))
+      );
       return {
         embeddings: tokenEmbeddings(config, weights, ids),
         lengths: tokens.map(({ length }) => length),
         ...(padPosition !== undefined && rotaryTables(positions, [head_dim], rope_theta)),
+        ...(zeroesPadding && { mask }),
         ...(padsLeft && {
-          attending: tokens.flatMap(({ length }) =>
-            Array.from({ length: rows }, (_, i) => Number(i < length))
-          ),
+          attending: mask,
           // What comes before a prompt is computed behind it, and is the same in every row.
           sources: tokens.flatMap(({ length }, prompt) =>
             Array.from({ length: rows }, (_, i) => {

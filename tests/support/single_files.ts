@@ -1,7 +1,7 @@
 /** Components in the files of other programs, made of those of goldens. */
 import { type Layout, namesIn } from "../../models/layouts.ts";
 import { decodeElements } from "../../runtime/dtype.ts";
-import { Checkpoint, type StoredTensor } from "../../runtime/mod.ts";
+import { Checkpoint, type StoredTensor, type TensorSource } from "../../runtime/mod.ts";
 import { decoderOf, elementTypeOf } from "../../runtime/weights/storage.ts";
 import { GGML_TYPES } from "../../runtime/weights/gguf_types.ts";
 import { encodeGguf } from "./gguf.ts";
@@ -13,10 +13,14 @@ export type Bytes = Pick<StoredTensor, "format" | "shape"> & { readonly bytes: U
 /** All tensors of a component's folder, or of a file. */
 export function tensorsOf(folder: string): Map<string, Bytes> {
   using checkpoint = Checkpoint.open(folder);
-  return new Map([...checkpoint.names].map((name) => {
-    const { format, shape, byteLength } = checkpoint.find(name)!;
+  return bytesOf(checkpoint);
+}
+
+export function bytesOf(source: TensorSource): Map<string, Bytes> {
+  return new Map([...source.names].map((name) => {
+    const { format, shape, byteLength } = source.find(name)!;
     const bytes = new Uint8Array(byteLength);
-    checkpoint.read(name, 0, bytes);
+    source.read(name, 0, bytes);
     return [name, { format, shape, bytes }];
   }));
 }

@@ -14,11 +14,18 @@ import {
   type HeadsConfig,
   MLP_RATIO,
   type SINGLE_MODULATION,
+  type StreamModulation,
   type Streams,
   type Vectors,
 } from "../../blocks/double_stream.ts";
 import { rotaryConstants } from "../../blocks/embeddings.ts";
-import { embeddingLayers, linearLayer, linearLayers } from "../../blocks/layers.ts";
+import {
+  embeddingLayers,
+  gluLayer,
+  linearLayer,
+  linearLayers,
+  packedGluLayer,
+} from "../../blocks/layers.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
 import type { Flux1TransformerConfig } from "./config.ts";
@@ -65,26 +72,31 @@ export function flux1Prompt(
   };
 }
 
+/** What a block's feed-forward is activated by: GELU, or a gate beside it by SiLU, as in Ovis-Image. */
+export type FeedForwardKind = "gelu" | "swiglu";
+
 export class Flux1Blocks {
   readonly #split: TokenSplit;
   readonly #graph: Graph;
   readonly #heads: HeadsConfig;
   readonly #weights: WeightScope;
   readonly #modulation: BlockModulation;
+  readonly #kind: FeedForwardKind;
   readonly #rotary: Streams<Rotation> & { readonly all: Rotation };
 
   constructor(
     graph: Graph,
     config: Flux1Sizes,
     weights: WeightScope,
-    { textTokens, grids, modulation, split }: {
+    { textTokens, places, modulation, split, kind = "gelu" }: {
       readonly textTokens: number;
-      readonly grids: readonly TokenGrid[];
+      /** Positions of all tokens, those of the text first. */
+      readonly places: readonly number[][];
       readonly modulation: BlockModulation;
       readonly split: TokenSplit;
+      readonly kind?: FeedForwardKind;
     },
   ) {
-    const places = positions(textTokens, grids);
     const tables = (tokens: readonly number[][]) =>
       rotaryConstants(graph, "rope", tokens, config.axes_dims_rope, ROPE_THETA);
     this.#graph = graph;
@@ -92,6 +104,7 @@ export class Flux1Blocks {
     this.#weights = weights;
     this.#modulation = modulation;
     this.#split = split;
+    this.#kind = kind;
     const text = split.ownOf(places.slice(0, textTokens));
     const image = split.ownOf(places.slice(textTokens));
     this.#rotary = { text: tables(text), image: tables(image), all: tables([...text, ...image]) };
@@ -107,7 +120,7 @@ export class Flux1Blocks {
         streams,
         vectors,
         this.#rotary,
-        geluFeedForward(EPS),
+        this.#kind === "gelu" ? geluFeedForward(EPS) : gatedFeedForward,
         this.#split,
       );
     });
@@ -117,9 +130,26 @@ export class Flux1Blocks {
     return this.#graph.scope(`single_transformer_blocks.${layer}`, () => {
       const block = this.#weights.scope("single_transformer_blocks").scope(layer);
       const vectors = this.#modulation.single[layer]!;
-      return singleBlock(this.#heads, block, x, vectors, this.#rotary.all, this.#split);
+      const options = { rotary: this.#rotary.all, split: this.#split, kind: this.#kind };
+      return singleBlock(this.#heads, block, x, vectors, options);
     });
   }
+}
+
+/** Where both are one layer, the gate's rows come last. */
+const SILU_BEHIND = { activation: "silu", activated: "second" } as const;
+
+function gatedFeedForward(
+  weights: WeightScope,
+  x: Tensor,
+  { scale_mlp: scale, shift_mlp: shift, gate_mlp: gate }: StreamModulation,
+): Tensor {
+  const dim = x.dim(-1);
+  const norm = { eps: EPS, scale, shift };
+  const hidden = gluLayer(weights, ["net.0.gate", "net.0.up"], x, MLP_RATIO * dim, "silu", {
+    norm,
+  });
+  return linearLayer(weights, "net.2", hidden, dim, { gate, residual: x });
 }
 
 /** x + gate · (attention and feed-forward of the modulated norm, side by side). */
@@ -128,8 +158,11 @@ function singleBlock(
   weights: WeightScope,
   x: Tensor,
   { scale, shift, gate }: Vectors<typeof SINGLE_MODULATION>,
-  rotary: Rotation,
-  split: TokenSplit,
+  { rotary, split, kind }: {
+    readonly rotary: Rotation;
+    readonly split: TokenSplit;
+    readonly kind: FeedForwardKind;
+  },
 ): Tensor {
   const dim = x.dim(-1);
   const norm = { eps: EPS, scale, shift };
@@ -137,10 +170,10 @@ function singleBlock(
   const joined = linearLayers(attn, ["to_q", "to_k", "to_v"], x, dim, { norm });
   const heads = headProjections(config, attn, ["norm_q", "norm_k"], joined, rotary);
   const attended = attend(heads, split);
-  const hidden = linearLayer(weights, "proj_mlp", x, MLP_RATIO * dim, {
-    norm,
-    activation: "gelu_tanh",
-  });
+  const wide = MLP_RATIO * dim;
+  const hidden = kind === "gelu"
+    ? linearLayer(weights, "proj_mlp", x, wide, { norm, activation: "gelu_tanh" })
+    : packedGluLayer(weights, "proj_mlp", x, wide, { norm, ...SILU_BEHIND });
   return linearLayer(weights, "proj_out", concat([attended, hidden], -1), dim, {
     gate,
     residual: x,

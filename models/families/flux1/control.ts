@@ -36,7 +36,7 @@ import { klCodec } from "../../pipeline/kl_coders.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import type { Work } from "../../pipeline/work.ts";
 import type { TokenSplit } from "../../sharing/token_split.ts";
-import { Flux1Blocks, flux1Prompt, type PromptParts } from "./blocks.ts";
+import { Flux1Blocks, flux1Prompt, positions, type PromptParts } from "./blocks.ts";
 import { controlModes, type Flux1ControlNetConfig } from "./config.ts";
 import {
   type BlockModulation,
@@ -92,7 +92,7 @@ export function flux1Control(
     const own = split.ownCount(text.dim(1));
     const blocks = new Flux1Blocks(graph, config, weights, {
       textTokens: text.dim(1),
-      grids: [grid],
+      places: positions(text.dim(1), [grid]),
       modulation,
       split,
     });

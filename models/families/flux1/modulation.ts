@@ -43,6 +43,8 @@ type ModulationSizes = Pick<
   | "guidance_embeds"
 >;
 
+type BlockCounts = Pick<ModulationSizes, "num_layers" | "num_single_layers">;
+
 export interface Times {
   /** Sinusoidal embedding of timesteps, [timesteps, {@linkcode EMBEDDING_CHANNELS}]. */
   readonly timesteps: Tensor;
@@ -57,7 +59,15 @@ export function modulationTables(
   weights: WeightScope,
   times: Times,
 ): ModulationTables {
-  const activated = activatedTimes(config, weights, times);
+  return timeTables(config, weights, activatedTimes(config, weights, times));
+}
+
+/** As {@linkcode modulationTables}, of embedded timesteps, activated: [timesteps, dim]. */
+export function timeTables(
+  config: BlockCounts,
+  weights: WeightScope,
+  activated: Tensor,
+): ModulationTables {
   return {
     ...tablesOf(config, weights, activated),
     out: tableOf(weights, "norm_out.linear", activated, OUT_MODULATION),
@@ -96,7 +106,7 @@ function tableOf(
   return linearLayer(scope, name, activated, length * activated.dim(-1));
 }
 
-function tablesOf(config: ModulationSizes, weights: WeightScope, activated: Tensor): BlockTables {
+function tablesOf(config: BlockCounts, weights: WeightScope, activated: Tensor): BlockTables {
   return {
     double: Array.from({ length: config.num_layers }, (_, layer) => {
       const block = weights.scope("transformer_blocks").scope(layer);

@@ -7,7 +7,7 @@ import type { Steered } from "../../pipeline/control.ts";
 import type { TokenGrid } from "../../pipeline/latents.ts";
 import { ALONE, type Ranks } from "../../sharing/ranks.ts";
 import { TokenSplit } from "../../sharing/token_split.ts";
-import { EPS, Flux1Blocks, type Flux1Sizes } from "./blocks.ts";
+import { EPS, type FeedForwardKind, Flux1Blocks, type Flux1Sizes, positions } from "./blocks.ts";
 import type { ControlResiduals } from "./control.ts";
 import type { Modulation } from "./modulation.ts";
 import { hiddenSize } from "../../config.ts";
@@ -24,6 +24,9 @@ interface Flux1Inputs {
   readonly conditions?: Tensor | undefined;
   readonly reference?: Tensor | undefined;
   readonly grids: readonly TokenGrid[];
+  /** Positions of all tokens, those of the text first, where they are not FLUX.1's. */
+  readonly places?: readonly number[][];
+  readonly kind?: FeedForwardKind;
   readonly modulation: Modulation;
   readonly control?: ControlResiduals | undefined;
   readonly ranks?: Ranks;
@@ -34,7 +37,7 @@ export function flux1Transformer(
   graph: Graph,
   config: Flux1Sizes,
   weights: WeightScope,
-  { context, sample, conditions, reference, grids, modulation, control, ranks = ALONE }:
+  { context, sample, conditions, reference, grids, modulation, control, ranks = ALONE, ...kinds }:
     Flux1Inputs,
 ): Tensor {
   const dim = hiddenSize(config);
@@ -43,7 +46,10 @@ export function flux1Transformer(
   const own = conditions ? concat([sample, conditions], -1) : sample;
   const tokens = reference ? concat([own, reference], 1) : own;
   const split = new TokenSplit(ranks.sequence, [textTokens, tokens.dim(1)]);
-  const blocks = new Flux1Blocks(graph, config, weights, { textTokens, grids, modulation, split });
+  const blocks = new Flux1Blocks(graph, config, weights, {
+    ...{ textTokens, places: positions(textTokens, grids), modulation, split },
+    ...kinds,
+  });
   const layers = new LayerSplit(ranks.layers, [
     ...double.map(() => DOUBLE_SIZE),
     ...single.map(() => 1),

@@ -49,6 +49,7 @@ const SIGNS: readonly Sign[] = [
       /mode_blocks_|single_blocks_\d+_([qkv]_proj|attn_out|mlp_in|mlp_out)|single_transformer_blocks_\d+_ff_linear/,
     ],
   },
+  { family: "Ovis-Image", has: [/double_blocks_\d+_(img|txt)_mlp_(gate|up|down)_proj/] },
   { family: "Chroma", has: [/distilled_guidance_layer/] },
   {
     family: "FLUX.2",
