@@ -48,7 +48,7 @@ export function completeSettings(
     const field = SETTING_FIELDS[name] as SettingField<unknown>;
     const asked = given[name] ?? field.initial?.(info, task, given);
     const isOne = typeof asked === "number" || typeof asked === "string";
-    const value = isOne && /^(?:number|text)s$/.test(field.kind) ? [asked] : asked;
+    const value = isOne && /^(?:number|integer|text)s$/.test(field.kind) ? [asked] : asked;
     // A flag that is not set is the same as an omitted one.
     if (value === undefined || value === null || value === false) continue;
     checked(name, () => field.check(value, spell(name), info, given));

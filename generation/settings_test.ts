@@ -75,6 +75,14 @@ Deno.test("completeSettings() samples as a model was distilled, and by lcm at ot
   assert.equal(completeSettings(nearest, "T2V", pndm).settings.sampler, "lms");
 });
 
+Deno.test("completeSettings() takes one value for a list of one, as forms give it", () => {
+  const { settings } = completeSettings({ stgBlocks: 7, skipGuidanceLayers: 9 }, "T2V", {
+    ...INFO,
+    optionalSettings: ["stgBlocks", "skipGuidanceLayers", "maxSequenceLength"],
+  });
+  assert.deepEqual([settings.stgBlocks, settings.skipGuidanceLayers], [[7], [9]]);
+});
+
 Deno.test("completeSettings() takes the number of steps from sigmas and from dmd", () => {
   const info = {
     ...INFO,

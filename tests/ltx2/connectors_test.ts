@@ -64,7 +64,7 @@ for (
             { length: layers! },
             (_, layer) => slice(states!, 0, layer, layer + 1),
           );
-          const projected = ltx2Projection(config, weights.root, each, mask!);
+          const projected = ltx2Projection(config, weights.root, each, mask!, { rowsAtOnce: 5 });
           return {
             ...ltx2Connectors(config, weights.root, projected, {
               video: sources!,

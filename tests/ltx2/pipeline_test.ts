@@ -157,7 +157,10 @@ Deno.test("checkLtx2Guidance() names blocks that are not there, and guidance tha
   const check = (change: Partial<PipelineRequest>, perturbed_attn = true) =>
     checkLtx2Guidance({ ...request, ...change }, { ...config, perturbed_attn });
   check({ stgScale: 1, stgBlocks: [0, 3] });
-  assert.throws(() => check({ stgBlocks: [4] }), /block 4 away: the model has blocks 0 to 3/);
+  assert.throws(
+    () => check({ stgBlocks: [4] }),
+    /stgBlocks with block 4: the model has blocks 0 to 3/,
+  );
   assert.throws(
     () => check({ audioStgScale: 2 }, false),
     /stgScale of 2: .*perturbed_attn is false/,

@@ -20,6 +20,8 @@ import { textPositions } from "./positions.ts";
 import type { Both } from "./transformer.ts";
 
 const EPS = 1e-6;
+/** Rows of a prompt that are projected at a time: all states of many are copied several times on the way. */
+const ROWS_AT_ONCE = 128;
 /** What LTX-2.0 stretches states to, from the least to the largest. */
 const RANGE = 8;
 /** What takes part in no maximum and no minimum. */
@@ -35,6 +37,7 @@ export function ltx2Projection(
   weights: WeightScope,
   states: readonly Tensor[],
   mask: Tensor,
+  { rowsAtOnce = ROWS_AT_ONCE }: { readonly rowsAtOnce?: number } = {},
 ): Tensor {
   const layers = states.length;
   // The features of a channel lie side by side, layer by layer.
@@ -44,18 +47,25 @@ export function ltx2Projection(
     const features = stretched(sideBySide(states), mask, layers);
     return linearLayer(weights, "text_proj_in", features, config.caption_channels);
   }
-  const normed = sideBySide(states.map((state) => rmsNorm(state, { eps: EPS })));
-  const projected = (modality: Modality) => {
+  const projected = (x: Tensor, modality: Modality) => {
     const width = projectedWidth(config, modality);
     const name = `${modality}_text_proj_in`;
-    const y = linearLayer(weights, name, normed, width);
+    const y = linearLayer(weights, name, x, width);
     const scalars = { scale: Math.sqrt(width / config.caption_channels) };
     // The features are scaled, and not the bias.
     if (!weights.scope(name).has("bias")) return elementwise("scale * y", { y }, { scalars });
     const bias = weights.tensor(y.graph, `${name}.bias`, [width]);
     return elementwise("scale * (y - b) + b", { y, b: bias }, { scalars });
   };
-  return concat([projected("video"), projected("audio")], -1);
+  const rows = mask.dim(1);
+  const parts = Array.from({ length: Math.ceil(rows / rowsAtOnce) }, (_, i) => {
+    const [start, end] = [i * rowsAtOnce, Math.min(rows, (i + 1) * rowsAtOnce)];
+    const normed = sideBySide(
+      states.map((state) => rmsNorm(slice(state, 1, start, end), { eps: EPS })),
+    );
+    return concat([projected(normed, "video"), projected(normed, "audio")], -1);
+  });
+  return concat(parts, 1);
 }
 
 /** Every layer's states less their mean, over their range, of all channels of all tokens: [1, tokens, channels · layers]. */

@@ -80,9 +80,7 @@ export function checkLtx2Guidance(
   const missing = blocks.find((block) => block >= num_layers);
   if (missing === undefined) return;
   throw new RangeError(
-    `Cannot take the attention of block ${missing} away: the model has blocks 0 to ${
-      num_layers - 1
-    }`,
+    `Cannot use stgBlocks with block ${missing}: the model has blocks 0 to ${num_layers - 1}`,
   );
 }
 

@@ -104,7 +104,11 @@ export const LTX2 = defineFamily({
       perturbed: stgBlocks(request),
       ...samplingOf(request),
     };
-    return { shape, latents: [{ height: grid.rows, width: grid.columns }] };
+    return {
+      shape,
+      latents: [{ height: grid.rows, width: grid.columns }],
+      smallestTile: 256 / spatial,
+    };
   },
 
   trace(session, parts, shape) {
