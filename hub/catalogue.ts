@@ -205,6 +205,7 @@ const WAN = {
   unreadBytes: 2.1e9,
   vae: "Wan 2.1's",
 } as const;
+const SKY_REELS = { licence: "Skywork Community" } as const;
 const HUNYUAN_VIDEO_15 = {
   family: "HunyuanVideo 1.5",
   makes: "videos",
@@ -358,6 +359,16 @@ const KINDS: Readonly<
     goodFor: "a person of a picture, moved as in a video",
     parameters: 16.4e9,
   },
+  "SkyReels T2V": { ...WAN, ...SKY_REELS, parameters: 14.3e9 },
+  "SkyReels I2V": { ...WAN, ...SKY_REELS, ...MOVES, parameters: 16.4e9 },
+  "SkyReels I2V 1.3B": { ...WAN, ...SKY_REELS, ...MOVES, parameters: 1.56e9 },
+  "ChronoEdit": {
+    ...WAN,
+    ...EDITS,
+    licence: "NVIDIA Open Model",
+    goodFor: "edits that follow physics",
+    parameters: 16.4e9,
+  },
   "HunyuanVideo 1.5": {
     ...HUNYUAN_VIDEO_15,
     tasks: ["T2V"],
@@ -464,6 +475,12 @@ wan2.2-animate-2-14b           | Wan-Animate-2 14B           | Wan Animate      
 wan2.2-animate-2-14b-distilled | Wan-Animate-2 14B distilled | Wan Animate        | Wan-AI/Wan2.2-Animate-2-14B-Distilled-Diffusers
 wan2.1-vace-1.3b               | Wan 2.1 VACE 1.3B           | VACE 1.3B          | Wan-AI/Wan2.1-VACE-1.3B-diffusers
 wan2.1-vace-14b                | Wan 2.1 VACE 14B            | VACE 14B           | Wan-AI/Wan2.1-VACE-14B-diffusers                | QuantStack/Wan2.1_14B_VACE-GGUF
+skyreels-v2-t2v-14b-540p       | SkyReels V2 T2V 14B 540P    | SkyReels T2V       | Skywork/SkyReels-V2-T2V-14B-540P-Diffusers
+skyreels-v2-t2v-14b-720p       | SkyReels V2 T2V 14B 720P    | SkyReels T2V       | Skywork/SkyReels-V2-T2V-14B-720P-Diffusers
+skyreels-v2-i2v-14b-540p       | SkyReels V2 I2V 14B 540P    | SkyReels I2V       | Skywork/SkyReels-V2-I2V-14B-540P-Diffusers
+skyreels-v2-i2v-14b-720p       | SkyReels V2 I2V 14B 720P    | SkyReels I2V       | Skywork/SkyReels-V2-I2V-14B-720P-Diffusers
+skyreels-v2-i2v-1.3b-540p      | SkyReels V2 I2V 1.3B 540P   | SkyReels I2V 1.3B  | Skywork/SkyReels-V2-I2V-1.3B-540P-Diffusers
+chronoedit-14b                 | ChronoEdit 14B              | ChronoEdit         | nvidia/ChronoEdit-14B-Diffusers
 hunyuanvideo-1.5-480p-t2v | HunyuanVideo 1.5 480p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v
 hunyuanvideo-1.5-480p-i2v | HunyuanVideo 1.5 480p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v
 hunyuanvideo-1.5-480p-i2v-step-distilled | HunyuanVideo 1.5 480p I2V step-distilled | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v_step_distilled

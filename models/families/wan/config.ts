@@ -22,6 +22,13 @@ import type {
   TaskType,
 } from "../../pipeline/types.ts";
 import { hiddenSize } from "../../config.ts";
+import {
+  CHRONO_EDIT,
+  CHRONO_EDIT_TRANSFORMER,
+  RELATIVES,
+  SKY_REELS_TRANSFORMER,
+  withSkyReelsSizes,
+} from "./relatives.ts";
 
 /** Largest side of a patch, in latents; models use 2. */
 const MAX_PATCH = 16;
@@ -32,9 +39,15 @@ const MAX_NATIVE_SIDE = 2048;
 /** Layers of Wan's 14B model that VACE adds its control to, where a file does not say. */
 const VACE_LAYERS = [0, 5, 10, 15, 20, 25, 30, 35];
 
-export const WAN_TRANSFORMER_CONFIG = z.object({
-  _class_name: z.enum(["WanTransformer3DModel", "WanVACETransformer3DModel"])
-    .default("WanTransformer3DModel"),
+const TRANSFORMER_CLASSES = [
+  "WanTransformer3DModel",
+  "WanVACETransformer3DModel",
+  SKY_REELS_TRANSFORMER,
+  CHRONO_EDIT_TRANSFORMER,
+] as const;
+
+const TRANSFORMER_FILE = z.object({
+  _class_name: z.enum(TRANSFORMER_CLASSES).default("WanTransformer3DModel"),
   patch_size: z.tuple([
     z.literal(1),
     z.int().positive().max(MAX_PATCH),
@@ -58,9 +71,19 @@ export const WAN_TRANSFORMER_CONFIG = z.object({
   rope_max_seq_len: z.int().positive().default(1024),
   vace_layers: z.array(z.int().nonnegative()).optional(),
   vace_in_channels: z.int().positive().default(96),
-}).transform(({ vace_layers, ...config }) => ({
+  /** SkyReels V2: frames per second that it learned to tell apart, and frames that do not see later ones. */
+  inject_sample_info: z.literal(false).default(false),
+  num_frame_per_block: z.literal(1).default(1),
+  /** ChronoEdit: positions from the image to its edit, both counted. */
+  rope_temporal_skip_len: z.int().min(2).max(1024).default(8),
+});
+
+export const WAN_TRANSFORMER_CONFIG = z.preprocess(
+  withSkyReelsSizes,
+  TRANSFORMER_FILE,
+).transform(({ vace_layers, ...config }) => ({
   ...config,
-  vace_layers: config._class_name === "WanTransformer3DModel" ? [] : vace_layers ?? VACE_LAYERS,
+  vace_layers: config._class_name === "WanVACETransformer3DModel" ? vace_layers ?? VACE_LAYERS : [],
 })).refine(
   ({ vace_layers: layers, num_layers }) =>
     layers.every((layer, i) =>
@@ -115,11 +138,11 @@ interface WanDefaults {
 
 const BY_DIM: readonly (WanDefaults & { readonly minDim: number })[] = [
   // Wan 2.1 14B
-  { minDim: 5120, ...video(1280, 720, 81, 16) },
+  { minDim: 5120, ...video(settings(1280, 720, 81, 16)) },
   // Wan 2.2 TI2V 5B
-  { minDim: 3072, ...video(1280, 704, 121, 24) },
+  { minDim: 3072, ...video(settings(1280, 704, 121, 24)) },
   // Wan 2.1 1.3B
-  { minDim: 1536, ...video(832, 480, 81, 16) },
+  { minDim: 1536, ...video(settings(832, 480, 81, 16)) },
   // Small models that this project trains.
   {
     minDim: 0,
@@ -134,12 +157,8 @@ const BY_DIM: readonly (WanDefaults & { readonly minDim: number })[] = [
   },
 ];
 
-function video(width: number, height: number, numFrames: number, fps: number): WanDefaults {
-  return {
-    defaults: settings(width, height, numFrames, fps, 50, 5),
-    taskDefaults: { V2V: { strength: 0.8 } },
-    edits: false,
-  };
+function video(defaults: PipelineDefaults): WanDefaults {
+  return { defaults, taskDefaults: { V2V: { strength: 0.8 } }, edits: false };
 }
 
 function settings(
@@ -147,8 +166,8 @@ function settings(
   height: number,
   numFrames: number,
   fps: number,
-  numInferenceSteps: number,
-  guidanceScale: number,
+  numInferenceSteps = 50,
+  guidanceScale = 5,
 ): PipelineDefaults {
   return { width, height, numFrames, fps, numInferenceSteps, guidanceScale, negativePrompt: "" };
 }
@@ -159,14 +178,18 @@ function wanDefaults(config: WanTransformerConfig): WanDefaults {
 }
 
 const TRANSFORMER = {
-  classNames: ["WanTransformer3DModel", "WanVACETransformer3DModel"],
+  classNames: TRANSFORMER_CLASSES,
   config: WAN_TRANSFORMER_CONFIG,
 };
 
 export const WAN_PARTS = partsTable({
   components: {
     textEncoder: { classNames: ["UMT5EncoderModel"], config: UMT5_CONFIG },
-    imageEncoder: optionalPart(CLIP_VISION_CONFIG, "CLIPVisionModel"),
+    imageEncoder: optionalPart(
+      CLIP_VISION_CONFIG,
+      "CLIPVisionModel",
+      "CLIPVisionModelWithProjection",
+    ),
     transformer: TRANSFORMER,
     /** The expert for low noise; the other transformer then is the one for high noise. */
     transformer2: { ...TRANSFORMER, isOptional: true },
@@ -192,8 +215,13 @@ export const WAN_PARTS = partsTable({
       "attention_head_dim",
     ]),
   ],
-  fits: ({ transformer, vae, transformer2, imageEncoder }, { boundary_ratio: boundary }) => {
+  fits: (
+    { transformer, vae, transformer2, imageEncoder },
+    { boundary_ratio: boundary },
+    className,
+  ) => {
     const { image_dim, pos_embed_seq_len: positions, vace_in_channels, vace_layers } = transformer;
+    checkEdits(transformer, className);
     if (boundary !== null && !transformer2) {
       throw new TypeError(
         `Cannot use the model: its boundary_ratio is ${boundary}, for two transformers, and it has no transformer_2; ` +
@@ -224,6 +252,23 @@ export const WAN_PARTS = partsTable({
     return checks;
   },
 });
+
+function checkEdits(
+  { _class_name: transformer, in_channels, out_channels }: WanTransformerConfig,
+  className: string,
+): void {
+  const isEditor = className === CHRONO_EDIT;
+  if (transformer === CHRONO_EDIT_TRANSFORMER && !isEditor) {
+    throw new TypeError(
+      `Cannot use the model: its transformer is a ${transformer}, for a ${CHRONO_EDIT}, and the model is a ${className}`,
+    );
+  }
+  if (isEditor && in_channels === out_channels) {
+    throw new TypeError(
+      `Cannot use the model: a ${CHRONO_EDIT} sees its image in channels beside the sample, and its transformer has none`,
+    );
+  }
+}
 
 function channelsFor(
   { in_channels: given }: WanTransformerConfig,
@@ -264,16 +309,20 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   const { _native_sides: nativeSides } = settings;
   const { scale_factor_spatial: spatial, scale_factor_temporal: temporal } = vae.config;
   const { frames, images: [minImages, maxImages] } = wanSight(parts);
-  const { defaults, taskDefaults, edits } = wanDefaults(config);
+  const usual = wanDefaults(config);
+  const { defaults, taskDefaults, edits } = RELATIVES[className]
+    ? video({ ...usual.defaults, ...RELATIVES[className] })
+    : usual;
+  const isEditor = className === CHRONO_EDIT;
   const makesFromText = frames !== "channels";
   const seesImages = config.image_dim !== null;
   const can: Readonly<Partial<Record<TaskType, boolean>>> = {
     T2I: makesFromText,
     T2V: makesFromText,
-    I2V: frames !== undefined,
-    TI2I: frames === "tokens" && edits,
+    I2V: frames !== undefined && !isEditor,
+    TI2I: isEditor || frames === "tokens" && edits,
     // The bundled model learned to go on from one frame only, and those for a first and a last one need both.
-    F2V: frames !== undefined && !nativeSides && minImages < 2,
+    F2V: frames !== undefined && !isEditor && !nativeSides && minImages < 2,
     // Last of those with a video: what it is loaded for has all that the others use.
     V2V: makesFromText,
   };
@@ -285,7 +334,7 @@ export function wanInfo(parts: WanParts): FamilyInfo {
   };
   return {
     supportedTasks: tasks,
-    defaultTask: makesFromText ? (defaults.numFrames === 1 ? "T2I" : "T2V") : "I2V",
+    defaultTask: makesFromText ? (own.numFrames === 1 ? "T2I" : "T2V") : isEditor ? "TI2I" : "I2V",
     defaults: own,
     taskDefaults: Object.fromEntries(
       Object.entries(taskDefaults).filter(([task]) =>
@@ -294,12 +343,12 @@ export function wanInfo(parts: WanParts): FamilyInfo {
     ),
     sizeMultiple: spatial * Math.max(config.patch_size[1], config.patch_size[2]),
     ...(nativeSides && { nativeSides }),
-    frameMultiple: temporal,
-    maxFrames: 1 + temporal * (config.rope_max_seq_len - 1),
+    frameMultiple: isEditor ? 1 : temporal,
+    maxFrames: isEditor ? 1 : 1 + temporal * (config.rope_max_seq_len - 1),
     minImages,
     maxImages,
     ...(frames === "control" && { maxReferences: MAX_REFERENCES, takesMasks: true }),
-    ...(can.TI2I && { inpainting: { strength: 1 }, maxEditImages: 1 }),
+    ...(can.TI2I && { maxEditImages: 1, ...(!isEditor && { inpainting: { strength: 1 } }) }),
     ...(can.F2V && { continuedFrames: CONTINUED_FRAMES }),
     ...(seesImages && { visionSide: imageEncoder!.config.image_size }),
     optionalSettings: [

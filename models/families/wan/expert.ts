@@ -21,9 +21,10 @@ import type { StepRange } from "../../schedulers/solver.ts";
 import { besideSample } from "./channels.ts";
 import type { WanParts, WanTransformerConfig } from "./config.ts";
 import { wanImageStates, wanTextStates } from "./context.ts";
-import { framesBefore, type Given, type GivenShape } from "./given.ts";
+import { framesBefore, type Given, type GivenShape, isRedrawing } from "./given.ts";
 import { modulationIndices, tableRows, timestepRows, tokenTimesteps } from "./modulation.ts";
 import {
+  ORIGIN,
   patchFeatures,
   patchify,
   tokenCount,
@@ -31,6 +32,7 @@ import {
   unpatchify,
   withFirstFrames,
 } from "./patches.ts";
+import { framesApart } from "./relatives.ts";
 import { wanTransformer } from "./transformer.ts";
 import { hiddenSize } from "../../config.ts";
 
@@ -147,6 +149,8 @@ export function traceExpert(
         context,
         modulationIndices: step,
         riflex: shape.riflex,
+        ...(isRedrawing(shape.given) &&
+          { origin: { ...ORIGIN, stride: framesApart(config, grid) } }),
         ranks: session.ranks,
         skipped: pass === text.context.length ? shape.skipped : undefined,
         tokens: channels
@@ -230,6 +234,7 @@ function partOf(x: Tensor, target: DeviceTensor, pass: number): Tensor {
 }
 
 function firstMade({ given }: GivenShape, { frames }: TokenGrid): number {
-  const clean = given.kind === "masked" ? 1 : given.kind === "first" ? given.frames : 0;
+  const isSeen = given.kind === "masked" || isRedrawing(given);
+  const clean = isSeen ? 1 : given.kind === "first" ? given.frames : 0;
   return Math.min(framesBefore(given) + clean, frames - 1);
 }

@@ -14,8 +14,8 @@ export type GivenKind =
   | { readonly kind: "first"; readonly frames: number; readonly hasLast: boolean }
   /** An image that is edited by going on from it, and of which a mask keeps a part in what comes after it. */
   | { readonly kind: "masked" }
-  /** Frames in channels beside the sample's, and images that an image encoder sees. */
-  | { readonly kind: "channels"; readonly images: number }
+  /** Frames in channels beside the sample's, and images that an image encoder sees; of an edit, the last frame is kept. */
+  | { readonly kind: "channels"; readonly images: number; readonly isEdit: boolean }
   /** A clip and masks that steer, and reference images in latent frames of their own before the sample's. */
   | { readonly kind: "control"; readonly references: number; readonly hasFrames: boolean };
 
@@ -61,7 +61,7 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
     const seesImages = parts.transformer.config.image_dim !== null;
     // Of a clip that goes on, it sees the first frame that is given.
     const seen = task === "F2V" ? 1 : Math.min(images.length, mostImages);
-    return { kind: "channels", images: seesImages ? seen : 0 };
+    return { kind: "channels", images: seesImages ? seen : 0, isEdit: task === "TI2I" };
   }
   if (isInpainting(request)) return { kind: "masked" };
   const temporal = parts.vae.config.scale_factor_temporal;
@@ -69,6 +69,10 @@ export function givenKind(request: PipelineRequest, parts: WanParts, frames: num
   // At least one latent frame is new, where there are two.
   const first = Math.min(latentFrameCount(wanted, temporal), Math.max(1, frames - 1));
   return { kind: "first", frames: first, hasLast: images.length > 1 };
+}
+
+export function isRedrawing(given: GivenKind): boolean {
+  return given.kind === "channels" && given.isEdit;
 }
 
 export function framesBefore(given: GivenKind): number {

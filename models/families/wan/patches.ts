@@ -91,6 +91,8 @@ export interface GridOrigin {
   readonly stride?: number;
 }
 
+export const ORIGIN: GridOrigin = { frame: 0, row: 0, column: 0 };
+
 /**
  * Rotary tables of the token grid; frames take the pairs that height and width leave.
  * Source of `riflex`: Zhao et al. 2025, "RIFLEx: A Free Lunch for Length Extrapolation in Video Diffusion Transformers",
@@ -130,7 +132,7 @@ export function rotaryConstants(
 
 function gridPositions(
   { frames, height, width }: TokenGrid,
-  { frame, row, column, stride = 1 }: GridOrigin = { frame: 0, row: 0, column: 0 },
+  { frame, row, column, stride = 1 }: GridOrigin = ORIGIN,
 ): number[][] {
   const positions: number[][] = [];
   for (let t = 0; t < frames; t++) {

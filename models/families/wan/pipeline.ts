@@ -1,6 +1,7 @@
 /**
  * Videos and images with Wan. An edit is a short video whose last frame is kept, as ChronoEdit does it.
- * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline`, `WanVideoToVideoPipeline` and `WanVACEPipeline`.
+ * Source: diffusers `WanPipeline`, `WanImageToVideoPipeline`, `WanVideoToVideoPipeline` and `WanVACEPipeline`;
+ * `relatives.ts` names those of other teams.
  */
 import { copyTo, f32, slice, type Tensor, u32 } from "../../../runtime/mod.ts";
 import { wanFrames } from "../../pipeline/wan_coders.ts";
@@ -21,6 +22,7 @@ import { traceGiven } from "./encode_given.ts";
 import { traceExpert } from "./expert.ts";
 import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
+import { RELATIVES } from "./relatives.ts";
 import {
   patchFeatures,
   patchify,
@@ -35,6 +37,7 @@ export const WAN = defineFamily({
   classNames: [
     ...["WanPipeline", "WanImageToVideoPipeline", "WanVideoToVideoPipeline", "WanVACEPipeline"],
     DMD_PIPELINE,
+    ...Object.keys(RELATIVES),
   ],
   files: WAN_FILES,
   parts: WAN_PARTS,

@@ -39,6 +39,7 @@ const I2V_720P: TeaCache = {
 const MAX_480P = 720 * 720;
 
 export function teaCacheOf(config: WanTransformerConfig, pixels: number): TeaCache | undefined {
+  if (!config._class_name.startsWith("Wan")) return undefined;
   const dim = hiddenSize(config);
   if (dim === 1536) return T2V_1_3B;
   if (dim !== 5120) return undefined;
