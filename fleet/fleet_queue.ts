@@ -20,7 +20,7 @@ import { type JobRecord, type JobStatus, RepeatedRequestError } from "../server/
 import { ServiceError } from "../server/contract/errors.ts";
 import { storageFailed } from "../server/storage/failures.ts";
 import type { ResultStorage } from "../server/storage/result_storage.ts";
-import type { VideoRequest } from "../server/videos/video_request.ts";
+import { videoFormat, type VideoRequest } from "../server/videos/video_request.ts";
 import type { Fleet } from "./fleet.ts";
 import type { FleetModels } from "./fleet_models.ts";
 import { reap } from "./leases.ts";
@@ -324,7 +324,11 @@ async function removeResults(
 ): Promise<void> {
   const isVideo = kind === "video";
   const { format } = request as ImageRequest;
-  const ending = isVideo ? "mp4" : format === "jpeg" ? "jpg" : format;
+  const ending = isVideo
+    ? videoFormat(request as VideoRequest)
+    : format === "jpeg"
+    ? "jpg"
+    : format;
   const { length } = isVideo
     ? (request as VideoRequest).seeds
     : outputSeeds(request as ImageRequest);

@@ -101,14 +101,15 @@ for (const { name, ffmpeg } of BUILDS) {
   );
 
   Deno.test(
-    `writeVideo() can be played while it writes, where fragments are asked for (${name})`,
+    `writeVideo() can be played while it writes, with its sound, where fragments are asked for (${name})`,
     { ignore },
     () =>
       inFolder(async (folder) => {
         const path = `${folder}/video.mp4`;
         const writer = writeVideo(ffmpeg!, {
-          ...{ path, ...SIZE, fps: 12, crf: 30, isFragmented: true },
+          ...{ path, ...SIZE, fps: 12, crf: 30, isFragmented: true, seconds: 5 },
         });
+        await writer.addAudio(tone(5));
         for (let i = 0; i < 30; i++) await writer.write(frame(i % 12));
         // Two seconds of five at least are there when two and a half are given: the encoder looks not far ahead.
         let written = "";
@@ -124,7 +125,9 @@ for (const { name, ffmpeg } of BUILDS) {
         assert.ok(written.indexOf("moov") < written.indexOf("moof"));
         for (let i = 30; i < 60; i++) await writer.write(frame(i % 12));
         await writer.finish();
-        assert.deepEqual(await probeVideo(ffmpeg!, path), { ...SIZE, frames: 60, fps: 12 });
+        assert.deepEqual(await probeVideo(ffmpeg!, path), {
+          ...{ ...SIZE, frames: 60, fps: 12, audioCodec: "aac" },
+        });
         assert.equal((await shades(path)).length, 60);
       }),
   );

@@ -21,7 +21,7 @@ import type { JobContext } from "../jobs/job.ts";
 import { type JobResult, makeOutputs, type StageClock } from "../jobs/outputs.ts";
 import type { ResultStorage, StoredFile } from "../storage/result_storage.ts";
 import type { UnfinishedVideos } from "./unfinished_videos.ts";
-import { VIDEO_TYPES, type VideoRequest } from "./video_request.ts";
+import { VIDEO_TYPES, videoFormat, type VideoRequest } from "./video_request.ts";
 
 interface VideoJob {
   engine: Engine;
@@ -56,16 +56,17 @@ export async function runVideoJob(job: VideoJob, context: JobContext): Promise<J
     const inputs = await readInputs(job, context.signal);
     const facts = await makeOutputs(job, context, async ({ index, signal, generate }) => {
       const seed = request.seeds[index]!;
-      const name = `${context.id}${request.seeds.length > 1 ? `_${index}` : ""}`;
-      if (request.audioAlone) {
-        files[index] = await storage.writeFrom(`${name}.wav`, VIDEO_TYPES.wav, async (path) => {
+      const format = videoFormat(request);
+      const name = `${context.id}${request.seeds.length > 1 ? `_${index}` : ""}.${format}`;
+      if (format === "wav") {
+        files[index] = await storage.writeFrom(name, VIDEO_TYPES[format], async (path) => {
           const { audio } = await generate({ ...engineRequest(request, seed), ...inputs });
           const { seconds } = videoStream(request);
           await writeFile(path, encodeWav(fitWaveform(audio!, seconds)));
         });
         return signal.throwIfAborted();
       }
-      files[index] = await storage.writeFrom(`${name}.mp4`, VIDEO_TYPES.mp4, async (path) => {
+      files[index] = await storage.writeFrom(name, VIDEO_TYPES[format], async (path) => {
         const writer = new FrameWriter(job, path, signal);
         const ended = request.isFragmented ? unfinished?.begin(context.id, index, path) : undefined;
         try {

@@ -43,6 +43,13 @@ export const VIDEO_PREVIEWS = 3;
 /** Media types of the files by `output_format`, the default first; WAV is the sound alone. */
 export const VIDEO_TYPES = { mp4: "video/mp4", wav: "audio/wav" } as const;
 
+/** What the files of a request are, which is how their names end, too. */
+export function videoFormat({ audioAlone }: Pick<VideoRequest, "audioAlone">): VideoFileFormat {
+  return audioAlone ? "wav" : "mp4";
+}
+
+type VideoFileFormat = keyof typeof VIDEO_TYPES;
+
 /** Fields that say how MP4 files are written. */
 const VIDEO_FILE_FIELDS = ["x264_preset", "output_quality", "output_compression", "fragmented"];
 
