@@ -234,6 +234,12 @@ export const english = {
   set_guidance_scale_2: "Guidance (CFG), low noise",
   set_image_guidance_scale: "Image guidance",
   set_guidance_rescale: "Guidance rescale",
+  set_stg_scale: "STG (spatio-temporal)",
+  set_modality_scale: "Modality guidance",
+  set_audio_guidance_scale: "Sound: guidance (CFG)",
+  set_audio_stg_scale: "Sound: STG",
+  set_audio_modality_scale: "Sound: modality guidance",
+  set_audio_guidance_rescale: "Sound: guidance rescale",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG normalization",
   set_guidance_end: "CFG truncation",
@@ -298,6 +304,16 @@ export const english = {
   hint_image_guidance_scale: "How much stays of the input image. 1.2 to 2; higher changes less.",
   hint_guidance_rescale:
     "Softens the hard contrast that a high guidance makes. 0 is off, 0.7 is usual.",
+  hint_stg_scale:
+    "Firms up bodies and movements; one more pass in every step. 0 is off, 1 is usual.",
+  hint_modality_scale:
+    "How well picture and sound fit each other; one more pass in every step. 1 is off, 3 is usual.",
+  hint_audio_guidance_scale: "How closely the sound follows the prompt. 7 is usual.",
+  hint_audio_stg_scale: "STG of the sound. As that of the picture if it is empty.",
+  hint_audio_modality_scale:
+    "How well the sound fits the picture. As modality guidance if it is empty.",
+  hint_audio_guidance_rescale:
+    "Keeps a high guidance of the sound from making it harsh. As guidance rescale if it is empty.",
   hint_true_cfg_scale:
     "Lets the negative prompt count; each step takes twice as long. 1 is off, 2 to 5 are usual.",
   hint_guidance_limit:

@@ -228,6 +228,12 @@ export const german: Words = {
   set_guidance_scale_2: "Guidance (CFG), wenig Rauschen",
   set_image_guidance_scale: "Bild-Guidance",
   set_guidance_rescale: "Guidance-Rescale",
+  set_stg_scale: "STG (räumlich-zeitlich)",
+  set_modality_scale: "Modalitäts-Guidance",
+  set_audio_guidance_scale: "Ton: Guidance (CFG)",
+  set_audio_stg_scale: "Ton: STG",
+  set_audio_modality_scale: "Ton: Modalitäts-Guidance",
+  set_audio_guidance_rescale: "Ton: Guidance-Rescale",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG-Normalisierung",
   set_guidance_end: "CFG-Ende",
@@ -291,6 +297,15 @@ export const german: Words = {
   hint_image_guidance_scale: "Wie viel vom Eingabebild bleibt. 1,2 bis 2; höher ändert weniger.",
   hint_guidance_rescale:
     "Mildert den harten Kontrast einer hohen Guidance. 0 ist aus, 0,7 ist üblich.",
+  hint_stg_scale:
+    "Festigt Körper und Bewegungen; ein weiterer Durchlauf in jedem Schritt. 0 ist aus, 1 ist üblich.",
+  hint_modality_scale:
+    "Wie gut Bild und Ton zueinander passen; ein weiterer Durchlauf in jedem Schritt. 1 ist aus, 3 ist üblich.",
+  hint_audio_guidance_scale: "Wie genau der Ton dem Prompt folgt. 7 ist üblich.",
+  hint_audio_stg_scale: "STG des Tons. Leer wie beim Bild.",
+  hint_audio_modality_scale: "Wie gut der Ton zum Bild passt. Leer wie die Modalitäts-Guidance.",
+  hint_audio_guidance_rescale:
+    "Hält den Ton bei hoher Guidance weich. Leer wie der Guidance-Rescale.",
   hint_true_cfg_scale:
     "Lässt den negativen Prompt wirken; jeder Schritt dauert doppelt so lang. 1 ist aus, 2 bis 5 sind üblich.",
   hint_guidance_limit:

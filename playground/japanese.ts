@@ -230,6 +230,12 @@ export const japanese: Words = {
   set_guidance_scale_2: "ガイダンス (CFG)、低ノイズ",
   set_image_guidance_scale: "画像ガイダンス",
   set_guidance_rescale: "ガイダンスのリスケール",
+  set_stg_scale: "STG（時空間）",
+  set_modality_scale: "モダリティガイダンス",
+  set_audio_guidance_scale: "音声：ガイダンス（CFG）",
+  set_audio_stg_scale: "音声：STG",
+  set_audio_modality_scale: "音声：モダリティガイダンス",
+  set_audio_guidance_rescale: "音声：ガイダンスのリスケール",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG 正規化",
   set_guidance_end: "CFG の打ち切り",
@@ -291,6 +297,16 @@ export const japanese: Words = {
   hint_image_guidance_scale: "入力画像をどれだけ残すか。1.2～2。高いほど変化が少なくなります。",
   hint_guidance_rescale:
     "高いガイダンスによる強すぎるコントラストを和らげます。0 はオフ、0.7 が一般的です。",
+  hint_stg_scale:
+    "形や動きを安定させます。各ステップの計算が 1 回増えます。0 はオフ、1 が一般的です。",
+  hint_modality_scale:
+    "映像と音声をどれだけ合わせるか。各ステップの計算が 1 回増えます。1 はオフ、3 が一般的です。",
+  hint_audio_guidance_scale: "音声をプロンプトにどれだけ忠実にするか。7 が一般的です。",
+  hint_audio_stg_scale: "音声の STG。空欄なら映像と同じです。",
+  hint_audio_modality_scale:
+    "音声を映像にどれだけ合わせるか。空欄ならモダリティガイダンスと同じです。",
+  hint_audio_guidance_rescale:
+    "高いガイダンスで音声が硬くなるのを抑えます。空欄ならガイダンスのリスケールと同じです。",
   hint_true_cfg_scale:
     "ネガティブプロンプトが効くようになります。各ステップの時間は倍になります。1 はオフ、2～5 が一般的です。",
   hint_guidance_limit: "ガイダンスで色が焼けるのを防ぎます。1 が最も厳しく、1.2～2 は緩やかです。",
