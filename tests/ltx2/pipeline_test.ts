@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { parseConfig } from "../../models/config.ts";
 import { LTX2_TRANSFORMER_CONFIG } from "../../models/families/ltx2/config.ts";
 import { checkLtx2Guidance, ltx2Passes } from "../../models/families/ltx2/guidance.ts";
+import { DISTILLED_SIGMAS, ltx2Schedule } from "../../models/families/ltx2/schedule.ts";
 import type { Lora, Pipeline, PipelineRequest } from "../../models/mod.ts";
+import { FlowMatchEulerScheduler } from "../../models/schedulers/mod.ts";
 import { checkBudgets } from "../support/budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { kohya } from "../support/image_pipeline.ts";
@@ -183,4 +185,18 @@ Deno.test({
     "LTX2Pipeline.generate() makes the same video within any budget that it fits; with DENOISE_SLOW",
   ignore,
   fn: () => checkBudgets(LATER.folder, requestOf(LATER, LATER.call("guided")), [0.7, 0.5]),
+});
+
+Deno.test("ltx2Schedule() takes the levels of distilled models as they are, whatever the scheduler would make of them", () => {
+  const scheduler = new FlowMatchEulerScheduler({
+    ...{ use_dynamic_shifting: true, time_shift_type: "exponential", shift_terminal: 0.1 },
+    ...{ base_image_seq_len: 1024, max_image_seq_len: 4096, base_shift: 0.95, max_shift: 2.05 },
+  });
+  const sigmas = (steps: number, isDistilled: boolean, own?: number[]) =>
+    [...ltx2Schedule(scheduler, 6144, steps, { isDistilled, sigmas: own }).sigmas]
+      .map((sigma) => Number(sigma.toFixed(6)));
+  assert.deepEqual(sigmas(8, true), [...DISTILLED_SIGMAS, 0]);
+  // Another number of steps, or levels that a request has.
+  assert.deepEqual(sigmas(2, true), sigmas(2, false));
+  assert.notDeepEqual(sigmas(2, true, [1, 0.5]), [1, 0.5, 0]);
 });

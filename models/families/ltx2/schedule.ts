@@ -1,6 +1,6 @@
 /** The noise levels of LTX-2, and how long its sound is. Source: diffusers `LTX2Pipeline`. */
 import {
-  type FlowMatchEulerScheduler,
+  FlowMatchEulerScheduler,
   imageSchedule,
   type Schedule,
   type ScheduleOptions,
@@ -12,17 +12,19 @@ export const DISTILLED_SIGMAS: readonly number[] = [
   ...[0.909375, 0.725, 0.421875],
 ];
 
+/** Those levels as they are, whatever a file says of levels between which a model without them steps. */
+const UNSHIFTED = new FlowMatchEulerScheduler({ shift: 1 });
+
 export function ltx2Schedule(
   scheduler: FlowMatchEulerScheduler,
   tokens: number,
   steps: number,
   { isDistilled, ...options }: ScheduleOptions & { readonly isDistilled: boolean },
 ): Schedule {
-  const own = isDistilled && steps === DISTILLED_SIGMAS.length && !options.scheduler
-    ? { sigmas: DISTILLED_SIGMAS }
-    : {};
-  const { sigmas, ...others } = options;
-  return imageSchedule(scheduler, tokens, steps, { ...others, ...own, ...(sigmas && { sigmas }) });
+  if (isDistilled && steps === DISTILLED_SIGMAS.length && !options.scheduler && !options.sigmas) {
+    return imageSchedule(UNSHIFTED, tokens, steps, { ...options, sigmas: DISTILLED_SIGMAS });
+  }
+  return imageSchedule(scheduler, tokens, steps, options);
 }
 
 /** Latents of the sound that is as long as a video, `rate` of them a second, as Python rounds. */
