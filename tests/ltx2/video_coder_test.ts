@@ -13,6 +13,7 @@ import { ltx2Frames, traceLtx2Encoder } from "../../models/pipeline/ltx2_coders.
 import type { VideoSize } from "../../models/pipeline/video_coders.ts";
 import type { Work } from "../../models/pipeline/work.ts";
 import { elementwise, Weights } from "../../runtime/mod.ts";
+import { psnr } from "../support/pixels.ts";
 import { code, runSession } from "../support/coder_run.ts";
 import { parseConfig } from "../../models/config.ts";
 import { assertClose, Golden, transpose } from "../support/golden.ts";
@@ -62,6 +63,33 @@ Deno.test("tailPieces() gives pieces of 8 frames, after a first one that reaches
   assert.deepEqual(tailPieces(config, 61), [8, ...new Array(13).fill(4), 1]);
   assert.deepEqual(tailPieces(config, 8), [8]);
   assert.deepEqual(tailPieces({ ...config, decoder_causal: true }, 9), [4, 4, 1]);
+});
+
+const IS_FAST = !Deno.env.has("DENOISE_SLOW");
+
+Deno.test("ltx2VideoDecoder() keeps 40 dB where factors are rounded to f16; with DENOISE_SLOW", {
+  ignore: IS_FAST,
+}, async () => {
+  const device = await openTestDevice({ schedule: "gpu", operands: "f16" });
+  const golden = new Golden("ltx2_coders/video-wide");
+  const config = parseConfig(LTX2_VIDEO_VAE_CONFIG, golden.config(), "config.json");
+  using checkpoint = golden.checkpoint();
+  const weights = new Weights(checkpoint);
+  try {
+    const z = transpose(golden.tensor("decode", "z"), TO_CHANNELS_LAST);
+    using run = await ModelRun.prepare(device, weights, { z }, (graph, { z }) => ({
+      pixels: ltx2VideoDecoder(graph, config, weights.root, z!),
+    }));
+    await run.run();
+    const pixels = transpose(await run.read("pixels"), TO_CHANNELS_FIRST);
+    const unit = (values: ArrayLike<number>) =>
+      Float32Array.from(values, (value) => Math.min(1, Math.max(0, (value + 1) / 2)));
+    const decibels = psnr(unit(pixels.data), unit(golden.tensor("decode", "pixels").data));
+    assert.ok(decibels > 40, `${decibels} dB`);
+  } finally {
+    weights.destroy();
+    device.destroy();
+  }
 });
 
 /** What a decoder gives for latents, [frames, height, width, channels]. */
