@@ -1,11 +1,10 @@
 /** Wan's autoencoder for videos, and its tiny decoder. */
 import { elementwise, type Graph, slice, type Tensor, type Weights } from "../../runtime/mod.ts";
-import type { Stage } from "../memory/session.ts";
-import { type TinyDecoder, tinyVideoDecoder } from "./tiny_coders.ts";
-import type { Decoder } from "../autoencoders/tiled_coder.ts";
+import { type FramesDecoder, framesDecoder } from "./frames_decoder.ts";
+import type { TinyDecoder } from "./tiny_coders.ts";
 import type { WanVaeConfig } from "../autoencoders/wan/config.ts";
 import { wanDecoder, wanEncoder } from "../autoencoders/wan/coder.ts";
-import { type VideoCodec, videoDecoder, type VideoSize } from "./video_coders.ts";
+import type { VideoCodec, VideoSize } from "./video_coders.ts";
 
 interface WanVae {
   readonly config: WanVaeConfig;
@@ -56,12 +55,7 @@ export function wanFrames(
   { vae, tinyDecoder }: { readonly vae: WanVae; readonly tinyDecoder?: TinyDecoder | undefined },
   size: VideoSize,
   isTiny = true,
-): {
-  readonly decoder: (stage: Stage, name: string) => Decoder;
-  /** What the decoder takes of normalised latents, which tiny decoders take as they are. */
-  readonly scaled: (latents: Tensor) => Tensor;
-} {
-  return isTiny && tinyDecoder
-    ? { decoder: tinyVideoDecoder(tinyDecoder, size), scaled: (x) => x }
-    : { decoder: videoDecoder(wanVideoCodec(vae), size), scaled: (x) => unscaleLatents(vae, x) };
+): FramesDecoder {
+  const tiny = isTiny ? tinyDecoder : undefined;
+  return framesDecoder(tiny, wanVideoCodec(vae), size, (x) => unscaleLatents(vae, x));
 }

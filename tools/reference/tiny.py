@@ -81,8 +81,8 @@ def build_video(folder, seed, channels, widths, patch):
     return seed_weights(folder, VideoDecoder(channels, widths, patch), seed, torch.float16)
 
 
-def latents_of(name, calls):
-    stored = load_file(common.GOLDENS / name / "golden.safetensors")
+def latents_of(name, calls, family=common.GOLDENS):
+    stored = load_file(family / name / "golden.safetensors")
     return {call: stored[f"{call}.latents"] for call in calls}
 
 
@@ -95,6 +95,12 @@ def taew21(folder, seed):
 def taew22(folder, seed):
     module = build_video(folder, seed, 8, (12, 8, 8, 8), 2)
     return video_calls(module, {"clip5": normal(generator(seed + 1), 1, 8, 2, 3, 2)})
+
+
+def taehv15(folder, seed):
+    """Decodes what the pipeline of HunyuanVideo 1.5 gave."""
+    module = build_video(folder, seed, 4, (12, 8, 8, 8), 2)
+    return video_calls(module, latents_of("pipeline", ("guided",), common.GOLDENS.parent / "hunyuan_video_15"))
 
 
 def image_calls(folder, seed, width, channels, pipeline, call):
@@ -145,6 +151,7 @@ def kl8_sd(folder, seed):
 GOLDENS = {
     "taew21": ("TAEHV for Wan 2.1 with narrow blocks, seeded float16", 1500, None, taew21),
     "taew22": ("TAEHV for Wan 2.2, pixels in patches of two, seeded float16", 1510, None, taew22),
+    "taehv15": ("TAEHV for HunyuanVideo 1.5, pixels in patches of two, seeded float16", 1560, None, taehv15),
     "taef1": ("AutoencoderTiny with 16 channels, the decoder alone, seeded float16", 1520, None, taef1),
     "taesd": ("AutoencoderTiny with 4 channels, the decoder alone, seeded float16", 1540, None, taesd),
     "kl8_sd": ("AutoencoderKL of Stable Diffusion with eight pixels a latent, seeded bfloat16", 1550, None, kl8_sd),

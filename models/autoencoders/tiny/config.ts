@@ -4,6 +4,7 @@ import type { TensorSource } from "../../../runtime/mod.ts";
 import { type ComponentFormat, shapeOf } from "../../checkpoints/component_format.ts";
 import { type Layout, renamed } from "../../layouts.ts";
 import { type KlVaeConfig, scaleFactor } from "../kl/config.ts";
+import type { HunyuanVideo15VaeConfig } from "../hunyuan_video_15/config.ts";
 import type { WanVaeConfig } from "../wan/config.ts";
 
 /** Configuration of either kind of tiny decoder. Defaults are those of diffusers' `AutoencoderTiny`. */
@@ -39,22 +40,24 @@ export function tinyTemporalScale(
 
 export function tinyDecoderFit(
   tiny: TinyDecoderConfig | undefined,
-  vae: KlVaeConfig | WanVaeConfig,
+  vae: KlVaeConfig | WanVaeConfig | HunyuanVideo15VaeConfig,
 ): Record<string, number>[] {
   if (!tiny) return [];
   const fit = (name: string, own: number, other: number) => ({
     [`tiny decoder's ${name}`]: own,
     [`autoencoder's ${name}`]: other,
   });
-  const [channels, side] = "z_dim" in vae
-    ? [vae.z_dim, vae.scale_factor_spatial]
-    : [vae.latent_channels, scaleFactor(vae)];
+  const [channels, side, frames] = "z_dim" in vae
+    ? [vae.z_dim, vae.scale_factor_spatial, vae.scale_factor_temporal]
+    : "temporal_compression_ratio" in vae
+    ? [vae.latent_channels, vae.spatial_compression_ratio, vae.temporal_compression_ratio]
+    : [vae.latent_channels, scaleFactor(vae), undefined];
   return [
     fit("latent channels", tiny.latent_channels, channels),
     fit("pixels a side of a latent", tinySpatialScale(tiny), side),
-    ..."z_dim" in vae
-      ? [fit("frames of a latent frame", tinyTemporalScale(tiny), vae.scale_factor_temporal)]
-      : [],
+    ...frames === undefined
+      ? []
+      : [fit("frames of a latent frame", tinyTemporalScale(tiny), frames)],
   ];
 }
 

@@ -1,5 +1,6 @@
 /** The components of a HunyuanVideo 1.5 model, what their files may say, and defaults: those of diffusers. */
 import { z } from "zod";
+import { TINY_DECODER_CONFIG } from "../../autoencoders/tiny/config.ts";
 import { HUNYUAN_VIDEO_15_VAE_CONFIG } from "../../autoencoders/hunyuan_video_15/config.ts";
 import { refuse } from "../../config.ts";
 import { SIGLIP_VISION_CONFIG } from "../../image_encoders/siglip_vision.ts";
@@ -93,6 +94,7 @@ export const HUNYUAN_VIDEO_15_PARTS = partsTable({
       config: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
     },
     vae: { classNames: ["AutoencoderKLHunyuanVideo15"], config: HUNYUAN_VIDEO_15_VAE_CONFIG },
+    tinyDecoder: optionalPart(TINY_DECODER_CONFIG, "TAEHV"),
   },
   encoders: { tokens: "textEncoder", pooled: "textEncoder2" },
   settings: z.object({ guider: GUIDER_CONFIG.prefault(USUAL_GUIDER) }),

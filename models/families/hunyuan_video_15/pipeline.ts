@@ -6,10 +6,10 @@ import { f32, slice, type Tensor } from "../../../runtime/mod.ts";
 import { ResultDecoder } from "../../pipeline/decoding.ts";
 import { traceDenoiser } from "../../pipeline/denoiser.ts";
 import { defineFamily } from "../../pipeline/family.ts";
+import { framesDecoder } from "../../pipeline/frames_decoder.ts";
 import { classifierFree, guidedPrompts } from "../../pipeline/guidance.ts";
 import { noiseOf } from "../../pipeline/latents.ts";
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
-import { videoDecoder } from "../../pipeline/video_coders.ts";
 import { rearrange } from "../../rearrange.ts";
 import { linspace, samplingOf } from "../../schedulers/mod.ts";
 import { qwenTextEncoder } from "../../text_encoders/qwen.ts";
@@ -62,7 +62,8 @@ export const HUNYUAN_VIDEO_15 = defineFamily({
   },
 
   trace(session, parts, shape) {
-    const { transformer, textEncoder, textEncoder2, vae, tokenizer, pooledTokenizer } = parts;
+    const { transformer, textEncoder, textEncoder2, vae, tinyDecoder, tokenizer, pooledTokenizer } =
+      parts;
     const { frames, height, width, steps, textTokens, glyphTokens } = shape;
     const { config, weights: { root: weights } } = transformer;
     const sigmas = shape.sigmas ?? linspace(1, 1 / steps, steps);
@@ -115,8 +116,11 @@ export const HUNYUAN_VIDEO_15 = defineFamily({
     const { sample, ...tables } = begin.outputs;
     const toVideo = (x: Tensor) =>
       rearrange(x, "1 (f y x) c -> f y x c", { f: x.dim(1) / (height * width), y: height });
-    const scaled = (x: Tensor) => unscaleLatents(vae, toVideo(x));
-    const size = { ...grid, tileSide: shape.tileSide };
+    const framesBy = (tiny: typeof tinyDecoder, frames: number) => {
+      const size = { ...grid, frames, tileSide: shape.tileSide };
+      return framesDecoder(tiny, codec, size, (x) => unscaleLatents(vae, x));
+    };
+    const shown = framesBy(tinyDecoder, 1);
     const loop = session.stage("denoise", { repeats: timesteps.length });
     const denoiser = traceDenoiser(loop, shape, {
       schedule,
@@ -132,15 +136,16 @@ export const HUNYUAN_VIDEO_15 = defineFamily({
           ranks: session.ranks,
         }),
       preview: {
-        decoder: videoDecoder(codec, { ...size, frames: 1 }),
+        decoder: shown.decoder,
         part: (x) => slice(x, 1, 0, height * width),
-        decoded: scaled,
+        decoded: (x) => shown.scaled(toVideo(x)),
       },
     });
 
     // 4. Decode, frame by frame.
-    const result = new ResultDecoder(session, { sample }, videoDecoder(codec, size), (last) => ({
-      decoded: scaled(last.sample),
+    const { decoder, scaled } = framesBy(shape.isTinyDecoded ? tinyDecoder : undefined, frames);
+    const result = new ResultDecoder(session, { sample }, decoder, (last) => ({
+      decoded: scaled(toVideo(last.sample)),
       latents: rearrange(toVideo(last.sample), "f y x c -> 1 c f y x"),
     }));
 
