@@ -80,6 +80,7 @@ export const PART_FLAGS = {
   connectors: flag("path", "replaces the text connectors of LTX-2"),
   audioVae: flag("path", "replaces the autoencoder of the sound"),
   vocoder: flag("path", "replaces the vocoder"),
+  latentUpsampler: flag("path", "latent upsampler of LTX-2 for --two-stages"),
   tinyDecoder: flag("path", "tiny decoder for previews and --decoder tiny"),
   refiner: flag("path", "UNet of SDXL's refiner for the last steps: file, folder, hub id"),
   controlnet: flag(

@@ -163,6 +163,13 @@ export const SETTING_FIELDS: {
     placeholder: "share",
     idle: unlessTaken("audioGuidanceRescale"),
   },
+  twoStages: {
+    text:
+      "Make the video at half the size first, and then refine it at twice that size in 3 steps (LTX-2, distilled; needs a latent upsampler); sides are multiples of 64",
+    ...FLAG,
+    neutral: false,
+    idle: unlessTaken("twoStages"),
+  },
   guidanceScale2: {
     text:
       "Guidance scale of the low-noise transformer, in models with two (default: `guidance_scale`, if that is set)",

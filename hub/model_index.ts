@@ -188,6 +188,7 @@ export const PART_COMPONENTS = {
   connectors: "connectors",
   audioVae: "audio_vae",
   vocoder: "vocoder",
+  latentUpsampler: "latent_upsampler",
   tinyDecoder: "tiny_decoder",
   controlnet: "controlnet",
   // As diffusers names the folders of several.

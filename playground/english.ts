@@ -240,6 +240,7 @@ export const english = {
   set_audio_stg_scale: "Sound: STG",
   set_audio_modality_scale: "Sound: modality guidance",
   set_audio_guidance_rescale: "Sound: guidance rescale",
+  set_two_stages: "Two stages",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG normalization",
   set_guidance_end: "CFG truncation",
@@ -314,6 +315,8 @@ export const english = {
     "How well the sound fits the picture. As modality guidance if it is empty.",
   hint_audio_guidance_rescale:
     "Keeps a high guidance of the sound from making it harsh. As guidance rescale if it is empty.",
+  hint_two_stages:
+    "Makes the video at half the size first, and then refines it at the whole size: faster for large ones.",
   hint_true_cfg_scale:
     "Lets the negative prompt count; each step takes twice as long. 1 is off, 2 to 5 are usual.",
   hint_guidance_limit:

@@ -234,6 +234,7 @@ export const german: Words = {
   set_audio_stg_scale: "Ton: STG",
   set_audio_modality_scale: "Ton: Modalitäts-Guidance",
   set_audio_guidance_rescale: "Ton: Guidance-Rescale",
+  set_two_stages: "Zwei Stufen",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG-Normalisierung",
   set_guidance_end: "CFG-Ende",
@@ -306,6 +307,8 @@ export const german: Words = {
   hint_audio_modality_scale: "Wie gut der Ton zum Bild passt. Leer wie die Modalitäts-Guidance.",
   hint_audio_guidance_rescale:
     "Hält den Ton bei hoher Guidance weich. Leer wie der Guidance-Rescale.",
+  hint_two_stages:
+    "Macht das Video erst in halber Größe und verfeinert es dann in der ganzen: schneller bei großen.",
   hint_true_cfg_scale:
     "Lässt den negativen Prompt wirken; jeder Schritt dauert doppelt so lang. 1 ist aus, 2 bis 5 sind üblich.",
   hint_guidance_limit:

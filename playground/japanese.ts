@@ -236,6 +236,7 @@ export const japanese: Words = {
   set_audio_stg_scale: "音声：STG",
   set_audio_modality_scale: "音声：モダリティガイダンス",
   set_audio_guidance_rescale: "音声：ガイダンスのリスケール",
+  set_two_stages: "2 段階",
   set_true_cfg_scale: "True CFG",
   set_guidance_limit: "CFG 正規化",
   set_guidance_end: "CFG の打ち切り",
@@ -307,6 +308,8 @@ export const japanese: Words = {
     "音声を映像にどれだけ合わせるか。空欄ならモダリティガイダンスと同じです。",
   hint_audio_guidance_rescale:
     "高いガイダンスで音声が硬くなるのを抑えます。空欄ならガイダンスのリスケールと同じです。",
+  hint_two_stages:
+    "まず半分のサイズで動画を作り、次に元のサイズで仕上げます。大きな動画ほど速くなります。",
   hint_true_cfg_scale:
     "ネガティブプロンプトが効くようになります。各ステップの時間は倍になります。1 はオフ、2～5 が一般的です。",
   hint_guidance_limit: "ガイダンスで色が焼けるのを防ぎます。1 が最も厳しく、1.2～2 は緩やかです。",

@@ -25,6 +25,8 @@ export interface ModelParts {
   audioVae?: string;
   /** The network that makes the sound of its spectrum. */
   vocoder?: string;
+  /** A network that enlarges latents between two stages, for `twoStages`. */
+  latentUpsampler?: string;
   /** A small decoder for previews and for `decoder: "tiny"`. */
   tinyDecoder?: string;
   /** A network that steers results by a control picture, for `control`. */
@@ -84,6 +86,7 @@ export const COMPONENTS: Readonly<Record<Exclude<PartName, keyof typeof TOKENIZE
   connectors: { words: "text connectors" },
   audioVae: { words: "autoencoder of the sound" },
   vocoder: { words: "vocoder" },
+  latentUpsampler: { words: "latent upsampler", isBeside: true },
   tinyDecoder: { words: "tiny decoder", isBeside: true },
   controlnet: { words: "ControlNet", isBeside: true },
   controlnet2: { words: "second ControlNet", isBeside: true },

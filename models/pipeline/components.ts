@@ -67,6 +67,7 @@ const FAMILY_PARTS = {
   tinyDecoder: "a tiny decoder",
   ...Object.fromEntries(CONTROLNET_PARTS.map((part) => [part, "several ControlNets"])),
   ...Object.fromEntries(IP_ADAPTER_PARTS.map((part) => [part, "several IP-Adapters"])),
+  latentUpsampler: "a latent upsampler",
   controlnet: "a ControlNet",
   ipAdapter: "an IP-Adapter",
   refiner: "a refiner",

@@ -36,6 +36,8 @@ interface DenoiserOptions<Own extends Inputs> extends PassOptions<Own> {
   readonly guidance?: CombinedGuidance | undefined;
   readonly preview: SampleDecoder;
   readonly range?: StepRange;
+  /** Steps of other loops of the same request, which come before and after. */
+  readonly others?: { readonly before: number; readonly after: number };
   readonly history?: readonly DeviceTensor[];
 }
 
@@ -101,20 +103,26 @@ export function traceDenoiser<Own extends Inputs>(
   return {
     async run(work, guidance, draw, { noise, reused: own = [] } = {}) {
       const totalSteps = schedule.timesteps.length;
+      const { before, after } = options.others ?? { before: 0, after: 0 };
+      const allSteps = before + totalSteps + after;
       const [first, end] = range ?? [0, totalSteps];
       const { attempt } = work;
       if (!passes.takesPart) return;
-      if (attempt.denoised) return await work.run([writing(sample, attempt.denoised)]);
+      if (attempt.denoised) {
+        return after > 0 ? undefined : await work.run([writing(sample, attempt.denoised)]);
+      }
       const reused = await passes.agreedSteps(own, totalSteps, work.control);
       if (kept) await work.run([kept.begin(work.request, noise!)]);
       const path = schedule.isBrownian
         ? new BrownianPath(work.request.seed, elementCount(options.noise.shape), schedule.sigmas)
         : undefined;
-      const shown = previews ? previewSteps(totalSteps, work.control.previews ?? 0) : [];
+      const shown = previews
+        ? previewSteps(allSteps, work.control.previews ?? 0).map((i) => i - before)
+        : [];
       for (let i = first; i < end; i++) {
         const weights = guidance.combined ? [guidance.combined.weight(i)] : guidance.weights(i);
         const calls = [
-          { write: () => i === 0 && work.progress("denoise", 0, totalSteps) },
+          { write: () => before + i === 0 && work.progress("denoise", 0, allSteps) },
           writing(step, options.step?.values(i) ?? [i]),
           ...i > first && reused.includes(i)
             ? []
@@ -128,6 +136,7 @@ export function traceDenoiser<Own extends Inputs>(
         if (preview) calls.push(preview.take(schedule.denoised, schedule.sigmas[i]!, weights));
         calls.push(solver.call(i, weights));
         const isLast = i === totalSteps - 1;
+        const endsAll = isLast && after === 0;
         if (kept) {
           const sigma = isLast ? 0 : schedule.sigmas[i + 1]!;
           calls.push(kept.call(schedule.signal(sigma), sigma));
@@ -136,11 +145,11 @@ export function traceDenoiser<Own extends Inputs>(
           isLast: i === end - 1,
           // What is wrong after the first step is wrong to the end. What the last one gives need not be made again where
           // the decoder turns out to have factors beyond f16.
-          reads: i === first || (isLast && stage.isRounding) ? [sample] : [],
+          reads: i === first || (endsAll && stage.isRounding) ? [sample] : [],
           finished: ([values]) => {
             if (values && i === first) checkFirstStep(values, work);
-            if (values && isLast) attempt.denoised = values;
-            work.progress("denoise", i + 1, totalSteps);
+            if (values && endsAll) attempt.denoised = values;
+            work.progress("denoise", before + i + 1, allSteps);
           },
         });
         await preview?.show(work, shown.indexOf(i));

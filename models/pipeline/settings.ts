@@ -118,6 +118,8 @@ export interface OptionalSettings {
   audioModalityScale?: number;
   /** `guidanceRescale` of the sound. */
   audioGuidanceRescale?: number;
+  /** Whether a video is made at half the size first, which the latent upsampler then doubles. */
+  twoStages?: boolean;
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
@@ -208,6 +210,7 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   audioStgScale: true,
   audioModalityScale: true,
   audioGuidanceRescale: true,
+  twoStages: true,
   guidanceLimit: true,
   guidanceEnd: true,
   guidanceScale2: true,
@@ -288,6 +291,7 @@ export type RoomSetting =
   | "audioGuidanceScale"
   | "audioStgScale"
   | "audioModalityScale"
+  | "twoStages"
   | "quality"
   | "decoder"
   | "layers"
@@ -319,6 +323,7 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   audioGuidanceScale: true,
   audioStgScale: true,
   audioModalityScale: true,
+  twoStages: true,
   quality: true,
   decoder: true,
   layers: true,

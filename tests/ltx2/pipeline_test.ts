@@ -1,5 +1,7 @@
 /** Whole LTX-2 pipelines against diffusers: same folder, prompt, image and seed, from text to pixels and sound. */
 import assert from "node:assert/strict";
+import { cpSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { parseConfig } from "../../models/config.ts";
 import { LTX2_TRANSFORMER_CONFIG } from "../../models/families/ltx2/config.ts";
 import { checkLtx2Guidance, ltx2Passes } from "../../models/families/ltx2/guidance.ts";
@@ -10,7 +12,8 @@ import { checkBudgets } from "../support/budgets.ts";
 import { assertClose, Golden, type GoldenCall } from "../support/golden.ts";
 import { kohya } from "../support/image_pipeline.ts";
 import { readTensors } from "../support/lora_files.ts";
-import { tensorsOf } from "../support/single_files.ts";
+import { withFolder } from "../support/safetensors.ts";
+import { tensorsOf, writeSafetensors } from "../support/single_files.ts";
 import { textRequest } from "../support/golden_request.ts";
 import { withPipeline } from "../support/pipeline_fixture.ts";
 import { psnr } from "../support/pixels.ts";
@@ -49,6 +52,7 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
     audioModalityScale: number("audio_modality_scale"),
     audioGuidanceRescale: number("audio_guidance_rescale"),
     ...(args["sigmas"] !== undefined && { sigmas: args["sigmas"] as number[] }),
+    ...(args["two_stages"] === true && { twoStages: true }),
     ...(inputs.includes("image") && { task: "I2V" as const }),
     ...(inputs.includes("video") && { task: "F2V" as const, video: framesOf("video") }),
     images: ["image", "last_image"].filter((input) => inputs.includes(input)).flatMap(framesOf)
@@ -86,6 +90,7 @@ async function check(
 
 const LATER = new Golden("ltx2/pipeline23");
 const FIRST = new Golden("ltx2/pipeline");
+const STAGES = new Golden("ltx2/stages");
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 /** The golden's adapter, under the names of a dialect. */
@@ -116,6 +121,47 @@ Deno.test("LTX2Pipeline.generate() gives the latents, frames and sound of LTX-2.
     const loras = [{ key: "adapter", lora: lora!, strength, mode: "dynamic" as const, targets }];
     await t.step(call.name, () => check(LATER, pipeline, call, { loras }));
   }, { folder: LATER.folder });
+});
+
+Deno.test("LTX2Pipeline.generate() gives those of two stages, of a distilled model with a latent upsampler, and refuses sizes without a half", async (t) => {
+  await withFolder({}, async (path) => {
+    // Only its name says that a model is distilled.
+    const folder = join(path, "ltx-2.3-distilled");
+    for (const golden of [LATER, STAGES]) cpSync(golden.folder, folder, { recursive: true });
+    await withPipeline(async ({ pipeline }) => {
+      const steps: string[] = [];
+      const previews: number[] = [];
+      for (const call of STAGES.calls) await t.step(call.name, () => check(STAGES, pipeline, call));
+      const request = requestOf(STAGES, STAGES.call("text"));
+      await pipeline.generate({ ...request, enableAudio: false }, {
+        previews: 3,
+        onPreview: (frame, index) => {
+          previews.push(index);
+          assert.equal(frame.length, request.width * request.height * 3);
+        },
+        onProgress: ({ stage, step, totalSteps }) => {
+          if (stage === "denoise") steps.push(`${step} of ${totalSteps}`);
+        },
+      });
+      assert.deepEqual(previews, [0, 1, 2]);
+      assert.deepEqual(steps, Array.from({ length: 12 }, (_, i) => `${i} of 11`));
+      await assert.rejects(
+        pipeline.generate({ ...request, width: 96 }),
+        /96x128 with twoStages: sides must be multiples of 64, from 128/,
+      );
+    }, { folder });
+    await withPipeline(async ({ pipeline }) => {
+      const request = requestOf(STAGES, STAGES.call("text"));
+      await assert.rejects(pipeline.generate(request), /twoStages/);
+    }, { folder: LATER.folder });
+    const beside = join(folder, "latent_upsampler");
+    const latentUpsampler = join(path, "upscaler.safetensors");
+    writeSafetensors(latentUpsampler, tensorsOf(beside));
+    rmSync(beside, { recursive: true });
+    await withPipeline(async ({ pipeline }) => {
+      await t.step("a file", () => check(STAGES, pipeline, STAGES.call("text")));
+    }, { folder, parts: { latentUpsampler } });
+  });
 });
 
 Deno.test("LTX2Pipeline.generate() gives those of LTX-2, makes no sound where none is wanted, the sound alone, and previews, and refuses what does not fit", async (t) => {

@@ -9,7 +9,9 @@ Images are not compressed before they are encoded (`image_crf=0`).
 """
 
 import json
+import pathlib
 import shutil
+import tempfile
 
 import numpy as np
 import torch
@@ -19,9 +21,12 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     LTX2ConditionPipeline,
     LTX2ImageToVideoPipeline,
+    LTX2LatentUpsamplePipeline,
     LTX2Pipeline,
 )
+from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
 from diffusers.pipelines.ltx2.pipeline_ltx2_condition import LTX2VideoCondition
+from diffusers.pipelines.ltx2.utils import DISTILLED_SIGMA_VALUES, STAGE_2_DISTILLED_SIGMA_VALUES
 from diffusers.pipelines.ltx2.vocoder import LTX2Vocoder, LTX2VocoderWithBWE
 from PIL import Image
 from safetensors.torch import save_file
@@ -31,7 +36,7 @@ import common
 from common import Call, generator, make_goldens, normal
 from gemma3 import text_encoder
 from ltx2 import CONNECTORS, TINY, TINY23, connectors, transformer
-from ltx2_coders import AUDIO, EXTENDED, PLAIN, build_audio, build_video, build_vocoder
+from ltx2_coders import AUDIO, EXTENDED, PLAIN, UPSAMPLER, build_audio, build_upsampler, build_video, build_vocoder
 from ltx2_coders import TINY as VIDEO_TINY
 from qwen_image import picture, quiet
 from seeded import with_weights
@@ -112,7 +117,7 @@ def components(folder, seed, is_later):
     }
 
 
-def video_call(pipeline, name, seed, inputs=None, args=None, **arguments):
+def video_call(pipeline, name, seed, inputs=None, args=None, rng=None, hidden=(), **arguments):
     """Final latents of the video in the transformer's units, its frames in [0, 1], and its sound."""
     seen = {}
 
@@ -121,7 +126,7 @@ def video_call(pipeline, name, seed, inputs=None, args=None, **arguments):
         return state
 
     video, audio = pipeline(
-        generator=generator(seed), output_type="np", callback_on_step_end=keep, return_dict=False, max_sequence_length=32,
+        generator=rng or generator(seed), output_type="np", callback_on_step_end=keep, return_dict=False, max_sequence_length=32,
         **arguments,
     )
     frames = (arguments["num_frames"] - 1) // 8 + 1
@@ -129,7 +134,7 @@ def video_call(pipeline, name, seed, inputs=None, args=None, **arguments):
     # Images that are no first frames are tokens of their own, after those of the video.
     latents = seen["latents"][:, :frames * rows * columns].unflatten(1, (frames, rows, columns)).permute(0, 4, 1, 2, 3)
     print(f"  {name}: loudness {audio.std():.3f}, most {audio.abs().max():.3f}")
-    stored = {key: value for key, value in arguments.items() if key not in ("image", "conditions")}
+    stored = {key: value for key, value in arguments.items() if key not in ("image", "conditions", *hidden)}
     outputs = {"latents": latents.contiguous(), "frames": torch.from_numpy(np.ascontiguousarray(video[0])).float(),
                "audio": audio[0].float()}
     return Call(name, "a video with its sound", {"seed": seed, "max_sequence_length": 32, **stored, **(args or {})}, inputs or {},
@@ -207,6 +212,41 @@ def calls23(folder, seed):
     return calls
 
 
+def build_stages(folder, seed):
+    build_upsampler({**UPSAMPLER, "in_channels": WIDTHS["in_channels"]}, torch.bfloat16)(folder / "latent_upsampler", seed)
+
+
+def calls_stages(folder, seed):
+    """Two stages of a distilled model, of the other parts of `pipeline23`."""
+    with tempfile.TemporaryDirectory() as model:
+        parts = components(pathlib.Path(model), GOLDENS["pipeline23"][1], True)
+    parts["scheduler"] = FlowMatchEulerDiscreteScheduler(shift=1.0)
+    upsampler = LTX2LatentUpsamplerModel.from_pretrained(with_weights(folder / "latent_upsampler"), torch_dtype=torch.float32)
+    enlarge = quiet(LTX2LatentUpsamplePipeline(vae=parts["vae"], latent_upsampler=upsampler.eval()))
+
+    def stages(kind, name, seed, inputs, conditions=None):
+        pipeline = quiet(kind(**parts))
+        rng = generator(seed)
+        given = {"conditions": conditions} if conditions else {}
+        common = dict(prompt="a red cat", guidance_scale=1.0, frame_rate=24.0, num_frames=9, **PLAIN_GUIDANCE, **given)
+        latents, audio = pipeline(generator=rng, output_type="latent", return_dict=False, max_sequence_length=32, height=64,
+                                  width=64, sigmas=DISTILLED_SIGMA_VALUES, **common)
+        large = enlarge(latents=latents, height=64, width=64, num_frames=9, output_type="latent", return_dict=False)[0]
+        return video_call(
+            pipeline, name, seed, inputs, {"two_stages": True, "num_inference_steps": len(DISTILLED_SIGMA_VALUES)}, rng,
+            ("latents", "audio_latents", "sigmas", "noise_scale"), latents=large, audio_latents=audio, height=128, width=128,
+            sigmas=STAGE_2_DISTILLED_SIGMA_VALUES, noise_scale=STAGE_2_DISTILLED_SIGMA_VALUES[0],
+            num_inference_steps=len(STAGE_2_DISTILLED_SIGMA_VALUES), **common)
+
+    rng = generator(seed + 1)
+    images = [picture(rng, 128, 128) for _ in range(2)]
+    conditions = [LTX2VideoCondition(frames=image.numpy()[None], index=index, crf=0) for image, index in zip(images, (0, -1))]
+    return [
+        stages(LTX2Pipeline, "text", 11, {}),
+        stages(LTX2ConditionPipeline, "ends", 12, {"image": images[0], "last_image": images[1]}, conditions),
+    ]
+
+
 def calls20(folder, seed):
     pipeline = quiet(LTX2Pipeline(**components(folder, seed, False)))
     guidance = {**GUIDANCE, "stg_scale": 0.0, "audio_stg_scale": 0.0}
@@ -219,6 +259,7 @@ def calls20(folder, seed):
 
 GOLDENS = {
     "pipeline23": ("LTX-2.3, pipeline", 461, build(True), calls23),
+    "stages": ("LTX-2.3, distilled, two stages", 521, build_stages, calls_stages),
     "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
 }
 

@@ -61,6 +61,7 @@ export interface Ltx2Given {
   run(work: Work): Promise<void>;
 }
 
+/** `half` where frames are brought at twice the size. */
 export function traceLtx2Given(
   session: Session,
   { vae }: Pick<Ltx2Parts, "vae">,
@@ -70,22 +71,40 @@ export function traceLtx2Given(
     readonly tileSide: number;
   },
   temporal: number,
+  half?: "half" | undefined,
 ): Ltx2Given {
   const size = { height: grid.rows, width: grid.columns, tileSide };
-  const begin = first > 0 ? traceLtx2Encoder(session, vae, { ...size, frames: first }) : undefined;
+  const name = (name: string) => half ? `${name} ${half}` : name;
+  const begin = first > 0
+    ? traceLtx2Encoder(session, vae, { ...size, frames: first }, { name: name("encode") })
+    : undefined;
   const end = hasLast
-    ? traceLtx2Encoder(session, vae, { ...size, frames: 1 }, { name: "encode last" })
+    ? traceLtx2Encoder(session, vae, { ...size, frames: 1 }, { name: name("encode last") })
     : undefined;
   const count = (first - 1) * temporal + 1;
   return {
     latents: { first: begin?.latents, last: end?.latents },
     async run(work) {
-      const { task, images = [], video = [] } = work.request;
+      const { task, images = [], video = [], width } = work.request;
       const frames = task === "F2V"
         ? video.slice(-count)
         : images.slice(0, 1).map(({ data }) => data);
-      await begin?.run(work, { length: frames.length, at: (i) => frames[i] });
-      await end?.run(work, { length: 1, at: () => images[1]!.data });
+      const seen = (frame: Uint8Array | undefined) =>
+        half && frame ? halfFrame(frame, width) : frame;
+      await begin?.run(work, { length: frames.length, at: (i) => seen(frames[i]) });
+      await end?.run(work, { length: 1, at: () => seen(images[1]!.data) });
     },
   };
+}
+
+/** The means of two by two pixels, in [-1, 1]: what torch's bilinear filter gives at half the size. */
+export function halfFrame(frame: Uint8Array, width: number): Float32Array {
+  const row = width * 3;
+  const half = row / 2;
+  return Float32Array.from({ length: frame.length / 4 }, (_, i) => {
+    const [y, x] = [Math.floor(i / half), i % half];
+    const at = 2 * y * row + Math.floor(x / 3) * 6 + x % 3;
+    const sum = frame[at]! + frame[at + 3]! + frame[at + row]! + frame[at + row + 3]!;
+    return sum / 4 / 127.5 - 1;
+  });
 }

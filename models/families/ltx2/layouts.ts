@@ -131,6 +131,41 @@ function connectorsConfig(tensors: TensorSource): JsonObject {
   };
 }
 
+/** Sides of a kernel that makes so many times more channels; a factor of 3 is taken to be one and a half in the end. */
+const SCALES: Readonly<Record<number, number>> = { 4: 2, 9: 1.5, 16: 4 };
+
+const LATENT_UPSAMPLER: ComponentFormat = {
+  name: "a latent upsampler of LTX-2",
+  component: "latent_upsampler",
+  className: "LTX2LatentUpsamplerModel",
+  namings: [{
+    probes: [
+      "initial_conv.weight",
+      "res_blocks.0.conv1.weight",
+      "post_upsample_res_blocks.0.conv1.weight",
+      "final_conv.weight",
+    ],
+  }],
+  config(tensors) {
+    const [mid, channels] = shapeOf(tensors, "initial_conv.weight", 5) as [number, number];
+    const rational = tensors.find("upsampler.conv.weight");
+    const [wide = 0, , ...kernel] = rational?.shape ?? tensors.find("upsampler.0.weight")?.shape ??
+      [];
+    const more = wide / mid;
+    const isLonger = kernel.length === 3;
+    return {
+      _class_name: "LTX2LatentUpsamplerModel",
+      in_channels: channels,
+      mid_channels: mid,
+      num_blocks_per_stage: countModules(tensors, "res_blocks."),
+      spatial_upsample: more >= 4,
+      temporal_upsample: isLonger,
+      use_rational_resampler: rational !== undefined,
+      ...(rational && { rational_spatial_scale: SCALES[more] ?? 0 }),
+    };
+  },
+};
+
 /** States of Gemma 3 12B. */
 const PUBLISHED_STATES = 49;
 
@@ -139,6 +174,7 @@ export const LTX2_FILES: FamilyFiles = {
     ...[TRANSFORMER, CONNECTORS, GEMMA3_FORMAT, LTX2_VIDEO_VAE_FORMAT],
     { ...LTX2_AUDIO_VAE_FORMAT, component: "audio_vae" },
     { ...LTX2_VOCODER_FORMAT, component: "vocoder" },
+    LATENT_UPSAMPLER,
   ],
   defaults: (transformer, path) => {
     const isDistilled = /distilled/i.test(basename(path));

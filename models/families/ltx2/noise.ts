@@ -1,7 +1,7 @@
 /** The noise of a video and of its sound, as the reference draws it: one after the other, of one generator. */
 import { concat, elementCount, type Shape, slice, type Tensor } from "../../../runtime/mod.ts";
 import { rearrange } from "../../rearrange.ts";
-import { TorchGenerator } from "../../schedulers/noise.ts";
+import type { TorchGenerator } from "../../schedulers/noise.ts";
 
 export class Ltx2Noise {
   /** How many numbers a draw gives. */
@@ -19,8 +19,7 @@ export class Ltx2Noise {
     this.size = elementCount(video) + elementCount(audio);
   }
 
-  draw(seed: number): () => Float32Array {
-    const generator = new TorchGenerator(seed);
+  draw(generator: TorchGenerator): () => Float32Array {
     const [video, audio] = [elementCount(this.#video), elementCount(this.#audio)];
     return () => {
       const noise = new Float32Array(this.size);

@@ -5,9 +5,18 @@ import {
   audioRate,
   LTX2_AUDIO_VAE_CONFIG,
 } from "../../autoencoders/ltx2/audio_config.ts";
+import {
+  LTX2_LATENT_UPSAMPLER_CONFIG,
+  upsamplerScale,
+} from "../../autoencoders/ltx2/latent_upsampler.ts";
 import { LTX2_VIDEO_VAE_CONFIG, ltx2Scale } from "../../autoencoders/ltx2/video_config.ts";
 import { LTX2_VOCODERS_CONFIG } from "../../autoencoders/ltx2/vocoder_config.ts";
-import { type PartsOf, partsTable, type SizeCheck } from "../../pipeline/components.ts";
+import {
+  optionalPart,
+  type PartsOf,
+  partsTable,
+  type SizeCheck,
+} from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
 import { FlowMatchEulerScheduler, SAMPLING_CHOICES } from "../../schedulers/mod.ts";
 import { GEMMA3_CLASSES, GEMMA3_CONFIG } from "../../text_encoders/gemma3_config.ts";
@@ -30,6 +39,7 @@ export const LTX2_PARTS = partsTable({
     audioVae: { classNames: ["AutoencoderKLLTX2Audio"], config: LTX2_AUDIO_VAE_CONFIG },
     vocoder: { classNames: ["LTX2Vocoder", "LTX2VocoderWithBWE"], config: LTX2_VOCODERS_CONFIG },
     vae: { classNames: ["AutoencoderKLLTX2Video"], config: LTX2_VIDEO_VAE_CONFIG },
+    latentUpsampler: optionalPart(LTX2_LATENT_UPSAMPLER_CONFIG, "LTX2LatentUpsamplerModel"),
   },
   settings: z.object({}),
   scheduler: { type: FlowMatchEulerScheduler },
@@ -37,7 +47,7 @@ export const LTX2_PARTS = partsTable({
     ["transformer.in_channels", "vae.latent_channels"],
     ["connectors.caption_channels", "textEncoder.hidden_size"],
   ],
-  fits: ({ transformer, connectors, textEncoder, vae, audioVae, vocoder }) => {
+  fits: ({ transformer, connectors, textEncoder, vae, audioVae, vocoder, latentUpsampler }) => {
     const { spatial, temporal } = ltx2Scale(vae);
     const [frames, rows, columns] = transformer.vae_scale_factors;
     const widths = transformer.use_prompt_embeddings
@@ -77,6 +87,24 @@ export const LTX2_PARTS = partsTable({
           audioVae.mel_bins,
       },
     );
+    if (latentUpsampler) {
+      const { spatial, frames } = upsamplerScale(latentUpsampler);
+      if (frames(2) !== 2) {
+        throw new TypeError(
+          "Cannot use a latent upsampler that makes more frames: pick one for sizes",
+        );
+      }
+      checks.push(
+        {
+          "times by which the latent upsampler enlarges": spatial,
+          "times that two stages take": 2,
+        },
+        {
+          "latent upsampler's in_channels": latentUpsampler.in_channels,
+          "transformer's": transformer.in_channels,
+        },
+      );
+    }
     return checks;
   },
 });
@@ -118,6 +146,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     optionalSettings: [
       ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...["guidanceRescale", "modalityScale"] as const,
+      ...parts.latentUpsampler && isDistilled(parts) ? ["twoStages"] as const : [],
       ...["audioGuidanceScale", "audioGuidanceRescale", "audioModalityScale"] as const,
       ...transformer.config.perturbed_attn
         ? ["stgScale", "stgBlocks", "audioStgScale"] as const

@@ -12,6 +12,9 @@ export const DISTILLED_SIGMAS: readonly number[] = [
   ...[0.909375, 0.725, 0.421875],
 ];
 
+/** Levels of the second of two stages. Source: diffusers `STAGE_2_DISTILLED_SIGMA_VALUES`. */
+export const SECOND_SIGMAS: readonly number[] = DISTILLED_SIGMAS.slice(-3);
+
 /** Those levels as they are, whatever a file says of levels between which a model without them steps. */
 const UNSHIFTED = new FlowMatchEulerScheduler({ shift: 1 });
 
@@ -25,6 +28,13 @@ export function ltx2Schedule(
     return imageSchedule(UNSHIFTED, tokens, steps, { ...options, sigmas: DISTILLED_SIGMAS });
   }
   return imageSchedule(scheduler, tokens, steps, options);
+}
+
+/** The last levels once more, of what was made at half the size. */
+export function secondSchedule(options: ScheduleOptions): Schedule {
+  const { sampler } = options;
+  const steps = SECOND_SIGMAS.length;
+  return imageSchedule(UNSHIFTED, 0, steps, { sampler, sigmas: SECOND_SIGMAS });
 }
 
 /** Latents of the sound that is as long as a video, `rate` of them a second, as Python rounds. */
