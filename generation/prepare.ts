@@ -35,7 +35,14 @@ import {
   visionFit,
   wholeSize,
 } from "./size.ts";
-import { checked, completeSettings, FieldError, refused, settingsOf } from "./settings.ts";
+import {
+  checked,
+  completeSettings,
+  FieldError,
+  refused,
+  settingsOf,
+  spellSettings,
+} from "./settings.ts";
 import { chooseWords, promptOf } from "./wildcards.ts";
 import { resolveTask, type TaskQuery } from "./task.ts";
 
@@ -338,9 +345,14 @@ export function countReferences<T extends InputTypes>(
 export async function checkRoom<T extends InputTypes>(
   room: RoomRequest,
   { previews = 0 }: Pick<Asked<T>, "previews">,
-  by: Pick<Preparation<T>, "checkRoom">,
+  { checkRoom, spell }: Pick<Preparation<T>, "checkRoom" | "spell">,
 ): Promise<void> {
-  await by.checkRoom?.({ ...room, previews }).catch(refused("size"));
+  await checkRoom?.({ ...room, previews }).catch((error: unknown) => {
+    if (!spell || !(error instanceof RangeError) || error instanceof FieldError) {
+      return refused("size")(error);
+    }
+    throw new FieldError("size", spellSettings(error.message, spell), { cause: error });
+  });
 }
 
 export async function visionsOf<T extends InputTypes>(
