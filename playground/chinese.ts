@@ -349,6 +349,7 @@ export const chinese: Words = {
   modelsShare: "模型 {share}",
   toyNote: "内置模型只能画简单的图形，例如红色的心。想要照片，请<获取一个模型>。",
   toyNoteTop: "内置模型只能画简单的图形，例如红色的心。想要照片，请在上方选择模型。",
+  toyIs: "简单的形状，用来试用各种功能；随 denoise 附带",
   modelsHere: "已有",
   modelsToDownload: "可下载",
   modelsFit: "适合此 GPU：各部分轮流占用显存",

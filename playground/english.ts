@@ -400,6 +400,7 @@ export const english = {
     "The bundled model draws plain shapes, such as a red heart, and nothing else. For photos, <get a model>.",
   toyNoteTop:
     "The bundled model draws plain shapes, such as a red heart, and nothing else. For photos, choose a model at the top.",
+  toyIs: "plain shapes, to try everything with; it comes along with denoise",
   modelsHere: "Here",
   modelsToDownload: "To download",
   modelsFit: "Fit this GPU: their parts take turns in its memory",

@@ -392,6 +392,7 @@ export const german: Words = {
     "Das mitgelieferte Modell zeichnet nur einfache Formen, etwa ein rotes Herz. Für Fotos <hole ein Modell>.",
   toyNoteTop:
     "Das mitgelieferte Modell zeichnet nur einfache Formen, etwa ein rotes Herz. Für Fotos wähle oben ein Modell.",
+  toyIs: "einfache Formen, um alles auszuprobieren; es kommt mit denoise",
   modelsHere: "Vorhanden",
   modelsToDownload: "Zum Herunterladen",
   modelsFit: "Passen auf diese GPU: Ihre Teile wechseln sich in deren Speicher ab",

@@ -160,7 +160,8 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
     (own.current.querySelector<HTMLElement>(".act:enabled") ?? own.current).focus();
   });
   const isOnItsWay = now !== undefined && isActive(now);
-  const isServed = served.some((model) => model.id === id);
+  const model = served.find((model) => model.id === id);
+  const isServed = model !== undefined;
   const isPart = entry ? entry.state === "partial" : now?.status === "stopped";
   const problem = entry && entry.state !== "present" ? obstacle(entry, catalogue) : undefined;
   // One button for all, so that it keeps the focus.
@@ -188,7 +189,7 @@ function ModelRow({ row, catalogue }: { row: Row; catalogue: Catalogue }): VNode
       {},
       h("b", {}, title),
       entry?.first_choice ? h("span", { class: "badge" }, t("firstChoice")) : null,
-      entry ? h("p", {}, entry.good_for) : null,
+      entry ? h("p", {}, entry.good_for) : model?.native_sides ? h("p", {}, t("toyIs")) : null,
       entry ? h("p", { class: "muted" }, termsOf(entry)) : null,
       part
         ? h("p", {}, t(part.part), part.families.length ? `: ${part.families.join(", ")}` : "")
