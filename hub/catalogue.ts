@@ -205,6 +205,10 @@ const WAN = {
   unreadBytes: 2.1e9,
   vae: "Wan 2.1's",
 } as const;
+const FORCED = {
+  tasks: ["T2I", "T2V", "I2V", "F2V", "V2V"],
+  goodFor: "videos from text or a picture",
+} as const;
 const SKY_REELS = { licence: "Skywork Community" } as const;
 const HUNYUAN_VIDEO_15 = {
   family: "HunyuanVideo 1.5",
@@ -360,6 +364,8 @@ const KINDS: Readonly<
     parameters: 16.4e9,
   },
   "SkyReels T2V": { ...WAN, ...SKY_REELS, parameters: 14.3e9 },
+  "SkyReels DF": { ...WAN, ...SKY_REELS, ...FORCED, parameters: 14.3e9 },
+  "SkyReels DF 1.3B": { ...WAN, ...SKY_REELS, ...FORCED, parameters: 1.44e9 },
   "SkyReels I2V": { ...WAN, ...SKY_REELS, ...MOVES, parameters: 16.4e9 },
   "SkyReels I2V 1.3B": { ...WAN, ...SKY_REELS, ...MOVES, parameters: 1.56e9 },
   "ChronoEdit": {
@@ -480,6 +486,9 @@ skyreels-v2-t2v-14b-720p       | SkyReels V2 T2V 14B 720P    | SkyReels T2V     
 skyreels-v2-i2v-14b-540p       | SkyReels V2 I2V 14B 540P    | SkyReels I2V       | Skywork/SkyReels-V2-I2V-14B-540P-Diffusers
 skyreels-v2-i2v-14b-720p       | SkyReels V2 I2V 14B 720P    | SkyReels I2V       | Skywork/SkyReels-V2-I2V-14B-720P-Diffusers
 skyreels-v2-i2v-1.3b-540p      | SkyReels V2 I2V 1.3B 540P   | SkyReels I2V 1.3B  | Skywork/SkyReels-V2-I2V-1.3B-540P-Diffusers
+skyreels-v2-df-14b-540p        | SkyReels V2 DF 14B 540P     | SkyReels DF        | Skywork/SkyReels-V2-DF-14B-540P-Diffusers
+skyreels-v2-df-14b-720p        | SkyReels V2 DF 14B 720P     | SkyReels DF        | Skywork/SkyReels-V2-DF-14B-720P-Diffusers
+skyreels-v2-df-1.3b-540p       | SkyReels V2 DF 1.3B 540P    | SkyReels DF 1.3B   | Skywork/SkyReels-V2-DF-1.3B-540P-Diffusers
 chronoedit-14b                 | ChronoEdit 14B              | ChronoEdit         | nvidia/ChronoEdit-14B-Diffusers
 hunyuanvideo-1.5-480p-t2v | HunyuanVideo 1.5 480p T2V | HunyuanVideo 1.5 | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_t2v
 hunyuanvideo-1.5-480p-i2v | HunyuanVideo 1.5 480p I2V | HunyuanVideo 1.5 I2V | hunyuanvideo-community/HunyuanVideo-1.5-Diffusers-480p_i2v

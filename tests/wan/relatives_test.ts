@@ -23,6 +23,18 @@ for (const name of ["skyreels-t2v", "skyreels-i2v"]) {
   });
 }
 
+Deno.test("SkyReelsV2DiffusionForcingPipeline.generate() gives the frames of diffusers, from text and from a first one", () => {
+  const golden = new Golden("wan/skyreels-df");
+  return withComposed([golden, OTHERS], (folder) =>
+    withPipeline(async ({ pipeline }) => {
+      assert.deepEqual(pipeline.info.supportedTasks, ["T2I", "T2V", "I2V", "F2V", "V2V"]);
+      for (const call of golden.calls) {
+        const fps = call.args["fps"] as number | undefined ?? 24;
+        await assertCall(pipeline, golden, call, { fps });
+      }
+    }, { folder }));
+});
+
 Deno.test("ChronoEditPipeline.generate() gives the last frame of diffusers as the edit", () => {
   const golden = new Golden("wan/chronoedit");
   return withComposed([golden, OTHERS], (folder) =>

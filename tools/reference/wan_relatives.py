@@ -13,9 +13,12 @@ import torch
 from diffusers import (
     ChronoEditPipeline,
     ChronoEditTransformer3DModel,
+    SkyReelsV2DiffusionForcingImageToVideoPipeline,
+    SkyReelsV2DiffusionForcingPipeline,
     SkyReelsV2ImageToVideoPipeline,
     SkyReelsV2Pipeline,
     SkyReelsV2Transformer3DModel,
+    UniPCMultistepScheduler,
 )
 
 from common import GOLDENS, exact, generator, make_goldens, normal, randomise, rescale
@@ -33,6 +36,7 @@ def transformer(folder, seed, kind, config):
     rng = generator(seed + 1)
     others = {"encoder_hidden_states_image": normal(rng, 1, 5, 160)} if "image_dim" in config else {}
     with exact():
+        others |= {"fps": [1]} if config.get("inject_sample_info") else {}
         sample = model(normal(rng, 1, config["in_channels"], 3, 8, 8), torch.tensor([500.0]), normal(rng, 1, 512, 64),
                        **others).sample  # fmt: skip
     rescale(model.proj_out, 1.0 / sample.std().item())
@@ -72,6 +76,27 @@ def image_calls(folder, seed):
     return [run(pipe, "first", "a cat grows", 48, 32, 9, 4, 5.0, negative="dark", pictures={"image": picture(60, 40, 56)})]
 
 
+class Unshared(UniPCMultistepScheduler):
+    """Keeps the last sample itself. Those pipelines give a part of the latents, and write the next sample over it, so that the
+    first correction starts from the wrong one."""
+
+    def step(self, model_output, timestep, sample, **others):
+        return super().step(model_output, timestep, sample.clone(), **others)
+
+
+def forced_calls(folder, seed):
+    """Diffusion forcing with all frames at the same timestep but the first one, where it is given."""
+    config = dict(SIZES, in_channels=16, inject_sample_info=True)
+    pipe = pipeline(folder, seed, SkyReelsV2DiffusionForcingPipeline, SkyReelsV2Transformer3DModel, config)
+    pipe.scheduler = Unshared.from_config(pipe.scheduler.config)
+    text = run(pipe, "text", "a red circle on the left", 48, 32, 5, 4, 6.0, negative="dark")
+    slow = run(pipe, "slow", "a red circle on the left", 48, 32, 5, 2, 1.0, fps=16)
+    pipe = SkyReelsV2DiffusionForcingImageToVideoPipeline(**pipe.components)
+    pipe.set_progress_bar_config(disable=True)
+    first = run(pipe, "first", "a cat grows", 48, 32, 9, 4, 5.0, negative="dark", pictures={"image": picture(62, 40, 56)})
+    return [text, slow, first]
+
+
 def edit_calls(folder, seed):
     pipe = pipeline(folder, seed, ChronoEditPipeline, ChronoEditTransformer3DModel, SEEING)
     call = run(pipe, "edit", "a cat with a hat", 48, 32, 5, 4, 5.0, negative="dark", pictures={"image": picture(61, 40, 56)})
@@ -83,6 +108,7 @@ def edit_calls(folder, seed):
 TABLE = {
     "skyreels-t2v": ("SkyReels V2 from text", 900, None, text_calls),
     "skyreels-i2v": ("SkyReels V2 from an image", 905, None, image_calls),
+    "skyreels-df": ("SkyReels V2 for diffusion forcing, from text and from an image", 920, None, forced_calls),
     "chronoedit": ("ChronoEdit, whose edit is the last frame of a short video", 910, None, edit_calls),
 }
 

@@ -25,6 +25,7 @@ import { hiddenSize } from "../../config.ts";
 import {
   CHRONO_EDIT,
   CHRONO_EDIT_TRANSFORMER,
+  isForced,
   RELATIVES,
   SKY_REELS_TRANSFORMER,
   withSkyReelsSizes,
@@ -71,8 +72,8 @@ const TRANSFORMER_FILE = z.object({
   rope_max_seq_len: z.int().positive().default(1024),
   vace_layers: z.array(z.int().nonnegative()).optional(),
   vace_in_channels: z.int().positive().default(96),
-  /** SkyReels V2: frames per second that it learned to tell apart, and frames that do not see later ones. */
-  inject_sample_info: z.literal(false).default(false),
+  /** SkyReels V2: whether it is told the frames per second, and how many frames do not see later ones. */
+  inject_sample_info: z.boolean().default(false),
   num_frame_per_block: z.literal(1).default(1),
   /** ChronoEdit: positions from the image to its edit, both counted. */
   rope_temporal_skip_len: z.int().min(2).max(1024).default(8),
@@ -222,6 +223,11 @@ export const WAN_PARTS = partsTable({
   ) => {
     const { image_dim, pos_embed_seq_len: positions, vace_in_channels, vace_layers } = transformer;
     checkEdits(transformer, className);
+    if (transformer.inject_sample_info && !isForced(className)) {
+      throw new TypeError(
+        `Cannot use the model: its transformer's inject_sample_info is true, and a ${className} tells it no frames per second`,
+      );
+    }
     if (boundary !== null && !transformer2) {
       throw new TypeError(
         `Cannot use the model: its boundary_ratio is ${boundary}, for two transformers, and it has no transformer_2; ` +
@@ -287,7 +293,7 @@ export interface WanSight {
   readonly images: readonly [least: number, most: number];
 }
 
-export function wanSight({ settings, transformer: { config } }: WanParts): WanSight {
+export function wanSight({ className, settings, transformer: { config } }: WanParts): WanSight {
   if (config.vace_layers.length > 0) return { frames: "control", images: [1, 2] };
   if (config.in_channels !== config.out_channels) {
     // Without positions for two, the image branch takes one; with them, two and no other number.
@@ -299,7 +305,7 @@ export function wanSight({ settings, transformer: { config } }: WanParts): WanSi
       : [1, 1] as const;
     return { frames: "channels", images };
   }
-  return settings.expand_timesteps
+  return settings.expand_timesteps || isForced(className)
     ? { frames: "tokens", images: [1, settings._takes_last_frame ? 2 : 1] }
     : { frames: undefined, images: [0, 0] };
 }

@@ -66,6 +66,7 @@ type ExpertShape = CommonShape & GivenShape & {
   readonly riflex: boolean;
   readonly skipped?: readonly number[] | undefined;
   readonly usesZeroStar: boolean;
+  readonly rate?: 0 | 1 | undefined;
 };
 
 type PassInputs = PassContext & Given["tokens"] & {
@@ -110,7 +111,12 @@ export function traceExpert(
     "timesteps",
     {},
     (_, graph: Graph) =>
-      timestepRows(weights, timestepConstant(graph, times, config.freq_dim), hiddenSize(config)),
+      timestepRows(
+        weights,
+        timestepConstant(graph, times, config.freq_dim),
+        hiddenSize(config),
+        shape.rate,
+      ),
   );
   const before = [context, images].filter((program) => program !== undefined);
   const { scale_factor_spatial: spatial } = vae.config;

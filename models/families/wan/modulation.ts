@@ -27,14 +27,33 @@ export const HEAD_MODULATION = ["shift", "scale"] as const;
 export const TIMESTEP_ROWS = BLOCK_MODULATION.length + 1;
 
 /** What blocks and head need of timesteps alone, [timesteps · {@linkcode TIMESTEP_ROWS}, dim], once for all steps. */
-export function timestepRows(weights: WeightScope, embedding: Tensor, dim: number): Tensor {
+export function timestepRows(
+  weights: WeightScope,
+  embedding: Tensor,
+  dim: number,
+  rate?: 0 | 1,
+): Tensor {
   const embedder = weights.scope("condition_embedder");
   const time = embedder.scope("time_embedder");
   const hidden = linearLayer(time, "linear_1", embedding, dim, { activation: "silu" });
   const temb = linearLayer(time, "linear_2", hidden, dim);
   const activated = elementwise("act_silu(t)", { t: temb });
-  const projected = linearLayer(embedder, "time_proj", activated, BLOCK_MODULATION.length * dim);
+  const rows = BLOCK_MODULATION.length * dim;
+  let projected = linearLayer(embedder, "time_proj", activated, rows);
+  if (rate !== undefined) {
+    const t = projected;
+    projected = elementwise("t + rate", { t, rate: rateRow(weights, t.graph, dim, rate) });
+  }
   return concat([projected, temb], 1).reshape(-1, dim);
+}
+
+/** What SkyReels V2 adds to all timesteps for the frames per second, [1, rows of a block · dim]. */
+function rateRow(weights: WeightScope, graph: Graph, dim: number, rate: 0 | 1): Tensor {
+  const table = weights.scope("fps_embedding").tensor(graph, "weight", [2, dim]);
+  const projection = weights.scope("fps_projection.net");
+  const own = slice(table, 0, rate, rate + 1);
+  const hidden = linearLayer(projection, "0.proj", own, dim, { activation: "silu" });
+  return linearLayer(projection, "2", hidden, BLOCK_MODULATION.length * dim);
 }
 
 /** Rows of {@linkcode timestepRows} that make each of {@linkcode modulationTable}, [table rows, timesteps]. */

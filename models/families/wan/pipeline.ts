@@ -22,7 +22,7 @@ import { traceGiven } from "./encode_given.ts";
 import { traceExpert } from "./expert.ts";
 import { framesBefore, givenKind } from "./given.ts";
 import { ORIGINAL_WAN, WAN_FILES } from "./layouts.ts";
-import { RELATIVES } from "./relatives.ts";
+import { rateOf, RELATIVES } from "./relatives.ts";
 import {
   patchFeatures,
   patchify,
@@ -65,6 +65,7 @@ export const WAN = defineFamily({
       start: strength === undefined ? 0 : strengthStart(steps, strength, "steps"),
       riflex: request.riflex === true,
       skipped: skipLayersOf(request)?.layers,
+      rate: rateOf(parts.transformer.config, request.fps),
       usesZeroStar: request.cfgZeroStar === true && lengths.length > 1,
       ...samplingOf(request),
     };

@@ -1,6 +1,7 @@
 /**
  * Models of other teams with Wan's transformer: SkyReels V2 and ChronoEdit.
- * Source: diffusers `SkyReelsV2Pipeline`, `SkyReelsV2ImageToVideoPipeline` and `ChronoEditPipeline`.
+ * Source: diffusers `SkyReelsV2Pipeline`, `SkyReelsV2ImageToVideoPipeline`, `SkyReelsV2DiffusionForcingPipeline`,
+ * `SkyReelsV2DiffusionForcingImageToVideoPipeline` and `ChronoEditPipeline`.
  */
 import type { PipelineDefaults } from "../../pipeline/types.ts";
 import type { TokenGrid } from "./patches.ts";
@@ -24,11 +25,30 @@ const SKY_REELS = {
   numInferenceSteps: 50,
 } as const;
 
+/** Classes for diffusion forcing: latent frames have timesteps of their own, here one, and 0 where a frame is given. */
+const FORCED = "SkyReelsV2DiffusionForcingPipeline";
+const FORCED_IMAGE = "SkyReelsV2DiffusionForcingImageToVideoPipeline";
+
 export const RELATIVES: Readonly<Record<string, Partial<PipelineDefaults>>> = {
   SkyReelsV2Pipeline: { ...SKY_REELS, guidanceScale: 6 },
   SkyReelsV2ImageToVideoPipeline: { ...SKY_REELS, guidanceScale: 5 },
+  [FORCED]: { ...SKY_REELS, guidanceScale: 6 },
+  [FORCED_IMAGE]: { ...SKY_REELS, guidanceScale: 5 },
   [CHRONO_EDIT]: { numFrames: 1, fps: 1 },
 };
+
+export function isForced(className: string): boolean {
+  return className === FORCED || className === FORCED_IMAGE;
+}
+
+/** The rates that a transformer learned to tell apart: 16 frames a second, and others. */
+export function rateOf(
+  { inject_sample_info: tellsRates }: { readonly inject_sample_info: boolean },
+  fps: number | undefined,
+): 0 | 1 | undefined {
+  if (!tellsRates) return undefined;
+  return fps === 16 ? 0 : 1;
+}
 
 /** A transformer's file with the sizes that its class has where Wan's has others. */
 export function withSkyReelsSizes(json: unknown): unknown {
