@@ -162,6 +162,17 @@ const LUMINA2 = {
   unreadBytes: 1.3e9,
   vae: "FLUX.1's",
 };
+const LONGCAT_IMAGE = {
+  ...IMAGES,
+  ...APACHE,
+  family: "LongCat-Image",
+  goodFor: "photos and signs, with text in English and Chinese",
+  parameters: 6.3e9,
+  textEncoder: "Qwen2.5-VL-7B",
+  textEncoderBytes: 13.1e9,
+  unreadBytes: 3.5e9,
+  vae: "FLUX.1's",
+};
 const OVIS_IMAGE = {
   ...IMAGES,
   ...APACHE,
@@ -309,6 +320,14 @@ const KINDS: Readonly<
   "Ideogram 4": IDEOGRAM4,
   "Lumina 2": LUMINA2,
   "Ovis-Image": OVIS_IMAGE,
+  "LongCat-Image": LONGCAT_IMAGE,
+  "LongCat-Image edit": {
+    ...LONGCAT_IMAGE,
+    ...EDITS,
+    goodFor: "edits by instructions, text in pictures too",
+    textEncoderBytes: 14.4e9,
+    unreadBytes: 2.2e9,
+  },
   "SD 1.5": {
     ...IMAGES,
     family: "SD 1 or SD 2",
@@ -459,6 +478,9 @@ krea-2-raw                     | Krea 2 Raw                  | Krea 2           
 anima                          | Anima                       | Anima              | circlestone-labs/Anima-Base-v1.0-Diffusers
 ideogram-4                     | Ideogram 4                  | Ideogram 4         | ideogram-ai/ideogram-4-fp8
 ovis-image                     | Ovis-Image                  | Ovis-Image         | AIDC-AI/Ovis-Image-7B                           | leejet/Ovis-Image-7B-GGUF | q4_0
+longcat-image                  | LongCat-Image               | LongCat-Image      | meituan-longcat/LongCat-Image
+longcat-image-edit             | LongCat-Image-Edit          | LongCat-Image edit | meituan-longcat/LongCat-Image-Edit
+longcat-image-edit-turbo       | LongCat-Image-Edit-Turbo    | LongCat-Image edit | meituan-longcat/LongCat-Image-Edit-Turbo
 lumina-image-2.0               | Lumina-Image 2.0            | Lumina 2           | Alpha-VLLM/Lumina-Image-2.0                     | calcuis/lumina-gguf | q8_0
 ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
 ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF

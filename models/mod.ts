@@ -91,6 +91,10 @@ const FAMILIES: readonly (readonly [prefix: string, load: () => Promise<unknown>
   ["Lumina2", async () => (await import("./families/lumina2/pipeline.ts")).LUMINA2],
   ["OvisImage", async () => (await import("./families/ovis_image/pipeline.ts")).OVIS_IMAGE],
   [
+    "LongCatImage",
+    async () => (await import("./families/longcat_image/pipeline.ts")).LONGCAT_IMAGE,
+  ],
+  [
     "StableDiffusion",
     async () => (await import("./families/stable_diffusion/pipeline.ts")).STABLE_DIFFUSION,
   ],

@@ -33,6 +33,7 @@ const HUNYUAN = [new Golden("hunyuan_video_15/pipeline")] as const;
 const LUMINA2 = [new Golden("lumina2/pipeline")] as const;
 const LTX2 = [new Golden("ltx2/pipeline23")] as const;
 const OVIS = [new Golden("ovis_image/pipeline")] as const;
+const LONGCAT = [new Golden("longcat_image/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
@@ -57,6 +58,7 @@ const MODELS: readonly (readonly [
   ["Lumina 2", LUMINA2[0], (use) => withComposed(LUMINA2, use)],
   ["LTX-2.3", LTX2[0], (use) => withComposed(LTX2, use)],
   ["Ovis-Image", OVIS[0], (use) => withComposed(OVIS, use)],
+  ["LongCat-Image", LONGCAT[0], (use) => withComposed(LONGCAT, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>

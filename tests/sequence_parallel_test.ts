@@ -181,6 +181,16 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         GUIDANCE,
         LAYERS,
       ]] as const,
+      ["LongCat-Image", golden("longcat_image/pipeline"), IMAGE, [
+        ulysses(2),
+        ulysses(1, 2),
+        GUIDANCE,
+        LAYERS,
+      ]] as const,
+      ["LongCat-Image-Edit", golden("longcat_image/edit"), {
+        ...{ ...IMAGE, task: "TI2I" as const },
+        images: [{ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3).fill(90) }],
+      }, [ulysses(2), LAYERS]] as const,
       ["Ideogram 4", golden("ideogram4/pipeline"), IMAGE, [GUIDANCE, LAYERS]] as const,
       ["FLUX.2 dev", golden("flux2/dev"), { ...IMAGE, trueCfgScale: 2 }, [
         ulysses(2),

@@ -24,6 +24,8 @@ import { LTX2_CONNECTORS_CONFIG, LTX2_TRANSFORMER_CONFIG } from "../families/ltx
 import { LTX2_FILES } from "../families/ltx2/layouts.ts";
 import { KREA2_TRANSFORMER_CONFIG } from "../families/krea2/config.ts";
 import { KREA2_FILES } from "../families/krea2/layouts.ts";
+import { LONGCAT_IMAGE_TRANSFORMER_CONFIG } from "../families/longcat_image/config.ts";
+import { LONGCAT_IMAGE_FILES } from "../families/longcat_image/layouts.ts";
 import { LUMINA2_TRANSFORMER_CONFIG } from "../families/lumina2/config.ts";
 import { LUMINA2_FILES } from "../families/lumina2/layouts.ts";
 import { FLUX3_TRANSFORMER_CONFIG } from "../families/flux3/config.ts";
@@ -58,6 +60,7 @@ type Shapes = Record<string, readonly number[]>;
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
   ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES, LTX2_FILES, OVIS_IMAGE_FILES],
+  ...[LONGCAT_IMAGE_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -75,6 +78,7 @@ const SCHEMAS = {
   HunyuanVideo15Transformer3DModel: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
   AutoencoderKLHunyuanVideo15: HUNYUAN_VIDEO_15_VAE_CONFIG,
   SiglipVisionModel: SIGLIP_VISION_CONFIG,
+  LongCatImageTransformer2DModel: LONGCAT_IMAGE_TRANSFORMER_CONFIG,
   OvisImageTransformer2DModel: OVIS_IMAGE_TRANSFORMER_CONFIG,
   Lumina2Transformer2DModel: LUMINA2_TRANSFORMER_CONFIG,
   Gemma2Model: GEMMA2_CONFIG,

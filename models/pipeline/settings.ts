@@ -102,7 +102,7 @@ export interface OptionalSettings {
   guidanceLimit?: number;
   /** Weight of the input image beside that of the prompt, in models that edit by instructions, at least 0; default 1.5. */
   imageGuidanceScale?: number;
-  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0, of LTX-2 0.7, of Lumina 2 1. */
+  /** How far the guided output gets the spread of the prompt's own, 0 to 1; default 0, of LTX-2 0.7, of Lumina 2 and LongCat-Image 1. */
   guidanceRescale?: number;
   /** Weight of guidance away from what some blocks make without attention (spatio-temporal guidance), at least 0. */
   stgScale?: number;

@@ -2,7 +2,7 @@
  * Images by transformers of FLUX.1's line that read one text encoder, with a pass for each prompt: from text, from an input image by
  * strength, and with a mask. Source: diffusers `OvisImagePipeline` and `LongCatImagePipeline`, `FluxImg2ImgPipeline`.
  */
-import { f32, type Tensor } from "../../../runtime/mod.ts";
+import { type DeviceTensor, f32, type Tensor } from "../../../runtime/mod.ts";
 import { PACKED_SIDE, packLatents, unpackLatents } from "../../autoencoders/kl/packing.ts";
 import { scaleLatents } from "../../autoencoders/kl/posterior.ts";
 import type { KlVaeConfig } from "../../autoencoders/kl/config.ts";
@@ -29,6 +29,7 @@ import {
 import { ofPrompt, PromptEncoder } from "../../pipeline/prompts.ts";
 import type { TinyDecoder } from "../../pipeline/tiny_coders.ts";
 import type { PipelineInfo, PipelineRequest } from "../../pipeline/types.ts";
+import type { Work } from "../../pipeline/work.ts";
 import { rearrange } from "../../rearrange.ts";
 import { type FlowMatchEulerScheduler, imageSchedule, imageSteps } from "../../schedulers/mod.ts";
 import type { TextEncoder } from "../../text_encoders/text_encoder.ts";
@@ -41,6 +42,8 @@ interface FluxImageShape extends ReturnType<typeof imageSteps> {
   readonly textTokens: number;
   readonly grid: TokenGrid;
   readonly startsFromImage: boolean;
+  /** How the tokens of an image lie that the transformer sees beside the result. */
+  readonly reference?: TokenGrid | undefined;
 }
 
 /** Every prompt is filled up to as many tokens as one may have, and the transformer attends all of them. */
@@ -49,17 +52,20 @@ export function fluxImageShape(
   _parts: unknown,
   { lengths, maxLength }: PromptSizes,
   { sizeMultiple }: Pick<PipelineInfo, "sizeMultiple">,
+  reference?: TokenGrid,
 ): { readonly shape: FluxImageShape; readonly latents: readonly LatentSize[] } {
   const grid = gridOf(request, sizeMultiple);
-  const startsFromImage = request.task === "TI2I";
+  const startsFromImage = request.task === "TI2I" && !reference;
   const shape = {
     prompts: lengths.length,
     textTokens: maxLength,
     grid,
     startsFromImage,
+    reference,
     ...imageSteps(request, startsFromImage),
   };
-  return { shape, latents: [latentSize(grid, PACKED_SIDE)] };
+  const coded = reference ? [grid, reference] : [grid];
+  return { shape, latents: coded.map((each) => latentSize(each, PACKED_SIDE)) };
 }
 
 interface FluxImageParts {
@@ -77,11 +83,17 @@ interface FluxImageOptions {
   context(states: Tensor): Tensor;
   /** Vectors of all timesteps, of their sinusoidal embedding. */
   tables(embedded: Tensor): ModulationTables;
-  /** Positions of text and image. */
-  places(textTokens: number, grid: TokenGrid): number[][];
+  /** Positions of text and images. */
+  places(textTokens: number, grids: readonly TokenGrid[]): number[][];
   readonly kind: FeedForwardKind;
   guidance(request: PipelineRequest, prompts: number): Guidance;
   readonly combined?: CombinedGuidance | undefined;
+  /** Tokens of the image that the transformer sees beside the result, and what makes them before the prompts are encoded. */
+  readonly reference?: {
+    readonly tokens: DeviceTensor;
+    /** Gives what tells the image from others. */
+    run(work: Work): Promise<string>;
+  } | undefined;
 }
 
 export function traceFluxImages(
@@ -124,18 +136,20 @@ export function traceFluxImages(
   // 3. Denoise: a pass of the transformer for each prompt, guidance, the solver.
   const { sample, kept, tables } = begin.outputs;
   const images = klImages({ vae, tinyDecoder }, size, (x) => unpackLatents(x, grid.rows));
-  const places = options.places(rows - first, grid);
+  const grids = shape.reference ? [grid, shape.reference] : [grid];
+  const places = options.places(rows - first, grids);
+  const reference = options.reference?.tokens;
   const loop = session.stage("denoise", { repeats: times.length });
   const denoiser = traceDenoiser(loop, shape, {
     schedule,
     sample,
     kept,
     noise: { shape: latents, arrange: packed },
-    passes: text.context.map((context) => ({ context, ...tables })),
-    predict: ({ context, sample, step, ...tables }, graph) =>
+    passes: text.context.map((context) => ({ context, reference, ...tables })),
+    predict: ({ context, sample, reference, step, ...tables }, graph) =>
       flux1Transformer(graph, config, weights, {
-        ...{ context, sample },
-        grids: [grid],
+        ...{ context, sample, reference },
+        grids,
         places,
         kind: options.kind,
         ranks: session.ranks,
@@ -152,7 +166,7 @@ export function traceFluxImages(
     const draw = noiseOf(work.request, latents);
     const drawn = start.draw(draw);
     await encoder?.run(work);
-    await text.run(work);
+    await text.run(work, await options.reference?.run(work));
     await work.run([begin.call(drawn)]);
     await denoiser.run(work, options.guidance(work.request, prompts), draw, drawn);
     await result.run(work);

@@ -56,6 +56,24 @@ export const ORIGINAL_FLUX1: Layout = {
   ],
 };
 
+/** Norms of heads whose parameter is called `weight`, as newer models of the line have them. */
+export const FLUX1_HEAD_NORMS: readonly LayoutEntry[] = [
+  ...headNorms("double_blocks.*.img_attn.norm", `${DOUBLE}.attn`, ["norm_q", "norm_k"]),
+  ...headNorms("double_blocks.*.txt_attn.norm", `${DOUBLE}.attn`, ["norm_added_q", "norm_added_k"]),
+  ...headNorms("single_blocks.*.norm", `${SINGLE}.attn`, ["norm_q", "norm_k"]),
+];
+
+function headNorms(
+  theirs: string,
+  ours: string,
+  [query, key]: readonly [query: string, key: string],
+): LayoutEntry[] {
+  return [
+    renamed(`${theirs}.query_norm`, `${ours}.${query}`),
+    renamed(`${theirs}.key_norm`, `${ours}.${key}`),
+  ];
+}
+
 /** LoRAs of XLabs name the processors of attention. */
 export const XLABS_FLUX1: Layout = {
   name: "XLabs",

@@ -1,6 +1,6 @@
 /** What other programs call Ovis-Image's modules. Source: diffusers' `convert_ovis_image_to_diffusers.py`. */
-import { type Layout, type LayoutEntry, renamed } from "../../layouts.ts";
-import { ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
+import { type Layout, renamed } from "../../layouts.ts";
+import { FLUX1_HEAD_NORMS, ORIGINAL_FLUX1 } from "../flux1/layouts.ts";
 
 const [DOUBLE, SINGLE] = ["transformer_blocks.*", "single_transformer_blocks.*"];
 const STREAMS = [["img", "ff"], ["txt", "ff_context"]] as const;
@@ -40,24 +40,7 @@ export const ORIGINAL_OVIS_IMAGE: Layout = {
       ],
       shares: [1, 1, 1, 8],
     },
-    ...headNorms("double_blocks.*.img_attn.norm", `${DOUBLE}.attn`, ["norm_q", "norm_k"]),
-    ...headNorms("double_blocks.*.txt_attn.norm", `${DOUBLE}.attn`, [
-      "norm_added_q",
-      "norm_added_k",
-    ]),
-    ...headNorms("single_blocks.*.norm", `${SINGLE}.attn`, ["norm_q", "norm_k"]),
+    ...FLUX1_HEAD_NORMS,
     ...ORIGINAL_FLUX1.entries,
   ],
 };
-
-/** Norms of heads whose parameter is called `weight`, and not `scale` as FLUX.1's. */
-export function headNorms(
-  theirs: string,
-  ours: string,
-  [query, key]: readonly [query: string, key: string],
-): LayoutEntry[] {
-  return [
-    renamed(`${theirs}.query_norm`, `${ours}.${query}`),
-    renamed(`${theirs}.key_norm`, `${ours}.${key}`),
-  ];
-}

@@ -74,7 +74,7 @@ Deno.test("Ovis-Image's single files load with nothing unmatched and nothing mis
       context: ovisImageContext(config, root, input([1, 5, 2048])),
       sample: input([1, 6, 64]),
       grids: [grid],
-      places: ovisImagePlaces(5, grid),
+      places: ovisImagePlaces(5, [grid]),
       kind: "swiglu",
       modulation: modulationOf(tables, input([1], "u32"), hiddenSize(config)),
     });

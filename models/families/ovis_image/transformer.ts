@@ -30,7 +30,7 @@ export function ovisImageTables(
 }
 
 /** The text runs down the diagonal of the image. */
-export function ovisImagePlaces(textTokens: number, grid: TokenGrid): number[][] {
+export function ovisImagePlaces(textTokens: number, grids: readonly TokenGrid[]): number[][] {
   const text = Array.from({ length: textTokens }, (_, i) => [0, i, i]);
-  return [...text, ...positions(0, [grid])];
+  return [...text, ...positions(0, grids)];
 }

@@ -1,13 +1,15 @@
 /** The programs that encode the images of a request, and the text encoder for its prompts. */
-import { concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
+import { type Call, concat, type DeviceTensor, f32 } from "../../../runtime/mod.ts";
 import { posteriorMode } from "../../autoencoders/kl/posterior.ts";
 import { scaleLatents } from "../../pipeline/wan_coders.ts";
 import { ImageEncoder } from "../../pipeline/image_encoder.ts";
 import { wanImageCodec } from "../../pipeline/wan_image_coders.ts";
 import {
   type PatchGrid,
+  type PatchLayout,
   patchPixels,
   qwen25Vision,
+  type Qwen25VisionConfig,
   tokensOf,
   visionLayout,
 } from "../../image_encoders/qwen2_5_vision.ts";
@@ -158,7 +160,7 @@ export function traceGiven(
       const patches = images.map((image, i) =>
         [`patches${i}`, patchPixels(visionCopy(image, rules), vision.layouts[i]!, side)] as const
       );
-      await work.run([vision.program.call(Object.fromEntries(patches))], {
+      await work.run([vision.call(Object.fromEntries(patches))], {
         finished: () => work.encodeDone(),
       });
       return await digestOf(work.request);
@@ -166,11 +168,21 @@ export function traceGiven(
   };
 }
 
-function traceVision(
+interface Vision {
+  readonly config: Qwen25VisionConfig;
+  readonly layouts: readonly PatchLayout[];
+  /** Tokens of all images, one after the other. */
+  readonly states: DeviceTensor;
+  /** Takes the patches of the images, `patches0` and so on. */
+  call(patches: Readonly<Record<string, Float32Array>>): Call;
+}
+
+/** The program of the vision tower, which the images' patches are given to. */
+export function traceVision(
   session: Session,
-  { textEncoder: { config: { vision }, weights } }: QwenImageParts,
+  { textEncoder: { config: { vision }, weights } }: Pick<QwenImageParts, "textEncoder">,
   grids: readonly PatchGrid[],
-) {
+): Vision {
   const config = vision!;
   const tower = weights.has("model.visual.merger.ln_q.weight") ? "model.visual" : "visual";
   const layouts = grids.map((grid) => visionLayout(config, grid));
@@ -194,5 +206,10 @@ function traceVision(
     },
   );
   session.encodeSteps++;
-  return { config, layouts, program, states: program.outputs };
+  return {
+    config,
+    layouts,
+    states: program.outputs,
+    call: (patches) => program.call(patches),
+  };
 }

@@ -50,6 +50,7 @@ const SIGNS: readonly Sign[] = [
     ],
   },
   { family: "Ovis-Image", has: [/double_blocks_\d+_(img|txt)_mlp_(gate|up|down)_proj/] },
+  { family: "LongCat-Image", has: [/(^|_)time_embed_timestep_embedder/], lacks: [UNET] },
   { family: "Chroma", has: [/distilled_guidance_layer/] },
   {
     family: "FLUX.2",
