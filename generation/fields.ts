@@ -105,7 +105,7 @@ export const SETTING_FIELDS: {
   },
   guidanceRescale: {
     text:
-      "Guidance rescale (Stable Diffusion, LTX-2, Lumina 2, LongCat-Image): how far the guided prediction gets the standard deviation of the prompt's own; of Lumina 2 the norm of each row, of LongCat-Image that of each token where it is longer",
+      "Guidance rescale: how far the guided prediction gets the standard deviation of the prompt's own; Lumina 2, LongCat-Image: its norm",
     ...numberWithin(0, 1),
     placeholder: "share",
     neutral: 0,

@@ -173,6 +173,16 @@ const LONGCAT_IMAGE = {
   unreadBytes: 3.5e9,
   vae: "FLUX.1's",
 };
+const AURAFLOW = {
+  ...IMAGES,
+  ...APACHE,
+  family: "AuraFlow",
+  goodFor: "pictures that follow long prompts; base of Pony V7",
+  parameters: 6.8e9,
+  textEncoder: "Pile-T5-XL",
+  textEncoderBytes: 2.3e9,
+  vae: "SDXL's",
+};
 const OVIS_IMAGE = {
   ...IMAGES,
   ...APACHE,
@@ -320,6 +330,7 @@ const KINDS: Readonly<
   "Ideogram 4": IDEOGRAM4,
   "Lumina 2": LUMINA2,
   "Ovis-Image": OVIS_IMAGE,
+  "AuraFlow": AURAFLOW,
   "LongCat-Image": LONGCAT_IMAGE,
   "LongCat-Image edit": {
     ...LONGCAT_IMAGE,
@@ -481,6 +492,7 @@ ovis-image                     | Ovis-Image                  | Ovis-Image       
 longcat-image                  | LongCat-Image               | LongCat-Image      | meituan-longcat/LongCat-Image
 longcat-image-edit             | LongCat-Image-Edit          | LongCat-Image edit | meituan-longcat/LongCat-Image-Edit
 longcat-image-edit-turbo       | LongCat-Image-Edit-Turbo    | LongCat-Image edit | meituan-longcat/LongCat-Image-Edit-Turbo
+auraflow-0.3                   | AuraFlow 0.3                | AuraFlow           | fal/AuraFlow-v0.3
 lumina-image-2.0               | Lumina-Image 2.0            | Lumina 2           | Alpha-VLLM/Lumina-Image-2.0                     | calcuis/lumina-gguf | q8_0
 ernie-image-turbo              | ERNIE-Image-Turbo           | ERNIE-Image        | baidu/ERNIE-Image-Turbo                         | unsloth/ERNIE-Image-Turbo-GGUF
 ernie-image                    | ERNIE-Image                 | ERNIE-Image        | baidu/ERNIE-Image                               | unsloth/ERNIE-Image-GGUF

@@ -89,6 +89,7 @@ const FAMILIES: readonly (readonly [prefix: string, load: () => Promise<unknown>
   ["ErnieImage", async () => (await import("./families/ernie_image/pipeline.ts")).ERNIE_IMAGE],
   ["Ideogram4", async () => (await import("./families/ideogram4/pipeline.ts")).IDEOGRAM4],
   ["Lumina2", async () => (await import("./families/lumina2/pipeline.ts")).LUMINA2],
+  ["AuraFlow", async () => (await import("./families/auraflow/pipeline.ts")).AURAFLOW],
   ["OvisImage", async () => (await import("./families/ovis_image/pipeline.ts")).OVIS_IMAGE],
   [
     "LongCatImage",

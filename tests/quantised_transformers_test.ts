@@ -34,6 +34,7 @@ const LUMINA2 = [new Golden("lumina2/pipeline")] as const;
 const LTX2 = [new Golden("ltx2/pipeline23")] as const;
 const OVIS = [new Golden("ovis_image/pipeline")] as const;
 const LONGCAT = [new Golden("longcat_image/pipeline")] as const;
+const AURAFLOW = [new Golden("auraflow/pipeline")] as const;
 const ANIMA = [new Golden("anima/pipeline")] as const;
 const CHROMA = new Golden("chroma-hd128");
 const SD3 = [new Golden("stable_diffusion_3/pipeline")] as const;
@@ -59,6 +60,7 @@ const MODELS: readonly (readonly [
   ["LTX-2.3", LTX2[0], (use) => withComposed(LTX2, use)],
   ["Ovis-Image", OVIS[0], (use) => withComposed(OVIS, use)],
   ["LongCat-Image", LONGCAT[0], (use) => withComposed(LONGCAT, use)],
+  ["AuraFlow", AURAFLOW[0], (use) => withComposed(AURAFLOW, use)],
   ["Anima", ANIMA[0], (use) => withComposed(ANIMA, use)],
   ["Chroma", CHROMA, (use) => withChroma(use, [CHROMA])],
   ...SD.map((golden, i) =>

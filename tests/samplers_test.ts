@@ -20,6 +20,7 @@ const MODELS = [
   "ideogram4/pipeline",
   "lumina2/pipeline",
   "ovis_image/pipeline",
+  "auraflow/pipeline",
   "longcat_image/pipeline",
   "wan/pipeline-ti2v",
   "hunyuan_video_15/pipeline",

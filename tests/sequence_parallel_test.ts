@@ -191,6 +191,7 @@ const MODELS: readonly (readonly [string, Model, PipelineRequest, readonly Split
         ...{ ...IMAGE, task: "TI2I" as const },
         images: [{ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3).fill(90) }],
       }, [ulysses(2), LAYERS]] as const,
+      ["AuraFlow", golden("auraflow/pipeline"), IMAGE, [GUIDANCE, LAYERS]] as const,
       ["Ideogram 4", golden("ideogram4/pipeline"), IMAGE, [GUIDANCE, LAYERS]] as const,
       ["FLUX.2 dev", golden("flux2/dev"), { ...IMAGE, trueCfgScale: 2 }, [
         ulysses(2),

@@ -6,6 +6,8 @@ import { FLUX2_VAE_CONFIG, KL_VAE_CONFIG } from "../autoencoders/kl/config.ts";
 import { QWEN_IMAGE_21_VAE_CONFIG, WAN_VAE_CONFIG } from "../autoencoders/wan/config.ts";
 import { ANIMA_CONDITIONER_CONFIG, ANIMA_TRANSFORMER_CONFIG } from "../families/anima/config.ts";
 import { ANIMA_FILES } from "../families/anima/layouts.ts";
+import { AURAFLOW_TRANSFORMER_CONFIG } from "../families/auraflow/config.ts";
+import { AURAFLOW_FILES } from "../families/auraflow/layouts.ts";
 import { CHROMA_TRANSFORMER_CONFIG } from "../families/chroma/config.ts";
 import { CHROMA_FILES } from "../families/chroma/layouts.ts";
 import { ERNIE_IMAGE_TRANSFORMER_CONFIG } from "../families/ernie_image/config.ts";
@@ -60,7 +62,7 @@ type Shapes = Record<string, readonly number[]>;
 const FORMATS = [
   ...[WAN_FILES, ANIMATE_FILES, Z_IMAGE_FILES, FLUX1_FILES, CHROMA_FILES, FLUX2_FILES, FLUX3_FILES],
   ...[IDEOGRAM4_FILES, HUNYUAN_VIDEO_15_FILES, LUMINA2_FILES, LTX2_FILES, OVIS_IMAGE_FILES],
-  ...[LONGCAT_IMAGE_FILES],
+  ...[LONGCAT_IMAGE_FILES, AURAFLOW_FILES],
   ...[QWEN_IMAGE_FILES, QWEN_IMAGE_21_FILES, KREA2_FILES, ANIMA_FILES, ERNIE_IMAGE_FILES, SD_FILES],
 ].flatMap(({ formats }) => formats);
 
@@ -78,6 +80,7 @@ const SCHEMAS = {
   HunyuanVideo15Transformer3DModel: HUNYUAN_VIDEO_15_TRANSFORMER_CONFIG,
   AutoencoderKLHunyuanVideo15: HUNYUAN_VIDEO_15_VAE_CONFIG,
   SiglipVisionModel: SIGLIP_VISION_CONFIG,
+  AuraFlowTransformer2DModel: AURAFLOW_TRANSFORMER_CONFIG,
   LongCatImageTransformer2DModel: LONGCAT_IMAGE_TRANSFORMER_CONFIG,
   OvisImageTransformer2DModel: OVIS_IMAGE_TRANSFORMER_CONFIG,
   Lumina2Transformer2DModel: LUMINA2_TRANSFORMER_CONFIG,

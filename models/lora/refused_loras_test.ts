@@ -326,6 +326,8 @@ const FAMILIES: readonly (readonly [family: string, key: string, columns?: numbe
   ["FLUX.3", "diffusion_model.single_blocks.0.q_proj"],
   ["FLUX.3", "lora_unet_content_mode_blocks_image_0_mlp_in"],
   ["FLUX.3", "transformer.single_transformer_blocks.0.ff.linear_out"],
+  ["AuraFlow", "lora_unet_double_layers_0_attn_w2q"],
+  ["AuraFlow", "transformer.joint_transformer_blocks.0.attn.to_q"],
   ["Ovis-Image", "diffusion_model.double_blocks.0.img_mlp.gate_proj"],
   ["Z-Image", "diffusion_model.layers.0.attention.qkv", 3840],
   ["Z-Image", "transformer.layers.0.attention.to_q"],

@@ -65,6 +65,7 @@ async function withModels(use: (paths: ReadonlyMap<string, string>) => Promise<v
     ["flux3", new Golden("flux3/pipeline").folder],
     ["ideogram4", new Golden("ideogram4/pipeline").folder],
     ["longcat", new Golden("longcat_image/pipeline").folder],
+    ["auraflow", new Golden("auraflow/pipeline").folder],
     ["ovis", new Golden("ovis_image/pipeline").folder],
     ["lumina2", new Golden("lumina2/pipeline").folder],
     ["sd3", new Golden("stable_diffusion_3/pipeline").folder],

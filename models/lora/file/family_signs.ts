@@ -51,6 +51,12 @@ const SIGNS: readonly Sign[] = [
   },
   { family: "Ovis-Image", has: [/double_blocks_\d+_(img|txt)_mlp_(gate|up|down)_proj/] },
   { family: "LongCat-Image", has: [/(^|_)time_embed_timestep_embedder/], lacks: [UNET] },
+  {
+    family: "AuraFlow",
+    has: [
+      /(double|single)_layers_\d+_(attn_w[12][qkvo]|mlp[XC]?_c_|mod[XC])|joint_transformer_blocks_\d/,
+    ],
+  },
   { family: "Chroma", has: [/distilled_guidance_layer/] },
   {
     family: "FLUX.2",
