@@ -18,6 +18,8 @@ interface BytePairOptions {
   readonly ids: ReadonlyMap<string, number>;
   /** Pairs of pieces that may be joined, the first to be joined first; both and what they give are in `ids`. */
   readonly merges: readonly (readonly [left: string, right: string])[];
+  /** Numbers of the merges, the lowest first, where several that give the same piece are one; their places by default. */
+  readonly ranks?: readonly number[];
   readonly keepsWholePieces: boolean;
   /** What the last character of a piece of text ends with in the vocabulary, such as `</w>`; nothing by default. */
   readonly suffix?: string;
@@ -37,14 +39,15 @@ export class BytePairEncoding {
   readonly #unknown: BytePairOptions["unknown"];
 
   constructor({ ids, merges, keepsWholePieces, ...options }: BytePairOptions) {
-    const { suffix = "", byteFallback = false, unknown } = options;
+    const { suffix = "", byteFallback = false, unknown, ranks } = options;
     this.#byteFallback = byteFallback;
     this.#unknown = unknown;
     this.#ids = ids;
     this.#suffix = suffix;
     this.#keepsWholePieces = keepsWholePieces;
     this.#merged = new Int32Array(merges.length);
-    merges.forEach(([left, right], rank) => {
+    merges.forEach(([left, right], i) => {
+      const rank = ranks?.[i] ?? i;
       const idOf = (piece: string): number => {
         const id = ids.get(piece);
         if (id !== undefined) return id;

@@ -5,7 +5,11 @@
 
 import type { Checkpoint } from "../../runtime/mod.ts";
 import type { AddedToken } from "./added_tokens.ts";
-import { readSentencePieceModel, sentencePieceTokenizer } from "./sentencepiece_model.ts";
+import {
+  bytePairTokenizer,
+  readSentencePieceModel,
+  sentencePieceTokenizer,
+} from "./sentencepiece_model.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { readVocabularyAndMerges } from "./vocabulary_and_merges.ts";
 
@@ -28,11 +32,12 @@ export function readEmbeddedTokenizer(checkpoint: Checkpoint): Tokenizer {
   if (tensor !== undefined) return readTensor(checkpoint, tensor);
   const kind = checkpoint.metadata.get(`${KEY}.model`);
   if (kind === "gpt2") return readBpe(checkpoint);
-  if (kind === "t5") return readUnigram(checkpoint);
+  if (kind === "t5") return readPieces(checkpoint, sentencePieceTokenizer);
+  if (kind === "llama") return readPieces(checkpoint, bytePairTokenizer);
   throw new TypeError(
     `Cannot read the tokenizer of ${checkpoint.path}: its kind is ${
       JSON.stringify(kind ?? "").slice(0, 80)
-    }; supported are gpt2 and t5, name another with --tokenizer`,
+    }; supported are gpt2, t5 and llama, name another with --tokenizer`,
   );
 }
 
@@ -83,7 +88,8 @@ function readBpe(checkpoint: Checkpoint): Tokenizer {
   return readVocabularyAndMerges(vocabulary, merges, path, special);
 }
 
-function readUnigram(checkpoint: Checkpoint): Tokenizer {
+/** Pieces with their scores, of either kind of SentencePiece. */
+function readPieces(checkpoint: Checkpoint, make: typeof sentencePieceTokenizer): Tokenizer {
   const { path, metadata } = checkpoint;
   const pieces = textsOf(checkpoint, "tokens");
   const types = Array.from(numbersOf(checkpoint, "token_type", pieces.length));
@@ -91,7 +97,7 @@ function readUnigram(checkpoint: Checkpoint): Tokenizer {
   const isOn = (key: string) => metadata.get(`${KEY}.${key}`) !== false;
   const eos = pieces[idOf(checkpoint, "eos_token_id") ?? -1];
   const pad = pieces[idOf(checkpoint, "padding_token_id") ?? -1];
-  return sentencePieceTokenizer(
+  return make(
     {
       pieces,
       scores: numbersOf(checkpoint, "scores", pieces.length),
@@ -100,7 +106,8 @@ function readUnigram(checkpoint: Checkpoint): Tokenizer {
       whitespaceAsSuffix: false,
       charsmap: charsmap === undefined ? new Uint8Array(0) : Uint8Array.from(charsmap as number[]),
       addDummyPrefix: isOn("add_space_prefix"),
-      removeExtraWhitespaces: isOn("remove_extra_whitespaces"),
+      // Files of BPE models do not say so, and none of them does it.
+      removeExtraWhitespaces: make === sentencePieceTokenizer && isOn("remove_extra_whitespaces"),
       escapeWhitespaces: true,
     },
     path,

@@ -63,7 +63,7 @@ Deno.test("readEmbeddedTokenizer() gives the ids of Hugging Face's tokenizers fo
   assert.deepEqual([tokenizer.eosId, tokenizer.padId], [900, 901]);
 });
 
-function unigramFields(file: string): Fields {
+function pieceFields(file: string): Fields {
   const model = parseSentencePieceModel(Deno.readFileSync(new URL(file, root)), file);
   return {
     model: { text: "t5" },
@@ -88,7 +88,7 @@ for (const folder of ["t5", "umt5"]) {
     });
 
   Deno.test(`readEmbeddedTokenizer() gives the ids of SentencePiece for a vocabulary in GGUF: ${folder}`, () => {
-    check(fromGguf(unigramFields(`${folder}/spiece.model`)));
+    check(fromGguf(pieceFields(`${folder}/spiece.model`)));
   });
 
   Deno.test(`readEmbeddedTokenizer() reads the tensor with a SentencePiece model that ComfyUI adds: ${folder}`, () => {
@@ -98,10 +98,37 @@ for (const folder of ["t5", "umt5"]) {
   });
 }
 
+Deno.test("readEmbeddedTokenizer() gives the ids of SentencePiece for BPE with scores: Gemma's in GGUF, and the tensor that ComfyUI adds", () => {
+  const path = "variants/bpe_bytes.model";
+  const { texts, models } = readJson<{ texts: string[]; models: Record<string, number[][]> }>(
+    "variants/ids.json",
+  );
+  const { remove_extra_whitespaces: _, ...fields } = pieceFields(path);
+  const ends = { eos_token_id: { u32: 1 }, padding_token_id: { u32: 0 } };
+  const bytes = Deno.readFileSync(new URL(path, root));
+  const entry = { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] };
+  const header = { "spiece_model": entry };
+  for (
+    const tokenizer of [
+      fromGguf({ ...fields, ...ends, model: { text: "llama" } }),
+      fromFile("gemma_2_2b.safetensors", encodeSafetensors(header, bytes)),
+    ]
+  ) {
+    texts.forEach((text, i) => {
+      const own = models["bpe_bytes"]![i]!;
+      assert.deepEqual(tokenizer.encode(text), [3, ...own], JSON.stringify(text));
+    });
+    assert.equal(tokenizer.padId, 0);
+  }
+});
+
 Deno.test("readEmbeddedTokenizer() refuses kinds that it does not know, and arrays that do not fit", () => {
   const fields = qwenFields();
   const cases: [Fields, RegExp][] = [
-    [{ ...fields, model: { text: "llama" } }, /its kind is "llama"; supported are gpt2 and t5/],
+    [
+      { ...fields, model: { text: "bert" } },
+      /its kind is "bert"; supported are gpt2, t5 and llama/,
+    ],
     [{ ...fields, model: { u32: 3 } }, /its kind is 3/],
     [{ ...fields, pre: { text: "constructor" } }, /it cuts text as "constructor"; supported is/],
     [{ ...fields, tokens: { i32s: [1] } }, /it lacks tokenizer\.ggml\.tokens/],

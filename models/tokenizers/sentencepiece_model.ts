@@ -1,5 +1,6 @@
-/** Reading of SentencePiece's `.model` files, for Unigram models. */
+/** Reading of SentencePiece's `.model` files, for Unigram and BPE models. */
 import { AddedTokens } from "./added_tokens.ts";
+import { BytePairEncoding } from "./byte_pair_encoding.ts";
 import { ByteSink, characterLength, Charsmap } from "./charsmap.ts";
 import type { Normalizer } from "./normalizers.ts";
 import { PieceTrie } from "./piece_trie.ts";
@@ -11,6 +12,7 @@ import { Unigram } from "./unigram.ts";
 /** `ModelProto.SentencePiece.Type`. */
 const PieceType = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
 
+const [UNIGRAM, BPE] = [1, 2];
 const MODEL_TYPES = ["", "Unigram", "BPE", "word", "character"];
 
 interface SentencePieceModel {
@@ -39,13 +41,88 @@ export function readSentencePieceModel(
   special: SpecialTokens = {},
 ): Tokenizer {
   const model = parseSentencePieceModel(bytes, file);
-  if (model.modelType !== 1) {
-    const name = MODEL_TYPES[model.modelType] ?? `type ${model.modelType}`;
-    throw new TypeError(
-      `Cannot read ${file}: its model "${name}" is not supported; supported is Unigram`,
-    );
+  if (model.modelType === BPE) return bytePairTokenizer(model, file, special);
+  if (model.modelType === UNIGRAM) return sentencePieceTokenizer(model, file, special);
+  const name = MODEL_TYPES[model.modelType] ?? `type ${model.modelType}`;
+  throw new TypeError(
+    `Cannot read ${file}: its model "${name}" is not supported; supported are Unigram and BPE`,
+  );
+}
+
+/** BPE whose merges are all ways to make a piece of two, those of high scores first; texts begin with a token, as Gemma's and Llama's. */
+export function bytePairTokenizer(
+  model: SentencePieceModel,
+  file: string,
+  special: SpecialTokens = {},
+): Tokenizer {
+  const { pieces, scores, types, byteFallback } = model;
+  const ofType = (...wanted: number[]) =>
+    pieces.flatMap((_, id) => (wanted.includes(types[id]!) ? [id] : []));
+  const idsOf = (list: readonly number[]) => new Map(list.map((id) => [pieces[id]!, id]));
+  const normal = ofType(PieceType.normal);
+  const parts = idsOf(normal);
+  const merges: [string, string][] = [];
+  const ranks: number[] = [];
+  normal.toSorted((a, b) => scores[b]! - scores[a]!).forEach((id, rank) => {
+    const characters = [...pieces[id]!];
+    for (let cut = 1; cut < characters.length; cut++) {
+      const [left, right] = [characters.slice(0, cut).join(""), characters.slice(cut).join("")];
+      if (!parts.has(left) || !parts.has(right)) continue;
+      merges.push([left, right]);
+      ranks.push(rank);
+    }
+  });
+  const unkId = types.indexOf(PieceType.unknown);
+  if (unkId === -1) throw new TypeError(`Cannot read ${file}: it has no unknown piece`);
+  const encoding = new BytePairEncoding({
+    ids: idsOf([...normal, ...ofType(PieceType.byte)]),
+    ...{ merges, ranks, keepsWholePieces: false, byteFallback },
+    unknown: { id: unkId, isFused: true },
+  });
+  const userDefined = ofType(PieceType.userDefined);
+  const symbols = new PieceTrie(userDefined.map((id) => [pieces[id]!, id]));
+  const controls = idsOf(ofType(PieceType.control));
+  const named = (said: string | undefined, ...usual: string[]) =>
+    said ?? usual.find((name) => controls.has(name));
+  const eos = named(special.eos, "<eos>", "</s>");
+  const pad = named(special.pad, "<pad>") ?? eos;
+  const bos = named(special.bos, "<bos>", "<s>");
+  const bosId = bos === undefined ? undefined : pieces.indexOf(bos);
+  const tokens = special.addedTokens ?? [];
+  const ids = specialTokenIds(file, { ...eos && { eos }, ...pad && { pad } }, pieces, tokens);
+  return new PipelineTokenizer({
+    addedTokens: new AddedTokens(tokens, sentencePieceNormalizer(model, new Set(userDefined))),
+    preTokenizer: (piece) => [piece],
+    model: {
+      encode: (text) => encodeAround(text, symbols, (part) => encoding.encode(part)),
+      bytesOf: (piece) => encoding.bytesOf(piece),
+    },
+    template: bosId === undefined || bosId < 0 ? ["text"] : [[bosId], "text"],
+    // What frames a text is no part of it.
+    pieces: pieces.map((piece, id) => types[id] === PieceType.control ? "" : piece)
+      .with(unkId, " \u2047 "),
+    ...ids,
+  });
+}
+
+/** Symbols as they are, and what `encode` makes of the text between. */
+function encodeAround(
+  text: string,
+  symbols: PieceTrie,
+  encode: (part: string) => number[],
+): number[] {
+  const ids: number[] = [];
+  let from = 0;
+  for (let at = 0; at < text.length;) {
+    const symbol = symbols.longestAt(text, at);
+    if (symbol === undefined) {
+      at++;
+      continue;
+    }
+    ids.push(...encode(text.slice(from, at)), symbol.value);
+    at = from = symbol.end;
   }
-  return sentencePieceTokenizer(model, file, special);
+  return [...ids, ...encode(text.slice(from))];
 }
 
 export function sentencePieceTokenizer(

@@ -56,9 +56,21 @@ Deno.test("readSentencePieceModel() looks for tokens of the configuration first"
   assert.deepEqual(tokenizer.encode("<extra_id_0>"), [plain.vocabSize, plain.eosId]);
 });
 
-Deno.test("readSentencePieceModel() refuses what is not a Unigram model, by file name", () => {
-  const bpe = Uint8Array.of(0x0a, 3, 0x0a, 1, 0x61, 0x12, 2, 0x18, 2, 0x1a, 0);
-  assert.throws(() => readSentencePieceModel(bpe, "x.model"), /x\.model: its model "BPE" is not/);
+Deno.test("readSentencePieceModel() begins texts of BPE models with their first token, and knows their pads", () => {
+  const model = Deno.readFileSync(new URL("variants/bpe_bytes.model", root));
+  const tokenizer = readSentencePieceModel(model, "bpe_bytes.model");
+  const own = tokenizer.encode("the cat", { addSpecialTokens: false });
+  assert.deepEqual(tokenizer.encode("the cat"), [3, ...own]);
+  assert.deepEqual([tokenizer.padId, tokenizer.eosId], [0, 1]);
+  assert.equal(tokenizer.decode(tokenizer.encode("the cat 猫")), "the cat 猫");
+});
+
+Deno.test("readSentencePieceModel() refuses what is neither a Unigram nor a BPE model, by file name", () => {
+  const other = Uint8Array.of(0x0a, 3, 0x0a, 1, 0x61, 0x12, 2, 0x18, 3, 0x1a, 0);
+  assert.throws(
+    () => readSentencePieceModel(other, "x.model"),
+    /x\.model: its model "word" is not supported; supported are Unigram and BPE/,
+  );
   const whole = Deno.readFileSync(new URL("t5/spiece.model", root));
   for (const length of [5000, 5001, 5002, whole.length - 1]) {
     const cut = whole.subarray(0, length);

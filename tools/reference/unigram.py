@@ -1,4 +1,4 @@
-"""Small Unigram tokenizers with the ids that SentencePiece and Hugging Face's `tokenizers` give.
+"""Small tokenizers, Unigram in most, with the ids that SentencePiece and Hugging Face's `tokenizers` give.
 
 Run: python3 tools/reference/unigram.py
 Writes tests/goldens/tokenizers/. Models are trained on sentences made up here, in the shapes of T5's
@@ -282,8 +282,13 @@ def variants(samples):
         "suffix": {"treat_whitespace_as_suffix": True},
         "identity": {"normalization_rule_name": "identity"},
         "symbols": {"user_defined_symbols": ["<sep>", "ﬁ", "xx", "猫 猫", "a▁"], "control_symbols": ["<ctl>"]},
+        "bpe": {"model_type": "bpe"},
+        # As Gemma's is.
+        "bpe_bytes": {"model_type": "bpe", "vocab_size": 420, "byte_fallback": True, "normalization_rule_name": "identity",
+                      "add_dummy_prefix": False, "remove_extra_whitespaces": False, "bos_id": 3, "pad_piece": "<pad>",
+                      "eos_piece": "<eos>", "bos_piece": "<bos>", "user_defined_symbols": ["\n\n", "▁▁", "<start_of_turn>"]},
     }
-    extra = ["<sep>", "a<sep>b", "<ctl>", "ﬁﬁﬁ", "axxb", "xx", "猫 猫", "ca at", "xAxAx", "👍🏽👍", "a \t b", "x x x", " x"]
+    extra = ["<sep>", "a<sep>b", "<ctl>", "ﬁﬁﬁ", "axxb", "xx", "猫 猫", "ca at", "xAxAx", "👍🏽👍", "a \t b", "x x x", " x", "a  b   c", "a\n\n\nb", "<start_of_turn>user\na", "walking the streets"]
     samples = samples[:90] + extra
     data = {"texts": samples, "models": {}}
     rng = random.Random(3)
