@@ -108,6 +108,7 @@ export const SETTING_FIELDS: {
       "Guidance rescale: how far the guided prediction gets the standard deviation of the prompt's own; Lumina 2, LongCat-Image: its norm",
     ...numberWithin(0, 1),
     placeholder: "share",
+    initial: ({ defaults }) => defaults.guidanceRescale,
     neutral: 0,
     idle: unlessTaken("guidanceRescale"),
   },

@@ -165,3 +165,16 @@ Deno.test("completeSettings() says which sampler and spacing run where none is a
   assert.deepEqual(complete({ sigmas: [1, 0.5] }), ["euler", undefined]);
   assert.deepEqual(complete({ sampler: "dmd" }), ["dmd", undefined]);
 });
+
+Deno.test("completeSettings() rescales guidance as the model does where a request says nothing", () => {
+  const optionalSettings = ["guidanceRescale"] as const;
+  const own = { ...INFO, defaults: { ...INFO.defaults, guidanceRescale: 1 }, optionalSettings };
+  const rescaleOf = (given: Parameters<typeof completeSettings>[0], info = own) =>
+    completeSettings(given, "T2V", info).settings.guidanceRescale;
+  assert.equal(rescaleOf({}), 1);
+  assert.equal(rescaleOf({ guidanceRescale: 0 }), 0);
+  assert.equal(
+    completeSettings({}, "T2V", { ...INFO, optionalSettings }).settings.guidanceRescale,
+    undefined,
+  );
+});

@@ -251,6 +251,7 @@ export const english = {
   set_strength: "Denoising strength",
   set_sampler: "Sampler",
   set_scheduler: "Scheduler",
+  set_system_prompt: "System prompt",
   set_prompt_syntax: "Prompt syntax",
   set_clip_skip: "CLIP skip",
   set_flow_shift: "Shift",
@@ -335,6 +336,8 @@ export const english = {
     "The way from noise to picture. euler is a safe choice, dpmpp 2m needs fewer steps; ancestral ones bring surprises.",
   hint_scheduler:
     "How the steps are spread: early ones shape the picture, late ones its details. karras gives details more; auto suits the model.",
+  hint_system_prompt:
+    "What the model is told before every prompt. Leave it empty for its own; fine-tunes often have one of theirs.",
   hint_prompt_syntax:
     "How brackets in the prompt are read. With a1111, (word:1.2) makes a word count more; plain reads them as text.",
   hint_clip_skip:

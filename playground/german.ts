@@ -245,6 +245,7 @@ export const german: Words = {
   set_strength: "Denoising-Stärke",
   set_sampler: "Sampler",
   set_scheduler: "Scheduler",
+  set_system_prompt: "Systemprompt",
   set_prompt_syntax: "Prompt-Syntax",
   set_clip_skip: "CLIP-Skip",
   set_flow_shift: "Shift",
@@ -329,6 +330,8 @@ export const german: Words = {
     "Der Weg vom Rauschen zum Bild. euler ist eine sichere Wahl, dpmpp 2m braucht weniger Schritte; ancestral überrascht.",
   hint_scheduler:
     "Wie die Schritte verteilt sind: frühe formen das Bild, späte die Details. karras gibt Details mehr; auto passt zum Modell.",
+  hint_system_prompt:
+    "Was dem Modell vor jedem Prompt gesagt wird. Leer gilt sein eigener; Ableger haben oft einen anderen.",
   hint_prompt_syntax:
     "Wie Klammern im Prompt gelesen werden. Mit a1111 zählt ein Wort durch (Wort:1.2) mehr; plain liest sie als Text.",
   hint_clip_skip:

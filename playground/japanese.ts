@@ -247,6 +247,7 @@ export const japanese: Words = {
   set_strength: "ノイズ除去強度",
   set_sampler: "サンプラー",
   set_scheduler: "スケジューラー",
+  set_system_prompt: "システムプロンプト",
   set_prompt_syntax: "プロンプトの構文",
   set_clip_skip: "CLIP スキップ",
   set_flow_shift: "シフト",
@@ -329,6 +330,8 @@ export const japanese: Words = {
     "ノイズから画像への進み方。euler は無難、dpmpp 2m は少ないステップで済み、ancestral 系は変化に富みます。",
   hint_scheduler:
     "ステップの配分。前半は構図、後半は細部を決めます。karras は細部を重視し、自動はモデルに合った設定です。",
+  hint_system_prompt:
+    "毎回プロンプトの前にモデルへ伝える文。空欄ならモデル既定のもの。派生モデルには独自の文があることが多い。",
   hint_prompt_syntax:
     "プロンプトの括弧の読み方。a1111 では (語:1.2) でその語が強くなり、plain では文字として読みます。",
   hint_clip_skip:

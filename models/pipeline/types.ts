@@ -212,6 +212,8 @@ export interface PipelineDefaults {
   readonly guidanceScale: number;
   /** Guidance at low noise, where another transformer is at work. */
   readonly guidanceScale2?: number;
+  /** How far the guided output gets the spread or the norm of the prompt's own; 0 where it says nothing. */
+  readonly guidanceRescale?: number;
   /** What the model was distilled for, or its scheduler's own; what families leave out is the scheduler's. */
   readonly sampler?: SamplerName;
   /** Spacing of the sigmas; none where it has no name. */

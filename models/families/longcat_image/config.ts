@@ -90,7 +90,7 @@ export function longCatImageInfo(
   return {
     supportedTasks: isEdit ? ["TI2I"] : ["T2I", "TI2I"],
     defaultTask: isEdit ? "TI2I" : "T2I",
-    defaults: { ...usualSize(scale), ...sampling },
+    defaults: { ...usualSize(scale), ...sampling, ...!isEdit && { guidanceRescale: 1 } },
     ...isEdit ? { taskDefaults: {}, imageLimits: EDIT_LIMITS } : {
       taskDefaults: { TI2I: { strength: 0.6 } },
       inpainting: { strength: 0.6 },

@@ -85,7 +85,7 @@ export function lumina2Info({ vae }: Lumina2Parts): FamilyInfo {
   return {
     supportedTasks: ["T2I", "TI2I"],
     defaultTask: "T2I",
-    defaults: { ...usualSize(scale), numInferenceSteps: 30, guidanceScale: 4 },
+    defaults: { ...usualSize(scale), numInferenceSteps: 30, guidanceScale: 4, guidanceRescale: 1 },
     taskDefaults: { TI2I: { strength: 0.6 } },
     inpainting: { strength: 1 },
     sizeMultiple: scale * PATCH_SIDE,
