@@ -17,9 +17,10 @@ export interface Tile {
 }
 
 /** As few tiles as cover an image, row by row, of one size, as small as it can be, up to `side`, at least 4. */
-export function tilesOf(height: number, width: number, side: number): Tile[] {
-  const columns = spansOf(width, side);
-  return spansOf(height, side).flatMap((rows) => columns.map((columns) => ({ rows, columns })));
+export function tilesOf(height: number, width: number, side: number, overlap?: number): Tile[] {
+  const columns = spansOf(width, side, overlap);
+  return spansOf(height, side, overlap)
+    .flatMap((rows) => columns.map((columns) => ({ rows, columns })));
 }
 
 /** As few spans as cover a length, of one size up to `side`; neighbours share `overlap` positions at least. */

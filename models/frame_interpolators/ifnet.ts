@@ -33,7 +33,8 @@ export const FRAME_INTERPOLATOR_CONFIG = z.object({
 
 export type FrameInterpolatorConfig = z.output<typeof FRAME_INTERPOLATOR_CONFIG>;
 
-const CONVOLUTIONS = 8;
+/** Of each block at its own scale. */
+export const CONVOLUTIONS = 8;
 
 const TIME = 0.5;
 
@@ -46,7 +47,22 @@ interface Guess {
   readonly features: Tensor | undefined;
 }
 
-/** The frame between, [1, height, width, 3], not clamped; a scale of 0.5 finds larger motion in large frames. */
+function scalesOf(
+  { block_channels: { length } }: FrameInterpolatorConfig,
+  scale: number,
+): number[] {
+  return Array.from({ length }, (_, i) => 2 ** (length - 1 - i) / scale);
+}
+
+/** Pixels along a side for one position of the coarsest block, which halves its size twice and doubles it twice. */
+export function frameUnit(config: FrameInterpolatorConfig, scale: number): number {
+  return 4 * Math.max(...scalesOf(config, scale));
+}
+
+/**
+ * The frame between, [1, height, width, 3], not clamped; a scale of 0.5 finds larger motion in large frames. Sides are
+ * multiples of {@linkcode frameUnit}.
+ */
 export function middleFrame(
   graph: Graph,
   config: FrameInterpolatorConfig,
@@ -55,11 +71,8 @@ export function middleFrame(
   second: Tensor,
   scale: number,
 ): Tensor {
-  const [, height, width] = first.shape as [number, number, number];
-  const scales = config.block_channels.map((_, i, all) => 2 ** (all.length - 1 - i) / scale);
-  // Every block halves its size twice and doubles it twice.
-  const multiple = 4 * Math.max(...scales);
-  const frames = [first, second].map((frame) => padTo(frame, multiple));
+  const scales = scalesOf(config, scale);
+  const frames = [first, second];
   return graph.scope("frame interpolator", () => {
     const heads = frames.map((frame) => head(config, weights.scope("encode"), frame));
     // What is moved along: each frame beside what the head makes of it.
@@ -74,12 +87,11 @@ export function middleFrame(
     });
     const [a, b] = halves(moveAlong(concat(frames, 0), guess!.flow));
     // The sigmoid of m, as tanh has it.
-    const merged = elementwise("b + (a - b) * (0.5 + 0.5 * act_tanh(0.5 * m))", {
+    return elementwise("b + (a - b) * (0.5 + 0.5 * act_tanh(0.5 * m))", {
       a: a!,
       b: b!,
       m: guess!.mask,
     });
-    return slice(slice(merged, 1, 0, height), 2, 0, width);
   });
 }
 
@@ -189,23 +201,6 @@ function upConvolution(weights: WeightScope, name: string, x: Tensor, outChannel
 
 function halves(both: Tensor): Tensor[] {
   return [slice(both, 0, 0, 1), slice(both, 0, 1, 2)];
-}
-
-function padTo(x: Tensor, multiple: number): Tensor {
-  let padded = x;
-  for (const axis of [1, 2]) {
-    const missing = (multiple - x.dim(axis) % multiple) % multiple;
-    if (missing === 0) continue;
-    const shape = padded.shape.with(axis, missing);
-    const zeros = x.graph.constant(
-      "padding",
-      shape,
-      "f32",
-      new Float32Array(shape.reduce((a, b) => a * b)),
-    );
-    padded = concat([padded, zeros], axis);
-  }
-  return padded;
 }
 
 /** ComfyUI counts the blocks as modules of a list. */

@@ -380,7 +380,9 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
         const own = isExact ? { ...target, operands: "f32" as const } : target;
         const session = new Session(own, wideLayers, this.#ranks);
         const generate = this.#family.trace(session, this.#parts, { ...shape, ...variant });
-        const finishing = finished && new Finishing(session, this.#parts, finished);
+        // A tile's share of the longest side is that of the autoencoder's tiles.
+        const side = Math.ceil(variant.tileSide / longest * Math.max(width, height));
+        const finishing = finished && new Finishing(session, this.#parts, finished, side);
         const runner = new SessionRunner(session, this.#parts.components);
         return { session, runner, generate, finishing };
       },

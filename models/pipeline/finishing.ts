@@ -1,7 +1,8 @@
 /** Frames are put between decoded ones, and all are enlarged, one by one and in tiles, so that memory does not grow. */
-import { type Call, type DeviceTensor, writing } from "../../runtime/mod.ts";
+import { writing } from "../../runtime/mod.ts";
 import { TiledCoder } from "../autoencoders/tiled_coder.ts";
-import { type FrameInterpolatorConfig, middleFrame } from "../frame_interpolators/ifnet.ts";
+import type { FrameInterpolatorConfig } from "../frame_interpolators/ifnet.ts";
+import { TiledInterpolator } from "../frame_interpolators/tiled_interpolator.ts";
 import type { Session } from "../memory/session.ts";
 import type { StageQueue } from "../memory/session_runner.ts";
 import { inputUnit, upscale, type UpscalerConfig } from "../upscalers/upscaler.ts";
@@ -45,14 +46,18 @@ export class Finishing {
   readonly #steps: Step[] = [];
   readonly #waiting: { readonly frame: Frame; readonly step: number }[] = [];
 
+  /** Frames are put between others in tiles whose sides are `tileSide` pixels or so at most. */
   constructor(
     session: Session,
     parts: Pick<Parts, "upscaler" | "frameInterpolator">,
     shape: FinishingShape,
+    tileSide = Infinity,
   ) {
     session.stages.at(-1)?.keepTensors();
     if (shape.interpolation) {
-      this.#steps.push(traceInterpolation(session, parts.frameInterpolator!, shape));
+      this.#steps.push(
+        ...traceInterpolation(session, parts.frameInterpolator!, shape, tileSide),
+      );
     }
     if (shape.isUpscaled) this.#steps.push(traceUpscaling(session, parts.upscaler!, shape));
   }
@@ -81,51 +86,34 @@ export class Finishing {
   }
 }
 
-/** Puts frames between each two: one in the middle, and with a second doubling one on either side of it. */
+/** Steps that put one frame between each two: as many as there are doublings. */
 function traceInterpolation(
   session: Session,
   { config, weights }: Component<FrameInterpolatorConfig>,
   { width, height, interpolation }: FinishingShape,
-): Step {
+  tileSide: number,
+): Step[] {
   const { exponent, scale } = interpolation!;
   const stage = session.stage("decode", { name: "interpolate", repeats: 2 });
-  const shape = [1, height, width, 3];
-  const [left, right] = ["first frame", "second frame"]
-    .map((name) => stage.tensor(name, shape)) as [DeviceTensor, DeviceTensor];
-  const calls: Call[] = [];
-  const between: DeviceTensor[] = [];
-  const put = (first: DeviceTensor, second: DeviceTensor, name: string, doublings: number) => {
-    const program = stage.program(
-      name,
-      { first, second },
-      ({ first, second }, graph) => middleFrame(graph, config, weights.root, first, second, scale),
-    );
-    calls.push(program.call({}));
-    const middle = program.outputs;
-    if (doublings > 1) put(first, middle, `${name} left`, doublings - 1);
-    between.push(middle);
-    if (doublings > 1) put(middle, second, `${name} right`, doublings - 1);
-  };
-  put(left, right, "between", exponent);
-  stage.willRead(...between);
-  let last: Frame | undefined;
-  return {
-    begin() {
-      last = undefined;
-    },
-    async run(queue, frame, done) {
-      const before = last;
-      last = frame;
-      if (!before) return done(frame);
-      await queue.run([writing(left, before), writing(right, frame), ...calls], {
-        reads: between,
-        finished: (contents) => {
-          for (const pixels of contents) done(toPixels(pixels, "frame interpolator"));
+  const size = { height, width, scale, tileSide };
+  const interpolator = new TiledInterpolator(stage, config, weights.root, size);
+  return Array.from({ length: exponent }, (): Step => {
+    let last: Frame | undefined;
+    return {
+      begin() {
+        last = undefined;
+      },
+      async run(queue, frame, done) {
+        const before = last;
+        last = frame;
+        if (!before) return done(frame);
+        await interpolator.run(queue, [before, frame], (middle) => {
+          done(toPixels(middle, "frame interpolator"));
           done(frame);
-        },
-      });
-    },
-  };
+        });
+      },
+    };
+  });
 }
 
 function traceUpscaling(
