@@ -46,20 +46,13 @@ export async function requestOf(kind: "image" | "video", given: Fields): Promise
   return { path, method: "POST", headers, body: form };
 }
 
-/** Images of a video by their fields: its first and its last frame. @throws {RangeError} for more */
+/** Images of a video by their fields: the last of several is its last frame. */
 export function frameFields<Image>(
   images: readonly Image[],
-): { input_reference?: Image; last_image?: Image } {
-  if (images.length > 2) {
-    throw new RangeError(
-      `Cannot use ${images.length} images for a video: it takes two at most`,
-    );
-  }
-  const [first, last] = images;
-  return {
-    ...(first !== undefined && { input_reference: first }),
-    ...(last !== undefined && { last_image: last }),
-  };
+): { input_reference?: readonly Image[]; last_image?: readonly Image[] } {
+  if (images.length === 0) return {};
+  if (images.length === 1) return { input_reference: images };
+  return { input_reference: images.slice(0, -1), last_image: images.slice(-1) };
 }
 
 function blobsOf(value: unknown): Blob[] {

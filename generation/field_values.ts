@@ -257,6 +257,14 @@ export function unlessCanny(name: ModelInfo["optionalSettings"][number]): Idle {
       ([given.controlType].flat().includes("canny") ? undefined : "control_type is not canny");
 }
 
+/** A setting of the images that a video is made from. */
+export function unlessFromImages(name: ModelInfo["optionalSettings"][number]): Idle {
+  const unlessKnown = unlessTaken(name);
+  return (info, task, given) =>
+    unlessKnown(info, task, given) ??
+      (task === "I2V" ? undefined : "the video is not made from images");
+}
+
 /** A setting of guidance away from what lacks layers. */
 export function unlessSkipping(name: ModelInfo["optionalSettings"][number]): Idle {
   const unlessKnown = unlessTaken(name);

@@ -10,6 +10,7 @@ import { PROMPT_SYNTAXES } from "../models/prompt_syntax/parse_prompt.ts";
 import { DMD_STEPS, NOISE_SCHEDULES, OWN_SIGMAS, SAMPLERS } from "../models/schedulers/names.ts";
 import {
   checkChoice,
+  checkEach,
   checkFlag,
   checkPrompt,
   checkRange,
@@ -21,10 +22,12 @@ import {
   type GivenSettings,
   GUIDANCE,
   integerUpTo,
+  numbersWithin,
   numberWithin,
   oneOf,
   type SettingField,
   sizeField,
+  unlessFromImages,
   unlessInterpolated,
   unlessSkipping,
   unlessTaken,
@@ -170,6 +173,25 @@ export const SETTING_FIELDS: {
     ...FLAG,
     neutral: false,
     idle: unlessTaken("twoStages"),
+  },
+  imageFrames: {
+    text:
+      "Frames of the video that the images are for, from 0, one for each (LTX-2; default: the first one, and the others evenly spread)",
+    kind: "integers",
+    placeholder: "frame...",
+    check: (values, name) =>
+      checkEach(values, name, (value) => {
+        if (Number.isSafeInteger(value) && value >= 0) return;
+        throw new RangeError(`${name} must be frames of the video, from 0, got ${value}`);
+      }),
+    idle: unlessFromImages("imageFrames"),
+  },
+  imageStrengths: {
+    text:
+      "How much the images count where they stand in the video, 0 to 1 (LTX-2; default: 1), or one strength for each",
+    ...numbersWithin(0, 1),
+    placeholder: "strength...",
+    idle: unlessFromImages("imageStrengths"),
   },
   guidanceScale2: {
     text:

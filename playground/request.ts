@@ -314,11 +314,11 @@ function filesOf(model: Model, state: Draft): (readonly [string, Blob, string])[
     ];
   }
   if (clip) return [["video", clip.blob, clip.name], ...references];
-  const [first, last] = images;
   return [
     ...references,
-    ...(first ? [["input_reference", first.blob, first.name] as const] : []),
-    ...(last ? [["last_image", last.blob, last.name] as const] : []),
+    ...images.map(({ blob, name }, i) =>
+      [i > 0 && i === images.length - 1 ? "last_image" : "input_reference", blob, name] as const
+    ),
   ];
 }
 

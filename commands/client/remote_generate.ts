@@ -14,7 +14,7 @@ import {
 } from "../../generation/mod.ts";
 import { formatOfPath, type Progress, type TaskType } from "../../mod.ts";
 import { BUNDLED_MODEL } from "../../models/lora/bundled.ts";
-import { asUsage, UsageError } from "../failure.ts";
+import { UsageError } from "../failure.ts";
 import { flagOfField } from "../field_flags.ts";
 import type { GenerateFlags } from "../flags.ts";
 import { type Media, mediaOfTask, present } from "../generate_flags.ts";
@@ -178,7 +178,9 @@ export function generationRequest(
       : { output_format: format, partial_images: flags.preview ? PREVIEWS : undefined }),
   });
   const images = isVideo
-    ? asUsage(() => Object.entries(frameFields(image)))
+    ? Object.entries(frameFields(image)).flatMap(([field, paths]) =>
+      paths.map((path): [string, string] => [field, path])
+    )
     : image.map((path): [string, string] => ["image", path]);
   const files = [
     ...images,

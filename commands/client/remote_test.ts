@@ -153,7 +153,9 @@ Deno.test("generationRequest() has the names of HTTP, and refuses what only this
   assert.deepEqual([quiet["enable_audio"], quiet["output_format"]], [false, "wav"]);
   assert.throws(() => generationRequest({ ...flags, fragmented: true }, "video"), /--fragmented/);
   const three = { ...flags, image: ["a", "b", "c"] };
-  assert.throws(() => generationRequest(three, "video"), /3 images for a video/);
+  assert.deepEqual(generationRequest(three, "video").files, [
+    ...[["input_reference", "a"], ["input_reference", "b"], ["last_image", "c"]],
+  ]);
 });
 
 Deno.test("runPs() and runJobs() show what a server does, and cancel a job", () =>

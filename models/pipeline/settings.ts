@@ -120,6 +120,10 @@ export interface OptionalSettings {
   audioGuidanceRescale?: number;
   /** Whether a video is made at half the size first, which the latent upsampler then doubles. */
   twoStages?: boolean;
+  /** Frames of the video that the images are for, from 0, one for each; evenly spread by default. */
+  imageFrames?: readonly number[];
+  /** How much the images count where they stand, 0 to 1, default 1: one for all, or one for each. */
+  imageStrengths?: readonly number[];
   /** Share of the way from noise to image after which nothing is guided, 0 to 1; default 1. */
   guidanceEnd?: number;
   /** Weight of classifier-free guidance at low noise, where another transformer is at work; as before by default. */
@@ -211,6 +215,8 @@ const OPTIONAL_NAMES: Readonly<Record<keyof OptionalSettings, true>> = {
   audioModalityScale: true,
   audioGuidanceRescale: true,
   twoStages: true,
+  imageFrames: true,
+  imageStrengths: true,
   guidanceLimit: true,
   guidanceEnd: true,
   guidanceScale2: true,
@@ -292,6 +298,8 @@ export type RoomSetting =
   | "audioStgScale"
   | "audioModalityScale"
   | "twoStages"
+  | "imageFrames"
+  | "imageStrengths"
   | "quality"
   | "decoder"
   | "layers"
@@ -324,6 +332,8 @@ const ROOM_NAMES: Readonly<Record<RoomSetting, true>> = {
   audioStgScale: true,
   audioModalityScale: true,
   twoStages: true,
+  imageFrames: true,
+  imageStrengths: true,
   quality: true,
   decoder: true,
   layers: true,

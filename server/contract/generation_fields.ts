@@ -188,6 +188,8 @@ export const imageEditFieldTable: FieldTable = fieldTable(
   NEUTRAL_IMAGE,
 );
 
+const referenceSchemas = [z.string(), z.object({ image_url: z.string() })] as const;
+
 const VIDEO_FIELDS = {
   ...GENERATION_FIELDS,
   num_outputs_per_prompt: integer(),
@@ -199,7 +201,7 @@ const VIDEO_FIELDS = {
   output_format: text(),
   fragmented: flag(),
   input_reference: z.union(
-    [z.string(), z.object({ image_url: z.string() })],
+    [...referenceSchemas, z.array(z.union(referenceSchemas))],
     "Input should be a valid string or a dictionary with image_url",
   ).nullish(),
   "input_reference[image_url]": longText(),

@@ -48,7 +48,8 @@ export const FIELD_NOTES: Readonly<Record<string, string>> = {
     "Sound, of a model that makes it, else of the input video where it is not continued (default: true)",
   fragmented:
     "Write a file that plays while it is written; `/content` then answers before its end (default: false)",
-  input_reference: "Image or video to start from: a file, or an address",
+  input_reference:
+    "Image or video to start from: a file, or an address; several images, in the order of the frames, for models that take them",
   "input_reference[image_url]": "Address of an image to start from",
   reference_url: "Address of an image or video to start from",
   video_reference: "Video to start from: a file, or an address",

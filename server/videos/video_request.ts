@@ -246,8 +246,8 @@ function findSources<Upload extends { readonly field: string }>(
   uploads: readonly Upload[],
 ): Source<Upload>[] {
   return VIDEO_SOURCE_FIELDS.flatMap((field): Source<Upload>[] => {
-    const value = fields[field];
-    const url = typeof value === "object" && value !== null ? value.image_url : value;
-    return sourcesOf(field, url, uploads);
+    const urls = [fields[field] ?? []].flat()
+      .map((value) => typeof value === "object" ? value.image_url : value);
+    return sourcesOf(field, urls, uploads);
   });
 }

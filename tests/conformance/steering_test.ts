@@ -112,6 +112,40 @@ Deno.test("POST /v1/videos takes a first and a last frame, and shows both to the
   assert.deepEqual(sizes, [[64, 48, 14 * 14 * 3], [64, 48, 14 * 14 * 3]]);
 });
 
+Deno.test("POST /v1/videos takes images for frames in the middle, as files and as addresses", async () => {
+  await using service = await testService({
+    ffmpeg,
+    engine: new FakeEngine({
+      info: {
+        ...{ supportedTasks: ["T2V", "I2V"], maxImages: 3 },
+        optionalSettings: ["imageFrames", "imageStrengths"],
+      },
+    }),
+  });
+  const { request } = await made(service, {
+    input_reference: [await png(), await png(100, 100)],
+    last_image: [await png()],
+    image_frames: "[0, 2, 4]",
+    image_strengths: "0.5",
+  });
+  const { images, imageFrames, imageStrengths } = request;
+  assert.deepEqual([images!.length, imageFrames, imageStrengths], [3, [0, 2, 4], [0.5]]);
+  const url = `data:image/png;base64,${(await png()).toBase64()}`;
+  const send = (body: object) =>
+    service.get(PATH, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ prompt: "a", num_frames: 5, ...body }),
+    });
+  const answer = await (await send({ input_reference: [url, { image_url: url }] })).json();
+  await until(async () => (await service.store.get(answer.id))!.endedAt !== null);
+  assert.equal(service.engine.requests.at(-1)!.images!.length, 2);
+  const refused = await send({ input_reference: url, image_frames: [-1] });
+  assert.equal(refused.status, 400);
+  const { error } = await refused.json();
+  assert.match(error.message, /image_frames must be frames of the video, from 0, got -1/);
+});
+
 Deno.test("POST /v1/videos takes no last frame without a first one", async () => {
   await using service = await steered();
   const form = new FormData();

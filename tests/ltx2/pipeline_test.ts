@@ -53,9 +53,15 @@ function requestOf(golden: Golden, call: GoldenCall): PipelineRequest {
     audioGuidanceRescale: number("audio_guidance_rescale"),
     ...(args["sigmas"] !== undefined && { sigmas: args["sigmas"] as number[] }),
     ...(args["two_stages"] === true && { twoStages: true }),
-    ...(inputs.includes("image") && { task: "I2V" as const }),
+    ...(args["image_frames"] !== undefined && {
+      imageFrames: args["image_frames"] as number[],
+      imageStrengths: args["image_strengths"] as number[],
+    }),
+    ...(inputs.some((input) => /^images?$/.test(input)) && { task: "I2V" as const }),
     ...(inputs.includes("video") && { task: "F2V" as const, video: framesOf("video") }),
-    images: ["image", "last_image"].filter((input) => inputs.includes(input)).flatMap(framesOf)
+    images: ["images", "image", "last_image"].filter((input) => inputs.includes(input)).flatMap(
+      framesOf,
+    )
       .map((data) => ({ width, height, data })),
   };
 }
@@ -92,6 +98,7 @@ async function check(
 const LATER = new Golden("ltx2/pipeline23");
 const FIRST = new Golden("ltx2/pipeline");
 const STAGES = new Golden("ltx2/stages");
+const KEYFRAMES = new Golden("ltx2/keyframes");
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 /** The golden's adapter, under the names of a dialect. */
@@ -105,10 +112,14 @@ async function adapter({ adaptable }: Pipeline, rename: (key: string) => string)
   return lora;
 }
 
-Deno.test("LTX2Pipeline.generate() gives the latents, frames and sound of LTX-2.3 in diffusers, guided in every way, from an image, and with a LoRA in any dialect", async (t) => {
+Deno.test("LTX2Pipeline.generate() gives the latents, frames and sound of LTX-2.3 in diffusers, guided in every way, from images for any frame, and with a LoRA in any dialect", async (t) => {
   await withPipeline(async ({ pipeline }) => {
     for (const call of LATER.calls.filter((call) => call.name !== "adapted")) {
       await t.step(call.name, () => check(LATER, pipeline, call));
+    }
+    for (const name of ["guided", "middle"]) {
+      const call = KEYFRAMES.call(name);
+      await t.step(`key frames, ${name}`, () => check(KEYFRAMES, pipeline, call));
     }
     const [lora, ...others] = await Promise.all([
       adapter(pipeline, (key) => key),
@@ -139,6 +150,7 @@ Deno.test("LTX2Pipeline.generate() gives those of two stages, of a distilled mod
       const previews: number[] = [];
       const request = requestOf(STAGES, STAGES.call("text"));
       await t.step("ends", () => check(STAGES, pipeline, STAGES.call("ends")));
+      await t.step("key frames", () => check(KEYFRAMES, pipeline, KEYFRAMES.call("stages")));
       await check(STAGES, pipeline, STAGES.call("text"), {}, {
         previews: 3,
         onPreview: (frame, index) => {
@@ -196,7 +208,12 @@ Deno.test("LTX2Pipeline.generate() gives those of LTX-2, makes no sound where no
       [{ maxSequenceLength: 24 }, /maxSequenceLength of 24: .*a multiple of their number, 16/],
       [{ stgScale: 1 }, /stgScale/],
       [{ task: "I2V" }, /Cannot do I2V with 0 input images/],
-      [{ task: "I2V", images: [image, image], numFrames: 1 }, /begin and end 1 frames/],
+      [{ task: "I2V", images: [image, image], numFrames: 1 }, /spread 2 images over 1 frames/],
+      [{ imageFrames: [0] }, /imageFrames in T2V/],
+      [{ task: "I2V", images: [image], imageFrames: [0, 4] }, /2 imageFrames for 1 images/],
+      [{ task: "I2V", images: [image], imageFrames: [9] }, /frame 9: the video has frames 0 to 8/],
+      [{ task: "I2V", images: [image, image], imageFrames: [3, 3] }, /two images at frame 3/],
+      [{ task: "I2V", images: [image], imageStrengths: [1, 0] }, /2 imageStrengths for 1 images/],
       [{ numFrames: 57 }, /Cannot make 57 frames: the model has positions for 49/],
     ];
     for (const [change, message] of cases) {
@@ -238,6 +255,7 @@ Deno.test({
   ignore,
   async fn() {
     await checkBudgets(LATER.folder, requestOf(LATER, LATER.call("guided")), [0.7, 0.5]);
+    await checkBudgets(LATER.folder, requestOf(KEYFRAMES, KEYFRAMES.call("guided")), [0.7, 0.5]);
     await withFolder({}, async (path) => {
       const folder = distilled(path);
       await checkBudgets(folder, requestOf(STAGES, STAGES.call("ends")), [0.7, 0.5]);

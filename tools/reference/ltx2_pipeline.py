@@ -216,15 +216,15 @@ def build_stages(folder, seed):
     build_upsampler({**UPSAMPLER, "in_channels": WIDTHS["in_channels"]}, torch.bfloat16)(folder / "latent_upsampler", seed)
 
 
-def calls_stages(folder, seed):
-    """Two stages of a distilled model, of the other parts of `pipeline23`."""
+def two_stages(folder):
+    """Calls of a distilled model with an upsampler, of the other parts of `pipeline23`."""
     with tempfile.TemporaryDirectory() as model:
         parts = components(pathlib.Path(model), GOLDENS["pipeline23"][1], True)
     parts["scheduler"] = FlowMatchEulerDiscreteScheduler(shift=1.0)
     upsampler = LTX2LatentUpsamplerModel.from_pretrained(with_weights(folder / "latent_upsampler"), torch_dtype=torch.float32)
     enlarge = quiet(LTX2LatentUpsamplePipeline(vae=parts["vae"], latent_upsampler=upsampler.eval()))
 
-    def stages(kind, name, seed, inputs, conditions=None):
+    def stages(kind, name, seed, inputs, conditions=None, args=None):
         pipeline = quiet(kind(**parts))
         rng = generator(seed)
         given = {"conditions": conditions} if conditions else {}
@@ -233,11 +233,17 @@ def calls_stages(folder, seed):
                                   width=64, sigmas=DISTILLED_SIGMA_VALUES, **common)
         large = enlarge(latents=latents, height=64, width=64, num_frames=9, output_type="latent", return_dict=False)[0]
         return video_call(
-            pipeline, name, seed, inputs, {"two_stages": True, "num_inference_steps": len(DISTILLED_SIGMA_VALUES)}, rng,
+            pipeline, name, seed, inputs,
+            {"two_stages": True, "num_inference_steps": len(DISTILLED_SIGMA_VALUES), **(args or {})}, rng,
             ("latents", "audio_latents", "sigmas", "noise_scale"), latents=large, audio_latents=audio, height=128, width=128,
             sigmas=STAGE_2_DISTILLED_SIGMA_VALUES, noise_scale=STAGE_2_DISTILLED_SIGMA_VALUES[0],
             num_inference_steps=len(STAGE_2_DISTILLED_SIGMA_VALUES), **common)
 
+    return stages
+
+
+def calls_stages(folder, seed):
+    stages = two_stages(folder)
     rng = generator(seed + 1)
     images = [picture(rng, 128, 128) for _ in range(2)]
     conditions = [LTX2VideoCondition(frames=image.numpy()[None], index=index, crf=0) for image, index in zip(images, (0, -1))]
@@ -245,6 +251,35 @@ def calls_stages(folder, seed):
         stages(LTX2Pipeline, "text", 11, {}),
         stages(LTX2ConditionPipeline, "ends", 12, {"image": images[0], "last_image": images[1]}, conditions),
     ]
+
+
+def calls_keyframes(folder, seed):
+    """Images at frames of their own and with strengths, of the parts of `pipeline23`; in two stages with those of `stages`."""
+    rng = generator(seed)
+
+    def given(frames, strengths, side=64):
+        images = [picture(rng, side, side) for _ in frames]
+        # diffusers counts latent frames.
+        conditions = [LTX2VideoCondition(frames=image.numpy()[None], index=-(-frame // 8), strength=strength, crf=0)
+                      for image, frame, strength in zip(images, frames, strengths)]
+        return ({"images": torch.stack(images)}, {"image_frames": list(frames), "image_strengths": list(strengths)}, conditions)
+
+    with tempfile.TemporaryDirectory() as model:
+        parts = components(pathlib.Path(model), GOLDENS["pipeline23"][1], True)
+    calls = []
+    for name, frames, strengths, options in [
+        ("guided", (0, 1, 9), (0.8, 1.0, 0.6), dict(num_inference_steps=3, **GUIDANCE)),
+        ("middle", (1,), (0.7,), dict(num_inference_steps=3, guidance_scale=1.0, **PLAIN_GUIDANCE)),
+    ]:
+        inputs, args, conditions = given(frames, strengths)
+        calls.append(video_call(quiet(LTX2ConditionPipeline(**parts)), name, 31 + len(calls), inputs, args, prompt="a red cat",
+                                negative_prompt="", conditions=conditions, **options, **LONG))
+    inputs, args, conditions = given((0, 1), (0.7, 0.5), 128)
+    with tempfile.TemporaryDirectory() as upsampler:
+        build_stages(pathlib.Path(upsampler), GOLDENS["stages"][1])
+        stages = two_stages(pathlib.Path(upsampler))
+    calls.append(stages(LTX2ConditionPipeline, "stages", 33, inputs, conditions, args))
+    return calls
 
 
 def calls20(folder, seed):
@@ -260,6 +295,7 @@ def calls20(folder, seed):
 GOLDENS = {
     "pipeline23": ("LTX-2.3, pipeline", 461, build(True), calls23),
     "stages": ("LTX-2.3, distilled, two stages", 521, build_stages, calls_stages),
+    "keyframes": ("LTX-2.3, images at frames of their own", 541, lambda folder, seed: None, calls_keyframes),
     "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
 }
 

@@ -20,7 +20,16 @@ import type { Work } from "../../pipeline/work.ts";
 import type { Schedule } from "../../schedulers/mod.ts";
 import type { TorchGenerator } from "../../schedulers/noise.ts";
 import { streamOf } from "./config.ts";
-import { type GivenShape, type GivenTokens, type Ltx2Given, withGiven } from "./given.ts";
+import {
+  type GivenPlace,
+  givenPlaces,
+  type GivenShape,
+  type GivenTokens,
+  heldVelocity,
+  type Ltx2Given,
+  noisyGiven,
+  withGiven,
+} from "./given.ts";
 import { ltx2CombinedGuidance, ltx2Guidance, type PassKind } from "./guidance.ts";
 import { type Ltx2Times, ltx2Times, MODALITIES } from "./modulation.ts";
 import type { Ltx2Noise } from "./noise.ts";
@@ -62,7 +71,7 @@ interface LoopOptions {
 }
 
 export interface Ltx2Loop {
-  /** Tokens of the video, of the image that it ends with, and of the sound, [1, tokens, channels]. */
+  /** Tokens of the video, of images for frames after the first, and of the sound, [1, tokens, channels]. */
   readonly sample: DeviceTensor;
   /** Tokens of frames that the video begins with. */
   readonly first?: DeviceTensor | undefined;
@@ -73,9 +82,10 @@ export interface Ltx2Loop {
 
 export function loopTokens({ grid, given }: Pick<LoopShape, "grid" | "given">): {
   readonly video: number;
-  readonly ends: number;
+  readonly keys: number;
 } {
-  return { video: videoTokens(grid), ends: given.hasLast ? grid.rows * grid.columns : 0 };
+  const area = grid.rows * grid.columns;
+  return { video: videoTokens(grid), keys: given.keys.length * area };
 }
 
 export function traceLtx2Loop(
@@ -89,33 +99,35 @@ export function traceLtx2Loop(
   const { config, weights: { root: weights } } = transformer;
   const { in_channels: channels } = config;
   const area = grid.rows * grid.columns;
-  const { video: count, ends } = loopTokens(shape);
-  const soundStart = count + ends;
+  const { video: count, keys: more } = loopTokens(shape);
+  const soundStart = count + more;
   const steps = schedule.timesteps.length;
-  const isGiven = given.first > 0;
+  const places = givenPlaces(shape);
+  const givenTimes = new GivenTimes(places, schedule.timesteps);
+  const isGiven = places.length > 0;
   const level = schedule.sigmas[0]!;
 
   const begin = session.stage("denoise", { name: `begin${suffix}` }).program(
     "begin",
     { noise: f32(source.size), ...encoded.latents, video: clean?.video, heard: clean?.sound },
-    ({ noise, first, last, video, heard }, graph) => {
-      // What is given is at timestep 0.
+    ({ noise, first, keys, video, heard }, graph) => {
       const times = ltx2Times(
-        ...[graph, config, weights, [...schedule.timesteps], isGiven ? [0] : []] as const,
+        ...[graph, config, weights, [...schedule.timesteps], givenTimes.timesteps] as const,
       );
       const tokens = {
         first: first?.reshape(1, -1, channels),
-        last: last?.reshape(1, -1, channels),
+        keys: keys?.reshape(1, -1, channels),
       };
       const pure = source.arrange(noise);
       const own = video && heard &&
-        concat([video, ...tokens.last ? [tokens.last] : [], heard], 1);
+        concat([video, ...tokens.keys ? [tokens.keys] : [], heard], 1);
+      const mixed = own
+        ? elementwise("level * n + (1.0 - level) * x", { n: pure, x: own }, {
+          scalars: { level },
+        })
+        : pure;
       return {
-        sample: own
-          ? elementwise("level * n + (1.0 - level) * x", { n: pure, x: own }, {
-            scalars: { level },
-          })
-          : pure,
+        sample: noisyGiven(mixed, pure, tokens, places, own ? level : 1),
         ...tokens,
         times: MODALITIES.map((modality) => {
           const { text, ...others } = times[modality];
@@ -136,7 +148,7 @@ export function traceLtx2Loop(
     };
   });
 
-  const { sample, first, last, times } = begin.outputs;
+  const { sample, first, keys, times } = begin.outputs;
   const loop = session.stage("denoise", { name: `denoise${suffix}`, repeats: steps });
   const seen = { height: grid.rows * enlarged, width: grid.columns * enlarged };
   const shown = ltx2Frames(vae, { frames: 1, ...seen, tileSide });
@@ -152,15 +164,15 @@ export function traceLtx2Loop(
       positions,
       times,
       first,
-      last,
+      keys,
     })),
-    step: { shape: [isGiven ? 2 : 1], values: (i) => isGiven ? [i, steps] : [i] },
+    step: { shape: [1 + givenTimes.count], values: (i) => [i, ...givenTimes.rows(i)] },
     predict: (
       { sample, step, context: [context], positions, times, ...clean },
       graph,
       { pass },
     ) => {
-      const x = withGiven(sample, clean, count);
+      const x = withGiven(sample, clean, places);
       const at = Object.fromEntries(POSITIONS.map((kind, i) => [kind, positions[i]!]));
       const outputs = ltx2Transformer(graph, config, weights, {
         sample: { video: slice(x, 1, 0, soundStart), audio: slice(x, 1, soundStart) },
@@ -170,15 +182,19 @@ export function traceLtx2Loop(
         step: slice(step, 0, 0, 1),
         ...(isGiven && {
           videoSteps: step,
-          tokenTimes: tokenTimes(graph, given.first * area, count, ends),
+          tokenTimes: givenTimes.ofTokens(graph, soundStart),
         }),
         perturbed: guided[pass] === "perturbed" ? shape.perturbed : [],
         isIsolated: guided[pass] === "isolated",
       });
-      return concat([outputs.video, outputs.audio], 1);
+      const velocity = concat([outputs.video, outputs.audio], 1);
+      if (guided.length > 1) return velocity;
+      const sigmas = graph.constant("sigmas", [steps, 1], "f32", schedule.sigmas.slice(0, steps));
+      const sigma = gather(sigmas, slice(step, 0, 0, 1));
+      return heldVelocity(velocity, x, clean, places, sigma);
     },
     guidance: guided.length > 1
-      ? ltx2CombinedGuidance(guided.length, { video: count, ends }, { first, last })
+      ? ltx2CombinedGuidance(guided.length, soundStart, places, { first, keys })
       : undefined,
     preview: {
       decoder: shown.decoder,
@@ -200,7 +216,7 @@ export function traceLtx2Loop(
     async run(work, generator) {
       const draw = source.draw(generator);
       const noise = draw();
-      const tables = ltx2Positions(config, grid, sound, fps, given.hasLast);
+      const tables = ltx2Positions(config, grid, sound, fps, given.keys.map(({ frame }) => frame));
       await work.run([
         ...POSITIONS.flatMap((kind, i) => [
           writing(positions[i]!.cos, tables[kind].cos),
@@ -217,9 +233,10 @@ export function traceLtx2Loop(
 /** The video in the sample of a loop, with the frames that it begins with, [1, tokens, channels]. */
 export function madeVideo(
   { sample, first }: { readonly sample: Tensor } & GivenTokens<Tensor>,
-  count: number,
+  shape: Pick<LoopShape, "grid" | "given">,
 ): Tensor {
-  return slice(withGiven(sample, { first }, count), 1, 0, count);
+  const places = givenPlaces(shape).filter(({ kind }) => kind === "first");
+  return slice(withGiven(sample, { first }, places), 1, 0, videoTokens(shape.grid));
 }
 
 /** Which tokens of a frame stand where it is `scale` times as large, u32. */
@@ -232,11 +249,41 @@ function nearest(graph: Graph, { rows, columns }: VideoGrid, scale: number): Ten
   return graph.constant("places", [values.length], "u32", values);
 }
 
-/** Which tokens of the video are at timestep 0, u32 [1, tokens]: the first ones, and those of the image that it ends with. */
-function tokenTimes(graph: Graph, first: number, count: number, ends: number): Tensor {
-  const values = Uint32Array.from(
-    { length: count + ends },
-    (_, i) => Number(i < first || i >= count),
-  );
-  return graph.constant("token times", [1, values.length], "u32", values);
+/** Timesteps of what is given: a strength leaves it so much nearer to its end. */
+class GivenTimes {
+  /** Those that follow the steps' own in the tables of timesteps. */
+  readonly timesteps: readonly number[];
+  readonly #strengths: readonly number[];
+  readonly #places: readonly GivenPlace[];
+  readonly #steps: number;
+
+  constructor(places: readonly GivenPlace[], timesteps: ArrayLike<number>) {
+    const own = Array.from(timesteps);
+    this.#places = places;
+    this.#strengths = [...new Set(places.map(({ strength }) => strength))];
+    this.#steps = own.length;
+    const { fround } = Math;
+    this.timesteps = this.#strengths.flatMap((strength) => {
+      const rest = fround(1 - fround(strength));
+      return own.map((timestep) => fround(fround(timestep) * rest));
+    });
+  }
+
+  get count(): number {
+    return this.#strengths.length;
+  }
+
+  /** Rows of the tables at a step. */
+  rows(i: number): number[] {
+    return this.#strengths.map((_, k) => (k + 1) * this.#steps + i);
+  }
+
+  /** Which timestep each token of the video has: the step's own, or one of `rows`; u32 [1, tokens]. */
+  ofTokens(graph: Graph, tokens: number): Tensor {
+    const values = new Uint32Array(tokens);
+    for (const { start, end, strength } of this.#places) {
+      values.fill(1 + this.#strengths.indexOf(strength), start, end);
+    }
+    return graph.constant("token times", [1, tokens], "u32", values);
+  }
 }

@@ -9,7 +9,7 @@ import { squares, sumOfAll } from "../../blocks/sums.ts";
 import type { CombinedGuidance, Guidance } from "../../pipeline/guidance.ts";
 import type { PipelineRequest } from "../../pipeline/types.ts";
 import type { Ltx2TransformerConfig } from "./config.ts";
-import { type GivenTokens, withGiven } from "./given.ts";
+import { type GivenPlace, type GivenTokens, heldVelocity, withGiven } from "./given.ts";
 
 /** What a pass of the transformer is beside that of the prompt. */
 export type PassKind = "prompt" | "negative" | "perturbed" | "isolated";
@@ -109,20 +109,22 @@ function weightsOf({ guidance, stg, modality }: Scales, passes: readonly PassKin
   return passes.map((kind) => (kind === "prompt" ? own : -less[kind]));
 }
 
-/** Of tokens of the video and of what it ends with, then of the sound; `given` stand for some of the sample's. */
+/** Of tokens of the video and of images, then of the sound; `given` stand for some of the sample's. */
 export function ltx2CombinedGuidance(
   passes: number,
-  { video, ends }: { readonly video: number; readonly ends: number },
-  { first, last }: GivenTokens<DeviceTensor>,
+  soundStart: number,
+  places: readonly GivenPlace[],
+  { first, keys }: GivenTokens<DeviceTensor>,
 ): CombinedGuidance {
   const own = 1 + passes;
   return {
     settings: 1 + 2 * own,
-    inputs: { ...(first && { first }), ...(last && { last }) },
+    inputs: { ...(first && { first }), ...(keys && { keys }) },
     trace(outputs, settings, given) {
-      const sample = withGiven(given.sample, given as GivenTokens<Tensor>, video);
+      const tokens = given as GivenTokens<Tensor>;
+      const sample = withGiven(given.sample, tokens, places);
       const sigma = slice(settings, 2, 0, 1);
-      const ranges = [[0, video + ends], [video + ends, sample.dim(1)]] as const;
+      const ranges = [[0, soundStart], [soundStart, sample.dim(1)]] as const;
       const parts = ranges.map(([start, end], i) => {
         const at = 1 + i * own;
         const part = (x: Tensor) => slice(x, 1, start, end);
@@ -139,7 +141,7 @@ export function ltx2CombinedGuidance(
           s: sigma,
         }, { scalars: { least: 1e-30 }, name: "guided" });
       });
-      return concat(parts, 1);
+      return heldVelocity(concat(parts, 1), sample, tokens, places, sigma);
     },
   };
 }

@@ -27,6 +27,8 @@ import { DISTILLED_SIGMAS } from "./schedule.ts";
 /** Tokens of a prompt, with the registers that fill it up. */
 const PROMPT_TOKENS = 1024;
 const FPS = 24;
+/** Every image but the first costs the tokens of a latent frame. */
+const MAX_IMAGES = 8;
 
 export const LTX2_PARTS = partsTable({
   components: {
@@ -139,13 +141,13 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     frameMultiple: temporal,
     maxFrames,
     minImages: 1,
-    maxImages: 2,
+    maxImages: MAX_IMAGES,
     continuedFrames: CONTINUED_FRAMES,
     maxSequenceLength: PROMPT_TOKENS,
     usualSequenceLength: PROMPT_TOKENS,
     optionalSettings: [
       ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
-      ...["guidanceRescale", "modalityScale"] as const,
+      ...["guidanceRescale", "modalityScale", "imageFrames", "imageStrengths"] as const,
       ...parts.latentUpsampler && isDistilled(parts) ? ["twoStages"] as const : [],
       ...["audioGuidanceScale", "audioGuidanceRescale", "audioModalityScale"] as const,
       ...transformer.config.perturbed_attn

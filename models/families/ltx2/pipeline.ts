@@ -1,5 +1,5 @@
 /**
- * Videos with their sound by LTX-2 and LTX-2.3: from text, a first frame, a first and a last one, or the end of a video.
+ * Videos with their sound by LTX-2 and LTX-2.3: from text, from images for any of its frames, or from the end of a video.
  * Source: diffusers `LTX2Pipeline`, `LTX2ImageToVideoPipeline` and `LTX2ConditionPipeline`.
  */
 import { copyTo, slice } from "../../../runtime/mod.ts";
@@ -14,7 +14,7 @@ import { isFirst } from "../../sharing/ranks.ts";
 import { samplingOf } from "../../schedulers/mod.ts";
 import { TorchGenerator } from "../../schedulers/noise.ts";
 import { loopTokens, madeVideo, traceLtx2Loop } from "./denoising.ts";
-import { givenOf, traceLtx2Given } from "./given.ts";
+import { checkLtx2Images, givenOf, traceLtx2Given } from "./given.ts";
 import { checkLtx2Guidance, isPromptGuided, ltx2Passes, stgBlocks } from "./guidance.ts";
 import { LTX2_FILES } from "./layouts.ts";
 import { MODALITIES } from "./modulation.ts";
@@ -37,13 +37,7 @@ export const LTX2 = defineFamily({
     checkLtx2Guidance(request, transformer.config);
     if (request.twoStages) checkTwoStages(request, transformer.config);
     const [temporal] = transformer.config.vae_scale_factors;
-    if ((request.images?.length ?? 0) > 1 && request.numFrames <= temporal) {
-      throw new RangeError(
-        `Cannot begin and end ${request.numFrames} frames with an image each: ask for ${
-          temporal + 1
-        } or more`,
-      );
-    }
+    checkLtx2Images(request, temporal);
     const { maxSequenceLength: tokens } = request;
     const registers = MODALITIES.map((modality) =>
       config[`${modality}_connector_num_learnable_registers`]
@@ -77,7 +71,7 @@ export const LTX2 = defineFamily({
       hasSound: request.enableAudio !== false,
       given,
       /** Of a first frame alone the noise is that of latents, as without one. */
-      drawsTokens: request.task === "F2V" || given.hasLast ||
+      drawsTokens: request.task === "F2V" || given.keys.length > 0 || given.firstStrength < 1 ||
         (request.twoStages === true && given.first > 0),
       steps: request.numInferenceSteps,
       /** Whether the video is made at half the size before. */
@@ -113,17 +107,17 @@ export const LTX2 = defineFamily({
 
     // 2. Noise of both, as tokens one after the other. 3. Denoise.
     const noiseOf = (own: typeof shape, drawsTokens: boolean) => {
-      const { video, ends } = loopTokens(own);
+      const { video, keys } = loopTokens(own);
       return drawsTokens
-        ? new Ltx2Noise([1, video + ends, channels], [1, sound, channels])
+        ? new Ltx2Noise([1, video + keys, channels], [1, sound, channels])
         : new Ltx2Noise(
           [1, channels, own.grid.frames, own.grid.rows, own.grid.columns],
           [1, latent_channels, sound, mel_bins / AUDIO_SCALE],
         );
     };
-    const { video, ends } = loopTokens(beginning);
+    const { video, keys } = loopTokens(beginning);
     const loop = traceLtx2Loop(session, parts, beginning, {
-      schedule: ltx2Schedule(scheduler, video + ends, steps, shape),
+      schedule: ltx2Schedule(scheduler, video + keys, steps, shape),
       noise: noiseOf(beginning, shape.drawsTokens),
       encoded,
       context,
@@ -149,7 +143,7 @@ export const LTX2 = defineFamily({
     const size = { frames: grid.frames, height: grid.rows, width: grid.columns, tileSide };
     const { decoder, scaled } = ltx2Frames(vae, size);
     const result = new ResultDecoder(session, { sample, first }, decoder, (last) => {
-      const made = madeVideo(last, loopTokens(shape).video)
+      const made = madeVideo(last, shape)
         .reshape(grid.frames, grid.rows, grid.columns, channels);
       return { decoded: scaled(made), latents: rearrange(made, "f y x c -> 1 c f y x") };
     });

@@ -30,14 +30,9 @@ function frameTime(
   return fround(fround(edge(frame) + edge(frame + 1)) / 2);
 }
 
-/** Middle of the frame of an image that is given for a latent frame of its own, in seconds. */
-function imageTime(
-  { vae_scale_factors: [temporal] }: Ltx2TransformerConfig,
-  latent: number,
-  fps: number,
-): number {
+/** Middle of the frame of an image that has tokens of its own, in seconds. */
+function imageTime(frame: number, fps: number): number {
   const edge = (frame: number) => fround(frame / fround(fps));
-  const frame = (latent - 1) * temporal + 1;
   return fround(fround(edge(frame) + edge(frame + 1)) / 2);
 }
 
@@ -106,26 +101,26 @@ export const POSITIONS = ["video", "audio", "videoCross", "audioCross"] as const
 
 export type Ltx2Positions<Table> = Readonly<Record<typeof POSITIONS[number], Table>>;
 
-/** With `hasLast` the tokens of an image for the last latent frame follow those of the video. */
+/** Tokens of images for frames `keys` follow those of the video. */
 export function ltx2Positions(
   config: Ltx2TransformerConfig,
   grid: VideoGrid,
   sound: number,
   fps: number,
-  hasLast = false,
+  keys: readonly number[] = [],
 ): Ltx2Positions<RotaryTables> {
   const { vae_scale_factors: [, down, right], base_height, base_width, rope_theta } = config;
   const { pos_embed_max_pos: seconds, audio_pos_embed_max_pos: soundSeconds } = config;
   const crossSeconds = Math.max(seconds, soundSeconds);
   const area = grid.rows * grid.columns;
   const count = videoTokens(grid);
-  const tokens = hasLast ? count + area : count;
+  const tokens = count + keys.length * area;
   const axis = (of: (token: number) => number) =>
     Float32Array.from({ length: tokens }, (_, i) => of(i));
   const times = axis((i) =>
     i < count
       ? frameTime(config, Math.floor(i / area), fps)
-      : imageTime(config, grid.frames - 1, fps)
+      : imageTime(keys[Math.floor((i - count) / area)]!, fps)
   );
   const rows = axis((i) => (Math.floor(i / grid.columns) % grid.rows + 0.5) * down / base_height);
   const columns = axis((i) => (i % grid.columns + 0.5) * right / base_width);

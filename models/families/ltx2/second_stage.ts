@@ -62,7 +62,7 @@ export function traceSecondStage(
   const stage = session.stage("denoise", { name: "enlarge" });
   const enlarge = stage.program("enlarge", { sample, first }, (given, graph) => {
     const { video } = loopTokens(before);
-    const made = madeVideo(given, video).reshape(frames, rows, columns, -1);
+    const made = madeVideo(given, before).reshape(frames, rows, columns, -1);
     const small = unscaleVideoLatents(config, root, made);
     const large = ltx2LatentUpsampler(graph, upsampling, upsampler, small);
     return {
