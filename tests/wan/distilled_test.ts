@@ -5,12 +5,26 @@ import { loadModel } from "../../mod.ts";
 import { openPipeline } from "../../models/mod.ts";
 import { Golden } from "../support/golden.ts";
 
-/** The folder of a golden under another class. */
-async function distilled(golden: string): Promise<{ folder: string } & AsyncDisposable> {
+/** The folder of a golden under another class, with a transformer that says more of itself. */
+async function distilled(
+  golden: string,
+  said: object = {},
+): Promise<{ folder: string } & AsyncDisposable> {
   const own = new Golden(golden).folder;
   const folder = await Deno.makeTempDir();
-  for await (const { name } of Deno.readDir(own)) {
-    if (name !== "model_index.json") await Deno.symlink(join(own, name), join(folder, name));
+  const files = (await Array.fromAsync(Deno.readDir(own))).map(({ name }) => name);
+  for (const name of files.filter((name) => !["model_index.json", "transformer"].includes(name))) {
+    await Deno.symlink(join(own, name), join(folder, name));
+  }
+  const place = join(folder, "transformer");
+  await Deno.mkdir(place);
+  for await (const { name } of Deno.readDir(join(own, "transformer"))) {
+    const path = join(own, "transformer", name);
+    if (name !== "config.json") await Deno.symlink(path, join(place, name));
+    else {
+      const config = JSON.parse(await Deno.readTextFile(path));
+      await Deno.writeTextFile(join(place, name), JSON.stringify({ ...config, ...said }));
+    }
   }
   const index = JSON.parse(await Deno.readTextFile(join(own, "model_index.json")));
   const changed = JSON.stringify({ ...index, _class_name: "WanDMDPipeline" });
@@ -44,4 +58,9 @@ Deno.test("a distilled Wan that takes first frames keeps its size", async () => 
   const { sampler, width } = pipeline.info.defaults;
   assert.deepEqual([sampler, width], ["dmd", 96]);
   assert.ok(pipeline.info.supportedTasks.includes("I2V"));
+});
+
+Deno.test("openPipeline() refuses TurboWan, whose attention is another, by what its transformer says", async () => {
+  await using model = await distilled("wan/pipeline-t2v", { attention_type: "sla", sla_topk: 0.1 });
+  await assert.rejects(openPipeline(model.folder), /attention_type is "?sla"?/);
 });

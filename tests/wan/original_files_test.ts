@@ -163,3 +163,23 @@ Deno.test("openPipeline() refuses a folder whose transformer needs an image enco
     assert.deepEqual(pipeline.info.supportedTasks, ["I2V", "F2V"]);
   });
 });
+
+Deno.test("openPipeline() refuses the weights of TurboWan's sparse-linear attention, by name", async () => {
+  const { folder } = new Golden("wan/pipeline-vace");
+  const names = ["self_attn.attn_op.local_attn", "attn1.attn_op.local_attn", "attn1.attn_impl"]
+    .map((module) => `blocks.1.${module}.proj_l.weight`);
+  const tensors = original(join(folder, "transformer"));
+  for (const name of names) {
+    const projection = { name, shape: [2, 2], bytes: new Uint8Array(8) };
+    const file = safetensors([...tensors, projection], "");
+    await withFolder({ "turbo.safetensors": file }, async (place) => {
+      const path = join(place, "turbo.safetensors");
+      const message = new RegExp(
+        `^Cannot use "[^"]+": it has "${name}", for sparse-linear attention`,
+      );
+      const parts = { textEncoder: folder, vae: folder, tokenizer: folder };
+      await assert.rejects(openPipeline(path, parts), { message });
+      await assert.rejects(openPipeline(folder, { transformer: path }), { message });
+    });
+  }
+});

@@ -22,6 +22,7 @@ import type {
   TaskType,
 } from "../../pipeline/types.ts";
 import { hiddenSize } from "../../config.ts";
+import { withFullAttention } from "./sparse_linear_attention.ts";
 import {
   CHRONO_EDIT,
   CHRONO_EDIT_TRANSFORMER,
@@ -75,6 +76,8 @@ const TRANSFORMER_FILE = z.object({
   /** SkyReels V2: whether it is told the frames per second, and how many frames do not see later ones. */
   inject_sample_info: z.boolean().default(false),
   num_frame_per_block: z.literal(1).default(1),
+  /** TurboWan says "sla": sparse-linear attention. */
+  attention_type: z.literal("original").default("original"),
   /** ChronoEdit: positions from the image to its edit, both counted. */
   rope_temporal_skip_len: z.int().min(2).max(1024).default(8),
 });
@@ -181,6 +184,7 @@ function wanDefaults(config: WanTransformerConfig): WanDefaults {
 const TRANSFORMER = {
   classNames: TRANSFORMER_CLASSES,
   config: WAN_TRANSFORMER_CONFIG,
+  view: withFullAttention,
 };
 
 export const WAN_PARTS = partsTable({
