@@ -23,7 +23,7 @@ interface Scales {
 
 const DEFAULT_AUDIO_GUIDANCE = 7;
 const DEFAULT_MODALITY = 3;
-const DEFAULT_RESCALE = 0.7;
+export const DEFAULT_RESCALE = 0.7;
 const DEFAULT_BLOCKS = [28];
 
 /** Scales of video and sound. Where nothing is guided by the prompt, nothing else guides unless a request says so. */

@@ -23,6 +23,7 @@ import { GEMMA3_CLASSES, GEMMA3_CONFIG } from "../../text_encoders/gemma3_config
 import { LTX2_CONNECTORS_CONFIG, LTX2_TRANSFORMER_CONFIG, projectedWidth } from "./config.ts";
 import { CONTINUED_FRAMES } from "./given.ts";
 import { DISTILLED_SIGMAS } from "./schedule.ts";
+import { DEFAULT_RESCALE } from "./guidance.ts";
 
 /** Tokens of a prompt, with the registers that fill it up. */
 const PROMPT_TOKENS = 1024;
@@ -123,7 +124,7 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
   const { spatial, temporal } = ltx2Scale(vae.config);
   const sampling = isDistilled(parts)
     ? { numInferenceSteps: DISTILLED_SIGMAS.length, guidanceScale: 1 }
-    : { numInferenceSteps: 30, guidanceScale: 3 };
+    : { numInferenceSteps: 30, guidanceScale: 3, guidanceRescale: DEFAULT_RESCALE };
   const seconds = transformer.config.pos_embed_max_pos;
   const maxFrames = Math.floor(seconds * FPS / temporal) * temporal + 1;
   return {
