@@ -6,12 +6,13 @@ never seen in training under any paraphrase.
 """
 
 import hashlib
+import math
 import random
 from dataclasses import dataclass, field
 
 import torch
 
-from render import COLORS, PLAIN, SHAPES, Style, color_distance, render
+from render import COLORS, EMOJI, PALETTE, PLAIN, SHAPES, Style, picture_of, render, rgb_of
 
 CLIP_FRAMES = 9
 EDIT_FRAMES = 5
@@ -31,7 +32,10 @@ POSITIONS = {
 }
 RELATIONS = {"left of": (-1, 0), "right of": (1, 0), "above": (0, -1), "below": (0, 1), "and": (-1, 0)}
 MOVES = ["moves right", "moves left", "moves up", "moves down", "grows", "shrinks", "spins"]
-EDITS = ["recolor", "background", "reshape"]
+EDITS = ["recolor", "background", "reshape", "restyle"]
+THINGS = [*SHAPES, *(EMOJI.names if EMOJI else [])]
+EMOJI_SHARE = 0.75 if EMOJI else 0.0  # of objects; the others are shapes
+TINT_SHARE = 0.12  # of emoji in a colour that the caption names
 
 SHAPE_WORDS = {
     "circle": ["circle"] * 4 + ["disc", "ball"],
@@ -85,7 +89,10 @@ EDIT_WORDS = {
                    "set the background to {c}", "change the background color to {c}", "put it on {ac} background"],
     "reshape": ["turn the {o} into {as}", "replace the {o} with {as}", "change the {o} into {as}",
                 "change the {o} to {as}"],
+    "restyle": ["make it {s}", "make the {o} {s}", "in {s} style", "change the style to {s}"],
 }
+STYLE_WORDS = {"3d": ["3d"] * 3 + ["3d style"], "flat": ["flat"]}
+STYLE_TAILS = [", 3d style", ", 3d style", ", 3d", " in 3d", " in 3d style", ", 3d render"]
 PREFIXES = ["a picture of ", "a photo of ", "an image of ", "a drawing of ", "an illustration of ", "draw ",
             "please draw ", "generate ", "a painting of ", "show me ", "create an image of ", "photo of "]
 CLIP_PREFIXES = ["a video of ", "an animation of ", "a clip of ", "animate "]
@@ -128,7 +135,10 @@ class Scene:
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Whether the scene belongs to the evaluation split."""
+    """Whether the scene belongs to the evaluation split. An emoji alone is no composition: no name is held out."""
+    first = scene.objects[0]
+    if scene.kind == "single" and picture_of(first[0]) and not (first[1] or scene.background_named or scene.size):
+        return False
     return hashlib.sha1(scene.key().encode()).digest()[0] % HELD_OUT_SHARE == 0
 
 
@@ -138,14 +148,18 @@ def article(words: str) -> str:
 
 
 def plural(word: str) -> str:
-    """The plural of a shape's name."""
-    return word + ("es" if word.endswith(("s", "x")) else "s")
+    """The plural of a name, by its last letters."""
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word if word.endswith("s") and " " in word else word + "es"
+    if word.endswith("y") and word[-2:-1] not in tuple("aeiou"):
+        return word[:-1] + "ies"
+    return word + "s"
 
 
-def default_background(colors: list[str]) -> str:
-    """The background of a scene whose caption names none: white, or the first grey that shows the objects."""
+def default_background(things: list[str], colors: list[str | None]) -> str:
+    """The background of a scene whose caption names none: white, or the first other one that shows the objects."""
     for background in ("white", "gray", "black"):
-        if all(color_distance(background, color) > 100 for color in colors):
+        if all(math.dist(PALETTE[background], rgb_of(t, c)) > (45 if c is None else 100) for t, c in zip(things, colors)):
             return background
     return "cyan"
 
@@ -182,13 +196,25 @@ class Sampler:
                 return scene
 
     def _kind(self) -> str:
-        return self.random.choices(["single", "position", "pair", "count"], [0.20, 0.15, 0.50, 0.15])[0]
+        shares = [0.40, 0.15, 0.30, 0.15] if EMOJI else [0.20, 0.15, 0.50, 0.15]
+        return self.random.choices(["single", "position", "pair", "count"], shares)[0]
 
     def _jitter(self, amount: float) -> float:
         return self.random.uniform(-amount, amount)
 
     def _shape_word(self, shape: str) -> str:
+        if picture_of(shape):
+            words = EMOJI.words[shape.removeprefix("3d ")]
+            return words[0] if self.plain or self.random.random() < 0.7 else self.random.choice(words)
         return self.random.choice(SHAPE_WORDS.get(shape, [shape]))
+
+    def _things(self, count: int) -> list[str]:
+        """Shapes or emoji, the latter in one of two styles."""
+        r = self.random
+        if r.random() >= EMOJI_SHARE:
+            return [r.choice(SHAPES) for _ in range(count)]
+        solid = "3d " if r.random() < 0.4 else ""
+        return [solid + r.choice(EMOJI.names) for _ in range(count)]
 
     def _color_word(self, color: str) -> str:
         return self.random.choice(COLOR_WORDS.get(color, [color]))
@@ -198,22 +224,29 @@ class Sampler:
         words = [r.choice(SIZE_WORDS[size])] if size else []
         if not self.plain and r.random() < 0.06:
             words.insert(0, r.choice(ADJECTIVES))
-        if self.plain or r.random() > 0.03:
+        if color is not None and (self.plain or r.random() > 0.03 or picture_of(shape)):
             words.append(self._color_word(color))
-        return article(" ".join([*words, self._shape_word(shape)]))
+        words.append(self._shape_word(shape))
+        is_many = picture_of(shape) and words[-1].endswith("s") and not words[-1].endswith(("ss", "us"))
+        return " ".join(words) if is_many else article(" ".join(words))
 
-    def _colors(self, count: int) -> tuple[list[str], str, bool]:
+    def _colors(self, things: list[str]) -> tuple[list[str | None], str, bool]:
         """Object colours, background and whether the caption names it; objects always show."""
         r = self.random
         while True:
-            colors = [r.choice(COLORS) for _ in range(count)]
-            if count == 2 and colors[0] == colors[1] and r.random() < 0.8:
+            colors = [r.choice(COLORS) if not picture_of(t) or r.random() < TINT_SHARE else None for t in things]
+            if len(things) == 2 and colors[0] and colors[0] == colors[1] and r.random() < 0.8:
                 continue
             named = r.random() < 0.45
-            background = r.choice(COLORS) if named else default_background(colors)
+            background = r.choice(COLORS) if named else default_background(things, colors)
             contrast = MIN_CONTRAST if named else 100
-            if all(color_distance(background, color) > contrast for color in colors):
+            if all(math.dist(PALETTE[background], rgb_of(t, c)) > (contrast if c else 45)
+                   for t, c in zip(things, colors)):
                 return colors, background, named
+
+    def _style_words(self, things: list[str]) -> str:
+        """What the caption says of the style; flat is the usual one."""
+        return self.random.choice(STYLE_TAILS) if things[0].startswith("3d ") else ""
 
     def _background_words(self, scene: Scene) -> str:
         if not scene.background_named:
@@ -227,6 +260,8 @@ class Sampler:
         if kind == "single":
             scene.size = r.choices(["small", "large", None], [0.25, 0.25, 0.5])[0]
             low, high = {"small": (0.28, 0.34), "large": (0.72, 0.82), None: (0.46, 0.58)}[scene.size]
+            if picture_of(shapes[0]):
+                low, high = {"small": (0.34, 0.4), "large": (0.82, 0.9), None: (0.58, 0.7)}[scene.size]
             places, turn = [(jitter(0.06), jitter(0.06))], 0.08
         elif kind == "position":
             scene.position = r.choice(list(POSITIONS))
@@ -252,19 +287,22 @@ class Sampler:
     def _still(self, kind: str) -> Scene:
         r = self.random
         if kind == "pair":
-            colors, background, named = self._colors(2)
-            scene = self._place(kind, [r.choice(SHAPES), r.choice(SHAPES)], colors, background, named)
+            things = self._things(2)
+            colors, background, named = self._colors(things)
+            scene = self._place(kind, things, colors, background, named)
             first, second = (self._noun(o[0], o[1]) for o in scene.objects)
             caption = f"{first} {r.choice(RELATION_WORDS[scene.relation])} {second}" + self._background_words(scene)
         elif kind == "count":
-            count, shape = r.choice([2, 3, 4]), r.choice(SHAPES)
-            colors, background, named = self._colors(1)
+            count, (shape,) = r.choice([2, 3, 4]), self._things(1)
+            colors, background, named = self._colors([shape])
             scene = self._place(kind, [shape] * count, colors * count, background, named)
-            words = [r.choice(COUNT_WORDS[count]), self._color_word(colors[0]), plural(self._shape_word(shape))]
+            words = [r.choice(COUNT_WORDS[count]), *([self._color_word(colors[0])] if colors[0] else []),
+                     plural(self._shape_word(shape))]
             caption = " ".join(words) + self._background_words(scene)
         else:
-            colors, background, named = self._colors(1)
-            scene = self._place(kind, [r.choice(SHAPES)], colors, background, named)
+            things = self._things(1)
+            colors, background, named = self._colors(things)
+            scene = self._place(kind, things, colors, background, named)
             shape, color = scene.objects[0][:2]
             caption = self._noun(shape, color, scene.size)
             tail = self._background_words(scene)
@@ -272,14 +310,16 @@ class Sampler:
                 place = " " + r.choice(POSITION_WORDS[scene.position])
                 tail = place + tail if r.random() < 0.6 else tail + place
             caption += tail
-        scene.caption = self._decorate(caption, PREFIXES)
+        scene.caption = self._decorate(caption + self._style_words([o[0] for o in scene.objects]), PREFIXES)
         return scene
 
     def _motion(self) -> Scene:
         r, jitter = self.random, self._jitter
         move = r.choice(MOVES)
-        shape = r.choice([s for s in SHAPES if move != "spins" or s not in ("circle", "ring")])
-        (color,), background, named = self._colors(1)
+        (shape,) = self._things(1)
+        while move == "spins" and shape in ("circle", "ring"):
+            (shape,) = self._things(1)
+        (color,), background, named = self._colors([shape])
         size = r.uniform(0.34, 0.44)
         x0 = x1 = jitter(0.06)
         y0 = y1 = jitter(0.06)
@@ -299,31 +339,43 @@ class Sampler:
         scene = Scene("motion", [(shape, color, x0, y0, size0, turn0)], background, named, move=move)
         scene.end = (x1, y1, size1, turn1)
         caption = f"{self._noun(shape, color)} {r.choice(MOVE_WORDS[move])}{self._background_words(scene)}"
+        caption += self._style_words([shape])
         scene.caption = self._decorate(caption, CLIP_PREFIXES)
         return scene
 
     def _instruction(self, kind: str | None) -> Scene:
         r = self.random
-        kind = kind or r.choices(EDITS, [0.4, 0.4, 0.2])[0]
+        kind = kind or r.choices(EDITS, [0.3, 0.3, 0.3, 0.1 if EMOJI else 0])[0]
         layout = r.choices(["single", "position", "pair"], [0.5, 0.2, 0.3])[0]
-        colors, background, _ = self._colors(2 if layout == "pair" else 1)
-        shapes = r.sample(SHAPES, len(colors))
+        count = 2 if layout == "pair" else 1
+        shapes = self._things(count)
+        while len(set(shapes)) < count or kind == "restyle" and shapes[0] in SHAPES:
+            shapes = self._things(count)
+        colors, background, _ = self._colors(shapes)
         source = self._place(layout, shapes, colors, background, False)
         target = r.randrange(len(colors))
         shape, color, *placement = source.objects[target]
-        name = self._shape_word(shape) if r.random() < 0.6 else f"{self._color_word(color)} {self._shape_word(shape)}"
+        name = self._shape_word(shape)
+        if color is not None and r.random() > 0.6:
+            name = f"{self._color_word(color)} {name}"
         fields = {"o": name}
         objects, after = list(source.objects), background
         if kind == "recolor":
-            new = self._other(color, [background])
+            new = self._other(rgb_of(shape, color), [PALETTE[background]])
             objects[target] = (shape, new, *placement)
             fields["c"] = self._color_word(new)
         elif kind == "background":
-            after = self._other(background, colors)
+            after = self._other(PALETTE[background], [rgb_of(s, c) for s, c in zip(shapes, colors)])
             fields["c"] = self._color_word(after)
             fields["ac"] = article(fields["c"])
+        elif kind == "restyle":
+            turn = (lambda s: s.removeprefix("3d ")) if shape.startswith("3d ") else (lambda s: f"3d {s}")
+            objects = [(turn(s), *rest) for s, *rest in objects]
+            fields["s"] = r.choice(STYLE_WORDS["flat" if shape.startswith("3d ") else "3d"])
         else:
-            new = r.choice([s for s in SHAPES if s not in shapes])
+            new = self._like(shape)
+            while new in shapes:
+                new = self._like(shape)
             objects[target] = (new, color, *placement)
             fields["as"] = article(self._shape_word(new))
         caption = r.choice(EDIT_WORDS[kind]).format(**fields)
@@ -332,11 +384,20 @@ class Sampler:
         return Scene("edit", source.objects, background, caption=caption, relation=source.relation, edit=kind,
                      edited=Scene("edited", objects, after), edit_target=target)
 
-    def _other(self, old: str, against: list[str]) -> str:
+    def _like(self, thing: str) -> str:
+        """Another shape for a shape; for an emoji one of its style, half the time of its kind."""
+        r = self.random
+        if not picture_of(thing):
+            return r.choice(SHAPES)
+        name = thing.removeprefix("3d ")
+        same = [n for n in EMOJI.names if EMOJI.kinds[n] == EMOJI.kinds[name]]
+        return ("3d " if thing.startswith("3d ") else "") + r.choice(same if r.random() < 0.5 else EMOJI.names)
+
+    def _other(self, old: tuple, against: list[tuple]) -> str:
         """A palette colour that differs from `old` and shows against all of `against`."""
-        choices = [c for c in COLORS if color_distance(c, old) > 100
-                   and all(color_distance(c, a) > 115 for a in against)]
-        return self.random.choice(choices)
+        choices = [c for c in COLORS if math.dist(PALETTE[c], old) > 100]
+        apart = [c for c in choices if all(math.dist(PALETTE[c], a) > 115 for a in against)]
+        return self.random.choice(apart or choices)
 
     def _decorate(self, caption: str, prefixes: list[str]) -> str:
         r = self.random

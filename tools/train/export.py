@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
 import loop
 
-LIMIT = 12_000_000
+LIMIT = 20_000_000
 
 
 def export(args, work: Path):

@@ -17,8 +17,8 @@ from render import PLAIN, Style
 # kind: (pixels, entries at --pool-scale 1, encoder batch, latent frames)
 # "ends" are clips with their last frame, encoded as an image, in front of them.
 KINDS = {
-    "image64": (64, 40960, 256, 1),
-    "image96": (96, 24576, 128, 1),
+    "image64": (64, 10240 if data.EMOJI else 40960, 256, 1),
+    "image96": (96, 73728 if data.EMOJI else 24576, 128, 1),
     "clip64": (64, 8192, 32, 3),
     "clip96": (96, 5120, 16, 3),
     "edit64": (64, 10240, 64, 2),

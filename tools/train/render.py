@@ -1,13 +1,18 @@
-"""Renders scenes of flat shapes as antialiased images, at any resolution.
+"""Renders scenes of flat shapes and of emoji as antialiased images, at any resolution.
 
 The canvas is [-1, 1] x [-1, 1] with y pointing down. A shape is a distance-like function over its own
 unit square, negative inside; the coverage of a pixel is read off that distance, so edges are smooth.
 """
 
 import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+
+from emoji import STYLES as PICTURE_STYLES
+from emoji import Emoji
 
 SHAPES = ["circle", "square", "triangle", "star", "heart", "diamond", "cross", "ring", "moon", "flower"]
 
@@ -27,6 +32,23 @@ PALETTE = {
 }
 COLORS = list(PALETTE)
 RGB = torch.tensor([PALETTE[name] for name in COLORS], dtype=torch.float32) / 127.5 - 1
+
+
+# Where `emoji.pt` lies; without it, scenes hold shapes alone.
+EMOJI = Emoji(Path(os.environ["EMOJI"])) if "EMOJI" in os.environ else None
+
+
+def picture_of(thing: str) -> tuple[int, int] | None:
+    """Index and style of an emoji such as `fox` or `3d fox`; None for a shape."""
+    solid = thing.startswith("3d ")
+    index = EMOJI.index.get(thing.removeprefix("3d ")) if EMOJI and thing not in SHAPES else None
+    return None if index is None else (index, PICTURE_STYLES.index("3d" if solid else "flat"))
+
+
+def rgb_of(thing: str, color: str | None) -> tuple[float, ...]:
+    """The 8-bit colour at the rim of an object; `color` is None for an emoji in its own colours."""
+    picture = picture_of(thing)
+    return PALETTE[color] if picture is None or color else tuple(EMOJI.rim[picture].tolist())
 
 
 def color_distance(a: str, b: str) -> float:
@@ -156,7 +178,8 @@ def coverage(shape: int, placements: torch.Tensor, size: int, line: float | None
 def render(layers: list[list[tuple]], backgrounds: list[str], size: int, style: Style = PLAIN) -> torch.Tensor:
     """Renders N scenes to [N, 3, size, size] in [-1, 1].
 
-    A layer list holds tuples (shape, color, x, y, half extent, rotation), painted in order.
+    A layer list holds tuples (shape or emoji, color, x, y, half extent, rotation), painted in order; an emoji without a
+    color has its own.
     """
     papers = [RGB if any(o[1] == "white" for o in objects) else mixed(style.paper) for objects in layers]
     images = torch.stack([paper[COLORS.index(b)] for paper, b in zip(papers, backgrounds)])
@@ -170,4 +193,10 @@ def render(layers: list[list[tuple]], backgrounds: list[str], size: int, style: 
             paint = mixed(style.paint)[[COLORS.index(layers[i][slot][1]) for i in rows]][:, :, None, None]
             alpha = coverage(index, placements, size, style.line)[:, None]
             images[rows] = images[rows] * (1 - alpha) + alpha * paint
+        drawn = [(i, objects[slot]) for i, objects in enumerate(layers) if len(objects) > slot]
+        drawn = [(i, o, picture) for i, o in drawn if (picture := picture_of(o[0]))]
+        if drawn:
+            placements = torch.tensor([o[2:6] for _, o, _ in drawn], dtype=torch.float32)
+            tints = [tuple(RGB[COLORS.index(o[1])].tolist()) if o[1] else None for _, o, _ in drawn]
+            EMOJI.paint(images, [i for i, _, _ in drawn], [p for _, _, p in drawn], placements, tints)
     return images

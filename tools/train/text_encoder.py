@@ -17,15 +17,15 @@ import loop
 import tokenizer as tokens
 
 WIDTH = 128
-LENGTH = 26  # longest caption in tokens, with end mark; longer ones are cut in training
+LENGTH = 40  # longest caption in tokens, with end mark; longer ones are cut in training
 ATTRIBUTES = {
-    "shape1": data.SHAPES, "color1": data.COLORS, "shape2": [*data.SHAPES, None], "color2": [*data.COLORS, None],
+    "shape1": data.THINGS, "color1": data.COLORS, "shape2": [*data.THINGS, None], "color2": [*data.COLORS, None],
     "background": [*data.COLORS, None], "position": [*data.POSITIONS, None], "relation": [*data.RELATIONS, None],
     "move": [*data.MOVES, None], "size": ["small", "large", None], "count": [2, 3, 4, None],
-    "edit": [*data.EDITS, None],
+    "edit": [*data.EDITS, None], "style": ["flat", "3d", None],
     # Of a pair, by place and not by order of mention: the left or upper object, then the right or lower one.
-    "near shape": [*data.SHAPES, None], "near color": [*data.COLORS, None],
-    "far shape": [*data.SHAPES, None], "far color": [*data.COLORS, None],
+    "near shape": [*data.THINGS, None], "near color": [*data.COLORS, None],
+    "far shape": [*data.THINGS, None], "far color": [*data.COLORS, None],
 }
 IGNORED = -100
 
@@ -89,11 +89,17 @@ def labels(scene: data.Scene) -> list[int]:
     near = far = (None, None)
     if scene.kind == "pair":
         near, far = sorted(scene.objects, key=lambda o: o[2] + o[3])
-    values = [first[0], first[1], second and second[0], second and second[1], background, scene.position,
-              scene.relation if edit is None else None, scene.move, scene.size, scene.count, scene.edit,
+    plain = [o and (o[0] and o[0].removeprefix("3d "), o[1]) for o in (first, second, near, far)]
+    first, second, near, far = plain
+    style = next((s for s in ("3d", "flat") if s in scene.caption), None)
+    values = [first[0], first[1] or data.COLORS[0], second and second[0], second and second[1], background, scene.position,
+              scene.relation if edit is None else None, scene.move, scene.size, scene.count, scene.edit, style,
               near[0], near[1], far[0], far[1]]
     result = [names.index(v) for names, v in zip(ATTRIBUTES.values(), values)]
     words = scene.caption
+    if first[1] is None:
+        result[1] = IGNORED
+        return result
     colors_said = {first[1], *data.COLOR_WORDS.get(first[1], [])}
     if edit is not None and scene.edit == "background":
         result[0] = result[1] = IGNORED

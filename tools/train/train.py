@@ -12,12 +12,13 @@ import loop
 
 # Shares of `all --minutes`, found by looking at which figure was behind.
 STAGES = {"text": 0.05, "vae": 0.35, "pool": 0.0, "transformer": 0.42, "decoder": 0.18, "export": 0.0}
+OTHERS = {"judge": ("judge", "train")}  # stages that give no part of the model
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line: common options, then those of single stages."""
     root = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    root.add_argument("stage", choices=[*STAGES, "all"])
+    root.add_argument("stage", choices=[*STAGES, *OTHERS, "all"])
     root.add_argument("--minutes", type=float, default=10, help="time budget of the stage, or of all stages")
     root.add_argument("--work", default="build/train", help="folder of checkpoints, logs and stage results")
     root.add_argument("--out", default="models/bundled", help="pipeline folder that export writes")
@@ -57,7 +58,7 @@ def run(stage: str, args: argparse.Namespace, work: Path):
     args.decoder_only = stage == "decoder"
     module, function = {"text": ("text_encoder", "train"), "vae": ("vae", "train"), "decoder": ("vae", "train"),
                         "pool": ("pool", "build"), "transformer": ("transformer", "train"),
-                        "export": ("export", "export")}[stage]
+                        "export": ("export", "export"), **OTHERS}[stage]
     getattr(importlib.import_module(module), function)(args, work)
 
 

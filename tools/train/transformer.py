@@ -25,13 +25,13 @@ import text_encoder
 from muon import Muon
 from pool import KINDS, unpatchify
 
-HEADS, HEAD, LAYERS, FFN, CHANNELS = 5, 32, 7, 640, 16
+HEADS, HEAD, LAYERS, FFN, CHANNELS = (6, 32, 8, 768, 16) if data.EMOJI else (5, 32, 7, 640, 16)
 WIDTH = HEADS * HEAD
 PADDED = 512
 # Samples per step, chosen for about 2,500 tokens, and the share of steps before and after `--clips-from`.
 # CLIPS takes the place of LATE with `--mix clips`.
 BATCH = {"image64": 160, "image96": 64, "clip64": 56, "clip96": 24, "edit64": 80, "edit96": 36, "ends64": 40, "ends96": 18}
-EARLY = {"image64": 0.5, "image96": 0.5}
+EARLY = {"image64": 0.1, "image96": 0.9} if data.EMOJI else {"image64": 0.5, "image96": 0.5}
 LATE = {"image64": 0.08, "image96": 0.10, "clip64": 0.08, "clip96": 0.08, "edit64": 0.26, "edit96": 0.32, "ends64": 0.04,
         "ends96": 0.04}
 CLIPS = {"image64": 0.08, "image96": 0.09, "clip64": 0.15, "clip96": 0.14, "edit64": 0.19, "edit96": 0.21, "ends64": 0.07,

@@ -14,7 +14,7 @@ from diffusers.models.autoencoders.autoencoder_kl_wan import WanCausalConv3d, Wa
 
 import loop
 from data import Sampler, draw_clips, draw_edits, draw_images
-from render import PLAIN, Style
+from render import EMOJI, PLAIN, Style
 
 Z = 16
 # Batches (kind, pixels, samples) in turn. Clips come out worse than stills, so the last stage has more of them.
@@ -22,6 +22,10 @@ JOINT_MIX = [("image", 64, 24), ("image", 96, 12), ("clip", 64, 3), ("edit", 64,
              ("image", 96, 12), ("clip", 96, 2), ("image", 64, 24)]
 DECODER_MIX = [("image", 64, 24), ("clip", 64, 3), ("image", 96, 12), ("clip", 96, 2), ("image", 64, 24),
                ("clip", 64, 3), ("image", 96, 12), ("edit", 96, 3)]
+# Emoji have more in them than shapes.
+if EMOJI:
+    JOINT_MIX = [("image", 96, 12), ("image", 96, 12), ("clip", 96, 2), ("image", 96, 12), ("edit", 96, 3), ("image", 96, 12),
+                 ("image", 64, 24), ("clip", 64, 3)]
 CLIP_MIX = [("clip", 64, 6), ("clip", 96, 3), ("clip", 64, 6), ("edit", 64, 8), ("clip", 96, 3), ("image", 64, 24),
             ("clip", 64, 6), ("clip", 96, 3), ("edit", 96, 4), ("image", 96, 12)]
 
