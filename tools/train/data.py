@@ -345,7 +345,7 @@ class Sampler:
 
     def _instruction(self, kind: str | None) -> Scene:
         r = self.random
-        kind = kind or r.choices(EDITS, [0.3, 0.3, 0.3, 0.1 if EMOJI else 0])[0]
+        kind = kind or r.choices(EDITS, [0.3, 0.3, 0.3, 0.1] if EMOJI else [0.4, 0.4, 0.2, 0])[0]
         layout = r.choices(["single", "position", "pair"], [0.5, 0.2, 0.3])[0]
         count = 2 if layout == "pair" else 1
         shapes = self._things(count)

@@ -81,7 +81,7 @@ def draw(encoder: Encoder, tokenizer: Tokenizer, seed: int, scale: float, budget
             scenes = [getattr(sampler, scene)() for _ in range(count)]
             pixels = (render(scenes, size, style=style) + 0.02 * torch.randn(count, 3, 1, 1, 1)).clamp(-1, 1)
             ids, counts = text_encoder.tokenize(tokenizer, [s.caption for s in scenes])
-            labels = torch.tensor([text_encoder.labels(s) for s in scenes], dtype=torch.int8)
+            labels = torch.tensor([text_encoder.labels(s) for s in scenes], dtype=torch.int16)
             tokens = encoder(pixels)
             if kind == "ends":
                 tokens = torch.cat([encoder(pixels[:, :, -1:]), tokens], 1)
@@ -100,7 +100,7 @@ def read(encoder: Encoder, tokenizer: Tokenizer, folder: Path) -> dict[str, tupl
         if not path.with_suffix(".txt").exists():
             raise FileNotFoundError(f"Cannot train on {path}: its caption, {path.stem}.txt, does not exist")
     ids, counts = text_encoder.tokenize(tokenizer, [p.with_suffix(".txt").read_text().strip() for p in paths])
-    labels = torch.full((len(paths), len(text_encoder.ATTRIBUTES)), text_encoder.IGNORED, dtype=torch.int8)
+    labels = torch.full((len(paths), len(text_encoder.ATTRIBUTES)), text_encoder.IGNORED, dtype=torch.int16)
     pool = {}
     for name in ("image64", "image96"):
         size = KINDS[name][0]

@@ -15,7 +15,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 import data
 
 SPACE = "\u2581"
-SIZE = 2048 if data.EMOJI else 576
+# Emoji have many names, each of which comes up seldom.
+SIZE, CAPTIONS, SEEN = (2048, 60000, 10) if data.EMOJI else (576, 30000, 25)
 MAX_LENGTH = 512
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'\"-:;()"
 # Frequent English syllables: what the words outside the captions are built from.
@@ -23,7 +24,7 @@ PIECES = ("th he an in er on re ed nd ha en es of or nt ea ti to it st io le is 
           "ght own ack ight low ound all ell ish ly ness ful").split()
 
 
-def captions(count: int = 60000) -> list[str]:
+def captions(count: int = CAPTIONS) -> list[str]:
     """Captions of all kinds, with fillers, as word statistics."""
     sampler = data.Sampler(3)
     draw = [lambda: sampler.image().caption, lambda: sampler.clip().caption, lambda: sampler.edit().caption,
@@ -34,7 +35,7 @@ def captions(count: int = 60000) -> list[str]:
 def build() -> Tokenizer:
     """The tokenizer, with ids `<pad>` 0, `</s>` 1, `<unk>` 2 and the 256 bytes from 3."""
     counts = collections.Counter(w for c in captions() for w in re.findall(r"[a-z0-9]+", c))
-    words = {w: n for w, n in counts.items() if n >= 10}
+    words = {w: n for w, n in counts.items() if n >= SEEN}
     total = sum(counts.values())
     vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + [(f"<0x{i:02X}>", 0.0) for i in range(256)]
     vocabulary += [(SPACE + w, math.log(n / total)) for w, n in sorted(words.items())]
