@@ -69,7 +69,7 @@ export const PART_FLAGS = {
   transformer: flag("path", "replaces the transformer: file, folder, hub id, org/name:file"),
   transformer2: flag(
     "path",
-    "replaces the second transformer of models with two: for low noise, or without text",
+    "replaces the second transformer of models with two: for low noise, without text, or for the second stage",
   ),
   textEncoder: flag("path", "replaces the text encoder"),
   textEncoder2: flag("path", "replaces the second text encoder of models with several"),

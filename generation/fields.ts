@@ -169,7 +169,7 @@ export const SETTING_FIELDS: {
   },
   twoStages: {
     text:
-      "Make the video at half the size first, and then refine it at twice that size in 3 steps (LTX-2, distilled; needs a latent upsampler); sides are multiples of 64",
+      "Make the video at half the size first, and then refine it at twice that size in 3 steps (LTX-2, distilled or with a second transformer; needs a latent upsampler); sides are multiples of 64",
     ...FLAG,
     neutral: false,
     idle: unlessTaken("twoStages"),

@@ -36,6 +36,7 @@ import { cutOf } from "./cut_prompts.ts";
 import type { CommonShape, Family, Generate, PromptSizes } from "./family.ts";
 import {
   completeInfo,
+  declaringRequest,
   plannedRequest,
   smallestRequest,
   USUAL_SEQUENCE_LENGTH,
@@ -54,7 +55,6 @@ import type {
   PipelineRequest,
   PipelineResult,
   PlanRequest,
-  TaskType,
 } from "./types.ts";
 import { type Attempt, Work } from "./work.ts";
 
@@ -156,11 +156,11 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
   ): Promise<void> {
     const { target } = device;
     const { supportedTasks, defaultTask } = this.info;
-    const smallest = (task: TaskType, info: PipelineInfo = this.info) =>
-      this.#kindWithPrompts(target, smallestRequest(info, task), { tokens: 1, maxLength: 1 });
+    const ofRequest = (request: PipelineRequest) =>
+      this.#kindWithPrompts(target, request, { tokens: 1, maxLength: 1 });
     // Tracing declares weights: a request from every kind of input uses all that any request does.
     for (const task of new Map(supportedTasks.map((task) => [INPUTS[task], task])).values()) {
-      const { trace, variants } = smallest(task);
+      const { trace, variants } = ofRequest(declaringRequest(this.info, task));
       trace(variants[0]);
     }
     // Of several GPUs that share the layers, each declares its own.
@@ -169,7 +169,7 @@ export class DiffusionPipeline<P extends Parts = Parts, Own = unknown> implement
     const likely = this.#steersWhenAsked ? plain : this.info;
     const kinds = [
       this.#kindWithPrompts(target, usualRequest(likely)),
-      smallest(defaultTask, likely),
+      ofRequest(smallestRequest(likely, defaultTask)),
     ];
     const waiting = new Set(
       this.#steersWhenAsked

@@ -106,6 +106,16 @@ export function smallestRequest(info: PipelineInfo, task: TaskType): PipelineReq
   return withInputs({ ...request, guidanceScale: 0, numInferenceSteps: 2 }, info);
 }
 
+/** The smallest one that uses all weights of a model. */
+export function declaringRequest(info: PipelineInfo, task: TaskType): PipelineRequest {
+  const request = smallestRequest(info, task);
+  const { width, height } = request;
+  const hasStages = info.optionalSettings.includes("twoStages");
+  return hasStages
+    ? { ...request, twoStages: true, width: 2 * width, height: 2 * height }
+    : request;
+}
+
 export function plannedRequest(
   info: PipelineInfo,
   { promptTokens: _, previews: __, control, ...size }: PlanRequest,

@@ -99,6 +99,7 @@ const LATER = new Golden("ltx2/pipeline23");
 const FIRST = new Golden("ltx2/pipeline");
 const STAGES = new Golden("ltx2/stages");
 const KEYFRAMES = new Golden("ltx2/keyframes");
+const REFINED = new Golden("ltx2/refined");
 const ignore = !Deno.env.has("DENOISE_SLOW");
 
 /** The golden's adapter, under the names of a dialect. */
@@ -179,6 +180,25 @@ Deno.test("LTX2Pipeline.generate() gives those of two stages, of a distilled mod
     await withPipeline(async ({ pipeline }) => {
       await t.step("a file", () => check(STAGES, pipeline, STAGES.call("text")));
     }, { folder, parts: { latentUpsampler } });
+  });
+});
+
+Deno.test("LTX2Pipeline.generate() gives those of two stages of a model that is not distilled, with a LoRA in the second one alone", async () => {
+  await withFolder({}, async (path) => {
+    for (const golden of [LATER, STAGES]) cpSync(golden.folder, path, { recursive: true });
+    const parts = { transformer2: join(LATER.folder, "transformer") };
+    await withPipeline(async ({ pipeline }) => {
+      const lora = await adapter(pipeline, (key) => key);
+      const call = REFINED.call("refined");
+      const strength = call.args["strength"] as number;
+      const targets = ["transformer_2"] as const;
+      const loras = [{ key: "adapter", lora, strength, mode: "dynamic" as const, targets }];
+      await check(REFINED, pipeline, call, { loras });
+    }, { folder: path, parts });
+    await assert.rejects(
+      withPipeline(() => Promise.resolve(), { folder: LATER.folder, parts }),
+      /second transformer without a latent upsampler/,
+    );
   });
 });
 

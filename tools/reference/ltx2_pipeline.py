@@ -282,6 +282,34 @@ def calls_keyframes(folder, seed):
     return calls
 
 
+def calls_refined(folder, seed):
+    """Two stages of a model that is not distilled: a LoRA in the second one alone."""
+    with tempfile.TemporaryDirectory() as model:
+        model = pathlib.Path(model)
+        build(True)(model, GOLDENS["pipeline23"][1])
+        parts = components(model, GOLDENS["pipeline23"][1], True)
+        build_stages(model, GOLDENS["stages"][1])
+        upsampler = LTX2LatentUpsamplerModel.from_pretrained(
+            with_weights(model / "latent_upsampler"), torch_dtype=torch.float32)
+        pipeline = quiet(LTX2Pipeline(**parts))
+        rng = generator(41)
+        common = dict(prompt="a red cat", num_frames=9, frame_rate=24.0)
+        guided = dict(negative_prompt="blurry", num_inference_steps=2, **GUIDANCE)
+        latents, audio = pipeline(generator=rng, output_type="latent", return_dict=False, max_sequence_length=32, height=64,
+                                  width=64, **guided, **common)
+        enlarge = quiet(LTX2LatentUpsamplePipeline(vae=parts["vae"], latent_upsampler=upsampler.eval()))
+        large = enlarge(latents=latents, height=64, width=64, num_frames=9, output_type="latent", return_dict=False)[0]
+        pipeline.load_lora_weights(model / "adapter.safetensors", adapter_name="one")
+        pipeline.set_adapters("one", 0.7)
+        pipeline.scheduler = FlowMatchEulerDiscreteScheduler.from_config(
+            parts["scheduler"].config, use_dynamic_shifting=False, shift_terminal=None)
+        return [video_call(
+            pipeline, "refined", 41, None, {"two_stages": True, "strength": 0.7, **guided}, rng,
+            ("latents", "audio_latents", "sigmas", "noise_scale"), latents=large, audio_latents=audio, height=128, width=128,
+            sigmas=STAGE_2_DISTILLED_SIGMA_VALUES, noise_scale=STAGE_2_DISTILLED_SIGMA_VALUES[0], num_inference_steps=3,
+            guidance_scale=1.0, **PLAIN_GUIDANCE, **common)]
+
+
 def calls20(folder, seed):
     pipeline = quiet(LTX2Pipeline(**components(folder, seed, False)))
     guidance = {**GUIDANCE, "stg_scale": 0.0, "audio_stg_scale": 0.0}
@@ -296,6 +324,7 @@ GOLDENS = {
     "pipeline23": ("LTX-2.3, pipeline", 461, build(True), calls23),
     "stages": ("LTX-2.3, distilled, two stages", 521, build_stages, calls_stages),
     "keyframes": ("LTX-2.3, images at frames of their own", 541, lambda folder, seed: None, calls_keyframes),
+    "refined": ("LTX-2.3, two stages with a LoRA in the second", 561, lambda folder, seed: None, calls_refined),
     "pipeline": ("LTX-2, pipeline", 481, build(False), calls20),
 }
 

@@ -15,6 +15,7 @@ import {
   optionalPart,
   type PartsOf,
   partsTable,
+  sameSizes,
   type SizeCheck,
 } from "../../pipeline/components.ts";
 import type { FamilyInfo } from "../../pipeline/family_info.ts";
@@ -31,14 +32,18 @@ const FPS = 24;
 /** Every image but the first costs the tokens of a latent frame. */
 const MAX_IMAGES = 8;
 
+const TRANSFORMER = {
+  classNames: ["LTX2VideoTransformer3DModel"],
+  config: LTX2_TRANSFORMER_CONFIG,
+} as const;
+
 export const LTX2_PARTS = partsTable({
   components: {
     textEncoder: { classNames: GEMMA3_CLASSES, config: GEMMA3_CONFIG },
     connectors: { classNames: ["LTX2TextConnectors"], config: LTX2_CONNECTORS_CONFIG },
-    transformer: {
-      classNames: ["LTX2VideoTransformer3DModel"],
-      config: LTX2_TRANSFORMER_CONFIG,
-    },
+    transformer: TRANSFORMER,
+    /** That of the second of two stages, where it is another one, or has LoRAs of its own. */
+    transformer2: { ...TRANSFORMER, isOptional: true },
     audioVae: { classNames: ["AutoencoderKLLTX2Audio"], config: LTX2_AUDIO_VAE_CONFIG },
     vocoder: { classNames: ["LTX2Vocoder", "LTX2VocoderWithBWE"], config: LTX2_VOCODERS_CONFIG },
     vae: { classNames: ["AutoencoderKLLTX2Video"], config: LTX2_VIDEO_VAE_CONFIG },
@@ -49,8 +54,14 @@ export const LTX2_PARTS = partsTable({
   equal: [
     ["transformer.in_channels", "vae.latent_channels"],
     ["connectors.caption_channels", "textEncoder.hidden_size"],
+    ...sameSizes("transformer", "transformer2", [
+      ...["in_channels", "audio_in_channels"] as const,
+      ...["cross_attention_dim", "audio_cross_attention_dim"] as const,
+    ]),
   ],
-  fits: ({ transformer, connectors, textEncoder, vae, audioVae, vocoder, latentUpsampler }) => {
+  fits: (
+    { transformer, transformer2, connectors, textEncoder, vae, audioVae, vocoder, latentUpsampler },
+  ) => {
     const { spatial, temporal } = ltx2Scale(vae);
     const [frames, rows, columns] = transformer.vae_scale_factors;
     const widths = transformer.use_prompt_embeddings
@@ -90,6 +101,16 @@ export const LTX2_PARTS = partsTable({
           audioVae.mel_bins,
       },
     );
+    if (transformer2 && !latentUpsampler) {
+      throw new TypeError(
+        "Cannot use a second transformer without a latent upsampler: it is for the second of two stages; name one with --latent-upsampler",
+      );
+    }
+    if (transformer2 && transformer2.use_prompt_embeddings !== transformer.use_prompt_embeddings) {
+      throw new TypeError(
+        "Cannot use transformers of LTX-2 and of LTX-2.3 together: they take prompts in different ways; pick two of one version",
+      );
+    }
     if (latentUpsampler) {
       const { spatial, frames } = upsamplerScale(latentUpsampler);
       if (frames(2) !== 2) {
@@ -149,7 +170,9 @@ export function ltx2Info(parts: Ltx2Parts): FamilyInfo {
     optionalSettings: [
       ...["flowShift", "maxSequenceLength", ...SAMPLING_CHOICES] as const,
       ...["guidanceRescale", "modalityScale", "imageFrames", "imageStrengths"] as const,
-      ...parts.latentUpsampler && isDistilled(parts) ? ["twoStages"] as const : [],
+      ...parts.latentUpsampler && (isDistilled(parts) || parts.transformer2)
+        ? ["twoStages"] as const
+        : [],
       ...["audioGuidanceScale", "audioGuidanceRescale", "audioModalityScale"] as const,
       ...transformer.config.perturbed_attn
         ? ["stgScale", "stgBlocks", "audioStgScale"] as const

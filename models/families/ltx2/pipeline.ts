@@ -102,7 +102,8 @@ export const LTX2 = defineFamily({
 
     // 1. Encode: what is given beside the prompts; the prompts.
     const encoded = traceLtx2Given(session, parts, beginning, temporal, before && "half");
-    const text = traceLtx2Prompts(session, parts, shape);
+    const second = before ? parts.transformer2 : undefined;
+    const text = traceLtx2Prompts(session, parts, shape, second);
     const { context } = text;
 
     // 2. Noise of both, as tokens one after the other. 3. Denoise.
@@ -123,15 +124,15 @@ export const LTX2 = defineFamily({
       context,
       ...(before && { enlarged: 2, others: { before: 0, after: SECOND_SIGMAS.length } }),
     });
-    const second = before && traceSecondStage(session, parts, {
+    const refined = before && traceSecondStage(session, parts, {
       shape,
       before,
       loop,
       noise: noiseOf(shape, true),
-      context,
+      context: second ? context.slice(-1) : context,
       temporal,
     });
-    const { sample, first, soundStart } = second?.loop ?? loop;
+    const { sample, first, soundStart } = refined?.loop ?? loop;
 
     // 4. Decode: the sound, then frame by frame.
     const heard = shape.hasSound && isFirst(session.ranks)
@@ -153,7 +154,7 @@ export const LTX2 = defineFamily({
       await encoded.run(work);
       await text.run(work);
       await loop.run(work, generator);
-      await second?.run(work, generator);
+      await refined?.run(work, generator);
       if (!work.control.isLatent) await heard?.run(work, [soundTokens!.call({})]);
       await result.run(work);
     };

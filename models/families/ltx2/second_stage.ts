@@ -41,7 +41,7 @@ type LoopShape = Parameters<typeof traceLtx2Loop>[2];
 
 export function traceSecondStage(
   session: Session,
-  parts: Pick<Ltx2Parts, "transformer" | "vae" | "latentUpsampler">,
+  parts: Pick<Ltx2Parts, "transformer" | "transformer2" | "vae" | "latentUpsampler">,
   { shape, before, loop, noise, context, temporal }: {
     readonly shape: LoopShape & Parameters<typeof secondSchedule>[0] & { readonly steps: number };
     /** That of the first stage. */
@@ -71,15 +71,21 @@ export function traceSecondStage(
     };
   });
   const encoded = traceLtx2Given(session, parts, shape, temporal);
-  const second = traceLtx2Loop(session, parts, { ...shape, guided: ["prompt"] }, {
-    suffix: " 2",
-    schedule: secondSchedule(shape),
-    noise,
-    encoded,
-    context,
-    clean: enlarge.outputs,
-    others: { before: shape.steps, after: 0 },
-  });
+  const { transformer2: transformer = parts.transformer } = parts;
+  const second = traceLtx2Loop(
+    session,
+    { ...parts, transformer },
+    { ...shape, guided: ["prompt"] },
+    {
+      suffix: " 2",
+      schedule: secondSchedule(shape),
+      noise,
+      encoded,
+      context,
+      clean: enlarge.outputs,
+      others: { before: shape.steps, after: 0 },
+    },
+  );
   return {
     loop: second,
     async run(work, generator) {

@@ -37,7 +37,10 @@ function ltx2TextEncoder({ textEncoder, connectors, tokenizer }: TextParts): Tex
   };
 }
 
-/** What each pass takes of the prompts; `tokens` with registers are what the transformer sees of each. */
+/**
+ * What each pass takes of the prompts, then what that of another transformer takes; `tokens` with registers are what the
+ * transformer sees of each.
+ */
 export function traceLtx2Prompts(
   session: Session,
   parts: TextParts & Pick<Ltx2Parts, "transformer">,
@@ -46,8 +49,11 @@ export function traceLtx2Prompts(
     readonly rows: number;
     readonly tokens: number;
   },
+  second?: Ltx2Parts["transformer"] | undefined,
 ): PromptEncoder<Both<InputSpec>, Both<Tensor>[]> {
   const { connectors, transformer } = parts;
+  const contextOf = ({ config, weights }: typeof transformer, text: Both<Tensor>) =>
+    ltx2Context(config, weights.root, text);
   const { config } = connectors;
   const registers = {
     video: config.video_connector_num_learnable_registers,
@@ -61,12 +67,15 @@ export function traceLtx2Prompts(
       ) as [number[], number[]];
       return { video, audio };
     },
-    trace: ({ states, video, audio }) =>
-      Array.from({ length: prompts }, (_, i) => {
+    trace: ({ states, video, audio }) => {
+      const texts = Array.from({ length: prompts }, (_, i) => {
         const sources = { video: ofPrompt(video, i), audio: ofPrompt(audio, i) };
-        const own = ofPrompt(states, i);
-        const text = ltx2Connectors(config, connectors.weights.root, own, sources);
-        return ltx2Context(transformer.config, transformer.weights.root, text);
-      }),
+        return ltx2Connectors(config, connectors.weights.root, ofPrompt(states, i), sources);
+      });
+      return [
+        ...texts.map((text) => contextOf(transformer, text)),
+        ...second ? [contextOf(second, texts[0]!)] : [],
+      ];
+    },
   });
 }
